@@ -1,0 +1,138 @@
+// A size in a shape: an integer, or a symbolic expression over integers known only when the program runs.
+//
+// Metas compute on Dim as they would on int64_t.  A constant Dim costs a null pointer more than the integer.
+// A symbolic one is a polynomial over symbols and atoms (floor division, remainder, max, min) in normal form, so that
+// `(s0 + 1) * 2 == 2 * s0 + 2` holds without asking anyone.  A comparison that the normal form does not decide is decided by
+// the symbols' hints (their values in the call being compiled) and recorded as a guard in the thread's ShapeEnv;
+// a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace thunder {
+
+class SymExpr;
+using SymPtr = std::shared_ptr<const SymExpr>;
+using SymbolId = uint32_t;
+
+class Dim {
+ public:
+  Dim(int64_t value = 0) : value_(value) {}
+  Dim(int value) : value_(value) {}
+  explicit Dim(SymPtr expr);
+  static Dim symbol(SymbolId id);
+
+  bool is_constant() const { return !expr_; }
+  /// The integer.  Error (Runtime) if symbolic, naming the expression.
+  int64_t constant() const;
+  const SymPtr& expr() const { return expr_; }
+  /// The value under the hints, recording that the program now depends on it; Error (Runtime) without hints.
+  int64_t specialize() const;
+
+  /// Symbols that the expression mentions, each once.
+  std::vector<SymbolId> symbols() const;
+  /// The expression with symbols replaced by what `value_of` gives.
+  Dim substitute(const std::function<Dim(SymbolId)>& value_of) const;
+  /// Printed with `name_of` for symbols: "2*s0 + 1".  A valid Python expression.
+  std::string str(const std::function<std::string(SymbolId)>& name_of = nullptr) const;
+
+  /// Same normal form: decides nothing, records nothing.
+  bool same(const Dim& other) const;
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a);
+  /// Python's floor division and remainder.
+  friend Dim floordiv(const Dim& a, const Dim& b);
+  friend Dim mod(const Dim& a, const Dim& b);
+  friend Dim max(const Dim& a, const Dim& b);
+  friend Dim min(const Dim& a, const Dim& b);
+
+  // Comparisons may record a guard, see the top of the file.
+  friend bool operator==(const Dim& a, const Dim& b);
+  friend bool operator<(const Dim& a, const Dim& b);
+  friend bool operator!=(const Dim& a, const Dim& b) { return !(a == b); }
+  friend bool operator>(const Dim& a, const Dim& b) { return b < a; }
+  friend bool operator<=(const Dim& a, const Dim& b) { return !(b < a); }
+  friend bool operator>=(const Dim& a, const Dim& b) { return !(a < b); }
+
+  Dim& operator+=(const Dim& b) { return *this = *this + b; }
+  Dim& operator-=(const Dim& b) { return *this = *this - b; }
+  Dim& operator*=(const Dim& b) { return *this = *this * b; }
+
+ private:
+  int64_t value_ = 0;
+  SymPtr expr_;
+};
+
+Dim floordiv(const Dim& a, const Dim& b);
+Dim mod(const Dim& a, const Dim& b);
+Dim max(const Dim& a, const Dim& b);
+Dim min(const Dim& a, const Dim& b);
+inline Dim ceildiv(const Dim& a, const Dim& b) { return -floordiv(-a, b); }
+
+std::ostream& operator<<(std::ostream& out, const Dim& d);
+
+using Dims = std::vector<Dim>;
+
+/// Product of all entries (1 for none).
+Dim product(const Dims& dims);
+/// Every entry has the same normal form as its partner: no guard.
+bool same(const Dims& a, const Dims& b);
+/// "[2, 3]"
+std::string str(const Dims& dims);
+
+/// A comparison on which a compiled program relies.
+struct DimGuard {
+  enum Relation { Equal, NotEqual, Less, GreaterEqual } relation;
+  Dim left, right;
+  std::string str() const;
+};
+
+/// The symbols of one compilation, their hints, and the guards that comparisons recorded.
+class ShapeEnv {
+ public:
+  /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
+  Dim make_symbol(std::optional<int64_t> hint, std::string name = {});
+  std::optional<int64_t> hint(SymbolId id) const;
+  const std::string& name(SymbolId id) const;
+  const std::vector<DimGuard>& guards() const { return guards_; }
+
+  /// The environment that comparisons on this thread use; none outside a compilation.
+  static ShapeEnv* current();
+
+  /// Makes `env` current for the length of a scope.
+  class Scope {
+   public:
+    explicit Scope(ShapeEnv& env);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    ShapeEnv* previous_;
+  };
+
+ private:
+  friend class Dim;
+  friend bool operator==(const Dim&, const Dim&);
+  friend bool operator<(const Dim&, const Dim&);
+  void guard(DimGuard g);
+  struct Symbol {
+    std::optional<int64_t> hint;
+    std::string name;
+  };
+  SymbolId first_ = 0;
+  std::map<SymbolId, Symbol> symbols_;
+  std::vector<DimGuard> guards_;
+};
+
+}  // namespace thunder

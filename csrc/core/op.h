@@ -1,0 +1,160 @@
+// Operators: one record each.
+//
+// A record (OpDef) stands in the table of its family (csrc/ops/<level>/<family>.cpp) and holds all there is to know about an
+// operator; what else needs the knowledge (argument parsing, printing, the reference, tests, the executors) derives it.
+// Records made at run time, from Python or by an executor, are the same thing: function pointers and a context pointer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/schema.h"
+
+namespace thunder {
+
+class Builder;
+class Args;
+class VjpContext;
+struct Call;
+
+/// Properties of an operator, instead of lists of "operators that are X".
+enum Tag : uint64_t {
+  kNoTag = 0,
+  kPointwise = 1ull << 0,      ///< out[i] depends on in[i] only; output layout by pointwise_strides
+  kReduction = 1ull << 1,
+  kView = 1ull << 2,           ///< the output aliases the first tensor argument
+  kShape = 1ull << 3,          ///< moves elements without computing (cat, flip, ...)
+  kCreation = 1ull << 4,       ///< makes a tensor from no tensor
+  kMatmul = 1ull << 5,
+  kRandom = 1ull << 6,         ///< effect class: draws from a generator
+  kCollective = 1ull << 7,     ///< effect class: communicates
+  kWrite = 1ull << 8,          ///< effect class: writes to memory that the caller can see
+  kHostSync = 1ull << 9,       ///< effect class: its result is read by the host (item, nonzero)
+  kNoGrad = 1ull << 10,        ///< outputs never require grad
+  kCommutative = 1ull << 11,
+  kCheap = 1ull << 12,         ///< worth recomputing in backward rather than saving (pointwise, views, norms, casts)
+  kDataDependent = 1ull << 13, ///< the output's shape depends on values: unbacked dims
+  kInput = 1ull << 14,         ///< reads the outside world (unpacking); never removed
+  kComparison = 1ull << 15,    ///< result is bool
+  kIdentity = 1ull << 16,      ///< returns its input's data unchanged (detach): executors need no work
+  kLinear = 1ull << 17,
+  kInplace = 1ull << 18,       ///< writes to its first argument and returns it (torch level, acquisition only)
+};
+inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
+
+/// For each result, its type.
+using Types = std::vector<Type>;
+/// Checks arguments and gives the results' types.  Throws Error with the exception kind that PyTorch raises.
+using MetaFn = Types (*)(const Args& args);
+/// The same computation one level lower; returns the results.
+using BodyFn = Arg (*)(Builder& b, const Args& args);
+/// Puts the gradients of the call's inputs, given those of its outputs.
+using VjpFn = void (*)(VjpContext& c);
+
+/// Where a real-valued unary operator is defined and smooth, for the tests.
+struct Domain {
+  double low = -1e9, high = 1e9;
+};
+
+struct OpDef {
+  std::string_view schema;
+  std::string_view doc;
+  uint64_t tags = kNoTag;
+  MetaFn meta = nullptr;  ///< a primitive has a meta, ...
+  BodyFn body = nullptr;  ///< ... a composite has a body; with both, the meta wins for types and the body is for the passes
+  VjpFn vjp = nullptr;
+  /// The ATen operator for the default executor, with its arguments by schema name where they are not simply the same in the
+  /// same order: "add.Tensor", "embedding(weight, input, padding_idx)", "full(size, value, dtype=dtype, device=device)".
+  std::string_view aten = {};
+  /// Public names that mean this operator, the first one being how the default executor's call prints:
+  /// "torch.nn.functional.gelu", "torch.add torch.Tensor.add torch.Tensor.__add__".
+  std::string_view python = {};
+  /// C expression of a pointwise primitive over its schema names, for the fuser and documentation: "a + b".
+  std::string_view scalar = {};
+  Domain domain = {};
+  void* context = nullptr;  ///< for records made at run time
+};
+
+class Op {
+ public:
+  Op(std::string level, const OpDef& def);
+  std::string level;        ///< "prims", "clang", "torch", or an executor's name
+  std::string name;         ///< "torch.max": level and schema name
+  std::string full_name;    ///< "torch.max.dim": with the overload, unique in the registry
+  std::string print_name;   ///< "ltorch.max", "prims.add"; for executors' operators what stands in the final program
+  Schema schema;
+  std::string doc;
+  uint64_t tags = 0;
+  MetaFn meta = nullptr;
+  BodyFn body = nullptr;
+  VjpFn vjp = nullptr;
+  std::string aten;
+  std::vector<std::string> python;
+  std::string scalar;
+  Domain domain;
+  void* context = nullptr;
+  std::shared_ptr<void> context_owner;  ///< keeps `context` alive for records made at run time
+
+  /// Of an operator that an executor made for a claim: who runs it, and what it stands for.
+  std::string executor;
+  const Op* implements = nullptr;
+
+  bool has(uint64_t any_of) const { return (tags & any_of) != 0; }
+  bool is_prim() const { return level == "prims"; }
+};
+
+/// All operators by name.  Filled once from the family tables; grows when executors or users register.
+class Registry {
+ public:
+  static Registry& instance();
+  /// Error (Value) if the full name is taken and `replace` is false.
+  const Op& add(std::string level, const OpDef& def, bool replace = false);
+  const Op& add(std::unique_ptr<Op> op, bool replace = false);
+  const Op* find(std::string_view full_name) const;
+  /// Error (Internal) if there is none.
+  const Op& get(std::string_view full_name) const;
+  /// All overloads of "torch.max", in order of registration.
+  const std::vector<const Op*>& overloads(std::string_view name) const;
+  /// Operators whose printed name this is.
+  std::vector<const Op*> by_print_name(std::string_view print_name) const;
+  /// In order of registration.
+  const std::vector<const Op*>& all() const;
+
+ private:
+  Registry();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A call's arguments, read by schema name.  Each accessor asserts that the argument is of that kind.
+class Args {
+ public:
+  Args(const Op& op, const ArgList& args) : op_(&op), args_(&args) {}
+  const Op& op() const { return *op_; }
+  const ArgList& list() const { return *args_; }
+  const Arg& operator[](std::string_view param) const;
+  bool has(std::string_view param) const { return !(*this)[param].is_none(); }  ///< given and not None
+
+  Value value(std::string_view param) const { return (*this)[param].value(); }
+  const TensorType& tensor(std::string_view param) const { return value(param).tensor(); }
+  const Dim& dim(std::string_view param) const { return (*this)[param].dim(); }
+  int64_t integer(std::string_view param) const { return dim(param).constant(); }
+  bool flag(std::string_view param) const { return (*this)[param].boolean(); }
+  double real(std::string_view param) const { return (*this)[param].real(); }
+  const std::string& str(std::string_view param) const { return (*this)[param].str(); }
+  DType dtype(std::string_view param) const { return (*this)[param].dtype(); }
+  Device device(std::string_view param) const { return (*this)[param].device(); }
+  Dims dims(std::string_view param) const;
+  std::vector<int64_t> integers(std::string_view param) const;
+  std::vector<Value> values(std::string_view param) const;  ///< of a list of tensors
+
+ private:
+  const Op* op_;
+  const ArgList* args_;
+};
+
+}  // namespace thunder

@@ -1,0 +1,79 @@
+// Types of values: what is known about a value before the program runs.
+#pragma once
+
+#include <complex>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "core/device.h"
+#include "core/dim.h"
+#include "core/dtype.h"
+
+namespace thunder {
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Device device;
+  Dims shape;
+  Dims strides;  ///< in elements, one per entry of shape
+  bool requires_grad = false;
+
+  int64_t rank() const { return static_cast<int64_t>(shape.size()); }
+  Dim numel() const { return product(shape); }
+};
+
+/// A Python number computed at run time, such as the result of `Tensor.item()`.
+struct NumberType {
+  NumberKind kind = NumberKind::Int;
+  /// For an int that a shape may use: the symbol it binds.
+  std::optional<Dim> dim;
+};
+
+class Type {
+ public:
+  enum class Kind : uint8_t { None, Tensor, Number, Opaque };
+  Type() = default;
+  Type(TensorType t) : kind_(Kind::Tensor), tensor_(std::make_shared<const TensorType>(std::move(t))) {}
+  Type(NumberType n) : kind_(Kind::Number), number_(std::make_shared<const NumberType>(std::move(n))) {}
+  /// Anything else that flows through a trace: an autograd graph, a communication handle.  `what` names it in print.
+  static Type opaque(std::string what);
+
+  Kind kind() const { return kind_; }
+  bool is_tensor() const { return kind_ == Kind::Tensor; }
+  bool is_number() const { return kind_ == Kind::Number; }
+  const TensorType& tensor() const;
+  const NumberType& number() const;
+  const std::string& opaque_name() const;
+
+  /// "cpu f32[2, 3]", "int", ...: the annotation in a printed trace.
+  std::string str() const;
+  /// Everything equal, dims compared by normal form.  `strict` also compares strides and requires_grad.
+  bool same(const Type& other, bool strict = true) const;
+
+ private:
+  Kind kind_ = Kind::None;
+  std::shared_ptr<const TensorType> tensor_;
+  std::shared_ptr<const NumberType> number_;
+  std::shared_ptr<const std::string> opaque_;
+};
+
+// ---- layouts ---------------------------------------------------------------------------------------------------------
+
+/// Row-major strides of a shape, as PyTorch gives them (a size of 0 counts as 1).
+Dims contiguous_strides(const Dims& shape);
+bool is_contiguous(const TensorType& t);
+/// Every element has its own place and there are no gaps, in any order of dimensions.
+bool is_non_overlapping_and_dense(const Dims& shape, const Dims& strides);
+/// Output strides of a pointwise operation over operands already broadcast to `shape` (their broadcast dimensions have
+/// stride 0): PyTorch's TensorIterator rule.
+Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operand_strides);
+/// Strides of empty_like/clone with torch.preserve_format.
+Dims preserve_format_strides(const TensorType& t);
+/// Strides that view a tensor of `shape`, `strides` as `new_shape` without a copy, or nothing if there are none.
+std::optional<Dims> view_strides(const Dims& shape, const Dims& strides, const Dims& new_shape);
+/// Channels-last strides of a 4-d (or 5-d, channels_last_3d) shape.
+Dims channels_last_strides(const Dims& shape);
+
+}  // namespace thunder
