@@ -98,7 +98,7 @@ class Builder {
   const SourceLocation* location() const { return location_; }
 
   /// The calls of the innermost open scope.
-  const std::vector<const Call*>& calls() const { return scopes_.back(); }
+  const std::vector<const Call*>& calls() const { return scopes_.back().calls; }
   /// Opens a scope: what is called until close_scope() is collected apart.
   void open_scope() { scopes_.emplace_back(); }
   std::vector<const Call*> close_scope();
@@ -112,11 +112,20 @@ class Builder {
   static void collect(ArgList& p, std::vector<std::pair<std::string, Arg>>&, const Expr& e) { p.push_back(e.arg()); }
   static void collect(ArgList& p, std::vector<std::pair<std::string, Arg>>&, Arg a) { p.push_back(std::move(a)); }
   static void collect(ArgList&, std::vector<std::pair<std::string, Arg>>& k, Kw a) { k.emplace_back(a.name, a.value); }
+  Arg call_primitive(const Op& op, ArgList args);
+  Arg call_composite(const Op& op, ArgList args);
   Arg make_outputs(const Op& op, const Types& types, const ArgList& args);
+  void bind_symbols(const Arg& output, const std::vector<SymbolId>& symbols);
+  void append_made(Call call);
+
+  struct Scope {
+    std::vector<const Call*> calls;
+    std::vector<SymbolId> symbols;  // bound by calls of this scope
+  };
 
   std::shared_ptr<Arena> arena_;
   std::vector<Value> inputs_;
-  std::vector<std::vector<const Call*>> scopes_;
+  std::vector<Scope> scopes_;
   const SourceLocation* location_ = nullptr;
 };
 

@@ -4,7 +4,8 @@
 // A symbolic one is a polynomial over symbols and atoms (floor division, remainder, max, min) in normal form, so that
 // `(s0 + 1) * 2 == 2 * s0 + 2` holds without asking anyone.  A comparison that the normal form does not decide is decided by
 // the symbols' hints (their values in the call being compiled) and recorded as a guard in the thread's ShapeEnv;
-// a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so.
+// a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except that it is taken to
+// differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs handles 0 and 1 all the same.
 #pragma once
 
 #include <cstdint>
@@ -130,7 +131,6 @@ class ShapeEnv {
     std::optional<int64_t> hint;
     std::string name;
   };
-  SymbolId first_ = 0;
   std::map<SymbolId, Symbol> symbols_;
   std::vector<DimGuard> guards_;
 };

@@ -1,0 +1,201 @@
+#include "core/builder.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/rewrite.h"
+
+namespace thunder {
+
+Builder::Builder(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) { open_scope(); }
+
+Value Builder::input(Type type, std::string name) {
+  Value v = arena_->make_value(std::move(type), std::move(name));
+  inputs_.push_back(v);
+  return v;
+}
+
+std::vector<const Call*> Builder::close_scope() {
+  std::vector<const Call*> calls = std::move(scopes_.back().calls);
+  scopes_.pop_back();
+  return calls;
+}
+
+void Builder::append(const Call* call) {
+  scopes_.back().calls.push_back(call);
+  if (scopes_.size() == 1 && on_call) on_call(*call);
+}
+
+void Builder::append_made(Call call) {
+  call.location = location_;
+  append(arena_->make_call(std::move(call)));
+}
+
+Arg Builder::call(const Op& op, ArgList args) {
+  THUNDER_ASSERT(args.size() == op.schema.params.size(), op.full_name, " takes ", op.schema.params.size(), " arguments, got ",
+                 args.size());
+  return op.body && !op.meta ? call_composite(op, std::move(args)) : call_primitive(op, std::move(args));
+}
+
+Arg Builder::call_named(std::string_view name, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword) {
+  const Registry& registry = Registry::instance();
+  if (const Op* op = registry.find(name); op && (!op->schema.overload.empty() || registry.overloads(name).size() <= 1)) {
+    std::string why;
+    std::optional<ArgList> args = bind(op->schema, positional, keyword, &why);
+    THUNDER_CHECK(args, Type, op->schema.name, why);
+    return call(*op, std::move(*args));
+  }
+  std::string reasons;
+  for (const Op* op : registry.overloads(name)) {
+    std::string why;
+    if (std::optional<ArgList> args = bind(op->schema, positional, keyword, &why)) return call(*op, std::move(*args));
+    reasons += "\n  " + op->schema.str() + ": " + why;
+  }
+  THUNDER_ASSERT(!reasons.empty(), "there is no operator '", name, "'");
+  throw Error(ErrorKind::Type, cat("[", name, "] no overload takes these arguments:", reasons));
+}
+
+Arg Builder::call_primitive(const Op& op, ArgList args) {
+  THUNDER_ASSERT(op.meta, op.full_name, " has neither meta nor body");
+  Types types = op.meta(Args(op, args));
+  Call c;
+  c.op = &op;
+  c.output = make_outputs(op, types, args);
+  if (op.body) {  // a meta decides the types; the body is there for passes that look inside
+    open_scope();
+    Arg inner = op.body(*this, Args(op, args));
+    c.body = close_scope();
+    Substitution map;
+    std::vector<Value> from = values_in(inner), to = values_in(c.output);
+    THUNDER_ASSERT(from.size() == to.size(), op.full_name, ": the body returns ", from.size(), " values, the meta ", to.size());
+    for (size_t i = 0; i < from.size(); ++i) map.replace(from[i], to[i]);
+    for (const Call*& b : c.body) b = substitute(*arena_, b, map);
+  }
+  c.args = std::move(args);
+  Arg output = c.output;
+  append_made(std::move(c));
+  if (op.has(kDataDependent)) {
+    std::vector<SymbolId> symbols;
+    for_each_value(output, [&](Value v) {
+      if (!v.type().is_tensor()) return;
+      for (const Dim& d : v.shape())
+        for (SymbolId s : d.symbols())
+          if (!arena_->symbol_value(s) && std::find(symbols.begin(), symbols.end(), s) == symbols.end()) symbols.push_back(s);
+    });
+    bind_symbols(output, symbols);
+  }
+  return output;
+}
+
+Arg Builder::call_composite(const Op& op, ArgList args) {
+  open_scope();
+  Arg output;
+  try {
+    output = op.body(*this, Args(op, args));
+  } catch (...) {
+    close_scope();
+    throw;
+  }
+  std::vector<SymbolId> symbols = std::move(scopes_.back().symbols);
+  std::vector<const Call*> body = close_scope();
+  if (body.empty()) return output;
+  append_made(Call{.op = &op, .args = std::move(args), .output = output, .body = std::move(body), .symbols = {}});
+  bind_symbols(output, symbols);
+  return output;
+}
+
+void Builder::bind_symbols(const Arg& output, const std::vector<SymbolId>& symbols) {
+  for (SymbolId s : symbols) {
+    bool bound = false;
+    for (Value v : values_in(output)) {
+      if (bound || !v.type().is_tensor()) continue;
+      for (size_t i = 0; i < v.shape().size() && !bound; ++i) {
+        if (!v.shape()[i].same(Dim::symbol(s))) continue;
+        (*this)("prims.size", v, static_cast<int64_t>(i));
+        scopes_.back().symbols.push_back(s);
+        bound = true;
+      }
+    }
+  }
+}
+
+Arg Builder::make_outputs(const Op& op, const Types& types, const ArgList& args) {
+  bool any_grad = false;
+  if (!op.has(kNoGrad))
+    for (const Arg& a : args) for_each_value(a, [&](Value v) { any_grad |= v.requires_grad(); });
+  ArgList outputs;
+  for (const Type& t : types) {
+    if (any_grad && t.is_tensor() && is_inexact(t.tensor().dtype) && !t.tensor().requires_grad) {
+      TensorType with_grad = t.tensor();
+      with_grad.requires_grad = true;
+      outputs.push_back(arena_->make_value(std::move(with_grad)));
+    } else if (t.kind() == Type::Kind::None) {
+      outputs.push_back(nullptr);
+    } else {
+      outputs.push_back(arena_->make_value(t));
+    }
+  }
+  const std::string& results = op.schema.results;
+  if (results == "None") return nullptr;
+  if (results.starts_with("(")) return Arg::tuple(std::move(outputs));
+  if (results.ends_with("[]")) return Arg::list(std::move(outputs));
+  THUNDER_ASSERT(outputs.size() == 1, op.full_name, " declares one result, its meta gives ", outputs.size());
+  return outputs[0];
+}
+
+Trace Builder::finish(std::string name, Arg output) {
+  THUNDER_ASSERT(scopes_.size() == 1, "a scope was left open");
+  Trace t;
+  t.name = std::move(name);
+  t.arena = arena_;
+  t.inputs = inputs_;
+  t.calls = std::move(scopes_.back().calls);
+  t.output = std::move(output);
+  scopes_.back() = {};
+  return t;
+}
+
+// ---- Expr ------------------------------------------------------------------------------------------------------------
+
+Expr operator+(const Expr& a, const Expr& b) { return a.builder()("clang.add", a, b); }
+Expr operator-(const Expr& a, const Expr& b) { return a.builder()("clang.sub", a, b); }
+Expr operator*(const Expr& a, const Expr& b) { return a.builder()("clang.mul", a, b); }
+Expr operator/(const Expr& a, const Expr& b) { return a.builder()("clang.true_divide", a, b); }
+Expr operator-(const Expr& a) { return a.builder()("clang.neg", a); }
+Expr operator+(const Expr& a, double b) { return a.builder()("clang.add", a, b); }
+Expr operator-(const Expr& a, double b) { return a.builder()("clang.sub", a, b); }
+Expr operator*(const Expr& a, double b) { return a.builder()("clang.mul", a, b); }
+Expr operator/(const Expr& a, double b) { return a.builder()("clang.true_divide", a, b); }
+Expr operator+(double a, const Expr& b) { return b.builder()("clang.add", a, b); }
+Expr operator-(double a, const Expr& b) { return b.builder()("clang.sub", a, b); }
+Expr operator*(double a, const Expr& b) { return b.builder()("clang.mul", a, b); }
+Expr operator/(double a, const Expr& b) { return b.builder()("clang.true_divide", a, b); }
+
+// ---- VjpContext ------------------------------------------------------------------------------------------------------
+
+VjpContext::VjpContext(Builder& builder, const Call& c, std::vector<Arg> grads) : b(builder), call(c), grads_(std::move(grads)) {}
+
+Expr VjpContext::out(size_t i) const {
+  return Expr(b, call.output.is_sequence() ? call.output.items().at(i) : call.output);
+}
+
+Expr VjpContext::grad_or_zeros(size_t i) const { return has_grad(i) ? grad(i) : b("clang.zeros_like", out(i)); }
+
+bool VjpContext::needs(std::string_view param) const {
+  bool any = false;
+  for_each_value(args()[param], [&](Value v) { any |= v.requires_grad(); });
+  return any;
+}
+
+void VjpContext::put(std::string_view param, const Arg& gradient) { put_value(args()[param], gradient); }
+
+void VjpContext::put(std::string_view param, size_t index, const Arg& gradient) {
+  put_value(args()[param].items().at(index), gradient);
+}
+
+void VjpContext::put_value(const Arg& input, const Arg& gradient) {
+  if (gradient.is_none() || !input.is_value() || !input.value().requires_grad()) return;
+  result_.emplace_back(input.value(), gradient.value());
+}
+
+}  // namespace thunder

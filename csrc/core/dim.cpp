@@ -1,0 +1,415 @@
+#include "core/dim.h"
+
+#include <algorithm>
+#include <atomic>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace thunder {
+
+// An expression is a sum of terms: a coefficient and a product of atoms.  Atoms are symbols and the functions that a polynomial
+// cannot express.  Terms are sorted by their product, so equal expressions are equal term by term.
+struct SymAtom {
+  enum Kind : uint8_t { Symbol, FloorDiv, Mod, Max, Min } kind;
+  SymbolId symbol = 0;
+  Dim left, right;
+};
+
+using AtomPtr = std::shared_ptr<const SymAtom>;
+
+struct SymTerm {
+  std::vector<AtomPtr> atoms;  // sorted; empty: the constant term
+  int64_t coefficient = 0;
+};
+
+class SymExpr {
+ public:
+  std::vector<SymTerm> terms;
+};
+
+namespace {
+
+thread_local ShapeEnv* current_env = nullptr;
+
+int compare(const SymExpr& a, const SymExpr& b);
+
+SymExpr as_expr(const Dim& d) {
+  if (d.expr()) return *d.expr();
+  SymExpr e;
+  if (d.constant() != 0) e.terms.push_back({{}, d.constant()});
+  return e;
+}
+
+int compare(const SymAtom& a, const SymAtom& b) {
+  if (a.kind != b.kind) return a.kind < b.kind ? -1 : 1;
+  if (a.kind == SymAtom::Symbol) return a.symbol == b.symbol ? 0 : (a.symbol < b.symbol ? -1 : 1);
+  if (int c = compare(as_expr(a.left), as_expr(b.left))) return c;
+  return compare(as_expr(a.right), as_expr(b.right));
+}
+
+int compare(const std::vector<AtomPtr>& a, const std::vector<AtomPtr>& b) {
+  if (a.size() != b.size()) return a.size() > b.size() ? -1 : 1;  // higher degrees first, the constant last
+  for (size_t i = 0; i < a.size(); ++i)
+    if (int c = compare(*a[i], *b[i])) return c;
+  return 0;
+}
+
+int compare(const SymExpr& a, const SymExpr& b) {
+  if (a.terms.size() != b.terms.size()) return a.terms.size() < b.terms.size() ? -1 : 1;
+  for (size_t i = 0; i < a.terms.size(); ++i) {
+    if (int c = compare(a.terms[i].atoms, b.terms[i].atoms)) return c;
+    if (a.terms[i].coefficient != b.terms[i].coefficient)
+      return a.terms[i].coefficient < b.terms[i].coefficient ? -1 : 1;
+  }
+  return 0;
+}
+
+Dim from_terms(std::vector<SymTerm> terms) {
+  std::sort(terms.begin(), terms.end(),
+            [](const SymTerm& a, const SymTerm& b) { return compare(a.atoms, b.atoms) < 0; });
+  std::vector<SymTerm> merged;
+  for (SymTerm& t : terms) {
+    if (!merged.empty() && compare(merged.back().atoms, t.atoms) == 0)
+      merged.back().coefficient += t.coefficient;
+    else
+      merged.push_back(std::move(t));
+  }
+  std::erase_if(merged, [](const SymTerm& t) { return t.coefficient == 0; });
+  if (merged.empty()) return Dim(0);
+  if (merged.size() == 1 && merged[0].atoms.empty()) return Dim(merged[0].coefficient);
+  auto e = std::make_shared<SymExpr>();
+  e->terms = std::move(merged);
+  return Dim(SymPtr(std::move(e)));
+}
+
+Dim from_atom(SymAtom a) {
+  auto e = std::make_shared<SymExpr>();
+  e->terms.push_back({{std::make_shared<const SymAtom>(std::move(a))}, 1});
+  return Dim(SymPtr(std::move(e)));
+}
+
+int64_t floordiv_int(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return q * b != a && ((a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+// The quotient if every coefficient divides evenly: 6*s0 + 3 over 3.
+std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
+  if (b.is_constant()) {
+    SymExpr e = as_expr(a);
+    for (SymTerm& t : e.terms) {
+      if (t.coefficient % b.constant() != 0) return std::nullopt;
+      t.coefficient /= b.constant();
+    }
+    return from_terms(e.terms);
+  }
+  // A single-term divisor cancels against every term that holds its atoms: (64*s0*s1) over (8*s0).
+  SymExpr eb = as_expr(b), ea = as_expr(a);
+  if (eb.terms.size() != 1) return std::nullopt;
+  const SymTerm& d = eb.terms[0];
+  for (SymTerm& t : ea.terms) {
+    if (t.coefficient % d.coefficient != 0) return std::nullopt;
+    t.coefficient /= d.coefficient;
+    for (const AtomPtr& atom : d.atoms) {
+      auto it = std::find_if(t.atoms.begin(), t.atoms.end(), [&](const AtomPtr& x) { return compare(*x, *atom) == 0; });
+      if (it == t.atoms.end()) return std::nullopt;
+      t.atoms.erase(it);
+    }
+  }
+  return from_terms(ea.terms);
+}
+
+int64_t evaluate(SymAtom::Kind kind, int64_t a, int64_t b) {
+  switch (kind) {
+    case SymAtom::FloorDiv: return floordiv_int(a, b);
+    case SymAtom::Mod: return a - floordiv_int(a, b) * b;
+    case SymAtom::Max: return std::max(a, b);
+    default: return std::min(a, b);
+  }
+}
+
+Dim binary(SymAtom::Kind kind, const Dim& a, const Dim& b) {
+  if (kind == SymAtom::FloorDiv || kind == SymAtom::Mod)
+    THUNDER_CHECK(!b.is_constant() || b.constant() != 0, Runtime, "size", "division of ", a, " by zero");
+  if (a.is_constant() && b.is_constant()) return evaluate(kind, a.constant(), b.constant());
+  switch (kind) {
+    case SymAtom::FloorDiv:
+      if (a.is_constant() && a.constant() == 0) return 0;
+      if (std::optional<Dim> q = exact_quotient(a, b)) return *q;
+      break;
+    case SymAtom::Mod:
+      if (exact_quotient(a, b)) return 0;
+      break;
+    default:
+      if (a.same(b)) return a;
+      break;
+  }
+  return from_atom({kind, 0, a, b});
+}
+
+void print(std::ostream& out, const SymExpr& e, const std::function<std::string(SymbolId)>& name_of);
+
+void print(std::ostream& out, const SymAtom& a, const std::function<std::string(SymbolId)>& name_of) {
+  switch (a.kind) {
+    case SymAtom::Symbol: out << name_of(a.symbol); return;
+    case SymAtom::FloorDiv: out << "((" << a.left.str(name_of) << ") // (" << a.right.str(name_of) << "))"; return;
+    case SymAtom::Mod: out << "((" << a.left.str(name_of) << ") % (" << a.right.str(name_of) << "))"; return;
+    case SymAtom::Max: out << "max(" << a.left.str(name_of) << ", " << a.right.str(name_of) << ")"; return;
+    case SymAtom::Min: out << "min(" << a.left.str(name_of) << ", " << a.right.str(name_of) << ")"; return;
+  }
+}
+
+void print(std::ostream& out, const SymExpr& e, const std::function<std::string(SymbolId)>& name_of) {
+  bool first = true;
+  for (const SymTerm& t : e.terms) {
+    int64_t c = t.coefficient;
+    if (!first) out << (c < 0 ? " - " : " + ");
+    else if (c < 0) out << "-";
+    first = false;
+    c = c < 0 ? -c : c;
+    bool star = false;
+    if (c != 1 || t.atoms.empty()) {
+      out << c;
+      star = true;
+    }
+    for (const AtomPtr& a : t.atoms) {
+      if (star) out << "*";
+      star = true;
+      print(out, *a, name_of);
+    }
+  }
+}
+
+std::string default_symbol_name(SymbolId id) {
+  if (ShapeEnv* env = ShapeEnv::current()) return env->name(id);
+  return "s" + std::to_string(id);
+}
+
+void collect_symbols(const Dim& d, std::vector<SymbolId>& out) {
+  if (!d.expr()) return;
+  for (const SymTerm& t : d.expr()->terms)
+    for (const AtomPtr& a : t.atoms) {
+      if (a->kind != SymAtom::Symbol) {
+        collect_symbols(a->left, out);
+        collect_symbols(a->right, out);
+      } else if (std::find(out.begin(), out.end(), a->symbol) == out.end()) {
+        out.push_back(a->symbol);
+      }
+    }
+}
+
+// The value under the hints, or nothing if a symbol has none.
+std::optional<int64_t> hinted(const Dim& d) {
+  if (d.is_constant()) return d.constant();
+  bool known = true;
+  Dim v = d.substitute([&](SymbolId id) {
+    std::optional<int64_t> h = current_env ? current_env->hint(id) : std::nullopt;
+    if (!h) known = false;
+    return Dim(h.value_or(1));
+  });
+  if (!known || !v.is_constant()) return std::nullopt;
+  return v.constant();
+}
+
+// Least value that an expression can have, given that a symbol with a hint is at least 0 and one without at least 2 (see the
+// header); nothing if not known.
+std::optional<int64_t> lower_bound(const Dim& d) {
+  if (d.is_constant()) return d.constant();
+  int64_t bound = 0;
+  for (const SymTerm& t : d.expr()->terms) {
+    int64_t term = t.coefficient;
+    if (!t.atoms.empty() && term < 0) return std::nullopt;
+    for (const AtomPtr& a : t.atoms) {
+      if (a->kind != SymAtom::Symbol) return std::nullopt;
+      term *= current_env && !current_env->hint(a->symbol) ? 2 : 0;
+    }
+    bound += term;
+  }
+  return bound;
+}
+
+bool is_zero_or_one(const Dim& d) { return d.is_constant() && (d.constant() == 0 || d.constant() == 1); }
+
+[[noreturn]] void undecidable(const Dim& a, const char* relation, const Dim& b) {
+  throw Error(ErrorKind::Runtime,
+              cat("[size] the program asks whether ", a, relation, b,
+                  ", but that size depends on the values in a tensor and is known only when the program runs"));
+}
+
+}  // namespace
+
+Dim::Dim(SymPtr expr) : expr_(std::move(expr)) {}
+
+Dim Dim::symbol(SymbolId id) { return from_atom({SymAtom::Symbol, id, {}, {}}); }
+
+int64_t Dim::constant() const {
+  THUNDER_CHECK(!expr_, Runtime, "size", "a known integer is needed, got the symbolic size ", str());
+  return value_;
+}
+
+int64_t Dim::specialize() const {
+  if (!expr_) return value_;
+  std::optional<int64_t> h = hinted(*this);
+  if (!h) undecidable(*this, " is ", Dim(0));
+  current_env->guard({DimGuard::Equal, *this, Dim(*h)});
+  return *h;
+}
+
+std::vector<SymbolId> Dim::symbols() const {
+  std::vector<SymbolId> out;
+  collect_symbols(*this, out);
+  return out;
+}
+
+Dim Dim::substitute(const std::function<Dim(SymbolId)>& value_of) const {
+  if (!expr_) return *this;
+  Dim sum = 0;
+  for (const SymTerm& t : expr_->terms) {
+    Dim p = t.coefficient;
+    for (const AtomPtr& a : t.atoms) {
+      if (a->kind == SymAtom::Symbol)
+        p = p * value_of(a->symbol);
+      else
+        p = p * binary(a->kind, a->left.substitute(value_of), a->right.substitute(value_of));
+    }
+    sum = sum + p;
+  }
+  return sum;
+}
+
+std::string Dim::str(const std::function<std::string(SymbolId)>& name_of) const {
+  if (!expr_) return std::to_string(value_);
+  std::ostringstream out;
+  print(out, *expr_, name_of ? name_of : default_symbol_name);
+  return out.str();
+}
+
+bool Dim::same(const Dim& other) const {
+  if (!expr_ && !other.expr_) return value_ == other.value_;
+  if (!expr_ || !other.expr_) return false;
+  return expr_ == other.expr_ || compare(*expr_, *other.expr_) == 0;
+}
+
+Dim operator+(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.value_ + b.value_;
+  std::vector<SymTerm> terms = as_expr(a).terms;
+  for (SymTerm& t : as_expr(b).terms) terms.push_back(std::move(t));
+  return from_terms(std::move(terms));
+}
+
+Dim operator*(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.value_ * b.value_;
+  std::vector<SymTerm> terms;
+  SymExpr ea = as_expr(a), eb = as_expr(b);
+  for (const SymTerm& x : ea.terms)
+    for (const SymTerm& y : eb.terms) {
+      SymTerm t = x;
+      t.coefficient *= y.coefficient;
+      t.atoms.insert(t.atoms.end(), y.atoms.begin(), y.atoms.end());
+      std::sort(t.atoms.begin(), t.atoms.end(), [](const AtomPtr& p, const AtomPtr& q) { return compare(*p, *q) < 0; });
+      terms.push_back(std::move(t));
+    }
+  return from_terms(std::move(terms));
+}
+
+Dim operator-(const Dim& a) { return a.is_constant() ? Dim(-a.value_) : a * Dim(-1); }
+Dim operator-(const Dim& a, const Dim& b) { return a + -b; }
+Dim floordiv(const Dim& a, const Dim& b) { return binary(SymAtom::FloorDiv, a, b); }
+Dim mod(const Dim& a, const Dim& b) { return binary(SymAtom::Mod, a, b); }
+
+namespace {
+// Whether `a < b` can be told: by its form, or by the hints.
+bool decidable(const Dim& a, const Dim& b) {
+  if (hinted(a) && hinted(b)) return true;
+  std::optional<int64_t> above = lower_bound(b - a - 1), below = lower_bound(a - b);
+  return (above && *above >= 0) || (below && *below >= 0);
+}
+}  // namespace
+
+Dim max(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? b : a) : binary(SymAtom::Max, a, b); }
+Dim min(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? a : b) : binary(SymAtom::Min, a, b); }
+
+bool operator==(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.value_ == b.value_;
+  Dim difference = a - b;
+  if (difference.is_constant()) return difference.constant() == 0;
+  // A size that is at least 1 more than the other is not equal to it, whatever the symbols are.
+  if (std::optional<int64_t> low = lower_bound(difference); low && *low > 0) return false;
+  if (std::optional<int64_t> low = lower_bound(-difference); low && *low > 0) return false;
+  std::optional<int64_t> ha = hinted(a), hb = hinted(b);
+  if (!ha || !hb) {
+    if (is_zero_or_one(a) || is_zero_or_one(b)) return false;
+    undecidable(a, " equals ", b);
+  }
+  bool equal = *ha == *hb;
+  current_env->guard({equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
+  return equal;
+}
+
+bool operator<(const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.value_ < b.value_;
+  if (std::optional<int64_t> low = lower_bound(b - a - 1); low && *low >= 0) return true;
+  if (std::optional<int64_t> low = lower_bound(a - b); low && *low >= 0) return false;
+  std::optional<int64_t> ha = hinted(a), hb = hinted(b);
+  if (!ha || !hb) undecidable(a, " is less than ", b);
+  bool less = *ha < *hb;
+  current_env->guard({less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
+  return less;
+}
+
+std::ostream& operator<<(std::ostream& out, const Dim& d) { return out << d.str(); }
+
+Dim product(const Dims& dims) {
+  Dim p = 1;
+  for (const Dim& d : dims) p = p * d;
+  return p;
+}
+
+bool same(const Dims& a, const Dims& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Dim& x, const Dim& y) { return x.same(y); });
+}
+
+std::string str(const Dims& dims) { return "[" + join(dims) + "]"; }
+
+std::string DimGuard::str() const {
+  static constexpr const char* kText[] = {" == ", " != ", " < ", " >= "};
+  return left.str() + kText[relation] + right.str();
+}
+
+// ---- ShapeEnv --------------------------------------------------------------------------------------------------------
+
+namespace {
+// Ids are unique in the process, so that dims of two environments never look alike.
+std::atomic<SymbolId> next_symbol{0};
+}  // namespace
+
+Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name) {
+  SymbolId id = next_symbol++;
+  if (name.empty()) name = (hint ? "s" : "u") + std::to_string(symbols_.size());
+  symbols_[id] = {hint, std::move(name)};
+  return Dim::symbol(id);
+}
+
+std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
+  auto it = symbols_.find(id);
+  return it == symbols_.end() ? std::nullopt : it->second.hint;
+}
+
+const std::string& ShapeEnv::name(SymbolId id) const {
+  static const std::string unknown = "s?";
+  auto it = symbols_.find(id);
+  return it == symbols_.end() ? unknown : it->second.name;
+}
+
+void ShapeEnv::guard(DimGuard g) {
+  for (const DimGuard& known : guards_)
+    if (known.relation == g.relation && known.left.same(g.left) && known.right.same(g.right)) return;
+  guards_.push_back(std::move(g));
+}
+
+ShapeEnv* ShapeEnv::current() { return current_env; }
+ShapeEnv::Scope::Scope(ShapeEnv& env) : previous_(current_env) { current_env = &env; }
+ShapeEnv::Scope::~Scope() { current_env = previous_; }
+
+}  // namespace thunder

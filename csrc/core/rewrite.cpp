@@ -1,0 +1,67 @@
+#include "core/rewrite.h"
+
+namespace thunder {
+
+Arg Substitution::operator()(Value v) const {
+  Arg result = v;
+  for (auto it = map_.find(v); it != map_.end(); it = map_.find(result.value())) {
+    result = it->second;
+    if (!result.is_value()) break;
+  }
+  return result;
+}
+
+Arg Substitution::operator()(const Arg& a) const {
+  return map_values(a, [this](Value v) { return (*this)(v); });
+}
+
+ArgList Substitution::operator()(const ArgList& args) const {
+  ArgList out;
+  out.reserve(args.size());
+  for (const Arg& a : args) out.push_back((*this)(a));
+  return out;
+}
+
+const Call* substitute(Arena& arena, const Call* call, const Substitution& map) {
+  bool changes = false;
+  for_each_input(*call, [&](Value v) { changes |= !map(v).same(Arg(v)); });
+  for_each_output(*call, [&](Value v) { changes |= !map(v).same(Arg(v)); });
+  if (!changes) return call;
+  Call copy = *call;
+  copy.args = map(call->args);
+  copy.output = map(call->output);
+  for (const Call*& inner : copy.body) inner = substitute(arena, inner, map);
+  return arena.make_call(std::move(copy));
+}
+
+Uses::Uses(const Trace& trace) {
+  auto add = [this](Value v, size_t i) {
+    std::vector<size_t>& list = uses_[v];
+    if (list.empty() || list.back() != i) list.push_back(i);
+  };
+  for (size_t i = 0; i < trace.calls.size(); ++i) for_each_input(*trace.calls[i], [&](Value v) { add(v, i); });
+  for_each_value(trace.output, [&](Value v) { add(v, trace.calls.size()); });
+}
+
+const std::vector<size_t>& Uses::of(Value v) const {
+  static const std::vector<size_t> none;
+  auto it = uses_.find(v);
+  return it == uses_.end() ? none : it->second;
+}
+
+std::unordered_map<Value, size_t, ValueHash> producers(const Trace& trace) {
+  std::unordered_map<Value, size_t, ValueHash> out;
+  for (size_t i = 0; i < trace.calls.size(); ++i) for_each_output(*trace.calls[i], [&](Value v) { out[v] = i; });
+  return out;
+}
+
+std::optional<SymbolId> bound_symbol(Value v) {
+  if (!v.type().is_number() || !v.type().number().dim) return std::nullopt;
+  const Dim& d = *v.type().number().dim;
+  if (d.is_constant()) return std::nullopt;
+  std::vector<SymbolId> symbols = d.symbols();
+  if (symbols.size() != 1 || !d.same(Dim::symbol(symbols[0]))) return std::nullopt;
+  return symbols[0];
+}
+
+}  // namespace thunder
