@@ -1,0 +1,85 @@
+# On a machine with Python 3.11 or 3.12 (with pip) and a C++20 compiler, `make demo` and `make test` do all the set-up.
+#   make PYTHON=python3.12 ...   which Python; its PyTorch is used if it has one, else torch 2.13.0 is installed in .venv
+
+PYTHON ?= python3
+export PYTHON
+
+PY      := .venv/bin/python
+STAMP   := .venv/stamp
+CMAKE   := $(PY) -m cmake
+# pyproject.toml names the folder by Python's cache tag, for example build/cpython-311.
+BUILD    = build/$(shell $(PY) -c 'import sys; print(sys.implementation.cache_tag)')
+PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+SETUP   := tools/setup.sh pyproject.toml $(wildcard requirements/build.txt requirements/test*.txt)
+CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
+
+.PHONY: help build demo test test-cpp test-python test-layers bench sanitize lint format tidy stubs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo | test | bench | build | sanitize | lint | format | tidy | stubs | clean"
+
+$(STAMP): $(SETUP)
+	tools/setup.sh
+	@touch $@
+
+# Compiles what changed, and puts the extension where the editable install expects it.
+build: $(STAMP)
+	@$(CMAKE) --build $(BUILD) --target _C
+	@$(CMAKE) --install $(BUILD) --prefix $(PLATLIB) > build/install.log || { cat build/install.log; exit 1; }
+
+demo: build
+	$(PY) examples/demo.py
+
+# Runs every part even if one fails, and fails if any did.  pytest comes last: its closing line is the one to look at.
+test: build
+	@status=0; \
+	$(MAKE) --no-print-directory test-layers || status=1; \
+	$(MAKE) --no-print-directory test-cpp || status=1; \
+	$(MAKE) --no-print-directory test-python || status=1; \
+	exit $$status
+
+test-layers: $(STAMP)
+	$(PY) tools/check_layers.py
+
+test-cpp: $(STAMP)
+	@$(CMAKE) --build $(BUILD) --target thunder_tests
+	$(BUILD)/thunder_tests
+
+# PYTEST="-k name -x" for a part of them.
+test-python: build
+	$(PY) -m pytest $(PYTEST)
+
+bench: build
+	@for f in $(or $(BENCH),$(wildcard benchmarks/bench_*.py)); do echo "# $$f"; $(PY) $$f || exit 1; done
+
+sanitize: $(STAMP)
+	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$$($(PY) -c 'import ninja; print(ninja.BIN_DIR)')/ninja" \
+	  -DTHUNDER_BUILD_PYTHON=OFF -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_SANITIZE=address,undefined
+	@$(CMAKE) --build build/sanitize
+	build/sanitize/thunder_tests
+
+.venv/lint-stamp: requirements/lint.txt $(STAMP)
+	$(PY) -m pip install --quiet -r requirements/lint.txt
+	@touch $@
+
+lint: .venv/lint-stamp test-layers
+	$(PY) -m ruff check thunder tests examples benchmarks tools
+	.venv/bin/clang-format --dry-run -Werror $(CPP)
+
+format: .venv/lint-stamp
+	$(PY) -m ruff check --fix thunder tests examples benchmarks tools
+	.venv/bin/clang-format -i $(CPP)
+
+# Slow, so not a part of lint.  TIDY="csrc/core/op.cpp" for some files.
+tidy: build
+	clang-tidy -p $(BUILD) --quiet $(or $(TIDY),$(filter %.cpp,$(CPP)))
+
+# thunder/_C.pyi, committed: made from the built module, which needs PyTorch loaded first, so by hand and not by CMake.
+stubs: build
+	$(PY) -m nanobind.stubgen -q -m thunder._C -o thunder/_C.pyi
+
+clean:
+	rm -rf build dist .venv .pytest_cache .hypothesis .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

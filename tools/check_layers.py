@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Holds the includes of csrc/ to the order of the layers. Prints each offending line; exit status 1 if there is one.
+
+CMake targets hold the same order at link time; an include of a header-only part would slip through there.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# What each layer may include, besides itself and the standard library.
+STD_ONLY = {
+    "core": set(),
+    "ops": {"core"},
+    "passes": {"core", "ops"},
+    "fuser": {"core", "ops", "passes"},
+}
+BELOW = STD_ONLY | {
+    "frontend": {"core", "ops", "passes"},
+    "runtime": {"core", "ops", "passes", "fuser"},
+    "executors": {"core", "ops", "passes", "fuser", "runtime"},
+    "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "executors"},
+}
+# Foreign headers, by the layers that may include them.
+FOREIGN = {
+    re.compile(r"(torch|ATen|c10|caffe2)/"): {"runtime", "executors", "bindings"},
+    re.compile(r"(Python|structmember|frameobject)\.h|(internal|cpython)/"): {"frontend", "runtime", "executors", "bindings"},
+    re.compile(r"nanobind/"): {"bindings"},
+    re.compile(r"pybind11/"): set(),  # PyTorch's own; 13 seconds a file
+    # Loaded at run time with dlopen, so that one build serves machines with and without CUDA.
+    re.compile(r"(cuda|cuda_runtime\w*|cuda_\w+|nvrtc|cudnn\w*|cublas\w*|nccl)\.h"): set(),
+    re.compile(r"doctest"): set(),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+
+
+def problems_in(path: pathlib.Path, layer: str):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, header = match.groups()
+        where = f"{path.relative_to(ROOT)}:{number}: "
+        target = header.split("/")[0]
+        if quote == '"':
+            if target not in BELOW or "/" not in header:
+                yield where + f'"{header}": write our headers from the include root, as "layer/file.h"'
+            elif target != layer and target not in BELOW[layer]:
+                yield where + f"{layer} must not include {target} ({header})"
+            elif not (ROOT / "csrc" / header).exists():
+                yield where + f"{header} does not exist"
+            continue
+        if target in BELOW and "/" in header:
+            yield where + f'<{header}>: our own headers are included with "quotes"'
+        for pattern, allowed in FOREIGN.items():
+            if pattern.match(header) and layer not in allowed:
+                yield where + f"{layer} must not include <{header}>"
+
+
+def main() -> int:
+    found, count = [], 0
+    for path in sorted((ROOT / "csrc").rglob("*")):
+        if path.suffix not in (".h", ".cpp"):
+            continue
+        layer = path.relative_to(ROOT / "csrc").parts[0]
+        count += 1
+        if layer not in BELOW:
+            found.append(f"{path.relative_to(ROOT)}: {layer} is not a layer (tools/check_layers.py lists them)")
+            continue
+        found += problems_in(path, layer)
+        if path.suffix == ".h" and "#pragma once" not in path.read_text():
+            found.append(f"{path.relative_to(ROOT)}: no #pragma once")
+    print(*found, sep="\n", end="\n" if found else "")
+    print(f"layers: {count} files, {len(found)} problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
