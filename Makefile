@@ -6,11 +6,12 @@ export PYTHON
 
 PY      := .venv/bin/python
 STAMP   := .venv/stamp
+INSTALLED := .venv/installed
 CMAKE   := $(PY) -m cmake
 # pyproject.toml names the folder by Python's cache tag, for example build/cpython-311.
 BUILD    = build/$(shell $(PY) -c 'import sys; print(sys.implementation.cache_tag)')
 PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
-SETUP   := tools/setup.sh pyproject.toml $(wildcard requirements/build.txt requirements/test*.txt)
+SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
 .PHONY: help build demo test test-cpp test-python test-layers bench sanitize lint format tidy stubs clean
@@ -23,8 +24,14 @@ $(STAMP): $(SETUP)
 	tools/setup.sh
 	@touch $@
 
+# A stamp of its own: after a compile error the next make need not ask pip about the requirements again.
+$(INSTALLED): pyproject.toml $(STAMP)
+	$(PY) -m pip --disable-pip-version-check install -v --no-build-isolation --no-deps \
+	  --config-settings=cmake.define.THUNDER_BUILD_TESTS=ON -e .
+	@touch $@
+
 # Compiles what changed, and puts the extension where the editable install expects it.
-build: $(STAMP)
+build: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target _C
 	@$(CMAKE) --install $(BUILD) --prefix $(PLATLIB) > build/install.log || { cat build/install.log; exit 1; }
 
@@ -42,7 +49,7 @@ test: build
 test-layers: $(STAMP)
 	$(PY) tools/check_layers.py
 
-test-cpp: $(STAMP)
+test-cpp: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	$(BUILD)/thunder_tests
 

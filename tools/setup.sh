@@ -3,7 +3,6 @@
 #
 #   PYTHON          the Python to use (3.11 or 3.12); default: python3, then python3.12, python3.11
 #   TORCH           what to install when that Python has no torch; default: torch==2.13.0
-#   THUNDER_JOBS    compile jobs; default: all cores
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -63,9 +62,3 @@ fi
 echo "set-up: PyTorch $("$py" -c 'import torch; print(torch.__version__)'), build tools and test requirements"
 pip install --quiet -r requirements/build.txt -r requirements/test.txt
 pip install --quiet --no-deps -r requirements/test-no-deps.txt
-
-# --- the package, editable; later builds go straight to its build folder ---
-
-echo "set-up: compiling"
-export CMAKE_BUILD_PARALLEL_LEVEL=${THUNDER_JOBS:-$("$py" -c 'import os; print(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())')}
-pip install --no-build-isolation --no-deps --config-settings=cmake.define.THUNDER_BUILD_TESTS=ON -e .
