@@ -41,14 +41,14 @@ Arg Builder::call_named(std::string_view name, ArgList positional, std::vector<s
   const Registry& registry = Registry::instance();
   if (const Op* op = registry.find(name); op && (!op->schema.overload.empty() || registry.overloads(name).size() <= 1)) {
     std::string why;
-    std::optional<ArgList> args = bind(op->schema, positional, keyword, &why);
+    std::optional<ArgList> args = thunder::bind(op->schema, positional, keyword, &why);
     THUNDER_CHECK(args, Type, op->schema.name, why);
     return call(*op, std::move(*args));
   }
   std::string reasons;
   for (const Op* op : registry.overloads(name)) {
     std::string why;
-    if (std::optional<ArgList> args = bind(op->schema, positional, keyword, &why)) return call(*op, std::move(*args));
+    if (std::optional<ArgList> args = thunder::bind(op->schema, positional, keyword, &why)) return call(*op, std::move(*args));
     reasons += "\n  " + op->schema.str() + ": " + why;
   }
   THUNDER_ASSERT(!reasons.empty(), "there is no operator '", name, "'");
@@ -157,19 +157,19 @@ Trace Builder::finish(std::string name, Arg output) {
 
 // ---- Expr ------------------------------------------------------------------------------------------------------------
 
-Expr operator+(const Expr& a, const Expr& b) { return a.builder()("clang.add", a, b); }
-Expr operator-(const Expr& a, const Expr& b) { return a.builder()("clang.sub", a, b); }
-Expr operator*(const Expr& a, const Expr& b) { return a.builder()("clang.mul", a, b); }
-Expr operator/(const Expr& a, const Expr& b) { return a.builder()("clang.true_divide", a, b); }
-Expr operator-(const Expr& a) { return a.builder()("clang.neg", a); }
-Expr operator+(const Expr& a, double b) { return a.builder()("clang.add", a, b); }
-Expr operator-(const Expr& a, double b) { return a.builder()("clang.sub", a, b); }
-Expr operator*(const Expr& a, double b) { return a.builder()("clang.mul", a, b); }
-Expr operator/(const Expr& a, double b) { return a.builder()("clang.true_divide", a, b); }
-Expr operator+(double a, const Expr& b) { return b.builder()("clang.add", a, b); }
-Expr operator-(double a, const Expr& b) { return b.builder()("clang.sub", a, b); }
-Expr operator*(double a, const Expr& b) { return b.builder()("clang.mul", a, b); }
-Expr operator/(double a, const Expr& b) { return b.builder()("clang.true_divide", a, b); }
+Expr operator+(const Expr& a, const Expr& b) { return a.builder()("torch.add", a, b); }
+Expr operator-(const Expr& a, const Expr& b) { return a.builder()("torch.sub", a, b); }
+Expr operator*(const Expr& a, const Expr& b) { return a.builder()("torch.mul", a, b); }
+Expr operator/(const Expr& a, const Expr& b) { return a.builder()("torch.div", a, b); }
+Expr operator-(const Expr& a) { return a.builder()("torch.neg", a); }
+Expr operator+(const Expr& a, double b) { return a.builder()("torch.add", a, b); }
+Expr operator-(const Expr& a, double b) { return a.builder()("torch.sub", a, b); }
+Expr operator*(const Expr& a, double b) { return a.builder()("torch.mul", a, b); }
+Expr operator/(const Expr& a, double b) { return a.builder()("torch.div", a, b); }
+Expr operator+(double a, const Expr& b) { return b.builder()("torch.add", a, b); }
+Expr operator-(double a, const Expr& b) { return b.builder()("torch.sub", a, b); }
+Expr operator*(double a, const Expr& b) { return b.builder()("torch.mul", a, b); }
+Expr operator/(double a, const Expr& b) { return b.builder()("torch.div", a, b); }
 
 // ---- VjpContext ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ Expr VjpContext::out(size_t i) const {
   return Expr(b, call.output.is_sequence() ? call.output.items().at(i) : call.output);
 }
 
-Expr VjpContext::grad_or_zeros(size_t i) const { return has_grad(i) ? grad(i) : b("clang.zeros_like", out(i)); }
+Expr VjpContext::grad_or_zeros(size_t i) const { return has_grad(i) ? grad(i) : b("torch.zeros_like", out(i)); }
 
 bool VjpContext::needs(std::string_view param) const {
   bool any = false;

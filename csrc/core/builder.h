@@ -31,7 +31,7 @@ struct Kw {
 inline Kw kw(std::string name, Arg value) { return Kw{std::move(name), std::move(value)}; }
 
 /// An argument that knows its builder, so that rules can be written as formulas: `0.5 * x * (1.0 + erf)`.
-/// The operators are clang's: they broadcast and promote.
+/// The operators are the torch language's: they broadcast and promote, and executors can claim them whole.
 class Expr {
  public:
   Expr() = default;

@@ -1,0 +1,82 @@
+// The executor contract: who runs which operator.
+//
+// An operator executor claims single calls at the highest level it knows.  The list that the user gives is the priority: each
+// call is offered to the executors in turn; if none takes it, it is opened and the calls of its body are offered.
+// A fusion executor takes whole regions instead.  `aten` and `python` stand last in every list.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/builder.h"
+#include "core/trace.h"
+
+namespace thunder {
+
+/// How an executor runs one symbol ("torch.scaled_dot_product_attention").
+struct Implementation {
+  /// Whether it can run this very call: dtypes, layouts, values of options.  Null: always.  A checker does not validate: a call
+  /// that reached it is a legal one.
+  std::function<bool(const Call&)> checker;
+  /// An operator of the executor with the symbol's schema, called with the same arguments; or ...
+  const Op* op = nullptr;
+  /// ... calls that do the same, made with the builder (execution transform); returns the results.
+  std::function<Arg(Builder&, const Args&)> transform;
+  /// Like `transform`, for a call through which gradients flow: makes calls of operators that have gradient rules.  Autodiff
+  /// asks for it before it looks at the record's own rule.
+  std::function<Arg(Builder&, const Args&)> grad_transform;
+};
+
+class Executor {
+ public:
+  explicit Executor(std::string name, std::string version = {}) : name_(std::move(name)), version_(std::move(version)) {}
+  virtual ~Executor() = default;
+  const std::string& name() const { return name_; }
+  const std::string& version() const { return version_; }
+
+  /// Empty if it can be used here, else why not ("needs a CUDA device").
+  virtual std::string unavailable() const { return {}; }
+  /// The implementation that takes the call, or null.
+  virtual const Implementation* find(const Call& call) const;
+  /// Fusion executors: the trace with regions replaced by calls of this executor.  Others return it as it is.
+  virtual Trace fuse(const Trace& trace) const { return trace; }
+  virtual bool is_fusion() const { return false; }
+
+  /// Adds an implementation of a symbol; later ones are asked first.
+  void register_implementation(std::string symbol, Implementation implementation);
+  /// An operator that this executor runs; `print_name` is what stands in the final program.
+  const Op& register_operator(const OpDef& def, std::string print_name = {}, bool replace = true);
+  const std::unordered_map<std::string, std::vector<Implementation>>& implementations() const { return implementations_; }
+
+ private:
+  std::string name_, version_;
+  std::unordered_map<std::string, std::vector<Implementation>> implementations_;
+};
+
+using ExecutorList = std::vector<std::shared_ptr<Executor>>;
+
+/// Executors by name.
+class Executors {
+ public:
+  static Executors& instance();
+  void add(std::shared_ptr<Executor> e);
+  void remove(std::string_view name);
+  /// Null if there is none.
+  std::shared_ptr<Executor> find(std::string_view name) const;
+  const ExecutorList& all() const { return all_; }
+  /// Those that stand in a list unless the user gives another, highest priority first; always the always ones last.
+  ExecutorList defaults() const;
+  ExecutorList always() const;
+  void add_default(std::shared_ptr<Executor> e);     ///< to the front
+  void remove_default(std::string_view name);
+  void add_always(std::shared_ptr<Executor> e);      ///< to the end
+
+ private:
+  ExecutorList all_, defaults_, always_;
+};
+
+}  // namespace thunder

@@ -1,0 +1,36 @@
+// The pipeline: from the acquired trace to the programs that run, one readable function (pipeline.cpp) whose comments say why
+// the passes stand in this order.
+#pragma once
+
+#include "passes/executor.h"
+#include "passes/pass.h"
+
+namespace thunder {
+
+struct CompileOptions {
+  ExecutorList executors;
+  PassOptions passes;
+  /// Rewrites of the acquired trace that the user asked for (transforms=), run first, in order.
+  std::vector<std::pair<std::string, std::function<Trace(const Trace&)>>> transforms;
+};
+
+struct Compiled {
+  Trace forward;               ///< what runs; without gradients its output is the user's flat outputs (a tuple)
+  TraceHistory history;        ///< every trace from acquisition to `forward`
+  bool has_backward = false;
+  /// With gradients: forward returns ({'output', 'flat_args', 'flat_output'}, ((saved tensors), (saved numbers))) as the seeds
+  /// show; the backward takes saved values and one cotangent per differentiable output, and returns one gradient (or None)
+  /// per input of the forward.
+  Trace backward;
+  TraceHistory backward_history;
+  std::vector<Value> flat_outputs;          ///< of the forward, in order (may hold inputs)
+  std::vector<Value> saved;                 ///< of the forward, in the order of the backward's inputs: tensors, then numbers
+  size_t saved_tensors = 0;
+  std::vector<size_t> differentiable_outputs;  ///< indices into flat_outputs: those that get a cotangent
+};
+
+/// `acquired.output` is a flat tuple of values (and literals).  Gradients are computed if an input that requires grad reaches
+/// an output that requires grad and `with_grad`.
+Compiled compile(const Trace& acquired, const CompileOptions& options, bool with_grad);
+
+}  // namespace thunder
