@@ -72,11 +72,11 @@ sanitize: $(STAMP)
 	@touch $@
 
 lint: .venv/lint-stamp test-layers
-	$(PY) -m ruff check thunder tests examples benchmarks tools
+	$(PY) -m ruff check .
 	.venv/bin/clang-format --dry-run -Werror $(CPP)
 
 format: .venv/lint-stamp
-	$(PY) -m ruff check --fix thunder tests examples benchmarks tools
+	$(PY) -m ruff check --fix .
 	.venv/bin/clang-format -i $(CPP)
 
 # Slow, so not a part of lint.  TIDY="csrc/core/op.cpp" for some files.

@@ -24,9 +24,10 @@ BELOW = STD_ONLY | {
     "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "executors"},
 }
 # Foreign headers, by the layers that may include them.
+PYTHON = {"frontend", "runtime", "executors", "bindings"}
 FOREIGN = {
     re.compile(r"(torch|ATen|c10|caffe2)/"): {"runtime", "executors", "bindings"},
-    re.compile(r"(Python|structmember|frameobject)\.h|(internal|cpython)/"): {"frontend", "runtime", "executors", "bindings"},
+    re.compile(r"(Python|structmember|frameobject)\.h|(internal|cpython)/"): PYTHON,
     re.compile(r"nanobind/"): {"bindings"},
     re.compile(r"pybind11/"): set(),  # PyTorch's own; 13 seconds a file
     # Loaded at run time with dlopen, so that one build serves machines with and without CUDA.

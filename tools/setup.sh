@@ -59,6 +59,6 @@ if ! has_torch "$py"; then
   echo "set-up: installing ${TORCH:-torch==2.13.0}"
   pip install --quiet "${TORCH:-torch==2.13.0}"
 fi
-echo "set-up: PyTorch $("$py" -c 'import torch; print(torch.__version__)'), build tools and test requirements"
+echo "set-up: PyTorch $("$py" -c 'from importlib.metadata import version; print(version("torch"))'), build tools and test requirements"
 pip install --quiet -r requirements/build.txt -r requirements/test.txt
 pip install --quiet --no-deps -r requirements/test-no-deps.txt

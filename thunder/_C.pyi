@@ -1,0 +1,3 @@
+"""
+The C++ side of Thunder: traces, operators, passes, front end and runtime.
+"""
