@@ -1,0 +1,19 @@
+// The default executor: runs calls by PyTorch's own operators.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "passes/executor.h"
+
+namespace thunder {
+
+/// Claims every call whose record names an ATen operator that this PyTorch has, or for which there is a kernel of our own.
+/// The operator that stands in the program prints as the record's first public name ("torch.nn.functional.gelu"), a primitive
+/// as "torch_<name>_prim_impl".
+std::shared_ptr<Executor> make_aten_executor();
+
+/// What is wrong with a record's `aten` field against the ATen operator's schema; empty if nothing.
+std::string check_record(const Op& op);
+
+}  // namespace thunder

@@ -1,0 +1,58 @@
+// A compiled function as autograd sees it: one node, which owns the backward program.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "passes/pipeline.h"
+#include "runtime/program.h"
+
+namespace thunder {
+
+/// What execute() runs.  Made by make_entry(); immutable once it is in use.
+struct Entry {
+  /// The node's name in the profiler and in error messages: "computation" runs as "ThunderBackward(computation)".
+  std::string name = "computation";
+
+  /// Leaves: the computation's outputs, then, with a backward, the saved tensors and the saved numbers.
+  std::shared_ptr<Program> forward;
+  size_t num_outputs = 0;
+  size_t num_saved_tensors = 0;
+  size_t num_saved_numbers = 0;
+
+  /// Null without gradients.  Inputs: saved tensors, saved numbers, one cotangent per differentiable output; leaves: one
+  /// gradient or None per input of the forward.
+  std::shared_ptr<Program> backward;
+  std::vector<size_t> differentiable_outputs;  ///< indices into the outputs, in the order of the cotangents
+  /// Layout that the backward expects of each cotangent: shape and strides, both empty where it is not constant.
+  struct Layout {
+    std::vector<int64_t> sizes, strides;
+    bool known = false;
+    bool contiguous = false;
+  };
+  std::vector<Layout> cotangents;
+  std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
+
+  /// Per saved tensor: the input or the output that it is, or -1.
+  std::vector<int64_t> saved_is_input, saved_is_output;
+
+  /// Runs after the forward, with autograd on: writes into inputs, derives views again, picks the user's outputs.  Inputs: those
+  /// of the forward, then the computation's outputs; its leaves are what execute() returns.  Null: the outputs are returned as
+  /// they are.
+  std::shared_ptr<Program> epilogue;
+
+  bool needs_python() const {
+    return forward->needs_python() || (epilogue && epilogue->needs_python());
+  }
+  size_t num_inputs() const { return forward->num_inputs(); }
+};
+
+/// Builds the programs of a compilation.  `epilogue` (a claimed trace) may be null.
+std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogue = nullptr);
+
+/// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and grad mode is
+/// on, the differentiable outputs get one autograd node.  Then runs the epilogue.
+std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs);
+
+}  // namespace thunder

@@ -1,0 +1,78 @@
+// The first level of guards: what the compiler assumed about the flat inputs and about global state, as a row of words that
+// is compared with memcmp.
+//
+//   Fingerprint f;
+//   f.begin();                       // global state: grad and inference mode, autocast, default dtype, modes
+//   for (...) f.add(tensor);         // dtype, device, keys, sizes, strides, requires_grad, alignment, aliases
+//   f.add_number(hash_of_a_literal);
+//   entries.find(f.hash()) ... entry.fingerprint == f
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace thunder {
+
+class Fingerprint {
+ public:
+  Fingerprint() : words_(inline_) {}
+  Fingerprint(const Fingerprint& other) : Fingerprint() { copy(other); }
+  Fingerprint& operator=(const Fingerprint& other) {
+    if (this != &other) copy(other);
+    return *this;
+  }
+  ~Fingerprint() {
+    if (words_ != inline_) delete[] words_;
+  }
+
+  /// Starts over, with the global state.  An object that is reused keeps its buffer.
+  void begin();
+  /// The order of the tensors matters.  The tensors must live until the last add().
+  void add(const at::Tensor& tensor);
+  void add_number(uint64_t value) {
+    reserve(1);
+    words_[size_++] = value;
+  }
+  uint64_t hash() const;
+  friend bool operator==(const Fingerprint& a, const Fingerprint& b) {
+    return a.size_ == b.size_ && std::memcmp(a.words_, b.words_, a.size_ * sizeof(uint64_t)) == 0;
+  }
+
+  /// Words of each part, to tell which one differs: [0] is the global state's end, then one end per add().
+  size_t size() const { return size_; }
+  uint64_t word(size_t i) const { return words_[i]; }
+
+ private:
+  void copy(const Fingerprint& other);
+  void reserve(size_t more) {
+    if (size_ + more > capacity_) grow(more);
+  }
+  void grow(size_t more);
+  uint64_t alias_class(const at::Tensor& tensor);
+
+  // A tensor seen before by its storage.
+  struct Seen {
+    const void* storage;
+    const c10::TensorImpl* tensor;
+    uint32_t index;
+  };
+  struct SeenTable;
+
+  static constexpr size_t kInline = 128;
+  static constexpr size_t kInlineSeen = 16;
+  uint64_t* words_;
+  size_t size_ = 0, capacity_ = kInline;
+  uint32_t tensors_ = 0;
+  Seen seen_[kInlineSeen];
+  std::shared_ptr<SeenTable> more_seen_;
+  uint64_t inline_[kInline];
+};
+
+/// What the words of global state say, to name the guard that failed: "grad mode", "autocast", ...; empty if they are equal.
+std::string global_state_difference(const Fingerprint& a, const Fingerprint& b);
+
+}  // namespace thunder
