@@ -1,0 +1,263 @@
+#include "ops/common.h"
+
+#include <algorithm>
+
+namespace thunder::ops {
+namespace {
+
+bool is_zero_dim_tensor(const Arg& a) { return a.is_tensor() && a.value().rank() == 0; }
+
+std::string_view user_name(std::string_view op, std::string_view prim) { return op.empty() ? prim.substr(prim.find('.') + 1) : op; }
+
+}  // namespace
+
+// ---- type promotion --------------------------------------------------------------------------------------------------
+
+PromotionOperand promotion_operand(const Arg& a) {
+  if (a.is_tensor())
+    return {a.value().dtype(), a.value().rank() == 0 ? PromotionOperand::ZeroDimTensor : PromotionOperand::DimTensor};
+  static constexpr DType kTypes[] = {DType::boolean, DType::i64, DType::f64, DType::c128};
+  return {kTypes[static_cast<size_t>(a.number_kind())], PromotionOperand::WrappedNumber};
+}
+
+DType result_type(const ArgList& operands) {
+  std::vector<PromotionOperand> ops;
+  for (const Arg& a : operands)
+    if (!a.is_none()) ops.push_back(promotion_operand(a));
+  return thunder::result_type(ops, default_dtype());
+}
+
+DType apply(Promotion p, DType t) {
+  if (p == Promotion::IntToFloat && !is_inexact(t)) return default_dtype();
+  if (p == Promotion::BoolToInt && is_bool(t)) return DType::i64;
+  return t;
+}
+
+DType dtype_of_number(const Arg& number) { return result_type({number}); }
+
+Arg convert(Builder& b, const Arg& a, DType t) {
+  if (!a.is_tensor() || a.value().dtype() == t) return a;
+  return b("prims.convert_element_type", a, t);
+}
+
+// ---- shapes ----------------------------------------------------------------------------------------------------------
+
+bool equal(const Dims& a, const Dims& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!a[i].same(b[i]) && a[i] != b[i]) return false;
+  return true;
+}
+
+namespace {
+
+// One size of a broadcast: `a` came first.
+Dim broadcast_dim(std::string_view op, const Dim& a, const Dim& b, size_t position) {
+  if (a.same(b)) return a;
+  if (a.is_constant() && a.constant() == 1) return b;
+  if (b.is_constant() && b.constant() == 1) return a;
+  if (a == b) return b.is_constant() ? b : a;
+  if (a == 1) return b;
+  if (b == 1) return a;
+  THUNDER_CHECK(false, Runtime, op, "The size of tensor a (", a, ") must match the size of tensor b (", b,
+                ") at non-singleton dimension ", position);
+}
+
+}  // namespace
+
+Dims broadcast_shapes(std::string_view op, const std::vector<const Dims*>& shapes) {
+  Dims out;
+  for (const Dims* s : shapes) {
+    size_t rank = std::max(out.size(), s->size());
+    Dims next(rank);
+    for (size_t i = 0; i < rank; ++i) {  // from the last dimension, as PyTorch reports the last mismatch first
+      size_t at = rank - 1 - i;
+      if (i >= out.size()) next[at] = (*s)[s->size() - 1 - i];
+      else if (i >= s->size()) next[at] = out[out.size() - 1 - i];
+      else next[at] = broadcast_dim(op, out[out.size() - 1 - i], (*s)[s->size() - 1 - i], at);
+    }
+    out = std::move(next);
+  }
+  return out;
+}
+
+Dims broadcast_shape_of(std::string_view op, const ArgList& args) {
+  std::vector<const Dims*> shapes;
+  for (const Arg& a : args)
+    if (a.is_tensor()) shapes.push_back(&a.value().shape());
+  return broadcast_shapes(op, shapes);
+}
+
+Arg expand_to(Builder& b, const Arg& a, const Dims& shape) {
+  if (!a.is_tensor()) return a;
+  const Dims& from = a.value().shape();
+  if (equal(from, shape)) return a;
+  THUNDER_CHECK(from.size() <= shape.size(), Runtime, "expand", "the number of sizes provided (", shape.size(),
+                ") must be greater or equal to the number of dimensions in the tensor (", from.size(), ")");
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < from.size(); ++i) dims.push_back(static_cast<int64_t>(shape.size() - from.size() + i));
+  return b("prims.broadcast_in_dim", a, shape, dims);
+}
+
+int64_t canonical_dim(std::string_view op, int64_t dim, int64_t rank) {
+  int64_t n = std::max<int64_t>(rank, 1);
+  THUNDER_CHECK(-n <= dim && dim < n, Index, op, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
+                "], but got ", dim, ")");
+  return dim < 0 ? dim + n : dim;
+}
+
+std::vector<int64_t> canonical_dims(std::string_view op, const Arg& dims, int64_t rank, bool all_if_empty) {
+  std::vector<int64_t> out;
+  ArgList given;
+  if (dims.is_sequence()) given = dims.items();
+  else if (!dims.is_none()) given = {dims};
+  if (given.empty()) {
+    for (int64_t i = 0; all_if_empty && i < rank; ++i) out.push_back(i);
+    return out;
+  }
+  for (const Arg& d : given) out.push_back(canonical_dim(op, d.dim().constant(), rank));
+  std::sort(out.begin(), out.end());
+  auto repeated = std::adjacent_find(out.begin(), out.end());
+  THUNDER_CHECK(repeated == out.end(), Runtime, op, "dim ", *repeated, " appears multiple times in the list of dims");
+  if (rank == 0) out.clear();
+  return out;
+}
+
+// ---- devices ---------------------------------------------------------------------------------------------------------
+
+Device common_device(std::string_view op, const ArgList& operands) {
+  const TensorType* first = nullptr;
+  for (bool zero_dim_cpu : {false, true}) {
+    for (const Arg& a : operands) {
+      if (!a.is_tensor()) continue;
+      const TensorType& t = a.value().tensor();
+      if ((t.shape.empty() && t.device.type == DeviceType::cpu) != zero_dim_cpu) continue;
+      if (!first) first = &t;
+      THUNDER_CHECK(zero_dim_cpu || t.device == first->device, Runtime, op,
+                    "Expected all tensors to be on the same device, but found at least two devices, ", first->device, " and ",
+                    t.device, "!");
+    }
+  }
+  return first ? first->device : Device{};
+}
+
+// ---- emitting prims --------------------------------------------------------------------------------------------------
+
+ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t) {
+  Device device = common_device(op, operands);
+  Dims shape = broadcast_shape_of(op, operands);
+  ArgList out;
+  for (const Arg& a : operands) {
+    Arg x = a;
+    if (is_zero_dim_tensor(x) && x.value().tensor().device != device) x = b("prims.device_put", x, device);
+    out.push_back(expand_to(b, convert(b, x, t), shape));
+  }
+  return out;
+}
+
+Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion, std::string_view op) {
+  DType t = apply(promotion, result_type(operands));
+  ArgList args = broadcast_operands(b, user_name(op, prim), operands, t);
+  if (std::none_of(args.begin(), args.end(), [](const Arg& a) { return a.is_tensor(); })) args[0] = full(b, {}, args[0], t, {});
+  return b.call_named(prim, std::move(args), {});
+}
+
+Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device) {
+  return b("prims.full", shape, value, kw("dtype", t), kw("device", device));
+}
+
+Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims) {
+  const Dims& from = reduced.value().shape();
+  Dims shape;
+  std::vector<int64_t> kept;
+  size_t next = 0;
+  for (size_t i = 0; i < from.size() + dims.size(); ++i) {
+    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(i)) != dims.end()) {
+      shape.push_back(1);
+    } else {
+      kept.push_back(static_cast<int64_t>(i));
+      shape.push_back(from[next++]);
+    }
+  }
+  if (dims.empty()) return reduced;
+  return b("prims.broadcast_in_dim", reduced, shape, kept);
+}
+
+// ---- metas -----------------------------------------------------------------------------------------------------------
+
+TensorType contiguous_type(DType t, Device device, Dims shape) {
+  Dims strides = contiguous_strides(shape);
+  return {.dtype = t, .device = device, .shape = std::move(shape), .strides = std::move(strides)};
+}
+
+Dims strides_in(const TensorType& t, const Arg& memory_format) {
+  if (memory_format.is_none() || memory_format.constant().name == "torch.preserve_format") return preserve_format_strides(t);
+  const std::string& name = memory_format.constant().name;
+  if (name == "torch.contiguous_format") return contiguous_strides(t.shape);
+  THUNDER_CHECK(name == "torch.channels_last" || name == "torch.channels_last_3d", Runtime, "memory_format",
+                "Unsupported memory format ", name);
+  int64_t rank = name == "torch.channels_last" ? 4 : 5;
+  THUNDER_CHECK(t.rank() == rank, Runtime, "memory_format", "required rank ", rank, " tensor to use ",
+                name.substr(name.find('.') + 1), " format");
+  return channels_last_strides(t.shape);
+}
+
+TensorType pointwise_type(const Args& args, const std::vector<std::string_view>& operands, std::optional<DType> result) {
+  std::string_view op = args.op().schema.name;
+  const TensorType* first = nullptr;
+  std::vector<const Dims*> strides;
+  for (std::string_view name : operands) {
+    const Arg& a = args[name];
+    if (!a.is_tensor()) continue;
+    const TensorType& t = a.value().tensor();
+    if (!first) first = &t;
+    THUNDER_CHECK(equal(t.shape, first->shape), Runtime, op, "expected operands of one shape, got ", str(t.shape), ", expected ",
+                  str(first->shape));
+    THUNDER_CHECK(t.dtype == first->dtype, Type, op, "expected operands of one dtype, got ", t.dtype, ", expected ", first->dtype);
+    THUNDER_CHECK(t.device == first->device, Runtime, op, "expected operands on one device, got ", t.device, ", expected ",
+                  first->device);
+    strides.push_back(&t.strides);
+  }
+  THUNDER_CHECK(first, Type, op, "at least one operand must be a tensor");
+  for (std::string_view name : operands) {
+    const Arg& a = args[name];
+    THUNDER_CHECK(a.is_tensor() || a.number_kind() <= number_kind(first->dtype), Type, op, "a number of a higher kind than ",
+                  first->dtype, " must be converted before");
+  }
+  return {.dtype = result.value_or(first->dtype),
+          .device = first->device,
+          .shape = first->shape,
+          .strides = pointwise_strides(first->shape, strides)};
+}
+
+// ---- gradient rules --------------------------------------------------------------------------------------------------
+
+std::string_view param(const VjpContext& c, size_t i) { return c.call.op->schema.params.at(i).name; }
+
+Expr conj(const Expr& e) {
+  if (!e.arg().is_tensor() || !is_complex(e.dtype())) return e;
+  return e.builder()("torch.conj", e);
+}
+
+Expr sum_to(const Expr& gradient, const Dims& shape) {
+  if (equal(gradient.shape(), shape)) return gradient;
+  return gradient.builder()("torch.sum_to_size", gradient, shape);
+}
+
+Expr to_dtype(const Expr& e, DType t) {
+  if (e.dtype() == t) return e;
+  return e.builder()("torch.to", e, t);
+}
+
+void put_reduced(VjpContext& c, size_t i, const Expr& gradient) { put_reduced(c, param(c, i), gradient); }
+
+void put_reduced(VjpContext& c, std::string_view name, const Expr& gradient) {
+  const Arg& input = c.args()[name];
+  if (!input.is_tensor() || !c.needs(name)) return;
+  const TensorType& t = input.value().tensor();
+  Expr g = sum_to(gradient, t.shape);
+  if (is_complex(g.dtype()) && !is_complex(t.dtype)) g = c.b("torch.real", g);
+  c.put(name, to_dtype(g, t.dtype));
+}
+
+}  // namespace thunder::ops
