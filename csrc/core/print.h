@@ -27,7 +27,7 @@ struct PrintOptions {
   bool header = true;       ///< the "Constructed by" line, imports and decorators
   bool annotations = true;  ///< `# t0: "cpu f32[2]"`
   bool bodies = true;       ///< a call's body as comments below it
-  bool strides = false;     ///< full types, for the parser: strides where not contiguous, requires_grad
+  bool strides = true;      ///< full types, which the parser needs: strides where not contiguous, requires_grad
 };
 
 std::string print(const Trace& trace, const PrintOptions& options = {});
