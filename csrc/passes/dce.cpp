@@ -1,0 +1,25 @@
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/visit.h"
+
+namespace thunder {
+
+Trace dce(const Trace& trace, bool keep_random) {
+  const uint64_t kept = kWrite | kCollective | kInput | (keep_random ? kRandom : kNoTag);
+  ValueSet read;
+  visit_values(trace.output, [&](Value v) { read.set(v, 1); });
+  Trace out = trace.derived();
+  for (auto it = trace.calls.rbegin(); it != trace.calls.rend(); ++it) {
+    const Call& call = **it;
+    bool live = false;
+    visit_outputs(call, [&](Value v) { live |= read[v] != 0; });
+    if (!live && !tags_within(call, kept)) continue;
+    visit_inputs(call, [&](Value v) { read.set(v, 1); });
+    out.calls.push_back(&call);
+  }
+  std::reverse(out.calls.begin(), out.calls.end());
+  return out;
+}
+
+}  // namespace thunder

@@ -1,0 +1,107 @@
+// What passes share: walking values without std::function, tables by value, effects, and opening composites.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/op.h"
+#include "core/trace.h"
+
+namespace thunder {
+
+/// Calls `fn(Value)` for every value in the argument, in order, containers included.
+template <class F>
+void visit_values(const Arg& arg, F&& fn) {
+  switch (arg.kind()) {
+    case Arg::Kind::Value: fn(arg.value()); break;
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
+      for (const Arg& a : arg.items()) visit_values(a, fn);
+      break;
+    case Arg::Kind::Dict:
+      for (const auto& [key, item] : arg.entries()) visit_values(item, fn);
+      break;
+    case Arg::Kind::Slice:
+      visit_values(arg.slice().start, fn);
+      visit_values(arg.slice().stop, fn);
+      visit_values(arg.slice().step, fn);
+      break;
+    default: break;
+  }
+}
+
+/// The numbers that bind symbols in the call or in its body: a pass that opens the call later needs them as well.
+template <class F>
+void visit_symbols(const Call& call, F&& fn) {
+  for (Value v : call.symbols) fn(v);
+  for (const Call* inner : call.body) visit_symbols(*inner, fn);
+}
+
+/// Every value that the call reads, now or when it is opened.  Symbols that the body binds for itself are among them.
+template <class F>
+void visit_inputs(const Call& call, F&& fn) {
+  for (const Arg& a : call.args) visit_values(a, fn);
+  visit_symbols(call, fn);
+}
+
+template <class F>
+void visit_outputs(const Call& call, F&& fn) {
+  visit_values(call.output, fn);
+}
+
+/// A table by value: ids are dense in a compilation, so a vector does.
+template <class T>
+class ValueMap {
+ public:
+  explicit ValueMap(T missing = T()) : missing_(missing) {}
+  const T& operator[](Value v) const { return v.id() < items_.size() ? items_[v.id()] : missing_; }
+  void set(Value v, T item) {
+    if (v.id() >= items_.size()) items_.resize(v.id() + 1 + v.id() / 2, missing_);
+    items_[v.id()] = std::move(item);
+  }
+
+ private:
+  T missing_;
+  std::vector<T> items_;
+};
+using ValueSet = ValueMap<char>;
+
+/// Tags of the operator and of all operators in the body, as far as they are among `mask`: a composite that draws random
+/// numbers inside is random, whatever its own record says.
+uint64_t tags_within(const Call& call, uint64_t mask);
+
+/// What a call writes beyond its outputs, or takes from outside: such calls are neither merged nor repeated nor moved.
+inline uint64_t effects(const Call& call) { return tags_within(call, kEffects | kInput); }
+
+/// Whether the call only makes views: it is one, or its body holds nothing else.
+bool is_pure_view(const Call& call);
+
+/// The value itself where the call does no work when it runs (kIdentity: detach): the last tensor among its arguments.
+Value identity_source(const Call& call);
+
+/// The calls with those composites opened that make a value in `needed` inside; each down to the level that makes it, no
+/// further.  A composite's outputs do not count: the closed call makes them.
+std::vector<const Call*> open_where_needed(const std::vector<const Call*>& calls, const ValueSet& needed);
+
+/// " (file.py:12)", or nothing: the end of a message about a call.
+std::string user_line(const Call& call);
+
+/// Which values share storage.
+class Aliases {
+ public:
+  explicit Aliases(const std::vector<const Call*>& calls) {
+    for (const Call* c : calls) add(*c);
+  }
+  /// The value that owns the storage; itself for anything but a view.
+  Value root(Value v) const {
+    Value r = roots_[v];
+    return r ? r : v;
+  }
+
+ private:
+  void add(const Call& call);
+  ValueMap<Value> roots_;
+};
+
+}  // namespace thunder
