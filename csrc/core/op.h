@@ -40,7 +40,7 @@ enum Tag : uint64_t {
   kDataDependent = 1ull << 13, ///< the output's shape depends on values: unbacked dims
   kInput = 1ull << 14,         ///< reads the outside world (unpacking); never removed
   kComparison = 1ull << 15,    ///< result is bool
-  kIdentity = 1ull << 16,      ///< returns its input's data unchanged (detach): executors need no work
+  kIdentity = 1ull << 16,      ///< returns its last tensor argument's data unchanged (detach): executors need no work
   kLinear = 1ull << 17,
   kInplace = 1ull << 18,       ///< writes to its first argument and returns it (torch level, acquisition only)
 };

@@ -6,6 +6,7 @@ namespace thunder::ops {
 
 // Each family's table stands in csrc/ops/<level>/<name>.cpp.
 namespace prims {
+std::span<const OpDef> control();
 std::span<const OpDef> elementwise();
 }  // namespace prims
 namespace clang {
@@ -16,6 +17,7 @@ namespace torch {
 namespace {
 
 constexpr Family kFamilies[] = {
+    {"prims", "control", prims::control},
     {"prims", "elementwise", prims::elementwise},
 };
 

@@ -1,7 +1,8 @@
 // Autodiff: a trace and the gradients of its inputs, as one joint trace; then two programs.
 //
 // Precondition: the trace is functional (no writes but effects that carry no gradient), its output is a flat tuple.
-// The forward calls stay as they are (composites closed) unless the backward needs a value inside one: then that one is opened.
+// The forward calls stay as they are (composites closed) unless the backward needs a value inside one: then that one is opened,
+// down to the level that makes the value.
 //
 //   def computation(x, w):                 def joint(x, w, g):
 //     t0 = ltorch.linear(x, w, None)         t0 = ltorch.linear(x, w, None)
@@ -18,25 +19,52 @@
 
 namespace thunder {
 
+/// Replaces each call through which gradients flow and whose executor has a gradient rule of its own by what the rule makes.
+/// The executor that would claim the call decides: one further down the list is not asked.  A composite that has neither such
+/// a rule nor a vjp is opened if a call in its body has one.
+Trace executor_gradient_rules(const Trace& trace, const ExecutorList& executors);
+
 struct JointTrace {
-  Trace trace;                    ///< inputs: the primal inputs, then one cotangent per differentiable output
+  /// Inputs: the primal inputs, then one cotangent per differentiable output.  Output: ((outputs), (gradients)), one gradient or
+  /// None per primal input.
+  Trace trace;
+  std::vector<const Call*> forward;  ///< the primal calls as they came, closed
+  size_t forward_calls = 0;          ///< how many of `trace.calls` they are, opened as far as the backward needs
   size_t primal_inputs = 0;
-  std::vector<Value> outputs;     ///< primal flat outputs
+  /// Indices into the outputs.  An output that is an input or that repeats an earlier output is none: the caller gets the very
+  /// same tensor, and autograd needs no help with it.
   std::vector<size_t> differentiable_outputs;
-  std::vector<Arg> gradients;     ///< per primal input: a value, or None
+
+  const ArgList& outputs() const { return trace.output.items().at(0).items(); }
+  const ArgList& gradients() const { return trace.output.items().at(1).items(); }
 };
 
+/// Indices of the outputs that get a cotangent, see JointTrace.
+std::vector<size_t> differentiable_outputs(const Trace& trace);
+
 /// Walks the trace backwards with the rules, see above.  No numeric tape: everything is known before the program runs.
-JointTrace autodiff(const Trace& trace, const ExecutorList& executors);
+/// Error (Runtime) names an operator whose rule gives a gradient of another shape or dtype than its input has.
+JointTrace autodiff(const Trace& trace);
+
+struct SplitOptions {
+  /// With a fusion executor computing again is nearly free: everything tagged cheap may be.  Without one it costs a kernel and
+  /// memory traffic each time: only views and casts may be.
+  bool aggressive_recompute = false;
+};
 
 struct ForwardBackward {
-  Trace forward, backward;
-  std::vector<Value> saved;  ///< tensors first, then numbers
+  /// Returns ({'output': ..., 'flat_args': [...], 'flat_output': (...)}, ((saved tensors), (saved numbers))).
+  Trace forward;
+  Trace backward;  ///< takes the saved values and the cotangents, returns a gradient or None per input of the forward
+  std::vector<Value> saved;  ///< tensors first, then numbers and whatever else is no tensor
   size_t saved_tensors = 0;
 };
 
-/// Splits a joint trace in two.  What is saved is a minimum cut over byte counts, in which cheap producers (Tag::kCheap: casts,
-/// views, pointwise, norms) may be computed again in the backward, inputs cost nothing, and calls with effects are never repeated.
-ForwardBackward split(const JointTrace& joint);
+/// Splits a joint trace in two.  What is saved is a minimum cut over byte counts, in which inputs and outputs of the forward cost
+/// nothing, a view costs nothing beyond its storage, and calls with effects are never repeated.
+///
+///   forward:  t0 = linear(x, w) ; t1 = tanh(t0)                  backward: t2 = g * (1 - t1 * t1)
+///             return ({'output': t1, ...}, ((t1, w, x), ()))               return (matmul(t2, w), matmul(t2^T, x))
+ForwardBackward split(const JointTrace& joint, const SplitOptions& options = {});
 
 }  // namespace thunder

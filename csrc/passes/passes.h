@@ -10,12 +10,15 @@ namespace thunder {
 Trace dce(const Trace& trace, bool keep_random = true);
 
 /// Common subexpression elimination: a call equal to an earlier one (same operator and arguments, no effect) reads the earlier's
-/// outputs.  Outputs of the trace stay distinct values if they were (two outputs must not alias when eager's do not).
-Trace cse(const Trace& trace);
+/// outputs.  What the trace returns keeps storage of its own: the caller may write to it.  The first `keep` calls stay as they
+/// are: later ones are merged into them, but they are not merged themselves.
+Trace cse(const Trace& trace, size_t keep = 0);
 
 /// Claim: replaces each call by the operator of the executor that takes it, opening those that no one takes.
+/// A claimed call keeps its body, so that readers and fusion executors see what it computes.  Calls tagged kIdentity (detach)
+/// vanish where nobody can tell, which is so below autograd; `drop_identities` false keeps them, for programs that run above it.
 /// Error (NotImplemented) names an operator that no executor can run.
-Trace claim(const Trace& trace, const ExecutorList& executors);
+Trace claim(const Trace& trace, const ExecutorList& executors, bool drop_identities = true);
 
 /// Inserts `del` after the last use of every value that the trace's output does not hold; inputs too.
 Trace delete_last_used(const Trace& trace);

@@ -23,10 +23,12 @@ struct Compiled {
   /// per input of the forward.
   Trace backward;
   TraceHistory backward_history;
-  std::vector<Value> flat_outputs;          ///< of the forward, in order (may hold inputs)
+  std::vector<Value> flat_outputs;          ///< of the forward, in order (may hold inputs); an empty Value for a literal
   std::vector<Value> saved;                 ///< of the forward, in the order of the backward's inputs: tensors, then numbers
   size_t saved_tensors = 0;
-  std::vector<size_t> differentiable_outputs;  ///< indices into flat_outputs: those that get a cotangent
+  /// Indices into flat_outputs: those that get a cotangent.  An output that is an input, or that repeats an earlier output, is
+  /// none of them: the caller gets the very same tensor object.
+  std::vector<size_t> differentiable_outputs;
 };
 
 /// `acquired.output` is a flat tuple of values (and literals).  Gradients are computed if an input that requires grad reaches

@@ -1,0 +1,204 @@
+#include "passes/autodiff.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "passes/rewriter.h"
+#include "passes/visit.h"
+
+namespace thunder {
+namespace {
+
+bool carries_gradient(const Call& call) {
+  bool any = false;
+  visit_outputs(call, [&](Value v) { any |= v.requires_grad(); });
+  return any;
+}
+
+// ---- executors' rules ------------------------------------------------------------------------------------------------
+
+class ExecutorRules {
+ public:
+  ExecutorRules(const Trace& trace, const ExecutorList& executors) : trace_(trace), executors_(executors), rewriter_(trace) {}
+
+  Trace run() {
+    for (const Call* original : trace_.calls)
+      for (const Call* call : rewriter_.current(original)) apply(call);
+    return rewriter_.finish();
+  }
+
+ private:
+  struct Claim {
+    const Executor* executor = nullptr;
+    const Implementation* implementation = nullptr;
+  };
+
+  Claim claimed_by(const Call& call) const {
+    for (const auto& executor : executors_)
+      if (const Implementation* i = executor->find(call)) return {executor.get(), i};
+    return {};
+  }
+
+  void apply(const Call* call) {
+    if (!carries_gradient(*call) || !call->op->executor.empty()) return rewriter_.builder.append(call);
+    Claim claim = claimed_by(*call);
+    if (claim.implementation && claim.implementation->grad_transform) return replace(*call, claim);
+    // A rule deeper down counts only where autodiff would get there.
+    if (claim.implementation || call->op->vjp || !rule_inside(*call)) return rewriter_.builder.append(call);
+    for (const Call* original : call->body)
+      for (const Call* inner : rewriter_.current(original)) apply(inner);
+  }
+
+  bool rule_inside(const Call& call) const {
+    for (const Call* inner : call.body) {
+      if (!carries_gradient(*inner)) continue;
+      Claim claim = claimed_by(*inner);
+      if (claim.implementation && claim.implementation->grad_transform) return true;
+      if (!claim.implementation && !inner->op->vjp && rule_inside(*inner)) return true;
+    }
+    return false;
+  }
+
+  void replace(const Call& call, const Claim& claim) {
+    Arg results;
+    std::vector<const Call*> made = rewriter_.collect(call, [&] {
+      results = claim.implementation->grad_transform(rewriter_.builder, call.arguments());
+    });
+    std::string who = cat("the gradient transform of executor '", claim.executor->name(), "'");
+    std::vector<Value> before = outputs_of(call), after = values_in(results);
+    for (size_t i = 0; i < before.size() && i < after.size(); ++i)
+      THUNDER_CHECK(after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, who, " gives for result ", i,
+                    " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
+    rewriter_.replace_outputs(call, results, who);
+    for (const Call* c : made) rewriter_.builder.append(c);
+  }
+
+  const Trace& trace_;
+  const ExecutorList& executors_;
+  Rewriter rewriter_;
+};
+
+// ---- reverse mode ----------------------------------------------------------------------------------------------------
+
+Type cotangent_type(const TensorType& output) {
+  TensorType t = output;
+  t.requires_grad = false;
+  t.strides = preserve_format_strides(output);
+  return t;
+}
+
+class Differentiator {
+ public:
+  explicit Differentiator(const Trace& trace) : trace_(trace), b_(trace.arena) {}
+
+  JointTrace run() {
+    JointTrace joint;
+    joint.forward = trace_.calls;
+    joint.primal_inputs = trace_.inputs.size();
+    joint.differentiable_outputs = differentiable_outputs(trace_);
+    for (Value v : trace_.inputs) b_.add_input(v);
+    const ArgList& outputs = trace_.output.items();
+    for (size_t i : joint.differentiable_outputs) {
+      Value output = outputs[i].value();
+      gradients_.set(output, b_.input(cotangent_type(output.tensor())));
+    }
+    for (auto it = trace_.calls.rbegin(); it != trace_.calls.rend(); ++it) differentiate(**it);
+    ArgList gradients;
+    for (Value v : trace_.inputs) gradients.push_back(gradients_[v] ? Arg(gradients_[v]) : Arg());
+    Trace backward = b_.finish("joint", Arg::tuple({Arg::tuple(outputs), Arg::tuple(std::move(gradients))}));
+    assemble(joint, std::move(backward));
+    return joint;
+  }
+
+ private:
+  void differentiate(const Call& call) {
+    bool any = false;
+    visit_outputs(call, [&](Value v) { any |= static_cast<bool>(gradients_[v]); });
+    if (!any) return;
+    if (call.op->vjp) return apply_rule(call);
+    if (!call.body.empty()) {
+      for (auto it = call.body.rbegin(); it != call.body.rend(); ++it) differentiate(**it);
+      return;
+    }
+    bool wanted = false;
+    for (const Arg& a : call.args) visit_values(a, [&](Value v) { wanted |= v.requires_grad(); });
+    THUNDER_CHECK(!wanted || call.op->has(kNoGrad), NotImplemented, call.op->name,
+                  "a gradient flows through this operator, but it has no gradient rule", user_line(call));
+  }
+
+  void apply_rule(const Call& call) {
+    const ArgList single{call.output};
+    const ArgList& outputs = call.output.is_sequence() ? call.output.items() : single;
+    std::vector<Arg> gradients;
+    for (size_t i = 0; i < outputs.size(); ++i) gradients.push_back(gradient_for(call, outputs, i));
+    if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none(); })) return;
+    b_.set_location(call.location);
+    VjpContext context(b_, call, std::move(gradients));
+    call.op->vjp(context);
+    for (const auto& [input, gradient] : context.result()) accumulate(call, input, gradient);
+    b_.set_location(nullptr);
+  }
+
+  // An output that is one of the inputs, or an earlier output again, has its gradient in that place already.
+  Arg gradient_for(const Call& call, const ArgList& outputs, size_t i) const {
+    if (!outputs[i].is_value() || !gradients_[outputs[i].value()]) return {};
+    Value output = outputs[i].value();
+    bool elsewhere = false;
+    for (size_t j = 0; j < i; ++j) elsewhere |= outputs[j].is_value() && outputs[j].value() == output;
+    for (const Arg& a : call.args) visit_values(a, [&](Value v) { elsewhere |= v == output; });
+    return elsewhere ? Arg() : Arg(gradients_[output]);
+  }
+
+  void accumulate(const Call& call, Value input, Value gradient) {
+    THUNDER_CHECK(gradient.type().is_tensor() && same(gradient.shape(), input.shape()) && gradient.dtype() == input.dtype(), Runtime,
+                  call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ", input.type().str(),
+                  user_line(call));
+    Value sum = gradients_[input];
+    gradients_.set(input, sum ? b_("torch.add", sum, gradient).value() : gradient);
+  }
+
+  // Drops what no gradient needs (rules may compute more than was asked for), and opens the forward calls.
+  void assemble(JointTrace& joint, Trace backward) {
+    ValueSet read;
+    for (const Arg& g : backward.output.items()[1].items()) visit_values(g, [&](Value v) { read.set(v, 1); });
+    std::vector<const Call*> live;
+    for (auto it = backward.calls.rbegin(); it != backward.calls.rend(); ++it) {
+      bool wanted = false;
+      visit_outputs(**it, [&](Value v) { wanted |= read[v] != 0; });
+      if (!wanted && !tags_within(**it, kCollective | kWrite)) continue;
+      visit_inputs(**it, [&](Value v) { read.set(v, 1); });
+      live.push_back(*it);
+    }
+    joint.trace = std::move(backward);
+    joint.trace.calls = open_where_needed(trace_.calls, read);
+    joint.forward_calls = joint.trace.calls.size();
+    joint.trace.calls.insert(joint.trace.calls.end(), live.rbegin(), live.rend());
+  }
+
+  const Trace& trace_;
+  Builder b_;
+  ValueMap<Value> gradients_;
+};
+
+}  // namespace
+
+Trace executor_gradient_rules(const Trace& trace, const ExecutorList& executors) {
+  return ExecutorRules(trace, executors).run();
+}
+
+std::vector<size_t> differentiable_outputs(const Trace& trace) {
+  ValueSet known;
+  for (Value v : trace.inputs) known.set(v, 1);
+  std::vector<size_t> out;
+  const ArgList& outputs = trace.output.items();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].is_value() || !outputs[i].value().requires_grad() || known[outputs[i].value()]) continue;
+    known.set(outputs[i].value(), 1);
+    out.push_back(i);
+  }
+  return out;
+}
+
+JointTrace autodiff(const Trace& trace) { return Differentiator(trace).run(); }
+
+}  // namespace thunder

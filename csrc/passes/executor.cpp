@@ -1,0 +1,91 @@
+#include "passes/executor.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace thunder {
+namespace {
+
+const Implementation* find_in(const std::unordered_map<std::string, std::vector<Implementation>>& all,
+                              const std::string& symbol, const Call& call) {
+  auto it = all.find(symbol);
+  if (it == all.end()) return nullptr;
+  for (auto i = it->second.rbegin(); i != it->second.rend(); ++i)
+    if (!i->checker || i->checker(call)) return &*i;
+  return nullptr;
+}
+
+void drop_named(ExecutorList& list, std::string_view name) {
+  std::erase_if(list, [&](const std::shared_ptr<Executor>& e) { return e->name() == name; });
+}
+
+}  // namespace
+
+const Implementation* Executor::find(const Call& call) const {
+  if (implementations_.empty()) return nullptr;
+  const Implementation* found = find_in(implementations_, call.op->full_name, call);
+  if (found || call.op->full_name == call.op->name) return found;
+  return find_in(implementations_, call.op->name, call);
+}
+
+void Executor::register_implementation(std::string symbol, Implementation implementation) {
+  implementations_[std::move(symbol)].push_back(std::move(implementation));
+}
+
+const Op& Executor::register_operator(const OpDef& def, std::string print_name, bool replace) {
+  auto op = std::make_unique<Op>(name_, def);
+  op->executor = name_;
+  op->print_name = print_name.empty() ? op->schema.name : std::move(print_name);
+  return Registry::instance().add(std::move(op), replace);
+}
+
+Executors& Executors::instance() {
+  static Executors executors;
+  return executors;
+}
+
+void Executors::add(std::shared_ptr<Executor> e) {
+  drop_named(all_, e->name());
+  all_.push_back(std::move(e));
+}
+
+void Executors::remove(std::string_view name) {
+  // The name may belong to the executor that goes.
+  std::string copy(name);
+  drop_named(all_, copy);
+  drop_named(defaults_, copy);
+  drop_named(always_, copy);
+}
+
+std::shared_ptr<Executor> Executors::find(std::string_view name) const {
+  for (const auto& e : all_)
+    if (e->name() == name) return e;
+  return nullptr;
+}
+
+ExecutorList Executors::defaults() const {
+  ExecutorList out;
+  auto is_always = [&](const auto& e) { return std::find(always_.begin(), always_.end(), e) != always_.end(); };
+  std::copy_if(defaults_.begin(), defaults_.end(), std::back_inserter(out), [&](const auto& e) { return !is_always(e); });
+  out.insert(out.end(), always_.begin(), always_.end());
+  return out;
+}
+
+ExecutorList Executors::always() const { return always_; }
+
+void Executors::add_default(std::shared_ptr<Executor> e) {
+  if (!find(e->name())) add(e);
+  drop_named(defaults_, e->name());
+  defaults_.insert(defaults_.begin(), std::move(e));
+}
+
+void Executors::remove_default(std::string_view name) { drop_named(defaults_, std::string(name)); }
+
+void Executors::add_always(std::shared_ptr<Executor> e) {
+  if (!find(e->name())) add(e);
+  drop_named(always_, e->name());
+  always_.push_back(std::move(e));
+}
+
+}  // namespace thunder

@@ -1,0 +1,62 @@
+#include "passes/rewriter.h"
+
+#include "core/error.h"
+
+namespace thunder {
+namespace {
+
+// requires_grad does not change how a call is made below autograd, and a replaced value's type is the newer one.
+bool same_layout(const Type& a, const Type& b) {
+  if (!a.is_tensor() || !b.is_tensor()) return a.same(b, false);
+  return a.same(b, false) && same(a.tensor().strides, b.tensor().strides);
+}
+
+}  // namespace
+
+void Rewriter::replace(Value from, const Arg& to) {
+  if (to.is_value() && to.value() == from) return;
+  map_.replace(from, to);
+  replaced_.set(from, to.is_value() && same_layout(from.type(), to.value().type()) ? 1 : 2);
+}
+
+void Rewriter::replace_outputs(const Call& call, const Arg& results, const std::string& who) {
+  std::vector<Value> from = outputs_of(call);
+  ArgList to;
+  if (results.is_sequence()) {
+    to = results.items();
+  } else if (!from.empty()) {
+    to = {results};
+  }
+  THUNDER_CHECK(from.size() == to.size(), Value, call.op->name, who, " gives ", to.size(), " results, the operator has ", from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    bool tensor = from[i].type().is_tensor();
+    bool fits = tensor ? to[i].is_tensor() && to[i].value().type().same(from[i].type(), false)
+                       : to[i].is_literal_number() || to[i].is_value();
+    THUNDER_CHECK(fits, Value, call.op->name, who, " gives for result ", i, " ",
+                  to[i].is_value() ? to[i].value().type().str() : "something else", ", the operator ", from[i].type().str());
+    replace(from[i], to[i]);
+  }
+}
+
+std::vector<const Call*> Rewriter::current(const Call* call) {
+  if (map_.empty()) return {call};
+  char worst = 0;
+  visit_inputs(*call, [&](Value v) { worst = std::max(worst, replaced_[v]); });
+  if (worst == 0) return {call};
+  const Call* renamed = substitute(*trace_.arena, call, map_);
+  // An executor's operator was made for these types, and one that steers the program has none.
+  if (worst == 1 || !call->op->executor.empty() || call->op->has(kInput)) return {renamed};
+  Arg output;
+  std::vector<const Call*> made = collect(*call, [&] { output = builder.call(*call->op, renamed->args); });
+  replace_outputs(*call, output, "the same call on another layout");
+  return made;
+}
+
+Trace Rewriter::finish() {
+  Trace out = builder.finish(trace_.name, map_(trace_.output));
+  out.inputs = trace_.inputs;
+  out.signature = trace_.signature;
+  return out;
+}
+
+}  // namespace thunder

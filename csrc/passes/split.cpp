@@ -1,0 +1,252 @@
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "passes/autodiff.h"
+#include "passes/mincut.h"
+#include "passes/visit.h"
+
+namespace thunder {
+namespace {
+
+// What a dim counts as in a byte count: the hint of its symbols; a length that only a run can tell is taken for a long one.
+constexpr int64_t kUnknownLength = 1024;
+
+int64_t estimate(const Dim& d) {
+  if (d.is_constant()) return d.constant();
+  Dim value = d.substitute([](SymbolId s) -> Dim {
+    const ShapeEnv* env = ShapeEnv::current();
+    return env ? env->hint(s).value_or(kUnknownLength) : kUnknownLength;
+  });
+  return value.is_constant() ? value.constant() : kUnknownLength;
+}
+
+int64_t bytes(Value v) {
+  if (!v.type().is_tensor()) return 8;
+  int64_t n = itemsize(v.dtype());
+  for (const Dim& d : v.shape()) n *= estimate(d);
+  return n;
+}
+
+bool is_cast(const Call& call) {
+  static const Op* convert = Registry::instance().find("prims.convert_element_type");
+  if (call.body.empty()) return call.op == convert || call.op->has(kView);
+  return std::all_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_cast(*c); });
+}
+
+bool is_cheap(const Call& call) {
+  if (call.op->has(kCheap | kPointwise | kView)) return true;
+  if (call.body.empty()) return call.op->has(kCreation);
+  return std::all_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_cheap(*c); });
+}
+
+class Splitter {
+ public:
+  Splitter(const JointTrace& joint, const SplitOptions& options)
+      : joint_(joint), options_(options), calls_(joint.trace.calls),
+        aliases_({calls_.begin(), calls_.begin() + static_cast<ptrdiff_t>(joint.forward_calls)}),
+        producer_(-1) {
+    for (size_t i = 0; i < joint.primal_inputs; ++i) is_input_.set(joint.trace.inputs[i], 1);
+    for (size_t i = 0; i < joint.forward_calls; ++i)
+      visit_outputs(*calls_[i], [&](Value v) {
+        if (!is_input_[v]) producer_.set(v, static_cast<int>(i));
+      });
+    for (const Arg& a : joint.outputs())
+      visit_values(a, [&](Value v) {
+        is_output_.set(v, 1);
+        is_output_storage_.set(aliases_.root(v), 1);
+      });
+    emitted_.assign(joint.forward_calls, 0);
+  }
+
+  ForwardBackward run() {
+    choose();
+    Trace backward = make_backward();
+    ForwardBackward out;
+    std::stable_sort(saved_.begin(), saved_.end(), [](Value a, Value b) {
+      bool ta = a.type().is_tensor(), tb = b.type().is_tensor();
+      return ta != tb ? ta : a.id() < b.id();
+    });
+    out.saved = saved_;
+    out.saved_tensors = static_cast<size_t>(std::count_if(saved_.begin(), saved_.end(), [](Value v) { return v.type().is_tensor(); }));
+    backward.inputs = saved_;
+    const std::vector<Value>& inputs = joint_.trace.inputs;
+    backward.inputs.insert(backward.inputs.end(), inputs.begin() + static_cast<ptrdiff_t>(joint_.primal_inputs), inputs.end());
+    backward.signature = {Signature::Backward, out.saved_tensors, saved_.size() - out.saved_tensors};
+    out.backward = std::move(backward);
+    out.forward = make_forward(out.saved_tensors);
+    return out;
+  }
+
+ private:
+  bool from_forward(Value v) const { return is_input_[v] || producer_[v] >= 0; }
+  // Storage that lives on whether it is saved or not: the caller holds it.
+  bool is_free(Value root) const { return is_input_[root] || is_output_storage_[root]; }
+
+  bool may_recompute(const Call& call) const {
+    if (effects(call)) return false;
+    return options_.aggressive_recompute ? is_cheap(call) : is_cast(call);
+  }
+
+  // ---- what to save --------------------------------------------------------------------------------------------------
+
+  // A graph over storages: the views of one storage are one node, since keeping any of them keeps all its bytes.
+  struct Node {
+    Value root;
+    int in = -1, out = -1;
+    int distance = 0;  // calls between it and the backward
+  };
+
+  void choose() {
+    source_ = network_.add_node();
+    sink_ = network_.add_node();
+    auto demand = [&](Value v) {
+      if (!from_forward(v)) return;
+      Value root = aliases_.root(v);
+      if (!is_free(root)) demand_node(root);
+    };
+    for (size_t i = joint_.forward_calls; i < calls_.size(); ++i) visit_inputs(*calls_[i], demand);
+    for (const Arg& g : joint_.gradients()) visit_values(g, demand);
+    for (size_t i = 0; i < nodes_.size(); ++i) connect(static_cast<int>(i));
+    for (const Node& n : nodes_) network_.add_edge(n.in, n.out, cost(n));
+    network_.max_flow(source_, sink_);
+    std::vector<char> after = network_.sink_side(sink_);
+    recomputed_.assign(joint_.forward_calls, 0);
+    for (const Node& n : nodes_) {
+      if (after[n.in]) recomputed_[producer_[n.root]] = 1;
+      if (after[n.out] && !after[n.in]) keep_.set(n.root, 1);
+    }
+  }
+
+  void demand_node(Value root) {
+    int before = static_cast<int>(nodes_.size());
+    int index = node_of(root, 0);
+    if (index == before) network_.add_edge(nodes_[index].out, sink_, FlowNetwork::kInfinite);
+  }
+
+  int node_of(Value root, int distance) {
+    auto [it, fresh] = index_.emplace(root, static_cast<int>(nodes_.size()));
+    if (fresh) {
+      nodes_.push_back({root, network_.add_node(), 0, distance});
+      nodes_.back().out = network_.add_node();
+    }
+    return it->second;
+  }
+
+  // The edges into a node: from what it can be computed from, or from the source if it can only be saved.  Nodes come in the
+  // order of a breadth-first walk, so the first distance is the least.
+  void connect(int index) {
+    const Node node = nodes_[index];
+    const Call& call = *calls_[producer_[node.root]];
+    if (!node.root.type().is_tensor() || !may_recompute(call)) return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
+    visit_inputs(call, [&](Value v) {
+      if (!from_forward(v)) return;
+      Value root = aliases_.root(v);
+      if (root == node.root || is_free(root)) return;
+      network_.add_edge(nodes_[node_of(root, node.distance + 1)].out, node.in, FlowNetwork::kInfinite);
+    });
+  }
+
+  // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.
+  int64_t cost(const Node& n) const {
+    double weight = options_.aggressive_recompute ? std::pow(1.1, std::min(n.distance, 50)) : 1.0;
+    return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes(n.root)) * weight));
+  }
+
+  // ---- the backward --------------------------------------------------------------------------------------------------
+
+  Trace make_backward() {
+    Trace t;
+    t.name = "backward_fn";
+    t.arena = joint_.trace.arena;
+    t.output = joint_.trace.output.items()[1];
+    out_ = &t.calls;
+    for (size_t i = joint_.forward_calls; i < calls_.size(); ++i) {
+      visit_inputs(*calls_[i], [&](Value v) { need(v); });
+      t.calls.push_back(calls_[i]);
+    }
+    visit_values(t.output, [&](Value v) { need(v); });
+    return t;
+  }
+
+  // Makes a value of the forward known to the backward: saved, or computed again right before its first use.
+  void need(Value v) {
+    if (!from_forward(v) || available_[v]) return;
+    if (must_save(v)) {
+      available_.set(v, 1);
+      saved_.push_back(v);
+      return;
+    }
+    size_t index = static_cast<size_t>(producer_[v]);
+    const Call& call = *calls_[index];
+    visit_outputs(call, [&](Value o) { available_.set(o, 1); });
+    if (emitted_[index]) return;
+    emitted_[index] = 1;
+    visit_inputs(call, [&](Value u) { need(u); });
+    out_->push_back(&call);
+  }
+
+  bool must_save(Value v) const {
+    if (is_input_[v] || !v.type().is_tensor()) return true;
+    // A call that is repeated for one of its results gives the others as well.
+    if (recomputed_[producer_[v]]) return false;
+    const Call& call = *calls_[producer_[v]];
+    Value root = aliases_.root(v);
+    // A view of what the caller holds is derived again from that very tensor, so that autograd notices a write to it.
+    if (is_input_[root]) return !is_pure_view(call);
+    if (is_output_storage_[root]) return root == v || gives_output(call) || !is_pure_view(call);
+    return keep_[root] != 0;
+  }
+
+  bool gives_output(const Call& call) const {
+    bool any = false;
+    visit_outputs(call, [&](Value v) { any |= is_output_[v] != 0; });
+    return any;
+  }
+
+  // ---- the forward ---------------------------------------------------------------------------------------------------
+
+  Trace make_forward(size_t tensors) const {
+    Trace t;
+    t.name = "augmented_forward_fn";
+    t.arena = joint_.trace.arena;
+    t.inputs.assign(joint_.trace.inputs.begin(), joint_.trace.inputs.begin() + static_cast<ptrdiff_t>(joint_.primal_inputs));
+    t.signature = {Signature::StarArgs, 0, 0};
+    ValueSet saved;
+    for (Value v : saved_) saved.set(v, 1);
+    t.calls = open_where_needed(joint_.forward, saved);
+    const Arg& outputs = joint_.trace.output.items()[0];
+    Arg first = outputs.items().size() == 1 ? outputs.items()[0] : outputs;
+    ArgList saved_tensors(saved_.begin(), saved_.begin() + static_cast<ptrdiff_t>(tensors));
+    ArgList saved_numbers(saved_.begin() + static_cast<ptrdiff_t>(tensors), saved_.end());
+    Arg result = Arg::dict({{Arg("output"), first}, {Arg("flat_args"), Arg(t.inputs)}, {Arg("flat_output"), outputs}});
+    t.output = Arg::tuple({result, Arg::tuple({Arg::tuple(std::move(saved_tensors)), Arg::tuple(std::move(saved_numbers))})});
+    return t;
+  }
+
+  const JointTrace& joint_;
+  const SplitOptions& options_;
+  const std::vector<const Call*>& calls_;
+  Aliases aliases_;
+  ValueMap<int> producer_;  // index of the forward call; -1 for anything else
+  ValueSet is_input_, is_output_, is_output_storage_;
+
+  FlowNetwork network_;
+  int source_ = 0, sink_ = 0;
+  std::vector<Node> nodes_;
+  std::unordered_map<Value, int, ValueHash> index_;
+  ValueSet keep_;                // storages to save
+  std::vector<char> recomputed_;  // per forward call
+
+  ValueSet available_;
+  std::vector<char> emitted_;
+  std::vector<Value> saved_;
+  std::vector<const Call*>* out_ = nullptr;
+};
+
+}  // namespace
+
+ForwardBackward split(const JointTrace& joint, const SplitOptions& options) { return Splitter(joint, options).run(); }
+
+}  // namespace thunder
