@@ -36,6 +36,7 @@ struct Entry {
 
   /// Per saved tensor: the input or the output that it is, or -1.
   std::vector<int64_t> saved_is_input, saved_is_output;
+  std::vector<char> input_is_saved;  ///< per input of the forward
 
   /// Runs after the forward, with autograd on: writes into inputs, derives views again, picks the user's outputs.  Inputs: those
   /// of the forward, then the computation's outputs; its leaves are what execute() returns.  Null: the outputs are returned as

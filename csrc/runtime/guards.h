@@ -19,15 +19,13 @@ namespace thunder {
 
 class Fingerprint {
  public:
-  Fingerprint() : words_(inline_) {}
+  Fingerprint();
   Fingerprint(const Fingerprint& other) : Fingerprint() { copy(other); }
   Fingerprint& operator=(const Fingerprint& other) {
     if (this != &other) copy(other);
     return *this;
   }
-  ~Fingerprint() {
-    if (words_ != inline_) delete[] words_;
-  }
+  ~Fingerprint();
 
   /// Starts over, with the global state.  An object that is reused keeps its buffer.
   void begin();
@@ -42,7 +40,7 @@ class Fingerprint {
     return a.size_ == b.size_ && std::memcmp(a.words_, b.words_, a.size_ * sizeof(uint64_t)) == 0;
   }
 
-  /// Words of each part, to tell which one differs: [0] is the global state's end, then one end per add().
+  /// The words, to tell which part differs: first those of the global state.
   size_t size() const { return size_; }
   uint64_t word(size_t i) const { return words_[i]; }
 
@@ -68,7 +66,7 @@ class Fingerprint {
   size_t size_ = 0, capacity_ = kInline;
   uint32_t tensors_ = 0;
   Seen seen_[kInlineSeen];
-  std::shared_ptr<SeenTable> more_seen_;
+  std::unique_ptr<SeenTable> more_seen_;
   uint64_t inline_[kInline];
 };
 

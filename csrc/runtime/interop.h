@@ -21,10 +21,8 @@ std::shared_ptr<void> hold_python(PyObject* borrowed);
 PyObject* to_python(const c10::IValue& value);
 /// The reverse; anything that is none of these is carried as it is.
 c10::IValue from_python(PyObject* borrowed);
-/// A literal of a trace as the Python object that it prints as (torch.float32, slice(0, 2)).  New reference.
+/// A literal of a trace as the Python object that it prints as (torch.float32, slice(0, 2)).  New reference, or null with a
+/// Python error set.
 PyObject* literal_to_python(const Arg& literal);
-
-/// Throws the pending Python error as a C++ exception that the bindings raise again unchanged (torch's python_error).
-[[noreturn]] void throw_python_error();
 
 }  // namespace thunder

@@ -1,0 +1,108 @@
+#include "executors/aten/aten.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "executors/aten/kernels.h"
+#include "executors/aten/lowering.h"
+
+namespace thunder {
+namespace {
+
+using aten::Kernel;
+using aten::Lowering;
+
+// The types that the operator stood for gives: for the verifier, which runs metas on the final trace, too.
+Types implemented_types(const Args& args) {
+  const Op& op = *args.op().implements;
+  if (op.meta) return op.meta(Args(op, args.list()));
+  Builder b(std::make_shared<Arena>());
+  Types types;
+  for (Value v : flat_results(b.call(op, args.list()))) types.push_back(v ? v.type() : Type());
+  return types;
+}
+
+std::string print_name_of(const Op& op) {
+  if (op.is_prim()) return "torch_" + op.schema.name + "_prim_impl";
+  if (!op.python.empty()) return op.python.front();
+  return op.level + "_" + op.schema.name + "_impl";
+}
+
+struct Entry {
+  Kernel kernel = nullptr;
+  std::unique_ptr<Lowering> lowering;
+  Implementation implementation;
+  bool claimable = false;
+};
+
+class AtenExecutor final : public Executor {
+ public:
+  AtenExecutor() : Executor("aten") {}
+
+  const Implementation* find(const Call& call) const override {
+    if (const Implementation* own = Executor::find(call)) return own;
+    if (!call.op->executor.empty()) return nullptr;
+    const Entry& e = entry(*call.op);
+    if (!e.claimable || (!e.kernel && !e.lowering->target(call.args))) return nullptr;
+    return &e.implementation;
+  }
+
+  // Entries are made once and never change, so a reference stays good outside of the lock.
+  const Entry& entry(const Op& op) const {
+    std::lock_guard lock(mutex_);
+    auto [it, is_new] = entries_.try_emplace(&op);
+    Entry& e = it->second;
+    if (!is_new) return e;
+    e.kernel = aten::find_kernel(op.full_name);
+    if (!e.kernel) e.lowering = std::make_unique<Lowering>(op);
+    e.claimable = e.kernel || e.lowering->problem().empty();
+    if (e.claimable) e.implementation.op = &make_operator(op);
+    return e;
+  }
+
+ private:
+  // Our operator in the program: the record's schema under the name that it prints as.
+  const Op& make_operator(const Op& op) const {
+    auto out = std::make_unique<Op>(op);
+    out->level = name();
+    out->name = name() + "." + op.name;
+    out->full_name = name() + "." + op.full_name;
+    out->print_name = print_name_of(op);
+    out->meta = implemented_types;
+    out->body = nullptr;
+    out->vjp = nullptr;
+    out->executor = name();
+    out->implements = &op;
+    return Registry::instance().add(std::move(out), true);
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<const Op*, Entry> entries_;
+};
+
+std::shared_ptr<AtenExecutor> instance() {
+  static std::shared_ptr<AtenExecutor> executor = [] {
+    auto made = std::make_shared<AtenExecutor>();
+    register_lowering(made->name(), [e = made.get()](const Call& call, const Assembler& assembler) {
+      const Op& op = *call.op->implements;
+      const Entry& entry = e->entry(op);
+      if (entry.kernel) return aten::lower_kernel(entry.kernel, op, call, assembler);
+      return entry.lowering->lower(call, assembler);
+    });
+    return made;
+  }();
+  return executor;
+}
+
+}  // namespace
+
+std::shared_ptr<Executor> make_aten_executor() { return instance(); }
+
+std::string check_record(const Op& op) {
+  if (aten::find_kernel(op.full_name)) return {};
+  return Lowering(op).problem();
+}
+
+}  // namespace thunder

@@ -1,0 +1,277 @@
+#include "executors/aten/kernels.h"
+
+#include <ATen/ops/_reshape_copy.h>
+#include <ATen/ops/_to_copy.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/expand.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/index_put.h>
+#include <ATen/ops/permute.h>
+#include <ATen/ops/prod.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/slice.h>
+#include <ATen/ops/squeeze.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/unsqueeze.h>
+#include <ATen/ops/var.h>
+#include <ATen/ops/view.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "runtime/convert.h"
+
+namespace thunder::aten {
+
+bool KernelArgs::is_none(size_t i) const {
+  const Operand& o = operands_[i];
+  if (o.kind == Operand::Kind::Constant) return o.constant.isNone();
+  return o.kind == Operand::Kind::Register && frame_.registers[o.reg].isNone();
+}
+
+bool KernelArgs::is_tensor(size_t i) const {
+  const Operand& o = operands_[i];
+  return o.kind == Operand::Kind::Register && frame_.registers[o.reg].isTensor();
+}
+
+Ints KernelArgs::ints(size_t i) const {
+  const Operand& o = operands_[i];
+  if (o.kind == Operand::Kind::Constant) return Ints(o.ints.begin(), o.ints.end());
+  Ints out;
+  for (const Operand& item : o.items) out.push_back(item.load(frame_).toScalar().toLong());
+  return out;
+}
+
+size_t KernelArgs::length(size_t i) const {
+  const Operand& o = operands_[i];
+  if (o.kind == Operand::Kind::List) return o.items.size();
+  return o.ints.empty() && !o.constant.isNone() ? o.constant.toListRef().size() : o.ints.size();
+}
+
+c10::IValue KernelArgs::element(size_t i, size_t j) const {
+  const Operand& o = operands_[i];
+  if (o.kind == Operand::Kind::List) return o.items[j].load(frame_);
+  return o.ints.empty() ? o.constant.toListRef()[j] : c10::IValue(o.ints[j]);
+}
+
+namespace {
+
+// ---- views -----------------------------------------------------------------------------------------------------------
+
+c10::IValue slice(const KernelArgs& a) {
+  Ints start = a.ints(1), end = a.ints(2), step = a.is_none(3) ? Ints() : a.ints(3);
+  at::Tensor t = a.tensor(0);
+  for (size_t d = 0; d < start.size(); ++d) {
+    int64_t s = step.empty() ? 1 : step[d];
+    if (start[d] == 0 && end[d] == t.size(static_cast<int64_t>(d)) && s == 1) continue;
+    t = at::slice(t, static_cast<int64_t>(d), start[d], end[d], s);
+  }
+  // A view of its own even where nothing is cut off.
+  return t.is_same(a.tensor(0)) ? t.view(t.sizes()) : t;
+}
+
+c10::IValue broadcast_in_dim(const KernelArgs& a) {
+  const at::Tensor& t = a.tensor(0);
+  Ints shape = a.ints(1), dims = a.ints(2);
+  Ints strides(shape.size(), 0);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t n = t.size(static_cast<int64_t>(i));
+    int64_t target = shape[static_cast<size_t>(dims[i])];
+    THUNDER_CHECK(n == target || n == 1, Runtime, "broadcast_in_dim", "a dimension of size ", n, " does not broadcast to ", target);
+  }
+  // unsqueeze gives a new dimension the stride that eager's `x[None]` has, which expand then turns into 0 where it broadcasts.
+  at::Tensor out = t;
+  size_t next = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (next < dims.size() && dims[next] == static_cast<int64_t>(d))
+      ++next;
+    else
+      out = out.unsqueeze(static_cast<int64_t>(d));
+  }
+  if (out.sizes() == at::IntArrayRef(shape)) return out.is_same(t) ? out.view(shape) : out;
+  return out.expand(shape);
+}
+
+c10::IValue transpose(const KernelArgs& a) { return a.tensor(0).permute(a.ints(1)); }
+c10::IValue view(const KernelArgs& a) { return a.tensor(0).view(a.ints(1)); }
+c10::IValue squeeze(const KernelArgs& a) { return a.tensor(0).squeeze(a.ints(1)); }
+c10::IValue reshape_copy(const KernelArgs& a) { return at::_reshape_copy(a.tensor(0), a.ints(1)); }
+
+// The value of `data`.
+c10::IValue graft(const KernelArgs& a) { return a.tensor(1); }
+
+c10::IValue slice_scatter(const KernelArgs& a) {
+  Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
+  at::Tensor out = a.tensor(0).clone();
+  at::Tensor part = out;
+  for (size_t d = 0; d < start.size(); ++d)
+    part = at::slice(part, static_cast<int64_t>(d), start[d], end[d], step.empty() ? 1 : step[d]);
+  part.copy_(a.tensor(1));
+  return out;
+}
+
+// ---- reductions: an empty list of dims reduces nothing, where ATen would reduce everything -----------------------------
+
+c10::IValue sum(const KernelArgs& a) {
+  Ints dims = a.ints(1);
+  if (dims.empty()) return a.tensor(0).clone();
+  return at::sum(a.tensor(0), dims, false, a.tensor(0).scalar_type());
+}
+
+c10::IValue amax(const KernelArgs& a) {
+  Ints dims = a.ints(1);
+  return dims.empty() ? a.tensor(0).clone() : at::amax(a.tensor(0), dims);
+}
+
+c10::IValue amin(const KernelArgs& a) {
+  Ints dims = a.ints(1);
+  return dims.empty() ? a.tensor(0).clone() : at::amin(a.tensor(0), dims);
+}
+
+Ints descending(Ints dims, int64_t rank) {
+  for (int64_t& d : dims) d = d < 0 ? d + rank : d;
+  std::sort(dims.begin(), dims.end(), std::greater<>());
+  return dims;
+}
+
+c10::IValue prod(const KernelArgs& a) {
+  at::Tensor t = a.tensor(0);
+  Ints dims = a.ints(1);
+  if (dims.empty()) return t.clone();
+  for (int64_t d : descending(dims, t.dim())) t = at::prod(t, d, false, t.scalar_type());
+  return t;
+}
+
+c10::IValue any(const KernelArgs& a) {
+  at::Tensor t = a.tensor(0);
+  Ints dims = a.ints(1);
+  if (dims.empty()) return at::_to_copy(t, at::kBool);
+  for (int64_t d : descending(dims, t.dim())) t = t.any(d);
+  return t;
+}
+
+c10::IValue all(const KernelArgs& a) {
+  at::Tensor t = a.tensor(0);
+  Ints dims = a.ints(1);
+  if (dims.empty()) return at::_to_copy(t, at::kBool);
+  for (int64_t d : descending(dims, t.dim())) t = t.all(d);
+  return t;
+}
+
+// ---- creation, conversion ----------------------------------------------------------------------------------------------
+
+at::TensorOptions options(const KernelArgs& a, size_t dtype, size_t device) {
+  return at::TensorOptions().dtype(a.value(dtype).toScalarType()).device(a.value(device).toDevice());
+}
+
+c10::IValue iota(const KernelArgs& a) {
+  int64_t n = a.integer(0);
+  at::Scalar start = a.scalar(1), step = a.scalar(2);
+  if (start.isIntegral(true) && step.isIntegral(true))
+    return at::arange(start, start.toLong() + n * step.toLong(), step, options(a, 3, 4));
+  // The end half a step further: rounding must not change the number of elements.
+  return at::arange(start, start.toDouble() + (static_cast<double>(n) - 0.5) * step.toDouble(), step, options(a, 3, 4));
+}
+
+void collect_numbers(const c10::IValue& v, size_t depth, std::vector<int64_t>& shape, std::vector<at::Scalar>& out) {
+  if (!v.isList()) {
+    out.push_back(v.isTensor() ? v.toTensor().item() : v.toScalar());
+    return;
+  }
+  auto items = v.toListRef();
+  if (shape.size() <= depth) shape.push_back(static_cast<int64_t>(items.size()));
+  THUNDER_CHECK(shape[depth] == static_cast<int64_t>(items.size()), Value, "tensor", "expected sequence of length ", shape[depth],
+                " at dim ", depth, " (got ", items.size(), ")");
+  for (const c10::IValue& item : items) collect_numbers(item, depth + 1, shape, out);
+}
+
+template <class T, class F>
+at::Tensor filled(const std::vector<int64_t>& shape, at::ScalarType type, const std::vector<at::Scalar>& numbers, F&& get) {
+  at::Tensor t = at::empty(shape, at::TensorOptions().dtype(type).device(at::kCPU));
+  T* p = t.mutable_data_ptr<T>();
+  for (size_t i = 0; i < numbers.size(); ++i) p[i] = static_cast<T>(get(numbers[i]));
+  return t;
+}
+
+c10::IValue tensor_from_sequence(const KernelArgs& a) {
+  std::vector<int64_t> shape;
+  std::vector<at::Scalar> numbers;
+  collect_numbers(a.value(0), 0, shape, numbers);
+  at::ScalarType type = a.value(1).toScalarType();
+  at::Tensor t;
+  if (at::isComplexType(type))
+    t = filled<c10::complex<double>>(shape, at::kComplexDouble, numbers, [](const at::Scalar& s) { return s.toComplexDouble(); });
+  else if (at::isFloatingType(type))
+    t = filled<double>(shape, at::kDouble, numbers, [](const at::Scalar& s) { return s.toDouble(); });
+  else
+    t = filled<int64_t>(shape, at::kLong, numbers, [](const at::Scalar& s) { return s.toLong(); });
+  return at::_to_copy(t, options(a, 1, 2));
+}
+
+// ---- numbers -----------------------------------------------------------------------------------------------------------
+
+c10::IValue size(const KernelArgs& a) { return a.tensor(0).size(a.integer(1)); }
+
+c10::IValue item(const KernelArgs& a) { return a.tensor(0).item(); }
+
+const std::unordered_map<std::string, Kernel>& kernels() {
+  static const std::unordered_map<std::string, Kernel> table = {
+      {"prims.slice", slice},
+      {"prims.broadcast_in_dim", broadcast_in_dim},
+      {"prims.transpose", transpose},
+      {"prims.view", view},
+      {"prims.squeeze", squeeze},
+      {"prims.reshape", reshape_copy},
+      {"prims.graft", graft},
+      {"prims.slice_scatter", slice_scatter},
+      {"prims.sum", sum},
+      {"prims.amax", amax},
+      {"prims.amin", amin},
+      {"prims.prod", prod},
+      {"prims.any", any},
+      {"prims.all", all},
+      {"prims.iota", iota},
+      {"prims.tensor_from_sequence", tensor_from_sequence},
+      {"prims.size", size},
+      {"prims.item", item},
+  };
+  return table;
+}
+
+class KernelCall final : public Instruction {
+ public:
+  KernelCall(Kernel kernel, std::string name) : kernel_(kernel), name_(std::move(name)) { moves_operands = false; }
+
+  void run(Frame& frame) const override {
+    c10::IValue result = kernel_(KernelArgs(operands, frame));
+    if (!drops.empty()) drop(frame);
+    if (outputs.size() == 1 && outputs[0] >= 0) frame.registers[outputs[0]] = std::move(result);
+  }
+  std::string str() const override { return name_; }
+
+ private:
+  Kernel kernel_;
+  std::string name_;
+};
+
+}  // namespace
+
+Kernel find_kernel(const std::string& op) {
+  auto it = kernels().find(op);
+  return it == kernels().end() ? nullptr : it->second;
+}
+
+std::unique_ptr<Instruction> lower_kernel(Kernel kernel, const Op& op, const Call& call, const Assembler& assembler) {
+  auto out = std::make_unique<KernelCall>(kernel, op.full_name);
+  for (const Arg& a : call.args) out->operands.push_back(assembler.natural(a));
+  return out;
+}
+
+}  // namespace thunder::aten

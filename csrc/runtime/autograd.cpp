@@ -1,0 +1,385 @@
+#include "runtime/autograd.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "core/error.h"
+
+namespace thunder {
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+// A shared_ptr until PyTorch 2.12, an intrusive_ptr after.
+using NodePtr = decltype(Edge::function);
+
+template <class N, class... A>
+auto make_node(A&&... args) {
+  if constexpr (std::is_same_v<NodePtr, std::shared_ptr<Node>>) {
+    return std::shared_ptr<N>(new N(std::forward<A>(args)...));
+  } else {
+    return c10::make_intrusive<N>(std::forward<A>(args)...);
+  }
+}
+
+template <class N>
+NodePtr pointer_to(N* node) {
+  return node->getptr();
+}
+
+// What stands behind gradients computed with create_graph=True: the values are right, differentiating them is an error.
+struct NoDoubleBackward final : Node {
+  explicit NoDoubleBackward(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return "ThunderNoDoubleBackward(" + name_ + ")"; }
+  variable_list apply(variable_list&&) override {
+    throw Error(ErrorKind::Runtime,
+                cat("[", name_, "] double backward is not supported by this compiled function: its gradients were computed by a "
+                    "compiled program, which autograd cannot differentiate. Call the original function where you need "
+                    "second derivatives"));
+  }
+  std::string name_;
+};
+
+// The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar, say).
+at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
+  if (g.layout() != at::kStrided) g = g.to_dense();
+  if (g.is_conj()) g = g.resolve_conj();
+  if (g.is_neg()) g = g.resolve_neg();
+  if (!layout.known) return layout.contiguous ? g.contiguous() : g;
+  if (g.strides() == at::IntArrayRef(layout.strides)) return g;
+  return at::empty_strided(layout.sizes, layout.strides, g.options()).copy_(g);
+}
+
+struct ThunderBackward final : Node {
+  explicit ThunderBackward(std::shared_ptr<const Entry> e) : entry(std::move(e)) {}
+
+  std::string name() const override { return "ThunderBackward(" + entry->name + ")"; }
+
+  void release_variables() override {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (SavedVariable& s : saved) s.reset_data();
+    numbers.clear();
+    released = true;
+  }
+
+  // Saved tensors and numbers, the first inputs of the backward program.  Without a graph to keep, nothing else holds the saved
+  // tensors afterwards, and the program frees each after its last use.  Outside of BelowAutograd: hooks of the user may run.
+  std::vector<c10::IValue> unpack_saved() {
+    std::lock_guard<std::mutex> lock(mutex);
+    // A node that saved nothing may run again, as PyTorch's own may.
+    TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
+    std::vector<c10::IValue> inputs;
+    inputs.reserve(saved.size() + numbers.size() + entry->cotangents.size());
+    for (SavedVariable& s : saved) inputs.emplace_back(s.unpack(pointer_to(this)));
+    inputs.insert(inputs.end(), numbers.begin(), numbers.end());
+    if (!torch::autograd::get_current_graph_task_keep_graph()) {
+      for (SavedVariable& s : saved) s.reset_data();
+      released = true;
+    }
+    return inputs;
+  }
+
+  void add_cotangents(std::vector<c10::IValue>& inputs, variable_list& grads) const {
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (!entry->backward->reads_input(inputs.size())) {
+        inputs.emplace_back();
+        continue;
+      }
+      at::Tensor g = grads[i].defined() ? std::move(grads[i]) : input_metadata(i).zeros_like();
+      inputs.emplace_back(as_expected(std::move(g), entry->cotangents[i]));
+    }
+  }
+
+  variable_list apply(variable_list&& grads) override {
+    bool create_graph = c10::GradMode::is_enabled();
+    torch::autograd::edge_list edges;
+    if (create_graph) {
+      edges = torch::autograd::collect_next_edges(grads);
+      edges.insert(edges.end(), next_edges().begin(), next_edges().end());
+    }
+    std::vector<c10::IValue> results = unpack_saved();
+    {
+      BelowAutograd guard;
+      add_cotangents(results, grads);
+      grads.clear();
+      results = entry->backward->run(std::move(results));
+    }
+    variable_list out(num_outputs());
+    for (size_t i = 0; i < out.size(); ++i)
+      if (next_edge(i).is_valid() && results[i].isTensor()) out[i] = without_history(std::move(results[i]).toTensor());
+    if (create_graph) forbid_double_backward(out, std::move(edges));
+    return out;
+  }
+
+  // A gradient that is a saved tensor or a cotangent as it came must not take that one's history along.
+  static at::Tensor without_history(at::Tensor g) { return g.requires_grad() ? g.detach() : g; }
+
+  void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges) const {
+    auto node = make_node<NoDoubleBackward>(entry->name);
+    node->set_next_edges(std::move(edges));
+    for (at::Tensor& g : gradients) {
+      if (g.defined()) torch::autograd::set_history(g, node);
+    }
+  }
+
+  std::shared_ptr<const Entry> entry;
+  std::vector<SavedVariable> saved;
+  std::vector<c10::IValue> numbers;
+  std::mutex mutex;
+  bool released = false;
+};
+
+// ---- forward ---------------------------------------------------------------------------------------------------------
+
+// A new tensor on the same data: history set on it does not touch the other.
+at::Tensor alias_of(const at::Tensor& t) {
+  BelowAutograd guard;
+  return t.view(t.sizes());
+}
+
+using Values = std::vector<c10::IValue>;
+
+const at::Tensor* defined_tensor(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr; }
+
+// What must be known of the inputs after the forward has dropped them.
+class InputRecord {
+ public:
+  void add(const c10::IValue& v) {
+    const at::Tensor* t = defined_tensor(v);
+    if (!t) return;
+    tensors_.push_back(t->unsafeGetTensorImpl());
+    add_counter(*t);
+  }
+  void add_outputs(const Values& leaves, size_t n) {
+    for (size_t i = 0; i < n; ++i)
+      if (const at::Tensor* t = defined_tensor(leaves[i])) add_counter(*t);
+    std::sort(counters_.begin(), counters_.end(), [](const Counter& a, const Counter& b) { return a.storage < b.storage; });
+  }
+  bool is_input(const at::Tensor& t) const {
+    return std::find(tensors_.begin(), tensors_.end(), t.unsafeGetTensorImpl()) != tensors_.end();
+  }
+  // Gives a saved view of an input or output the version counter of that: operators below autograd give every result a counter
+  // of its own, and a write to a parameter must be seen through its saved transpose.
+  void share_counter(const at::Tensor& saved) const {
+    if (!saved.has_storage() || saved.is_inference()) return;
+    const void* storage = saved.storage().unsafeGetStorageImpl();
+    auto it = std::lower_bound(counters_.begin(), counters_.end(), storage,
+                               [](const Counter& c, const void* s) { return c.storage < s; });
+    if (it != counters_.end() && it->storage == storage) torch::autograd::impl::set_version_counter(saved, it->version);
+  }
+
+ private:
+  struct Counter {
+    const void* storage;
+    c10::VariableVersion version;
+  };
+  void add_counter(const at::Tensor& t) {
+    if (t.has_storage() && !t.is_inference())
+      counters_.push_back({t.storage().unsafeGetStorageImpl(), torch::autograd::impl::version_counter(t)});
+  }
+  std::vector<const c10::TensorImpl*> tensors_;
+  std::vector<Counter> counters_;
+};
+
+// Whether an input must outlive the forward program.
+bool keep_input(const Entry& e, size_t i, bool grad) {
+  return (e.epilogue && e.epilogue->reads_input(i)) || (grad && e.input_is_saved[i]);
+}
+
+// What a call with gradients gathers before the forward runs and turns into a node afterwards.
+class Recording {
+ public:
+  Recording(const std::shared_ptr<const Entry>& entry, const Values& inputs) : entry_(entry), edges_(inputs.size()) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      record_.add(inputs[i]);
+      const at::Tensor* t = entry->has_gradient[i] ? defined_tensor(inputs[i]) : nullptr;
+      if (!t || !t->requires_grad()) continue;
+      edges_[i] = torch::autograd::impl::gradient_edge(*t);
+      any_ = true;
+    }
+  }
+
+  void finish(const Values& kept, Values& leaves) {
+    if (!any_) return;
+    separate_outputs(leaves);
+    auto node = make_node<ThunderBackward>(entry_);
+    node->set_next_edges(std::move(edges_));
+    for (size_t i : entry_->differentiable_outputs) {
+      if (defined_tensor(leaves[i]))
+        torch::autograd::set_history(leaves[i].toTensor(), node);
+      else
+        node->add_input_metadata(Node::undefined_input());
+    }
+    save(*node, kept, leaves);
+  }
+
+ private:
+  // The outputs must be tensors of their own before history is set on them.
+  void separate_outputs(Values& leaves) const {
+    for (size_t i : entry_->differentiable_outputs) {
+      const at::Tensor* t = defined_tensor(leaves[i]);
+      if (!t) continue;
+      bool shared = t->requires_grad() || record_.is_input(*t);
+      for (size_t j = 0; j < entry_->num_outputs && !shared; ++j) {
+        const at::Tensor* other = j == i ? nullptr : defined_tensor(leaves[j]);
+        shared = other && other->is_same(*t);
+      }
+      if (shared) leaves[i] = alias_of(*t);
+    }
+  }
+
+  void save(ThunderBackward& node, const Values& kept, Values& leaves) {
+    const Entry& e = *entry_;
+    record_.add_outputs(leaves, e.num_outputs);
+    node.saved.reserve(e.num_saved_tensors);
+    for (size_t i = 0; i < e.num_saved_tensors; ++i) {
+      c10::IValue& leaf = leaves[e.num_outputs + i];
+      if (e.saved_is_input[i] >= 0)
+        node.saved.emplace_back(kept[static_cast<size_t>(e.saved_is_input[i])].toTensor(), false);
+      else if (e.saved_is_output[i] >= 0)
+        node.saved.emplace_back(leaves[static_cast<size_t>(e.saved_is_output[i])].toTensor(), true);
+      else if (defined_tensor(leaf))
+        save_intermediate(node, std::move(leaf).toTensor());
+      else
+        node.saved.emplace_back();
+    }
+    for (size_t i = 0; i < e.num_saved_numbers; ++i)
+      node.numbers.push_back(std::move(leaves[e.num_outputs + e.num_saved_tensors + i]));
+  }
+
+  void save_intermediate(ThunderBackward& node, const at::Tensor& t) const {
+    record_.share_counter(t);
+    // An operator may return its argument, and so an intermediate may be an output: saved as such, it makes no reference cycle.
+    bool is_output = t.requires_grad() && t.grad_fn().get() == &node;
+    node.saved.emplace_back(t, is_output);
+  }
+
+  std::shared_ptr<const Entry> entry_;
+  torch::autograd::edge_list edges_;
+  InputRecord record_;
+  bool any_ = false;
+};
+
+}  // namespace
+
+std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs) {
+  const Entry& e = *entry;
+  THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ", inputs.size());
+  bool grad = e.backward && c10::GradMode::is_enabled();
+  Values kept;
+  if (grad || e.epilogue) {
+    kept.resize(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (keep_input(e, i, grad)) kept[i] = inputs[i];
+  }
+  std::optional<Recording> recording;
+  if (grad) recording.emplace(entry, inputs);
+  Values leaves;
+  {
+    BelowAutograd guard;
+    leaves = e.forward->run(std::move(inputs));
+  }
+  if (recording) recording->finish(kept, leaves);
+  leaves.resize(e.num_outputs);
+  if (!e.epilogue) return leaves;
+  kept.insert(kept.end(), std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
+  return e.epilogue->run(std::move(kept));
+}
+
+// ---- make_entry ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Entry::Layout layout_of_cotangent(const Type& type) {
+  Entry::Layout out;
+  if (!type.is_tensor()) return out;
+  const TensorType& t = type.tensor();
+  out.known = true;
+  for (size_t i = 0; i < t.shape.size(); ++i) {
+    if (!t.shape[i].is_constant() || !t.strides[i].is_constant()) {
+      out.known = false;
+      out.contiguous = same(t.strides, contiguous_strides(t.shape));
+      return out;
+    }
+    out.sizes.push_back(t.shape[i].constant());
+    out.strides.push_back(t.strides[i].constant());
+  }
+  return out;
+}
+
+int64_t index_of(const std::vector<Value>& values, Value v) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] && values[i] == v) return static_cast<int64_t>(i);
+  return -1;
+}
+
+void flatten_leaves(const Arg& a, ArgList& out) {
+  if (!a.is_sequence()) return out.push_back(a);
+  for (const Arg& item : a.items()) flatten_leaves(item, out);
+}
+
+void add_backward(Entry& entry, const Compiled& c) {
+  entry.num_saved_tensors = c.saved_tensors;
+  entry.num_saved_numbers = c.saved.size() - c.saved_tensors;
+  entry.backward = Program::build(c.backward);
+  entry.differentiable_outputs = c.differentiable_outputs;
+  size_t num_saved = c.saved.size();
+  THUNDER_ASSERT(c.backward.inputs.size() == num_saved + c.differentiable_outputs.size(), "the backward takes ",
+                 c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ", c.differentiable_outputs.size(),
+                 " differentiable outputs");
+  for (size_t i = num_saved; i < c.backward.inputs.size(); ++i)
+    entry.cotangents.push_back(layout_of_cotangent(c.backward.inputs[i].type()));
+  ArgList gradients;
+  flatten_leaves(c.backward.output, gradients);
+  THUNDER_ASSERT(gradients.size() == c.forward.inputs.size(), "the backward gives ", gradients.size(), " gradients for ",
+                 c.forward.inputs.size(), " inputs");
+  for (const Arg& g : gradients) entry.has_gradient.push_back(!g.is_none());
+  entry.input_is_saved.resize(c.forward.inputs.size());
+  for (size_t i = 0; i < c.saved_tensors; ++i) {
+    entry.saved_is_input.push_back(index_of(c.forward.inputs, c.saved[i]));
+    entry.saved_is_output.push_back(index_of(c.flat_outputs, c.saved[i]));
+    if (int64_t in = entry.saved_is_input.back(); in >= 0) entry.input_is_saved[static_cast<size_t>(in)] = 1;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
+  auto entry = std::make_shared<Entry>();
+  entry->name = c.forward.name;
+  if (c.has_backward) {
+    // The printed forward also returns its inputs ('flat_args'), which would keep them alive: the program does not.
+    Trace forward = c.forward;
+    ArgList leaves;
+    for (Value v : c.flat_outputs) leaves.push_back(v ? Arg(v) : Arg());
+    entry->num_outputs = leaves.size();
+    for (Value v : c.saved) leaves.emplace_back(v);
+    forward.output = Arg::tuple(std::move(leaves));
+    entry->forward = Program::build(forward);
+    add_backward(*entry, c);
+  } else {
+    entry->forward = Program::build(c.forward);
+    entry->num_outputs = entry->forward->num_outputs();
+  }
+  if (epilogue) {
+    entry->epilogue = Program::build(*epilogue);
+    THUNDER_ASSERT(entry->epilogue->num_inputs() == entry->forward->num_inputs() + entry->num_outputs,
+                   "the epilogue takes ", entry->epilogue->num_inputs(), " inputs, the forward has ", entry->forward->num_inputs(),
+                   " and ", entry->num_outputs, " outputs");
+  }
+  return entry;
+}
+
+}  // namespace thunder

@@ -1,0 +1,121 @@
+#include "runtime/convert.h"
+
+#include <ATen/ops/scalar_tensor.h>
+
+#include <array>
+
+#include "core/error.h"
+
+namespace thunder {
+namespace {
+
+constexpr std::array<at::ScalarType, kNumDTypes> kScalarTypes = {
+    at::ScalarType::Bool,           at::ScalarType::Byte,           at::ScalarType::UInt16,
+    at::ScalarType::UInt32,         at::ScalarType::UInt64,         at::ScalarType::Char,
+    at::ScalarType::Short,          at::ScalarType::Int,            at::ScalarType::Long,
+    at::ScalarType::Float8_e4m3fn,  at::ScalarType::Float8_e4m3fnuz, at::ScalarType::Float8_e5m2,
+    at::ScalarType::Float8_e5m2fnuz, at::ScalarType::Float8_e8m0fnu, at::ScalarType::Half,
+    at::ScalarType::BFloat16,       at::ScalarType::Float,          at::ScalarType::Double,
+    at::ScalarType::ComplexHalf,    at::ScalarType::ComplexFloat,   at::ScalarType::ComplexDouble};
+
+}  // namespace
+
+at::ScalarType to_aten(DType t) { return kScalarTypes[static_cast<size_t>(t)]; }
+
+DType from_aten(at::ScalarType t) {
+  for (size_t i = 0; i < kScalarTypes.size(); ++i)
+    if (kScalarTypes[i] == t) return static_cast<DType>(i);
+  throw Error(ErrorKind::NotImplemented, cat("tensors of dtype ", c10::toString(t), " are not supported"));
+}
+
+at::Device to_aten(const Device& d) {
+  switch (d.type) {
+    case DeviceType::cpu: return at::Device(at::kCPU, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::cuda: return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::meta: return at::Device(at::kMeta, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::mps: return at::Device(at::kMPS, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::xpu: return at::Device(at::kXPU, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::other: break;
+  }
+  throw Error(ErrorKind::NotImplemented, cat("device ", d, " is not supported"));
+}
+
+Device from_aten(const at::Device& d) {
+  DeviceType type = DeviceType::other;
+  switch (d.type()) {
+    case at::kCPU: type = DeviceType::cpu; break;
+    case at::kCUDA: type = DeviceType::cuda; break;
+    case at::kMeta: type = DeviceType::meta; break;
+    case at::kMPS: type = DeviceType::mps; break;
+    case at::kXPU: type = DeviceType::xpu; break;
+    default: break;
+  }
+  return Device{type, static_cast<int16_t>(d.index())};
+}
+
+at::MemoryFormat memory_format_of(const std::string& name) {
+  if (name == "torch.contiguous_format") return at::MemoryFormat::Contiguous;
+  if (name == "torch.preserve_format") return at::MemoryFormat::Preserve;
+  if (name == "torch.channels_last") return at::MemoryFormat::ChannelsLast;
+  if (name == "torch.channels_last_3d") return at::MemoryFormat::ChannelsLast3d;
+  throw Error(ErrorKind::Value, cat("'", name, "' is not a memory format"));
+}
+
+at::Layout layout_of(const std::string& name) {
+  if (name == "torch.strided") return at::kStrided;
+  if (name == "torch.sparse_coo") return at::kSparse;
+  if (name == "torch.sparse_csr") return at::kSparseCsr;
+  throw Error(ErrorKind::Value, cat("'", name, "' is not a layout"));
+}
+
+at::Scalar scalar_of(const Arg& a) {
+  switch (a.kind()) {
+    case Arg::Kind::Bool: return a.boolean();
+    case Arg::Kind::Int: return a.dim().constant();
+    case Arg::Kind::Complex: return c10::complex<double>(a.complex());
+    default: return a.real();
+  }
+}
+
+at::Tensor wrapped_number(const at::Scalar& s) {
+  at::Tensor t = at::scalar_tensor(s, at::TensorOptions().dtype(s.type()).device(at::kCPU));
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return t;
+}
+
+c10::IValue literal_to_ivalue(const Arg& a) {
+  switch (a.kind()) {
+    case Arg::Kind::None: return {};
+    case Arg::Kind::Bool: return a.boolean();
+    case Arg::Kind::Int: return a.dim().constant();
+    case Arg::Kind::Float: return a.real();
+    case Arg::Kind::Complex: return c10::complex<double>(a.complex());
+    case Arg::Kind::Str: return a.str();
+    case Arg::Kind::DType: return static_cast<int64_t>(to_aten(a.dtype()));
+    case Arg::Kind::Device: return to_aten(a.device());
+    case Arg::Kind::Constant:
+      if (a.constant().name.starts_with("torch.strided") || a.constant().name.starts_with("torch.sparse"))
+        return static_cast<int64_t>(layout_of(a.constant().name));
+      if (a.constant().name == "...") return std::string("...");
+      return static_cast<int64_t>(memory_format_of(a.constant().name));
+    case Arg::Kind::List: case Arg::Kind::Tuple: {
+      c10::impl::GenericList list(c10::AnyType::get());
+      for (const Arg& item : a.items()) list.push_back(literal_to_ivalue(item));
+      return list;
+    }
+    default: break;
+  }
+  throw Error(ErrorKind::NotImplemented, "an argument of this kind cannot be passed to a PyTorch operator");
+}
+
+TensorType type_of(const at::Tensor& t) {
+  TensorType out;
+  out.dtype = from_aten(t.scalar_type());
+  out.device = from_aten(t.device());
+  for (int64_t s : t.sizes()) out.shape.emplace_back(s);
+  for (int64_t s : t.strides()) out.strides.emplace_back(s);
+  out.requires_grad = t.requires_grad();
+  return out;
+}
+
+}  // namespace thunder

@@ -1,0 +1,29 @@
+// Between the compiler's dtypes, devices and literals, and PyTorch's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include "core/value.h"
+
+namespace thunder {
+
+at::ScalarType to_aten(DType t);
+DType from_aten(at::ScalarType t);
+at::Device to_aten(const Device& d);
+Device from_aten(const at::Device& d);
+/// torch.contiguous_format and the like; Error (Value) for others.
+at::MemoryFormat memory_format_of(const std::string& constant);
+at::Layout layout_of(const std::string& constant);
+at::Scalar scalar_of(const Arg& literal);
+
+/// A Python number as an operand of a tensor operation: 0-d, on the CPU, and weak in type promotion.
+at::Tensor wrapped_number(const at::Scalar& s);
+
+/// A literal that needs no type to say what it is in ATen; lists of ints are int lists, other lists generic.
+c10::IValue literal_to_ivalue(const Arg& literal);
+
+/// The strides of a tensor's type, from a tensor.
+TensorType type_of(const at::Tensor& t);
+
+}  // namespace thunder

@@ -1,0 +1,188 @@
+#include "runtime/guards.h"
+
+#include <ATen/Context.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
+#include <algorithm>
+#include <vector>
+
+// Declared by hand: ATen/autocast_mode.h includes every operator.
+namespace at::autocast {
+TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
+TORCH_API bool is_autocast_cache_enabled();
+}  // namespace at::autocast
+
+namespace thunder {
+namespace {
+
+// Of the dispatch keys, those that change what an operator does to the tensor; the rest follows from dtype and device.
+constexpr c10::DispatchKeySet kRelevantKeys = c10::DispatchKeySet(
+    {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor, c10::DispatchKey::Python,
+     c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize,
+     c10::DispatchKey::ADInplaceOrView});
+
+constexpr const char* kGlobalNames[] = {"grad mode, autocast cache or deterministic algorithms", "dispatch state (autocast, inference "
+                                        "mode, functorch)", "dispatch state (autocast, inference mode, functorch)",
+                                        "autocast or default dtype", "active function or dispatch modes"};
+constexpr size_t kGlobalWords = std::size(kGlobalNames);
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9E3779B97F4A7C15ull;
+  return h ^ (h >> 32);
+}
+
+}  // namespace
+
+// An open-addressing table from storages to the tensors seen on them; emptied by counting up its generation.
+struct Fingerprint::SeenTable {
+  struct Slot {
+    Seen seen;
+    uint32_t generation = 0;
+  };
+  std::vector<Slot> slots = std::vector<Slot>(1024);
+  uint32_t generation = 1, count = 0;
+
+  void clear() {
+    ++generation;
+    count = 0;
+  }
+  size_t start(const void* storage) const {
+    return (reinterpret_cast<uintptr_t>(storage) >> 4) * 0x9E3779B97F4A7C15ull >> 20 & (slots.size() - 1);
+  }
+  // Calls `look` for all entries whose place is in the probe sequence of `storage`; returns the free slot at its end.
+  template <class F>
+  size_t probe(const void* storage, F&& look) const {
+    size_t i = start(storage);
+    for (; slots[i].generation == generation; i = (i + 1) & (slots.size() - 1)) look(slots[i].seen);
+    return i;
+  }
+  void insert(size_t slot, const Seen& seen) {
+    slots[slot] = {seen, generation};
+    if (++count * 2 > slots.size()) enlarge();
+  }
+  void enlarge() {
+    std::vector<Slot> old(slots.size() * 2);
+    old.swap(slots);
+    for (const Slot& s : old)
+      if (s.generation == generation) slots[probe(s.seen.storage, [](const Seen&) {})] = s;
+  }
+};
+
+Fingerprint::Fingerprint() : words_(inline_) {}
+Fingerprint::~Fingerprint() {
+  if (words_ != inline_) delete[] words_;
+}
+
+void Fingerprint::grow(size_t more) {
+  size_t capacity = std::max(capacity_ * 2, size_ + more);
+  auto* words = new uint64_t[capacity];
+  std::memcpy(words, words_, size_ * sizeof(uint64_t));
+  if (words_ != inline_) delete[] words_;
+  words_ = words;
+  capacity_ = capacity;
+}
+
+void Fingerprint::copy(const Fingerprint& other) {
+  size_ = 0;
+  reserve(other.size_);
+  std::memcpy(words_, other.words_, other.size_ * sizeof(uint64_t));
+  size_ = other.size_;
+}
+
+void Fingerprint::begin() {
+  size_ = 0;
+  tensors_ = 0;
+  if (more_seen_) more_seen_->clear();
+  const auto& keys = c10::impl::tls_local_dispatch_key_set();
+  auto& context = at::globalContext();
+  words_[0] = static_cast<uint64_t>(c10::GradMode::is_enabled()) |
+              static_cast<uint64_t>(at::autocast::is_autocast_cache_enabled()) << 1 |
+              static_cast<uint64_t>(context.deterministicAlgorithms()) << 2 |
+              static_cast<uint64_t>(context.deterministicAlgorithmsWarnOnly()) << 3;
+  words_[1] = keys.included_.raw_repr();
+  words_[2] = keys.excluded_.raw_repr();
+  words_[3] = static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) |
+              static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCUDA)) << 8 |
+              static_cast<uint64_t>(c10::get_default_dtype_as_scalartype()) << 16;
+  words_[4] = static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::stack_len()) |
+              static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) << 24 |
+              static_cast<uint64_t>(c10::impl::TorchDispatchModeTLS::stack_len()) << 32;
+  size_ = kGlobalWords;
+}
+
+// 0 for a tensor that shares nothing.  Else the first earlier one that it is, or whose storage it shares: its index plus 1, a bit
+// that tells the two apart, and how far the data lies from that one's.
+uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  const void* storage = impl->has_storage() ? static_cast<const void*>(impl->unsafe_storage().unsafeGetStorageImpl()) : impl;
+  Seen now{storage, impl, tensors_++};
+  const Seen* first = nullptr;
+  auto look = [&](const Seen& s) {
+    if (s.storage != storage) return;
+    if (!first || (s.tensor == impl && first->tensor != impl)) first = &s;
+  };
+  uint32_t in_array = std::min<uint32_t>(now.index, kInlineSeen);
+  for (uint32_t i = 0; i < in_array; ++i) look(seen_[i]);
+  uint64_t result = 0;
+  auto encode = [&] {
+    if (!first) return;
+    auto offset = [](const c10::TensorImpl* t) { return t->storage_offset() * static_cast<int64_t>(t->itemsize()); };
+    auto distance = static_cast<uint64_t>(offset(impl) - offset(first->tensor));
+    result = (static_cast<uint64_t>(first->index) + 1) << 1 | (first->tensor == impl) | distance << 24;
+  };
+  if (now.index < kInlineSeen) {
+    encode();
+    seen_[now.index] = now;
+    return result;
+  }
+  if (!more_seen_) more_seen_ = std::make_unique<SeenTable>();
+  size_t slot = more_seen_->probe(storage, look);
+  encode();
+  more_seen_->insert(slot, now);
+  return result;
+}
+
+void Fingerprint::add(const at::Tensor& tensor) {
+  if (!tensor.defined()) return add_number(~0ull);
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  bool strided = impl->layout() == c10::kStrided;
+  c10::IntArrayRef sizes = impl->sizes(), strides = strided ? impl->strides() : c10::IntArrayRef();
+  size_t rank = sizes.size();
+  reserve(3 + 2 * rank);
+  uint64_t* w = words_ + size_;
+  const c10::Device device = impl->device();
+  uint64_t aligned = 0;
+  if (impl->has_storage()) {
+    auto base = reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+    aligned = ((base + static_cast<uintptr_t>(impl->storage_offset()) * impl->itemsize()) & 15) == 0;
+  }
+  w[0] = static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(device.type()) << 8 |
+         static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 16 | static_cast<uint64_t>(rank) << 24 |
+         static_cast<uint64_t>(impl->requires_grad()) << 40 | static_cast<uint64_t>(impl->is_wrapped_number()) << 41 |
+         aligned << 42 | static_cast<uint64_t>(impl->layout()) << 48;
+  w[1] = (impl->key_set() & kRelevantKeys).raw_repr();
+  w[2] = alias_class(tensor);
+  for (size_t i = 0; i < rank; ++i) {
+    w[3 + i] = static_cast<uint64_t>(sizes[i]);
+    w[3 + rank + i] = strided ? static_cast<uint64_t>(strides[i]) : 0;
+  }
+  size_ += 3 + 2 * rank;
+}
+
+uint64_t Fingerprint::hash() const {
+  uint64_t h = size_;
+  for (size_t i = 0; i < size_; ++i) h = mix(h, words_[i]);
+  return h;
+}
+
+std::string global_state_difference(const Fingerprint& a, const Fingerprint& b) {
+  for (size_t i = 0; i < kGlobalWords; ++i)
+    if (a.word(i) != b.word(i)) return kGlobalNames[i];
+  return {};
+}
+
+}  // namespace thunder

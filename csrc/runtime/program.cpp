@@ -1,0 +1,264 @@
+#include "runtime/program.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+
+#include <new>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "core/rewrite.h"
+#include "runtime/instruction.h"
+
+namespace thunder {
+
+struct Program::Impl {
+  std::vector<std::unique_ptr<Instruction>> instructions;
+  size_t num_registers = 0;
+  std::vector<int32_t> input_registers;  // -1: nobody reads the input
+  std::vector<Operand> outputs;
+  std::vector<int64_t> output_inputs;
+  bool needs_python = false;
+};
+
+namespace {
+
+// ---- build -----------------------------------------------------------------------------------------------------------
+
+void flatten(const Arg& a, std::vector<Arg>& out) {
+  switch (a.kind()) {
+    case Arg::Kind::List: case Arg::Kind::Tuple:
+      for (const Arg& item : a.items()) flatten(item, out);
+      break;
+    case Arg::Kind::Dict:
+      for (const auto& [key, item] : a.entries()) flatten(item, out);
+      break;
+    default: out.push_back(a);
+  }
+}
+
+bool is_del(const Call& call) { return call.op->name == "prims.python_del"; }
+
+// Gives registers to values: a register is free again after the call that reads its value last.
+class Compiler final : public Assembler {
+ public:
+  explicit Compiler(const Trace& trace) : trace_(trace), impl_(std::make_unique<Program::Impl>()) {
+    flatten(trace.output, outputs_);
+  }
+
+  std::unique_ptr<Program::Impl> compile() {
+    find_last_reads();
+    for (Value v : trace_.inputs) impl_->input_registers.push_back(last_.count(v) ? static_cast<int32_t>(take(v)) : -1);
+    for (position_ = 0; position_ < trace_.calls.size(); ++position_)
+      if (!is_del(*trace_.calls[position_])) compile_call(*trace_.calls[position_]);
+    compile_outputs();
+    impl_->num_registers = next_register_;
+    return std::move(impl_);
+  }
+
+  uint32_t register_of(Value v) const override {
+    auto it = registers_.find(v);
+    THUNDER_ASSERT(it != registers_.end(), "'", v.name(), "' is read before it is computed");
+    return it->second;
+  }
+  uint32_t register_of(SymbolId s) const override {
+    for (const auto& [v, r] : registers_)
+      if (std::optional<SymbolId> bound = bound_symbol(v); bound && *bound == s) return r;
+    THUNDER_ASSERT(false, "a size depends on a symbol that no value binds");
+  }
+
+ private:
+  void find_last_reads() {
+    for (size_t i = 0; i < trace_.calls.size(); ++i) {
+      const Call& call = *trace_.calls[i];
+      if (is_del(call)) continue;
+      for_each_input(call, [&](Value v) { last_[v] = i; });
+    }
+    for (const Arg& a : outputs_) {
+      for_each_value(a, [&](Value v) { last_[v] = trace_.calls.size(); });
+      for_each_symbol(a, [&](SymbolId s) {
+        if (Value v = trace_.arena->symbol_value(s)) last_[v] = trace_.calls.size();
+      });
+    }
+  }
+
+  uint32_t take(Value v) {
+    uint32_t r;
+    if (free_.empty()) {
+      r = next_register_++;
+    } else {
+      r = free_.back();
+      free_.pop_back();
+    }
+    registers_[v] = r;
+    return r;
+  }
+
+  void compile_call(const Call& call) {
+    std::unique_ptr<Instruction> instruction = lower(call);
+    if (call.location) instruction->where = cat(call.location->file, ":", call.location->line);
+    release_inputs(call, *instruction);
+    for (Value v : flat_results(call.output))
+      instruction->outputs.push_back(v && last_.count(v) ? static_cast<int32_t>(take(v)) : -1);
+    impl_->needs_python |= instruction->needs_python();
+    impl_->instructions.push_back(std::move(instruction));
+  }
+
+  std::unique_ptr<Instruction> lower(const Call& call) const {
+    THUNDER_CHECK(!call.op->executor.empty(), NotImplemented, call.op->full_name,
+                  "no executor claimed this call, so it cannot run");
+    if (const LowerFn* fn = find_lowering(call.op->executor)) return (*fn)(call, *this);
+    return lower_python_call(call, *this);
+  }
+
+  // Marks the last operand that reads the register; false if that one cannot be moved from.
+  static bool mark_last(std::vector<Operand>& operands, uint32_t r, bool& found) {
+    for (size_t i = operands.size(); i-- > 0 && !found;) {
+      Operand& o = operands[i];
+      if (o.kind == Operand::Kind::List) {
+        if (mark_last(o.items, r, found)) return true;
+      } else if (o.kind == Operand::Kind::Register && o.reg == r) {
+        found = true;
+        o.last = o.convert == Operand::Convert::None;
+        return o.last;
+      }
+    }
+    return false;
+  }
+
+  void release_inputs(const Call& call, Instruction& instruction) {
+    std::vector<uint32_t> freed;
+    for_each_input(call, [&](Value v) {
+      auto it = registers_.find(v);
+      if (it == registers_.end() || last_.at(v) != position_) return;
+      uint32_t r = it->second;
+      registers_.erase(it);
+      bool found = false;
+      bool moved = instruction.moves_operands && mark_last(instruction.operands, r, found);
+      if (!moved) instruction.drops.push_back(r);
+      freed.push_back(r);
+    });
+    free_.insert(free_.end(), freed.begin(), freed.end());
+  }
+
+  void compile_outputs() {
+    for (const Arg& a : outputs_) {
+      impl_->outputs.push_back(natural(a));
+      int64_t input = -1;
+      if (a.is_value())
+        for (size_t i = 0; i < trace_.inputs.size(); ++i)
+          if (trace_.inputs[i] == a.value()) input = static_cast<int64_t>(i);
+      impl_->output_inputs.push_back(input);
+    }
+    for (const auto& [v, r] : registers_) {
+      bool found = false;
+      mark_last(impl_->outputs, r, found);
+    }
+  }
+
+  const Trace& trace_;
+  std::unique_ptr<Program::Impl> impl_;
+  std::vector<Arg> outputs_;
+  std::unordered_map<Value, size_t, ValueHash> last_;
+  std::unordered_map<Value, uint32_t, ValueHash> registers_;
+  std::vector<uint32_t> free_;
+  uint32_t next_register_ = 0;
+  size_t position_ = 0;
+};
+
+// ---- run -------------------------------------------------------------------------------------------------------------
+
+// Frames that are not in use, kept with their buffers: a run allocates nothing.  Recursion takes another frame.
+thread_local std::vector<std::unique_ptr<Frame>> idle_frames;
+
+class FrameLease {
+ public:
+  explicit FrameLease(size_t registers) {
+    if (idle_frames.empty()) {
+      frame_ = std::make_unique<Frame>();
+    } else {
+      frame_ = std::move(idle_frames.back());
+      idle_frames.pop_back();
+    }
+    frame_->registers.resize(registers);
+  }
+  ~FrameLease() {
+    frame_->registers.clear();
+    frame_->stack.clear();
+    if (idle_frames.size() < 8) idle_frames.push_back(std::move(frame_));
+  }
+  Frame& operator*() { return *frame_; }
+
+ private:
+  std::unique_ptr<Frame> frame_;
+};
+
+[[noreturn]] void rethrow_with_line(const Instruction& instruction) {
+  try {
+    throw;
+  } catch (c10::Error& e) {
+    std::string context = "in " + instruction.str();
+    if (!instruction.where.empty()) context += ", called at " + instruction.where;
+    e.add_context(std::move(context));
+    throw;
+  }
+}
+
+}  // namespace
+
+Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Program::~Program() = default;
+
+std::shared_ptr<Program> Program::build(const Trace& trace) { return std::make_shared<Program>(Compiler(trace).compile()); }
+
+std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
+  THUNDER_ASSERT(inputs.size() == impl_->input_registers.size(), "a program of ", impl_->input_registers.size(),
+                 " inputs was given ", inputs.size());
+  FrameLease lease(impl_->num_registers);
+  Frame& frame = *lease;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (int32_t r = impl_->input_registers[i]; r >= 0) frame.registers[r] = std::move(inputs[i]);
+  inputs.clear();
+  for (const auto& instruction : impl_->instructions) {
+    try {
+      instruction->run(frame);
+    } catch (...) {
+      rethrow_with_line(*instruction);
+    }
+  }
+  std::vector<c10::IValue> results;
+  results.reserve(impl_->outputs.size());
+  for (const Operand& o : impl_->outputs) results.push_back(o.load(frame));
+  return results;
+}
+
+size_t Program::num_inputs() const { return impl_->input_registers.size(); }
+size_t Program::num_outputs() const { return impl_->outputs.size(); }
+bool Program::reads_input(size_t i) const { return impl_->input_registers.at(i) >= 0; }
+int64_t Program::output_is_input(size_t i) const { return impl_->output_inputs.at(i); }
+bool Program::needs_python() const { return impl_->needs_python; }
+
+std::string Program::str() const {
+  std::string out;
+  for (const auto& i : impl_->instructions) out += i->str() + "\n";
+  return out;
+}
+
+// ---- BelowAutograd ---------------------------------------------------------------------------------------------------
+
+namespace {
+struct Guards {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+  c10::AutoGradMode no_grad{false};
+};
+}  // namespace
+
+BelowAutograd::BelowAutograd() {
+  static_assert(sizeof(Guards) <= sizeof(guards_) && alignof(Guards) <= 8);
+  new (guards_) Guards;
+}
+BelowAutograd::~BelowAutograd() { std::launder(reinterpret_cast<Guards*>(guards_))->~Guards(); }
+
+}  // namespace thunder

@@ -1,0 +1,153 @@
+// Calls of operators implemented in Python.
+#include <Python.h>
+
+#include "core/error.h"
+#include "runtime/instruction.h"
+#include "runtime/interop.h"
+#include "runtime/python_error.h"
+
+namespace thunder {
+namespace {
+
+class Gil {
+ public:
+  Gil() : state_(PyGILState_Ensure()) {}
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+class Ref {
+ public:
+  explicit Ref(PyObject* owned) : p_(owned) {
+    if (!p_) throw_python_error();
+  }
+  ~Ref() { Py_XDECREF(p_); }
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  PyObject* get() const { return p_; }
+  PyObject* release() { return std::exchange(p_, nullptr); }
+
+ private:
+  PyObject* p_;
+};
+
+// An argument: a constant object, the object of a register or a size, or a container of those.
+struct Template {
+  std::shared_ptr<void> constant;
+  Operand operand;
+  std::vector<Template> items;
+  bool tuple = false;
+
+  PyObject* make(Frame& frame) const {
+    if (constant) return Py_NewRef(static_cast<PyObject*>(constant.get()));
+    if (operand.kind != Operand::Kind::List) return Ref(to_python(operand.load(frame))).release();
+    auto n = static_cast<Py_ssize_t>(items.size());
+    Ref out(tuple ? PyTuple_New(n) : PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* item = items[static_cast<size_t>(i)].make(frame);
+      if (tuple)
+        PyTuple_SET_ITEM(out.get(), i, item);
+      else
+        PyList_SET_ITEM(out.get(), i, item);
+    }
+    return out.release();
+  }
+};
+
+bool is_constant(const Arg& a) {
+  bool values = false;
+  for_each_value(a, [&](Value) { values = true; });
+  for_each_symbol(a, [&](SymbolId) { values = true; });
+  return !values;
+}
+
+Template make_template(const Arg& a, const Assembler& assembler) {
+  Template t;
+  if (is_constant(a)) {
+    Gil gil;
+    Ref object(literal_to_python(a));
+    t.constant = hold_python(object.get());
+  } else if (a.is_sequence()) {
+    t.operand.kind = Operand::Kind::List;
+    t.tuple = a.kind() == Arg::Kind::Tuple;
+    for (const Arg& item : a.items()) t.items.push_back(make_template(item, assembler));
+  } else {
+    THUNDER_CHECK(a.is_value() || a.kind() == Arg::Kind::Int, NotImplemented, "call",
+                  "a dict or slice that holds values cannot be passed to a Python executor");
+    t.operand = assembler.natural(a);
+  }
+  return t;
+}
+
+class PythonCall final : public Instruction {
+ public:
+  PythonCall(const Call& call, const Assembler& assembler) : name_(call.op->full_name), callable_(call.op->context_owner) {
+    THUNDER_CHECK(callable_, NotImplemented, call.op->full_name, "the executor '", call.op->executor,
+                  "' registered no function for this operator");
+    moves_operands = false;
+    sequence_ = call.output.is_sequence();
+    const auto& params = call.op->schema.params;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < params.size(); ++i) {
+      arguments_.push_back(make_template(call.args[i], assembler));
+      if (params[i].keyword_only) names.push_back(params[i].name);
+    }
+    if (names.empty()) return;
+    Gil gil;
+    Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
+    for (size_t i = 0; i < names.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), PyUnicode_InternFromString(names[i].c_str()));
+    keywords_ = hold_python(tuple.get());
+    num_keywords_ = names.size();
+  }
+
+  bool needs_python() const override { return true; }
+  std::string str() const override { return name_; }
+
+  void run(Frame& frame) const override {
+    Gil gil;
+    std::vector<std::unique_ptr<Ref>> owned;
+    std::vector<PyObject*> arguments;
+    for (const Template& t : arguments_) {
+      owned.push_back(std::make_unique<Ref>(t.make(frame)));
+      arguments.push_back(owned.back()->get());
+    }
+    Ref result(PyObject_Vectorcall(static_cast<PyObject*>(callable_.get()), arguments.data(), arguments.size() - num_keywords_,
+                                   static_cast<PyObject*>(keywords_.get())));
+    owned.clear();
+    drop(frame);
+    store(frame, result.get());
+  }
+
+ private:
+  void store(Frame& frame, PyObject* result) const {
+    if (!sequence_) {
+      if (!outputs.empty() && outputs[0] >= 0) frame.registers[outputs[0]] = from_python(result);
+      return;
+    }
+    Ref items(PySequence_Fast(result, "an operator with several results must return a tuple or a list"));
+    auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
+    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ", outputs.size());
+    for (size_t i = 0; i < n; ++i)
+      if (outputs[i] >= 0)
+        frame.registers[outputs[i]] = from_python(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+  }
+
+  std::string name_;
+  std::shared_ptr<void> callable_, keywords_;
+  size_t num_keywords_ = 0;
+  bool sequence_ = false;
+  std::vector<Template> arguments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Instruction> lower_python_call(const Call& call, const Assembler& assembler) {
+  return std::make_unique<PythonCall>(call, assembler);
+}
+
+}  // namespace thunder

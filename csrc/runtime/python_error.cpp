@@ -1,0 +1,76 @@
+#include "runtime/python_error.h"
+
+#define THUNDER_REAL_TORCH_PY
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "core/error.h"
+#include "runtime/torch_py.h"
+
+namespace thunder {
+
+// torch_py.h declares these by hand in all other files.
+static_assert(offsetof(THPVariable, cdata) == sizeof(PyObject));
+static_assert(sizeof(THPVariable) == sizeof(PyObject) + sizeof(at::Tensor) + 2 * sizeof(PyObject*));
+static_assert(std::is_same_v<decltype(static_cast<PyObject* (*)(const at::TensorBase&)>(&THPVariable_Wrap)),
+                             PyObject* (*)(const at::TensorBase&)>);
+
+void throw_python_error() {
+  python_error error;
+  error.persist();
+  throw error;
+}
+
+namespace {
+
+PyObject* exception_type(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Runtime: return PyExc_RuntimeError;
+    case ErrorKind::Type: return PyExc_TypeError;
+    case ErrorKind::Value: return PyExc_ValueError;
+    case ErrorKind::Index: return PyExc_IndexError;
+    case ErrorKind::NotImplemented: return PyExc_NotImplementedError;
+    case ErrorKind::Attribute: return PyExc_AttributeError;
+    case ErrorKind::Assertion: return PyExc_AssertionError;
+    case ErrorKind::Internal: return PyExc_RuntimeError;
+  }
+  return PyExc_RuntimeError;
+}
+
+bool set(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  return true;
+}
+
+std::string message(const c10::Error& e) { return torch::processErrorMsg(e.what_without_backtrace()); }
+
+}  // namespace
+
+bool set_python_error(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (python_error& e) {
+    e.restore();
+    return true;
+  } catch (const Error& e) {
+    return set(exception_type(e.kind()), e.what());
+  } catch (const c10::IndexError& e) {
+    return set(PyExc_IndexError, message(e));
+  } catch (const c10::ValueError& e) {
+    return set(PyExc_ValueError, message(e));
+  } catch (const c10::TypeError& e) {
+    return set(PyExc_TypeError, message(e));
+  } catch (const c10::NotImplementedError& e) {
+    return set(PyExc_NotImplementedError, message(e));
+  } catch (const c10::OutOfMemoryError& e) {
+    return set(THPException_OutOfMemoryError, message(e));
+  } catch (const c10::LinAlgError& e) {
+    return set(THPException_LinAlgError, message(e));
+  } catch (const c10::Error& e) {
+    return set(PyExc_RuntimeError, message(e));
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace thunder
