@@ -37,6 +37,16 @@ PyObject* exception_type(ErrorKind kind) {
   return PyExc_RuntimeError;
 }
 
+// By name: libtorch_python does not export its own variables for these classes.
+PyObject* torch_exception(const char* module, const char* name) {
+  PyObject* m = PyImport_ImportModule(module);
+  PyObject* type = m ? PyObject_GetAttrString(m, name) : nullptr;
+  Py_XDECREF(m);
+  if (type) return type;
+  PyErr_Clear();
+  return PyExc_RuntimeError;
+}
+
 bool set(PyObject* type, const std::string& message) {
   PyErr_SetString(type, message.c_str());
   return true;
@@ -63,9 +73,9 @@ bool set_python_error(const std::exception_ptr& exception) {
   } catch (const c10::NotImplementedError& e) {
     return set(PyExc_NotImplementedError, message(e));
   } catch (const c10::OutOfMemoryError& e) {
-    return set(THPException_OutOfMemoryError, message(e));
+    return set(torch_exception("torch", "OutOfMemoryError"), message(e));
   } catch (const c10::LinAlgError& e) {
-    return set(THPException_LinAlgError, message(e));
+    return set(torch_exception("torch.linalg", "LinAlgError"), message(e));
   } catch (const c10::Error& e) {
     return set(PyExc_RuntimeError, message(e));
   } catch (...) {
