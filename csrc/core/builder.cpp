@@ -121,7 +121,7 @@ void Builder::bind_symbols(const Arg& output, const std::vector<SymbolId>& symbo
 
 Arg Builder::make_outputs(const Op& op, const Types& types, const ArgList& args) {
   bool any_grad = false;
-  if (!op.has(kNoGrad))
+  if (grad_enabled_ && !op.has(kNoGrad))
     for (const Arg& a : args) for_each_value(a, [&](Value v) { any_grad |= v.requires_grad(); });
   ArgList outputs;
   for (const Type& t : types) {

@@ -97,6 +97,9 @@ class Builder {
   void set_location(const SourceLocation* location) { location_ = location; }
   const SourceLocation* location() const { return location_; }
 
+  /// Off: results of the calls that follow do not require grad, as under torch.no_grad().
+  void set_grad_enabled(bool on) { grad_enabled_ = on; }
+
   /// The calls of the innermost open scope.
   const std::vector<const Call*>& calls() const { return scopes_.back().calls; }
   /// Opens a scope: what is called until close_scope() is collected apart.
@@ -127,6 +130,7 @@ class Builder {
   std::vector<Value> inputs_;
   std::vector<Scope> scopes_;
   const SourceLocation* location_ = nullptr;
+  bool grad_enabled_ = true;
 };
 
 /// What a gradient rule sees: the call, the gradients of its outputs, and where to put those of its inputs.

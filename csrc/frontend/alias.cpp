@@ -1,0 +1,169 @@
+#include "frontend/alias.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace thunder::frontend {
+namespace {
+
+using ViewMap = std::unordered_map<Value, const Call*, ValueHash>;
+
+void collect_views(const Call& call, ViewMap& made_by) {
+  if (call.body.empty()) {
+    if (call.op->has(kView) && call.output.is_value()) made_by[call.output.value()] = &call;
+    return;
+  }
+  for (const Call* inner : call.body) collect_views(*inner, made_by);
+}
+
+Value viewed(const Call* view) {
+  for (const Arg& a : view->args)
+    if (a.is_tensor()) return a.value();
+  THUNDER_ASSERT(false, view->op->full_name, " views no tensor");
+}
+
+ArgList with_base(const Call* view, Value base) {
+  ArgList args = view->args;
+  for (Arg& a : args)
+    if (a.is_tensor()) {
+      a = base;
+      break;
+    }
+  return args;
+}
+
+Arg inverse_permutation(const Arg& permutation) {
+  std::vector<int64_t> inverse(permutation.items().size());
+  for (size_t i = 0; i < inverse.size(); ++i) inverse[permutation.items()[i].dim().constant()] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+}  // namespace
+
+TensorId AliasTracker::add(Tensor t) {
+  TensorId id = static_cast<TensorId>(tensors_.size());
+  t.generation = storages_[t.storage].generation;
+  owner_[t.current] = id;
+  tensors_.push_back(std::move(t));
+  return id;
+}
+
+TensorId AliasTracker::add_input(Value v, bool leaf) {
+  storages_.push_back({v, 0, static_cast<TensorId>(tensors_.size()), leaf});
+  Tensor t;
+  t.storage = static_cast<uint32_t>(storages_.size() - 1);
+  t.current = v;
+  t.input = true;
+  return add(std::move(t));
+}
+
+TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
+  auto owned = owner_.find(v);
+  *fresh = owned == owner_.end();
+  if (!*fresh) return owned->second;
+  ViewMap made_by;
+  if (call) collect_views(*call, made_by);
+  std::vector<const Call*> path;
+  Value root = v;
+  for (auto it = made_by.find(root); it != made_by.end(); it = made_by.find(root)) {
+    path.push_back(it->second);
+    root = viewed(it->second);
+  }
+  std::reverse(path.begin(), path.end());
+  Tensor t;
+  t.current = v;
+  if (auto it = owner_.find(root); it != owner_.end() && !path.empty()) {
+    const Tensor& base = tensors_[it->second];
+    t.storage = base.storage;
+    t.path = base.path;
+    t.path.insert(t.path.end(), path.begin(), path.end());
+  } else {
+    storages_.push_back({v, 0, std::nullopt, false});
+    t.storage = static_cast<uint32_t>(storages_.size() - 1);
+    // A view of something made inside the call: later results of the call may view the same memory.
+    if (!path.empty()) {
+      storages_.back().base = root;
+      t.path = std::move(path);
+      owner_.try_emplace(root, static_cast<TensorId>(tensors_.size()));
+      Tensor hidden;
+      hidden.storage = t.storage;
+      hidden.current = root;
+      add(std::move(hidden));
+    }
+  }
+  return add(std::move(t));
+}
+
+Value AliasTracker::replay(const Call* view, Value base) { return b_.call(*view->op, with_base(view, base)).value(); }
+
+Value AliasTracker::value(TensorId id) {
+  Tensor& t = tensors_[id];
+  const Storage& s = storages_[t.storage];
+  if (t.generation == s.generation) return t.current;
+  Value v = s.base;
+  for (const Call* view : t.path) v = replay(view, v);
+  t.current = v;
+  t.generation = s.generation;
+  owner_[v] = id;
+  return v;
+}
+
+Value AliasTracker::with_strides(Value v, const TensorType& like) {
+  if (same(v.tensor().strides, like.strides)) return v;
+  return b_("prims.restride", v, like.strides).value();
+}
+
+Value AliasTracker::unview(const Call* view, Value base, Value written, const char* op) {
+  const std::string& name = view->op->full_name;
+  Args a = view->arguments();
+  if (name == "prims.slice")
+    return b_("prims.slice_scatter", base, written, a["start_indices"], a["end_indices"], a["strides"]).value();
+  if (name == "prims.transpose") return b_("prims.transpose", written, inverse_permutation(a["permutation"])).value();
+  if (name == "prims.as_strided")
+    return b_("prims.as_strided_scatter", base, written, a["size"], a["stride"], a["storage_offset"]).value();
+  if (name == "prims.diagonal")
+    return b_("prims.diagonal_scatter", base, written, a["offset"], a["dim1"], a["dim2"]).value();
+  if (name == "prims.detach") return written;  // write() grafts
+  if (name == "prims.view" || name == "prims.squeeze") return b_("torch.reshape", written, base.shape()).value();
+  if (name == "prims.view_dtype") return b_("prims.view_dtype", written, base.dtype()).value();
+  if (name == "prims.view_as_real") return b_("prims.view_as_complex", written).value();
+  if (name == "prims.view_as_complex") return b_("prims.view_as_real", written).value();
+  if (name == "prims.broadcast_in_dim") {
+    THUNDER_CHECK(base.tensor().numel() == written.tensor().numel(), Runtime, op,
+                  "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                  "Please clone() the tensor before performing the operation.");
+    return b_("torch.reshape", written, base.shape()).value();
+  }
+  throw Error(ErrorKind::NotImplemented, cat("[", op, "] writing in place through ", view->op->schema.name,
+                                             "() is not supported; write to the tensor it views, or clone() it first"));
+}
+
+void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {
+  const std::vector<const Call*> path = tensors_[id].path;
+  Storage& s = storages_[tensors_[id].storage];
+  Value old_base = s.base;
+  bool through_detach =
+      std::any_of(path.begin(), path.end(), [](const Call* c) { return c->op->full_name == "prims.detach"; });
+  THUNDER_CHECK(!(grad_enabled && s.leaf && old_base.requires_grad() && !through_detach), Runtime, op,
+                path.empty() ? "" : "a view of ", "a leaf Variable that requires grad is being used in an in-place operation.");
+  bool keep_graph = old_base.requires_grad() && (!grad_enabled || through_detach);
+  Value base = keep_graph ? b_("prims.detach", old_base).value() : old_base;
+
+  std::vector<Value> chain{base};
+  for (const Call* p : path) chain.push_back(replay(p, chain.back()));
+  Value result = with_strides(v, chain.back().tensor());
+  for (size_t i = path.size(); i-- > 0;) result = unview(path[i], chain[i], result, op);
+  result = with_strides(result, old_base.tensor());
+  if (keep_graph) result = b_("prims.graft", old_base, result).value();
+
+  s.base = result;
+  ++s.generation;
+  if (path.empty()) {
+    tensors_[id].current = result;
+    tensors_[id].generation = s.generation;
+    owner_[result] = id;
+  }
+}
+
+}  // namespace thunder::frontend

@@ -1,0 +1,77 @@
+// Mutation and aliasing, made functional.
+//
+// Every tensor object of the traced program has a TensorId.  Tensors that share memory belong to one storage: a base value and,
+// for each tensor, the path of view primitives that leads to it from the base.
+//
+//   a = torch.zeros(4)      storage 0, path []
+//   b = a[1:3]              storage 0, path [slice]
+//   b.add_(1)               b's new value is computed, scattered back along the path: a new base value;
+//   return a                a's value is derived again from the new base when it is next read
+//
+// A write through `detach()`, or under no_grad, changes data and leaves the gradient's way alone: prims.graft.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "core/builder.h"
+
+namespace thunder::frontend {
+
+using TensorId = uint32_t;
+
+class AliasTracker {
+ public:
+  explicit AliasTracker(Builder& builder) : b_(builder) {}
+
+  /// A tensor from outside.  `leaf`: autograd forbids in-place writes to it where it requires grad.
+  TensorId add_input(Value v, bool leaf);
+  /// The tensor object for a result of `call`: the one whose value the call returned unchanged, a view of one of the
+  /// arguments' tensors, or a new one.  `fresh` tells whether the id is new.
+  TensorId add_result(Value v, const Call* call, bool* fresh);
+
+  /// The tensor's value now.
+  Value value(TensorId t);
+  /// Writes `v` (of the tensor's shape and dtype) into the tensor.  `grad_enabled`: torch.is_grad_enabled() at the write.
+  /// Error (Runtime) where eager forbids it: a leaf that requires grad, an expanded tensor.
+  void write(TensorId t, Value v, bool grad_enabled, const char* op);
+
+  bool is_input(TensorId t) const { return tensors_[t].input; }
+  /// Whether any tensor of the same storage was written to.
+  bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
+  bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
+  /// View primitives from the storage's base to the tensor.
+  const std::vector<const Call*>& path(TensorId t) const { return tensors_[t].path; }
+  /// The input that is the base of the tensor's storage, if the storage came from outside.
+  std::optional<TensorId> base_input(TensorId t) const { return storages_[tensors_[t].storage].input; }
+  uint32_t storage(TensorId t) const { return tensors_[t].storage; }
+  Value base(TensorId t) const { return storages_[tensors_[t].storage].base; }
+
+ private:
+  struct Storage {
+    Value base;
+    uint32_t generation = 0;
+    std::optional<TensorId> input;
+    bool leaf = false;
+  };
+  struct Tensor {
+    uint32_t storage = 0;
+    std::vector<const Call*> path;
+    Value current;
+    uint32_t generation = 0;
+    bool input = false;
+  };
+
+  Value replay(const Call* view, Value base);
+  Value unview(const Call* view, Value base, Value written, const char* op);
+  Value with_strides(Value v, const TensorType& like);
+  TensorId add(Tensor t);
+
+  Builder& b_;
+  std::vector<Storage> storages_;
+  std::vector<Tensor> tensors_;
+  std::unordered_map<Value, TensorId, ValueHash> owner_;  // the tensor that a value is the current value of
+};
+
+}  // namespace thunder::frontend

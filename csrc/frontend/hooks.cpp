@@ -1,0 +1,165 @@
+#include "frontend/hooks.h"
+
+#include "core/error.h"
+
+namespace thunder::frontend {
+
+Hooks& hooks() {
+  static Hooks* h = new Hooks();  // never destroyed: holds Python objects, and Python may be gone by then
+  return *h;
+}
+
+namespace {
+
+constexpr const char* kCapsule = "thunder.Arg";
+
+void free_arg(PyObject* capsule) { delete static_cast<Arg*>(PyCapsule_GetPointer(capsule, kCapsule)); }
+
+Arg number_arg(PyObject* number) {
+  Ref capsule = Ref::steal(PyObject_GetAttrString(number, "_arg"));
+  return *static_cast<Arg*>(PyCapsule_GetPointer(capsule.get(), kCapsule));
+}
+
+Arg int_to_arg(PyObject* o) {
+  int overflow = 0;
+  long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow == 0) return Arg(static_cast<int64_t>(i));
+  double f = PyLong_AsDouble(o);  // an int beyond 64 bits can only take part as a number
+  if (f == -1.0 && PyErr_Occurred()) throw PythonError();
+  return Arg(f);
+}
+
+Arg sequence_to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  ArgList items;
+  items.reserve(n);
+  for (Py_ssize_t i = 0; i < n; ++i) items.push_back(to_arg(PySequence_Fast_GET_ITEM(o, i), tensor));
+  return PyTuple_Check(o) ? Arg::tuple(std::move(items)) : Arg::list(std::move(items));
+}
+
+Arg dict_to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
+  std::vector<std::pair<Arg, Arg>> items;
+  PyObject *key, *value;
+  for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) items.emplace_back(to_arg(key, tensor), to_arg(value, tensor));
+  return Arg::dict(std::move(items));
+}
+
+std::string utf8(PyObject* o) {
+  Py_ssize_t n = 0;
+  const char* s = PyUnicode_AsUTF8AndSize(o, &n);
+  if (!s) throw PythonError();
+  return {s, static_cast<size_t>(n)};
+}
+
+// NumPy scalars and the like: things that say what Python number they are.
+std::optional<Arg> number_like(PyObject* o) {
+  if (PyIndex_Check(o)) {
+    Ref i = Ref::steal(PyNumber_Index(o));
+    return int_to_arg(i.get());
+  }
+  if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
+    Ref f = Ref::steal(PyNumber_Float(o));
+    return Arg(PyFloat_AS_DOUBLE(f.get()));
+  }
+  return std::nullopt;
+}
+
+Arg other_to_arg(PyObject* o) {
+  Hooks& h = hooks();
+  for (size_t i = 0; i < h.dtypes.size(); ++i)
+    if (h.dtypes[i].get() == o) return static_cast<DType>(i);
+  for (const auto& [object, name] : h.constants)
+    if (object.get() == o) return ConstantArg{name};
+  if (Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(h.torch_device.get())) {
+    Ref text = Ref::steal(PyObject_Str(o));
+    return Device::parse(utf8(text.get()));
+  }
+  if (Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(h.number_class.get())) return number_arg(o);
+  if (std::optional<Arg> number = number_like(o)) return *number;
+  Py_INCREF(o);
+  std::shared_ptr<void> object(o, [](void* p) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF(static_cast<PyObject*>(p));
+    PyGILState_Release(gil);
+  });
+  return OpaqueArg{std::string("_") + Py_TYPE(o)->tp_name, std::move(object)};
+}
+
+}  // namespace
+
+Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
+  if (o == Py_None) return nullptr;
+  if (is_tensor(o)) return tensor(o);
+  if (PyBool_Check(o)) return o == Py_True;
+  if (PyLong_Check(o)) return int_to_arg(o);
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyUnicode_Check(o)) return utf8(o);
+  if (PyTuple_Check(o) || PyList_Check(o)) return sequence_to_arg(o, tensor);
+  if (o == Py_Ellipsis) return ConstantArg{"..."};
+  if (PySlice_Check(o)) {
+    auto* s = reinterpret_cast<PySliceObject*>(o);
+    return Arg::slice(to_arg(s->start, tensor), to_arg(s->stop, tensor), to_arg(s->step, tensor));
+  }
+  if (PyComplex_Check(o)) {
+    Py_complex c = PyComplex_AsCComplex(o);
+    return std::complex<double>(c.real, c.imag);
+  }
+  if (PyDict_Check(o)) return dict_to_arg(o, tensor);
+  return other_to_arg(o);
+}
+
+Ref dtype_to_python(DType t) { return hooks().dtypes.at(static_cast<size_t>(t)); }
+
+Ref device_to_python(const Device& d) {
+  return Ref::steal(PyObject_CallFunction(hooks().torch_device.get(), "s", d.str().c_str()));
+}
+
+Ref make_number(const Arg& arg) {
+  Ref capsule = Ref::steal(PyCapsule_New(new Arg(arg), kCapsule, free_arg));
+  return Ref::steal(PyObject_CallOneArg(hooks().number_class.get(), capsule.get()));
+}
+
+Ref to_python(const Arg& a, const std::function<Ref(Value)>& value) {
+  switch (a.kind()) {
+    case Arg::Kind::None: return Ref::borrow(Py_None);
+    case Arg::Kind::Bool: return Ref::borrow(a.boolean() ? Py_True : Py_False);
+    case Arg::Kind::Int: return a.dim().is_constant() ? Ref::steal(PyLong_FromLongLong(a.dim().constant())) : make_number(a);
+    case Arg::Kind::Float: return Ref::steal(PyFloat_FromDouble(a.real()));
+    case Arg::Kind::Complex: return Ref::steal(PyComplex_FromDoubles(a.complex().real(), a.complex().imag()));
+    case Arg::Kind::Str: return Ref::steal(PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size())));
+    case Arg::Kind::DType: return dtype_to_python(a.dtype());
+    case Arg::Kind::Device: return device_to_python(a.device());
+    case Arg::Kind::Value: return value(a.value());
+    case Arg::Kind::Slice: {
+      Ref start = to_python(a.slice().start, value), stop = to_python(a.slice().stop, value);
+      Ref step = to_python(a.slice().step, value);
+      return Ref::steal(PySlice_New(start.get(), stop.get(), step.get()));
+    }
+    case Arg::Kind::Constant:
+      if (a.constant().name == "...") return Ref::borrow(Py_Ellipsis);
+      for (const auto& [object, name] : hooks().constants)
+        if (name == a.constant().name) return object;
+      THUNDER_ASSERT(false, "unknown constant ", a.constant().name);
+    case Arg::Kind::Opaque: return Ref::borrow(static_cast<PyObject*>(a.opaque().object.get()));
+    case Arg::Kind::List: case Arg::Kind::Tuple: {
+      bool tuple = a.kind() == Arg::Kind::Tuple;
+      Py_ssize_t n = static_cast<Py_ssize_t>(a.items().size());
+      Ref out = Ref::steal(tuple ? PyTuple_New(n) : PyList_New(n));
+      for (Py_ssize_t i = 0; i < n; ++i) {
+        PyObject* item = to_python(a.items()[i], value).release();
+        if (tuple) PyTuple_SET_ITEM(out.get(), i, item);
+        else PyList_SET_ITEM(out.get(), i, item);
+      }
+      return out;
+    }
+    case Arg::Kind::Dict: break;
+  }
+  Ref out = Ref::steal(PyDict_New());
+  for (const auto& [key, item] : a.entries()) {
+    Ref k = to_python(key, value), v = to_python(item, value);
+    if (PyDict_SetItem(out.get(), k.get(), v.get()) != 0) throw PythonError();
+  }
+  return out;
+}
+
+}  // namespace thunder::frontend

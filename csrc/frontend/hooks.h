@@ -1,0 +1,47 @@
+// What the front end needs to know of PyTorch's objects.  It does not include PyTorch: the bindings fill this in once.
+#pragma once
+
+#include "core/value.h"
+#include "frontend/python.h"
+
+namespace thunder::frontend {
+
+struct Hooks {
+  PyTypeObject* tensor_class = nullptr;  ///< torch.Tensor
+  PyTypeObject* proxy_class = nullptr;   ///< thunder's wrapper subclass
+  /// The type of a real tensor, strides and requires_grad included.
+  TensorType (*type_of)(PyObject* tensor) = nullptr;
+  bool (*is_leaf)(PyObject* tensor) = nullptr;
+  /// Names the tensor's memory: equal for tensors of one storage.
+  const void* (*storage_of)(PyObject* tensor) = nullptr;
+  bool (*grad_enabled)() = nullptr;
+  /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
+  std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
+
+  // Python objects that conversions use.
+  Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
+  Ref torch_device;           ///< torch.device
+  Ref torch_size;             ///< torch.Size
+  Ref number_class;           ///< thunder's traced number
+  std::vector<Ref> dtypes;    ///< torch.dtype objects in the order of DType
+  std::vector<std::pair<Ref, std::string>> constants;  ///< torch.contiguous_format, ... and how they print
+  std::vector<std::string> internal_paths;  ///< files below these are never the user's line
+};
+
+Hooks& hooks();
+
+inline bool is_tensor(PyObject* o) { return PyType_IsSubtype(Py_TYPE(o), hooks().tensor_class); }
+inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }
+
+/// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor` converts the
+/// tensors in it.  Objects of unknown kinds become opaque arguments named after their type.
+Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor);
+/// The reverse for literals and containers; `value` converts the values in it.
+Ref to_python(const Arg& arg, const std::function<Ref(Value)>& value);
+Ref dtype_to_python(DType t);
+Ref device_to_python(const Device& d);
+
+/// A number that only the run knows, in Python: thunder's traced number around `arg` (a value or a symbolic size).
+Ref make_number(const Arg& arg);
+
+}  // namespace thunder::frontend

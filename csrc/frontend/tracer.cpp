@@ -1,0 +1,393 @@
+#include "frontend/tracer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/rewrite.h"
+#include "frontend/autocast.h"
+
+namespace thunder::frontend {
+namespace {
+
+std::unordered_map<PyObject*, TorchFunction>& functions() {
+  static auto* map = new std::unordered_map<PyObject*, TorchFunction>();
+  return *map;
+}
+
+// `Tensor.shape.__get__` is a new method-wrapper at every access; what it is bound to is not.
+PyObject* function_key(PyObject* callable) {
+  if (std::strcmp(Py_TYPE(callable)->tp_name, "method-wrapper") != 0) return callable;
+  PyObject* self = PyObject_GetAttrString(callable, "__self__");
+  Py_XDECREF(self);  // the descriptor lives as long as torch.Tensor
+  return self ? self : callable;
+}
+
+bool is_setter(PyObject* callable) {
+  if (std::strcmp(Py_TYPE(callable)->tp_name, "method-wrapper") != 0) return false;
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+  return PyUnicode_CompareWithASCIIString(name.get(), "__set__") == 0;
+}
+
+std::string qualified_name(PyObject* callable) {
+  PyObject* o = function_key(callable);
+  for (const char* attribute : {"__qualname__", "__name__"}) {
+    PyObject* name = PyObject_GetAttrString(o, attribute);
+    if (!name) {
+      PyErr_Clear();
+      continue;
+    }
+    Ref owned = Ref::steal(name);
+    if (const char* text = PyUnicode_AsUTF8(name)) return text;
+  }
+  return Py_TYPE(o)->tp_name;
+}
+
+bool is_internal(PyCodeObject* code) {
+  static auto* known = new std::unordered_map<PyCodeObject*, bool>();
+  auto [it, fresh] = known->try_emplace(code, false);
+  if (fresh) {
+    Py_INCREF(code);  // so that the address stays this code's
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    for (const std::string& prefix : hooks().internal_paths)
+      if (file && std::strncmp(file, prefix.c_str(), prefix.size()) == 0) it->second = true;
+  }
+  return it->second;
+}
+
+}  // namespace
+
+void register_torch_function(PyObject* callable, TorchFunction f) {
+  Py_INCREF(callable);
+  functions()[function_key(callable)] = std::move(f);
+}
+
+const TorchFunction* find_torch_function(PyObject* callable) {
+  auto it = functions().find(function_key(callable));
+  return it == functions().end() ? nullptr : &it->second;
+}
+
+Tracer::Tracer() : arena_(std::make_shared<Arena>()), b_(arena_), aliases_(b_) {}
+
+// ---- inputs ----------------------------------------------------------------------------------------------------------
+
+TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source) {
+  Value v = b_.input(hooks().type_of(real));
+  TensorId id = aliases_.add_input(v, hooks().is_leaf(real));
+  ids_[object] = id;
+  objects_[id] = Ref::borrow(object);
+  sources_.push_back(std::move(source));
+  inputs_.push_back(id);
+  if (const void* memory = hooks().storage_of(real)) {
+    auto [it, fresh] = storages_.try_emplace(memory, id);
+    if (!fresh) aliased_[id] = it->second;
+  }
+  return id;
+}
+
+Ref Tracer::add_argument(PyObject* tensor, size_t index) {
+  if (auto it = ids_.find(tensor); it != ids_.end()) return objects_.at(it->second);
+  Ref proxy = new_proxy(hooks().type_of(tensor));
+  TensorId id = add_input(proxy.get(), tensor, {InputSource::Argument, index, {}});
+  ids_[tensor] = id;  // the closure may hold the very tensor that was passed
+  return proxy;
+}
+
+void Tracer::add_captured(PyObject* tensor) {
+  if (!knows(tensor)) add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
+}
+
+TensorId Tracer::id_of(PyObject* tensor) {
+  auto it = ids_.find(tensor);
+  if (it != ids_.end()) return it->second;
+  THUNDER_CHECK(!is_proxy(tensor), Runtime, "jit",
+                "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
+                "a container by a compiled function");
+  return add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
+}
+
+Arg Tracer::convert(PyObject* o) {
+  return to_arg(o, [this](PyObject* t) -> Arg { return value_of(t); });
+}
+
+// ---- outputs ---------------------------------------------------------------------------------------------------------
+
+Ref Tracer::new_proxy(const TensorType& t) {
+  Hooks& h = hooks();
+  auto sizes = [](const Dims& dims) {
+    Ref out = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
+    for (size_t i = 0; i < dims.size(); ++i) {
+      // A size that only the run knows: the proxy's own size is not read (see the handlers of shape and size).
+      int64_t d = dims[i].is_constant() ? dims[i].constant() : 2;
+      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(d));
+    }
+    return out;
+  };
+  Ref shape = sizes(t.shape), strides = sizes(t.strides);
+  Ref args = Ref::steal(PyTuple_Pack(3, h.proxy_class, shape.get(), strides.get()));
+  Ref kwargs = Ref::steal(PyDict_New());
+  Ref device = device_to_python(t.device);
+  PyDict_SetItemString(kwargs.get(), "dtype", dtype_to_python(t.dtype).get());
+  PyDict_SetItemString(kwargs.get(), "device", device.get());
+  PyDict_SetItemString(kwargs.get(), "requires_grad", t.requires_grad ? Py_True : Py_False);
+  return Ref::steal(PyObject_Call(h.make_wrapper_subclass.get(), args.get(), kwargs.get()));
+}
+
+Ref Tracer::wrap(Value v, const Call* call) {
+  if (!v.type().is_tensor()) return make_number(v);
+  bool fresh = false;
+  TensorId id = aliases_.add_result(v, call, &fresh);
+  auto it = objects_.find(id);
+  if (it != objects_.end()) return it->second;
+  Ref proxy = new_proxy(v.tensor());
+  ids_[proxy.get()] = id;
+  objects_[id] = proxy;
+  return proxy;
+}
+
+// ---- calls -----------------------------------------------------------------------------------------------------------
+
+std::string Tracer::location() const {
+  const SourceLocation* l = b_.location();
+  return l ? cat(l->file, ":", l->line, " in ", l->function) : "";
+}
+
+void Tracer::update_location() {
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame) {
+    PyCodeObject* code = PyFrame_GetCode(frame);
+    bool internal = is_internal(code);
+    if (!internal) {
+      SourceLocation l;
+      if (const char* file = PyUnicode_AsUTF8(code->co_filename)) l.file = file;
+      if (const char* name = PyUnicode_AsUTF8(code->co_name)) l.function = name;
+      l.line = PyFrame_GetLineNumber(frame);
+      b_.set_location(arena_->make_location(std::move(l)));
+    }
+    Py_DECREF(code);
+    if (internal) {
+      PyFrameObject* back = PyFrame_GetBack(frame);
+      Py_DECREF(frame);
+      frame = back;
+    } else {
+      Py_DECREF(frame);
+      return;
+    }
+  }
+}
+
+Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword) {
+  b_.set_grad_enabled(hooks().grad_enabled());
+  autocast_arguments(b_, op, positional, keyword);
+  return b_.call_named(op, std::move(positional), std::move(keyword));
+}
+
+Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  ArgList positional;
+  positional.reserve(n);
+  for (Py_ssize_t i = 0; i < n; ++i) positional.push_back(convert(PyTuple_GET_ITEM(args, i)));
+  if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
+
+  std::vector<std::pair<std::string, Arg>> keyword;
+  PyObject* out = nullptr;
+  PyObject* written = f.in_place && n > 0 ? PyTuple_GET_ITEM(args, f.reflected ? 1 : 0) : nullptr;
+  if (kwargs) {
+    PyObject *key, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(kwargs, &pos, &key, &value);) {
+      std::string name = PyUnicode_AsUTF8(key);
+      if (name == "out") {
+        if (value != Py_None) out = value;
+      } else if (name == "inplace") {
+        if (value == Py_True) written = PyTuple_GET_ITEM(args, 0);
+      } else if (value != Py_None || (name != "generator" && name != "pin_memory" && name != "layout")) {
+        if (name == "pin_memory" && value == Py_False) continue;
+        keyword.emplace_back(std::move(name), convert(value));
+      }
+    }
+  }
+  Arg result = call_operator(f.op, std::move(positional), std::move(keyword));
+  const std::vector<const Call*>& calls = b_.calls();
+  const Call* call = calls.empty() ? nullptr : calls.back();
+  if (out) {
+    THUNDER_CHECK(result.is_tensor() && is_tensor(out), NotImplemented, f.op, "out= with several outputs is not supported");
+    written = out;
+  }
+  if (written) {
+    write(written, result, f.op.c_str());
+    return Ref::borrow(written);
+  }
+  return to_python(result, [&](Value v) { return wrap(v, call); });
+}
+
+Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place) {
+  TorchFunction f;
+  f.op = op;
+  f.in_place = in_place;
+  return record(f, args, kwargs);
+}
+
+void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
+  TensorId id = id_of(tensor);
+  std::optional<TensorId> base = aliases_.base_input(id);
+  if (base)
+    for (const auto& [later, earlier] : aliased_)
+      THUNDER_CHECK(later != *base && earlier != *base, NotImplemented, op,
+                    "an input that shares memory with another input of the compiled function is written to in place; "
+                    "pass a clone() of one of them");
+  b_.set_grad_enabled(hooks().grad_enabled());
+  Value target = aliases_.value(id);
+  Expr v = value.is_tensor() ? b_.expr(value) : b_("torch.full_like", target, value);
+  NumberKind from = number_kind(v.dtype()), to = number_kind(target.dtype());
+  bool castable = from <= to || (from == NumberKind::Int && to == NumberKind::Bool && false);
+  THUNDER_CHECK(castable || std::string_view(op) == "torch.copy", Runtime, op, "result type ", torch_name(v.dtype()),
+                " can't be cast to the desired output type ", torch_name(target.dtype()));
+  if (v.dtype() != target.dtype()) v = b_("torch.to", v, target.dtype());
+  if (!same(v.shape(), target.shape())) {
+    bool fits = v.rank() <= target.rank();
+    if (fits && std::string_view(op) != "torch.copy" && std::string_view(op) != "torch.fill") fits = false;
+    THUNDER_CHECK(fits, Runtime, op, "output with shape ", str(target.shape()), " doesn't match the broadcast shape ",
+                  str(v.shape()));
+    v = b_("torch.expand", v, target.shape());
+  }
+  aliases_.write(id, v.value(), hooks().grad_enabled(), op);
+}
+
+Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
+  update_location();
+  ShapeEnv::Scope scope(shapes_);
+  const TorchFunction* f = find_torch_function(func);
+  if (!f || (is_setter(func) && f->kind != TorchFunction::Handler)) {
+    std::string name = qualified_name(func);
+    throw Error(ErrorKind::NotImplemented,
+                cat("[", name, "] this torch function is not supported inside a compiled function. Call it outside, or write it "
+                    "with supported operators"));
+  }
+  switch (f->kind) {
+    case TorchFunction::PassThrough: return Ref::steal(PyObject_Call(func, args, kwargs));
+    case TorchFunction::Handler: {
+      Ref k = kwargs ? Ref::borrow(kwargs) : Ref::steal(PyDict_New());
+      return Ref::steal(PyObject_CallFunctionObjArgs(f->handler.get(), func, args, k.get(), nullptr));
+    }
+    case TorchFunction::Operator: break;
+  }
+  return record(*f, args, kwargs);
+}
+
+// ---- the end ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Which inputs the trace reads.
+std::vector<bool> used_inputs(const Trace& t) {
+  std::unordered_map<Value, bool, ValueHash> used;
+  for (const Call* c : t.calls) for_each_input(*c, [&](Value v) { used[v] = true; });
+  for_each_value(t.output, [&](Value v) { used[v] = true; });
+  std::vector<bool> out;
+  for (Value v : t.inputs) out.push_back(used.count(v) != 0);
+  return out;
+}
+
+}  // namespace
+
+Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
+  ShapeEnv::Scope scope(shapes_);
+  // What the computation must give: new tensors, and the new contents of written inputs.
+  std::vector<TensorId> ids;
+  for (PyObject* o : outputs) ids.push_back(id_of(o));
+  ArgList computed;
+  std::vector<Value> computed_values;
+  auto compute = [&](Value v) -> size_t {
+    for (size_t i = 0; i < computed_values.size(); ++i)
+      if (computed_values[i] == v) return i;
+    computed_values.push_back(v);
+    computed.push_back(v);
+    return computed.size() - 1;
+  };
+  std::unordered_map<uint32_t, int> outputs_of_storage;
+  {
+    std::vector<TensorId> distinct = ids;
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    for (TensorId id : distinct)
+      if (!aliases_.base_input(id)) ++outputs_of_storage[aliases_.storage(id)];
+  }
+  // Per user output: a computed value and the views that lead from it (an input's own views if `computed` is -1).
+  struct Derived {
+    int64_t computed = -1;
+    TensorId base = 0;
+    std::vector<const Call*> path;
+  };
+  std::vector<Derived> derived;
+  bool trivial = true;
+  for (TensorId id : ids) {
+    Derived d;
+    if (std::optional<TensorId> base = aliases_.base_input(id)) {
+      d.base = *base;
+      d.path = aliases_.path(id);
+    } else if (outputs_of_storage[aliases_.storage(id)] > 1) {
+      d.computed = static_cast<int64_t>(compute(aliases_.base(id)));
+      d.path = aliases_.path(id);
+    } else {
+      d.computed = static_cast<int64_t>(compute(aliases_.value(id)));
+    }
+    trivial = trivial && d.computed == static_cast<int64_t>(derived.size()) && d.path.empty();
+    derived.push_back(std::move(d));
+  }
+  std::vector<std::pair<TensorId, size_t>> written;
+  for (TensorId id : inputs_)
+    if (aliases_.written(id)) written.emplace_back(id, compute(aliases_.value(id)));
+  trivial = trivial && written.empty();
+
+  Acquired a;
+  a.computation = b_.finish("computation", Arg::tuple(std::move(computed)));
+  std::vector<bool> used = used_inputs(a.computation);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    bool needed = used[i];
+    for (const Derived& d : derived) needed = needed || (d.computed < 0 && d.base == inputs_[i]);
+    for (const auto& [id, index] : written) needed = needed || id == inputs_[i];
+    used[i] = needed;
+  }
+  std::vector<Value> kept;
+  std::unordered_map<TensorId, Value> input_value;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!used[i]) continue;
+    kept.push_back(a.computation.inputs[i]);
+    input_value[inputs_[i]] = a.computation.inputs[i];
+    a.sources.push_back(sources_[i]);
+  }
+  a.computation.inputs = kept;
+  a.trivial_epilogue = trivial;
+  if (trivial) return a;
+
+  Builder e(arena_);
+  std::unordered_map<TensorId, Value> base_value;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (used[i]) {
+      e.add_input(input_value[inputs_[i]]);
+      base_value[inputs_[i]] = input_value[inputs_[i]];
+    }
+  std::vector<Value> results;
+  for (Value v : computed_values) results.push_back(e.input(v.type()));
+  for (const auto& [id, index] : written)
+    base_value[id] = e("prims.copy_", base_value[id], results[index]).value();
+  ArgList flat;
+  for (const Derived& d : derived) {
+    Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base_value[d.base];
+    for (const Call* view : d.path) {
+      ArgList args = view->args;
+      for (Arg& x : args)
+        if (x.is_tensor()) {
+          x = v;
+          break;
+        }
+      v = e.call(*view->op, std::move(args)).value();
+    }
+    flat.push_back(v);
+  }
+  a.epilogue = e.finish("epilogue", Arg::tuple(std::move(flat)));
+  return a;
+}
+
+}  // namespace thunder::frontend

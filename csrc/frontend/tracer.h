@@ -1,0 +1,100 @@
+// Tracing by running: the user's function runs on proxies, and every torch call that it makes is recorded.
+//
+// Tensor arguments become proxies, wrapper subclasses of torch.Tensor with the right metadata and no data.  A torch function mode
+// sends every torch call here.  Real tensors that the program meets on its way (parameters, buffers, tensors of closures) are
+// captured as further inputs.  In-place operators become functional ones whose result is written through the AliasTracker.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/builder.h"
+#include "frontend/alias.h"
+#include "frontend/hooks.h"
+
+namespace thunder::frontend {
+
+/// What a torch callable means.
+struct TorchFunction {
+  enum Kind {
+    Operator,     ///< records `op`
+    PassThrough,  ///< reads metadata: called as it is
+    Handler,      ///< a Python function of (tracer, func, args, kwargs) decides
+  } kind = Operator;
+  std::string op;          ///< name in the registry: "torch.add"
+  bool in_place = false;   ///< the result is written into the first argument, which is returned
+  bool reflected = false;  ///< __radd__: the first two arguments change places
+  Ref handler;
+};
+
+/// The callables known; filled when thunder is imported, from the records' `python` fields.
+void register_torch_function(PyObject* callable, TorchFunction f);
+const TorchFunction* find_torch_function(PyObject* callable);
+
+/// Where an input of the computation comes from.
+struct InputSource {
+  enum Kind { Argument, Captured } kind = Argument;
+  size_t argument = 0;  ///< index among the call's tensor arguments
+  Ref tensor;           ///< the captured tensor
+};
+
+struct Acquired {
+  Trace computation;
+  std::vector<InputSource> sources;  ///< one per input of the computation
+  /// Runs after the computation, with autograd on: writes to inputs, and outputs that view inputs or each other.
+  /// Inputs: those of the computation, then its outputs.  Its output is a flat tuple of the user's tensors.
+  Trace epilogue;
+  bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
+};
+
+class Tracer {
+ public:
+  Tracer();
+
+  /// A proxy for the i-th tensor argument; the same tensor passed twice gets the same proxy.
+  Ref add_argument(PyObject* tensor, size_t index);
+  /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
+  void add_captured(PyObject* tensor);
+
+  /// A torch call of the running program.  Throws Error, or PythonError.
+  Ref handle(PyObject* func, PyObject* args, PyObject* kwargs);
+  /// Records a call of a registered operator with Python arguments; what handlers use.
+  Ref apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place = false);
+  /// Writes `value` (broadcast and cast to it) into `tensor`.
+  void write(PyObject* tensor, const Arg& value, const char* op);
+
+  /// Ends tracing: `outputs` are the tensors that the user's function returned, in order.
+  Acquired finish(const std::vector<PyObject*>& outputs);
+
+  /// Whether the object takes part in this trace.
+  bool knows(PyObject* tensor) const { return ids_.count(tensor) != 0; }
+  /// The value's type now, which in-place writes may have changed since the object was made.
+  TensorType type_of(PyObject* tensor) { return value_of(tensor).tensor(); }
+  Builder& builder() { return b_; }
+  std::string location() const;
+
+ private:
+  TensorId id_of(PyObject* tensor);
+  Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
+  Arg convert(PyObject* o);
+  TensorId add_input(PyObject* object, PyObject* real, InputSource source);
+  Ref wrap(Value v, const Call* call);
+  Ref new_proxy(const TensorType& t);
+  Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
+  Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
+  void update_location();
+
+  std::shared_ptr<Arena> arena_;
+  Builder b_;
+  AliasTracker aliases_;
+  ShapeEnv shapes_;
+  std::unordered_map<PyObject*, TensorId> ids_;
+  std::unordered_map<TensorId, Ref> objects_;
+  std::vector<InputSource> sources_;
+  std::vector<TensorId> inputs_;
+  std::unordered_map<const void*, TensorId> storages_;  // of the inputs
+  std::unordered_map<TensorId, TensorId> aliased_;      // inputs that share memory with an earlier input
+};
+
+}  // namespace thunder::frontend
