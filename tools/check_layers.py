@@ -21,12 +21,13 @@ BELOW = STD_ONLY | {
     "frontend": {"core", "ops", "passes"},
     "runtime": {"core", "ops", "passes", "fuser"},
     "executors": {"core", "ops", "passes", "fuser", "runtime"},
-    "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "executors"},
+    "jit": {"core", "ops", "passes", "frontend", "runtime"},
+    "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "executors", "jit"},
 }
 # Foreign headers, by the layers that may include them.
-PYTHON = {"frontend", "runtime", "executors", "bindings"}
+PYTHON = {"frontend", "runtime", "executors", "jit", "bindings"}
 FOREIGN = {
-    re.compile(r"(torch|ATen|c10|caffe2)/"): {"runtime", "executors", "bindings"},
+    re.compile(r"(torch|ATen|c10|caffe2)/"): {"runtime", "executors", "jit", "bindings"},
     re.compile(r"(Python|structmember|frameobject)\.h|(internal|cpython)/"): PYTHON,
     re.compile(r"nanobind/"): {"bindings"},
     re.compile(r"pybind11/"): set(),  # PyTorch's own; 13 seconds a file

@@ -1,9 +1,15 @@
 // The extension thunder._C.  Each area of the compiler has one file here with one function that adds its classes and
 // functions; no logic, which belongs into the layers below.
-#include <nanobind/nanobind.h>
-
-namespace nb = nanobind;
+#include "bindings/bind.h"
+#include "ops/families.h"
 
 NB_MODULE(_C, m) {
   m.doc() = "The C++ side of Thunder: traces, operators, passes, front end and runtime.";
+  thunder::ops::register_all();
+  thunder::bindings::bind_errors(m);
+  thunder::bindings::bind_trace(m);
+  thunder::bindings::bind_registry(m);
+  thunder::bindings::bind_executors(m);
+  thunder::bindings::bind_frontend(m);
+  thunder::bindings::bind_function(m);
 }

@@ -23,16 +23,6 @@ Value viewed(const Call* view) {
   THUNDER_ASSERT(false, view->op->full_name, " views no tensor");
 }
 
-ArgList with_base(const Call* view, Value base) {
-  ArgList args = view->args;
-  for (Arg& a : args)
-    if (a.is_tensor()) {
-      a = base;
-      break;
-    }
-  return args;
-}
-
 Arg inverse_permutation(const Arg& permutation) {
   std::vector<int64_t> inverse(permutation.items().size());
   for (size_t i = 0; i < inverse.size(); ++i) inverse[permutation.items()[i].dim().constant()] = static_cast<int64_t>(i);
@@ -40,6 +30,16 @@ Arg inverse_permutation(const Arg& permutation) {
 }
 
 }  // namespace
+
+Value replay_view(Builder& b, const Call* view, Value of) {
+  ArgList args = view->args;
+  for (Arg& a : args)
+    if (a.is_tensor()) {
+      a = of;
+      break;
+    }
+  return b.call(*view->op, std::move(args)).value();
+}
 
 TensorId AliasTracker::add(Tensor t) {
   TensorId id = static_cast<TensorId>(tensors_.size());
@@ -95,14 +95,12 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
   return add(std::move(t));
 }
 
-Value AliasTracker::replay(const Call* view, Value base) { return b_.call(*view->op, with_base(view, base)).value(); }
-
 Value AliasTracker::value(TensorId id) {
   Tensor& t = tensors_[id];
   const Storage& s = storages_[t.storage];
   if (t.generation == s.generation) return t.current;
   Value v = s.base;
-  for (const Call* view : t.path) v = replay(view, v);
+  for (const Call* view : t.path) v = replay_view(b_, view, v);
   t.current = v;
   t.generation = s.generation;
   owner_[v] = id;
@@ -151,7 +149,7 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   Value base = keep_graph ? b_("prims.detach", old_base).value() : old_base;
 
   std::vector<Value> chain{base};
-  for (const Call* p : path) chain.push_back(replay(p, chain.back()));
+  for (const Call* p : path) chain.push_back(replay_view(b_, p, chain.back()));
   Value result = with_strides(v, chain.back().tensor());
   for (size_t i = path.size(); i-- > 0;) result = unview(path[i], chain[i], result, op);
   result = with_strides(result, old_base.tensor());

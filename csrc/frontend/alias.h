@@ -21,6 +21,9 @@ namespace thunder::frontend {
 
 using TensorId = uint32_t;
 
+/// The view again, of another tensor.
+Value replay_view(Builder& b, const Call* view, Value of);
+
 class AliasTracker {
  public:
   explicit AliasTracker(Builder& builder) : b_(builder) {}
@@ -63,7 +66,6 @@ class AliasTracker {
     bool input = false;
   };
 
-  Value replay(const Call* view, Value base);
   Value unview(const Call* view, Value base, Value written, const char* op);
   Value with_strides(Value v, const TensorType& like);
   TensorId add(Tensor t);

@@ -15,11 +15,6 @@ constexpr const char* kCapsule = "thunder.Arg";
 
 void free_arg(PyObject* capsule) { delete static_cast<Arg*>(PyCapsule_GetPointer(capsule, kCapsule)); }
 
-Arg number_arg(PyObject* number) {
-  Ref capsule = Ref::steal(PyObject_GetAttrString(number, "_arg"));
-  return *static_cast<Arg*>(PyCapsule_GetPointer(capsule.get(), kCapsule));
-}
-
 Arg int_to_arg(PyObject* o) {
   int overflow = 0;
   long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -74,7 +69,7 @@ Arg other_to_arg(PyObject* o) {
     Ref text = Ref::steal(PyObject_Str(o));
     return Device::parse(utf8(text.get()));
   }
-  if (Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(h.number_class.get())) return number_arg(o);
+  if (is_traced_number(o)) return number_arg(o);
   if (std::optional<Arg> number = number_like(o)) return *number;
   Py_INCREF(o);
   std::shared_ptr<void> object(o, [](void* p) {
@@ -86,6 +81,11 @@ Arg other_to_arg(PyObject* o) {
 }
 
 }  // namespace
+
+Arg number_arg(PyObject* number) {
+  Ref capsule = Ref::steal(PyObject_GetAttrString(number, "_arg"));
+  return *static_cast<Arg*>(PyCapsule_GetPointer(capsule.get(), kCapsule));
+}
 
 Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
   if (o == Py_None) return nullptr;

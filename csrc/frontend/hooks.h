@@ -15,6 +15,7 @@ struct Hooks {
   /// Names the tensor's memory: equal for tensors of one storage.
   const void* (*storage_of)(PyObject* tensor) = nullptr;
   bool (*grad_enabled)() = nullptr;
+  bool (*any_autocast)() = nullptr;
   /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
 
@@ -31,6 +32,10 @@ struct Hooks {
 Hooks& hooks();
 
 inline bool is_tensor(PyObject* o) { return PyType_IsSubtype(Py_TYPE(o), hooks().tensor_class); }
+/// A number that only the run knows (the result of item(), the length of a nonzero()).
+inline bool is_traced_number(PyObject* o) { return reinterpret_cast<PyObject*>(Py_TYPE(o)) == hooks().number_class.get(); }
+/// What an output is made of: tensors, and numbers that the run computes.
+inline bool is_leaf(PyObject* o) { return is_tensor(o) || is_traced_number(o); }
 inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }
 
 /// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor` converts the
@@ -43,5 +48,7 @@ Ref device_to_python(const Device& d);
 
 /// A number that only the run knows, in Python: thunder's traced number around `arg` (a value or a symbolic size).
 Ref make_number(const Arg& arg);
+/// What is inside.
+Arg number_arg(PyObject* number);
 
 }  // namespace thunder::frontend

@@ -67,6 +67,26 @@ const TorchFunction* find_torch_function(PyObject* callable) {
   return it == functions().end() ? nullptr : &it->second;
 }
 
+Ref number_operation(const std::string& op, PyObject* a, PyObject* b) {
+  auto size_of = [](PyObject* o) -> std::optional<Dim> {
+    Arg x = to_arg(o, [](PyObject*) -> Arg { return nullptr; });
+    if (x.kind() == Arg::Kind::Int) return x.dim();
+    if (x.is_value() && x.value().type().is_number()) return x.value().type().number().dim;
+    return std::nullopt;
+  };
+  std::optional<Dim> x = size_of(a), y = size_of(b);
+  THUNDER_CHECK(x && y, NotImplemented, "jit", "'", op, "' on a number that is known only when the compiled function runs (the "
+                "result of item()). Keep it a tensor: use tensor operations such as torch.where instead");
+  auto number = [](const Dim& d) { return to_python(Arg(d), [](Value) -> Ref { return {}; }); };
+  if (op == "add") return number(*x + *y);
+  if (op == "sub") return number(*x - *y);
+  if (op == "mul") return number(*x * *y);
+  if (op == "floordiv") return number(floordiv(*x, *y));
+  if (op == "mod") return number(mod(*x, *y));
+  bool result = op == "eq" ? *x == *y : op == "ne" ? *x != *y : op == "lt" ? *x < *y : op == "le" ? *x <= *y : op == "gt" ? *x > *y : *x >= *y;
+  return Ref::borrow(result ? Py_True : Py_False);
+}
+
 Tracer::Tracer() : arena_(std::make_shared<Arena>()), b_(arena_), aliases_(b_) {}
 
 // ---- inputs ----------------------------------------------------------------------------------------------------------
@@ -230,33 +250,44 @@ Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool 
 
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   TensorId id = id_of(tensor);
-  std::optional<TensorId> base = aliases_.base_input(id);
-  if (base)
+  if (std::optional<TensorId> base = aliases_.base_input(id))
     for (const auto& [later, earlier] : aliased_)
       THUNDER_CHECK(later != *base && earlier != *base, NotImplemented, op,
                     "an input that shares memory with another input of the compiled function is written to in place; "
                     "pass a clone() of one of them");
   b_.set_grad_enabled(hooks().grad_enabled());
-  Value target = aliases_.value(id);
-  Expr v = value.is_tensor() ? b_.expr(value) : b_("torch.full_like", target, value);
-  NumberKind from = number_kind(v.dtype()), to = number_kind(target.dtype());
-  bool castable = from <= to || (from == NumberKind::Int && to == NumberKind::Bool && false);
-  THUNDER_CHECK(castable || std::string_view(op) == "torch.copy", Runtime, op, "result type ", torch_name(v.dtype()),
-                " can't be cast to the desired output type ", torch_name(target.dtype()));
-  if (v.dtype() != target.dtype()) v = b_("torch.to", v, target.dtype());
-  if (!same(v.shape(), target.shape())) {
-    bool fits = v.rank() <= target.rank();
-    if (fits && std::string_view(op) != "torch.copy" && std::string_view(op) != "torch.fill") fits = false;
-    THUNDER_CHECK(fits, Runtime, op, "output with shape ", str(target.shape()), " doesn't match the broadcast shape ",
-                  str(v.shape()));
-    v = b_("torch.expand", v, target.shape());
-  }
+  const TensorType target = aliases_.value(id).tensor();
+  Expr v = b_.expr(value);
+  THUNDER_CHECK(number_kind(v.dtype()) <= number_kind(target.dtype), Runtime, op, "result type ", torch_name(v.dtype()),
+                " can't be cast to the desired output type ", torch_name(target.dtype));
+  THUNDER_CHECK(same(v.shape(), target.shape), Runtime, op, "output with shape ", str(target.shape),
+                " doesn't match the broadcast shape ", str(v.shape()));
+  if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
   aliases_.write(id, v.value(), hooks().grad_enabled(), op);
+}
+
+void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
+  b_.set_grad_enabled(hooks().grad_enabled());
+  const TensorType to = value_of(target).tensor();
+  Arg from = convert(source);
+  Expr v = from.is_tensor() ? b_.expr(from) : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
+  if (v.dtype() != to.dtype) v = b_("torch.to", v, to.dtype);
+  if (v.tensor().device != to.device) v = b_("torch.to", v, to.device);
+  if (!same(v.shape(), to.shape)) v = b_("torch.expand", v, to.shape);
+  write(target, v, op);
 }
 
 Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
   update_location();
   ShapeEnv::Scope scope(shapes_);
+  try {
+    return dispatch(func, args, kwargs);
+  } catch (const Error& e) {
+    throw Error(e.kind(), cat(e.what(), "\n  at ", location()));
+  }
+}
+
+Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
   const TorchFunction* f = find_torch_function(func);
   if (!f || (is_setter(func) && f->kind != TorchFunction::Handler)) {
     std::string name = qualified_name(func);
@@ -291,102 +322,94 @@ std::vector<bool> used_inputs(const Trace& t) {
 
 }  // namespace
 
-Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
-  ShapeEnv::Scope scope(shapes_);
-  // What the computation must give: new tensors, and the new contents of written inputs.
-  std::vector<TensorId> ids;
-  for (PyObject* o : outputs) ids.push_back(id_of(o));
-  ArgList computed;
-  std::vector<Value> computed_values;
-  auto compute = [&](Value v) -> size_t {
-    for (size_t i = 0; i < computed_values.size(); ++i)
-      if (computed_values[i] == v) return i;
-    computed_values.push_back(v);
-    computed.push_back(v);
-    return computed.size() - 1;
-  };
-  std::unordered_map<uint32_t, int> outputs_of_storage;
-  {
-    std::vector<TensorId> distinct = ids;
-    std::sort(distinct.begin(), distinct.end());
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    for (TensorId id : distinct)
-      if (!aliases_.base_input(id)) ++outputs_of_storage[aliases_.storage(id)];
-  }
-  // Per user output: a computed value and the views that lead from it (an input's own views if `computed` is -1).
-  struct Derived {
-    int64_t computed = -1;
-    TensorId base = 0;
-    std::vector<const Call*> path;
-  };
+// What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow from it.
+struct Tracer::Outputs {
+  std::vector<Value> computed;
   std::vector<Derived> derived;
+  std::vector<std::pair<TensorId, size_t>> written;  // inputs, and which computed value goes into each
   bool trivial = true;
-  for (TensorId id : ids) {
+
+  size_t compute(Value v) {
+    auto it = std::find(computed.begin(), computed.end(), v);
+    if (it == computed.end()) it = computed.insert(it, v);
+    return static_cast<size_t>(it - computed.begin());
+  }
+};
+
+Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
+  std::unordered_map<uint32_t, std::vector<TensorId>> of_storage;
+  for (PyObject* o : outputs) {
+    if (!is_tensor(o)) continue;
+    TensorId id = id_of(o);
+    std::vector<TensorId>& list = of_storage[aliases_.storage(id)];
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  }
+  Outputs out;
+  for (PyObject* o : outputs) {
     Derived d;
-    if (std::optional<TensorId> base = aliases_.base_input(id)) {
+    if (!is_tensor(o)) {
+      Arg number = number_arg(o);
+      THUNDER_CHECK(number.is_value(), NotImplemented, "jit", "returning an expression of sizes that only the run knows");
+      d.computed = static_cast<int64_t>(out.compute(number.value()));
+    } else if (TensorId id = id_of(o); std::optional<TensorId> base = aliases_.base_input(id)) {
       d.base = *base;
       d.path = aliases_.path(id);
-    } else if (outputs_of_storage[aliases_.storage(id)] > 1) {
-      d.computed = static_cast<int64_t>(compute(aliases_.base(id)));
+    } else if (of_storage[aliases_.storage(id)].size() > 1) {
+      d.computed = static_cast<int64_t>(out.compute(aliases_.base(id)));
       d.path = aliases_.path(id);
     } else {
-      d.computed = static_cast<int64_t>(compute(aliases_.value(id)));
+      d.computed = static_cast<int64_t>(out.compute(aliases_.value(id)));
     }
-    trivial = trivial && d.computed == static_cast<int64_t>(derived.size()) && d.path.empty();
-    derived.push_back(std::move(d));
+    out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty();
+    out.derived.push_back(std::move(d));
   }
-  std::vector<std::pair<TensorId, size_t>> written;
   for (TensorId id : inputs_)
-    if (aliases_.written(id)) written.emplace_back(id, compute(aliases_.value(id)));
-  trivial = trivial && written.empty();
+    if (aliases_.written(id)) out.written.emplace_back(id, out.compute(aliases_.value(id)));
+  out.trivial = out.trivial && out.written.empty();
+  return out;
+}
 
-  Acquired a;
-  a.computation = b_.finish("computation", Arg::tuple(std::move(computed)));
-  std::vector<bool> used = used_inputs(a.computation);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    bool needed = used[i];
-    for (const Derived& d : derived) needed = needed || (d.computed < 0 && d.base == inputs_[i]);
-    for (const auto& [id, index] : written) needed = needed || id == inputs_[i];
-    used[i] = needed;
-  }
-  std::vector<Value> kept;
-  std::unordered_map<TensorId, Value> input_value;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (!used[i]) continue;
-    kept.push_back(a.computation.inputs[i]);
-    input_value[inputs_[i]] = a.computation.inputs[i];
-    a.sources.push_back(sources_[i]);
-  }
-  a.computation.inputs = kept;
-  a.trivial_epilogue = trivial;
-  if (trivial) return a;
-
+Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& used) {
   Builder e(arena_);
-  std::unordered_map<TensorId, Value> base_value;
+  std::unordered_map<TensorId, Value> base;
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (used[i]) {
-      e.add_input(input_value[inputs_[i]]);
-      base_value[inputs_[i]] = input_value[inputs_[i]];
+      base[inputs_[i]] = b_.inputs()[i];
+      e.add_input(b_.inputs()[i]);
     }
   std::vector<Value> results;
-  for (Value v : computed_values) results.push_back(e.input(v.type()));
-  for (const auto& [id, index] : written)
-    base_value[id] = e("prims.copy_", base_value[id], results[index]).value();
+  for (Value v : outputs.computed) results.push_back(e.input(v.type()));
+  for (const auto& [id, index] : outputs.written) base[id] = e("prims.copy_", base[id], results[index]).value();
   ArgList flat;
-  for (const Derived& d : derived) {
-    Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base_value[d.base];
-    for (const Call* view : d.path) {
-      ArgList args = view->args;
-      for (Arg& x : args)
-        if (x.is_tensor()) {
-          x = v;
-          break;
-        }
-      v = e.call(*view->op, std::move(args)).value();
-    }
+  for (const Derived& d : outputs.derived) {
+    Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
+    for (const Call* view : d.path) v = replay_view(e, view, v);
     flat.push_back(v);
   }
-  a.epilogue = e.finish("epilogue", Arg::tuple(std::move(flat)));
+  return e.finish("epilogue", Arg::tuple(std::move(flat)));
+}
+
+Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
+  ShapeEnv::Scope scope(shapes_);
+  b_.set_location(nullptr);
+  Outputs plan = plan_outputs(outputs);
+  Acquired a;
+  a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
+  a.trivial_epilogue = plan.trivial;
+
+  std::vector<bool> used = used_inputs(a.computation);
+  auto need = [&](TensorId id) { used[static_cast<size_t>(std::find(inputs_.begin(), inputs_.end(), id) - inputs_.begin())] = true; };
+  for (const Derived& d : plan.derived)
+    if (d.computed < 0) need(d.base);
+  for (const auto& [id, index] : plan.written) need(id);
+
+  a.computation.inputs.clear();
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!used[i]) continue;
+    a.computation.inputs.push_back(b_.inputs()[i]);
+    a.sources.push_back(sources_[i]);
+  }
+  if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
   return a;
 }
 

@@ -48,6 +48,9 @@ struct Acquired {
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
 };
 
+/// Arithmetic of traced numbers: exact on sizes, an error that says what to do instead on numbers that only the run knows.
+Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
+
 class Tracer {
  public:
   Tracer();
@@ -61,10 +64,12 @@ class Tracer {
   Ref handle(PyObject* func, PyObject* args, PyObject* kwargs);
   /// Records a call of a registered operator with Python arguments; what handlers use.
   Ref apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place = false);
-  /// Writes `value` (broadcast and cast to it) into `tensor`.
+  /// `target.copy_(source)`: broadcasts and casts.
+  void copy_into(PyObject* target, PyObject* source, const char* op);
+  /// Writes `value` (cast to it) into `tensor`.
   void write(PyObject* tensor, const Arg& value, const char* op);
 
-  /// Ends tracing: `outputs` are the tensors that the user's function returned, in order.
+  /// Ends tracing: `outputs` are the tensors and traced numbers that the user's function returned, in order.
   Acquired finish(const std::vector<PyObject*>& outputs);
 
   /// Whether the object takes part in this trace.
@@ -82,8 +87,19 @@ class Tracer {
   Ref wrap(Value v, const Call* call);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
+  Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   void update_location();
+
+  // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed` is -1.
+  struct Derived {
+    int64_t computed = -1;
+    TensorId base = 0;
+    std::vector<const Call*> path;
+  };
+  struct Outputs;
+  Outputs plan_outputs(const std::vector<PyObject*>& outputs);
+  Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 
   std::shared_ptr<Arena> arena_;
   Builder b_;

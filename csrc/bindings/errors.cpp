@@ -1,0 +1,27 @@
+#include "bindings/bind.h"
+#include "runtime/python_error.h"
+
+namespace thunder::bindings {
+namespace {
+
+void set_error(const std::exception_ptr& p) {
+  try {
+    std::rethrow_exception(p);
+  } catch (const frontend::PythonError&) {
+    // Set already.
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (const std::exception& e) {
+    if (!thunder::set_python_error(p)) PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
+}  // namespace
+
+void set_python_error() noexcept { set_error(std::current_exception()); }
+
+void bind_errors(nb::module_&) {
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) { set_error(p); });
+}
+
+}  // namespace thunder::bindings

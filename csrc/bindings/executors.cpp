@@ -1,0 +1,40 @@
+#include "bindings/bind.h"
+#include "executors/aten/aten.h"
+#include "executors/python/python.h"
+#include "executors/sdpa/sdpa.h"
+#include "passes/executor.h"
+
+namespace thunder::bindings {
+
+void bind_executors(nb::module_& m) {
+  nb::class_<Executor>(m, "Executor", "Who runs operators: see docs/adding_an_executor.md.")
+      .def_prop_ro("name", &Executor::name)
+      .def_prop_ro("version", &Executor::version)
+      .def_prop_ro("is_fusion", &Executor::is_fusion)
+      .def_prop_ro("unavailable", &Executor::unavailable, "Why it cannot be used here; empty if it can.")
+      .def_prop_ro("symbols", [](const Executor& e) {
+        std::vector<std::string> out;
+        for (const auto& [symbol, list] : e.implementations()) out.push_back(symbol);
+        return out;
+      }, "Symbols that it has implementations of.")
+      .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
+
+  Executors& all = Executors::instance();
+  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor(), sdpa = make_sdpa_executor();
+  for (const auto& e : {aten, python, sdpa}) all.add(e);
+  all.add_always(aten);
+  all.add_always(python);
+  all.add_default(sdpa);
+
+  m.def("all_executors", [] { return Executors::instance().all(); });
+  m.def("default_executors", [] { return Executors::instance().defaults(); });
+  m.def("always_executors", [] { return Executors::instance().always(); });
+  m.def("find_executor", [](const std::string& name) { return Executors::instance().find(name); });
+  m.def("add_executor", [](const std::shared_ptr<Executor>& e) { Executors::instance().add(e); });
+  m.def("remove_executor", [](const std::string& name) { Executors::instance().remove(name); });
+  m.def("add_default_executor", [](const std::shared_ptr<Executor>& e) { Executors::instance().add_default(e); });
+  m.def("remove_default_executor", [](const std::string& name) { Executors::instance().remove_default(name); });
+  m.def("add_always_executor", [](const std::shared_ptr<Executor>& e) { Executors::instance().add_always(e); });
+}
+
+}  // namespace thunder::bindings

@@ -1,0 +1,124 @@
+#include "bindings/bind.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+
+#include "bindings/types.h"
+#include "frontend/autocast.h"
+#include "frontend/tracer.h"
+#include "jit/function.h"
+#include "runtime/convert.h"
+#include "runtime/torch_py.h"
+
+namespace thunder::bindings {
+namespace {
+
+using frontend::Ref;
+using frontend::Tracer;
+
+nb::handle run_traced;  // thunder._frontend.run_traced, never released: Python may be gone when statics are destroyed
+
+const at::Tensor& tensor(PyObject* o) { return torch_py::tensor(o); }
+
+std::optional<DType> autocast_dtype(DeviceType t) {
+  c10::DeviceType d = to_aten(Device{t}).type();
+  if (!at::autocast::is_autocast_enabled(d)) return std::nullopt;
+  return from_aten(at::autocast::get_autocast_dtype(d));
+}
+
+bool any_autocast() {
+  return at::autocast::is_autocast_enabled(c10::DeviceType::CPU) || at::autocast::is_autocast_enabled(c10::DeviceType::CUDA);
+}
+
+Ref ref(nb::handle h) { return Ref::borrow(h.ptr()); }
+
+// The Python objects that the front end needs; called once by thunder._frontend.
+void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle number_class, const nb::list& dtypes,
+               const nb::list& constants, const std::vector<std::string>& internal_paths, nb::handle runner) {
+  frontend::Hooks& h = frontend::hooks();
+  nb::object torch = nb::module_::import_("torch");
+  h.tensor_class = reinterpret_cast<PyTypeObject*>(tensor_class.ptr());
+  h.proxy_class = reinterpret_cast<PyTypeObject*>(proxy_class.ptr());
+  h.number_class = ref(number_class);
+  h.type_of = [](PyObject* o) { return thunder::type_of(tensor(o)); };
+  h.is_leaf = [](PyObject* o) { return tensor(o).is_leaf(); };
+  h.storage_of = [](PyObject* o) -> const void* {
+    return tensor(o).has_storage() ? tensor(o).storage().unsafeGetStorageImpl() : nullptr;
+  };
+  h.grad_enabled = [] { return c10::GradMode::is_enabled(); };
+  h.any_autocast = any_autocast;
+  h.autocast_dtype = autocast_dtype;
+  h.make_wrapper_subclass = ref(nb::getattr(tensor_class, "_make_wrapper_subclass"));
+  h.torch_device = ref(torch.attr("device"));
+  h.torch_size = ref(torch.attr("Size"));
+  h.dtypes.clear();
+  for (nb::handle d : dtypes) h.dtypes.push_back(ref(d));
+  h.constants.clear();
+  for (nb::handle c : constants) h.constants.emplace_back(ref(c[0]), nb::cast<std::string>(c[1]));
+  h.internal_paths = internal_paths;
+  run_traced = runner.inc_ref();
+  JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
+    nb::object tracer = nb::cast(&t, nb::rv_policy::reference);
+    nb::object result = run_traced(tracer, nb::handle(fn), nb::handle(args), nb::handle(kwargs));
+    return Ref::steal(result.release().ptr());
+  };
+}
+
+void register_function(nb::handle callable, const std::string& kind, const std::string& op, bool in_place, bool reflected,
+                       nb::handle handler) {
+  frontend::TorchFunction f;
+  f.kind = kind == "operator" ? frontend::TorchFunction::Operator
+           : kind == "pass through" ? frontend::TorchFunction::PassThrough
+                                    : frontend::TorchFunction::Handler;
+  f.op = op;
+  f.in_place = in_place;
+  f.reflected = reflected;
+  if (!handler.is_none()) f.handler = ref(handler);
+  frontend::register_torch_function(callable.ptr(), std::move(f));
+}
+
+// The sizes of a traced tensor: ints, and traced numbers where only the run knows.
+nb::tuple shape(Tracer& t, nb::handle o) {
+  nb::list out;
+  for (const Dim& d : t.type_of(o.ptr()).shape)
+    out.append(object(frontend::to_python(Arg(d), [](Value) -> Ref { return {}; })));
+  return nb::tuple(out);
+}
+
+}  // namespace
+
+void bind_frontend(nb::module_& m) {
+  nb::class_<Tracer>(m, "Tracer", "Records the torch calls of a running function.")
+      .def("handle", [](Tracer& t, nb::handle func, nb::handle args, nb::handle kwargs) {
+        return object(t.handle(func.ptr(), args.ptr(), kwargs.is_none() ? nullptr : kwargs.ptr()));
+      }, nb::arg("func"), nb::arg("args"), nb::arg("kwargs").none())
+      .def("apply", [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs, bool in_place) {
+        return object(t.apply(op, args.ptr(), kwargs.ptr(), in_place));
+      }, nb::arg("op"), nb::arg("args"), nb::arg("kwargs") = nb::dict(), nb::arg("in_place") = false)
+      .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source, const std::string& op) {
+        t.copy_into(target.ptr(), source.ptr(), op.c_str());
+      })
+      .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
+      .def("shape", shape)
+      .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
+      .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })
+      .def("knows", [](Tracer& t, nb::handle o) { return t.knows(o.ptr()); })
+      .def_prop_ro("location", &Tracer::location);
+  m.def("set_hooks", set_hooks);
+  m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
+        nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("handler").none() = nb::none());
+  m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
+  m.def("autocast_policy", [](const std::string& op, const std::string& device) {
+    return frontend::autocast_policy(op, Device::parse(device).type);
+  });
+  m.def("dtype_names", [] {
+    std::vector<std::string> out;
+    for (int i = 0; i < kNumDTypes; ++i) out.emplace_back(torch_name(static_cast<DType>(i)));
+    return out;
+  });
+  m.def("number_operation", [](const std::string& op, nb::handle a, nb::handle b) {
+    return object(frontend::number_operation(op, a.ptr(), b.ptr()));
+  });
+}
+
+}  // namespace thunder::bindings

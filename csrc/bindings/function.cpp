@@ -1,0 +1,172 @@
+// The type of compiled functions: a plain CPython type with vectorcall, because a nanobind call would cost as much as the call.
+#include <structmember.h>
+
+#include "bindings/bind.h"
+#include "bindings/types.h"
+#include "jit/function.h"
+
+namespace thunder::bindings {
+namespace {
+
+struct FunctionObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  JitFunction* impl;
+  PyObject* dict;
+  PyObject* weakrefs;
+};
+
+JitFunction& impl(PyObject* self) { return *reinterpret_cast<FunctionObject*>(self)->impl; }
+
+PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+  try {
+    return impl(self).call(args, PyVectorcall_NARGS(nargsf), names);
+  } catch (...) {
+    set_python_error();
+    return nullptr;
+  }
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* f = reinterpret_cast<FunctionObject*>(self);
+  Py_VISIT(f->dict);
+  return f->impl ? f->impl->traverse(visit, arg) : 0;
+}
+
+int clear(PyObject* self) {
+  auto* f = reinterpret_cast<FunctionObject*>(self);
+  Py_CLEAR(f->dict);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  auto* f = reinterpret_cast<FunctionObject*>(self);
+  PyObject_GC_UnTrack(self);
+  if (f->weakrefs) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(f->dict);
+  delete f->impl;
+  Py_TYPE(self)->tp_free(self);
+}
+
+// As a class attribute it binds like a function.
+PyObject* descr_get(PyObject* self, PyObject* object, PyObject*) {
+  return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+
+PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
+                         {nullptr, 0, 0, 0, nullptr}};
+PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+                        {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyTypeObject* function_type() {
+  static PyTypeObject type = [] {
+    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    t.tp_name = "thunder.CompiledFunction";
+    t.tp_doc = "A function compiled by thunder.jit.";
+    t.tp_basicsize = sizeof(FunctionObject);
+    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+    t.tp_vectorcall_offset = offsetof(FunctionObject, vectorcall);
+    t.tp_call = PyVectorcall_Call;
+    t.tp_traverse = traverse;
+    t.tp_clear = clear;
+    t.tp_dealloc = dealloc;
+    t.tp_descr_get = descr_get;
+    t.tp_dictoffset = offsetof(FunctionObject, dict);
+    t.tp_weaklistoffset = offsetof(FunctionObject, weakrefs);
+    t.tp_getset = getset;
+    return t;
+  }();
+  if (!(type.tp_flags & Py_TPFLAGS_READY) && PyType_Ready(&type) < 0) throw nb::python_error();
+  return &type;
+}
+
+JitFunction& function(nb::handle h) {
+  if (Py_TYPE(h.ptr()) != function_type()) throw Error(ErrorKind::Type, "[jit] a function compiled by thunder.jit was expected");
+  return impl(h.ptr());
+}
+
+CacheMode cache_mode(const std::string& name) {
+  if (name == "constant values") return CacheMode::ConstantValues;
+  if (name == "symbolic values") return CacheMode::SymbolicValues;
+  if (name == "same input") return CacheMode::SameInput;
+  if (name == "no caching") return CacheMode::NoCaching;
+  throw Error(ErrorKind::Value, cat("[jit] unknown cache option '", name,
+                                    "'; there are 'constant values', 'symbolic values', 'same input', 'no caching'"));
+}
+
+nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
+                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms) {
+  CompileOptions options;
+  options.executors = executors;
+  options.passes = PassOptions::from_environment();
+  for (nb::handle h : transforms) {
+    nb::object f = nb::borrow(h);
+    std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
+    options.transforms.emplace_back(name, [f](const Trace& t) {
+      nb::gil_scoped_acquire gil;
+      return nb::cast<PyTrace>(f(PyTrace{t})).trace;
+    });
+  }
+  FunctionObject* o = PyObject_GC_New(FunctionObject, function_type());
+  if (!o) throw nb::python_error();
+  o->vectorcall = call;
+  o->dict = nullptr;
+  o->weakrefs = nullptr;
+  o->impl = nullptr;
+  nb::object owner = nb::steal(reinterpret_cast<PyObject*>(o));
+  o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options));
+  PyObject_GC_Track(reinterpret_cast<PyObject*>(o));
+  return owner;
+}
+
+std::vector<PyTrace> wrap(const TraceHistory& history) {
+  std::vector<PyTrace> out;
+  for (const Trace& t : history) out.push_back({t});
+  return out;
+}
+
+nb::dict stats(nb::handle h) {
+  JitFunction& f = function(h);
+  nb::dict d;
+  d["cache_hits"] = f.hits();
+  d["cache_misses"] = f.misses();
+  d["last_miss"] = f.last_miss();
+  if (f.record()) {
+    d["acquisition_seconds"] = f.record()->times.acquisition;
+    d["passes_seconds"] = f.record()->times.passes;
+    d["programs_seconds"] = f.record()->times.programs;
+  }
+  return d;
+}
+
+}  // namespace
+
+void bind_function(nb::module_& m) {
+  m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
+  m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
+        nb::arg("transforms"), "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
+  m.def("last_traces", [](nb::handle h) {
+    JitFunction& f = function(h);
+    return f.record() ? wrap(f.record()->compiled.history) : std::vector<PyTrace>{};
+  });
+  m.def("last_backward_traces", [](nb::handle h) {
+    JitFunction& f = function(h);
+    return f.record() ? wrap(f.record()->compiled.backward_history) : std::vector<PyTrace>{};
+  });
+  m.def("last_epilogue_traces", [](nb::handle h) {
+    JitFunction& f = function(h);
+    std::vector<PyTrace> out;
+    if (f.record() && !f.record()->trivial_epilogue) out.push_back({f.record()->epilogue});
+    return out;
+  });
+  m.def("last_program", [](nb::handle h) { return function(h).program_text(); });
+  m.def("stats", stats);
+  m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
+  m.def("check_guards", [](nb::handle h, nb::args args) {
+    std::vector<PyObject*> list;
+    for (nb::handle a : args) list.push_back(a.ptr());
+    return function(h).check_guards_only(list.data(), list.size(), nullptr);
+  }, "Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.");
+}
+
+}  // namespace thunder::bindings

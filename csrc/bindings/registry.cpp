@@ -1,0 +1,67 @@
+#include "bindings/bind.h"
+#include "core/op.h"
+#include "core/print.h"
+#include "executors/aten/aten.h"
+
+namespace thunder::bindings {
+namespace {
+
+nb::dict describe_param(const Param& p) {
+  nb::dict d;
+  d["name"] = p.name;
+  d["optional"] = p.optional;
+  d["list"] = p.list;
+  d["varargs"] = p.varargs;
+  d["keyword_only"] = p.keyword_only;
+  if (p.default_value) d["default"] = print(*p.default_value);
+  return d;
+}
+
+nb::list tag_names(const Op& op) {
+  static constexpr const char* kNames[] = {"pointwise", "reduction", "view", "shape", "creation", "matmul", "random",
+                                           "collective", "write", "host_sync", "no_grad", "commutative", "cheap",
+                                           "data_dependent", "input", "comparison", "identity", "linear", "inplace"};
+  nb::list out;
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (op.tags >> i & 1) out.append(kNames[i]);
+  return out;
+}
+
+}  // namespace
+
+void bind_registry(nb::module_& m) {
+  nb::class_<Op>(m, "Op", "An operator's record.")
+      .def_ro("level", &Op::level)
+      .def_ro("name", &Op::name)
+      .def_ro("full_name", &Op::full_name)
+      .def_ro("print_name", &Op::print_name)
+      .def_ro("doc", &Op::doc)
+      .def_ro("aten", &Op::aten)
+      .def_ro("python", &Op::python)
+      .def_ro("scalar", &Op::scalar)
+      .def_ro("executor", &Op::executor)
+      .def_prop_ro("schema", [](const Op& op) { return op.schema.str(); })
+      .def_prop_ro("results", [](const Op& op) { return op.schema.results; })
+      .def_prop_ro("tags", tag_names)
+      .def_prop_ro("domain", [](const Op& op) { return std::make_pair(op.domain.low, op.domain.high); })
+      .def_prop_ro("has_meta", [](const Op& op) { return op.meta != nullptr; })
+      .def_prop_ro("has_body", [](const Op& op) { return op.body != nullptr; })
+      .def_prop_ro("has_vjp", [](const Op& op) { return op.vjp != nullptr; })
+      .def_prop_ro("params", [](const Op& op) {
+        nb::list out;
+        for (const Param& p : op.schema.params) out.append(describe_param(p));
+        return out;
+      })
+      .def("__repr__", [](const Op& op) { return "<Op " + op.level + "." + op.schema.str() + ">"; });
+  m.def("ops", [] {
+    nb::list out;
+    for (const Op* op : Registry::instance().all()) out.append(nb::cast(op, nb::rv_policy::reference));
+    return out;
+  }, "All operators, in order of registration.");
+  m.def("find_op", [](const std::string& full_name) { return Registry::instance().find(full_name); },
+        nb::rv_policy::reference);
+  m.def("check_record", [](const Op& op) { return check_record(op); },
+        "What is wrong with the record's ATen operator; empty if nothing.");
+}
+
+}  // namespace thunder::bindings

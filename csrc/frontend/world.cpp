@@ -1,0 +1,200 @@
+#include "frontend/world.h"
+
+#include <algorithm>
+
+#include "frontend/hooks.h"
+
+namespace thunder::frontend {
+namespace {
+
+uint64_t version_of(PyObject* dict) {
+#if PY_VERSION_HEX < 0x030D0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+#else
+  static uint64_t never = 1;  // no stamp to go by: compare every time
+  return ++never;
+#endif
+}
+
+bool is_plain(PyObject* o) {
+  return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+}
+
+// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others by identity.
+bool unchanged(PyObject* then, PyObject* now) {
+  if (then == now) return true;
+  if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
+  if (PyTuple_CheckExact(then)) {
+    Py_ssize_t n = PyTuple_GET_SIZE(then);
+    if (n != PyTuple_GET_SIZE(now)) return false;
+    for (Py_ssize_t i = 0; i < n; ++i)
+      if (!unchanged(PyTuple_GET_ITEM(then, i), PyTuple_GET_ITEM(now, i))) return false;
+    return true;
+  }
+  if (!is_plain(then)) return false;
+  int equal = PyObject_RichCompareBool(then, now, Py_EQ);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+std::string text_of(PyObject* o) {
+  Ref s = Ref::steal(PyObject_Str(o));
+  const char* text = PyUnicode_AsUTF8(s.get());
+  return text ? text : "?";
+}
+
+Ref attribute(PyObject* o, const char* name) {
+  PyObject* a = PyObject_GetAttrString(o, name);
+  if (!a) PyErr_Clear();
+  Ref r;
+  if (a) r = Ref::steal(a);
+  return r;
+}
+
+}  // namespace
+
+void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
+  if (!dict || !PyDict_Check(dict)) return;
+  if (std::find(dicts_.begin(), dicts_.end(), dict) != dicts_.end()) return;
+  Watch w;
+  w.dict = Ref::borrow(dict);
+  w.name = std::move(name);
+  w.exact = exact;
+  PyObject *key, *value;
+  for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);)
+    w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
+  dicts_.push_back(dict);
+  versions_.push_back(version_of(dict));
+  watches_.push_back(std::move(w));
+}
+
+void WorldGuard::watch_module(PyObject* root) {
+  Ref named = Ref::steal(PyObject_CallMethod(root, "named_modules", nullptr));
+  Ref pairs = Ref::steal(PySequence_List(named.get()));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(pairs.get()); ++i) {
+    PyObject* pair = PyList_GET_ITEM(pairs.get(), i);
+    std::string name = text_of(PyTuple_GET_ITEM(pair, 0));
+    if (name.empty()) name = "the module";
+    PyObject* module = PyTuple_GET_ITEM(pair, 1);
+    owned_.push_back(Ref::borrow(module));
+    Ref dict = attribute(module, "__dict__");
+    watch_dict(dict.get(), name, true);
+    if (!dict) continue;
+    for (const char* part : {"_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
+                             "_backward_pre_hooks"})
+      watch_dict(PyDict_GetItemString(dict.get(), part), name + "." + part, true);
+  }
+  Ref nn = Ref::steal(PyImport_ImportModule("torch.nn.modules.module"));
+  for (const char* global : {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
+                             "_global_backward_pre_hooks"})
+    watch_dict(attribute(nn.get(), global).get(), global, true);
+}
+
+void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string& name) {
+  auto* co = reinterpret_cast<PyCodeObject*>(code);
+  Watch w;
+  w.dict = Ref::borrow(globals);
+  w.name = "globals of " + name;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(co->co_names); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(co->co_names, i);
+    if (PyObject* value = PyDict_GetItem(globals, key))
+      w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
+  }
+  if (!w.items.empty()) {
+    dicts_.push_back(globals);
+    versions_.push_back(version_of(globals));
+    watches_.push_back(std::move(w));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(co->co_consts); ++i)
+    if (PyObject* c = PyTuple_GET_ITEM(co->co_consts, i); PyCode_Check(c)) watch_code(c, globals, name);
+}
+
+void WorldGuard::watch_function(PyObject* function) {
+  if (PyMethod_Check(function)) {
+    if (Ref dict = attribute(PyMethod_GET_SELF(function), "__dict__")) watch_dict(dict.get(), "self", true);
+    function = PyMethod_GET_FUNCTION(function);
+  }
+  if (!PyFunction_Check(function)) return;
+  owned_.push_back(Ref::borrow(function));
+  std::string name = text_of(attribute(function, "__qualname__").get());
+  watch_code(PyFunction_GET_CODE(function), PyFunction_GET_GLOBALS(function), name);
+  PyObject* closure = PyFunction_GET_CLOSURE(function);
+  for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+    PyObject* cell = PyTuple_GET_ITEM(closure, i);
+    PyObject* value = PyCell_GET(cell);
+    cells_.push_back({Ref::borrow(cell), Ref::borrow(value), name, value && is_tensor(value)});
+  }
+}
+
+WorldGuard::Place WorldGuard::find(PyObject* tensor) {
+  for (Watch& w : watches_)
+    for (Item& item : w.items)
+      if (item.value.get() == tensor) return {Place::Dict, w.dict, item.key};
+  for (Cell& c : cells_)
+    if (c.value.get() == tensor) return {Place::CellContents, c.cell, {}};
+  return {Place::Fixed, Ref::borrow(tensor), {}};
+}
+
+void WorldGuard::add_tensor(PyObject* tensor) {
+  places_.push_back(find(tensor));
+  owned_tensors_.push_back(Ref::borrow(tensor));
+  current_.push_back(tensor);
+}
+
+bool WorldGuard::compare(Watch& w, std::string* why) {
+  if (w.exact && PyDict_GET_SIZE(w.dict.get()) != static_cast<Py_ssize_t>(w.items.size())) {
+    if (why) *why = w.name + ": an entry was added or removed";
+    return false;
+  }
+  for (Item& item : w.items) {
+    PyObject* now = PyDict_GetItem(w.dict.get(), item.key.get());
+    bool ok = item.tensor ? now && is_tensor(now) : unchanged(item.value.get(), now);
+    if (ok) continue;
+    if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed";
+    return false;
+  }
+  return true;
+}
+
+bool WorldGuard::refresh_tensors(std::string* why) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& p = places_[i];
+    PyObject* now = p.container.get();
+    if (p.kind == Place::Dict) now = PyDict_GetItem(p.container.get(), p.key.get());
+    if (p.kind == Place::CellContents) now = PyCell_GET(p.container.get());
+    if (!now || !is_tensor(now)) {
+      if (why) *why = "a captured tensor is gone";
+      return false;
+    }
+    if (now == current_[i]) continue;
+    current_[i] = now;
+    owned_tensors_[i] = Ref::borrow(now);
+  }
+  return true;
+}
+
+bool WorldGuard::check(std::string* why) {
+  bool written = false;
+  for (size_t i = 0; i < dicts_.size(); ++i) {
+    if (version_of(dicts_[i]) == versions_[i]) [[likely]] continue;
+    if (!compare(watches_[i], why)) return false;
+    versions_[i] = version_of(dicts_[i]);
+    written = true;
+  }
+  for (Cell& c : cells_) {
+    PyObject* now = PyCell_GET(c.cell.get());
+    if (now == c.value.get()) continue;
+    bool ok = c.tensor ? now && is_tensor(now) : c.value && unchanged(c.value.get(), now);
+    if (!ok) {
+      if (why) *why = "a variable of the closure of " + c.name + " changed";
+      return false;
+    }
+    written = true;
+  }
+  return !written || refresh_tensors(why);
+}
+
+}  // namespace thunder::frontend

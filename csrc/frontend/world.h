@@ -1,0 +1,69 @@
+// Guards on what a traced program may have read besides its arguments: the module's attributes, hooks and tensors, the function's
+// closure, defaults and globals.
+//
+// Tracing by running does not see reads, so a snapshot of all that is within reach stands for them: numbers, strings and flags by
+// value, other objects by identity.  CPython stamps every dict with a version that changes with each write (3.11, 3.12); as long
+// as no stamp changed, a check is one load a dict.  A stamp that changed makes the dict's entries be compared, once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "frontend/python.h"
+
+namespace thunder::frontend {
+
+class WorldGuard {
+ public:
+  /// Watches a module and all that are in it: flags, attributes, children, hooks.
+  void watch_module(PyObject* module);
+  /// Watches a function's closure cells, defaults, and the globals that its code (and code nested in it) names.
+  void watch_function(PyObject* function);
+  /// Where a captured tensor was found, so that one put in its place is used: in a module's _parameters or _buffers, a closure
+  /// cell, a global.  A tensor found nowhere is kept as it is.
+  void add_tensor(PyObject* tensor);
+
+  /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
+  bool check(std::string* why = nullptr);
+  /// The captured tensors now, borrowed, in order of add_tensor().
+  const std::vector<PyObject*>& tensors() const { return current_; }
+
+ private:
+  struct Item {
+    Ref key, value;
+    bool tensor = false;  // may be replaced by another tensor
+  };
+  struct Watch {
+    Ref dict;
+    std::string name;          // "model.layers.0", for `why`
+    std::vector<Item> items;
+    bool exact = false;        // no other key may appear
+  };
+  struct Cell {
+    Ref cell, value;
+    std::string name;
+    bool tensor = false;
+  };
+  struct Place {
+    enum Kind { Fixed, Dict, CellContents } kind = Fixed;
+    Ref container, key;
+  };
+
+  void watch_dict(PyObject* dict, std::string name, bool exact);
+  void watch_code(PyObject* code, PyObject* globals, const std::string& name);
+  bool compare(Watch& w, std::string* why);
+  bool refresh_tensors(std::string* why);
+  Place find(PyObject* tensor);
+
+  std::vector<PyObject*> dicts_;      // borrowed from watches_, packed for the fast check
+  std::vector<uint64_t> versions_;
+  std::vector<Watch> watches_;
+  std::vector<Cell> cells_;
+  std::vector<Place> places_;
+  std::vector<Ref> owned_;
+  std::vector<Ref> owned_tensors_;    // one per entry of current_
+  std::vector<PyObject*> current_;
+};
+
+}  // namespace thunder::frontend

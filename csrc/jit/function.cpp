@@ -1,0 +1,208 @@
+#include "jit/function.h"
+
+#include "core/error.h"
+#include "passes/passes.h"
+#include "runtime/interop.h"
+#include "runtime/torch_py.h"
+
+namespace thunder {
+
+using frontend::Flattened;
+using frontend::Ref;
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Releases the GIL for a scope.
+class WithoutGil {
+ public:
+  explicit WithoutGil(bool active) : state_(active ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+}  // namespace
+
+JitFunction::Runner& JitFunction::runner() {
+  static auto* r = new Runner();
+  return *r;
+}
+
+struct JitFunction::Key {
+  Flattened flat;
+  Fingerprint fingerprint;
+  uint64_t hash = 0;
+
+  Key(PyObject* const* args, size_t nargs, PyObject* names) {
+    for (size_t i = 0; i < nargs; ++i) frontend::flatten(args[i], flat);
+    Py_ssize_t n = names ? PyTuple_GET_SIZE(names) : 0;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      flat.key.push_back('K');
+      frontend::flatten(PyTuple_GET_ITEM(names, i), flat);
+      frontend::flatten(args[nargs + i], flat);
+    }
+    for (PyObject* t : flat.tensors)
+      THUNDER_CHECK(frontend::is_tensor(t), Type, "jit", "a number that another compiled function has yet to compute was passed");
+    fingerprint.begin();
+    for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
+    hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
+  }
+};
+
+struct JitFunction::CacheEntry {
+  Fingerprint fingerprint;
+  std::string key;
+  std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
+  frontend::WorldGuard world;
+  Fingerprint captured;      // of the arguments and the captured tensors together, if there are any
+  std::vector<std::pair<bool, size_t>> sources;  // (captured?, index)
+  std::shared_ptr<const Entry> entry;
+  std::unique_ptr<frontend::OutputSpec> output;
+
+  Fingerprint fingerprint_all(const Flattened& flat) const {
+    Fingerprint f;
+    for (PyObject* t : flat.tensors) f.add(torch_py::tensor(t));
+    for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
+    return f;
+  }
+
+  bool guards_hold(const Flattened& flat, std::string* why) {
+    if (!world.check(why)) return false;
+    if (world.tensors().empty() || fingerprint_all(flat) == captured) return true;
+    if (why) *why = "a parameter, buffer or captured tensor has other metadata";
+    return false;
+  }
+};
+
+JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options)
+    : fn_(Ref::borrow(fn)), module_(Ref::borrow(module)), cache_(cache), options_(std::move(options)) {}
+
+JitFunction::CacheEntry* JitFunction::find(const Key& key) {
+  if (cache_ == CacheMode::NoCaching) return nullptr;
+  if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second.get();
+  last_miss_ = entries_.empty() ? "the first call" : "the arguments or the global state differ";
+  auto [first, last] = entries_.equal_range(key.hash);
+  for (auto it = first; it != last; ++it) {
+    CacheEntry& e = *it->second;
+    if (!(e.fingerprint == key.fingerprint) || e.key != key.flat.key) continue;
+    if (e.guards_hold(key.flat, &last_miss_)) return &e;
+  }
+  return nullptr;
+}
+
+PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
+  Key key(args, nargs, names);
+  CacheEntry* e = find(key);
+  if (e) {
+    ++hits_;
+  } else {
+    ++misses_;
+    e = compile(key, args, nargs, names);
+  }
+  return run(*e, key.flat);
+}
+
+PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
+  std::vector<c10::IValue> inputs;
+  inputs.reserve(e.sources.size());
+  for (const auto& [captured, index] : e.sources)
+    inputs.emplace_back(torch_py::tensor(captured ? e.world.tensors()[index] : flat.tensors[index]));
+  std::shared_ptr<const Entry> entry = e.entry;
+  std::vector<c10::IValue> outputs;
+  {
+    WithoutGil released(!entry->needs_python());
+    outputs = execute(entry, std::move(inputs));
+  }
+  std::vector<Ref> owned;
+  owned.reserve(outputs.size());
+  for (const c10::IValue& v : outputs) owned.push_back(Ref::steal(to_python(v)));
+  if (e.output->single()) return owned[0].release();
+  std::vector<PyObject*> leaves;
+  for (const Ref& r : owned) leaves.push_back(r.get());
+  return e.output->build(leaves.data()).release();
+}
+
+JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names) {
+  auto start = std::chrono::steady_clock::now();
+  auto record = std::make_shared<CompileRecord>();
+  auto e = std::make_shared<CacheEntry>();
+  frontend::Tracer tracer;
+
+  // The function's arguments with proxies for tensors.
+  size_t next = 0;
+  auto proxy = [&](PyObject* t) { return tracer.add_argument(t, next++); };
+  Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
+  for (size_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, frontend::rebuild(args[i], proxy).release());
+  Ref call_kwargs = Ref::steal(PyDict_New());
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
+    Ref value = frontend::rebuild(args[nargs + i], proxy);
+    if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0) throw frontend::PythonError();
+  }
+
+  if (module_.get() != Py_None) e->world.watch_module(module_.get());
+  else e->world.watch_function(fn_.get());
+  Ref result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
+  std::vector<PyObject*> leaves;
+  e->output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
+  frontend::Acquired acquired = tracer.finish(leaves);
+  record->times.acquisition = seconds_since(start);
+
+  start = std::chrono::steady_clock::now();
+  bool with_grad = frontend::hooks().grad_enabled();
+  record->compiled = thunder::compile(acquired.computation, options_, with_grad);
+  record->trivial_epilogue = acquired.trivial_epilogue;
+  if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors);
+  record->times.passes = seconds_since(start);
+
+  start = std::chrono::steady_clock::now();
+  e->entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
+  record->times.programs = seconds_since(start);
+
+  size_t captured = 0;
+  for (const frontend::InputSource& s : acquired.sources) {
+    if (s.kind == frontend::InputSource::Argument) {
+      e->sources.emplace_back(false, s.argument);
+    } else {
+      e->world.add_tensor(s.tensor.get());
+      e->sources.emplace_back(true, captured++);
+    }
+  }
+  e->fingerprint = key.fingerprint;
+  e->key = key.flat.key;
+  for (PyObject* o : key.flat.objects) e->objects.push_back(Ref::borrow(o));
+  e->captured = e->fingerprint_all(key.flat);
+  record_ = record;
+  last_entry_ = e->entry;
+  if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
+  return entries_.emplace(key.hash, std::move(e))->second.get();
+}
+
+std::string JitFunction::program_text() const {
+  if (!last_entry_) return {};
+  std::string text = last_entry_->forward->str();
+  if (last_entry_->backward) text += "\n" + last_entry_->backward->str();
+  if (last_entry_->epilogue) text += "\n" + last_entry_->epilogue->str();
+  return text;
+}
+
+void JitFunction::clear_cache() { entries_.clear(); }
+
+bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
+  Key key(args, nargs, names);
+  return find(key) != nullptr;
+}
+
+int JitFunction::traverse(visitproc visit, void* arg) {
+  Py_VISIT(fn_.get());
+  Py_VISIT(module_.get());
+  return 0;
+}
+
+}  // namespace thunder

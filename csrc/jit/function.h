@@ -1,0 +1,80 @@
+// The compiled function: what thunder.jit returns calls this.
+//
+// A call flattens its arguments, makes the fingerprint of its tensors and of global state, and looks the pair up.  A hit runs
+// the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/structure.h"
+#include "frontend/tracer.h"
+#include "frontend/world.h"
+#include "passes/pipeline.h"
+#include "runtime/autograd.h"
+#include "runtime/guards.h"
+
+namespace thunder {
+
+enum class CacheMode { ConstantValues, SymbolicValues, SameInput, NoCaching };
+
+/// Seconds of the parts of one compilation.
+struct CompileTimes {
+  double acquisition = 0, passes = 0, programs = 0;
+};
+
+/// What a compilation left behind for inspection.
+struct CompileRecord {
+  Compiled compiled;
+  Trace epilogue;
+  bool trivial_epilogue = true;
+  CompileTimes times;
+};
+
+class JitFunction {
+ public:
+  /// Runs the user's function on proxies under the tracing mode; set once by the bindings.
+  using Runner = std::function<frontend::Ref(frontend::Tracer&, PyObject* fn, PyObject* args, PyObject* kwargs)>;
+  static Runner& runner();
+
+  JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options);
+
+  /// `args`: a vectorcall's arguments; `names`: keyword names, or null.
+  PyObject* call(PyObject* const* args, size_t nargs, PyObject* names);
+
+  PyObject* fn() const { return fn_.get(); }
+  size_t hits() const { return hits_; }
+  size_t misses() const { return misses_; }
+  /// Of the last compilation; null before the first.
+  const std::shared_ptr<const CompileRecord>& record() const { return record_; }
+  /// Why the last call that missed did.
+  const std::string& last_miss() const { return last_miss_; }
+  void clear_cache();
+  /// The instructions of the last compilation's programs, a line each.
+  std::string program_text() const;
+  /// Whether such a call would hit the cache: runs the guards and nothing else.
+  bool check_guards_only(PyObject* const* args, size_t nargs, PyObject* names);
+  int traverse(visitproc visit, void* arg);
+
+ private:
+  struct CacheEntry;
+  struct Key;
+  CacheEntry* find(const Key& key);
+  CacheEntry* compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names);
+  PyObject* run(CacheEntry& e, const frontend::Flattened& flat);
+
+  frontend::Ref fn_, module_;
+  CacheMode cache_;
+  CompileOptions options_;
+  std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
+  size_t hits_ = 0, misses_ = 0;
+  std::shared_ptr<const CompileRecord> record_;
+  std::shared_ptr<const Entry> last_entry_;
+  std::string last_miss_;
+};
+
+}  // namespace thunder
