@@ -1,7 +1,100 @@
-"""Thunder: a source-to-source compiler for PyTorch."""
+"""Thunder: a source-to-source compiler for PyTorch.
+
+    import thunder
+    model = thunder.jit(model)
+    y = model(x)                                   # acquired, compiled, run
+    print(thunder.last_traces(model)[-1])          # the program that ran, as Python
+"""
+
+import functools
 
 import torch  # noqa: F401  # first: it loads the libraries that the extension links by name
 
-from . import _C  # noqa: F401
+from . import _C
+from ._inspection import (
+    cache_hits,
+    cache_misses,
+    compile_stats,
+    explain_miss,
+    last_backward_traces,
+    last_epilogue_traces,
+    last_traces,
+    parse,
+)
+from .extend import (
+    get_all_executors,
+    get_always_executors,
+    get_default_executors,
+    get_executor,
+    resolve_executors,
+)
+from .module import ThunderModule
 
 __version__ = "0.1.0"
+
+pytorch_executor = _C.find_executor("aten")
+
+__all__ = [
+    "ThunderModule",
+    "cache_hits",
+    "cache_misses",
+    "compile_stats",
+    "explain_miss",
+    "get_all_executors",
+    "get_always_executors",
+    "get_default_executors",
+    "get_executor",
+    "jit",
+    "last_backward_traces",
+    "last_epilogue_traces",
+    "last_traces",
+    "parse",
+    "pytorch_executor",
+]
+
+
+def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
+    """Compiles a function or a module.
+
+    Args:
+        fn: A callable on tensors (and anything else), or a torch.nn.Module.  Without it, returns a decorator.
+        executors: Who runs the operators, highest priority first: executors or their names.  The always executors ("aten",
+            "python") follow by themselves.  None: `thunder.get_default_executors()`.
+        cache: What a compiled program may be used again for.
+            "constant values": calls with the same tensor metadata and equal Python values.
+            "symbolic values": like it; sizes and numbers that the program does not depend on may differ.
+            "same input": every further call, unchecked.
+            "no caching": no other call.
+        transforms: Functions from a trace to a trace, applied to the acquired program in order.
+
+    Returns:
+        A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.
+
+    Raises:
+        ValueError: an unknown executor or cache option; the message lists what there is.
+        TypeError: `fn` cannot be called.
+    """
+    if fn is None:
+        return functools.partial(jit, executors=executors, cache=cache, transforms=transforms)
+    resolved = resolve_executors(executors)
+    if isinstance(fn, ThunderModule):
+        fn = fn._original
+    if isinstance(fn, torch.nn.Module):
+        return ThunderModule(fn, cache, resolved, list(transforms))
+    if not callable(fn):
+        raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
+    compiled = _C.make_function(fn, None, cache, resolved, list(transforms))
+    try:
+        functools.update_wrapper(compiled, fn)
+    except (AttributeError, TypeError):
+        compiled.__wrapped__ = fn
+    return compiled
+
+
+def __getattr__(name):
+    # Imported on first use: they cost time that a plain `import thunder` should not.
+    if name in ("torch", "prims", "clang", "numpy", "examine", "core", "executors", "extend", "transforms", "distributed"):
+        import importlib
+
+        return importlib.import_module(f"thunder.{name}")
+    raise AttributeError(f"module 'thunder' has no attribute '{name}'")

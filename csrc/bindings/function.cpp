@@ -3,6 +3,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/types.h"
+#include "jit/evaluate.h"
 #include "jit/function.h"
 
 namespace thunder::bindings {
@@ -161,6 +162,9 @@ void bind_function(nb::module_& m) {
   });
   m.def("last_program", [](nb::handle h) { return function(h).program_text(); });
   m.def("stats", stats);
+  m.def("evaluate", [](const std::string& name, const nb::tuple& args, const nb::dict& kwargs) {
+    return object(evaluate(name, args.ptr(), kwargs.ptr()));
+  }, "Runs one operator on real tensors, without autograd.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
   m.def("check_guards", [](nb::handle h, nb::args args) {
     std::vector<PyObject*> list;

@@ -1,0 +1,13 @@
+// Runs a single operator on real tensors: what a printed program's names call when it is run with exec().
+#pragma once
+
+#include <string>
+
+#include "frontend/python.h"
+
+namespace thunder {
+
+/// `name`: a registry name with or without overload ("prims.slice"), or an executor's operator.
+frontend::Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs);
+
+}  // namespace thunder

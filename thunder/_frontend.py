@@ -1,0 +1,419 @@
+"""Tracing by running: proxies, the torch function mode, and the torch functions that need more than a record."""
+
+import contextlib
+import functools
+import threading
+from pathlib import Path
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from . import _C
+
+_state = threading.local()
+
+
+def current_tracer():
+    """The tracer of the compilation that runs in this thread, or None."""
+    stack = getattr(_state, "tracers", None)
+    return stack[-1] if stack else None
+
+
+class TensorProxy(torch.Tensor):
+    """A tensor of a program that is being traced: a type, and no data."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(
+            f"[{func}] a tensor of a compiled function was used where its operations cannot be recorded: kept after the "
+            "function returned, or passed to C++ code"
+        )
+
+    def __repr__(self, **_):
+        return "TensorProxy"
+
+
+class TracedNumber:
+    """A number that is known only when the compiled function runs: the result of item(), the length of a nonzero()."""
+
+    __slots__ = ("_arg",)
+
+    def __init__(self, arg):
+        self._arg = arg
+
+    def _unknown(self, what):
+        raise RuntimeError(
+            f"[{what}] the value of a tensor is needed while the function is compiled, and is known only when it runs. "
+            "Use tensor operations instead (torch.where for a branch), or compute the number outside\n  at "
+            + _location()
+        )
+
+    def __bool__(self):
+        self._unknown("bool")
+
+    def __int__(self):
+        self._unknown("int")
+
+    def __float__(self):
+        self._unknown("float")
+
+    def __index__(self):
+        self._unknown("index")
+
+    def __hash__(self):
+        return id(self)
+
+    def __repr__(self):
+        return "TracedNumber"
+
+    def __neg__(self):
+        return _C.number_operation("mul", self, -1)
+
+
+def _location():
+    tracer = current_tracer()
+    return tracer.location if tracer else "?"
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+
+    def _forward(self, other, _op=_name):
+        return _C.number_operation(_op, self, other)
+
+    def _backward(self, other, _op=_name):
+        return _C.number_operation(_op, other, self)
+
+    setattr(TracedNumber, f"__{_name}__", _forward)
+    setattr(TracedNumber, f"__r{_name}__", _backward)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(TracedNumber, f"__{_name}__", functools.partialmethod(lambda self, other, op: _C.number_operation(op, self, other), op=_name))
+
+
+class _TraceMode(TorchFunctionMode):
+    """Sends every torch call of the running function to the tracer."""
+
+    def __init__(self, tracer):
+        super().__init__()
+        self._handle = tracer.handle
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return self._handle(func, args, kwargs)
+
+
+@contextlib.contextmanager
+def _tracing(tracer):
+    """Makes `tracer` current, and PyTorch believe that it is being compiled: libraries branch on that."""
+    if not hasattr(_state, "tracers"):
+        _state.tracers = []
+    apply = torch.autograd.Function.__dict__["apply"]
+    compiling = torch.compiler._is_compiling_flag
+    _state.tracers.append(tracer)
+    torch.compiler._is_compiling_flag = True
+    torch.autograd.Function.apply = classmethod(_autograd_function_apply)
+    try:
+        with _TraceMode(tracer):
+            yield
+    finally:
+        torch.autograd.Function.apply = apply
+        torch.compiler._is_compiling_flag = compiling
+        _state.tracers.pop()
+
+
+def _run_traced(tracer, fn, args, kwargs):
+    modules = [fn] if isinstance(fn, torch.nn.Module) else []
+    for module in modules:
+        for tensor in (*module.buffers(), *module.parameters()):
+            tracer.add_captured(tensor)
+    before = [(m, dict(m._buffers)) for root in modules for m in root.modules()]
+    with _tracing(tracer):
+        result = fn(*args, **kwargs)
+    _check_attributes(before)
+    return result
+
+
+def _check_attributes(before):
+    """Traced tensors must not stay in the modules: nothing would replay the assignment in later calls."""
+    for module, buffers in before:
+        for name, value in list(module._buffers.items()):
+            if isinstance(value, TensorProxy):
+                module._buffers[name] = buffers.get(name)
+                raise NotImplementedError(
+                    f"[jit] the compiled module replaced its buffer '{name}'; write into it in place instead "
+                    f"(self.{name}.copy_(...))"
+                )
+        for name, value in list(vars(module).items()):
+            if isinstance(value, TensorProxy):
+                del vars(module)[name]
+                raise NotImplementedError(
+                    f"[jit] the compiled module keeps a tensor in its attribute '{name}'; register a buffer and write into it "
+                    "in place, or return the tensor"
+                )
+
+
+def _autograd_function_apply(cls, *args, **kwargs):
+    raise NotImplementedError(
+        f"[{cls.__name__}.apply] a torch.autograd.Function inside a compiled function is not supported. Call it outside, or "
+        "register it as an operator with its gradient (docs/adding_an_executor.md)\n  at " + _location()
+    )
+
+
+# ---- torch functions that need more than a record --------------------------------------------------------------------------
+
+_PASS_THROUGH = """
+    Tensor.dtype Tensor.device Tensor.layout Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_sparse
+    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_leaf Tensor.is_mps Tensor.is_xpu Tensor.is_mkldnn
+    Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
+    Tensor.dim Tensor.ndimension Tensor.is_contiguous Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
+    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.stride Tensor.get_device Tensor.has_names
+    Tensor.__hash__ Tensor.is_same_size Tensor.dim_order
+    is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero get_device result_type can_cast
+    promote_types broadcast_shapes is_same_size is_storage typename
+"""
+
+
+def _resolve(path):
+    """The object that a dotted public name means in this PyTorch, or None."""
+    parts = path.split(".")
+    obj = torch if parts[0] == "torch" else None
+    for part in parts[1:]:
+        if isinstance(obj, type) and part in ("__doc__", "__module__"):
+            return None
+        obj = getattr(obj, part, None)
+        if obj is None:
+            return None
+    return obj
+
+
+_handlers = {}
+
+
+def _handler(*names):
+    def register(fn):
+        for name in names:
+            _handlers[name] = fn
+        return fn
+
+    return register
+
+
+@_handler("Tensor.shape", "Tensor.size", "Tensor.numel", "numel", "Tensor.nelement", "Tensor.__len__")
+def _sizes(func, args, kwargs):
+    shape = current_tracer().shape(args[0])
+    if all(type(n) is int for n in shape):
+        return func(*args, **kwargs)
+    name = getattr(func, "__name__", "")
+    if name in ("numel", "nelement"):
+        return functools.reduce(lambda a, b: a * b, shape, 1)
+    if name == "__len__":
+        return shape[0].__index__() if not isinstance(shape[0], int) else shape[0]
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    return shape if dim is None else shape[dim]
+
+
+@_handler("Tensor.requires_grad")
+def _requires_grad(func, args, kwargs):
+    if len(args) > 1:
+        raise NotImplementedError("[requires_grad] setting requires_grad inside a compiled function is not supported")
+    return current_tracer().requires_grad(args[0])
+
+
+@_handler("Tensor.requires_grad_")
+def _set_requires_grad(func, args, kwargs):
+    wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
+    if wanted != current_tracer().requires_grad(args[0]):
+        raise NotImplementedError("[requires_grad_] setting requires_grad inside a compiled function is not supported")
+    return args[0]
+
+
+@_handler("Tensor.grad", "Tensor.grad_fn")
+def _gradient_state(func, args, kwargs):
+    if len(args) > 1:
+        raise NotImplementedError(f"[{func.__self__.__name__}] assigning .grad inside a compiled function is not supported")
+    if isinstance(args[0], TensorProxy):
+        return None
+    raise NotImplementedError("[grad] reading a parameter's .grad inside a compiled function is not supported")
+
+
+@_handler("Tensor.data")
+def _data(func, args, kwargs):
+    if len(args) > 1:
+        raise NotImplementedError(
+            "[data] assigning to .data inside a compiled function is not supported; use copy_() under torch.no_grad()"
+        )
+    return current_tracer().apply("torch.detach", (args[0],))
+
+
+@_handler("Tensor.__iter__")
+def _iterate(func, args, kwargs):
+    return iter(current_tracer().apply("torch.unbind", (args[0],)))
+
+
+@_handler("Tensor.__bool__", "Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__", "is_nonzero")
+def _python_value(func, args, kwargs):
+    TracedNumber(None)._unknown(func.__name__)
+
+
+@_handler("Tensor.tolist", "Tensor.numpy", "Tensor.__array__", "Tensor.__dlpack__", "Tensor.data_ptr", "Tensor.untyped_storage",
+          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.register_hook", "Tensor.retain_grad",
+          "Tensor.share_memory_", "Tensor.set_", "Tensor.resize_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
+          "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
+          "autograd.backward", "autograd.grad")
+def _needs_data(func, args, kwargs):
+    name = getattr(func, "__name__", str(func))
+    raise NotImplementedError(
+        f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function runs; "
+        "call it outside the compiled function"
+    )
+
+
+@_handler("Tensor.__contains__")
+def _contains(func, args, kwargs):
+    TracedNumber(None)._unknown("__contains__")
+
+
+@_handler("Tensor.__repr__", "Tensor.__str__", "Tensor.__format__")
+def _describe(func, args, kwargs):
+    tracer = current_tracer()
+    return f"<traced tensor {tracer.describe(args[0])}>" if tracer.knows(args[0]) else func(*args, **kwargs)
+
+
+@_handler("Tensor.__deepcopy__")
+def _deepcopy(func, args, kwargs):
+    return current_tracer().apply("torch.clone", (args[0],))
+
+
+@_handler("Tensor.copy_")
+def _copy(func, args, kwargs):
+    source = args[1] if len(args) > 1 else kwargs["src"]
+    current_tracer().copy_into(args[0], source, "copy_")
+    return args[0]
+
+
+@_handler("Tensor.fill_", "fill_")
+def _fill(func, args, kwargs):
+    value = args[1] if len(args) > 1 else kwargs["value"]
+    current_tracer().copy_into(args[0], value, "fill_")
+    return args[0]
+
+
+@_handler("Tensor.zero_", "zero_")
+def _zero(func, args, kwargs):
+    current_tracer().copy_into(args[0], 0, "zero_")
+    return args[0]
+
+
+def _is_basic(key):
+    keys = key if isinstance(key, tuple) else (key,)
+    return all(k is None or k is Ellipsis or isinstance(k, (slice, TracedNumber)) or type(k) is int for k in keys)
+
+
+@_handler("Tensor.__setitem__")
+def _setitem(func, args, kwargs):
+    tracer = current_tracer()
+    target, key, value = args
+    if _is_basic(key):
+        view = tracer.apply("torch.getitem", (target, key))
+        if isinstance(value, torch.Tensor):
+            # A slice takes a value with leading dimensions of size 1.
+            while value.ndim > view.ndim and value.shape[0] == 1:
+                value = tracer.apply("torch.squeeze", (value, 0))
+        tracer.copy_into(view, value, "__setitem__")
+    else:
+        tracer.copy_into(target, tracer.apply("torch.setitem", (target, key, value)), "__setitem__")
+
+
+@_handler("tensor", "as_tensor", "asarray")
+def _tensor(func, args, kwargs):
+    tracer = current_tracer()
+    data, *rest = args
+    if isinstance(data, torch.Tensor):
+        if func.__name__ == "tensor":
+            data = tracer.apply("torch.clone", (tracer.apply("torch.detach", (data,)),))
+        given = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
+        return tracer.apply("torch.to", (data,), given) if given else data
+    if _holds_tensor(data):
+        stacked = _stack(tracer, data)
+        given = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
+        return tracer.apply("torch.to", (stacked,), given) if given else stacked
+    if hasattr(data, "__array__"):
+        data = data.tolist() if "dtype" not in kwargs else data.tolist()
+    return tracer.apply("torch.tensor", (data, *rest), kwargs)
+
+
+def _holds_tensor(data):
+    if isinstance(data, (list, tuple)):
+        return any(_holds_tensor(x) for x in data)
+    return isinstance(data, torch.Tensor)
+
+
+def _stack(tracer, data):
+    parts = []
+    for x in data:
+        if isinstance(x, (list, tuple)):
+            x = _stack(tracer, x)
+        elif isinstance(x, torch.Tensor):
+            if x.ndim:
+                raise ValueError("only one element tensors can be converted to Python scalars")
+            x = tracer.apply("torch.detach", (x,))
+        else:
+            x = tracer.apply("torch.tensor", (x,))
+        parts.append(x)
+    return tracer.apply("torch.stack", (parts,))
+
+
+@_handler("Tensor.detach_")
+def _detach_in_place(func, args, kwargs):
+    raise NotImplementedError("[detach_] use detach() inside a compiled function")
+
+
+def _in_place_names(path):
+    """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__."""
+    head, _, name = path.rpartition(".")
+    if name.startswith("__") and name.endswith("__"):
+        return [f"{head}.__i{name[2:]}"] if head.endswith("Tensor") else []
+    return [f"{head}.{name}_"]
+
+
+_REFLECTED = {f"__r{name}__" for name in ("add sub mul truediv div floordiv mod pow matmul and or xor lshift rshift".split())}
+
+
+def _register():
+    for op in _C.ops():
+        if op.level != "torch":
+            continue
+        for path in op.python:
+            target = _resolve(path)
+            if target is None:
+                continue
+            name = path.rpartition(".")[2]
+            _C.register_function(target, "operator", op.name, reflected=name in _REFLECTED)
+            for in_place in _in_place_names(path):
+                target = _resolve(in_place)
+                if target is not None:
+                    _C.register_function(target, "operator", op.name, in_place=True)
+    for path in _PASS_THROUGH.split():
+        if (target := _resolve(f"torch.{path}")) is not None:
+            _C.register_function(target, "pass through")
+    for path, handler in _handlers.items():
+        if (target := _resolve(f"torch.{path}")) is not None:
+            _C.register_function(target, "handler", handler=handler)
+
+
+def _set_up():
+    constants = [
+        (torch.contiguous_format, "torch.contiguous_format"),
+        (torch.preserve_format, "torch.preserve_format"),
+        (torch.channels_last, "torch.channels_last"),
+        (torch.channels_last_3d, "torch.channels_last_3d"),
+        (torch.strided, "torch.strided"),
+        (torch.sparse_coo, "torch.sparse_coo"),
+    ]
+    dtypes = [getattr(torch, name) for name in _C.dtype_names()]
+    internal = [str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/"]
+    _C.set_hooks(torch.Tensor, TensorProxy, TracedNumber, dtypes, constants, internal, _run_traced)
+    _register()
+
+
+_set_up()

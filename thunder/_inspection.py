@@ -1,0 +1,98 @@
+"""What a compiled function did: its traces, its cache, its times."""
+
+from . import _C
+from .module import ThunderModule
+
+
+def _function(fn):
+    if isinstance(fn, ThunderModule):
+        return fn._compiled
+    if isinstance(fn, _C.CompiledFunction):
+        return fn
+    raise TypeError(f"a function or module compiled by thunder.jit was expected, got {type(fn).__name__}")
+
+
+def last_traces(fn):
+    """The traces of the last compilation, from the acquired one to the one that runs: a list of Trace.
+
+    With gradients they are the forward's. Empty before the first call.
+    """
+    return _C.last_traces(_function(fn))
+
+
+def last_backward_traces(fn):
+    """The traces of the last compilation's backward; empty if there was none."""
+    return _C.last_backward_traces(_function(fn))
+
+
+def last_epilogue_traces(fn):
+    """What runs after the computation, with autograd on: writes into inputs, and outputs that alias inputs or each other."""
+    return _C.last_epilogue_traces(_function(fn))
+
+
+def cache_hits(fn):
+    """How many calls ran a program that was compiled before."""
+    return _C.stats(_function(fn))["cache_hits"]
+
+
+def cache_misses(fn):
+    """How many calls compiled."""
+    return _C.stats(_function(fn))["cache_misses"]
+
+
+def compile_stats(fn):
+    """Counts and times: cache_hits, cache_misses, last_miss, and for the last compilation acquisition_seconds, passes_seconds
+    and programs_seconds; `passes`: milliseconds of each pass."""
+    stats = _C.stats(_function(fn))
+    stats["passes"] = {
+        f"{which}: {trace.pass_name}": trace.milliseconds
+        for which, traces in (("forward", last_traces(fn)), ("backward", last_backward_traces(fn)))
+        for trace in traces
+        if trace.pass_name
+    }
+    return stats
+
+
+def explain_miss(fn):
+    """Why the last call that compiled did not find a program: the guard that failed."""
+    return _C.stats(_function(fn))["last_miss"]
+
+
+def parse(text, context=None):
+    """The trace that `str(trace)` printed; `context`: what `trace.python_ctx()` of that trace gave."""
+    from .symbols import Symbol
+
+    named = {k: v for k, v in (context or {}).items() if not isinstance(v, Symbol)}
+    return _C.parse(text, named)
+
+
+def _python_ctx(trace):
+    """The names that the printed program uses and does not import: executors' operators, and objects that print cannot spell."""
+    from .symbols import symbol
+
+    context = dict(trace.opaque_context())
+
+    def visit(calls):
+        for call in calls:
+            name = call.name
+            if "." not in name and (found := symbol(call.op.rpartition(".")[0] and _base_name(call.op))) is not None:
+                context[name] = found
+
+    visit(trace.calls)
+    return context
+
+
+def _base_name(full_name):
+    op = _C.find_op(full_name)
+    return op.name if op is not None else full_name
+
+
+def _python_callable(trace):
+    """The printed program as a Python function."""
+    context = _python_ctx(trace)
+    exec(str(trace), context)  # noqa: S102  # the point: what is printed is what can be run
+    return context[trace.name]
+
+
+_C.Trace.python_ctx = _python_ctx
+_C.Trace.python_callable = _python_callable

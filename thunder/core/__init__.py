@@ -1,0 +1,1 @@
+"""Names that printed traces import."""

@@ -1,0 +1,1 @@
+"""Executors: who runs which operator."""
