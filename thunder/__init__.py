@@ -10,7 +10,7 @@ import functools
 
 import torch  # noqa: F401  # first: it loads the libraries that the extension links by name
 
-from . import _C
+from . import _C, _frontend  # noqa: F401  # the front end registers the torch functions it knows
 from ._inspection import (
     cache_hits,
     cache_misses,

@@ -1,7 +1,6 @@
 #include "bindings/bind.h"
 #include "executors/aten/aten.h"
 #include "executors/python/python.h"
-#include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
 
 namespace thunder::bindings {
@@ -20,11 +19,10 @@ void bind_executors(nb::module_& m) {
       .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
 
   Executors& all = Executors::instance();
-  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor(), sdpa = make_sdpa_executor();
-  for (const auto& e : {aten, python, sdpa}) all.add(e);
+  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
+  for (const auto& e : {aten, python}) all.add(e);
   all.add_always(aten);
   all.add_always(python);
-  all.add_default(sdpa);
 
   m.def("all_executors", [] { return Executors::instance().all(); });
   m.def("default_executors", [] { return Executors::instance().defaults(); });
