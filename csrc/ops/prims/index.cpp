@@ -1,0 +1,414 @@
+// Reading and writing elements at positions given by tensors.
+#include <algorithm>
+#include <span>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "ops/shape_common.h"
+
+namespace thunder::ops::prims {
+namespace {
+
+bool is_index_dtype(DType t) { return t == DType::i64 || t == DType::i32; }
+bool is_mask_dtype(DType t) { return t == DType::boolean || t == DType::u8; }
+
+// ---- index, index_put ------------------------------------------------------------------------------------------------
+
+struct Indexed {
+  Dims shape, strides;                // of the source as the iteration sees it: indexed dimensions have stride 0
+  std::vector<Dims> index_strides;    // of each index in the same frame
+};
+
+// Where the result's dimensions come from: those of the indices, broadcast together, stand in place of the indexed dimensions if
+// these are adjacent, else in front.
+Indexed indexed(const char* op, const Args& a) {
+  const TensorType& t = a.tensor("a");
+  const ArgList& indices = a["indices"].items();
+  THUNDER_CHECK(indices.size() <= t.shape.size(), Index, op, "too many indices for tensor of dimension ", t.rank(), " (got ",
+                indices.size(), ")");
+  std::vector<Dims> shapes;
+  std::vector<size_t> dims;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i].is_none()) continue;
+    const TensorType& index = indices[i].value().tensor();
+    THUNDER_CHECK(is_index_dtype(index.dtype), Index, op, "tensors used as indices must be long, int, byte or bool tensors, got ",
+                  index.dtype);
+    shapes.push_back(index.shape);
+    dims.push_back(i);
+  }
+  THUNDER_CHECK(!dims.empty(), Index, op, "at least one index tensor must be given");
+  Dims common = broadcast_of(op, shapes, ErrorKind::Index);
+  bool adjacent = dims.back() - dims.front() + 1 == dims.size();
+  Indexed r;
+  size_t at = 0;
+  auto add_common = [&] {
+    at = r.shape.size();
+    r.shape.insert(r.shape.end(), common.begin(), common.end());
+    r.strides.insert(r.strides.end(), common.size(), Dim(0));
+  };
+  if (!adjacent) add_common();
+  for (size_t i = 0; i < t.shape.size(); ++i) {
+    bool taken = std::find(dims.begin(), dims.end(), i) != dims.end();
+    if (taken && adjacent && i == dims.front()) add_common();
+    if (taken) continue;
+    r.shape.push_back(t.shape[i]);
+    r.strides.push_back(t.strides[i]);
+  }
+  for (size_t i : dims) {
+    const TensorType& index = indices[i].value().tensor();
+    Dims strides(r.shape.size(), Dim(0));
+    size_t lead = common.size() - index.shape.size();
+    for (size_t k = 0; k < index.shape.size(); ++k)
+      if (index.shape[k].same(common[lead + k]) || index.shape[k] == common[lead + k]) strides[at + lead + k] = index.strides[k];
+    r.index_strides.push_back(std::move(strides));
+  }
+  return r;
+}
+
+Types index_meta(const Args& a) {
+  const TensorType& t = a.tensor("a");
+  Indexed r = indexed("index", a);
+  std::vector<const Dims*> operands = {&r.strides};
+  bool one_layout = true;
+  for (const Dims& s : r.index_strides) one_layout &= same(s, r.index_strides[0]);
+  std::vector<Dims> row_major;
+  if (!one_layout && t.device.type == DeviceType::cuda) {
+    // The CUDA kernel wants indices of one layout and copies them to row-major.
+    Dims common_strides(r.shape.size(), Dim(0)), sizes;
+    Dim step = 1;
+    for (size_t i = r.shape.size(); i-- > 0;) {
+      bool of_index = std::any_of(r.index_strides.begin(), r.index_strides.end(), [&](const Dims& s) { return !s[i].same(0); });
+      if (!of_index) continue;
+      common_strides[i] = step;
+      step *= r.shape[i];
+    }
+    row_major.push_back(std::move(common_strides));
+    operands.push_back(&row_major[0]);
+  } else {
+    for (const Dims& s : r.index_strides) operands.push_back(&s);
+  }
+  Dims strides = pointwise_strides(r.shape, operands);
+  return {with_shape(t, std::move(r.shape), std::move(strides))};
+}
+
+void index_vjp(VjpContext& c) {
+  Expr g = c.grad();
+  c.put("a", c.b("prims.index_put", zeros(c.b, c.in("a").shape(), g.tensor()), c.in("indices"), g, true));
+}
+
+bool has_mask(const Args& a) {
+  const ArgList& indices = a["indices"].items();
+  return std::any_of(indices.begin(), indices.end(), [](const Arg& i) { return i.is_tensor() && is_mask_dtype(i.value().dtype()); });
+}
+
+Types index_put_meta(const Args& a) {
+  const TensorType &t = a.tensor("a"), &values = a.tensor("values");
+  THUNDER_CHECK(values.dtype == t.dtype, Runtime, "index_put", "Index put requires the source and destination dtypes match, got ",
+                t.dtype, " for the destination and ", values.dtype, " for the source.");
+  // With a mask the number of selected elements is known at run time only, and so is whether the values fit.
+  if (!has_mask(a)) {
+    Dims shape = indexed("index_put", a).shape;
+    bool fits = values.shape.size() <= shape.size();
+    size_t lead = fits ? shape.size() - values.shape.size() : 0;
+    for (size_t i = 0; fits && i < values.shape.size(); ++i)
+      fits = values.shape[i].same(shape[lead + i]) || is_one(values.shape[i]) || values.shape[i] == shape[lead + i];
+    THUNDER_CHECK(fits, Runtime, "index_put", "shape mismatch: value tensor of shape ", str(values.shape),
+                  " cannot be broadcast to indexing result of shape ", str(shape));
+  }
+  return {preserve_like(t)};
+}
+
+void index_put_vjp(VjpContext& c) {
+  Expr g = c.grad();
+  const TensorType& values = c.in("values").tensor();
+  if (c.needs("a")) {
+    if (c.args().flag("accumulate")) c.put("a", g);
+    else c.put("a", c.b("prims.index_put", g, c.in("indices"), zeros(c.b, {}, g.tensor()), false));
+  }
+  if (!c.needs("values")) return;
+  Expr taken = c.b("torch.index", g, c.in("indices"));
+  c.put("values", c.b("torch.sum_to_size", taken, values.shape));
+}
+
+// ---- along one dimension ---------------------------------------------------------------------------------------------
+
+void check_index_vector(const char* op, const TensorType& index) {
+  THUNDER_CHECK(index.rank() <= 1, Index, op, "Index is supposed to be a vector, got ", index.rank(), " dimensions");
+  THUNDER_CHECK(is_index_dtype(index.dtype), Runtime, op, "Expected dtype int32 or int64 for index, got ", index.dtype);
+}
+
+Types take_meta(const Args& a) {
+  const TensorType &t = a.tensor("a"), &index = a.tensor("index");
+  int64_t dim = wrapped_dim("index_select", a["dim"], t.rank());
+  check_index_vector("index_select", index);
+  Dims shape = t.shape;
+  if (!shape.empty()) shape[static_cast<size_t>(dim)] = index.numel();
+  return {contiguous_like(t, std::move(shape))};
+}
+
+void take_vjp(VjpContext& c) {
+  Expr g = c.grad();
+  c.put("a", c.b("prims.index_add", zeros(c.b, c.in("a").shape(), g.tensor()), c.in("dim"), c.in("index"), g));
+}
+
+void check_gather(const char* op, const TensorType& t, const TensorType& index, int64_t dim, const TensorType* src) {
+  THUNDER_CHECK(is_index_dtype(index.dtype), Runtime, op, "Expected dtype int32/int64 for index, got ", index.dtype);
+  if (index.numel().same(0)) return;
+  auto dims_of = [](const TensorType& x) { return std::max<int64_t>(x.rank(), 1); };
+  THUNDER_CHECK(dims_of(index) == dims_of(t), Runtime, op, "Index tensor must have the same number of dimensions as ",
+                src ? "self" : "input", " tensor, got ", index.rank(), " and ", t.rank());
+  THUNDER_CHECK(!src || dims_of(*src) == dims_of(index), Runtime, op,
+                "Index tensor must have the same number of dimensions as src tensor");
+  for (size_t i = 0; i < index.shape.size(); ++i) {
+    if (i < t.shape.size() && static_cast<int64_t>(i) != dim)
+      THUNDER_CHECK(index.shape[i] <= t.shape[i], Runtime, op, "Size does not match at dimension ", i, " expected index ",
+                    str(index.shape), " to be no larger than self ", str(t.shape), " apart from dimension ", dim);
+    if (src && i < src->shape.size())
+      THUNDER_CHECK(index.shape[i] <= src->shape[i], Runtime, op, "Expected index ", str(index.shape),
+                    " to be no larger than src ", str(src->shape));
+  }
+}
+
+Types take_along_axis_meta(const Args& a) {
+  const TensorType &t = a.tensor("a"), &index = a.tensor("index");
+  int64_t dim = wrapped_dim("gather", a["dim"], t.rank());
+  check_gather("gather", t, index, dim, nullptr);
+  return {contiguous_like(t, index.shape)};
+}
+
+void take_along_axis_vjp(VjpContext& c) {
+  Expr g = c.grad();
+  c.put("a", c.b("prims.scatter_add", zeros(c.b, c.in("a").shape(), g.tensor()), c.in("dim"), c.in("index"), g));
+}
+
+Types scatter_like(const char* op, const Args& a, bool has_src) {
+  const TensorType& t = a.tensor("a");
+  int64_t dim = wrapped_dim(op, a["dim"], t.rank());
+  const TensorType* src = has_src ? &a.tensor("src") : nullptr;
+  check_gather(op, t, a.tensor("index"), dim, src);
+  THUNDER_CHECK(!src || src->dtype == t.dtype, Runtime, op, "Expected self.dtype to be equal to src.dtype, got ", t.dtype, " and ",
+                src ? src->dtype : t.dtype);
+  return {contiguous_like(t, t.shape)};
+}
+
+Types scatter_meta(const Args& a) { return scatter_like("scatter", a, true); }
+Types scatter_value_meta(const Args& a) { return scatter_like("scatter", a, false); }
+Types scatter_add_meta(const Args& a) { return scatter_like("scatter_add", a, true); }
+
+Types scatter_reduce_meta(const Args& a) {
+  static constexpr std::string_view kKinds[] = {"sum", "prod", "mean", "amax", "amin"};
+  bool known = std::find(std::begin(kKinds), std::end(kKinds), a.str("reduce")) != std::end(kKinds);
+  THUNDER_CHECK(known, Runtime, "scatter_reduce", "reduce argument must be either sum, prod, mean, amax or amin, got ",
+                a.str("reduce"));
+  return scatter_like("scatter_reduce", a, true);
+}
+
+// The gradient of `src`: it may be larger than the index, and only what the index covers was read.
+Expr gather_for_src(VjpContext& c) {
+  Expr g = c.b("torch.gather", c.grad(), c.in("dim"), c.in("index"));
+  const Dims &from = g.shape(), &to = c.in("src").shape();
+  ArgList config;
+  bool covers = true;
+  for (size_t i = 0; i < to.size() && from.size() == to.size(); ++i) {
+    covers &= from[i].same(to[i]);
+    config.push_back(Dims{Dim(0), to[i] - from[i], Dim(0)});
+  }
+  return covers ? g : c.b("prims.pad", g, 0, Arg::list(std::move(config)));
+}
+
+// Products without one factor, by dividing; where a src element is 0, by the product with the only zero taken out, which is 0 if
+// there are two.
+template <class PutA, class PutSrc>
+void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
+  Builder& b = c.b;
+  Expr g = c.grad(), a = c.in("a"), src = c.in("src"), dim = c.in("dim"), index = c.in("index");
+  bool include_self = c.args().flag("include_self");
+  Expr used = slice_dims(src, Dims(src.shape().size(), Dim(0)), index.shape(), Dims(src.shape().size(), Dim(1)));
+  Expr ones = b("torch.ones_like", a);
+  if (c.needs("a")) put_a(g * b("prims.scatter_reduce", ones, dim, index, src, "prod", true));
+  if (!c.needs("src")) return;
+  Expr start = include_self ? a : ones;
+  Expr is_zero = b("torch.eq", used, 0);
+  Expr zeros_at = b("prims.scatter_add", b("torch.zeros_like", a), dim, index, b("torch.to", is_zero, a.dtype()));
+  Expr without_zeros = b("prims.scatter_reduce", start, dim, index, b("torch.masked_fill", used, is_zero, 1), "prod", true);
+  Expr single = b("torch.masked_fill", without_zeros, b("torch.gt", zeros_at, 1), 0);
+  Expr whole = b("prims.scatter_reduce", start, dim, index, src, "prod", true);
+  Expr rest = b("torch.where", is_zero, b("torch.gather", single, dim, index), b("torch.gather", whole, dim, index) / used);
+  put_src(b("torch.gather", g, dim, index) * rest);
+}
+
+// As autograd: ties of amax and amin share the gradient.
+void scatter_reduce_vjp(VjpContext& c) {
+  const std::string& kind = c.args().str("reduce");
+  bool include_self = c.args().flag("include_self");
+  Expr g = c.grad(), a = c.in("a"), src = c.in("src"), dim = c.in("dim"), index = c.in("index");
+  Builder& b = c.b;
+  auto put_a = [&](const Expr& grad) {
+    if (!c.needs("a")) return;
+    c.put("a", include_self ? grad : b("prims.scatter_value", grad, dim, index, 0));
+  };
+  auto at_src = [&](const Expr& x) { return b("torch.gather", x, dim, index); };
+  auto put_src = [&](const Expr& grad) {
+    if (!c.needs("src")) return;
+    ArgList config;
+    for (size_t i = 0; i < src.shape().size(); ++i) config.push_back(Dims{Dim(0), src.shape()[i] - grad.shape()[i], Dim(0)});
+    c.put("src", same(grad.shape(), src.shape()) ? grad : b("prims.pad", grad, 0, Arg::list(std::move(config))));
+  };
+  Expr used = slice_dims(src, Dims(src.shape().size(), Dim(0)), index.shape(), Dims(src.shape().size(), Dim(1)));
+  if (kind == "sum") {
+    put_a(g);
+    put_src(at_src(g));
+  } else if (kind == "mean") {
+    Expr count = include_self ? b("torch.ones_like", g) : b("torch.zeros_like", g);
+    count = b("prims.scatter_add", count, dim, index, b("torch.ones_like", used));
+    count = b("torch.clamp", count, kw("min", 1));
+    put_a(g / count);
+    put_src(at_src(g) / at_src(count));
+  } else if (kind == "prod") {
+    scatter_prod_vjp(c, put_a, put_src);
+  } else {
+    Expr result = c.out();
+    Expr from_self = b("torch.to", b("torch.eq", a, result), g.dtype()), from_src = b("torch.to", b("torch.eq", used, at_src(result)), g.dtype());
+    Expr ties = include_self ? from_self : b("prims.scatter_value", from_self, dim, index, 0);
+    ties = b("torch.clamp", b("prims.scatter_add", ties, dim, index, from_src), kw("min", 1));
+    put_a(from_self * g / ties);
+    put_src(from_src * at_src(g / ties));
+  }
+}
+
+void scatter_vjp(VjpContext& c) {
+  if (c.needs("a")) c.put("a", c.b("prims.scatter_value", c.grad(), c.in("dim"), c.in("index"), 0));
+  if (c.needs("src")) c.put("src", gather_for_src(c));
+}
+
+void scatter_value_vjp(VjpContext& c) { c.put("a", c.b("prims.scatter_value", c.grad(), c.in("dim"), c.in("index"), 0)); }
+
+void scatter_add_vjp(VjpContext& c) {
+  c.put("a", c.grad());
+  if (c.needs("src")) c.put("src", gather_for_src(c));
+}
+
+Types index_vector_write(const char* op, const Args& a, bool has_source) {
+  const TensorType &t = a.tensor("a"), &index = a.tensor("index");
+  int64_t dim = wrapped_dim(op, a["dim"], t.rank());
+  check_index_vector(op, index);
+  if (has_source) {
+    const TensorType& src = a.tensor("source");
+    THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ", t.dtype,
+                  " and (source) ", src.dtype);
+    THUNDER_CHECK(src.rank() == t.rank() || src.rank() == 0 || t.rank() == 0, Runtime, op,
+                  "source and self must have the same number of dimensions, got ", src.rank(), " and ", t.rank());
+    Dim count = src.rank() == 0 ? Dim(1) : src.shape[static_cast<size_t>(wrapped_dim(op, dim, src.rank()))];
+    THUNDER_CHECK(index.numel() == count, Index, op, "Number of indices (", index.numel(),
+                  ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
+    for (size_t i = 0; i < t.shape.size() && src.rank() == t.rank(); ++i)
+      THUNDER_CHECK(static_cast<int64_t>(i) == dim || src.shape[i] == t.shape[i], Runtime, op, "source of shape ", str(src.shape),
+                    " does not match self of shape ", str(t.shape), " apart from dimension ", dim);
+  }
+  return {contiguous_like(t, t.shape)};
+}
+
+Types index_add_meta(const Args& a) { return index_vector_write("index_add", a, true); }
+Types index_copy_meta(const Args& a) { return index_vector_write("index_copy", a, true); }
+
+Types index_fill_meta(const Args& a) {
+  index_vector_write("index_fill", a, false);
+  return {preserve_like(a.tensor("a"))};
+}
+
+Expr taken_for_source(VjpContext& c) {
+  Expr g = c.b("torch.index_select", c.grad(), c.in("dim"), c.in("index"));
+  return c.in("source").rank() == g.rank() ? g : c.b("torch.reshape", g, c.in("source").shape());
+}
+
+void index_add_vjp(VjpContext& c) {
+  c.put("a", c.grad());
+  if (c.needs("source")) c.put("source", taken_for_source(c));
+}
+
+void index_copy_vjp(VjpContext& c) {
+  if (c.needs("a")) c.put("a", c.b("prims.index_fill", c.grad(), c.in("dim"), c.in("index"), 0));
+  if (c.needs("source")) c.put("source", taken_for_source(c));
+}
+
+void index_fill_vjp(VjpContext& c) { c.put("a", c.b("prims.index_fill", c.grad(), c.in("dim"), c.in("index"), 0)); }
+
+// ---- masks -----------------------------------------------------------------------------------------------------------
+
+Types nonzero_meta(const Args& a) {
+  const TensorType& t = a.tensor("a");
+  ShapeEnv* env = ShapeEnv::current();
+  THUNDER_CHECK(env, Runtime, "nonzero", "the shape of the result depends on values, which needs a compilation to hold it");
+  Dim count = env->make_symbol(std::nullopt);
+  TensorType out = t;
+  out.dtype = DType::i64;
+  out.requires_grad = false;
+  out.shape = {count, Dim(t.rank())};
+  // The CUDA kernel writes column by column.
+  out.strides = t.device.type == DeviceType::cuda ? Dims{Dim(1), count} : contiguous_strides(out.shape);
+  return {out};
+}
+
+Types masked_scatter_meta(const Args& a) {
+  const TensorType &t = a.tensor("a"), &mask = a.tensor("mask"), &src = a.tensor("source");
+  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_scatter", "masked_scatter_ only supports boolean masks, but got mask with dtype ",
+                mask.dtype);
+  THUNDER_CHECK(src.dtype == t.dtype, Runtime, "masked_scatter", "expected self and source to have same dtypes but got ", t.dtype,
+                " and ", src.dtype);
+  THUNDER_CHECK(same(mask.shape, t.shape), Runtime, "masked_scatter", "mask of shape ", str(mask.shape),
+                " does not match the tensor's ", str(t.shape));
+  return {contiguous_like(t, t.shape)};
+}
+
+void masked_scatter_vjp(VjpContext& c) {
+  if (c.needs("a")) c.put("a", c.b("torch.masked_fill", c.grad(), c.in("mask"), 0));
+  if (c.needs("source")) c.put("source", c.b("torch.masked_scatter_backward", c.grad(), c.in("mask"), c.in("source").shape()));
+}
+
+constexpr OpDef kRecords[] = {
+    {.schema = "take(Tensor a, Tensor index, int dim) -> Tensor", .doc = "Slices of `a` at the positions in a 1-d index.",
+     .tags = kShape, .meta = take_meta, .vjp = take_vjp, .aten = "index_select(a, dim, index)"},
+    {.schema = "take_along_axis(Tensor a, Tensor index, int dim) -> Tensor",
+     .doc = "Elements of `a` at positions `index` along `dim`, and at the same positions as in the result along the others.",
+     .tags = kShape, .meta = take_along_axis_meta, .vjp = take_along_axis_vjp, .aten = "gather(a, dim, index)"},
+    {.schema = "index(Tensor a, any[] indices) -> Tensor",
+     .doc = "a[indices]: per dimension an integer tensor or None; the indices are broadcast together.",
+     .tags = kShape, .meta = index_meta, .vjp = index_vjp, .aten = "index.Tensor"},
+    {.schema = "index_put(Tensor a, any[] indices, Tensor values, bool accumulate) -> Tensor",
+     .doc = "A copy of `a` with a[indices] set to (or, to accumulate, increased by) values, which are broadcast. An index may be a "
+            "boolean mask over the dimensions from its place on, where values are too few to depend on the number of True.",
+     .tags = kShape, .meta = index_put_meta, .vjp = index_put_vjp, .aten = "index_put"},
+    {.schema = "scatter(Tensor a, int dim, Tensor index, Tensor src) -> Tensor",
+     .doc = "A copy of `a` with the elements of src written at positions `index` along `dim`.",
+     .tags = kShape, .meta = scatter_meta, .vjp = scatter_vjp, .aten = "scatter.src"},
+    {.schema = "scatter_value(Tensor a, int dim, Tensor index, Number value) -> Tensor",
+     .doc = "A copy of `a` with a number written at positions `index` along `dim`.",
+     .tags = kShape, .meta = scatter_value_meta, .vjp = scatter_value_vjp, .aten = "scatter.value"},
+    {.schema = "scatter_add(Tensor a, int dim, Tensor index, Tensor src) -> Tensor",
+     .doc = "A copy of `a` with the elements of src added at positions `index` along `dim`.",
+     .tags = kNoTag, .meta = scatter_add_meta, .vjp = scatter_add_vjp, .aten = "scatter_add"},
+    {.schema = "scatter_reduce(Tensor a, int dim, Tensor index, Tensor src, str reduce, bool include_self) -> Tensor",
+     .doc = "scatter_add with another reduction: sum, prod, mean, amax or amin.",
+     .tags = kNoTag, .meta = scatter_reduce_meta, .vjp = scatter_reduce_vjp,
+     .aten = "scatter_reduce.two(a, dim, index, src, reduce, include_self=include_self)"},
+    {.schema = "index_add(Tensor a, int dim, Tensor index, Tensor source) -> Tensor",
+     .doc = "A copy of `a` with slices of source added at the positions in a 1-d index.",
+     .tags = kNoTag, .meta = index_add_meta, .vjp = index_add_vjp, .aten = "index_add"},
+    {.schema = "index_copy(Tensor a, int dim, Tensor index, Tensor source) -> Tensor",
+     .doc = "A copy of `a` with slices of source written at the positions in a 1-d index.",
+     .tags = kShape, .meta = index_copy_meta, .vjp = index_copy_vjp, .aten = "index_copy"},
+    {.schema = "index_fill(Tensor a, int dim, Tensor index, Number value) -> Tensor",
+     .doc = "A copy of `a` with a number written to the slices at the positions in a 1-d index.",
+     .tags = kShape, .meta = index_fill_meta, .vjp = index_fill_vjp, .aten = "index_fill.int_Scalar"},
+    {.schema = "nonzero(Tensor a) -> Tensor", .doc = "Positions of the elements that are not 0, one a row.",
+     .tags = kNoGrad | kDataDependent | kHostSync, .meta = nonzero_meta, .aten = "nonzero"},
+    {.schema = "masked_scatter(Tensor a, Tensor mask, Tensor source) -> Tensor",
+     .doc = "A copy of `a` in which the elements where the mask is True are those of source, in order.",
+     .tags = kShape, .meta = masked_scatter_meta, .vjp = masked_scatter_vjp, .aten = "masked_scatter"},
+};
+
+}  // namespace
+
+std::span<const OpDef> index() { return kRecords; }
+
+}  // namespace thunder::ops::prims

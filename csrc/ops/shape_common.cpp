@@ -1,0 +1,214 @@
+#include "ops/shape_common.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace thunder::ops {
+
+Dim size_arg(std::string_view op, const Arg& arg) {
+  if (arg.kind() == Arg::Kind::Int) return arg.dim();
+  if (arg.kind() == Arg::Kind::Bool) return arg.boolean() ? 1 : 0;
+  THUNDER_CHECK(arg.is_number() && arg.is_value(), Type, op, "an int was expected as a size");
+  const NumberType& n = arg.value().type().number();
+  THUNDER_CHECK(n.kind == NumberKind::Int, Type, op, "an int was expected as a size, got a ", arg.value().type().str());
+  THUNDER_CHECK(n.dim, Runtime, op, "a size was taken from a value in a tensor (", arg.value().name(),
+                "), which is known only when the program runs");
+  return *n.dim;
+}
+
+Dims size_args(std::string_view op, const Arg& list) {
+  Dims out;
+  out.reserve(list.items().size());
+  for (const Arg& a : list.items()) out.push_back(size_arg(op, a));
+  return out;
+}
+
+int64_t wrapped_dim(std::string_view op, int64_t dim, int64_t rank) {
+  int64_t n = std::max<int64_t>(rank, 1);
+  THUNDER_CHECK(dim >= -n && dim < n, Index, op, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
+                "], but got ", dim, ")");
+  return dim < 0 ? dim + n : dim;
+}
+
+int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank) {
+  return wrapped_dim(op, size_arg(op, dim).specialize(), rank);
+}
+
+std::vector<int64_t> wrapped_dims(std::string_view op, const std::vector<int64_t>& dims, int64_t rank) {
+  std::vector<int64_t> out;
+  for (int64_t d : dims) {
+    int64_t w = wrapped_dim(op, d, rank);
+    THUNDER_CHECK(std::find(out.begin(), out.end(), w) == out.end(), Runtime, op, "dim ", w,
+                  " appears multiple times in the list of dims, got ", "[", join(dims), "]");
+    out.push_back(w);
+  }
+  return out;
+}
+
+std::vector<int64_t> wrapped_dims(std::string_view op, const Arg& dims, int64_t rank) {
+  std::vector<int64_t> ints;
+  for (const Arg& a : dims.items()) ints.push_back(size_arg(op, a).specialize());
+  return wrapped_dims(op, ints, rank);
+}
+
+Dims inferred_shape(std::string_view op, Dims shape, const Dim& numel) {
+  int64_t hole = -1;
+  Dim known = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].is_constant() && shape[i].constant() == -1) {
+      THUNDER_CHECK(hole < 0, Runtime, op, "only one dimension can be inferred, got shape ", str(shape));
+      hole = static_cast<int64_t>(i);
+      continue;
+    }
+    THUNDER_CHECK(!(shape[i].is_constant() && shape[i].constant() < 0), Runtime, op, "invalid shape dimension ", shape[i],
+                  " in shape ", str(shape));
+    known *= shape[i];
+  }
+  if (hole < 0) {
+    THUNDER_CHECK(known == numel, Runtime, op, "shape '", str(shape), "' is invalid for input of size ", numel);
+    return shape;
+  }
+  THUNDER_CHECK(known != 0, Runtime, op, "cannot reshape tensor of ", numel, " elements into shape ", str(shape),
+                " because the unspecified dimension size -1 can be any value and is ambiguous");
+  THUNDER_CHECK(mod(numel, known) == 0, Runtime, op, "shape '", str(shape), "' is invalid for input of size ", numel);
+  shape[static_cast<size_t>(hole)] = floordiv(numel, known);
+  return shape;
+}
+
+TensorType with_shape(const TensorType& like, Dims shape, Dims strides) {
+  return TensorType{like.dtype, like.device, std::move(shape), std::move(strides), false};
+}
+
+TensorType contiguous_like(const TensorType& like, Dims shape) {
+  Dims strides = contiguous_strides(shape);
+  return with_shape(like, std::move(shape), std::move(strides));
+}
+
+TensorType preserve_like(const TensorType& like) { return with_shape(like, like.shape, preserve_format_strides(like)); }
+
+bool is_one(const Dim& d) { return d == 1; }
+
+bool suggests_channels_last(const TensorType& t) {
+  if (t.rank() != 4 && t.rank() != 5) return false;
+  // From the innermost dimension out: channels, width, height, (depth,) batch.
+  std::vector<size_t> order = {1};
+  for (size_t i = t.shape.size(); i-- > 2;) order.push_back(i);
+  order.push_back(0);
+  if (t.strides[1] == 0) return false;
+  Dim least = 0;
+  for (size_t d : order) {
+    if (t.shape[d] == 0 || t.strides[d] < least) return false;
+    if (d == 0 && least == t.strides[1]) return false;
+    least = t.strides[d] * max(t.shape[d], Dim(1));
+  }
+  return true;
+}
+
+Expr reshape(const Expr& x, const Dims& shape) {
+  const TensorType& t = x.tensor();
+  std::optional<Dims> strides = view_strides(t.shape, t.strides, shape);
+  if (!strides) return x.builder()("prims.reshape", x, shape);
+  if (same(t.shape, shape) && same(t.strides, *strides)) return x;
+  return x.builder()("prims.view", x, shape);
+}
+
+Expr permute(const Expr& x, const std::vector<int64_t>& permutation) {
+  return std::is_sorted(permutation.begin(), permutation.end()) ? x : x.builder()("prims.transpose", x, permutation);
+}
+
+Expr squeeze_dims(const Expr& x, const std::vector<int64_t>& dims) {
+  return dims.empty() ? x : x.builder()("prims.squeeze", x, dims);
+}
+
+Expr unsqueeze_dims(const Expr& x, const std::vector<int64_t>& places) {
+  if (places.empty()) return x;
+  size_t rank = x.shape().size() + places.size(), next = 0;
+  Dims shape;
+  std::vector<int64_t> from;
+  for (size_t i = 0; i < rank; ++i) {
+    if (std::find(places.begin(), places.end(), static_cast<int64_t>(i)) != places.end()) {
+      shape.push_back(1);
+    } else {
+      shape.push_back(x.shape()[next++]);
+      from.push_back(static_cast<int64_t>(i));
+    }
+  }
+  return x.builder()("prims.broadcast_in_dim", x, shape, from);
+}
+
+Expr slice_dims(const Expr& x, const Dims& start, const Dims& end, const Dims& step) {
+  bool whole = true;
+  for (size_t i = 0; i < start.size(); ++i)
+    whole &= start[i].same(0) && end[i].same(x.shape()[i]) && step[i].same(1);
+  return whole ? x : x.builder()("prims.slice", x, start, end, step);
+}
+
+Expr slice_dim(const Expr& x, int64_t dim, const Dim& start, const Dim& end, const Dim& step) {
+  size_t rank = x.shape().size(), d = static_cast<size_t>(dim);
+  Dims from(rank, Dim(0)), to = x.shape(), by(rank, Dim(1));
+  from[d] = start;
+  to[d] = end;
+  by[d] = step;
+  return slice_dims(x, from, to, by);
+}
+
+Expr zeros(Builder& b, const Dims& shape, const TensorType& like) {
+  return b("torch.zeros", shape, kw("dtype", like.dtype), kw("device", like.device));
+}
+
+Expr full_scalar(Builder& b, const Arg& number, const TensorType& like) {
+  return b("prims.full", Dims{}, number, kw("dtype", like.dtype), kw("device", like.device));
+}
+
+Dims expanded_shape(std::string_view op, const Dims& from, const Dims& to) {
+  THUNDER_CHECK(to.size() >= from.size(), Runtime, op, "the number of sizes provided (", to.size(),
+                ") must be greater or equal to the number of dimensions in the tensor (", from.size(), ")");
+  Dims shape = to;
+  size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < to.size(); ++i) {
+    bool keep = to[i].is_constant() && to[i].constant() == -1;
+    if (i < lead) {
+      THUNDER_CHECK(!(to[i].is_constant() && to[i].constant() < 0), Runtime, op, "the expanded size (", to[i],
+                    ") isn't allowed in a leading, non-existing dimension ", i);
+      continue;
+    }
+    const Dim& size = from[i - lead];
+    if (keep) shape[i] = size;
+    if (keep || size.same(to[i]) || is_one(size)) continue;
+    THUNDER_CHECK(size == to[i], Runtime, op, "The expanded size of the tensor (", to[i], ") must match the existing size (",
+                  size, ") at non-singleton dimension ", i, ". Target sizes: ", str(to), ". Tensor sizes: ", str(from));
+  }
+  return shape;
+}
+
+Expr expand(const Expr& x, const Dims& shape) {
+  if (same(x.shape(), shape)) return x;
+  std::vector<int64_t> from(x.shape().size());
+  std::iota(from.begin(), from.end(), static_cast<int64_t>(shape.size() - from.size()));
+  // Eager gives an expanded 0-d tensor the stride 0 everywhere, also where the size is 1.
+  if (from.empty() && std::any_of(shape.begin(), shape.end(), is_one))
+    return x.builder()("prims.as_strided", x, shape, Dims(shape.size(), Dim(0)));
+  return x.builder()("prims.broadcast_in_dim", x, shape, from);
+}
+
+Dims broadcast_of(std::string_view op, const std::vector<Dims>& shapes, ErrorKind kind) {
+  Dims out;
+  for (const Dims& s : shapes) {
+    if (s.size() > out.size()) out.insert(out.begin(), s.size() - out.size(), Dim(1));
+    size_t lead = out.size() - s.size();
+    for (size_t i = 0; i < s.size(); ++i) {
+      Dim& o = out[lead + i];
+      if (o.same(s[i]) || is_one(s[i])) continue;
+      if (is_one(o)) {
+        o = s[i];
+      } else if (o != s[i]) {
+        std::vector<std::string> parts;
+        for (const Dims& p : shapes) parts.push_back(str(p));
+        throw Error(kind, cat("[", op, "] shapes cannot be broadcast together: ", join(parts)));
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace thunder::ops

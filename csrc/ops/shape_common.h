@@ -1,0 +1,56 @@
+// What metas and bodies of shape and index operators share: sizes and dimensions as arguments, and the few steps of which
+// view operators are made.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "core/builder.h"
+#include "core/error.h"
+
+namespace thunder::ops {
+
+/// A size given as an argument: a literal, a symbol, or a number value that binds one.
+/// Error (Runtime) for a number known only at run time.
+Dim size_arg(std::string_view op, const Arg& arg);
+Dims size_args(std::string_view op, const Arg& list);
+/// -rank <= dim < rank, made non-negative; a 0-d tensor counts as 1-d.  Error (Index).
+int64_t wrapped_dim(std::string_view op, int64_t dim, int64_t rank);
+int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank);
+/// Each one wrapped; Error (Runtime) if one occurs twice.
+std::vector<int64_t> wrapped_dims(std::string_view op, const std::vector<int64_t>& dims, int64_t rank);
+std::vector<int64_t> wrapped_dims(std::string_view op, const Arg& dims, int64_t rank);
+/// `shape` with its -1 replaced by what `numel` elements leave for it.  Error (Runtime) if it does not fit.
+Dims inferred_shape(std::string_view op, Dims shape, const Dim& numel);
+
+TensorType with_shape(const TensorType& like, Dims shape, Dims strides);
+/// Row-major, same dtype and device.
+TensorType contiguous_like(const TensorType& like, Dims shape);
+/// The layout of torch.empty_like.
+TensorType preserve_like(const TensorType& like);
+
+bool is_one(const Dim& d);
+/// What Tensor.suggest_memory_format() sees: 4 (or 5) dimensions in channels-last order; ambiguous layouts count as row-major.
+bool suggests_channels_last(const TensorType& t);
+
+// ---- steps of bodies and rules; each leaves no call if there is nothing to do --------------------------------------------
+
+/// A view if strides allow, else a copy.
+Expr reshape(const Expr& x, const Dims& shape);
+Expr permute(const Expr& x, const std::vector<int64_t>& permutation);
+Expr squeeze_dims(const Expr& x, const std::vector<int64_t>& dims);
+/// New dimensions of size 1 at these places of the result.
+Expr unsqueeze_dims(const Expr& x, const std::vector<int64_t>& places);
+/// x[start:end:step] along one dimension, 0 <= start <= end <= size.
+Expr slice_dim(const Expr& x, int64_t dim, const Dim& start, const Dim& end, const Dim& step = 1);
+Expr slice_dims(const Expr& x, const Dims& start, const Dims& end, const Dims& step);
+Expr zeros(Builder& b, const Dims& shape, const TensorType& like);
+Expr full_scalar(Builder& b, const Arg& number, const TensorType& like);
+
+/// Sizes of an expansion, -1 keeping a size.  Error (Runtime) if the tensor cannot be expanded to it.
+Dims expanded_shape(std::string_view op, const Dims& from, const Dims& to);
+Expr expand(const Expr& x, const Dims& shape);
+/// The shape to which all broadcast.  Error (`kind`) if there is none.
+Dims broadcast_of(std::string_view op, const std::vector<Dims>& shapes, ErrorKind kind = ErrorKind::Runtime);
+
+}  // namespace thunder::ops
