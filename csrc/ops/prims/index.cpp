@@ -349,6 +349,16 @@ Types nonzero_meta(const Args& a) {
   return {out};
 }
 
+Types repeat_index_meta(const Args& a) {
+  const TensorType& t = a.tensor("repeats");
+  THUNDER_CHECK(t.rank() == 1 && is_index_dtype(t.dtype), Runtime, "repeat_interleave", "repeats has to be a vector of Long or Int, got ",
+                t.dtype, " of shape ", str(t.shape));
+  if (a.has("output_size")) return {contiguous_like(t, {size_arg("repeat_interleave", a["output_size"])})};
+  ShapeEnv* env = ShapeEnv::current();
+  THUNDER_CHECK(env, Runtime, "repeat_interleave", "the shape of the result depends on values; pass output_size");
+  return {contiguous_like(t, {env->make_symbol(std::nullopt)})};
+}
+
 Types masked_scatter_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &mask = a.tensor("mask"), &src = a.tensor("source");
   THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_scatter", "masked_scatter_ only supports boolean masks, but got mask with dtype ",
@@ -402,6 +412,8 @@ constexpr OpDef kRecords[] = {
      .tags = kShape, .meta = index_fill_meta, .vjp = index_fill_vjp, .aten = "index_fill.int_Scalar"},
     {.schema = "nonzero(Tensor a) -> Tensor", .doc = "Positions of the elements that are not 0, one a row.",
      .tags = kNoGrad | kDataDependent | kHostSync, .meta = nonzero_meta, .aten = "nonzero"},
+    {.schema = "repeat_index(Tensor repeats, int? output_size=None) -> Tensor", .doc = "Each position as often as repeats says: 0, 0, 1, 2, 2, ...",
+     .tags = kNoGrad | kDataDependent | kHostSync, .meta = repeat_index_meta, .aten = "repeat_interleave.Tensor(repeats, output_size=output_size)"},
     {.schema = "masked_scatter(Tensor a, Tensor mask, Tensor source) -> Tensor",
      .doc = "A copy of `a` in which the elements where the mask is True are those of source, in order.",
      .tags = kShape, .meta = masked_scatter_meta, .vjp = masked_scatter_vjp, .aten = "masked_scatter"},

@@ -266,7 +266,7 @@ Arg rot90_body(Builder& b, const Args& a) {
   THUNDER_CHECK(x.rank() >= 2, Runtime, "rot90", "expected total dims >= 2, but got total dims = ", x.rank());
   std::vector<int64_t> d = wrapped_dims("rot90", a["dims"], x.rank());
   int64_t k = ((a.integer("k") % 4) + 4) % 4;
-  if (k == 0) return b("prims.clone", x, ConstantArg{"torch.contiguous_format"});
+  if (k == 0) return b("prims.clone", x, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
   if (k == 2) return b("prims.flip", x, d);
   Expr flipped = b("prims.flip", x, std::vector<int64_t>{k == 1 ? d[1] : d[0]});
   return b("torch.transpose", flipped, d[0], d[1]);

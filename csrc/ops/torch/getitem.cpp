@@ -1,0 +1,312 @@
+// x[key] and x[key] = value, with PyTorch's basic and advanced indexing.
+//
+// A key is read from left to right.  What needs no tensors (integers, slices, None, Ellipsis) becomes one slice, one squeeze and
+// one broadcast, which are views; what remains are index tensors at places of that view's dimensions.
+#include <algorithm>
+#include <span>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "ops/common.h"
+#include "ops/shape_common.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+struct Key {
+  Dims start, end, step;                 // per dimension of the tensor
+  std::vector<int64_t> squeeze;          // dimensions indexed by an integer
+  std::vector<int64_t> unsqueeze;        // places of new dimensions, after squeezing
+  ArgList scalars;                       // per dimension of the view: a 0-d integer tensor, or None
+  ArgList indices;                       // per dimension of the view: an index tensor, or None
+  bool has_scalars = false, has_indices = false;
+};
+
+bool is_mask(const Arg& a) { return a.is_tensor() && (a.value().dtype() == DType::boolean || a.value().dtype() == DType::u8); }
+bool is_integer(const Arg& a) {
+  return a.kind() == Arg::Kind::Int || (a.is_value() && a.value().type().is_number() && a.number_kind() == NumberKind::Int);
+}
+bool is_python_bool(const Arg& a) { return a.kind() == Arg::Kind::Bool; }
+bool is_ellipsis(const Arg& a) {
+  return a.kind() == Arg::Kind::Constant && (a.constant().name == "..." || a.constant().name == "Ellipsis");
+}
+bool is_scalar_tensor(const Arg& a) { return a.is_tensor() && a.value().rank() == 0; }
+
+// Dimensions of the tensor that one part of the key stands for.
+int64_t consumed(const Arg& a) {
+  if (a.is_none() || is_ellipsis(a) || is_python_bool(a)) return 0;
+  return is_mask(a) ? a.value().rank() : 1;
+}
+
+DType list_dtype(const Arg& list) {
+  const Arg* a = &list;
+  while (a->is_sequence()) {
+    if (a->items().empty()) return DType::i64;
+    a = &a->items()[0];
+  }
+  return a->kind() == Arg::Kind::Bool ? DType::boolean : DType::i64;
+}
+
+bool holds_tensor(const Arg& a) { return !values_in(a).empty(); }
+
+// A list of integers or booleans (nested, for several dimensions) as an index tensor.
+Arg index_of_list(Builder& b, const Arg& list, Device device) {
+  if (holds_tensor(list)) {
+    ArgList rows;
+    for (const Arg& item : list.items())
+      rows.push_back(item.is_tensor() ? item
+                     : item.is_sequence() ? index_of_list(b, item, device)
+                                          : b("prims.full", Dims{}, item, kw("dtype", DType::i64), kw("device", device)).arg());
+    return b("torch.stack", Arg::list(std::move(rows)));
+  }
+  return b("prims.tensor_from_sequence", list, kw("dtype", list_dtype(list)), kw("device", device));
+}
+
+ArgList parts_of(Builder& b, const Arg& key, Device device) {
+  ArgList parts = key.kind() == Arg::Kind::Tuple ? key.items() : ArgList{key};
+  for (Arg& p : parts) {
+    if (p.is_sequence()) p = index_of_list(b, p, device);
+    bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice || p.is_tensor();
+    THUNDER_CHECK(ok, Index, "getitem",
+                  "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices");
+  }
+  return parts;
+}
+
+// Reads a key; `x` is only asked for its type, the builder for index tensors made of lists and masks.
+class KeyReader {
+ public:
+  KeyReader(Builder& b, const TensorType& t, bool expand_masks) : b_(b), t_(t), expand_masks_(expand_masks) {
+    key_.start = Dims(t.shape.size(), Dim(0));
+    key_.end = t.shape;
+    key_.step = Dims(t.shape.size(), Dim(1));
+  }
+
+  Key read(const Arg& key) {
+    ArgList parts = parts_of(b_, key, t_.device);
+    int64_t total = 0, ellipses = 0;
+    for (const Arg& p : parts) {
+      total += consumed(p);
+      ellipses += is_ellipsis(p);
+    }
+    THUNDER_CHECK(total <= t_.rank(), Index, "getitem", "too many indices for tensor of dimension ", t_.rank());
+    for (const Arg& p : parts) {
+      if (is_ellipsis(p)) {
+        // A second one stands for nothing.
+        int64_t rest = ellipses > 0 ? t_.rank() - total : 0;
+        ellipses = 0;
+        for (int64_t i = 0; i < rest; ++i) keep();
+      } else {
+        read_part(p);
+      }
+    }
+    while (dim_ < t_.rank()) keep();
+    return std::move(key_);
+  }
+
+ private:
+  void keep() {
+    ++dim_;
+    add_place();
+  }
+  void add_place() {
+    key_.scalars.push_back(nullptr);
+    key_.indices.push_back(nullptr);
+  }
+  void new_dimension() {
+    key_.unsqueeze.push_back(static_cast<int64_t>(key_.indices.size()));
+    add_place();
+  }
+  void put_index(Arg index) {
+    key_.indices.back() = std::move(index);
+    key_.has_indices = true;
+  }
+
+  void read_part(const Arg& p) {
+    if (p.is_none()) return new_dimension();
+    if (is_integer(p)) return read_integer(size_arg("getitem", p));
+    if (p.kind() == Arg::Kind::Slice) return read_slice(p.slice());
+    if (is_python_bool(p)) {
+      new_dimension();
+      ArgList rows;
+      if (p.boolean()) rows.push_back(0);
+      return put_index(b_("prims.tensor_from_sequence", Arg::list(rows), kw("dtype", DType::i64), kw("device", t_.device)));
+    }
+    if (is_mask(p)) return read_mask(p);
+    if (is_scalar_tensor(p)) {  // eager selects with its value, so it takes no part in the placement of index tensors
+      keep();
+      key_.scalars.back() = p;
+      key_.has_scalars = true;
+      return;
+    }
+    keep();
+    put_index(p);
+  }
+
+  void read_integer(const Dim& given) {
+    size_t d = static_cast<size_t>(dim_);
+    const Dim& size = t_.shape[d];
+    THUNDER_CHECK(given >= -size && given < size, Index, "getitem", "index ", given, " is out of bounds for dimension ", dim_,
+                  " with size ", size);
+    Dim index = given < 0 ? given + size : given;
+    key_.start[d] = index;
+    key_.end[d] = index + 1;
+    key_.squeeze.push_back(dim_++);
+  }
+
+  Dim bound(const Arg& a, const Dim& size, const Dim& missing) {
+    if (a.is_none()) return missing;
+    THUNDER_CHECK(!a.is_tensor(), Runtime, "getitem", "a slice bound that is a tensor depends on its value; use .item() outside the compiled program");
+    THUNDER_CHECK(is_integer(a), Type, "getitem", "slice indices must be integers or None or have an __index__ method");
+    Dim i = size_arg("getitem", a);
+    if (i.same(0) || i.same(size)) return i;
+    if (i < 0) i = max(i + size, Dim(0));
+    return min(i, size);
+  }
+
+  void read_slice(const SliceArg& s) {
+    size_t d = static_cast<size_t>(dim_);
+    const Dim& size = t_.shape[d];
+    Dim step = s.step.is_none() ? Dim(1) : size_arg("getitem", s.step);
+    THUNDER_CHECK(step > 0, Value, "getitem", "step must be greater than zero, got ", step);
+    Dim start = bound(s.start, size, 0), end = bound(s.stop, size, size);
+    if (!start.same(0)) end = max(start, end);
+    key_.start[d] = start;
+    key_.end[d] = end;
+    key_.step[d] = step;
+    keep();
+  }
+
+  void read_mask(const Arg& p) {
+    Expr mask = b_.expr(p);
+    if (mask.rank() == 0) {  // one dimension of size 0 or 1
+      new_dimension();
+      mask = reshape(mask, {Dim(1)});
+      return add_mask(mask, key_.indices.size() - 1);
+    }
+    for (int64_t i = 0; i < mask.rank(); ++i) {
+      const Dim &have = t_.shape[static_cast<size_t>(dim_ + i)], &want = mask.shape()[static_cast<size_t>(i)];
+      THUNDER_CHECK(have == want, Index, "getitem", "The shape of the mask ", str(mask.shape()), " at index ", i,
+                    " does not match the shape of the indexed tensor ", str(t_.shape), " at index ", dim_ + i);
+    }
+    size_t place = key_.indices.size();
+    for (int64_t i = 0; i < mask.rank(); ++i) keep();
+    add_mask(mask, place);
+  }
+
+  void add_mask(const Expr& mask, size_t place) {
+    key_.has_indices = true;
+    if (!expand_masks_) {
+      key_.indices[place] = mask;
+      key_.indices.erase(key_.indices.begin() + static_cast<long>(place) + 1, key_.indices.begin() + static_cast<long>(place) + mask.rank());
+      return;
+    }
+    Expr positions = b_("prims.nonzero", mask);
+    for (int64_t i = 0; i < mask.rank(); ++i)
+      key_.indices[place + static_cast<size_t>(i)] = squeeze_dims(slice_dim(positions, 1, i, i + 1), {1});
+  }
+
+  Builder& b_;
+  const TensorType& t_;
+  bool expand_masks_;
+  Key key_;
+  int64_t dim_ = 0;
+};
+
+Expr basic_view(const Expr& x, const Key& k) {
+  return unsqueeze_dims(squeeze_dims(slice_dims(x, k.start, k.end, k.step), k.squeeze), k.unsqueeze);
+}
+
+// The indices without trailing None.
+Arg index_list(ArgList indices) {
+  while (!indices.empty() && indices.back().is_none()) indices.pop_back();
+  return Arg::list(std::move(indices));
+}
+
+// The view with its 0-d tensor indices applied; their places are dropped from `indices`.
+Expr select_scalars(const Expr& view, const Key& k, ArgList& indices) {
+  for (size_t i = k.scalars.size(); i-- > 0;)
+    if (!k.scalars[i].is_none()) indices.erase(indices.begin() + static_cast<long>(i));
+  return view.builder()("prims.index", view, index_list(k.scalars));
+}
+
+Arg getitem_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  Key k = KeyReader(b, x.tensor(), true).read(a["key"]);
+  Expr view = basic_view(x, k);
+  ArgList indices = k.indices;
+  if (k.has_scalars) view = select_scalars(view, k, indices);
+  return k.has_indices ? b("prims.index", view, index_list(std::move(indices))) : view;
+}
+
+// ---- writing ---------------------------------------------------------------------------------------------------------
+
+bool has_one_element(const Arg& value) {
+  if (!value.is_tensor()) return true;
+  const Dims& s = value.value().shape();
+  return std::all_of(s.begin(), s.end(), [](const Dim& d) { return d.same(1); });
+}
+
+// The value without leading dimensions of size 1 beyond `rank`.
+Expr without_leading_ones(const Expr& value, size_t rank) {
+  const Dims& s = value.shape();
+  size_t lead = 0;
+  while (s.size() - lead > rank && is_one(s[lead])) ++lead;
+  return lead == 0 ? value : reshape(value, Dims(s.begin() + static_cast<long>(lead), s.end()));
+}
+
+// The view with the value written at index tensors.
+Expr put_at_indices(const Expr& view, const Key& k, const Expr& value) {
+  Builder& b = view.builder();
+  if (!k.has_scalars) return b("prims.index_put", view, index_list(k.indices), value, false);
+  Expr inner = value;
+  if (k.has_indices) {
+    ArgList indices = k.indices;
+    Expr selected = select_scalars(view, k, indices);
+    inner = b("prims.index_put", selected, index_list(std::move(indices)), value, false);
+  }
+  return b("prims.index_put", view, index_list(k.scalars), inner, false);
+}
+
+bool holds_scalar_tensor(const Arg& key) {
+  if (key.kind() != Arg::Kind::Tuple) return is_scalar_tensor(key);
+  return std::any_of(key.items().begin(), key.items().end(), is_scalar_tensor);
+}
+
+Arg setitem_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  const Arg& given = a["value"];
+  const TensorType& t = x.tensor();
+  // A mask whose selected elements all get one value needs no count of them.
+  Key k = KeyReader(b, t, !has_one_element(given) || holds_scalar_tensor(a["key"])).read(a["key"]);
+  Expr view = basic_view(x, k), written;
+  Expr value = given.is_tensor() ? b.expr(given) : full_scalar(b, given, t);
+  bool advanced = k.has_indices || k.has_scalars;
+  THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype, Runtime, "setitem",
+                "Index put requires the source and destination dtypes match, got ", t.dtype, " for the destination and ", value.dtype(),
+                " for the source.");
+  value = b.expr(convert(b, value, t.dtype));
+  if (value.tensor().device != t.device) value = b("prims.device_put", value, t.device);
+  if (advanced) {
+    written = put_at_indices(view, k, without_leading_ones(value, 1));
+  } else {
+    value = without_leading_ones(value, view.shape().size());
+    written = expand(value, expanded_shape("setitem", value.shape(), view.shape()));
+  }
+  written = unsqueeze_dims(squeeze_dims(written, k.unsqueeze), k.squeeze);
+  bool whole = view.value() == x.value();
+  return advanced && whole ? written : b("prims.slice_scatter", x, written, k.start, k.end, k.step);
+}
+
+constexpr OpDef kRecords[] = {
+    {.schema = "getitem(Tensor input, index key) -> Tensor", .doc = "x[key]: a view for basic keys, a copy where an index is a tensor.",
+     .tags = kShape, .body = getitem_body, .python = "torch.Tensor.__getitem__"},
+    {.schema = "setitem(Tensor input, index key, Scalar value) -> Tensor", .doc = "A copy of x in which x[key] is the value, broadcast.",
+     .tags = kShape, .body = setitem_body},
+};
+
+}  // namespace
+
+std::span<const OpDef> getitem() { return kRecords; }
+
+}  // namespace thunder::ops::torch
