@@ -8,10 +8,21 @@ namespace thunder::ops {
 namespace prims {
 std::span<const OpDef> control();
 std::span<const OpDef> elementwise();
+std::span<const OpDef> view();
+std::span<const OpDef> shape();
+std::span<const OpDef> index();
+std::span<const OpDef> sort();
 }  // namespace prims
 namespace clang {
 }  // namespace clang
 namespace torch {
+std::span<const OpDef> view();
+std::span<const OpDef> split();
+std::span<const OpDef> shape();
+std::span<const OpDef> shape_backward();
+std::span<const OpDef> index();
+std::span<const OpDef> getitem();
+std::span<const OpDef> sort();
 }  // namespace torch
 
 namespace {
@@ -19,6 +30,18 @@ namespace {
 constexpr Family kFamilies[] = {
     {"prims", "control", prims::control},
     {"prims", "elementwise", prims::elementwise},
+    {"prims", "view", prims::view},
+    {"prims", "shape", prims::shape},
+    {"prims", "index", prims::index},
+    {"prims", "sort", prims::sort},
+
+    {"torch", "view", torch::view},
+    {"torch", "split", torch::split},
+    {"torch", "shape", torch::shape},
+    {"torch", "shape_backward", torch::shape_backward},
+    {"torch", "index", torch::index},
+    {"torch", "getitem", torch::getitem},
+    {"torch", "sort", torch::sort},
 };
 
 }  // namespace
