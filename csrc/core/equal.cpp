@@ -39,7 +39,8 @@ class Comparison {
   bool traces(const Trace& a, const Trace& b) {
     const Signature &sa = a.signature, &sb = b.signature;
     if (sa.kind != sb.kind) return differ("signatures");
-    if (sa.kind == Signature::Backward && (sa.saved_tensors != sb.saved_tensors || sa.saved_numbers != sb.saved_numbers))
+    if (sa.kind == Signature::Backward &&
+        (sa.saved_tensors != sb.saved_tensors || sa.saved_numbers != sb.saved_numbers))
       return differ("numbers of saved values");
     if (a.inputs.size() != b.inputs.size()) return differ("numbers of inputs");
     for (size_t i = 0; i < a.inputs.size(); ++i)
@@ -98,16 +99,19 @@ class Comparison {
   bool types(const Type& a, const Type& b) {
     if (a.kind() != b.kind()) return false;
     switch (a.kind()) {
-      case Type::Kind::None: return true;
-      case Type::Kind::Opaque: return a.opaque_name() == b.opaque_name();
+      case Type::Kind::None:
+        return true;
+      case Type::Kind::Opaque:
+        return a.opaque_name() == b.opaque_name();
       case Type::Kind::Number:
         return a.number().kind == b.number().kind && a.number().dim.has_value() == b.number().dim.has_value() &&
                (!a.number().dim || dims(*a.number().dim, *b.number().dim));
-      case Type::Kind::Tensor: break;
+      case Type::Kind::Tensor:
+        break;
     }
     const TensorType &x = a.tensor(), &y = b.tensor();
-    return x.dtype == y.dtype && x.device == y.device && x.requires_grad == y.requires_grad && dim_lists(x.shape, y.shape) &&
-           dim_lists(x.strides, y.strides);
+    return x.dtype == y.dtype && x.device == y.device && x.requires_grad == y.requires_grad &&
+           dim_lists(x.shape, y.shape) && dim_lists(x.strides, y.strides);
   }
 
   bool dim_lists(const Dims& a, const Dims& b) {
@@ -162,11 +166,16 @@ class Comparison {
       return x && y && (a.is_value() || b.is_value()) && dims(*x, *y);
     }
     switch (a.kind()) {
-      case Arg::Kind::Value: return values(a.value(), b.value());
-      case Arg::Kind::Int: return dims(a.dim(), b.dim());
-      case Arg::Kind::List: case Arg::Kind::Tuple: return arg_lists(a.items(), b.items());
+      case Arg::Kind::Value:
+        return values(a.value(), b.value());
+      case Arg::Kind::Int:
+        return dims(a.dim(), b.dim());
+      case Arg::Kind::List:
+      case Arg::Kind::Tuple:
+        return arg_lists(a.items(), b.items());
       case Arg::Kind::Slice:
-        return args(a.slice().start, b.slice().start) && args(a.slice().stop, b.slice().stop) && args(a.slice().step, b.slice().step);
+        return args(a.slice().start, b.slice().start) && args(a.slice().stop, b.slice().stop) &&
+               args(a.slice().step, b.slice().step);
       case Arg::Kind::Dict: {
         const auto &x = a.entries(), &y = b.entries();
         if (x.size() != y.size()) return false;
@@ -174,14 +183,16 @@ class Comparison {
           if (!args(x[i].first, y[i].first) || !args(x[i].second, y[i].second)) return false;
         return true;
       }
-      default: return a.same(b);
+      default:
+        return a.same(b);
     }
   }
 
   // A literal among a call's outputs is nobody's value: print shows it as `_`.
   bool outputs(const Arg& a, const Arg& b) {
     if (a.is_value() && b.is_value()) return values(a.value(), b.value());
-    if (!a.is_sequence() || !b.is_sequence()) return !a.is_value() && !b.is_value() && !a.is_sequence() && !b.is_sequence();
+    if (!a.is_sequence() || !b.is_sequence())
+      return !a.is_value() && !b.is_value() && !a.is_sequence() && !b.is_sequence();
     if (a.kind() != b.kind() || a.items().size() != b.items().size()) return false;
     for (size_t i = 0; i < a.items().size(); ++i)
       if (!outputs(a.items()[i], b.items()[i])) return false;

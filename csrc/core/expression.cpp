@@ -6,7 +6,9 @@
 
 namespace thunder::syntax {
 
-void fail(size_t line, const std::string& what) { throw Error(ErrorKind::Value, cat("[parse] line ", line, ": ", what)); }
+void fail(size_t line, const std::string& what) {
+  throw Error(ErrorKind::Value, cat("[parse] line ", line, ": ", what));
+}
 
 std::vector<Token> tokenize(std::string_view text, size_t line) {
   try {
@@ -52,7 +54,9 @@ void Cursor::expect_end() {
   if (!at_end()) error("expected the end of the line" + found());
 }
 
-std::string Cursor::found() const { return at_end() ? ", found the end of the line" : cat(", found '", peek().text, "'"); }
+std::string Cursor::found() const {
+  return at_end() ? ", found the end of the line" : cat(", found '", peek().text, "'");
+}
 
 // ---- Expression ------------------------------------------------------------------------------------------------------
 
@@ -94,14 +98,16 @@ Dims Expression::dims(std::string_view close) {
 
 Dim Expression::as_dim(const Arg& a) const {
   if (a.kind() == Arg::Kind::Int) return a.dim();
-  if (a.is_value() && a.value().type().is_number() && a.value().type().number().dim) return *a.value().type().number().dim;
+  if (a.is_value() && a.value().type().is_number() && a.value().type().number().dim)
+    return *a.value().type().number().dim;
   c_.error("expected an int or a symbolic size");
 }
 
 Arg Expression::sum(const Arg& a, const Arg& b) const {
   auto is_float = [](const Arg& x) { return x.kind() == Arg::Kind::Float || x.kind() == Arg::Kind::Complex; };
   if (!is_float(a) && !is_float(b)) return as_dim(a) + as_dim(b);
-  if (!a.is_literal_number() || !b.is_literal_number()) c_.error("'+' and '-' are for sizes and the parts of a complex number");
+  if (!a.is_literal_number() || !b.is_literal_number())
+    c_.error("'+' and '-' are for sizes and the parts of a complex number");
   return a.complex() + b.complex();
 }
 
@@ -131,7 +137,8 @@ Arg Expression::unary() {
 
 Arg Expression::integer(const std::string& text) const {
   int64_t i = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), i).ec != std::errc()) c_.error(text + " does not fit into 64 bits");
+  if (std::from_chars(text.data(), text.data() + text.size(), i).ec != std::errc())
+    c_.error(text + " does not fit into 64 bits");
   return i;
 }
 
@@ -143,12 +150,18 @@ double Expression::real(const std::string& text) const {
 
 Arg Expression::primary() {
   switch (c_.peek().kind) {
-    case Token::Int: return integer(c_.take().text);
-    case Token::Float: return real(c_.take().text);
-    case Token::Imaginary: return std::complex<double>(0, real(c_.take().text));
-    case Token::String: return c_.take().text;
-    case Token::Name: return named();
-    default: break;
+    case Token::Int:
+      return integer(c_.take().text);
+    case Token::Float:
+      return real(c_.take().text);
+    case Token::Imaginary:
+      return std::complex<double>(0, real(c_.take().text));
+    case Token::String:
+      return c_.take().text;
+    case Token::Name:
+      return named();
+    default:
+      break;
   }
   if (c_.accept("...")) return ConstantArg{"..."};
   if (c_.accept("[")) return Arg::list(items("]"));
@@ -180,18 +193,36 @@ Arg Expression::named() {
   return c_.is("(") ? constructed(name) : name_(name);
 }
 
+namespace {
+
+// max() and min() decide what the environment lets them decide; a printed one was undecided, and stays so when it is put
+// together by substitution.
+Dim undecided(Dim (*function)(const Dim&, const Dim&), const Dim& a, const Dim& b) {
+  static const std::pair<Dim, Dim> unknown = [] {
+    ShapeEnv env;
+    Dim left = env.make_symbol(std::nullopt), right = env.make_symbol(std::nullopt);
+    return std::pair(left, right);
+  }();
+  SymbolId left = unknown.first.symbols()[0];
+  return function(unknown.first, unknown.second).substitute([&](SymbolId s) { return s == left ? a : b; });
+}
+
+}  // namespace
+
 Arg Expression::constructed(const std::string& name) {
   c_.expect("(");
   ArgList a = items(")");
   auto is_str = [&](size_t i) { return a[i].kind() == Arg::Kind::Str; };
   auto is_float = [&](size_t i) { return a[i].kind() == Arg::Kind::Float; };
-  if (name == "float" && a.size() == 1 && is_str(0) && (a[0].str() == "inf" || a[0].str() == "-inf" || a[0].str() == "nan"))
+  if (name == "float" && a.size() == 1 && is_str(0) &&
+      (a[0].str() == "inf" || a[0].str() == "-inf" || a[0].str() == "nan"))
     return real(a[0].str());
-  if (name == "complex" && a.size() == 2 && is_float(0) && is_float(1)) return std::complex<double>(a[0].real(), a[1].real());
+  if (name == "complex" && a.size() == 2 && is_float(0) && is_float(1))
+    return std::complex<double>(a[0].real(), a[1].real());
   if (name == "torch.device" && a.size() == 1 && is_str(0)) return device(a[0].str());
   if (name == "slice" && a.size() == 3) return Arg::slice(a[0], a[1], a[2]);
-  if (name == "max" && a.size() == 2) return max(as_dim(a[0]), as_dim(a[1]));
-  if (name == "min" && a.size() == 2) return min(as_dim(a[0]), as_dim(a[1]));
+  if (name == "max" && a.size() == 2) return undecided(max, as_dim(a[0]), as_dim(a[1]));
+  if (name == "min" && a.size() == 2) return undecided(min, as_dim(a[0]), as_dim(a[1]));
   c_.error(cat("this call of '", name, "' is not understood: an argument is a literal or a name"));
 }
 

@@ -162,7 +162,8 @@ class Parser {
     size_t i = 0;
     const std::vector<Statement>& lines = reader_.statements;
     for (const Statement& s : lines)
-      if (s.comment) fail(s.line, "a body stands below its call, indented further (begin a remark of your own with ##)");
+      if (s.comment)
+        fail(s.line, "a body stands below its call, indented further (begin a remark of your own with ##)");
     while (i < lines.size() && unpacking(lines[i])) ++i;
     inputs();
     for (; i < lines.size() && lines[i].tokens[0].text != "return"; ++i) trace_.calls.push_back(call(lines[i]));
@@ -191,7 +192,8 @@ class Parser {
         std::string word = text.substr(i, end - i);
         i = end + 1;
         if (word.size() < 2 || word.size() > 9 || word[0] != 'u' || reader_.annotations.count(word)) continue;
-        if (word.find_first_not_of("0123456789", 1) == std::string::npos) labels.emplace(std::stoul(word.substr(1)), word);
+        if (word.find_first_not_of("0123456789", 1) == std::string::npos)
+          labels.emplace(std::stoul(word.substr(1)), word);
       }
       size_t equals = text.find('=');
       if (text.starts_with("int ") && equals != std::string::npos) {
@@ -224,8 +226,10 @@ class Parser {
     auto known = types_.find(name);
     if (known != types_.end()) return known->second;
     auto it = reader_.annotations.find(name);
-    if (it == reader_.annotations.end()) fail(line, cat("no line says what '", name, "' is (# ", name, ": \"cpu f32[2]\")"));
-    if (!types_in_progress_.insert(name).second) fail(it->second.line, cat("the type of '", name, "' refers to itself"));
+    if (it == reader_.annotations.end())
+      fail(line, cat("no line says what '", name, "' is (# ", name, ": \"cpu f32[2]\")"));
+    if (!types_in_progress_.insert(name).second)
+      fail(it->second.line, cat("the type of '", name, "' refers to itself"));
     Type type = parse_type(it->second);
     types_in_progress_.erase(name);
     return types_.emplace(name, std::move(type)).first->second;
@@ -384,7 +388,8 @@ class Parser {
     }
     size_t equals = equals_sign(s.tokens);
     c.go_to(equals ? equals + 1 : 0);
-    std::string callee = c.dotted_name(s.comment ? "a call (begin a remark of your own with ##)" : "the call of an operator");
+    std::string callee =
+        c.dotted_name(s.comment ? "a call (begin a remark of your own with ##)" : "the call of an operator");
     ArgList positional;
     syntax::Keywords keyword;
     arguments(c, positional, keyword);
@@ -399,7 +404,9 @@ class Parser {
   }
 
   Arg outputs(Cursor& c) {
-    NameFn define = [&](const std::string& name) -> Arg { return name == "_" ? Arg() : Arg(value_named(name, c.line())); };
+    NameFn define = [&](const std::string& name) -> Arg {
+      return name == "_" ? Arg() : Arg(value_named(name, c.line()));
+    };
     Arg out = Expression(c, define).parse_open();
     if (!c.is("=")) c.error("expected '='" + c.found());
     if (!out.is_value() && !out.is_none() && !out.is_sequence()) c.error("a call gives names or lists of names");
@@ -451,8 +458,8 @@ class Parser {
     return trace_.arena->make_call(std::move(made));
   }
 
-  void choose_operator(const Statement& s, const std::string& callee, const ArgList& positional, const syntax::Keywords& keyword,
-                       Call& made) {
+  void choose_operator(const Statement& s, const std::string& callee, const ArgList& positional,
+                       const syntax::Keywords& keyword, Call& made) {
     const Registry& registry = Registry::instance();
     auto hint = reader_.operators.find(s.line);
     std::vector<const Op*> candidates;
@@ -476,7 +483,9 @@ class Parser {
   // An int parameter takes a size, not the value that is that size: only a size can be computed with.
   static void sizes_for_ints(Call& made) {
     auto size = [](const Arg& a) -> Arg {
-      return a.is_value() && a.value().type().is_number() && a.value().type().number().dim ? Arg(*a.value().type().number().dim) : a;
+      return a.is_value() && a.value().type().is_number() && a.value().type().number().dim
+                 ? Arg(*a.value().type().number().dim)
+                 : a;
     };
     for (size_t i = 0; i < made.args.size(); ++i) {
       if (made.op->schema.params[i].kind != Param::Kind::Int) continue;
@@ -492,13 +501,18 @@ class Parser {
   }
 
   // An operator of the trace's own, such as a fusion region: it takes what it is given here.
-  void use_local_operator(const std::string& callee, const ArgList& positional, const syntax::Keywords& keyword, Call& made) {
+  void use_local_operator(const std::string& callee, const ArgList& positional, const syntax::Keywords& keyword,
+                          Call& made) {
     size_t dot = callee.rfind('.');
     std::string schema = callee.substr(dot == std::string::npos ? 0 : dot + 1) + "(";
     for (size_t i = 0; i < positional.size(); ++i) schema += cat(i ? ", " : "", "any a", i);
-    for (size_t i = 0; i < keyword.size(); ++i) schema += cat(i || !positional.empty() ? ", " : "", i ? "" : "*, ", "any ", keyword[i].first);
+    for (size_t i = 0; i < keyword.size(); ++i)
+      schema += cat(i || !positional.empty() ? ", " : "", i ? "" : "*, ", "any ", keyword[i].first);
     Arg::Kind kind = made.output.kind();
-    schema += kind == Arg::Kind::None ? ") -> None" : kind == Arg::Kind::List ? ") -> any[]" : kind == Arg::Kind::Tuple ? ") -> (any)" : ") -> any";
+    schema += kind == Arg::Kind::None    ? ") -> None"
+              : kind == Arg::Kind::List  ? ") -> any[]"
+              : kind == Arg::Kind::Tuple ? ") -> (any)"
+                                         : ") -> any";
     const Op*& op = local_operators_[callee + " " + schema];
     if (!op) {
       auto made_op = std::make_unique<Op>("local", OpDef{.schema = schema, .doc = ""});
@@ -529,6 +543,8 @@ class Parser {
 
 }  // namespace
 
-Trace parse(std::string_view text, const std::map<std::string, std::shared_ptr<void>>& context) { return Parser(text, context).run(); }
+Trace parse(std::string_view text, const std::map<std::string, std::shared_ptr<void>>& context) {
+  return Parser(text, context).run();
+}
 
 }  // namespace thunder

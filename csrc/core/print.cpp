@@ -26,8 +26,11 @@ std::string root_of(const std::string& dotted) { return dotted.substr(0, dotted.
 
 void for_each_opaque(const Arg& a, const std::function<void(const OpaqueArg&)>& fn) {
   switch (a.kind()) {
-    case Arg::Kind::Opaque: fn(a.opaque()); break;
-    case Arg::Kind::List: case Arg::Kind::Tuple:
+    case Arg::Kind::Opaque:
+      fn(a.opaque());
+      break;
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
       for (const Arg& item : a.items()) for_each_opaque(item, fn);
       break;
     case Arg::Kind::Dict:
@@ -39,7 +42,8 @@ void for_each_opaque(const Arg& a, const std::function<void(const OpaqueArg&)>& 
     case Arg::Kind::Slice:
       for (const Arg& part : {a.slice().start, a.slice().stop, a.slice().step}) for_each_opaque(part, fn);
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -75,6 +79,7 @@ class Names {
     });
     for_each_value(trace.output, [&](Value v) { add(v); });
     for_each_symbol(trace.output, [&](SymbolId s) { symbols_.insert(s); });
+    if (with_given_name_.empty() && symbols_.empty()) return;
     std::unordered_set<std::string> taken = reserve(trace);
     name_given(taken);
     label_symbols(taken);
@@ -105,9 +110,11 @@ class Names {
 
   // Names that a value must not take: those that print makes, and those that the program uses for something else.
   std::unordered_set<std::string> reserve(const Trace& trace) const {
-    std::unordered_set<std::string> taken = {"torch", "Tensor", "thunder", "ltorch", "prims", "clang", "no_autocast", "float",
-                                             "complex", "slice", "max", "min", "Ellipsis", "clear_collection", "_"};
-    if (trace.signature.kind != Signature::Plain) taken.insert({"args", "saved_for_backward", "cotangents", "C0", "C1"});
+    std::unordered_set<std::string> taken = {"torch", "Tensor",      "thunder",  "ltorch",           "prims",
+                                             "clang", "no_autocast", "float",    "complex",          "slice",
+                                             "max",   "min",         "Ellipsis", "clear_collection", "_"};
+    if (trace.signature.kind != Signature::Plain)
+      taken.insert({"args", "saved_for_backward", "cotangents", "C0", "C1"});
     for (Value v : seen_)
       if (v.given_name().empty()) taken.insert(v.name());
     for_each_call(trace.calls, [&](const Call& c) { taken.insert(root_of(c.op->print_name)); });
@@ -175,19 +182,20 @@ class Printer {
 
   void header(const Trace& trace) {
     if (!trace.provenance.pass.empty())
-      out_ += cat("# Constructed by ", trace.provenance.pass, " (took ", std::lround(trace.provenance.milliseconds), " milliseconds)\n");
+      out_ += cat("# Constructed by ", trace.provenance.pass, " (took ", std::lround(trace.provenance.milliseconds),
+                  " milliseconds)\n");
     std::unordered_set<std::string> roots;
     for (const Call* c : trace.calls) roots.insert(root_of(c->op->print_name));
-    static constexpr std::pair<const char*, const char*> kImports[] = {
-        {"Tensor", "from torch import Tensor"},
-        {"thunder", "import thunder"},
-        {"prims", "import thunder.core.prims as prims"},
-        {"clang", "import thunder.clang as clang"},
-        {"ltorch", "import thunder.torch as ltorch"}};
+    static constexpr std::pair<const char*, const char*> kImports[] = {{"Tensor", "from torch import Tensor"},
+                                                                       {"thunder", "import thunder"},
+                                                                       {"prims", "import thunder.core.prims as prims"},
+                                                                       {"clang", "import thunder.clang as clang"},
+                                                                       {"ltorch", "import thunder.torch as ltorch"}};
     out_ += "import torch\n";
     for (const auto& [root, text] : kImports)
       if (roots.count(root)) out_ += cat(text, "\n");
-    if (trace.signature.kind == Signature::Backward) out_ += "from thunder.executors.pythonex import clear_collection\n";
+    if (trace.signature.kind == Signature::Backward)
+      out_ += "from thunder.executors.pythonex import clear_collection\n";
     out_ += "from thunder.executors.torchex import no_autocast\n\n@torch.no_grad()\n@no_autocast\n";
   }
 
@@ -212,7 +220,8 @@ class Printer {
 
   void backward_signature(const Trace& trace, const std::vector<std::string>& names) {
     size_t tensors = trace.signature.saved_tensors, saved = tensors + trace.signature.saved_numbers;
-    THUNDER_ASSERT(saved <= names.size(), "a backward signature saves ", saved, " values, the trace has ", names.size(), " inputs");
+    THUNDER_ASSERT(saved <= names.size(), "a backward signature saves ", saved, " values, the trace has ", names.size(),
+                   " inputs");
     auto part = [&](size_t from, size_t to) {
       return std::vector<std::string>(names.begin() + static_cast<long>(from), names.begin() + static_cast<long>(to));
     };
@@ -220,7 +229,8 @@ class Printer {
     out_ += cat("def ", trace.name, "(saved_for_backward, cotangents):\n");
     describe_collection("saved_for_backward");
     describe_collection("cotangents");
-    unpack_and_clear(numbers ? std::vector<std::string>{"C0", "C1"} : std::vector<std::string>{"C0"}, "saved_for_backward");
+    unpack_and_clear(numbers ? std::vector<std::string>{"C0", "C1"} : std::vector<std::string>{"C0"},
+                     "saved_for_backward");
     unpack_and_clear(part(saved, names.size()), "cotangents");
     unpack_and_clear(part(0, tensors), "C0");
     if (numbers) unpack_and_clear(part(tensors, saved), "C1");
@@ -250,9 +260,9 @@ class Printer {
   }
 
   std::string dims(const Dims& list) const {
-    std::vector<std::string> parts;
-    for (const Dim& d : list) parts.push_back(dim(d));
-    return join(parts);
+    std::string text;
+    for (const Dim& d : list) text += (text.empty() ? "" : ", ") + dim(d);
+    return text;
   }
 
   std::string type(Value v) const {
@@ -272,14 +282,15 @@ class Printer {
     }
     if (t.kind() == Type::Kind::None) return "None";
     const TensorType& x = t.tensor();
-    std::string text = cat(x.device, " ", short_name(x.dtype), "[", dims(x.shape), "]");
+    std::string text = x.device.str() + " ";
+    text.append(short_name(x.dtype)).append("[").append(dims(x.shape)).append("]");
     if (!options_.strides) return text;
     if (!same(x.strides, syntax::row_major_strides(x.shape)))
-      text += cat(" strides=(", dims(x.strides), x.strides.size() == 1 ? ",)" : ")");
+      text.append(" strides=(").append(dims(x.strides)).append(x.strides.size() == 1 ? ",)" : ")");
     return x.requires_grad ? text + " requires_grad" : text;
   }
 
-  std::string annotation(Value v) const { return cat("# ", names_.of(v), ": \"", type(v), "\""); }
+  std::string annotation(Value v) const { return "# " + names_.of(v) + ": \"" + type(v) + "\""; }
 
   void annotate(Value v, size_t indent) {
     if (options_.annotations) line(indent, annotation(v) + "\n");
@@ -360,7 +371,8 @@ class Printer {
       if (i < c.op->schema.params.size() && !printed(c, i)) continue;
       if (!first) out_ += ", ";
       first = false;
-      if (i < c.op->schema.params.size() && c.op->schema.params[i].keyword_only) out_ += c.op->schema.params[i].name + "=";
+      if (i < c.op->schema.params.size() && c.op->schema.params[i].keyword_only)
+        out_ += c.op->schema.params[i].name + "=";
       arg(c.args[i]);
     }
   }
@@ -410,17 +422,39 @@ class Printer {
 
   void arg(const Arg& a) {
     switch (a.kind()) {
-      case Arg::Kind::None: out_ += "None"; break;
-      case Arg::Kind::Bool: out_ += a.boolean() ? "True" : "False"; break;
-      case Arg::Kind::Int: out_ += size(a.dim()); break;
-      case Arg::Kind::Float: out_ += syntax::repr(a.real()); break;
-      case Arg::Kind::Complex: out_ += syntax::repr(a.complex()); break;
-      case Arg::Kind::Str: out_ += syntax::repr(a.str()); break;
-      case Arg::Kind::DType: out_ += cat(a.dtype()); break;
-      case Arg::Kind::Device: out_ += "torch.device('" + a.device().str() + "')"; break;
-      case Arg::Kind::Value: out_ += names_.of(a.value()); break;
-      case Arg::Kind::Constant: out_ += a.constant().name; break;
-      case Arg::Kind::Opaque: out_ += a.opaque().name; break;
+      case Arg::Kind::None:
+        out_ += "None";
+        break;
+      case Arg::Kind::Bool:
+        out_ += a.boolean() ? "True" : "False";
+        break;
+      case Arg::Kind::Int:
+        out_ += size(a.dim());
+        break;
+      case Arg::Kind::Float:
+        out_ += syntax::repr(a.real());
+        break;
+      case Arg::Kind::Complex:
+        out_ += syntax::repr(a.complex());
+        break;
+      case Arg::Kind::Str:
+        out_ += syntax::repr(a.str());
+        break;
+      case Arg::Kind::DType:
+        out_ += cat(a.dtype());
+        break;
+      case Arg::Kind::Device:
+        out_ += "torch.device('" + a.device().str() + "')";
+        break;
+      case Arg::Kind::Value:
+        out_ += names_.of(a.value());
+        break;
+      case Arg::Kind::Constant:
+        out_ += a.constant().name;
+        break;
+      case Arg::Kind::Opaque:
+        out_ += a.opaque().name;
+        break;
       case Arg::Kind::List:
         out_ += "[";
         list(a.items());
@@ -431,7 +465,9 @@ class Printer {
         list(a.items());
         out_ += a.items().size() == 1 ? ",)" : ")";
         break;
-      case Arg::Kind::Dict: dict(a); break;
+      case Arg::Kind::Dict:
+        dict(a);
+        break;
       case Arg::Kind::Slice:
         out_ += "slice(";
         list({a.slice().start, a.slice().stop, a.slice().step});

@@ -14,6 +14,8 @@
 //     return t2
 //
 // The text is valid Python; run with the context that `python_context` names it computes what the trace computes.
+// Symbolic sizes go by the int value that binds them: `# i2: "int u0"` and then `# t1: "cpu i64[i2, 2]"`, `[2*i2]`.
+// `# op: torch.max.dim` behind a call names the operator where the printed form alone would be read as another one.
 #pragma once
 
 #include <map>

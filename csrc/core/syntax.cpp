@@ -36,7 +36,8 @@ std::string short_repr(double x) {
   }
   if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   if (n <= exponent + 1) return sign + digits + std::string(static_cast<size_t>(exponent + 1 - n), '0');
-  return sign + digits.substr(0, static_cast<size_t>(exponent) + 1) + "." + digits.substr(static_cast<size_t>(exponent) + 1);
+  return sign + digits.substr(0, static_cast<size_t>(exponent) + 1) + "." +
+         digits.substr(static_cast<size_t>(exponent) + 1);
 }
 
 // Length of the UTF-8 sequence at the start of the text; 0 if it is not one.
@@ -44,7 +45,10 @@ size_t utf8_length(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char first = byte(0);
   if (first < 0x80) return 1;
-  size_t length = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xF0 && first < 0xF5 ? 4 : 0;
+  size_t length = first >= 0xC2 && first < 0xE0   ? 2
+                  : first >= 0xE0 && first < 0xF0 ? 3
+                  : first >= 0xF0 && first < 0xF5 ? 4
+                                                  : 0;
   if (length == 0 || text.size() < length) return 0;
   for (size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -107,7 +111,8 @@ class Tokenizer {
         pos_ += p.size();
         return {Token::Punctuation, std::string(p)};
       }
-    if (std::string_view("()[]{},=:.*+-%@").find(peek()) == std::string_view::npos) fail(cat("unexpected character '", peek(), "'"));
+    if (std::string_view("()[]{},=:.*+-%@").find(peek()) == std::string_view::npos)
+      fail(cat("unexpected character '", peek(), "'"));
     return {Token::Punctuation, std::string(1, text_[pos_++])};
   }
 
@@ -162,7 +167,8 @@ class Tokenizer {
     std::string_view digits = text_.substr(std::min(pos_, text_.size()), n);
     uint32_t code = 0;
     auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (n == 0 || error != std::errc() || end != digits.data() + n || code > 0x10FFFF) fail(cat("unknown escape '\\", c, "' in a string"));
+    if (n == 0 || error != std::errc() || end != digits.data() + n || code > 0x10FFFF)
+      fail(cat("unknown escape '\\", c, "' in a string"));
     append_utf8(out, code);
     pos_ += n;
   }
@@ -222,16 +228,18 @@ bool is_identifier(std::string_view text) {
 
 bool is_keyword(std::string_view text) {
   static constexpr std::array<std::string_view, 35> kKeywords = {
-      "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
-      "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
-      "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield"};
+      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+      "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
   return std::find(kKeywords.begin(), kKeywords.end(), text) != kKeywords.end();
 }
 
 std::vector<Token> tokenize(std::string_view line) { return Tokenizer(line).run(); }
 
 std::optional<ValueId> id_of_name(std::string_view name) {
-  if (name.size() < 2 || name.size() > 10 || std::string_view("tifbco").find(name[0]) == std::string_view::npos) return std::nullopt;
+  if (name.size() < 2 || name.size() > 10 || std::string_view("tifbco").find(name[0]) == std::string_view::npos)
+    return std::nullopt;
   if (name[1] == '0' && name.size() > 2) return std::nullopt;
   ValueId id = 0;
   auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), id);
@@ -288,8 +296,8 @@ std::optional<ArgList> assign(const Schema& schema, const ArgList& positional, c
 
 }  // namespace
 
-std::optional<Resolved> resolve(const std::vector<const Op*>& candidates, const ArgList& positional, const Keywords& keyword,
-                                std::string* why) {
+std::optional<Resolved> resolve(const std::vector<const Op*>& candidates, const ArgList& positional,
+                                const Keywords& keyword, std::string* why) {
   for (const Op* op : candidates) {
     std::string reason;
     const Schema& schema = op->schema;
@@ -299,7 +307,8 @@ std::optional<Resolved> resolve(const std::vector<const Op*>& candidates, const 
       continue;
     }
     for (size_t i = 0; i < std::min(positional.size(), args->size()); ++i)
-      if (!schema.params[i].varargs || positional[i].is_sequence()) keep_as_given(schema.params[i], positional[i], (*args)[i]);
+      if (!schema.params[i].varargs || positional[i].is_sequence())
+        keep_as_given(schema.params[i], positional[i], (*args)[i]);
     for (const auto& [name, value] : keyword) {
       auto i = static_cast<size_t>(schema.index_of(name));
       keep_as_given(schema.params[i], value, (*args)[i]);

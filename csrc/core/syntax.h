@@ -59,7 +59,7 @@ struct Resolved {
 };
 /// The first of the operators that takes the arguments, and the arguments for each of its parameters, as they were given.
 /// Nothing, and the reasons, if there is none.
-std::optional<Resolved> resolve(const std::vector<const Op*>& candidates, const ArgList& positional, const Keywords& keyword,
-                                std::string* why = nullptr);
+std::optional<Resolved> resolve(const std::vector<const Op*>& candidates, const ArgList& positional,
+                                const Keywords& keyword, std::string* why = nullptr);
 
 }  // namespace thunder::syntax

@@ -66,7 +66,7 @@ class TypeComparison {
     std::vector<SymbolId> symbols = expected.symbols(), others = actual.symbols();
     bool lone = symbols.size() == 1 && expected.same(Dim::symbol(symbols[0]));
     if (lone && !known_.count(symbols[0]) && others.size() == 1 && actual.same(Dim::symbol(others[0])))
-      renamed_.emplace(symbols[0], others[0]);
+      if (!known_.count(others[0]) && renamed_.emplace(symbols[0], others[0]).second) known_.insert(others[0]);
     return expected
         .substitute([&](SymbolId s) {
           auto it = renamed_.find(s);
@@ -106,16 +106,19 @@ class Verifier {
   void signature() const {
     const Signature& s = trace_.signature;
     if (s.kind != Signature::Backward) return;
-    if (s.saved_tensors + s.saved_numbers > trace_.inputs.size()) fail(nullptr, "the signature saves more values than there are inputs");
+    if (s.saved_tensors + s.saved_numbers > trace_.inputs.size())
+      fail(nullptr, "the signature saves more values than there are inputs");
     for (size_t i = s.saved_tensors; i < s.saved_tensors + s.saved_numbers; ++i)
-      if (!trace_.inputs[i].type().is_number()) fail(nullptr, cat("the saved number ", trace_.inputs[i].name(), " is no number"));
+      if (!trace_.inputs[i].type().is_number())
+        fail(nullptr, cat("the saved number ", trace_.inputs[i].name(), " is no number"));
   }
 
   void readable(Value v, const Scope& scope, const Call* call, const char* reader) const {
     if (scope.deleted.count(v)) fail(call, cat(reader, " ", v.name(), " after its del"));
     if (scope.defined.count(v)) return;
     if (!scope.owner) fail(call, cat(reader, " ", v.name(), " before it is defined"));
-    fail(call, cat(reader, " ", v.name(), ", which is neither an argument of ", scope.owner->op->full_name, " nor defined before in its body"));
+    fail(call, cat(reader, " ", v.name(), ", which is neither an argument of ", scope.owner->op->full_name,
+                   " nor defined before in its body"));
   }
 
   void call(const Call& c, Scope& scope) const {
@@ -138,7 +141,8 @@ class Verifier {
 
   void arguments(const Call& c) const {
     const std::vector<Param>& params = c.op->schema.params;
-    if (c.args.size() != params.size()) fail(&c, cat(c.op->full_name, " has ", params.size(), " parameters, the call ", c.args.size(), " arguments"));
+    if (c.args.size() != params.size())
+      fail(&c, cat(c.op->full_name, " has ", params.size(), " parameters, the call ", c.args.size(), " arguments"));
     for (size_t i = 0; i < params.size(); ++i) {
       const Param& p = params[i];
       if (!accepts(p, c.args[i]) && !(p.default_value && c.args[i].same(*p.default_value)))
@@ -159,7 +163,8 @@ class Verifier {
     }
     std::erase_if(expected, [](const Type& t) { return t.kind() == Type::Kind::None; });
     std::vector<Value> outputs = outputs_of(c);
-    if (outputs.size() != expected.size()) fail(&c, cat("the meta gives ", expected.size(), " outputs, the call has ", outputs.size()));
+    if (outputs.size() != expected.size())
+      fail(&c, cat("the meta gives ", expected.size(), " outputs, the call has ", outputs.size()));
     TypeComparison comparison(c);
     for (size_t i = 0; i < outputs.size(); ++i)
       if (!comparison.same(expected[i], outputs[i].type()))

@@ -14,9 +14,7 @@ using test::new_builder;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-std::string body_of(const Trace& t) {
-  return print(t, {.header = false});
-}
+std::string body_of(const Trace& t) { return print(t, {.header = false}); }
 
 TEST_CASE("print: floats are Python's repr") {
   CHECK(print(Arg(1.0)) == "1.0");
@@ -132,8 +130,9 @@ TEST_CASE("print: imports follow the names in use") {
     t.calls.push_back(arena->make_call(std::move(c)));
   }
   std::string text = print(t);
-  for (const char* line : {"import torch\n", "from torch import Tensor\n", "import thunder\n", "import thunder.core.prims as prims\n",
-                           "import thunder.clang as clang\n", "import thunder.torch as ltorch\n"})
+  for (const char* line :
+       {"import torch\n", "from torch import Tensor\n", "import thunder\n", "import thunder.core.prims as prims\n",
+        "import thunder.clang as clang\n", "import thunder.torch as ltorch\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, line);
   t.calls.clear();
   text = print(t);

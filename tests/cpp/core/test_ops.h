@@ -93,21 +93,25 @@ inline void register_test_ops() {
   if (r.find("test.neg")) return;
   if (ops::register_all) ops::register_all();
   if (!r.find("prims.python_del")) {
-    auto del = std::make_unique<Op>("prims", OpDef{.schema = "python_del(any[] values) -> None", .doc = "", .meta = none_meta});
+    auto del = std::make_unique<Op>("prims",
+                                    OpDef{.schema = "python_del(any[] values) -> None", .doc = "", .meta = none_meta});
     del->print_name = "del";
     r.add(std::move(del));
   }
   if (!r.find("prims.size")) r.add("prims", {.schema = "size(Tensor a, int dim) -> any", .doc = "", .meta = size_meta});
   r.add("test", {.schema = "neg(Tensor a) -> Tensor", .doc = "", .meta = like_a});
   r.add("test", {.schema = "add(Tensor a, Scalar b) -> Tensor", .doc = "", .meta = like_a});
-  r.add("test", {.schema = "sum(Tensor a, int[] dims, *, bool keepdim=False, dtype? dtype=None) -> Tensor", .doc = "", .meta = sum_meta});
+  r.add("test", {.schema = "sum(Tensor a, int[] dims, *, bool keepdim=False, dtype? dtype=None) -> Tensor",
+                 .doc = "",
+                 .meta = sum_meta});
   r.add("test", {.schema = "permute(Tensor a, int[] ...dims) -> Tensor", .doc = "", .meta = permute_meta});
   r.add("test", {.schema = "reshape(Tensor a, int[] shape) -> Tensor", .doc = "", .meta = reshape_meta});
   r.add("test", {.schema = "split(Tensor a, int n) -> Tensor[]", .doc = "", .meta = split_meta});
   r.add("test", {.schema = "max(Tensor a) -> Tensor", .doc = "", .meta = like_a});
   r.add("test", {.schema = "max.dim(Tensor a, int dim) -> (Tensor, Tensor)", .doc = "", .meta = max_dim_meta});
   r.add("test", {.schema = "max.again(Tensor a, int dim) -> (Tensor, Tensor)", .doc = "", .meta = max_dim_meta});
-  r.add("test", {.schema = "nonzero(Tensor a) -> Tensor", .doc = "", .tags = kDataDependent | kNoGrad, .meta = nonzero_meta});
+  r.add("test",
+        {.schema = "nonzero(Tensor a) -> Tensor", .doc = "", .tags = kDataDependent | kNoGrad, .meta = nonzero_meta});
   r.add("test", {.schema = "item(Tensor a) -> any", .doc = "", .tags = kHostSync, .meta = item_meta});
   r.add("test", {.schema = "graph(Tensor a) -> any", .doc = "", .meta = graph_meta});
   r.add("test", {.schema = "show(any x, float y=1.0, *, any z=1, any w='a') -> None", .doc = "", .meta = none_meta});
@@ -122,7 +126,9 @@ inline Builder new_builder() {
   return Builder(std::make_shared<Arena>());
 }
 
-inline void del(Builder& b, ArgList values) { b.call(Registry::instance().get("prims.python_del"), {Arg::list(std::move(values))}); }
+inline void del(Builder& b, ArgList values) {
+  b.call(Registry::instance().get("prims.python_del"), {Arg::list(std::move(values))});
+}
 
 /// Reads the printed trace back, checks that nothing got lost, and returns what was read.
 inline Trace check_round_trip(const Trace& t) {
