@@ -7,6 +7,7 @@ namespace thunder::ops {
 // Each family's table stands in csrc/ops/<level>/<name>.cpp.
 namespace prims {
 std::span<const OpDef> control();
+std::span<const OpDef> memory();
 std::span<const OpDef> elementwise();
 std::span<const OpDef> view();
 std::span<const OpDef> shape();
@@ -29,6 +30,7 @@ namespace {
 
 constexpr Family kFamilies[] = {
     {"prims", "control", prims::control},
+    {"prims", "memory", prims::memory},
     {"prims", "elementwise", prims::elementwise},
     {"prims", "view", prims::view},
     {"prims", "shape", prims::shape},

@@ -8,6 +8,7 @@
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/expand.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/index_put.h>
@@ -106,6 +107,12 @@ c10::IValue reshape_copy(const KernelArgs& a) { return at::_reshape_copy(a.tenso
 
 // The value of `data`.
 c10::IValue graft(const KernelArgs& a) { return a.tensor(1); }
+
+c10::IValue restride(const KernelArgs& a) {
+  const at::Tensor& t = a.tensor(0);
+  at::Tensor out = at::empty_strided(t.sizes(), a.ints(1), t.options());
+  return out.copy_(t);
+}
 
 c10::IValue slice_scatter(const KernelArgs& a) {
   Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
@@ -230,6 +237,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.squeeze", squeeze},
       {"prims.reshape", reshape_copy},
       {"prims.graft", graft},
+      {"prims.restride", restride},
       {"prims.slice_scatter", slice_scatter},
       {"prims.sum", sum},
       {"prims.amax", amax},
