@@ -1,6 +1,6 @@
 #include "runtime/convert.h"
 
-#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ScalarOps.h>
 
 #include <array>
 
@@ -78,9 +78,7 @@ at::Scalar scalar_of(const Arg& a) {
 }
 
 at::Tensor wrapped_number(const at::Scalar& s) {
-  at::Tensor t = at::scalar_tensor(s, at::TensorOptions().dtype(s.type()).device(at::kCPU));
-  t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
+  return at::native::wrapped_scalar_tensor(s);  // without the dispatcher: no mode that is active now sees it
 }
 
 c10::IValue literal_to_ivalue(const Arg& a) {

@@ -2,7 +2,6 @@
 
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include <mutex>
 #include <unordered_map>
@@ -121,7 +120,7 @@ Operand Assembler::natural(const Arg& arg) const {
   for (const Arg& item : arg.items()) {
     o.items.push_back(natural(item));
     constant &= o.items.back().kind == Operand::Kind::Constant;
-    ints &= item.kind() == Arg::Kind::Int || (item.is_value() && item.value().type().is_number());
+    ints &= item.is_number() && item.number_kind() == NumberKind::Int;
   }
   if (!ints) return o;
   o.element = Operand::Element::Int;

@@ -100,6 +100,12 @@ std::shared_ptr<AtenExecutor> instance() {
 
 std::shared_ptr<Executor> make_aten_executor() { return instance(); }
 
+void register_aten_operators() {
+  const std::vector<const Op*> records = Registry::instance().all();  // a copy: making operators adds to it
+  for (const Op* op : records)
+    if (op->executor.empty()) instance()->entry(*op);
+}
+
 std::string check_record(const Op& op) {
   if (aten::find_kernel(op.full_name)) return {};
   return Lowering(op).problem();

@@ -13,6 +13,10 @@ namespace thunder {
 /// as "torch_<name>_prim_impl".
 std::shared_ptr<Executor> make_aten_executor();
 
+/// Makes the operators of this executor for all records, which otherwise appear with their first claim: for the parser, which
+/// finds them by the name that they print as.
+void register_aten_operators();
+
 /// What is wrong with a record's `aten` field against the ATen operator's schema; empty if nothing.
 std::string check_record(const Op& op);
 

@@ -52,14 +52,12 @@ Ints KernelArgs::ints(size_t i) const {
 
 size_t KernelArgs::length(size_t i) const {
   const Operand& o = operands_[i];
-  if (o.kind == Operand::Kind::List) return o.items.size();
-  return o.ints.empty() && !o.constant.isNone() ? o.constant.toListRef().size() : o.ints.size();
+  return o.kind == Operand::Kind::List ? o.items.size() : o.ints.size();
 }
 
 c10::IValue KernelArgs::element(size_t i, size_t j) const {
   const Operand& o = operands_[i];
-  if (o.kind == Operand::Kind::List) return o.items[j].load(frame_);
-  return o.ints.empty() ? o.constant.toListRef()[j] : c10::IValue(o.ints[j]);
+  return o.kind == Operand::Kind::List ? o.items[j].load(frame_) : c10::IValue(o.ints[j]);
 }
 
 namespace {
@@ -188,15 +186,15 @@ c10::IValue iota(const KernelArgs& a) {
 }
 
 void collect_numbers(const c10::IValue& v, size_t depth, std::vector<int64_t>& shape, std::vector<at::Scalar>& out) {
-  if (!v.isList()) {
+  if (!v.isList() && !v.isIntList()) {
     out.push_back(v.isTensor() ? v.toTensor().item() : v.toScalar());
     return;
   }
-  auto items = v.toListRef();
+  auto items = v.toList();
   if (shape.size() <= depth) shape.push_back(static_cast<int64_t>(items.size()));
   THUNDER_CHECK(shape[depth] == static_cast<int64_t>(items.size()), Value, "tensor", "expected sequence of length ", shape[depth],
                 " at dim ", depth, " (got ", items.size(), ")");
-  for (const c10::IValue& item : items) collect_numbers(item, depth + 1, shape, out);
+  for (const c10::IValue& item : items.vec()) collect_numbers(item, depth + 1, shape, out);
 }
 
 template <class T, class F>
