@@ -1,0 +1,143 @@
+#include "ops/formula.h"
+
+#include <algorithm>
+
+#include "ops/common.h"
+
+namespace thunder::ops {
+
+Formula where(const Formula& condition, const Arg& x, const Arg& y) {
+  return Formula(condition.b()("prims.where", condition, x, y));
+}
+
+Formula compute(Builder& b, const Arg& a) {
+  return Formula(b, convert(b, a, compute_type(a.value().dtype())));
+}
+
+Formula as(const Formula& x, DType t) { return Formula(x.b(), convert(x.b(), x, t)); }
+
+Arg store(const Formula& x, DType t) { return convert(x.b(), x, t); }
+
+Formula sum(const Formula& x, const std::vector<int64_t>& dims) {
+  return dims.empty() ? x : x.call("prims.sum", Arg(dims));
+}
+
+Formula amax(const Formula& x, const std::vector<int64_t>& dims) {
+  return dims.empty() ? x : x.call("prims.amax", Arg(dims));
+}
+
+Formula spread(const Formula& reduced, const Dims& shape, const std::vector<int64_t>& dims) {
+  if (dims.empty()) return reduced;
+  return Formula(reduced.b()("prims.broadcast_in_dim", reduced, shape,
+                             Arg(other_dims(static_cast<int64_t>(shape.size()), dims))));
+}
+
+Formula spread_leading(const Formula& x, const Dims& shape) {
+  int64_t rank = static_cast<int64_t>(shape.size()), own = x.expr().rank();
+  if (rank == own) return x;
+  return Formula(x.b()("prims.broadcast_in_dim", x, shape, Arg(range(rank - own, rank))));
+}
+
+Formula spread_channels(const Formula& x, const Dims& shape, int64_t dim) {
+  if (shape.size() == 1) return x;
+  return Formula(x.b()("prims.broadcast_in_dim", x, shape, Arg(std::vector<int64_t>{dim})));
+}
+
+Expr reshape(Builder& b, const Arg& a, const Dims& shape) {
+  const TensorType& t = a.value().tensor();
+  if (same(t.shape, shape)) return b.expr(a);
+  return b(view_strides(t.shape, t.strides, shape) ? "prims.view" : "prims.reshape", a, shape);
+}
+
+Expr contiguous(Builder& b, const Arg& a) {
+  if (is_contiguous(a.value().tensor())) return b.expr(a);
+  return b("prims.clone", a, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
+}
+
+Expr swap_last(const Expr& x) {
+  std::vector<int64_t> order = range(0, x.rank());
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return x.builder()("torch.permute", x, Arg(order));
+}
+
+Expr torch_reshape(const Expr& x, const Dims& shape) {
+  return same(x.shape(), shape) ? x : x.builder()("torch.reshape", x, shape);
+}
+
+std::vector<int64_t> other_dims(int64_t rank, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < rank; ++i)
+    if (std::find(dims.begin(), dims.end(), i) == dims.end()) out.push_back(i);
+  return out;
+}
+
+std::vector<int64_t> range(int64_t begin, int64_t end) {
+  std::vector<int64_t> out;
+  for (int64_t i = begin; i < end; ++i) out.push_back(i);
+  return out;
+}
+
+bool known_empty(const Dims& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
+}
+
+void check_floating(std::string_view op, std::string_view kernel, const Arg& a) {
+  DType t = a.value().dtype();
+  THUNDER_CHECK(is_floating(t) && !is_float8(t), NotImplemented, op, "\"", kernel, "\" not implemented for '",
+                scalar_type_name(t), "'");
+}
+
+std::string_view scalar_type_name(DType t) {
+  switch (t) {
+    case DType::boolean: return "Bool";
+    case DType::u8: return "Byte";
+    case DType::u16: return "UInt16";
+    case DType::u32: return "UInt32";
+    case DType::u64: return "UInt64";
+    case DType::i8: return "Char";
+    case DType::i16: return "Short";
+    case DType::i32: return "Int";
+    case DType::i64: return "Long";
+    case DType::f8e4m3fn: return "Float8_e4m3fn";
+    case DType::f8e4m3fnuz: return "Float8_e4m3fnuz";
+    case DType::f8e5m2: return "Float8_e5m2";
+    case DType::f8e5m2fnuz: return "Float8_e5m2fnuz";
+    case DType::f8e8m0fnu: return "Float8_e8m0fnu";
+    case DType::f16: return "Half";
+    case DType::bf16: return "BFloat16";
+    case DType::f32: return "Float";
+    case DType::f64: return "Double";
+    case DType::c32: return "ComplexHalf";
+    case DType::c64: return "ComplexFloat";
+    case DType::c128: return "ComplexDouble";
+  }
+  return "?";
+}
+
+std::string_view cpp_type_name(DType t) {
+  switch (t) {
+    case DType::boolean: return "bool";
+    case DType::u8: return "unsigned char";
+    case DType::i8: return "signed char";
+    case DType::i16: return "short";
+    case DType::i32: return "int";
+    case DType::i64: return "long";
+    case DType::f16: return "c10::Half";
+    case DType::bf16: return "c10::BFloat16";
+    case DType::f32: return "float";
+    case DType::f64: return "double";
+    case DType::c64: return "c10::complex<float>";
+    case DType::c128: return "c10::complex<double>";
+    default: return scalar_type_name(t);
+  }
+}
+
+int64_t reduction_number(std::string_view op, const Arg& reduction) {
+  const std::string& r = reduction.str();
+  if (r == "none") return 0;
+  if (r == "mean") return 1;
+  if (r == "sum") return 2;
+  THUNDER_CHECK(false, Value, op, r, " is not a valid value for reduction");
+}
+
+}  // namespace thunder::ops

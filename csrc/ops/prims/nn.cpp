@@ -1,0 +1,178 @@
+// Primitives of neural networks: matrix products, convolution, a random mask.
+#include "ops/common.h"
+#include "ops/formula.h"
+
+namespace thunder::ops::prims {
+namespace {
+
+// ---- matrix products -------------------------------------------------------------------------------------------------
+
+void check_same_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
+  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op, "expected m1 and m2 to have the same dtype, but got: ",
+                cpp_type_name(a.dtype), " != ", cpp_type_name(b.dtype));
+}
+
+void check_same_device(std::string_view op, const TensorType& a, const TensorType& b) {
+  THUNDER_CHECK(a.device == b.device, Runtime, op, "Expected all tensors to be on the same device, but got ", a.device,
+                " and ", b.device);
+}
+
+Types matmul_meta(const Args& args) {
+  const TensorType &a = args.tensor("a"), &b = args.tensor("b");
+  size_t n = a.shape.size();
+  THUNDER_CHECK(n >= 2 && n == b.shape.size(), Runtime, "matmul", "expected two tensors of one rank, at least 2, got ",
+                n, " and ", b.shape.size());
+  check_same_device("matmul", a, b);
+  check_same_dtype("matmul", a, b);
+  for (size_t i = 0; i + 2 < n; ++i)
+    THUNDER_CHECK(a.shape[i] == b.shape[i], Runtime, "matmul", "batch dimensions differ: ", str(a.shape), " and ",
+                  str(b.shape));
+  THUNDER_CHECK(a.shape[n - 1] == b.shape[n - 2], Runtime, "matmul", "mat1 and mat2 shapes cannot be multiplied (",
+                a.shape[n - 2], "x", a.shape[n - 1], " and ", b.shape[n - 2], "x", b.shape[n - 1], ")");
+  Dims shape = a.shape;
+  shape[n - 1] = b.shape[n - 1];
+  return {contiguous_type(a.dtype, a.device, std::move(shape))};
+}
+
+void matmul_vjp(VjpContext& c) {
+  if (c.needs("a")) c.put("a", c.b("torch.matmul", c.grad(), conj(swap_last(c.in("b")))));
+  if (c.needs("b")) c.put("b", c.b("torch.matmul", conj(swap_last(c.in("a"))), c.grad()));
+}
+
+Types linear_meta(const Args& args) {
+  const TensorType &a = args.tensor("a"), &w = args.tensor("w");
+  THUNDER_CHECK(w.rank() == 2 && a.rank() >= 1, Runtime, "linear", "expected a weight with 2 dimensions and an input with 1 or "
+                "more, got ", w.rank(), " and ", a.rank());
+  check_same_device("linear", a, w);
+  check_same_dtype("linear", a, w);
+  Dims rows(a.shape.begin(), a.shape.end() - 1);
+  THUNDER_CHECK(a.shape.back() == w.shape[1], Runtime, "linear", "mat1 and mat2 shapes cannot be multiplied (",
+                product(rows), "x", a.shape.back(), " and ", w.shape[1], "x", w.shape[0], ")");
+  if (args.has("bias")) {
+    const TensorType& bias = args.tensor("bias");
+    check_same_device("linear", a, bias);
+    THUNDER_CHECK(bias.dtype == a.dtype, Runtime, "linear", "self and mat2 must have the same dtype, but got ",
+                  scalar_type_name(bias.dtype), " and ", scalar_type_name(a.dtype));
+    THUNDER_CHECK(bias.rank() == 1 && bias.shape[0] == w.shape[0], Runtime, "linear", "the bias has shape ",
+                  str(bias.shape), ", expected [", w.shape[0], "]");
+  }
+  rows.push_back(w.shape[0]);
+  return {contiguous_type(a.dtype, a.device, std::move(rows))};
+}
+
+// Weight gradients as one product over all rows: grad^T @ input, on transposed views, without a transposing copy.
+void linear_vjp(VjpContext& c) {
+  Expr g = c.grad(), a = c.in("a"), w = c.in("w");
+  if (c.needs("a")) c.put("a", c.b("torch.matmul", g, conj(w)));
+  Dims leading(a.shape().begin(), a.shape().end() - 1);
+  Dim rows = product(leading);
+  if (c.needs("w")) {
+    Expr g2 = torch_reshape(g, {rows, w.shape()[0]}), a2 = torch_reshape(a, {rows, w.shape()[1]});
+    c.put("w", c.b("torch.matmul", swap_last(g2), conj(a2)));
+  }
+  if (c.needs("bias")) c.put("bias", a.rank() == 1 ? g : c.b("torch.sum", g, Arg(range(0, a.rank() - 1))));
+}
+
+// ---- convolution -----------------------------------------------------------------------------------------------------
+
+// Which memory format ATen's convolution gives its result: channels last if either operand asks for it.
+bool wants_channels_last(const TensorType& t) {
+  if (t.rank() != 4 && t.rank() != 5) return false;
+  if (is_contiguous(t)) return false;
+  Dims expected = channels_last_strides(t.shape);
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (t.shape[i] != 1 && t.strides[i] != expected[i]) return false;
+  return true;
+}
+
+void check_convolution(const TensorType& x, const TensorType& w, const Args& args) {
+  bool transposed = args.flag("transposed");
+  const Dim& groups = args.dim("groups");
+  THUNDER_CHECK(x.rank() == w.rank(), Runtime, "convolution", "expected an input with ", w.rank(),
+                " dimensions for weight of size ", str(w.shape), ", got input of size ", str(x.shape));
+  THUNDER_CHECK(x.dtype == w.dtype, Runtime, "convolution", "Input type (", scalar_type_name(x.dtype), ") and weight type (",
+                scalar_type_name(w.dtype), ") should be the same");
+  check_same_device("convolution", x, w);
+  THUNDER_CHECK(groups > 0, Runtime, "convolution", "non-positive groups is not supported");
+  const Dim& in_channels = w.shape[transposed ? 0 : 1];
+  Dim expected = transposed ? in_channels : in_channels * groups;
+  THUNDER_CHECK(x.shape[1] == expected, Runtime, "convolution", "Given groups=", groups, ", weight of size ", str(w.shape),
+                ", expected input", str(x.shape), " to have ", expected, " channels, but got ", x.shape[1],
+                " channels instead");
+  THUNDER_CHECK(mod(w.shape[0], groups) == 0, Runtime, "convolution", "Given groups=", groups,
+                ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ", str(w.shape));
+  if (args.has("bias")) {
+    const TensorType& bias = args.tensor("bias");
+    Dim out_channels = transposed ? w.shape[1] * groups : w.shape[0];
+    THUNDER_CHECK(bias.rank() == 1 && bias.shape[0] == out_channels, Runtime, "convolution", "Given weight of size ",
+                  str(w.shape), ", expected bias to be 1-dimensional with ", out_channels,
+                  " elements, but got bias of size ", str(bias.shape), " instead");
+  }
+}
+
+Types convolution_meta(const Args& args) {
+  const TensorType &x = args.tensor("input"), &w = args.tensor("weight");
+  check_convolution(x, w, args);
+  bool transposed = args.flag("transposed");
+  Dims stride = args.dims("stride"), padding = args.dims("padding"), dilation = args.dims("dilation"),
+       output_padding = args.dims("output_padding");
+  Dims shape = {x.shape[0], transposed ? w.shape[1] * args.dim("groups") : w.shape[0]};
+  for (size_t i = 2; i < x.shape.size(); ++i) {
+    size_t s = i - 2;
+    Dim reach = dilation[s] * (w.shape[i] - 1) + 1;
+    if (transposed) {
+      shape.push_back((x.shape[i] - 1) * stride[s] - 2 * padding[s] + reach + output_padding[s]);
+    } else {
+      Dim room = x.shape[i] + 2 * padding[s];
+      THUNDER_CHECK(room >= reach, Runtime, "convolution", "Calculated padded input size per channel: (", room,
+                    "). Kernel size: (", reach, "). Kernel size can't be greater than actual input size");
+      shape.push_back(floordiv(room - reach, stride[s]) + 1);
+    }
+  }
+  TensorType out = contiguous_type(x.dtype, x.device, std::move(shape));
+  if (wants_channels_last(x) || wants_channels_last(w)) out.strides = channels_last_strides(out.shape);
+  return {out};
+}
+
+void convolution_vjp(VjpContext& c) {
+  bool bias = c.needs("bias");
+  Arg sizes = bias ? Arg(c.in("bias").shape()) : Arg();
+  ArgList mask = {c.needs("input"), c.needs("weight"), bias};
+  const Args a = c.args();
+  Expr r = c.b("torch.convolution_backward", c.grad(), c.in("input"), c.in("weight"), sizes, a["stride"], a["padding"],
+               a["dilation"], a["transposed"], a["output_padding"], a["groups"], Arg::list(std::move(mask)));
+  c.put("input", r[0]);
+  c.put("weight", r[1]);
+  if (bias) c.put("bias", r[2]);
+}
+
+// ---- random ----------------------------------------------------------------------------------------------------------
+
+Types bernoulli_like_meta(const Args& args) {
+  const TensorType& a = args.tensor("a");
+  double p = args.real("p");
+  THUNDER_CHECK(p >= 0 && p <= 1, Runtime, "bernoulli", "bernoulli_ expects p to be in [0, 1], but got p=", p);
+  return {contiguous_type(a.dtype, a.device, a.shape)};
+}
+
+constexpr OpDef kRecords[] = {
+    {.schema = "matmul(Tensor a, Tensor b) -> Tensor",
+     .doc = "Matrix product of two matrices, or of two batches of matrices with equal batch dimensions.",
+     .tags = kMatmul, .meta = matmul_meta, .vjp = matmul_vjp, .aten = "matmul"},
+    {.schema = "linear(Tensor a, Tensor w, Tensor? bias) -> Tensor",
+     .doc = "a @ w^T + bias over the last dimension of a; w has 2 dimensions, bias 1.",
+     .tags = kMatmul, .meta = linear_meta, .vjp = linear_vjp, .aten = "linear"},
+    {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+               "bool transposed, int[] output_padding, int groups) -> Tensor",
+     .doc = "Convolution, or transposed convolution, of a batched input over 1, 2 or 3 dimensions.",
+     .tags = kMatmul, .meta = convolution_meta, .vjp = convolution_vjp, .aten = "convolution"},
+    {.schema = "bernoulli_like(Tensor a, float p) -> Tensor",
+     .doc = "Zeros and ones of a's shape and dtype, one with probability p.",
+     .tags = kRandom | kNoGrad, .meta = bernoulli_like_meta, .aten = "bernoulli.p"},
+};
+
+}  // namespace
+
+Records nn() { return kRecords; }
+
+}  // namespace thunder::ops::prims
