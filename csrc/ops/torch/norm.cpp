@@ -1,0 +1,170 @@
+// torch: layer norm and RMS norm, and normalising by a p-norm.  Norms over channels are in channel_norm.cpp.
+#include <algorithm>
+#include <limits>
+
+#include "ops/common.h"
+#include "ops/formula.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+// ---- layer norm ------------------------------------------------------------------------------------------------------
+
+std::string shape_text(const Dims& shape) { return "[" + join(shape) + "]"; }
+
+// Checks the arguments and gives the number of leading dimensions that are not normalised.
+int64_t check_normalized_shape(std::string_view op, const Args& a, const char* star) {
+  const TensorType& x = a.tensor("input");
+  Dims shape = a.dims("normalized_shape");
+  THUNDER_CHECK(!shape.empty(), Runtime, op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+                "one element, but got normalized_shape = []");
+  for (const char* name : {"weight", "bias"}) {
+    if (a.op().schema.index_of(name) < 0 || !a.has(name)) continue;
+    THUNDER_CHECK(equal(a.tensor(name).shape, shape), Runtime, op, "Expected ", name, " to be of same shape as normalized_shape, but got ",
+                  name, " of shape ", shape_text(a.tensor(name).shape), " and normalized_shape = ", shape_text(shape));
+  }
+  int64_t leading = x.rank() - static_cast<int64_t>(shape.size());
+  THUNDER_CHECK(leading >= 0 && equal(Dims(x.shape.begin() + leading, x.shape.end()), shape), Runtime, op, "Given normalized_shape=",
+                shape_text(shape), ", expected input with shape [*", star, join(shape), "], but got input of size", shape_text(x.shape));
+  return leading;
+}
+
+// The dtype of mean and rstd: on the CPU that of the parameters, on CUDA the one that sums are accumulated in.
+DType statistics_type(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  if (x.device.type != DeviceType::cpu) return compute_type(x.dtype);
+  DType t = x.dtype;
+  for (const char* name : {"weight", "bias"}) {
+    if (!a.has(name) || a.tensor(name).dtype == x.dtype) continue;
+    t = DType::f32;
+    THUNDER_CHECK(compute_type(x.dtype) != x.dtype && a.tensor(name).dtype == t, Runtime, "layer_norm",
+                  "mixed dtype (CPU): expect parameter to have scalar type of Float");
+  }
+  return t;
+}
+
+Arg layer_norm_body(Builder& b, const Args& a) {
+  return b("torch.native_layer_norm", a["input"], a["normalized_shape"], a["weight"], a["bias"], a["eps"])[0].arg();
+}
+
+Arg native_layer_norm_body(Builder& b, const Args& a) {
+  int64_t leading = check_normalized_shape("layer_norm", a, ", ");
+  const TensorType t = a.tensor("input");
+  check_floating("layer_norm", "LayerNormKernelImpl", a["input"]);
+  DType stats = statistics_type(a);
+  std::vector<int64_t> dims = range(leading, t.rank());
+  Formula x = compute(b, contiguous(b, a["input"]));
+  Dim count = product(Dims(t.shape.begin() + leading, t.shape.end()));
+  Formula mean = sum(x, dims).call("prims.div", Arg(count));
+  Formula centred = x - spread(mean, t.shape, dims);
+  Formula var = sum(centred * centred, dims).call("prims.div", Arg(count));
+  Formula rstd = rsqrt(var.call("prims.add", a["eps"]));
+  Formula y = centred * spread(rstd, t.shape, dims);
+  if (a.has("weight")) y = y * spread_leading(as(Formula(b, a["weight"]), y.dtype()), t.shape);
+  if (a.has("bias")) y = y + spread_leading(as(Formula(b, a["bias"]), y.dtype()), t.shape);
+  return Arg::tuple({store(y, t.dtype), keep_dims(b, store(mean, stats), dims), keep_dims(b, store(rstd, stats), dims)});
+}
+
+void native_layer_norm_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
+  Expr r = c.b("torch.native_layer_norm_backward", c.grad(0), c.in("input"), a["normalized_shape"], c.out(1), c.out(2),
+               a["weight"], a["bias"], Arg::list(std::move(mask)));
+  c.put("input", r[0]);
+  if (c.needs("weight")) c.put("weight", r[1]);
+  if (c.needs("bias")) c.put("bias", r[2]);
+}
+
+bool wanted(const Args& a, size_t i) { return a["output_mask"].items()[i].boolean(); }
+
+Arg native_layer_norm_backward_body(Builder& b, const Args& a) {
+  const TensorType t = a.tensor("input");
+  int64_t leading = t.rank() - static_cast<int64_t>(a.dims("normalized_shape").size());
+  std::vector<int64_t> dims = range(leading, t.rank()), rows = range(0, leading);
+  Formula g = compute(b, contiguous(b, a["grad_out"])), x = compute(b, contiguous(b, a["input"]));
+  auto wide = [&](const char* name) {
+    return Formula(b, expand_to(b, as(Formula(b, a[name]), x.dtype()), t.shape));
+  };
+  Formula rstd = wide("rstd"), normal = (x - wide("mean")) * rstd;
+  ArgList out(3);
+  if (wanted(a, 0)) {
+    Dim count = product(Dims(t.shape.begin() + leading, t.shape.end()));
+    Formula gw = a.has("weight") ? g * spread_leading(as(Formula(b, a["weight"]), g.dtype()), t.shape) : g;
+    auto mean = [&](const Formula& f) { return spread(sum(f, dims).call("prims.div", Arg(count)), t.shape, dims); };
+    out[0] = store((gw - mean(gw) - normal * mean(gw * normal)) * rstd, t.dtype);
+  }
+  if (wanted(a, 1)) out[1] = store(sum(g * normal, rows), a.tensor("weight").dtype);
+  if (wanted(a, 2)) out[2] = store(sum(g, rows), a.tensor("bias").dtype);
+  return Arg::tuple(std::move(out));
+}
+
+// ---- RMS norm --------------------------------------------------------------------------------------------------------
+
+Arg rms_norm_body(Builder& b, const Args& a) {
+  int64_t leading = check_normalized_shape("rms_norm", a, "");
+  Expr input = b.expr(a["input"]);
+  DType t = input.dtype(), c = compute_type(t);
+  THUNDER_CHECK(is_inexact(t), NotImplemented, "rms_norm", "\"rms_norm\" not implemented for '", scalar_type_name(t), "'");
+  double eps = a.has("eps") ? a.real("eps")
+               : real_part_type(c) == DType::f32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  Expr x = to_dtype(input, c);
+  Expr square = b("torch.mean", b("torch.pow", x, 2), Arg(range(leading, input.rank())), true);
+  Expr y = x * b("torch.rsqrt", b("torch.add", square, eps));
+  if (a.has("weight")) y = b("torch.mul", y, a["weight"]);
+  return to_dtype(b.expr(contiguous(b, y)), t).arg();
+}
+
+// ---- p-norm ----------------------------------------------------------------------------------------------------------
+
+Arg normalize_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  Expr length = b("torch.norm", x, a["p"], a["dim"], true);
+  return (x / b("torch.clamp_min", length, a["eps"])).arg();
+}
+
+Arg cosine_similarity_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["x1"]), y = b.expr(a["x2"]);
+  DType t = result_type({x, y});
+  THUNDER_CHECK(is_floating(t), Runtime, "cosine_similarity", "expected common dtype to be floating point, yet common dtype is ",
+                scalar_type_name(t));
+  Dims shape = broadcast_shape_of("cosine_similarity", {x, y});
+  int64_t dim = canonical_dim("cosine_similarity", a.integer("dim"), static_cast<int64_t>(shape.size()));
+  auto unit = [&](const Expr& v) {
+    Expr wide = b("torch.expand", to_dtype(v, t), shape);
+    Expr length = b("torch.sqrt", b("torch.sum", wide * wide, dim, true));
+    return wide / b("torch.clamp_min", length, a["eps"]);
+  };
+  return b("torch.sum", unit(x) * unit(y), dim).arg();
+}
+
+constexpr OpDef kRecords[] = {
+    {.schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+     .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
+     .body = layer_norm_body, .aten = "layer_norm", .python = "torch.nn.functional.layer_norm"},
+    {.schema = "layer_norm.torch(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
+               "bool cudnn_enable=True) -> Tensor",
+     .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
+     .body = layer_norm_body, .aten = "layer_norm", .python = "torch.layer_norm"},
+    {.schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+     .doc = "Layer norm with the mean and the reciprocal standard deviation that its gradient needs.",
+     .body = native_layer_norm_body, .vjp = native_layer_norm_vjp, .aten = "native_layer_norm", .python = "torch.native_layer_norm"},
+    {.schema = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, "
+               "Tensor? weight, Tensor? bias, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+     .doc = "Gradients of layer norm; None where output_mask is false.", .body = native_layer_norm_backward_body,
+     .aten = "native_layer_norm_backward", .python = "torch.ops.aten.native_layer_norm_backward"},
+    {.schema = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+     .doc = "Scales the last dimensions to a root mean square of 1, then applies weight.", .body = rms_norm_body,
+     .aten = "rms_norm", .python = "torch.nn.functional.rms_norm torch.rms_norm"},
+    {.schema = "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
+     .doc = "Scales to unit p-norm along dim.", .body = normalize_body, .python = "torch.nn.functional.normalize"},
+    {.schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
+     .doc = "Cosine of the angle between vectors along dim.", .body = cosine_similarity_body, .aten = "cosine_similarity",
+     .python = "torch.nn.functional.cosine_similarity torch.cosine_similarity"},
+};
+
+}  // namespace
+
+Records norm() { return kRecords; }
+
+}  // namespace thunder::ops::torch
