@@ -13,6 +13,7 @@ std::span<const OpDef> view();
 std::span<const OpDef> shape();
 std::span<const OpDef> index();
 std::span<const OpDef> sort();
+std::span<const OpDef> nn();
 }  // namespace prims
 namespace clang {
 }  // namespace clang
@@ -24,6 +25,15 @@ std::span<const OpDef> shape_backward();
 std::span<const OpDef> index();
 std::span<const OpDef> getitem();
 std::span<const OpDef> sort();
+std::span<const OpDef> matmul();
+std::span<const OpDef> activation();
+std::span<const OpDef> smooth_activation();
+std::span<const OpDef> softmax();
+std::span<const OpDef> norm();
+std::span<const OpDef> embedding();
+std::span<const OpDef> loss();
+std::span<const OpDef> dropout();
+std::span<const OpDef> attention();
 }  // namespace torch
 
 namespace {
@@ -36,6 +46,7 @@ constexpr Family kFamilies[] = {
     {"prims", "shape", prims::shape},
     {"prims", "index", prims::index},
     {"prims", "sort", prims::sort},
+    {"prims", "nn", prims::nn},
 
     {"torch", "view", torch::view},
     {"torch", "split", torch::split},
@@ -44,6 +55,15 @@ constexpr Family kFamilies[] = {
     {"torch", "index", torch::index},
     {"torch", "getitem", torch::getitem},
     {"torch", "sort", torch::sort},
+    {"torch", "matmul", torch::matmul},
+    {"torch", "activation", torch::activation},
+    {"torch", "smooth_activation", torch::smooth_activation},
+    {"torch", "softmax", torch::softmax},
+    {"torch", "norm", torch::norm},
+    {"torch", "embedding", torch::embedding},
+    {"torch", "loss", torch::loss},
+    {"torch", "dropout", torch::dropout},
+    {"torch", "attention", torch::attention},
 };
 
 }  // namespace
