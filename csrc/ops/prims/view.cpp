@@ -140,6 +140,29 @@ void slice_vjp(VjpContext& c) {
   c.put("a", c.b("prims.pad", c.grad(), 0, Arg::list(std::move(config))));
 }
 
+// As slice, with a start that is known only when the program runs; so the shape is known, only the place is not.
+Types narrow_at_meta(const Args& a) {
+  const TensorType &t = a.tensor("a"), &start = a.tensor("start");
+  size_t dim = static_cast<size_t>(wrapped_dim("narrow", a["dim"], t.rank()));
+  THUNDER_CHECK(t.rank() > 0, Index, "narrow", "a 0-d tensor has no dimension to narrow");
+  THUNDER_CHECK(start.rank() == 0 && is_integral(start.dtype), Runtime, "narrow", "start must be an 0-dim integral Tensor, got ",
+                start.dtype, " of shape ", str(start.shape));
+  Dims shape = t.shape;
+  shape[dim] = size_arg("narrow", a["length"]);
+  THUNDER_CHECK(shape[dim] >= 0 && shape[dim] <= t.shape[dim], Index, "narrow", "length ", shape[dim],
+                " is out of range for dimension ", dim, " with size ", t.shape[dim]);
+  return {with_shape(t, std::move(shape), t.strides)};
+}
+
+void narrow_at_vjp(VjpContext& c) {
+  Expr g = c.grad(), in = c.in("a"), start = c.in("start");
+  int64_t dim = wrapped_dim("narrow", c.args()["dim"], in.rank());
+  const Dim &size = in.shape()[static_cast<size_t>(dim)], &length = g.shape()[static_cast<size_t>(dim)];
+  Expr steps = c.b("prims.iota", length, 0, 1, kw("dtype", DType::i64), kw("device", in.tensor().device));
+  Expr places = c.b("torch.remainder", steps + c.b("torch.to", start, DType::i64), size);
+  c.put("a", c.b("torch.index_add", zeros(c.b, in.shape(), g.tensor()), dim, places, g));
+}
+
 Types squeeze_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   std::vector<int64_t> drop = wrapped_dims("squeeze", a["dims"], t.rank());
@@ -407,6 +430,10 @@ constexpr OpDef kRecords[] = {
     {.schema = "slice(Tensor a, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
      .doc = "A view of a[start:end:stride] in every dimension; 0 <= start <= end <= size, stride >= 1.",
      .tags = kViewTags, .meta = slice_meta, .vjp = slice_vjp},
+    {.schema = "narrow_at(Tensor a, int dim, Tensor start, int length) -> Tensor",
+     .doc = "A view of `length` slices from a start that a 0-d tensor holds; a negative one counts from the end. What is written to "
+            "it, index_copy writes.",
+     .tags = kViewTags | kHostSync, .meta = narrow_at_meta, .vjp = narrow_at_vjp, .aten = "narrow.Tensor"},
     {.schema = "squeeze(Tensor a, int[] dims) -> Tensor", .doc = "A view without these dimensions, which have size 1.",
      .tags = kViewTags, .meta = squeeze_meta, .vjp = reshape_back_vjp, .aten = "squeeze.dims"},
     {.schema = "as_strided(Tensor a, int[] size, int[] stride, int? storage_offset=None) -> Tensor",

@@ -1,7 +1,8 @@
 // x[key] and x[key] = value, with PyTorch's basic and advanced indexing.
 //
-// A key is read from left to right.  What needs no tensors (integers, slices, None, Ellipsis) becomes one slice, one squeeze and
-// one broadcast, which are views; what remains are index tensors at places of that view's dimensions.
+// A key is read from left to right.  What needs no tensors (integers, slices, None, Ellipsis) becomes one broadcast, one slice and
+// one squeeze, which are views (the broadcast comes first, so that new dimensions get the strides that they get in eager); what
+// remains are index tensors at places of that view's dimensions.
 #include <algorithm>
 #include <span>
 
@@ -14,12 +15,12 @@ namespace thunder::ops::torch {
 namespace {
 
 struct Key {
-  Dims start, end, step;                 // per dimension of the tensor
-  std::vector<int64_t> squeeze;          // dimensions indexed by an integer
-  std::vector<int64_t> unsqueeze;        // places of new dimensions, after squeezing
-  ArgList scalars;                       // per dimension of the view: a 0-d integer tensor, or None
-  ArgList indices;                       // per dimension of the view: an index tensor, or None
-  bool has_scalars = false, has_indices = false;
+  std::vector<int64_t> unsqueeze;              // places of new dimensions, before slicing
+  Dims start, end, step;                       // per dimension, new ones included
+  std::vector<std::pair<int64_t, Arg>> at;     // dimensions indexed by a 0-d integer tensor
+  std::vector<int64_t> squeeze;                // dimensions indexed by an integer or a 0-d integer tensor
+  ArgList indices;                             // per dimension of the view: an index tensor, or None
+  bool has_indices = false;
 };
 
 bool is_mask(const Arg& a) { return a.is_tensor() && (a.value().dtype() == DType::boolean || a.value().dtype() == DType::u8); }
@@ -66,6 +67,7 @@ ArgList parts_of(Builder& b, const Arg& key, Device device) {
   ArgList parts = key.kind() == Arg::Kind::Tuple ? key.items() : ArgList{key};
   for (Arg& p : parts) {
     if (p.is_sequence()) p = index_of_list(b, p, device);
+    THUNDER_CHECK(p.kind() != Arg::Kind::Str, Type, "getitem", "a string is not a valid index, got '", p.str(), "'");
     bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice || p.is_tensor();
     THUNDER_CHECK(ok, Index, "getitem",
                   "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices");
@@ -76,11 +78,7 @@ ArgList parts_of(Builder& b, const Arg& key, Device device) {
 // Reads a key; `x` is only asked for its type, the builder for index tensors made of lists and masks.
 class KeyReader {
  public:
-  KeyReader(Builder& b, const TensorType& t, bool expand_masks) : b_(b), t_(t), expand_masks_(expand_masks) {
-    key_.start = Dims(t.shape.size(), Dim(0));
-    key_.end = t.shape;
-    key_.step = Dims(t.shape.size(), Dim(1));
-  }
+  KeyReader(Builder& b, const TensorType& t, bool expand_masks) : b_(b), t_(t), expand_masks_(expand_masks) {}
 
   Key read(const Arg& key) {
     ArgList parts = parts_of(b_, key, t_.device);
@@ -105,17 +103,20 @@ class KeyReader {
   }
 
  private:
-  void keep() {
-    ++dim_;
-    add_place();
+  int64_t wide_dim() const { return static_cast<int64_t>(key_.start.size()); }
+  void add_range(const Dim& start, const Dim& end, const Dim& step) {
+    key_.start.push_back(start);
+    key_.end.push_back(end);
+    key_.step.push_back(step);
   }
-  void add_place() {
-    key_.scalars.push_back(nullptr);
+  void keep() {
+    add_range(0, t_.shape[static_cast<size_t>(dim_++)], 1);
     key_.indices.push_back(nullptr);
   }
   void new_dimension() {
-    key_.unsqueeze.push_back(static_cast<int64_t>(key_.indices.size()));
-    add_place();
+    key_.unsqueeze.push_back(wide_dim());
+    add_range(0, 1, 1);
+    key_.indices.push_back(nullptr);
   }
   void put_index(Arg index) {
     key_.indices.back() = std::move(index);
@@ -134,10 +135,9 @@ class KeyReader {
     }
     if (is_mask(p)) return read_mask(p);
     if (is_scalar_tensor(p)) {  // eager selects with its value, so it takes no part in the placement of index tensors
-      keep();
-      key_.scalars.back() = p;
-      key_.has_scalars = true;
-      return;
+      key_.at.emplace_back(wide_dim(), p);
+      key_.squeeze.push_back(wide_dim());
+      return add_range(0, t_.shape[static_cast<size_t>(dim_++)], 1);
     }
     keep();
     put_index(p);
@@ -149,9 +149,9 @@ class KeyReader {
     THUNDER_CHECK(given >= -size && given < size, Index, "getitem", "index ", given, " is out of bounds for dimension ", dim_,
                   " with size ", size);
     Dim index = given < 0 ? given + size : given;
-    key_.start[d] = index;
-    key_.end[d] = index + 1;
-    key_.squeeze.push_back(dim_++);
+    key_.squeeze.push_back(wide_dim());
+    add_range(index, index + 1, 1);
+    ++dim_;
   }
 
   Dim bound(const Arg& a, const Dim& size, const Dim& missing) {
@@ -171,10 +171,9 @@ class KeyReader {
     THUNDER_CHECK(step > 0, Value, "getitem", "step must be greater than zero, got ", step);
     Dim start = bound(s.start, size, 0), end = bound(s.stop, size, size);
     if (!start.same(0)) end = max(start, end);
-    key_.start[d] = start;
-    key_.end[d] = end;
-    key_.step[d] = step;
-    keep();
+    add_range(start, end, step);
+    key_.indices.push_back(nullptr);
+    ++dim_;
   }
 
   void read_mask(const Arg& p) {
@@ -214,7 +213,9 @@ class KeyReader {
 };
 
 Expr basic_view(const Expr& x, const Key& k) {
-  return unsqueeze_dims(squeeze_dims(slice_dims(x, k.start, k.end, k.step), k.squeeze), k.unsqueeze);
+  Expr view = slice_dims(unsqueeze_dims(x, k.unsqueeze), k.start, k.end, k.step);
+  for (const auto& [dim, index] : k.at) view = x.builder()("prims.narrow_at", view, dim, index, 1);
+  return squeeze_dims(view, k.squeeze);
 }
 
 // The indices without trailing None.
@@ -223,20 +224,11 @@ Arg index_list(ArgList indices) {
   return Arg::list(std::move(indices));
 }
 
-// The view with its 0-d tensor indices applied; their places are dropped from `indices`.
-Expr select_scalars(const Expr& view, const Key& k, ArgList& indices) {
-  for (size_t i = k.scalars.size(); i-- > 0;)
-    if (!k.scalars[i].is_none()) indices.erase(indices.begin() + static_cast<long>(i));
-  return view.builder()("prims.index", view, index_list(k.scalars));
-}
-
 Arg getitem_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   Key k = KeyReader(b, x.tensor(), true).read(a["key"]);
   Expr view = basic_view(x, k);
-  ArgList indices = k.indices;
-  if (k.has_scalars) view = select_scalars(view, k, indices);
-  return k.has_indices ? b("prims.index", view, index_list(std::move(indices))) : view;
+  return k.has_indices ? b("prims.index", view, index_list(k.indices)) : view;
 }
 
 // ---- writing ---------------------------------------------------------------------------------------------------------
@@ -255,47 +247,35 @@ Expr without_leading_ones(const Expr& value, size_t rank) {
   return lead == 0 ? value : reshape(value, Dims(s.begin() + static_cast<long>(lead), s.end()));
 }
 
-// The view with the value written at index tensors.
-Expr put_at_indices(const Expr& view, const Key& k, const Expr& value) {
-  Builder& b = view.builder();
-  if (!k.has_scalars) return b("prims.index_put", view, index_list(k.indices), value, false);
-  Expr inner = value;
-  if (k.has_indices) {
-    ArgList indices = k.indices;
-    Expr selected = select_scalars(view, k, indices);
-    inner = b("prims.index_put", selected, index_list(std::move(indices)), value, false);
-  }
-  return b("prims.index_put", view, index_list(k.scalars), inner, false);
-}
-
-bool holds_scalar_tensor(const Arg& key) {
-  if (key.kind() != Arg::Kind::Tuple) return is_scalar_tensor(key);
-  return std::any_of(key.items().begin(), key.items().end(), is_scalar_tensor);
-}
-
 Arg setitem_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   const Arg& given = a["value"];
   const TensorType& t = x.tensor();
   // A mask whose selected elements all get one value needs no count of them.
-  Key k = KeyReader(b, t, !has_one_element(given) || holds_scalar_tensor(a["key"])).read(a["key"]);
+  Key k = KeyReader(b, t, !has_one_element(given)).read(a["key"]);
   Expr view = basic_view(x, k), written;
   Expr value = given.is_tensor() ? b.expr(given) : full_scalar(b, given, t);
-  bool advanced = k.has_indices || k.has_scalars;
   THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype, Runtime, "setitem",
                 "Index put requires the source and destination dtypes match, got ", t.dtype, " for the destination and ", value.dtype(),
                 " for the source.");
   value = b.expr(convert(b, value, t.dtype));
   if (value.tensor().device != t.device) value = b("prims.device_put", value, t.device);
-  if (advanced) {
-    written = put_at_indices(view, k, without_leading_ones(value, 1));
+  if (k.has_indices) {
+    written = b("prims.index_put", view, index_list(k.indices), without_leading_ones(value, 1), false);
   } else {
     value = without_leading_ones(value, view.shape().size());
     written = expand(value, expanded_shape("setitem", value.shape(), view.shape()));
   }
-  written = unsqueeze_dims(squeeze_dims(written, k.unsqueeze), k.squeeze);
-  bool whole = view.value() == x.value();
-  return advanced && whole ? written : b("prims.slice_scatter", x, written, k.start, k.end, k.step);
+  if (view.value() == x.value() && k.has_indices) return written;
+  // Back through the steps of basic_view.
+  written = unsqueeze_dims(written, k.squeeze);
+  Expr wide = unsqueeze_dims(x, k.unsqueeze);
+  for (size_t i = k.at.size(); i-- > 0;) {
+    Expr outer = slice_dims(wide, k.start, k.end, k.step);
+    for (size_t j = 0; j < i; ++j) outer = b("prims.narrow_at", outer, k.at[j].first, k.at[j].second, 1);
+    written = b("prims.index_copy", outer, k.at[i].first, reshape(b.expr(k.at[i].second), {Dim(1)}), written);
+  }
+  return squeeze_dims(b("prims.slice_scatter", wide, written, k.start, k.end, k.step), k.unsqueeze);
 }
 
 constexpr OpDef kRecords[] = {

@@ -22,8 +22,8 @@ ArgList promoted(Builder& b, const std::vector<Value>& tensors) {
   return operands;
 }
 
-void check_tensor_list(const char* op, const Args& a) {
-  THUNDER_CHECK(!a["tensors"].items().empty(), Value, op, op, "(): expected a non-empty list of Tensors");
+void check_tensor_list(const char* op, const Args& a, ErrorKind kind = ErrorKind::Value) {
+  if (a["tensors"].items().empty()) throw Error(kind, cat("[", op, "] ", op, "(): expected a non-empty list of Tensors"));
 }
 
 Arg cat_body(Builder& b, const Args& a) {
@@ -48,7 +48,7 @@ void cat_vjp(VjpContext& c) {
 }
 
 Arg stack_body(Builder& b, const Args& a) {
-  check_tensor_list("stack", a);
+  check_tensor_list("stack", a, ErrorKind::Runtime);
   std::vector<Value> tensors = a.values("tensors");
   int64_t rank = tensors[0].rank(), dim = wrapped_dim("stack", a["dim"], rank + 1);
   for (size_t i = 1; i < tensors.size(); ++i)
@@ -185,7 +185,7 @@ Arg repeat_interleave_body(Builder& b, const Args& a) {
   Dim n = size_arg("repeat_interleave", a["repeats"]);
   THUNDER_CHECK(n >= 0, Runtime, "repeat_interleave", "Repeats must be non-negative, got ", n);
   auto [x, dim] = interleaved(b, a);
-  if (x.rank() == 0) x = reshape(x, {Dim(1)});
+  THUNDER_CHECK(x.rank() > 0, Index, "repeat_interleave", "Dimension out of range: a 0-d tensor has none, got dim=", dim);
   Dims wide = x.shape(), shape = x.shape();
   wide.insert(wide.begin() + dim + 1, n);
   shape[static_cast<size_t>(dim)] *= n;
@@ -247,6 +247,7 @@ Arg roll_body(Builder& b, const Args& a) {
     Expr flat = reshape(x, {x.tensor().numel()});
     return reshape(rolled(flat, shifts[0], 0), x.shape());
   }
+  if (x.tensor().numel() == 0) return b("prims.clone", x);
   THUNDER_CHECK(shifts.size() == dims.size(), Runtime, "roll", "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:",
                 dims.size());
   THUNDER_CHECK(x.rank() > 0, Index, "roll", "a 0-d tensor has no dimension to roll");
@@ -278,7 +279,7 @@ Arg diag_embed_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   int64_t rank = x.rank() + 1, offset = a.integer("offset");
   int64_t d1 = wrapped_dim("diag_embed", a["dim1"], rank), d2 = wrapped_dim("diag_embed", a["dim2"], rank);
-  THUNDER_CHECK(x.rank() > 0, Index, "diag_embed", "a 0-d tensor has no dimension to embed");
+  THUNDER_CHECK(x.rank() > 0, Runtime, "diag_embed", "a 0-d tensor has no dimension to embed");
   THUNDER_CHECK(d1 != d2, Runtime, "diag_embed", "diagonal dimensions cannot be identical ", d1, ", ", d2);
   Dim size = x.shape().back() + std::abs(offset);
   Dims shape(x.shape().begin(), x.shape().end() - 1);

@@ -104,9 +104,10 @@ Dims even_parts(const Dim& size, const Dim& part) {
 }
 
 Parts split_parts(const Args& a, const TensorType& t) {
-  size_t dim = static_cast<size_t>(wrapped_dim("split", a["dim"], t.rank()));
-  const Dim &size = size_along("split", t, dim), part = size_arg("split", a["split_size_or_sections"]);
+  Dim part = size_arg("split", a["split_size_or_sections"]);
   THUNDER_CHECK(part >= 0, Runtime, "split", "split expects split_size be non-negative, but got split_size=", part);
+  size_t dim = static_cast<size_t>(wrapped_dim("split", a["dim"], t.rank()));
+  const Dim& size = size_along("split", t, dim);
   THUNDER_CHECK(part > 0 || size == 0, Runtime, "split",
                 "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
   return {dim, even_parts(size, part)};
@@ -222,7 +223,7 @@ Arg tensor_split_indices_body(Builder& b, const Args& a) {
 
 Arg unbind_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(x.rank() > 0, Runtime, "unbind", "unbind expects at least a 1-dimensional tensor");
+  THUNDER_CHECK(x.rank() > 0, Index, "unbind", "unbind expects at least a 1-dimensional tensor");
   int64_t dim = wrapped_dim("unbind", a["dim"], x.rank());
   int64_t n = x.shape()[static_cast<size_t>(dim)].specialize();
   ArgList out;

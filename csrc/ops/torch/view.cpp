@@ -70,7 +70,7 @@ Arg unflatten_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
   size_t dim = static_cast<size_t>(wrapped_dim("unflatten", a["dim"], x.rank()));
   Dims sizes = size_args("unflatten", a["sizes"]);
-  THUNDER_CHECK(x.rank() > 0, Index, "unflatten", "a 0-d tensor has no dimension to unflatten");
+  THUNDER_CHECK(x.rank() > 0, Runtime, "unflatten", "a 0-d tensor has no dimension to unflatten");
   THUNDER_CHECK(!sizes.empty(), Runtime, "unflatten", "unflatten: sizes must be non-empty");
   sizes = inferred_shape("unflatten", sizes, x.shape()[dim]);
   Dims shape = x.shape();
@@ -135,6 +135,7 @@ Arg numpy_t_body(Builder& b, const Args& a) {
 
 Arg matrix_transpose_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
+  if (x.rank() == 0) return x;
   THUNDER_CHECK(x.rank() >= 2, Runtime, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got ", x.rank(),
                 "-D tensor.");
   return b("torch.transpose", x, -2, -1);
@@ -218,6 +219,8 @@ Arg meshgrid_body(Builder& b, const Args& a) {
   if (swap) std::swap(tensors[0], tensors[1]);
   Dims shape;
   for (Value v : tensors) {
+    THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "meshgrid",
+                  "torch.meshgrid expects all tensors to have the same dtype, got ", v.dtype(), " and ", tensors[0].dtype());
     THUNDER_CHECK(v.rank() <= 1, Runtime, "meshgrid", "expected scalars or 1D tensors, got shape ", str(v.shape()));
     shape.push_back(v.tensor().numel());
   }
@@ -225,8 +228,7 @@ Arg meshgrid_body(Builder& b, const Args& a) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     Dims one(tensors.size(), Dim(1));
     one[i] = tensors[i].tensor().numel();
-    Expr grid = expand(reshape(Expr(b, tensors[i]), one), shape);
-    out.push_back(swap ? swapped(grid, 0, 1) : grid);
+    out.push_back(expand(reshape(Expr(b, tensors[i]), one), shape));
   }
   if (swap) std::swap(out[0], out[1]);
   return Arg::tuple(std::move(out));
