@@ -22,6 +22,7 @@ std::span<const OpDef> view();
 std::span<const OpDef> split();
 std::span<const OpDef> shape();
 std::span<const OpDef> shape_backward();
+std::span<const OpDef> pad();
 std::span<const OpDef> index();
 std::span<const OpDef> getitem();
 std::span<const OpDef> sort();
@@ -52,6 +53,7 @@ constexpr Family kFamilies[] = {
     {"torch", "split", torch::split},
     {"torch", "shape", torch::shape},
     {"torch", "shape_backward", torch::shape_backward},
+    {"torch", "pad", torch::pad},
     {"torch", "index", torch::index},
     {"torch", "getitem", torch::getitem},
     {"torch", "sort", torch::sort},

@@ -19,6 +19,22 @@ struct Indexed {
   std::vector<Dims> index_strides;    // of each index in the same frame
 };
 
+// Strides of an index expanded to `common` and reshaped to have dimensions of size 1 for all others of the result; these count
+// (for the order of dimensions) where the result has size 1, too.
+Dims index_strides(const TensorType& index, const Dims& common, const Dims& result, size_t at) {
+  Dims expanded(common.size()), shape(result.size(), Dim(1));
+  size_t lead = common.size() - index.shape.size();
+  for (size_t k = common.size(); k-- > 0;) {
+    shape[at + k] = common[k];
+    if (k < lead) expanded[k] = is_one(common[k]) && k + 1 < common.size() ? common[k + 1] * expanded[k + 1] : Dim(0);
+    else if (index.shape[k - lead].same(common[k]) || index.shape[k - lead] == common[k]) expanded[k] = index.strides[k - lead];
+  }
+  Dims strides = same(shape, common) ? expanded : view_strides(common, expanded, shape).value_or(contiguous_strides(shape));
+  for (size_t i = 0; i < strides.size(); ++i)
+    if ((i < at || i >= at + common.size() || is_one(shape[i])) && !is_one(result[i])) strides[i] = 0;
+  return strides;
+}
+
 // Where the result's dimensions come from: those of the indices, broadcast together, stand in place of the indexed dimensions if
 // these are adjacent, else in front.
 Indexed indexed(const char* op, const Args& a) {
@@ -55,12 +71,7 @@ Indexed indexed(const char* op, const Args& a) {
     r.strides.push_back(t.strides[i]);
   }
   for (size_t i : dims) {
-    const TensorType& index = indices[i].value().tensor();
-    Dims strides(r.shape.size(), Dim(0));
-    size_t lead = common.size() - index.shape.size();
-    for (size_t k = 0; k < index.shape.size(); ++k)
-      if (index.shape[k].same(common[lead + k]) || index.shape[k] == common[lead + k]) strides[at + lead + k] = index.strides[k];
-    r.index_strides.push_back(std::move(strides));
+    r.index_strides.push_back(index_strides(indices[i].value().tensor(), common, r.shape, at));
   }
   return r;
 }

@@ -66,8 +66,9 @@ Arg index_of_list(Builder& b, const Arg& list, Device device) {
 ArgList parts_of(Builder& b, const Arg& key, Device device) {
   ArgList parts = key.kind() == Arg::Kind::Tuple ? key.items() : ArgList{key};
   for (Arg& p : parts) {
+    if (p.kind() == Arg::Kind::Slice && is_integer(p.slice().step))
+      THUNDER_CHECK(size_arg("getitem", p.slice().step) > 0, Value, "getitem", "step must be greater than zero");
     if (p.is_sequence()) p = index_of_list(b, p, device);
-    THUNDER_CHECK(p.kind() != Arg::Kind::Str, Type, "getitem", "a string is not a valid index, got '", p.str(), "'");
     bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice || p.is_tensor();
     THUNDER_CHECK(ok, Index, "getitem",
                   "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices");
@@ -168,7 +169,6 @@ class KeyReader {
     size_t d = static_cast<size_t>(dim_);
     const Dim& size = t_.shape[d];
     Dim step = s.step.is_none() ? Dim(1) : size_arg("getitem", s.step);
-    THUNDER_CHECK(step > 0, Value, "getitem", "step must be greater than zero, got ", step);
     Dim start = bound(s.start, size, 0), end = bound(s.stop, size, size);
     if (!start.same(0)) end = max(start, end);
     add_range(start, end, step);

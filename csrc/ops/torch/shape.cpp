@@ -247,9 +247,9 @@ Arg roll_body(Builder& b, const Args& a) {
     Expr flat = reshape(x, {x.tensor().numel()});
     return reshape(rolled(flat, shifts[0], 0), x.shape());
   }
-  if (x.tensor().numel() == 0) return b("prims.clone", x);
   THUNDER_CHECK(shifts.size() == dims.size(), Runtime, "roll", "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:",
                 dims.size());
+  if (x.tensor().numel() == 0) return b("prims.clone", x);
   THUNDER_CHECK(x.rank() > 0, Index, "roll", "a 0-d tensor has no dimension to roll");
   for (size_t i = 0; i < dims.size(); ++i) x = rolled(x, shifts[i], wrapped_dim("roll", dims[i], x.rank()));
   return x;
