@@ -136,9 +136,10 @@ Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operan
   }
   Dims strides(shape.size());
   Dim step = 1;
+  // Behind a size of 0 strides are 0, which PyTorch's iterator does not prevent.
   for (size_t d : perm) {
     strides[d] = step;
-    step = step * max(shape[d], Dim(1));
+    step = step * shape[d];
   }
   return strides;
 }

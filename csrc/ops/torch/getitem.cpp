@@ -63,11 +63,16 @@ Arg index_of_list(Builder& b, const Arg& list, Device device) {
   return b("prims.tensor_from_sequence", list, kw("dtype", list_dtype(list)), kw("device", device));
 }
 
+Dim checked_step(const SliceArg& s) {
+  Dim step = s.step.is_none() ? Dim(1) : size_arg("getitem", s.step);
+  THUNDER_CHECK(step > 0, Value, "getitem", "step must be greater than zero, got ", step);
+  return step;
+}
+
 ArgList parts_of(Builder& b, const Arg& key, Device device) {
+  if (key.kind() == Arg::Kind::Slice) checked_step(key.slice());  // before the number of dimensions is looked at
   ArgList parts = key.kind() == Arg::Kind::Tuple ? key.items() : ArgList{key};
   for (Arg& p : parts) {
-    if (p.kind() == Arg::Kind::Slice && is_integer(p.slice().step))
-      THUNDER_CHECK(size_arg("getitem", p.slice().step) > 0, Value, "getitem", "step must be greater than zero");
     if (p.is_sequence()) p = index_of_list(b, p, device);
     bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice || p.is_tensor();
     THUNDER_CHECK(ok, Index, "getitem",
@@ -168,8 +173,7 @@ class KeyReader {
   void read_slice(const SliceArg& s) {
     size_t d = static_cast<size_t>(dim_);
     const Dim& size = t_.shape[d];
-    Dim step = s.step.is_none() ? Dim(1) : size_arg("getitem", s.step);
-    Dim start = bound(s.start, size, 0), end = bound(s.stop, size, size);
+    Dim step = checked_step(s), start = bound(s.start, size, 0), end = bound(s.stop, size, size);
     if (!start.same(0)) end = max(start, end);
     add_range(start, end, step);
     key_.indices.push_back(nullptr);

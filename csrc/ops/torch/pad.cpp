@@ -32,7 +32,7 @@ Arg constant_pad(Builder& b, const Expr& x, const std::vector<std::pair<Dim, Dim
     config.push_back(Dims{low, high, Dim(0)});
     start.push_back(-low);
     end.push_back(x.shape()[i] + high);
-    THUNDER_CHECK(x.shape()[i] + low + high >= 0, Runtime, "pad", "The input size ", x.shape()[i], ", plus negative padding ", low, " and ",
+    THUNDER_CHECK(x.shape()[i] + min(low, Dim(0)) + min(high, Dim(0)) >= 0, Runtime, "pad", "The input size ", x.shape()[i], ", plus negative padding ", low, " and ",
                   high, " resulted in a negative output size, which is invalid. Check dimension ", i, " of your input.");
   }
   if (cuts_only) return b("prims.clone", slice_dims(x, start, end, step));
@@ -61,11 +61,8 @@ Arg circular_pad(const Expr& input, const std::vector<std::pair<Dim, Dim>>& pair
     if (high > 0) parts.push_back(slice_dim(x, dim, 0, high));
     x = parts.size() == 1 ? input.builder().expr(parts[0]) : input.builder()("prims.cat", Arg::list(std::move(parts)), dim);
   }
-  bool channels_last = suggests_channels_last(input.tensor());
-  Dims strides = channels_last ? channels_last_strides(x.shape()) : contiguous_strides(x.shape());
-  if (same(x.tensor().strides, strides) && !(x.value() == input.value())) return x;
-  const char* format = !channels_last ? "torch.contiguous_format" : x.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d";
-  return input.builder()("prims.clone", x, kw("memory_format", ConstantArg{format}));
+  bool copied = same(x.tensor().strides, contiguous_strides(x.shape())) && !(x.value() == input.value());
+  return copied ? x : input.builder()("prims.clone", x, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
 }
 
 Arg pad_body(Builder& b, const Args& a) {
@@ -82,10 +79,7 @@ Arg pad_body(Builder& b, const Args& a) {
                 "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got ", x.rank(), " dimensions and ", 2 * n,
                 " pads");
   THUNDER_CHECK(known, NotImplemented, "pad", "Unrecognised padding mode ", mode);
-  if (mode == "circular") {
-    THUNDER_CHECK(x.rank() == dims + 2, Runtime, "pad", "circular padding needs a batch and a channel dimension, got ", x.rank(), " dimensions");
-    return circular_pad(x, pairs);
-  }
+  if (mode == "circular") return circular_pad(x, pairs);
   return b(cat("torch.", mode == "reflect" ? "reflection" : "replication", "_pad", n, "d"), x, a["pad"]);
 }
 
@@ -111,7 +105,7 @@ Types edge_pad_meta(const Args& a) {
     size += low + high;
     THUNDER_CHECK(size >= 1, Runtime, name, "input (", str(t.shape), ") is too small, calculated output size ", size);
   }
-  bool channels_last = t.rank() == dims + 2 && dims >= 2 && suggests_channels_last(t) && (reflect ? dims == 2 : true);
+  bool channels_last = t.rank() == dims + 2 && dims >= 2 && suggests_channels_last(t);
   Dims strides = channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
   return {with_shape(t, std::move(shape), std::move(strides))};
 }
