@@ -5,23 +5,19 @@
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/as_strided.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/expand.h>
-#include <ATen/ops/index.h>
-#include <ATen/ops/index_put.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/permute.h>
 #include <ATen/ops/prod.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/slice.h>
 #include <ATen/ops/squeeze.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/unsqueeze.h>
-#include <ATen/ops/var.h>
 #include <ATen/ops/view.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -120,6 +116,38 @@ c10::IValue slice_scatter(const KernelArgs& a) {
     part = at::slice(part, static_cast<int64_t>(d), start[d], end[d], step.empty() ? 1 : step[d]);
   part.copy_(a.tensor(1));
   return out;
+}
+
+// Per dimension (low, high, interior).
+c10::IValue pad(const KernelArgs& a) {
+  at::Tensor t = a.tensor(0);
+  at::Scalar value = a.scalar(1);
+  size_t rank = a.length(2);
+  Ints low_high(2 * rank, 0);  // ATen wants the last dimension first
+  Ints spread(t.sizes().begin(), t.sizes().end()), step(rank, 1);
+  bool interior = false;
+  for (size_t d = 0; d < rank; ++d) {
+    auto config = a.element(2, d).toIntVector();
+    low_high[2 * (rank - 1 - d)] = config[0];
+    low_high[2 * (rank - 1 - d) + 1] = config[1];
+    if (config[2] == 0 || spread[d] == 0) continue;
+    interior = true;
+    step[d] = config[2] + 1;
+    spread[d] = (spread[d] - 1) * step[d] + 1;
+  }
+  if (interior) {
+    at::Tensor wide = at::full(spread, value, t.options());
+    at::Tensor places = wide;
+    for (size_t d = 0; d < rank; ++d) places = at::slice(places, static_cast<int64_t>(d), 0, spread[d], step[d]);
+    places.copy_(t);
+    t = wide;
+  }
+  return at::constant_pad_nd(t, low_high, value).contiguous();
+}
+
+c10::IValue restride(const KernelArgs& a) {
+  const at::Tensor& t = a.tensor(0);
+  return at::empty_strided(t.sizes(), a.ints(1), t.options()).copy_(t);
 }
 
 // ---- reductions: an empty list of dims reduces nothing, where ATen would reduce everything -----------------------------
@@ -237,6 +265,8 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.graft", graft},
       {"prims.restride", restride},
       {"prims.slice_scatter", slice_scatter},
+      {"prims.pad", pad},
+      {"prims.restride", restride},
       {"prims.sum", sum},
       {"prims.amax", amax},
       {"prims.amin", amin},
