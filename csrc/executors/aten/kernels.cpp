@@ -8,7 +8,6 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/expand.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/permute.h>
@@ -145,11 +144,6 @@ c10::IValue pad(const KernelArgs& a) {
   return at::constant_pad_nd(t, low_high, value).contiguous();
 }
 
-c10::IValue restride(const KernelArgs& a) {
-  const at::Tensor& t = a.tensor(0);
-  return at::empty_strided(t.sizes(), a.ints(1), t.options()).copy_(t);
-}
-
 // ---- reductions: an empty list of dims reduces nothing, where ATen would reduce everything -----------------------------
 
 c10::IValue sum(const KernelArgs& a) {
@@ -266,7 +260,6 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.restride", restride},
       {"prims.slice_scatter", slice_scatter},
       {"prims.pad", pad},
-      {"prims.restride", restride},
       {"prims.sum", sum},
       {"prims.amax", amax},
       {"prims.amin", amin},
