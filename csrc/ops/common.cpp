@@ -99,6 +99,13 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape) {
   return b("prims.broadcast_in_dim", a, shape, dims);
 }
 
+Dim as_dim(const Arg& a) {
+  if (!a.is_value()) return a.dim();
+  const NumberType& n = a.value().type().number();
+  THUNDER_CHECK(n.dim, Runtime, "size", "the integer ", a.value().name(), ", known only when the program runs, cannot be a size");
+  return *n.dim;
+}
+
 int64_t canonical_dim(std::string_view op, int64_t dim, int64_t rank) {
   int64_t n = std::max<int64_t>(rank, 1);
   THUNDER_CHECK(-n <= dim && dim < n, Index, op, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
@@ -152,14 +159,13 @@ ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& opera
     if (is_zero_dim_tensor(x) && x.value().tensor().device != device) x = b("prims.device_put", x, device);
     out.push_back(expand_to(b, convert(b, x, t), shape));
   }
+  if (std::none_of(out.begin(), out.end(), [](const Arg& a) { return a.is_tensor(); })) out[0] = full(b, {}, out[0], t, {});
   return out;
 }
 
 Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion, std::string_view op) {
   DType t = apply(promotion, result_type(operands));
-  ArgList args = broadcast_operands(b, user_name(op, prim), operands, t);
-  if (std::none_of(args.begin(), args.end(), [](const Arg& a) { return a.is_tensor(); })) args[0] = full(b, {}, args[0], t, {});
-  return b.call_named(prim, std::move(args), {});
+  return b.call_named(prim, broadcast_operands(b, user_name(op, prim), operands, t), {});
 }
 
 Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device) {
@@ -167,20 +173,10 @@ Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device
 }
 
 Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims) {
-  const Dims& from = reduced.value().shape();
-  Dims shape;
-  std::vector<int64_t> kept;
-  size_t next = 0;
-  for (size_t i = 0; i < from.size() + dims.size(); ++i) {
-    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(i)) != dims.end()) {
-      shape.push_back(1);
-    } else {
-      kept.push_back(static_cast<int64_t>(i));
-      shape.push_back(from[next++]);
-    }
-  }
   if (dims.empty()) return reduced;
-  return b("prims.broadcast_in_dim", reduced, shape, kept);
+  Dims shape = reduced.value().shape();
+  for (int64_t d : dims) shape.insert(shape.begin() + d, Dim(1));
+  return b("prims.view", reduced, shape);
 }
 
 // ---- metas -----------------------------------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape);
 /// Equal, deciding as few comparisons of symbolic dims as possible.
 bool equal(const Dims& a, const Dims& b);
 
+/// An int argument as a size: a literal, or a number value that binds a symbol.  Error (Runtime) for another number value.
+Dim as_dim(const Arg& a);
 /// A dimension counted from 0; a 0-d tensor counts as having one.  Error (Index) as PyTorch words it.
 int64_t canonical_dim(std::string_view op, int64_t dim, int64_t rank);
 /// As above for several; sorted; Error (Runtime) for a repeated one.  `all_if_empty`: no dims, or None, means all.
@@ -65,9 +67,9 @@ Device common_device(std::string_view op, const ArgList& operands);
 // ---- emitting prims --------------------------------------------------------------------------------------------------
 
 /// Promotes, broadcasts, moves 0-d CPU operands to the common device, and calls a pointwise primitive.  `operands` are tensors
-/// and numbers in the order of the primitive's parameters; if all are numbers, the first becomes a 0-d tensor.
+/// and numbers in the order of the primitive's parameters.
 Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion, std::string_view op = {});
-/// The operands promoted to `t`, broadcast to a common shape and on one device.
+/// The operands promoted to `t`, broadcast to a common shape and on one device; if all are numbers, the first becomes a 0-d tensor.
 ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t);
 /// prims.full on a device.
 Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device);

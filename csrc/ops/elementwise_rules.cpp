@@ -61,7 +61,7 @@ void exp_vjp(VjpContext& c) { put(c, c.grad() * conj(c.out())); }
 void exp2_vjp(VjpContext& c) { put(c, c.grad() * conj(c.out()) * std::numbers::ln2); }
 void expm1_vjp(VjpContext& c) { put(c, c.grad() * (conj(c.out()) + 1)); }
 void device_put_vjp(VjpContext& c) { put(c, c.b("torch.to", c.grad(), in(c, 0).tensor().device)); }
-void i0_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.special.i1", in(c, 0))); }
+void i0_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.i1", in(c, 0))); }
 void i1_vjp(VjpContext& c) {
   Expr x = in(c, 0), at_zero = c.b("torch.eq", x, 0);
   Expr slope = c.b("torch.i0", x) - c.out() / c.b("torch.masked_fill", x, at_zero, 1);

@@ -8,12 +8,12 @@ namespace thunder::ops {
 namespace prims {
 std::span<const OpDef> control();
 std::span<const OpDef> memory();
-std::span<const OpDef> elementwise();
 std::span<const OpDef> view();
 std::span<const OpDef> shape();
 std::span<const OpDef> index();
 std::span<const OpDef> sort();
 std::span<const OpDef> nn();
+std::span<const OpDef> elementwise(), creation(), random();
 }  // namespace prims
 namespace clang {
 }  // namespace clang
@@ -35,6 +35,7 @@ std::span<const OpDef> embedding();
 std::span<const OpDef> loss();
 std::span<const OpDef> dropout();
 std::span<const OpDef> attention();
+std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype();
 }  // namespace torch
 
 namespace {
@@ -48,6 +49,8 @@ constexpr Family kFamilies[] = {
     {"prims", "index", prims::index},
     {"prims", "sort", prims::sort},
     {"prims", "nn", prims::nn},
+    {"prims", "creation", prims::creation},
+    {"prims", "random", prims::random},
 
     {"torch", "view", torch::view},
     {"torch", "split", torch::split},
@@ -66,6 +69,11 @@ constexpr Family kFamilies[] = {
     {"torch", "loss", torch::loss},
     {"torch", "dropout", torch::dropout},
     {"torch", "attention", torch::attention},
+    {"torch", "unary", torch::unary},
+    {"torch", "binary", torch::binary},
+    {"torch", "comparison", torch::comparison},
+    {"torch", "ternary", torch::ternary},
+    {"torch", "dtype", torch::dtype},
 };
 
 }  // namespace

@@ -1,0 +1,30 @@
+// Every record: it parses, is complete, and names only operators and parameters that exist.
+#include <doctest.h>
+
+#include <set>
+
+#include "core/op.h"
+#include "ops/families.h"
+
+using namespace thunder;
+
+TEST_CASE("ops: every record has a unique name, a doc and a meta or a body") {
+  ops::register_all();
+  ops::register_all();  // once is enough
+  std::set<std::string> names;
+  for (const Op* op : Registry::instance().all()) {
+    CAPTURE(op->full_name);
+    CHECK(names.insert(op->full_name).second);
+    CHECK_FALSE(op->doc.empty());
+    CHECK((op->meta || op->body));
+    if (op->is_prim()) CHECK((op->meta != nullptr));
+  }
+  CHECK(names.size() > 100);
+}
+
+TEST_CASE("ops: a family that is listed has records") {
+  for (const ops::Family& f : ops::families()) {
+    CAPTURE(f.name);
+    CHECK_FALSE(f.records().empty());
+  }
+}
