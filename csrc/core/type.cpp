@@ -134,9 +134,10 @@ Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operan
       }
     }
   }
+  if (std::is_sorted(perm.rbegin(), perm.rend())) return contiguous_strides(shape);
   Dims strides(shape.size());
   Dim step = 1;
-  // Behind a size of 0 strides are 0, which PyTorch's iterator does not prevent.
+  // Unlike contiguous_strides: outside of a size of 0, strides are 0.
   for (size_t d : perm) {
     strides[d] = step;
     step = step * shape[d];

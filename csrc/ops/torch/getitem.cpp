@@ -277,7 +277,8 @@ Arg setitem_body(Builder& b, const Args& a) {
   for (size_t i = k.at.size(); i-- > 0;) {
     Expr outer = slice_dims(wide, k.start, k.end, k.step);
     for (size_t j = 0; j < i; ++j) outer = b("prims.narrow_at", outer, k.at[j].first, k.at[j].second, 1);
-    written = b("prims.index_copy", outer, k.at[i].first, reshape(b.expr(k.at[i].second), {Dim(1)}), written);
+    Expr place = b("torch.remainder", k.at[i].second, outer.shape()[static_cast<size_t>(k.at[i].first)]);
+    written = b("prims.index_copy", outer, k.at[i].first, reshape(place, {Dim(1)}), written);
   }
   return squeeze_dims(b("prims.slice_scatter", wide, written, k.start, k.end, k.step), k.unsqueeze);
 }
