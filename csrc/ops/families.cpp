@@ -16,6 +16,7 @@ std::span<const OpDef> nn();
 std::span<const OpDef> elementwise(), creation(), random();
 }  // namespace prims
 namespace clang {
+std::span<const OpDef> shape();
 }  // namespace clang
 namespace torch {
 std::span<const OpDef> view();
@@ -51,6 +52,8 @@ constexpr Family kFamilies[] = {
     {"prims", "nn", prims::nn},
     {"prims", "creation", prims::creation},
     {"prims", "random", prims::random},
+
+    {"clang", "shape", clang::shape},
 
     {"torch", "view", torch::view},
     {"torch", "split", torch::split},
