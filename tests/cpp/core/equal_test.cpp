@@ -82,6 +82,12 @@ TEST_CASE("structurally_equal: one value is not two") {
   second.output = t.calls[0]->output;
   two.calls = {b.arena()->make_call(second)};
   CHECK(difference(one, two) != "");
+  b("test.split", x, 2);
+  Trace apart = b.finish("f", nullptr), alike = apart;
+  Call c = *apart.calls[0];
+  c.output = Arg::list({c.output.items()[0], c.output.items()[0]});
+  alike.calls = {b.arena()->make_call(c)};
+  CHECK(difference(apart, alike) != "");
 }
 
 TEST_CASE("structurally_equal: literals") {

@@ -153,6 +153,13 @@ TEST_CASE("parse: given names that look like made ones") {
   Value x = b.input(f32({2}), "t7"), y = b.input(NumberType{NumberKind::Int, {}}, "t3"), z = b.input(f32({2}), "t4");
   b("test.add", x, y);
   b("test.add", z, y);
+  b.input(f32({2}));
+  b.input(f32({2}), "free");
+  b.input(f32({2}), "t8");
+  b.input(f32({2}));
+  Value n = b.input(NumberType{NumberKind::Int, {}});
+  CHECK(n.name() == "i9");
+  b.input(f32({2}), "t9");
   check_round_trip(b.finish("f", nullptr));
 }
 
@@ -306,7 +313,9 @@ TEST_CASE("parse: symbolic inputs, with labels where nothing binds a symbol") {
   TensorType x = f32({s, u});
   x.strides = {3 * u, Dim(1)};
   b.input(x);
+  b.input(f32({u}), "u1");
   Trace t = b.finish("f", nullptr);
+  CHECK(print(t).find("# u1: \"cpu f32[u2]\"") != std::string::npos);
   check_round_trip(t);
   ShapeEnv::Scope scope(env);
   check_round_trip(t);

@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include <map>
 #include <string>
 
 #include "core/builder.h"
@@ -138,6 +139,10 @@ inline Trace check_round_trip(const Trace& t) {
   bool equal = structurally_equal(t, back, &why);
   CHECK_MESSAGE(equal, why);
   CHECK(print(back) == text);
+  std::map<ValueId, Value> by_id;
+  auto check_id = [&](Value v) { CHECK(by_id.emplace(v.id(), v).first->second == v); };
+  for (Value v : back.inputs) check_id(v);
+  for (const Call* c : back.calls) for_each_output(*c, check_id);
   return back;
 }
 

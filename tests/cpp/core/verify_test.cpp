@@ -253,6 +253,20 @@ TEST_CASE("verify: a size is read before or after it is bound") {
   expect(complaint(t), "a size in the return reads i2 before it is defined");
 }
 
+TEST_CASE("verify: metas compare sizes by their hints") {
+  ShapeEnv env;
+  ShapeEnv::Scope scope(env);
+  Builder b = new_builder();
+  Registry& r = Registry::instance();
+  if (!r.find("test.fits"))
+    r.add("test", {.schema = "fits(Tensor a, Tensor b) -> None", .doc = "", .meta = [](const Args& args) -> Types {
+                     THUNDER_CHECK(args.tensor("a").shape == args.tensor("b").shape, Value, "fits", "different shapes");
+                     return {};
+                   }});
+  b("test.fits", b.input(f32({env.make_symbol(5)})), b.input(f32({env.make_symbol(5)})));
+  CHECK(complaint(b.finish("f", nullptr)) == "");
+}
+
 TEST_CASE("verify: works outside the environment in which the trace was made") {
   Trace t;
   {
