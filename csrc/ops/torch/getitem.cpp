@@ -63,6 +63,19 @@ Arg index_of_list(Builder& b, const Arg& list, Device device) {
   return b("prims.tensor_from_sequence", list, kw("dtype", list_dtype(list)), kw("device", device));
 }
 
+// A list that holds anything but numbers means the tuple of the same parts, as in NumPy of old.
+bool is_tuple_of_keys(const Arg& key) {
+  if (key.kind() == Arg::Kind::Tuple) return true;
+  if (key.kind() != Arg::Kind::List || key.items().size() >= 32) return false;
+  return std::any_of(key.items().begin(), key.items().end(), [](const Arg& a) {
+    return a.is_sequence() || a.is_tensor() || a.kind() == Arg::Kind::Slice || a.is_none() || is_ellipsis(a);
+  });
+}
+
+bool is_bool_list(const Arg& a) {
+  return a.is_sequence() && !a.items().empty() && std::all_of(a.items().begin(), a.items().end(), is_python_bool);
+}
+
 Dim checked_step(const SliceArg& s) {
   Dim step = s.step.is_none() ? Dim(1) : size_arg("getitem", s.step);
   THUNDER_CHECK(step > 0, Value, "getitem", "step must be greater than zero, got ", step);
@@ -71,8 +84,9 @@ Dim checked_step(const SliceArg& s) {
 
 ArgList parts_of(Builder& b, const Arg& key, Device device) {
   if (key.kind() == Arg::Kind::Slice) checked_step(key.slice());  // before the number of dimensions is looked at
-  ArgList parts = key.kind() == Arg::Kind::Tuple ? key.items() : ArgList{key};
+  ArgList parts = is_tuple_of_keys(key) ? key.items() : ArgList{key};
   for (Arg& p : parts) {
+    if (is_bool_list(p)) continue;
     if (p.is_sequence()) p = index_of_list(b, p, device);
     bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice || p.is_tensor();
     THUNDER_CHECK(ok, Index, "getitem",
@@ -139,6 +153,7 @@ class KeyReader {
       if (p.boolean()) rows.push_back(0);
       return put_index(b_("prims.tensor_from_sequence", Arg::list(rows), kw("dtype", DType::i64), kw("device", t_.device)));
     }
+    if (is_bool_list(p)) return read_bool_list(p.items());
     if (is_mask(p)) return read_mask(p);
     if (is_scalar_tensor(p)) {  // eager selects with its value, so it takes no part in the placement of index tensors
       key_.at.emplace_back(wide_dim(), p);
@@ -178,6 +193,18 @@ class KeyReader {
     add_range(start, end, step);
     key_.indices.push_back(nullptr);
     ++dim_;
+  }
+
+  // Unlike those of a tensor, the positions of True are known.
+  void read_bool_list(const ArgList& mask) {
+    const Dim& size = t_.shape[static_cast<size_t>(dim_)];
+    THUNDER_CHECK(size == Dim(static_cast<int64_t>(mask.size())), Index, "getitem", "The shape of the mask [", mask.size(),
+                  "] at index 0 does not match the shape of the indexed tensor ", str(t_.shape), " at index ", dim_);
+    ArgList positions;
+    for (size_t i = 0; i < mask.size(); ++i)
+      if (mask[i].boolean()) positions.push_back(i);
+    keep();
+    put_index(b_("prims.tensor_from_sequence", Arg::list(positions), kw("dtype", DType::i64), kw("device", t_.device)));
   }
 
   void read_mask(const Arg& p) {

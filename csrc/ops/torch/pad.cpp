@@ -105,9 +105,9 @@ Types edge_pad_meta(const Args& a) {
     size += low + high;
     THUNDER_CHECK(size >= 1, Runtime, name, "input (", str(t.shape), ") is too small, calculated output size ", size);
   }
-  // ATen takes an unbatched 3-d volume for a batch of images in this one case.
-  bool has_format = t.rank() == dims + 2 || (reflect && dims == 3);
-  bool channels_last = dims >= 2 && has_format && suggests_channels_last(t);
+  // ATen takes an unbatched volume for a batch of images here.
+  bool has_format = dims >= 2 && (t.rank() == dims + 2 || dims == 3);
+  bool channels_last = has_format && suggests_channels_last(t);
   Dims strides = channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
   return {with_shape(t, std::move(shape), std::move(strides))};
 }
