@@ -1,6 +1,7 @@
 #include "bindings/bind.h"
 #include "executors/aten/aten.h"
 #include "executors/python/python.h"
+#include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
 
 namespace thunder::bindings {
@@ -20,7 +21,10 @@ void bind_executors(nb::module_& m) {
 
   Executors& all = Executors::instance();
   std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
-  for (const auto& e : {aten, python}) all.add(e);
+  std::shared_ptr<Executor> sdpa = make_sdpa_executor();
+  register_sdpa_lowering();
+  for (const auto& e : {sdpa, aten, python}) all.add(e);
+  all.add_default(sdpa);
   all.add_always(aten);
   all.add_always(python);
 

@@ -109,7 +109,8 @@ bool fits(const Arg& a, const TypePtr& type, bool wrap) {
   switch (type->kind()) {
     case TypeKind::OptionalType:
       return a.is_none() || fits(a, type->castRaw<c10::OptionalType>()->getElementType(), wrap);
-    case TypeKind::TensorType: return a.is_tensor() || (wrap && a.is_number());
+    // None, which only a `Tensor?` of ours lets through, is an undefined tensor.
+    case TypeKind::TensorType: return a.is_tensor() || a.is_none() || (wrap && a.is_number());
     case TypeKind::NumberType: return a.is_number();
     case TypeKind::IntType: case TypeKind::SymIntType:
       return a.is_number() && (a.number_kind() == NumberKind::Int || a.number_kind() == NumberKind::Bool);
@@ -177,7 +178,7 @@ Operand::Convert conversion(const Arg& a, const TypePtr& type) {
 
 Operand literal_operand(const Arg& a, const TypePtr& type) {
   switch (type->kind()) {
-    case TypeKind::TensorType: return Operand::of(wrapped_number(scalar_of(a)));
+    case TypeKind::TensorType: return Operand::of(a.is_none() ? at::Tensor() : wrapped_number(scalar_of(a)));
     case TypeKind::FloatType: return Operand::of(a.real());
     case TypeKind::IntType: case TypeKind::SymIntType: return Operand::of(scalar_of(a).toLong());
     default: return Operand::of(literal_to_ivalue(a));
@@ -379,12 +380,18 @@ bool Lowering::omitted_at_default(const ArgList& args) const {
 }
 
 namespace {
+// None of ours where ATen has a plain number with a default: F.embedding's padding_idx.
+bool means_default(const Arg& a, const c10::Argument& argument) {
+  return a.is_none() && argument.default_value() && type_of_argument(argument)->kind() != TypeKind::OptionalType;
+}
+
 bool all_fit(const Target& t, const ArgList& args, bool wrap) {
   const auto& arguments = t.handle.schema().arguments();
-  for (size_t i = 0; i < t.sources.size(); ++i)
-    if (t.sources[i].param >= 0 &&
-        !fits(args[static_cast<size_t>(t.sources[i].param)], type_of_argument(arguments[i]), wrap))
-      return false;
+  for (size_t i = 0; i < t.sources.size(); ++i) {
+    if (t.sources[i].param < 0) continue;
+    const Arg& a = args[static_cast<size_t>(t.sources[i].param)];
+    if (!means_default(a, arguments[i]) && !fits(a, type_of_argument(arguments[i]), wrap)) return false;
+  }
   return true;
 }
 }  // namespace
@@ -408,7 +415,7 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
   for (size_t i = 0; i < t->sources.size(); ++i) {
     const Source& s = t->sources[i];
     const c10::Argument& a = schema.arguments()[i];
-    if (s.param >= 0)
+    if (s.param >= 0 && !means_default(call.args[static_cast<size_t>(s.param)], a))
       out->operands.push_back(operand_of(call.args[static_cast<size_t>(s.param)], type_of_argument(a), assembler));
     else if (s.literal)
       out->operands.push_back(operand_of(*s.literal, type_of_argument(a), assembler));

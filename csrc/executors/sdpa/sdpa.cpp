@@ -1,0 +1,248 @@
+#include "executors/sdpa/sdpa.h"
+
+#include <string>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "ops/common.h"
+#include "ops/formula.h"
+#include "ops/torch/attention.h"
+
+namespace thunder {
+namespace {
+
+using ops::torch::AttentionKernel;
+using ops::torch::attention_kernel;
+using ops::torch::attention_scale;
+
+// ---- types of the kernels' results -----------------------------------------------------------------------------------
+
+TensorType typed(const TensorType& like, Dims shape, Dims strides, DType t) {
+  return TensorType{.dtype = t, .device = like.device, .shape = std::move(shape), .strides = std::move(strides)};
+}
+
+/// [B, H, S, ...] stored as [B, S, H, ...].
+TensorType heads_inside(const TensorType& like, const Dims& shape, DType t) {
+  Dims stored = shape;
+  std::swap(stored[1], stored[2]);
+  Dims strides = contiguous_strides(stored);
+  std::swap(strides[1], strides[2]);
+  return typed(like, shape, std::move(strides), t);
+}
+
+TensorType like_query(const Args& a) {
+  const TensorType& q = a.tensor("query");
+  return typed(q, q.shape, preserve_format_strides(q), q.dtype);
+}
+
+TensorType number_tensor(const TensorType& like, Dims shape, DType t) {
+  Dims strides = contiguous_strides(shape);
+  return typed(like, std::move(shape), std::move(strides), t);
+}
+
+Types one(const Types& types) { return {types.front()}; }
+
+// ---- flash attention on the CPU --------------------------------------------------------------------------------------
+
+Types cpu_flash_types(const Args& a) {
+  const TensorType& q = a.tensor("query");
+  return {like_query(a), heads_inside(q, {q.shape[0], q.shape[1], q.shape[2]}, compute_type(q.dtype))};
+}
+
+Types cpu_flash_output(const Args& a) { return one(cpu_flash_types(a)); }
+
+Types cpu_flash_backward_types(const Args& a) {
+  Types out;
+  for (const char* name : {"query", "key", "value"}) out.push_back(heads_inside(a.tensor(name), a.tensor(name).shape, a.tensor(name).dtype));
+  return out;
+}
+
+void put_all(VjpContext& c, const Expr& gradients) {
+  c.put("query", gradients[0]);
+  c.put("key", gradients[1]);
+  c.put("value", gradients[2]);
+}
+
+// The kernel reads the gradient's last dimension as dense.
+Expr dense_last(const Expr& g) {
+  return g.tensor().strides.back() == 1 ? g : g.builder()("torch.clone", g, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
+}
+
+void cpu_flash_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  put_all(c, c.b("sdpa.scaled_dot_product_flash_attention_for_cpu_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
+                 c.out(0), c.out(1), a["dropout_p"], a["is_causal"], kw("attn_mask", a["attn_mask"]), kw("scale", a["scale"])));
+}
+
+// ---- flash attention on CUDA -----------------------------------------------------------------------------------------
+
+Types cuda_flash_types(const Args& a) {
+  const TensorType& q = a.tensor("query");
+  Type none;
+  return {like_query(a), number_tensor(q, {q.shape[0], q.shape[1], q.shape[2]}, DType::f32), none, none, none, none,
+          number_tensor(q, {2}, DType::u64), number_tensor(q, {}, DType::u64), none};
+}
+
+Types cuda_flash_output(const Args& a) { return one(cuda_flash_types(a)); }
+
+Types cuda_flash_backward_types(const Args& a) {
+  Types out;
+  for (const char* name : {"query", "key", "value"}) {
+    const TensorType& t = a.tensor(name);
+    out.push_back(typed(t, t.shape, preserve_format_strides(t), t.dtype));
+  }
+  return out;
+}
+
+void cuda_flash_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  put_all(c, c.b("sdpa.scaled_dot_product_flash_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"], c.out(0),
+                 c.out(1), nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], a["dropout_p"], a["is_causal"],
+                 c.out(6), c.out(7), kw("scale", a["scale"])));
+}
+
+// ---- memory-efficient attention --------------------------------------------------------------------------------------
+
+Types efficient_types(const Args& a) {
+  const TensorType &q = a.tensor("query"), &v = a.tensor("value");
+  Dims shape = q.shape;
+  shape.back() = v.shape.back();
+  Dim padded_rows = ceildiv(q.shape[2], 32) * 32;
+  // Without dropout the seed and the offset are placeholders.
+  return {heads_inside(q, shape, q.dtype), number_tensor(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32),
+          number_tensor(q, {}, DType::i64), number_tensor(q, {}, DType::i64)};
+}
+
+Types efficient_output(const Args& a) { return one(efficient_types(a)); }
+
+Types efficient_backward_types(const Args& a) {
+  Types out = cpu_flash_backward_types(a);
+  out.push_back(Type());
+  return out;
+}
+
+void efficient_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  put_all(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
+                 a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3), a["dropout_p"], a["is_causal"], kw("scale", a["scale"])));
+}
+
+// ---- records ---------------------------------------------------------------------------------------------------------
+
+constexpr uint64_t kTags = kMatmul;
+
+#define ATTENTION_PARAMS                                                                                                   \
+  "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None)"
+
+constexpr OpDef kRecords[] = {
+    {.schema = "scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> Tensor",
+     .doc = "Attention by the CPU's flash kernel.", .tags = kTags, .meta = cpu_flash_output,
+     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)"},
+    {.schema = "grad_forward_scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> (Tensor, Tensor)",
+     .doc = "The same with the log-sum-exp.", .tags = kTags, .meta = cpu_flash_types, .vjp = cpu_flash_vjp,
+     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)"},
+    {.schema = "scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
+               "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor, Tensor, Tensor)",
+     .doc = "Its gradients.", .tags = kTags, .meta = cpu_flash_backward_types,
+     .aten = "_scaled_dot_product_flash_attention_for_cpu_backward"},
+
+    {.schema = "scaled_dot_product_flash_attention" ATTENTION_PARAMS " -> Tensor",
+     .doc = "Attention by CUDA's flash kernel.", .tags = kTags, .meta = cuda_flash_output,
+     .aten = "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"},
+    {.schema = "grad_forward_scaled_dot_product_flash_attention" ATTENTION_PARAMS
+               " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)",
+     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = cuda_flash_types, .vjp = cuda_flash_vjp,
+     .aten = "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"},
+    {.schema = "scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
+               "Tensor logsumexp, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, "
+               "Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
+     .doc = "Its gradients.", .tags = kTags, .meta = cuda_flash_backward_types,
+     .aten = "_scaled_dot_product_flash_attention_backward"},
+
+    {.schema = "scaled_dot_product_efficient_attention" ATTENTION_PARAMS " -> Tensor",
+     .doc = "Attention by CUDA's memory-efficient kernel.", .tags = kTags, .meta = efficient_output,
+     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, False, dropout_p, is_causal, scale=scale)"},
+    {.schema = "grad_forward_scaled_dot_product_efficient_attention" ATTENTION_PARAMS " -> (Tensor, Tensor, Tensor, Tensor)",
+     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = efficient_types, .vjp = efficient_vjp,
+     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale)"},
+    {.schema = "scaled_dot_product_efficient_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
+               "Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, float dropout_p, bool is_causal, *, "
+               "float? scale=None) -> (Tensor, Tensor, Tensor, Tensor)",
+     .doc = "Its gradients; none for the mask.", .tags = kTags, .meta = efficient_backward_types,
+     .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, philox_seed, "
+             "philox_offset, dropout_p, [True, True, True, False], is_causal, scale=scale)"},
+};
+
+#undef ATTENTION_PARAMS
+
+// ---- from the torch operator to a kernel -----------------------------------------------------------------------------
+
+const char* kernel_name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::FlashCpu: return "scaled_dot_product_flash_attention_for_cpu";
+    case AttentionKernel::FlashCuda: return "scaled_dot_product_flash_attention";
+    case AttentionKernel::Efficient: return "scaled_dot_product_efficient_attention";
+    case AttentionKernel::Math: break;
+  }
+  THUNDER_ASSERT(false, "no kernel");
+}
+
+// The efficient kernel reads the mask in rows of 16 elements: rows are padded in memory, and cut to their size again by a view.
+Expr aligned_mask(const Expr& mask, const TensorType& q, const TensorType& k) {
+  Builder& b = mask.builder();
+  Expr m = mask;
+  const Dim& columns = k.shape[2];
+  if (m.shape().back() != columns) {
+    Dims wide = m.shape();
+    wide.back() = columns;
+    m = b("torch.expand", m, wide);
+  }
+  bool aligned = m.tensor().strides.back() == 1;
+  for (size_t i = 0; i + 1 < m.shape().size(); ++i) aligned &= mod(m.tensor().strides[i], 16) == 0 || m.shape()[i] == 1;
+  if (!aligned || mod(columns, 16) != 0) {
+    Dims padded = m.shape();
+    padded.back() = ceildiv(columns, 16) * 16;
+    Arg rows = ops::full(b, padded, 0.0, m.dtype(), m.tensor().device);
+    Dims start(padded.size(), Dim(0)), step(padded.size(), Dim(1));
+    Expr filled = b("prims.slice_scatter", rows, m, start, m.shape(), step);
+    m = b("prims.slice", filled, start, m.shape(), step);
+  }
+  return b("torch.expand", m, Dims{q.shape[0], q.shape[1], q.shape[2], columns});
+}
+
+Arg call_kernel(Builder& b, const Args& a, const char* prefix) {
+  AttentionKernel kernel = attention_kernel(a);
+  Arg mask;
+  if (a.has("attn_mask")) {
+    Expr additive = ops::torch::additive_mask(b, a["attn_mask"], a.tensor("query").dtype);
+    if (kernel == AttentionKernel::Efficient)
+      additive = aligned_mask(ops::to_dtype(additive, a.tensor("query").dtype), a.tensor("query"), a.tensor("key"));
+    mask = additive.arg();
+  }
+  return b.call_named(std::string("sdpa.") + prefix + kernel_name(kernel),
+                      {a["query"], a["key"], a["value"], mask, a["dropout_p"], a["is_causal"], attention_scale(a)}, {});
+}
+
+Arg infer(Builder& b, const Args& a) { return call_kernel(b, a, ""); }
+Arg differentiate(Builder& b, const Args& a) { return call_kernel(b, a, "grad_forward_").items()[0]; }
+
+bool takes(const Call& call) {
+  const Args a = call.arguments();
+  return a.real("dropout_p") == 0 && attention_kernel(a) != AttentionKernel::Math;
+}
+
+}  // namespace
+
+std::shared_ptr<Executor> make_sdpa_executor() {
+  auto executor = std::make_shared<Executor>("sdpa");
+  for (const OpDef& def : kRecords)
+    executor->register_operator(def, "sdpaex_" + std::string(def.schema.substr(0, def.schema.find('('))));
+  executor->register_implementation("torch.scaled_dot_product_attention",
+                                    {.checker = takes, .op = nullptr, .transform = infer, .grad_transform = differentiate});
+  return executor;
+}
+
+}  // namespace thunder
