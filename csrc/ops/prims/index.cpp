@@ -54,6 +54,9 @@ Indexed indexed(const char* op, const Args& a) {
   }
   THUNDER_CHECK(!dims.empty(), Index, op, "at least one index tensor must be given");
   Dims common = broadcast_of(op, shapes, ErrorKind::Index);
+  bool reads_nothing = std::any_of(common.begin(), common.end(), [](const Dim& d) { return d.same(0); });
+  for (size_t i : dims)
+    THUNDER_CHECK(reads_nothing || !t.shape[i].same(0), Index, op, "index is out of bounds for dimension with size 0");
   bool adjacent = dims.back() - dims.front() + 1 == dims.size();
   Indexed r;
   size_t at = 0;
