@@ -72,9 +72,25 @@ struct Fingerprint::SeenTable {
   }
 };
 
+namespace {
+// Tables that no fingerprint uses: one is 32 KB, and a key of a call lives as long as the call.
+thread_local std::vector<std::unique_ptr<Fingerprint::SeenTable>> idle_tables;
+}  // namespace
+
+void Fingerprint::take_table() {
+  if (idle_tables.empty()) {
+    more_seen_ = std::make_unique<SeenTable>();
+    return;
+  }
+  more_seen_ = std::move(idle_tables.back());
+  idle_tables.pop_back();
+  more_seen_->clear();
+}
+
 Fingerprint::Fingerprint() : words_(inline_) {}
 Fingerprint::~Fingerprint() {
   if (words_ != inline_) delete[] words_;
+  if (more_seen_ && idle_tables.size() < 4) idle_tables.push_back(std::move(more_seen_));
 }
 
 void Fingerprint::grow(size_t more) {
@@ -145,7 +161,7 @@ uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
     seen_[now.index] = now;
     return result;
   }
-  if (!more_seen_) more_seen_ = std::make_unique<SeenTable>();
+  if (!more_seen_) take_table();
   size_t slot = more_seen_->probe(storage, look);
   encode();
   more_seen_->insert(slot, now);

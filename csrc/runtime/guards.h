@@ -40,6 +40,8 @@ class Fingerprint {
     return a.size_ == b.size_ && std::memcmp(a.words_, b.words_, a.size_ * sizeof(uint64_t)) == 0;
   }
 
+  struct SeenTable;
+
   /// The words, to tell which part differs: first those of the global state.
   size_t size() const { return size_; }
   uint64_t word(size_t i) const { return words_[i]; }
@@ -58,7 +60,7 @@ class Fingerprint {
     const c10::TensorImpl* tensor;
     uint32_t index;
   };
-  struct SeenTable;
+  void take_table();
 
   static constexpr size_t kInline = 128;
   static constexpr size_t kInlineSeen = 16;
