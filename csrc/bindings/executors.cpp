@@ -28,6 +28,13 @@ void bind_executors(nb::module_& m) {
   all.add_always(aten);
   all.add_always(python);
 
+  m.def("check_records", [] {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const Op* op : Registry::instance().all())
+      if (op->executor.empty() && (op->is_prim() || !op->aten.empty()))
+        if (std::string problem = check_record(*op); !problem.empty()) out.emplace_back(op->full_name, problem);
+    return out;
+  }, "Records whose `aten` field does not fit the operator of this PyTorch, with what is wrong.");
   m.def("all_executors", [] { return Executors::instance().all(); });
   m.def("default_executors", [] { return Executors::instance().defaults(); });
   m.def("always_executors", [] { return Executors::instance().always(); });
