@@ -109,7 +109,11 @@ c10::IValue restride(const KernelArgs& a) {
 
 c10::IValue slice_scatter(const KernelArgs& a) {
   Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
-  at::Tensor out = a.tensor(0).clone();
+  // With the input's own strides, gaps included, unless elements share a place.
+  const at::Tensor& t = a.tensor(0);
+  bool overlaps = false;
+  for (int64_t d = 0; d < t.dim(); ++d) overlaps |= t.stride(d) == 0 && t.size(d) > 1;
+  at::Tensor out = overlaps ? t.clone() : at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
   at::Tensor part = out;
   for (size_t d = 0; d < start.size(); ++d)
     part = at::slice(part, static_cast<int64_t>(d), start[d], end[d], step.empty() ? 1 : step[d]);

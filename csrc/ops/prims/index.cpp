@@ -157,6 +157,7 @@ Types take_meta(const Args& a) {
   check_index_vector("index_select", index);
   Dims shape = t.shape;
   if (!shape.empty()) shape[static_cast<size_t>(dim)] = index.numel();
+  else THUNDER_CHECK(index.numel() == 1, Runtime, "index_select", "Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
   return {contiguous_like(t, std::move(shape))};
 }
 
@@ -302,32 +303,37 @@ void scatter_add_vjp(VjpContext& c) {
   if (c.needs("src")) c.put("src", gather_for_src(c));
 }
 
-Types index_vector_write(const char* op, const Args& a, bool has_source) {
-  const TensorType &t = a.tensor("a"), &index = a.tensor("index");
+Types index_vector_write(const char* op, const Args& a) {
+  const TensorType &t = a.tensor("a"), &index = a.tensor("index"), &src = a.tensor("source");
   int64_t dim = wrapped_dim(op, a["dim"], t.rank());
   check_index_vector(op, index);
-  if (has_source) {
-    const TensorType& src = a.tensor("source");
-    THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ", t.dtype,
-                  " and (source) ", src.dtype);
-    THUNDER_CHECK(src.rank() == t.rank() || src.rank() == 0 || t.rank() == 0, Runtime, op,
-                  "source and self must have the same number of dimensions, got ", src.rank(), " and ", t.rank());
-    Dim count = src.rank() == 0 ? Dim(1) : src.shape[static_cast<size_t>(wrapped_dim(op, dim, src.rank()))];
-    THUNDER_CHECK(index.numel() == count, Index, op, "Number of indices (", index.numel(),
-                  ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
-    for (size_t i = 0; i < t.shape.size() && src.rank() == t.rank(); ++i)
-      THUNDER_CHECK(static_cast<int64_t>(i) == dim || src.shape[i] == t.shape[i], Runtime, op, "source of shape ", str(src.shape),
-                    " does not match self of shape ", str(t.shape), " apart from dimension ", dim);
-  }
+  THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ", t.dtype,
+                " and (source) ", src.dtype);
+  THUNDER_CHECK(src.rank() == t.rank() || src.rank() == 0 || t.rank() == 0, Runtime, op,
+                "source and self must have the same number of dimensions, got ", src.rank(), " and ", t.rank());
+  Dim count = src.rank() == 0 ? Dim(1) : src.shape[static_cast<size_t>(wrapped_dim(op, dim, src.rank()))];
+  THUNDER_CHECK(index.numel() == count, Index, op, "Number of indices (", index.numel(), ") should be equal to source.size(dim): (",
+                count, "), for dim: ", dim);
+  for (size_t i = 0; i < t.shape.size() && src.rank() == t.rank(); ++i)
+    THUNDER_CHECK(static_cast<int64_t>(i) == dim || src.shape[i] == t.shape[i], Runtime, op, "source of shape ", str(src.shape),
+                  " does not match self of shape ", str(t.shape), " apart from dimension ", dim);
   return {contiguous_like(t, t.shape)};
 }
 
-Types index_add_meta(const Args& a) { return index_vector_write("index_add", a, true); }
-Types index_copy_meta(const Args& a) { return index_vector_write("index_copy", a, true); }
+Types index_add_meta(const Args& a) { return index_vector_write("index_add", a); }
+Types index_copy_meta(const Args& a) {
+  Types types = index_vector_write("index_copy", a);
+  THUNDER_CHECK(a.tensor("index").dtype == DType::i64, Runtime, "index_copy", "Expected a long tensor for index, but got ",
+                a.tensor("index").dtype);
+  return types;
+}
 
 Types index_fill_meta(const Args& a) {
-  index_vector_write("index_fill", a, false);
-  return {preserve_like(a.tensor("a"))};
+  const TensorType &t = a.tensor("a"), &index = a.tensor("index");
+  wrapped_dim("index_fill", a["dim"], t.rank());
+  THUNDER_CHECK(index.dtype == DType::i64, Index, "index_fill", "index_fill_(): Expected dtype int64 for index, got ", index.dtype);
+  THUNDER_CHECK(index.rank() <= 1, Runtime, "index_fill", "Index has to be a vector/scalar, got ", index.rank(), " dimensions");
+  return {preserve_like(t)};
 }
 
 Expr taken_for_source(VjpContext& c) {
@@ -351,15 +357,15 @@ void index_fill_vjp(VjpContext& c) { c.put("a", c.b("prims.index_fill", c.grad()
 
 Types nonzero_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
-  ShapeEnv* env = ShapeEnv::current();
-  THUNDER_CHECK(env, Runtime, "nonzero", "the shape of the result depends on values, which needs a compilation to hold it");
-  Dim count = env->make_symbol(std::nullopt);
-  TensorType out = t;
+  Dim count = 0;
+  if (!t.numel().same(0)) {
+    ShapeEnv* env = ShapeEnv::current();
+    THUNDER_CHECK(env, Runtime, "nonzero", "the shape of the result depends on values, which needs a compilation to hold it");
+    count = env->make_symbol(std::nullopt);
+  }
+  // ATen writes column by column.
+  TensorType out = with_shape(t, {count, Dim(t.rank())}, {Dim(1), count});
   out.dtype = DType::i64;
-  out.requires_grad = false;
-  out.shape = {count, Dim(t.rank())};
-  // The CUDA kernel writes column by column.
-  out.strides = t.device.type == DeviceType::cuda ? Dims{Dim(1), count} : contiguous_strides(out.shape);
   return {out};
 }
 

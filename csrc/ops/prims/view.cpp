@@ -382,8 +382,10 @@ Types scatter_type(const char* op, const Args& a, const TensorType& view) {
   for (size_t i = 0; i < src.shape.size(); ++i)
     THUNDER_CHECK(src.shape[i] == view.shape[i], Runtime, op, "expected src of shape ", str(view.shape), ", got ", str(src.shape));
   THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "expected src of ", t.dtype, ", got ", src.dtype);
-  // ATen copies the input with a layout that can hold every element apart.
-  return {preserve_like(t)};
+  // ATen copies the input with its very strides, gaps included, unless elements share a place.
+  for (size_t i = 0; i < t.shape.size(); ++i)
+    if (t.strides[i].same(0) && !is_one(t.shape[i])) return {preserve_like(t)};
+  return {with_shape(t, t.shape, t.strides)};
 }
 
 Types slice_scatter_meta(const Args& a) {

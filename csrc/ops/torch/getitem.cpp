@@ -270,6 +270,12 @@ bool has_one_element(const Arg& value) {
   return std::all_of(s.begin(), s.end(), [](const Dim& d) { return d.same(1); });
 }
 
+// ATen fills a mask with a single value of any dtype.
+bool is_one_mask(const ArgList& indices, const Expr& value) {
+  auto given = std::count_if(indices.begin(), indices.end(), [](const Arg& i) { return !i.is_none(); });
+  return given == 1 && has_one_element(value) && std::any_of(indices.begin(), indices.end(), is_mask);
+}
+
 // The value without leading dimensions of size 1 beyond `rank`.
 Expr without_leading_ones(const Expr& value, size_t rank) {
   const Dims& s = value.shape();
@@ -286,7 +292,7 @@ Arg setitem_body(Builder& b, const Args& a) {
   Key k = KeyReader(b, t, !has_one_element(given)).read(a["key"]);
   Expr view = basic_view(x, k), written;
   Expr value = given.is_tensor() ? b.expr(given) : full_scalar(b, given, t);
-  THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype, Runtime, "setitem",
+  THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype || is_one_mask(k.indices, value), Runtime, "setitem",
                 "Index put requires the source and destination dtypes match, got ", t.dtype, " for the destination and ", value.dtype(),
                 " for the source.");
   value = b.expr(convert(b, value, t.dtype));

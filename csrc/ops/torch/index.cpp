@@ -22,10 +22,12 @@ Arg gather_body(Builder& b, const Args& a) {
 
 Arg take_along_dim_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), indices = b.expr(a["indices"]);
-  THUNDER_CHECK(indices.dtype() == DType::i64, Runtime, "take_along_dim", "torch.take_along_dim(): dtype of indices should be Long but got ",
-                indices.dtype());
+  bool index_dtype = indices.dtype() == DType::i64 || (!(a.has("dim") && x.rank() > 0) && indices.dtype() == DType::i32);
+  THUNDER_CHECK(index_dtype, Runtime, "take_along_dim", "torch.take_along_dim(): dtype of indices should be Long but got ", indices.dtype());
   if (!a.has("dim"))
-    return b("torch.gather", reshape(x, {x.tensor().numel()}), 0, reshape(indices, {indices.tensor().numel()}));
+    return b("torch.gather", b("torch.view", x, -1), 0, b("torch.view", indices, -1));
+  THUNDER_CHECK(x.rank() > 0 || indices.rank() > 0, Index, "take_along_dim", "Dimension specified as ", size_arg("take_along_dim", a["dim"]),
+                " but tensor has no dimensions");
   THUNDER_CHECK(x.rank() == indices.rank(), Runtime, "take_along_dim",
                 "torch.take_along_dim(): input and indices should have the same number of dimensions, but got ", x.rank(),
                 " dimensions for input, and ", indices.rank(), " dimensions for indices");
@@ -133,11 +135,15 @@ Arg index_fill_tensor_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), value = b.expr(a["value"]);
   THUNDER_CHECK(value.rank() == 0, Runtime, "index_fill", "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
                 value.rank(), " dimension(s).");
+  Expr index = b.expr(a["index"]);
   int64_t dim = own_dim("index_fill", a);
-  Dims shape = x.shape();
-  if (!shape.empty()) shape[static_cast<size_t>(dim)] = a.tensor("index").numel();
-  Expr source = expand(b.expr(convert(b, value, x.dtype())), shape);
-  return b("prims.index_copy", x, dim, a["index"], source);
+  THUNDER_CHECK(index.dtype() == DType::i64, Index, "index_fill", "index_fill_(): Expected dtype int64 for index, got ", index.dtype());
+  THUNDER_CHECK(index.rank() <= 1, Runtime, "index_fill", "Index has to be a vector/scalar, got ", index.rank(), " dimensions");
+  ArgList indices(static_cast<size_t>(dim) + 1);
+  indices.back() = index;
+  Expr wide = x.rank() == 0 ? reshape(x, {Dim(1)}) : x;
+  Expr written = b("prims.index_put", wide, Arg::list(std::move(indices)), convert(b, value, x.dtype()), false);
+  return reshape(written, x.shape());
 }
 
 // ---- writing anywhere ------------------------------------------------------------------------------------------------
@@ -168,7 +174,9 @@ Arg put_body(Builder& b, const Args& a) {
   Expr flat = reshape(x, {x.tensor().numel()});
   Expr written = b("prims.index_put", flat, Arg::list({reshape(index, {index.tensor().numel()})}),
                    reshape(source, {index.tensor().numel()}), a["accumulate"]);
-  return reshape(written, x.shape());
+  Expr shaped = reshape(written, x.shape());
+  Dims strides = preserve_format_strides(x.tensor());
+  return same(shaped.tensor().strides, strides) ? shaped : b("prims.restride", shaped, strides);
 }
 
 Arg masked_scatter_body(Builder& b, const Args& a) {

@@ -97,9 +97,6 @@ void check_side(const char* op, const Args& a) {
 Types searchsorted_meta(const Args& a) {
   const TensorType &sorted = a.tensor("sorted_sequence"), &input = a.tensor("input");
   check_side("searchsorted", a);
-  THUNDER_CHECK(sorted.dtype == input.dtype, Runtime, "searchsorted",
-                "torch.searchsorted(): boundary tensor and input value tensor should have same dtype, but got boundary tensor dtype ",
-                sorted.dtype, " and input value tensor dtype ", input.dtype);
   bool fits = sorted.rank() == 1 || sorted.rank() == input.rank();
   for (size_t i = 0; fits && sorted.rank() > 1 && i + 1 < sorted.shape.size(); ++i) fits = sorted.shape[i] == input.shape[i];
   THUNDER_CHECK(fits && sorted.rank() > 0, Runtime, "searchsorted",

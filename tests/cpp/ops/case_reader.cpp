@@ -239,6 +239,8 @@ std::string check_case(const Case& c, bool symbolic) {
   } catch (const Error& e) {
     if (c.exception.empty() || c.exception != exception_name(e.kind())) return cat(exception_name(e.kind()), ": ", e.what());
     return "";
+  } catch (const std::exception& e) {
+    return e.what();
   }
 }
 

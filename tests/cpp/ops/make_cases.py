@@ -18,7 +18,7 @@ warnings.filterwarnings("ignore")
 HERE = pathlib.Path(__file__).parent
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i64": torch.int64,
-    "i32": torch.int32, "b8": torch.bool, "u8": torch.uint8, "c64": torch.complex64, "c128": torch.complex128, "i16": torch.int16,
+    "i32": torch.int32, "b8": torch.bool, "ui8": torch.uint8, "c64": torch.complex64, "c128": torch.complex128, "i16": torch.int16,
 }  # fmt: skip
 NAMES = {v: k for k, v in DTYPES.items()}
 
@@ -339,13 +339,14 @@ def index_cases():
                 case("getitem", [x, i, j], X, key)
     masks = [
         (In([2], dtype="b8"), I), (In([2, 3], dtype="b8"), I), (In([2, 3, 4], dtype="b8"), I), (In([3], dtype="b8"), (S(None), I)), (In([3, 4], dtype="b8"), (S(None), I)),
-        (In([4], dtype="b8"), (..., I)), (In([2], dtype="u8"), I), (In([], dtype="b8"), I), (In([5], dtype="b8"), I), (In([3], dtype="b8"), (0, I)), (In([2, 3, 4, 5], dtype="b8"), I),
+        (In([4], dtype="b8"), (..., I)), (In([2], dtype="ui8"), I), (In([], dtype="b8"), I), (In([5], dtype="b8"), I), (In([3], dtype="b8"), (0, I)), (In([2, 3, 4, 5], dtype="b8"), I),
     ]  # fmt: skip
     for x in [CUBE, In([2, 3, 4], [1, 8, 2])]:
         for mask, key in masks:
             case("getitem", [x, mask], X, key)
             case("masked_select", [x, mask], X, I)
-            case("index", [x, mask], X, [I])
+            if mask.shape:
+                case("index", [x, mask], X, [I])
         case("getitem", [x, In([2], dtype="b8"), long()], X, (I, J))
         case("getitem", [x, In([3], dtype="b8"), long(1)], X, (J, I))
         case("index", [x, long(2), long(2)], X, [None, I, J])
