@@ -30,6 +30,8 @@ const Call* substitute(Arena& arena, const Call* call, const Substitution& map) 
   Call copy = *call;
   copy.args = map(call->args);
   copy.output = map(call->output);
+  for (Value& v : copy.symbols)
+    if (Arg other = map(v); other.is_value()) v = other.value();
   for (const Call*& inner : copy.body) inner = substitute(arena, inner, map);
   return arena.make_call(std::move(copy));
 }

@@ -19,10 +19,13 @@ Value Arena::make_value_with_id(ValueId id, Type type, std::string name) {
 
 const Call* Arena::make_call(Call call) {
   if (!symbols_.empty()) {
+    // A call made from another keeps the other's values: those bound later may not be there yet where it stands.
+    std::vector<Value> given = std::move(call.symbols);
     call.symbols.clear();
     for (const Arg& a : call.args)
       for_each_symbol(a, [&](SymbolId id) {
-        Value v = symbol_value(id);
+        auto it = std::find_if(given.begin(), given.end(), [&](Value g) { return bound_symbol(g) == id; });
+        Value v = it != given.end() ? *it : symbol_value(id);
         if (v && std::find(call.symbols.begin(), call.symbols.end(), v) == call.symbols.end()) call.symbols.push_back(v);
       });
   }

@@ -47,7 +47,7 @@ class Claimer {
                                                           .output = call.output,
                                                           .body = call.body,
                                                           .location = call.location,
-                                                          .symbols = {}}));
+                                                          .symbols = call.symbols}));
   }
 
   void transform(const Call& call, const Implementation& implementation, const Executor& executor, int depth) {

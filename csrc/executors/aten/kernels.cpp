@@ -5,17 +5,16 @@
 #include <ATen/ops/amax.h>
 #include <ATen/ops/amin.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/expand.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/permute.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/slice.h>
 #include <ATen/ops/squeeze.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/unsqueeze.h>
 #include <ATen/ops/view.h>
 
 #include <algorithm>
@@ -68,7 +67,7 @@ c10::IValue slice(const KernelArgs& a) {
     t = at::slice(t, static_cast<int64_t>(d), start[d], end[d], s);
   }
   // A view of its own even where nothing is cut off.
-  return t.is_same(a.tensor(0)) ? t.view(t.sizes()) : t;
+  return t.is_same(a.tensor(0)) ? t.as_strided(t.sizes(), t.strides()) : t;
 }
 
 c10::IValue broadcast_in_dim(const KernelArgs& a) {
@@ -80,17 +79,17 @@ c10::IValue broadcast_in_dim(const KernelArgs& a) {
     int64_t target = shape[static_cast<size_t>(dims[i])];
     THUNDER_CHECK(n == target || n == 1, Runtime, "broadcast_in_dim", "a dimension of size ", n, " does not broadcast to ", target);
   }
-  // unsqueeze gives a new dimension the stride that eager's `x[None]` has, which expand then turns into 0 where it broadcasts.
-  at::Tensor out = t;
-  size_t next = 0;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (next < dims.size() && dims[next] == static_cast<int64_t>(d))
-      ++next;
-    else
-      out = out.unsqueeze(static_cast<int64_t>(d));
+  // As in the primitive's meta: a new dimension of size 1 gets the stride that eager's unsqueeze and expand give it.
+  size_t next = dims.size();
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (next > 0 && dims[next - 1] == static_cast<int64_t>(d)) {
+      --next;
+      strides[d] = t.size(static_cast<int64_t>(next)) == shape[d] ? t.stride(static_cast<int64_t>(next)) : 0;
+    } else if (shape[d] == 1) {
+      strides[d] = d + 1 == shape.size() ? 1 : shape[d + 1] * strides[d + 1];
+    }
   }
-  if (out.sizes() == at::IntArrayRef(shape)) return out.is_same(t) ? out.view(shape) : out;
-  return out.expand(shape);
+  return t.as_strided(shape, strides);
 }
 
 c10::IValue transpose(const KernelArgs& a) { return a.tensor(0).permute(a.ints(1)); }

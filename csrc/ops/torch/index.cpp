@@ -282,7 +282,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.index_put torch.Tensor.index_put"},
     {.schema = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
      .doc = "Elements written at positions in the flat input.", .tags = kShape, .body = put_body, .aten = "put",
-     .python = "torch.Tensor.put"},
+     .python = "torch.put torch.Tensor.put"},
     {.schema = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", .doc = "Elements of source, in order, where a mask is True.",
      .tags = kShape, .body = masked_scatter_body, .aten = "masked_scatter", .python = "torch.masked_scatter torch.Tensor.masked_scatter"},
     {.schema = "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor", .doc = "src in place of one slice.", .tags = kShape,
