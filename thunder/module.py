@@ -13,7 +13,7 @@ class ThunderModule(torch.nn.Module):
     """
 
     def __init__(self, module, cache, executors, transforms):
-        super().__init__()
+        # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
         object.__setattr__(self, "_compiled", _C.make_function(module, module, cache, executors, transforms))
 
