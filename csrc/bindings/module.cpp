@@ -4,6 +4,8 @@
 #include "ops/families.h"
 
 NB_MODULE(_C, m) {
+  // Executors and operators live in global tables of the package; what Python clears after those is no leak.
+  nb::set_leak_warnings(false);
   m.doc() = "The C++ side of Thunder: traces, operators, passes, front end and runtime.";
   thunder::ops::register_all();
   thunder::bindings::bind_errors(m);

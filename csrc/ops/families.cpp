@@ -13,7 +13,7 @@ std::span<const OpDef> shape();
 std::span<const OpDef> index();
 std::span<const OpDef> sort();
 std::span<const OpDef> nn();
-std::span<const OpDef> elementwise(), creation(), random();
+std::span<const OpDef> elementwise(), creation(), random(), reduction();
 }  // namespace prims
 namespace clang {
 std::span<const OpDef> shape();
@@ -36,7 +36,7 @@ std::span<const OpDef> embedding();
 std::span<const OpDef> loss();
 std::span<const OpDef> dropout();
 std::span<const OpDef> attention();
-std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype();
+std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype(), reduction(), creation(), random();
 }  // namespace torch
 
 namespace {
@@ -52,6 +52,7 @@ constexpr Family kFamilies[] = {
     {"prims", "nn", prims::nn},
     {"prims", "creation", prims::creation},
     {"prims", "random", prims::random},
+    {"prims", "reduction", prims::reduction},
 
     {"clang", "shape", clang::shape},
 
@@ -77,6 +78,9 @@ constexpr Family kFamilies[] = {
     {"torch", "comparison", torch::comparison},
     {"torch", "ternary", torch::ternary},
     {"torch", "dtype", torch::dtype},
+    {"torch", "reduction", torch::reduction},
+    {"torch", "creation", torch::creation},
+    {"torch", "random", torch::random},
 };
 
 }  // namespace

@@ -1,0 +1,178 @@
+// Primitives that combine the elements along dimensions.  Results drop the reduced dimensions and are laid out row-major.
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "ops/common.h"
+
+namespace thunder::ops::prims {
+namespace {
+
+std::vector<int64_t> reduced_dims(const Args& a) { return canonical_dims(a.op().schema.name, a["dims"], a.tensor("a").rank(), false); }
+
+TensorType reduced(const Args& a, DType t) {
+  const TensorType& x = a.tensor("a");
+  std::vector<int64_t> dims = reduced_dims(a);
+  Dims shape;
+  for (size_t i = 0; i < x.shape.size(); ++i)
+    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(i)) == dims.end()) shape.push_back(x.shape[i]);
+  return contiguous_type(t, x.device, std::move(shape));
+}
+
+Types same_dtype_meta(const Args& a) { return {reduced(a, a.tensor("a").dtype)}; }
+Types bool_meta(const Args& a) { return {reduced(a, DType::boolean)}; }
+
+// amax and amin have no value for no elements.
+Types extremum_meta(const Args& a) {
+  const TensorType& x = a.tensor("a");
+  for (int64_t d : reduced_dims(a))
+    THUNDER_CHECK(x.rank() == 0 || x.shape[d] != 0, Index, a.op().schema.name, "Expected reduction dim ", d, " to have non-zero size.");
+  return {reduced(a, x.dtype)};
+}
+
+Types arg_extremum_meta(const Args& a) {
+  const TensorType& x = a.tensor("a");
+  THUNDER_CHECK(!is_complex(x.dtype), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(x.dtype));
+  if (a["dim"].is_none()) {
+    THUNDER_CHECK(x.numel() != 0, Index, a.op().schema.name,
+                  "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    return {contiguous_type(DType::i64, x.device, {})};
+  }
+  int64_t dim = canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
+  Dims shape = x.shape;
+  if (!shape.empty()) {
+    THUNDER_CHECK(shape[dim] != 0, Index, a.op().schema.name, "Expected reduction dim ", dim, " to have non-zero size.");
+    shape.erase(shape.begin() + dim);
+  }
+  return {contiguous_type(DType::i64, x.device, std::move(shape))};
+}
+
+Types var_meta(const Args& a) {
+  const TensorType& x = a.tensor("a");
+  THUNDER_CHECK(is_inexact(x.dtype), Runtime, "var", "std and var only support floating point and complex dtypes");
+  return {reduced(a, real_part_type(x.dtype))};
+}
+
+Types scan_meta(const Args& a) {
+  TensorType x = a.tensor("a");
+  canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
+  x.strides = contiguous_strides(x.shape);
+  return {std::move(x)};
+}
+
+// ---- gradients -------------------------------------------------------------------------------------------------------
+
+// A value of the result's shape put back along the reduced dimensions.
+Expr restore(VjpContext& c, const Expr& e) {
+  const Dims& shape = c.in("a").shape();
+  Dims kept = shape;
+  for (int64_t d : reduced_dims(c.args()))
+    if (!kept.empty()) kept[d] = 1;
+  return c.b("torch.expand", c.b("torch.reshape", e, kept), shape);
+}
+
+void sum_vjp(VjpContext& c) { c.put("a", restore(c, c.grad())); }
+
+// Equal extrema share the gradient.
+void extremum_vjp(VjpContext& c) {
+  Expr mask = c.b("torch.eq", c.in("a"), restore(c, c.out()));
+  Expr count = c.b("torch.sum", mask, reduced_dims(c.args()));
+  if (reduced_dims(c.args()).empty()) count = c.b("torch.to", mask, DType::i64);
+  Expr share = c.b("torch.to", c.grad() / count, c.in("a").dtype());
+  c.put("a", c.b("torch.mul", restore(c, share), mask));
+}
+
+void var_vjp(VjpContext& c) {
+  Expr x = c.in("a");
+  std::vector<int64_t> dims = reduced_dims(c.args());
+  Dim count = 1;
+  for (int64_t d : dims)
+    if (x.rank() > 0) count = count * x.shape()[d];
+  Expr mean = dims.empty() ? x : c.b("torch.mean", x, dims, true);
+  double n = static_cast<double>(count.specialize()) - c.args()["correction"].real();
+  c.put("a", restore(c, c.grad()) * (x - mean) * (2.0 / n));
+}
+
+// The product of all other elements, zeros among them or not: products from the left times products from the right.
+void prod_vjp(VjpContext& c) {
+  Expr x = c.in("a"), others = x;
+  std::vector<int64_t> dims = reduced_dims(c.args());
+  if (dims.empty() || x.rank() == 0) return c.put("a", c.grad());
+  std::vector<int64_t> order;
+  Dim length = 1;
+  Dims kept;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    bool gone = std::find(dims.begin(), dims.end(), d) != dims.end();
+    if (gone) length = length * x.shape()[d];
+    else {
+      order.push_back(d);
+      kept.push_back(x.shape()[d]);
+    }
+  }
+  order.insert(order.end(), dims.begin(), dims.end());
+  Dims flat = kept, ones = kept;
+  flat.push_back(length);
+  ones.push_back(1);
+  Expr rows = c.b("torch.reshape", c.b("torch.permute", x, order), flat);
+  Expr one = c.b("torch.ones", ones, kw("dtype", x.dtype()), kw("device", x.tensor().device));
+  auto before = [&](const Expr& r) {
+    Expr head = c.b("torch.narrow", r, -1, 0, length - 1);
+    return c.b("torch.cumprod", c.b("torch.cat", Arg::list({one, head}), -1), -1);
+  };
+  Expr left = before(rows);
+  Expr right = c.b("torch.flip", before(c.b("torch.flip", rows, std::vector<int64_t>{-1})), std::vector<int64_t>{-1});
+  others = left * right;
+  Dims moved = kept;
+  for (int64_t d : dims) moved.push_back(x.shape()[d]);
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
+  others = c.b("torch.permute", c.b("torch.reshape", others, moved), back);
+  c.put("a", restore(c, c.grad()) * conj(others));
+}
+
+Expr reversed_cumsum(VjpContext& c, const Expr& g) {
+  std::vector<int64_t> dim{c.args().integer("dim")};
+  if (g.rank() == 0) return g;
+  return c.b("torch.flip", c.b("torch.cumsum", c.b("torch.flip", g, dim), dim[0]), dim);
+}
+
+void cumsum_vjp(VjpContext& c) { c.put("a", reversed_cumsum(c, c.grad())); }
+void cumprod_vjp(VjpContext& c) {
+  c.put("a", c.b("torch.cumprod_backward", c.grad(), c.in("a"), c.args()["dim"], c.out()));
+}
+
+// clang-format off
+constexpr OpDef kRecords[] = {
+    {.schema = "sum(Tensor a, int[] dims) -> Tensor", .doc = "The sum over `dims`, in the dtype of `a`.",
+     .tags = kReduction | kLinear, .meta = same_dtype_meta, .vjp = sum_vjp},
+    {.schema = "prod(Tensor a, int[] dims) -> Tensor", .doc = "The product over `dims`, in the dtype of `a`.",
+     .tags = kReduction, .meta = same_dtype_meta, .vjp = prod_vjp},
+    {.schema = "amax(Tensor a, int[] dims) -> Tensor", .doc = "The largest element over `dims`.",
+     .tags = kReduction, .meta = extremum_meta, .vjp = extremum_vjp},
+    {.schema = "amin(Tensor a, int[] dims) -> Tensor", .doc = "The smallest element over `dims`.",
+     .tags = kReduction, .meta = extremum_meta, .vjp = extremum_vjp},
+    {.schema = "any(Tensor a, int[] dims) -> Tensor", .doc = "Whether any element over `dims` is not zero.",
+     .tags = kReduction | kNoGrad, .meta = bool_meta},
+    {.schema = "all(Tensor a, int[] dims) -> Tensor", .doc = "Whether all elements over `dims` are not zero.",
+     .tags = kReduction | kNoGrad, .meta = bool_meta},
+    {.schema = "argmax(Tensor a, int? dim) -> Tensor",
+     .doc = "The index (int64) of the largest element along `dim`; of the flattened tensor for None.",
+     .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .aten = "argmax"},
+    {.schema = "argmin(Tensor a, int? dim) -> Tensor",
+     .doc = "The index (int64) of the smallest element along `dim`; of the flattened tensor for None.",
+     .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .aten = "argmin"},
+    {.schema = "var(Tensor a, int[] dims, *, Number correction) -> Tensor",
+     .doc = "The variance over `dims`: squared distances from the mean, summed and divided by count - correction.",
+     .tags = kReduction, .meta = var_meta, .vjp = var_vjp},
+    {.schema = "cumsum(Tensor a, int dim) -> Tensor", .doc = "Sums of all elements up to each one along `dim`.",
+     .tags = kLinear, .meta = scan_meta, .vjp = cumsum_vjp, .aten = "cumsum"},
+    {.schema = "cumprod(Tensor a, int dim) -> Tensor", .doc = "Products of all elements up to each one along `dim`.",
+     .tags = kNoTag, .meta = scan_meta, .vjp = cumprod_vjp, .aten = "cumprod"},
+};
+// clang-format on
+
+}  // namespace
+
+Records reduction() { return kRecords; }
+
+}  // namespace thunder::ops::prims

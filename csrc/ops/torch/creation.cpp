@@ -1,0 +1,252 @@
+// torch.*: tensors made from no tensor, or in the likeness of one.
+#include <cmath>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "ops/common.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+bool given(const Args& a, std::string_view name) { return a.op().schema.index_of(name) >= 0 && a.has(name); }
+
+DType dtype_or(const Args& a, DType fallback) { return given(a, "dtype") ? a.dtype("dtype") : fallback; }
+Device device_or(const Args& a, Device fallback) { return given(a, "device") ? a.device("device") : fallback; }
+
+void check_no_grad(const Args& a) {
+  THUNDER_CHECK(!given(a, "requires_grad") || !a.flag("requires_grad"), NotImplemented, a.op().schema.name,
+                "requires_grad=True inside a compiled function is not supported; make the tensor outside");
+}
+
+Dims size_of(const Args& a, std::string_view name) {
+  Dims out;
+  for (const Arg& x : a[name].items()) out.push_back(as_dim(x));
+  for (const Dim& d : out)
+    THUNDER_CHECK(!d.is_constant() || d.constant() >= 0, Runtime, a.op().schema.name,
+                  "Trying to create tensor with negative dimension ", d, ": ", str(out));
+  return out;
+}
+
+template <int Value>
+Arg filled_body(Builder& b, const Args& a) {
+  check_no_grad(a);
+  return full(b, size_of(a, "size"), Value, dtype_or(a, default_dtype()), device_or(a, {}));
+}
+
+Arg full_body(Builder& b, const Args& a) {
+  check_no_grad(a);
+  const Arg& value = a["fill_value"];
+  DType t = dtype_or(a, value.is_number() ? dtype_of_number(value) : DType::f32);
+  return full(b, size_of(a, "size"), value, t, device_or(a, {}));
+}
+
+Arg empty_body(Builder& b, const Args& a) {
+  check_no_grad(a);
+  return b("prims.empty", size_of(a, "size"), kw("dtype", dtype_or(a, default_dtype())), kw("device", device_or(a, {})));
+}
+
+Arg empty_strided_body(Builder& b, const Args& a) {
+  return b("prims.empty_strided", size_of(a, "size"), size_of(a, "stride"), kw("dtype", dtype_or(a, default_dtype())),
+           kw("device", device_or(a, {})));
+}
+
+// A tensor laid out like `input` (torch.preserve_format) of one value.
+Arg like(Builder& b, const Args& a, const Arg& value) {
+  check_no_grad(a);
+  const TensorType& x = a.tensor("input");
+  Arg out = full(b, x.shape, value, dtype_or(a, x.dtype), device_or(a, x.device));
+  Dims strides = strides_in(x, a["memory_format"]);
+  return same(strides, out.value().tensor().strides) ? out : b("prims.restride", out, strides);
+}
+
+Arg zeros_like_body(Builder& b, const Args& a) { return like(b, a, 0); }
+Arg ones_like_body(Builder& b, const Args& a) { return like(b, a, 1); }
+Arg full_like_body(Builder& b, const Args& a) { return like(b, a, a["fill_value"]); }
+
+Arg empty_like_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  return b("prims.empty_strided", x.shape, strides_in(x, a["memory_format"]), kw("dtype", dtype_or(a, x.dtype)),
+           kw("device", device_or(a, x.device)));
+}
+
+template <int Value>
+Arg new_filled_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  return full(b, size_of(a, "size"), Value, dtype_or(a, x.dtype), device_or(a, x.device));
+}
+
+Arg new_full_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  return full(b, size_of(a, "size"), a["fill_value"], dtype_or(a, x.dtype), device_or(a, x.device));
+}
+
+Arg new_empty_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  return b("prims.empty", size_of(a, "size"), kw("dtype", dtype_or(a, x.dtype)), kw("device", device_or(a, x.device)));
+}
+
+DType dtype_of_data(const Arg& data) {
+  if (!data.is_sequence()) return dtype_of_number(data);
+  if (data.items().empty()) return default_dtype();
+  DType t = dtype_of_data(data.items()[0]);
+  for (const Arg& item : data.items()) t = promote_types(t, dtype_of_data(item));
+  return t;
+}
+
+Arg tensor_body(Builder& b, const Args& a) {
+  check_no_grad(a);
+  THUNDER_CHECK(a["data"].is_number() || a["data"].is_sequence(), Runtime, "tensor", "Could not infer dtype of the data");
+  DType t = dtype_or(a, dtype_of_data(a["data"]));
+  if (!a["data"].is_sequence()) return full(b, {}, a["data"], t, device_or(a, {}));
+  return b("prims.tensor_from_sequence", a["data"], kw("dtype", t), kw("device", device_or(a, {})));
+}
+
+Arg scalar_tensor_body(Builder& b, const Args& a) {
+  return full(b, {}, a["s"], dtype_or(a, default_dtype()), device_or(a, {}));
+}
+
+// ---- ranges ----------------------------------------------------------------------------------------------------------
+
+bool is_int(const Arg& a) { return a.is_number() && a.number_kind() == NumberKind::Int; }
+
+Dim arange_length(const Arg& start, const Arg& end, const Arg& step) {
+  if (is_int(start) && is_int(end) && is_int(step)) {
+    Dim s = as_dim(start), e = as_dim(end), d = as_dim(step);
+    THUNDER_CHECK(d != 0, Runtime, "arange", "step must be nonzero");
+    bool up = d > 0;
+    THUNDER_CHECK(up ? s <= e : s >= e, Runtime, "arange",
+                  "upper bound and lower bound inconsistent with step sign: start=", s, ", end=", e, ", step=", d);
+    return up ? ceildiv(e - s, d) : ceildiv(s - e, -d);
+  }
+  double s = start.real(), e = end.real(), d = step.real();
+  THUNDER_CHECK(d != 0, Runtime, "arange", "step must be nonzero");
+  THUNDER_CHECK(std::isfinite(s) && std::isfinite(e), Runtime, "arange", "unsupported range: ", s, " -> ", e);
+  THUNDER_CHECK((d > 0 && e >= s) || (d < 0 && e <= s), Runtime, "arange",
+                "upper bound and lower bound inconsistent with step sign: start=", s, ", end=", e, ", step=", d);
+  return static_cast<int64_t>(std::ceil((e - s) / d));
+}
+
+Arg make_arange(Builder& b, const Args& a, const Arg& start, const Arg& end, const Arg& step) {
+  check_no_grad(a);
+  bool ints = is_int(start) && is_int(end) && is_int(step);
+  DType t = dtype_or(a, ints ? DType::i64 : default_dtype());
+  return b("prims.iota", arange_length(start, end, step), start, step, kw("dtype", t), kw("device", device_or(a, {})));
+}
+
+Arg arange_end_body(Builder& b, const Args& a) { return make_arange(b, a, 0, a["end"], 1); }
+Arg arange_body(Builder& b, const Args& a) { return make_arange(b, a, a["start"], a["end"], a["step"]); }
+
+// From both ends to the middle, as ATen does, so that the last element is `end` exactly.
+Arg linspace_body(Builder& b, const Args& a) {
+  check_no_grad(a);
+  Dim steps = as_dim(a["steps"]);
+  THUNDER_CHECK(steps >= 0, Runtime, "linspace", "number of steps must be non-negative");
+  DType t = dtype_or(a, default_dtype());
+  Device device = device_or(a, {});
+  double start = a.real("start"), end = a.real("end"), n = static_cast<double>(steps.specialize());
+  if (n <= 1) return full(b, {steps}, start, t, device);
+  double step = (end - start) / (n - 1);
+  DType compute = is_floating(t) ? compute_type(t) : DType::f64;
+  Expr i = b("prims.iota", steps, 0, 1, kw("dtype", DType::i64), kw("device", device));
+  Expr x = b("torch.to", i, compute);
+  Expr forwards = b("torch.add", b("torch.mul", x, step), start);
+  Expr backwards = b("torch.rsub", b("torch.mul", b("torch.rsub", x, n - 1), step), end);
+  Expr first_half = b("torch.lt", i, static_cast<int64_t>(n) / 2);
+  return b("torch.to", b("torch.where", first_half, forwards, backwards), t);
+}
+
+Arg eye_body(Builder& b, const Args& a) {
+  Dim n = as_dim(a["n"]), m = a.has("m") ? as_dim(a["m"]) : n;
+  Device device = device_or(a, {});
+  Expr rows = b("torch.unsqueeze", b("torch.arange", n, kw("device", device)), 1);
+  Expr columns = b("torch.arange", m, kw("device", device));
+  return b("torch.to", b("torch.eq", rows, columns), dtype_or(a, default_dtype()));
+}
+
+// ---- triangles -------------------------------------------------------------------------------------------------------
+
+// Keeps the elements whose column minus row compares with `diagonal`, zeros elsewhere.
+Arg triangle(Builder& b, const Args& a, std::string_view keep) {
+  const TensorType& x = a.tensor("input");
+  THUNDER_CHECK(x.rank() >= 2, Runtime, a.op().schema.name, "input tensor must have at least 2 dimensions");
+  auto iota = [&](const Dim& n) {
+    return b("prims.iota", n, 0, 1, kw("dtype", DType::i64), kw("device", x.device));
+  };
+  Expr rows = b("torch.unsqueeze", iota(x.shape[x.rank() - 2]), 1);
+  Expr distance = b("torch.sub", iota(x.shape[x.rank() - 1]), rows);
+  Expr mask = b(keep, distance, a["diagonal"]);
+  Arg out = b("torch.where", mask, a["input"], is_bool(x.dtype) ? Arg(false) : Arg(0));
+  Dims contiguous = contiguous_strides(x.shape);
+  return same(out.value().tensor().strides, contiguous) ? out : b("prims.restride", out, contiguous);
+}
+
+Arg tril_body(Builder& b, const Args& a) { return triangle(b, a, "torch.le"); }
+Arg triu_body(Builder& b, const Args& a) { return triangle(b, a, "torch.ge"); }
+void tril_vjp(VjpContext& c) { c.put("input", c.b("torch.tril", c.grad(), c.args()["diagonal"])); }
+void triu_vjp(VjpContext& c) { c.put("input", c.b("torch.triu", c.grad(), c.args()["diagonal"])); }
+
+constexpr uint64_t kTags = kCreation | kNoGrad;
+
+// clang-format off
+#define THUNDER_FACTORY_OPTIONS "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
+#define THUNDER_LIKE_OPTIONS THUNDER_FACTORY_OPTIONS ", memory_format? memory_format=None"
+constexpr OpDef kRecords[] = {
+    {.schema = "zeros(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Zeros.", .tags = kTags,
+     .body = filled_body<0>, .python = "torch.zeros"},
+    {.schema = "ones(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Ones.", .tags = kTags,
+     .body = filled_body<1>, .python = "torch.ones"},
+    {.schema = "full(int[] size, Number fill_value, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "One number everywhere; its kind gives the dtype unless one is given.", .tags = kTags, .body = full_body,
+     .python = "torch.full"},
+    {.schema = "empty(int[] ...size, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Elements that are not set.", .tags = kTags,
+     .body = empty_body, .python = "torch.empty"},
+    {.schema = "empty_strided(int[] size, int[] stride, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Elements that are not set, in a given layout.", .tags = kTags, .body = empty_strided_body, .python = "torch.empty_strided"},
+    {.schema = "zeros_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Zeros in the input's shape and layout.",
+     .tags = kTags, .body = zeros_like_body, .aten = "zeros_like(input, dtype=dtype, device=device, memory_format=memory_format)",
+     .python = "torch.zeros_like"},
+    {.schema = "ones_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Ones in the input's shape and layout.",
+     .tags = kTags, .body = ones_like_body, .aten = "ones_like(input, dtype=dtype, device=device, memory_format=memory_format)",
+     .python = "torch.ones_like"},
+    {.schema = "full_like(Tensor input, Number fill_value, " THUNDER_LIKE_OPTIONS ") -> Tensor",
+     .doc = "One number in the input's shape and layout.", .tags = kTags, .body = full_like_body,
+     .aten = "full_like(input, fill_value, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.full_like"},
+    {.schema = "empty_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
+     .doc = "Elements that are not set, in the input's shape and layout.", .tags = kTags, .body = empty_like_body,
+     .aten = "empty_like(input, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.empty_like"},
+    {.schema = "new_zeros(Tensor input, int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Zeros with the input's dtype and device.", .tags = kTags, .body = new_filled_body<0>, .python = "torch.Tensor.new_zeros"},
+    {.schema = "new_ones(Tensor input, int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Ones with the input's dtype and device.", .tags = kTags, .body = new_filled_body<1>, .python = "torch.Tensor.new_ones"},
+    {.schema = "new_full(Tensor input, int[] size, Number fill_value, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "One number, with the input's dtype and device.", .tags = kTags, .body = new_full_body, .python = "torch.Tensor.new_full"},
+    {.schema = "new_empty(Tensor input, int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Elements that are not set, with the input's dtype and device.", .tags = kTags, .body = new_empty_body,
+     .python = "torch.Tensor.new_empty"},
+    {.schema = "tensor(any data, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor",
+     .doc = "The tensor of a number or of nested lists of numbers.", .tags = kTags, .body = tensor_body, .python = "torch.tensor"},
+    {.schema = "scalar_tensor(Number s, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "A 0-d tensor of a number.", .tags = kTags,
+     .body = scalar_tensor_body, .python = "torch.scalar_tensor"},
+    {.schema = "arange(Number end, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "0, 1, ... below `end`.", .tags = kTags,
+     .body = arange_end_body, .python = "torch.arange"},
+    {.schema = "arange.start(Number start, Number end, Number step=1, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "start, start + step, ... before `end`.", .tags = kTags, .body = arange_body, .python = "torch.arange"},
+    {.schema = "linspace(Number start, Number end, int steps, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "`steps` numbers, evenly spaced, both ends included.", .tags = kTags, .body = linspace_body,
+     .aten = "linspace(start, end, steps, dtype=dtype, device=device)", .python = "torch.linspace"},
+    {.schema = "eye(int n, int? m=None, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Ones on the diagonal of an n x m matrix.",
+     .tags = kTags, .body = eye_body, .python = "torch.eye"},
+    {.schema = "tril(Tensor input, int diagonal=0) -> Tensor",
+     .doc = "Each matrix's elements with column - row <= diagonal; zeros elsewhere.", .tags = kCheap, .body = tril_body,
+     .vjp = tril_vjp, .aten = "tril", .python = "torch.tril torch.Tensor.tril"},
+    {.schema = "triu(Tensor input, int diagonal=0) -> Tensor",
+     .doc = "Each matrix's elements with column - row >= diagonal; zeros elsewhere.", .tags = kCheap, .body = triu_body,
+     .vjp = triu_vjp, .aten = "triu", .python = "torch.triu torch.Tensor.triu"},
+};
+// clang-format on
+
+}  // namespace
+
+Records creation() { return kRecords; }
+
+}  // namespace thunder::ops::torch

@@ -1,0 +1,405 @@
+// torch.*: reductions and scans.
+#include <algorithm>
+#include <cmath>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "ops/common.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+std::vector<int64_t> dims_of(const Args& a) { return canonical_dims(a.op().schema.name, a["dim"], a.tensor("input").rank()); }
+
+bool keeps_dim(const Args& a) { return a.op().schema.index_of("keepdim") >= 0 && a.flag("keepdim"); }
+
+Arg maybe_keep(Builder& b, const Args& a, const Arg& reduced, const std::vector<int64_t>& dims) {
+  return keeps_dim(a) && a.tensor("input").rank() > 0 ? keep_dims(b, reduced, dims) : reduced;
+}
+
+bool given(const Args& a, std::string_view name) { return a.op().schema.index_of(name) >= 0 && a.has(name); }
+
+Dim count_of(const TensorType& x, const std::vector<int64_t>& dims) {
+  Dim n = 1;
+  for (int64_t d : dims)
+    if (x.rank() > 0) n = n * x.shape[d];
+  return n;
+}
+
+// A size as a number operand: a literal, or the symbol itself.
+Arg number(const Dim& d) { return d.is_constant() ? Arg(static_cast<double>(d.constant())) : Arg(d); }
+
+// ---- sums ------------------------------------------------------------------------------------------------------------
+
+// 16-bit floats are summed in f32, as eager's kernels do.
+Arg reduce_in(Builder& b, std::string_view prim, const Arg& x, const std::vector<int64_t>& dims, DType result) {
+  Arg in = convert(b, convert(b, x, result), compute_type(result));
+  return convert(b, b(prim, in, dims), result);
+}
+
+Arg sum_body(Builder& b, const Args& a) {
+  DType t = given(a, "dtype") ? a.dtype("dtype") : apply(Promotion::BoolToInt, a.tensor("input").dtype);
+  if (!given(a, "dtype") && is_integral(t)) t = DType::i64;
+  std::vector<int64_t> dims = dims_of(a);
+  return maybe_keep(b, a, reduce_in(b, "prims.sum", a["input"], dims, t), dims);
+}
+
+Arg prod_all_body(Builder& b, const Args& a) {
+  DType t = a.has("dtype") ? a.dtype("dtype") : a.tensor("input").dtype;
+  if (!a.has("dtype") && (is_integral(t) || is_bool(t))) t = DType::i64;
+  return reduce_in(b, "prims.prod", a["input"], canonical_dims("prod", nullptr, a.tensor("input").rank()), t);
+}
+
+Arg prod_body(Builder& b, const Args& a) {
+  DType t = a.has("dtype") ? a.dtype("dtype") : a.tensor("input").dtype;
+  if (!a.has("dtype") && (is_integral(t) || is_bool(t))) t = DType::i64;
+  std::vector<int64_t> dims{canonical_dim("prod", a.integer("dim"), a.tensor("input").rank())};
+  return maybe_keep(b, a, reduce_in(b, "prims.prod", a["input"], dims, t), dims);
+}
+
+Arg mean_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  DType t = given(a, "dtype") ? a.dtype("dtype") : x.dtype;
+  THUNDER_CHECK(is_inexact(t), Runtime, "mean", "could not infer output dtype. ",
+                given(a, "dtype") ? "Optional dtype must be" : "Input dtype must be",
+                " either a floating point or complex dtype. Got: ", torch_name(t));
+  std::vector<int64_t> dims = dims_of(a);
+  Arg in = convert(b, convert(b, a["input"], t), compute_type(t));
+  Arg sum = b("prims.sum", in, dims);
+  return maybe_keep(b, a, convert(b, b("prims.div", sum, number(count_of(x, dims))), t), dims);
+}
+
+// A value of the result's shape, put back along the reduced dimensions.
+Expr restore(VjpContext& c, const Expr& e, const std::vector<int64_t>& dims) {
+  const Dims& shape = c.in("input").shape();
+  Dims kept = shape;
+  for (int64_t d : dims)
+    if (!kept.empty()) kept[d] = 1;
+  Expr r = equal(e.shape(), kept) ? e : c.b("torch.reshape", e, kept);
+  return equal(kept, shape) ? r : c.b("torch.expand", r, shape);
+}
+
+Expr to_input_dtype(VjpContext& c, const Expr& e) { return to_dtype(e, c.in("input").dtype()); }
+
+void sum_vjp(VjpContext& c) { c.put("input", to_input_dtype(c, restore(c, c.grad(), dims_of(c.args())))); }
+
+void mean_vjp(VjpContext& c) {
+  std::vector<int64_t> dims = dims_of(c.args());
+  Expr g = c.b("torch.div", restore(c, c.grad(), dims), number(count_of(c.in("input").tensor(), dims)));
+  c.put("input", to_input_dtype(c, g));
+}
+
+Arg nansum_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  Expr clean = is_floating(x.dtype()) ? b("torch.where", b("torch.isnan", x), 0.0, x) : x;
+  return b("torch.sum", clean, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
+}
+
+Arg count_nonzero_body(Builder& b, const Args& a) {
+  return b("torch.sum", b("torch.ne", a["input"], 0), a["dim"], false, kw("dtype", DType::i64));
+}
+
+// ---- extrema ---------------------------------------------------------------------------------------------------------
+
+Arg amax_body(Builder& b, const Args& a) {
+  std::vector<int64_t> dims = dims_of(a);
+  return maybe_keep(b, a, b("prims.amax", a["input"], dims), dims);
+}
+
+Arg amin_body(Builder& b, const Args& a) {
+  std::vector<int64_t> dims = dims_of(a);
+  return maybe_keep(b, a, b("prims.amin", a["input"], dims), dims);
+}
+
+Arg aminmax_all(Builder& b, const Args& a, std::string_view prim) {
+  const TensorType& x = a.tensor("input");
+  THUNDER_CHECK(x.numel() != 0, Runtime, a.op().schema.name,
+                "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+  return b(prim, a["input"], canonical_dims(a.op().schema.name, nullptr, x.rank()));
+}
+
+Arg max_body(Builder& b, const Args& a) { return aminmax_all(b, a, "prims.amax"); }
+Arg min_body(Builder& b, const Args& a) { return aminmax_all(b, a, "prims.amin"); }
+
+void extremum_vjp(VjpContext& c) {
+  std::vector<int64_t> dims = given(c.args(), "dim") ? dims_of(c.args())
+                                                     : canonical_dims("max", nullptr, c.in("input").rank());
+  Expr mask = c.b("torch.eq", c.in("input"), restore(c, c.out(), dims));
+  Expr count = c.b("torch.sum", mask, dims, true);
+  Expr share = c.b("torch.div", c.b("torch.mul", restore(c, c.grad(), dims), mask), count);
+  c.put("input", to_input_dtype(c, share));
+}
+
+Arg with_indices(Builder& b, const Args& a, std::string_view value, std::string_view index) {
+  int64_t dim = canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank());
+  std::vector<int64_t> dims{dim};
+  Arg values = b(value, a["input"], dims);
+  Arg indices = b(index, a["input"], dim);
+  return Arg::tuple({maybe_keep(b, a, values, dims), maybe_keep(b, a, indices, dims)});
+}
+
+Arg max_dim_body(Builder& b, const Args& a) { return with_indices(b, a, "prims.amax", "prims.argmax"); }
+Arg min_dim_body(Builder& b, const Args& a) { return with_indices(b, a, "prims.amin", "prims.argmin"); }
+
+void with_indices_vjp(VjpContext& c) {
+  int64_t dim = canonical_dim("max", c.args().integer("dim"), c.in("input").rank());
+  Expr g = c.grad(0), index = c.out(1);
+  if (!c.args().flag("keepdim") && c.in("input").rank() > 0) {
+    g = c.b("torch.unsqueeze", g, dim);
+    index = c.b("torch.unsqueeze", index, dim);
+  }
+  c.put("input", c.b("torch.scatter", c.b("torch.zeros_like", c.in("input")), dim, index, g));
+}
+
+Arg max_other_body(Builder& b, const Args& a) { return b("torch.maximum", a["input"], a["other"]); }
+Arg min_other_body(Builder& b, const Args& a) { return b("torch.minimum", a["input"], a["other"]); }
+
+Arg arg_extremum(Builder& b, const Args& a, std::string_view prim) {
+  const TensorType& x = a.tensor("input");
+  if (a["dim"].is_none()) {
+    Arg index = b(prim, a["input"], nullptr);
+    return a.flag("keepdim") ? keep_dims(b, index, canonical_dims("argmax", nullptr, x.rank())) : index;
+  }
+  int64_t dim = canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
+  return maybe_keep(b, a, b(prim, a["input"], dim), {dim});
+}
+
+Arg argmax_body(Builder& b, const Args& a) { return arg_extremum(b, a, "prims.argmax"); }
+Arg argmin_body(Builder& b, const Args& a) { return arg_extremum(b, a, "prims.argmin"); }
+
+Arg truth(Builder& b, const Args& a, std::string_view prim) {
+  std::vector<int64_t> dims = a.op().schema.index_of("dim") >= 0 ? dims_of(a)
+                                                                 : canonical_dims("any", nullptr, a.tensor("input").rank());
+  Arg r = maybe_keep(b, a, b(prim, a["input"], dims), dims);
+  return a.tensor("input").dtype == DType::u8 ? convert(b, r, DType::u8) : r;
+}
+
+Arg any_body(Builder& b, const Args& a) { return truth(b, a, "prims.any"); }
+Arg all_body(Builder& b, const Args& a) { return truth(b, a, "prims.all"); }
+
+// ---- variance, norms -------------------------------------------------------------------------------------------------
+
+double correction_of(const Args& a) {
+  if (a.op().schema.index_of("unbiased") >= 0) return a.flag("unbiased") ? 1 : 0;
+  return a["correction"].is_none() ? 1.0 : a["correction"].real();
+}
+
+Expr variance(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  THUNDER_CHECK(is_inexact(x.dtype), Runtime, a.op().schema.name, "std and var only support floating point and complex dtypes");
+  std::vector<int64_t> dims = dims_of(a);
+  Arg in = convert(b, a["input"], compute_type(x.dtype));
+  Arg v = b("prims.var", in, dims, kw("correction", correction_of(a)));
+  return b.expr(maybe_keep(b, a, v, dims));
+}
+
+Arg var_body(Builder& b, const Args& a) { return convert(b, variance(b, a), real_part_type(a.tensor("input").dtype)); }
+Arg std_body(Builder& b, const Args& a) {
+  return convert(b, b("prims.sqrt", variance(b, a)), real_part_type(a.tensor("input").dtype));
+}
+
+Arg var_mean_body(Builder& b, const Args& a) {
+  return Arg::tuple({b("torch.var", a["input"], a["dim"], kw("correction", correction_of(a)), kw("keepdim", a["keepdim"])),
+                     b("torch.mean", a["input"], a["dim"], a["keepdim"])});
+}
+
+Arg std_mean_body(Builder& b, const Args& a) {
+  return Arg::tuple({b("torch.std", a["input"], a["dim"], kw("correction", correction_of(a)), kw("keepdim", a["keepdim"])),
+                     b("torch.mean", a["input"], a["dim"], a["keepdim"])});
+}
+
+// d var = 2 (x - mean) / (n - correction)
+Expr var_gradient(VjpContext& c, const Expr& g) {
+  Expr x = c.in("input");
+  std::vector<int64_t> dims = dims_of(c.args());
+  double n = static_cast<double>(count_of(x.tensor(), dims).specialize()) - correction_of(c.args());
+  Expr centred = x - c.b("torch.mean", x, dims, true);
+  return c.b("torch.mul", restore(c, g, dims), c.b("torch.mul", centred, 2.0 / n));
+}
+
+void var_vjp(VjpContext& c) { c.put("input", to_input_dtype(c, var_gradient(c, c.grad()))); }
+
+void std_vjp(VjpContext& c) {
+  Expr half = c.b("torch.div", c.grad(), c.b("torch.mul", c.out(), 2.0));
+  Expr g = c.b("torch.masked_fill", half, c.b("torch.eq", c.out(), 0.0), 0.0);
+  c.put("input", to_input_dtype(c, var_gradient(c, g)));
+}
+
+Arg logsumexp_body(Builder& b, const Args& a) {
+  std::vector<int64_t> dims = dims_of(a);
+  Expr x = b.expr(a["input"]);
+  if (!is_inexact(x.dtype())) x = b("torch.to", x, default_dtype());
+  Expr top = b("torch.amax", x, dims, true);
+  Expr finite = b("torch.where", b("torch.isinf", top), 0.0, top);
+  Expr sum = b("torch.sum", b("torch.exp", x - finite), dims, true);
+  Expr r = b("torch.log", sum) + finite;
+  return a.flag("keepdim") ? r : b("torch.squeeze", r, dims);
+}
+
+void logsumexp_vjp(VjpContext& c) {
+  std::vector<int64_t> dims = dims_of(c.args());
+  Expr weights = c.b("torch.exp", c.in("input") - restore(c, c.out(), dims));
+  c.put("input", c.b("torch.mul", restore(c, c.grad(), dims), weights));
+}
+
+Arg vector_norm_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  if (given(a, "dtype")) x = b("torch.to", x, a["dtype"]);
+  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, a.op().schema.name,
+                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ", torch_name(x.dtype()));
+  double p = a["ord"].is_none() ? 2.0 : a["ord"].real();
+  Arg dims = a["dim"], keep = a["keepdim"];
+  Expr magnitude = b("torch.abs", x);
+  if (std::isinf(p)) return p > 0 ? b("torch.amax", magnitude, dims_of(a), keep) : b("torch.amin", magnitude, dims_of(a), keep);
+  if (p == 0) return b("torch.sum", b("torch.ne", x, 0.0), dims, keep, kw("dtype", real_part_type(x.dtype())));
+  if (p == 1) return b("torch.sum", magnitude, dims, keep);
+  if (p == 2) return b("torch.sqrt", b("torch.sum", b("torch.mul", magnitude, magnitude), dims, keep));
+  return b("torch.pow", b("torch.sum", b("torch.pow", magnitude, p), dims, keep), 1.0 / p);
+}
+
+// x |x|^(p-2) g / norm^(p-1), with 0 where the norm is 0.
+void vector_norm_vjp(VjpContext& c) {
+  Expr x = c.in("input");
+  std::vector<int64_t> dims = dims_of(c.args());
+  double p = c.args()["ord"].is_none() ? 2.0 : c.args()["ord"].real();
+  Expr g = restore(c, c.grad(), dims), norm = restore(c, to_dtype(c.out(), x.dtype()), dims);
+  auto zero_where_zero = [&](const Expr& e) { return c.b("torch.masked_fill", e, c.b("torch.eq", norm, 0.0), 0.0); };
+  if (p == 0) return;
+  if (std::isinf(p)) {
+    Expr mask = c.b("torch.eq", c.b("torch.abs", x), norm);
+    Expr count = c.b("torch.sum", mask, dims, true);
+    return c.put("input", to_input_dtype(c, c.b("torch.mul", c.b("torch.sgn", x), c.b("torch.mul", mask, g / count))));
+  }
+  if (p == 1) return c.put("input", to_input_dtype(c, c.b("torch.sgn", x) * g));
+  if (p == 2) return c.put("input", to_input_dtype(c, x * zero_where_zero(g / norm)));
+  Expr scaled = zero_where_zero(g / c.b("torch.pow", norm, p - 1));
+  Expr power = p < 2 ? c.b("torch.masked_fill", c.b("torch.pow", c.b("torch.abs", x), p - 2), c.b("torch.eq", x, 0.0), 0.0)
+                     : c.b("torch.pow", c.b("torch.abs", x), p - 2);
+  c.put("input", to_input_dtype(c, x * power * scaled));
+}
+
+Arg norm_body(Builder& b, const Args& a) {
+  Arg p = a["p"];
+  if (p.kind() == Arg::Kind::Str) {
+    THUNDER_CHECK(p.str() == "fro", NotImplemented, "norm", "p='", p.str(), "' is not supported; there are 'fro' and numbers");
+    p = 2.0;
+  }
+  return b("torch.vector_norm", a["input"], p, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
+}
+
+// ---- scans -----------------------------------------------------------------------------------------------------------
+
+Arg scan(Builder& b, const Args& a, std::string_view prim) {
+  DType t = a.tensor("input").dtype;
+  if (a.has("dtype")) t = a.dtype("dtype");
+  else if (is_bool(t) || is_integral(t)) t = DType::i64;
+  return b(prim, convert(b, a["input"], t), canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank()));
+}
+
+Arg cumsum_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumsum"); }
+Arg cumprod_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumprod"); }
+
+Types cumprod_backward_meta(const Args& a) {
+  TensorType t = a.tensor("input");
+  t.strides = contiguous_strides(t.shape);
+  return {std::move(t)};
+}
+
+// clang-format off
+constexpr OpDef kRecords[] = {
+    {.schema = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "The sum over `dim` (all for None). Integers and booleans sum in int64 unless `dtype` says otherwise.",
+     .tags = kReduction, .body = sum_body, .vjp = sum_vjp, .aten = "sum.dim_IntList", .python = "torch.sum torch.Tensor.sum"},
+    {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body, .aten = "nansum",
+     .python = "torch.nansum torch.Tensor.nansum"},
+    {.schema = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "The sum over `dim` (all for None) divided by the number of elements summed.",
+     .tags = kReduction, .body = mean_body, .vjp = mean_vjp, .aten = "mean.dim", .python = "torch.mean torch.Tensor.mean"},
+    {.schema = "prod(Tensor input, *, dtype? dtype=None) -> Tensor", .doc = "The product of all elements.",
+     .tags = kReduction, .body = prod_all_body, .aten = "prod", .python = "torch.prod torch.Tensor.prod"},
+    {.schema = "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "The product along `dim`.", .tags = kReduction, .body = prod_body, .aten = "prod.dim_int",
+     .python = "torch.prod torch.Tensor.prod"},
+    {.schema = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor",
+     .doc = "The largest element over `dim`; equal ones share the gradient.", .tags = kReduction, .body = amax_body,
+     .vjp = extremum_vjp, .aten = "amax", .python = "torch.amax torch.Tensor.amax"},
+    {.schema = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor",
+     .doc = "The smallest element over `dim`; equal ones share the gradient.", .tags = kReduction, .body = amin_body,
+     .vjp = extremum_vjp, .aten = "amin", .python = "torch.amin torch.Tensor.amin"},
+    {.schema = "max(Tensor input) -> Tensor", .doc = "The largest element.", .tags = kReduction, .body = max_body,
+     .vjp = extremum_vjp, .aten = "max", .python = "torch.max torch.Tensor.max"},
+    {.schema = "max.other(Tensor input, Tensor other) -> Tensor", .doc = "The larger of two elements each.",
+     .tags = kPointwise, .body = max_other_body, .python = "torch.max torch.Tensor.max"},
+    {.schema = "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The largest elements along `dim`, and their indices (int64).", .tags = kReduction, .body = max_dim_body,
+     .vjp = with_indices_vjp, .aten = "max.dim", .python = "torch.max torch.Tensor.max"},
+    {.schema = "min(Tensor input) -> Tensor", .doc = "The smallest element.", .tags = kReduction, .body = min_body,
+     .vjp = extremum_vjp, .aten = "min", .python = "torch.min torch.Tensor.min"},
+    {.schema = "min.other(Tensor input, Tensor other) -> Tensor", .doc = "The smaller of two elements each.",
+     .tags = kPointwise, .body = min_other_body, .python = "torch.min torch.Tensor.min"},
+    {.schema = "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The smallest elements along `dim`, and their indices (int64).", .tags = kReduction, .body = min_dim_body,
+     .vjp = with_indices_vjp, .aten = "min.dim", .python = "torch.min torch.Tensor.min"},
+    {.schema = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+     .doc = "The index (int64) of the largest element along `dim`; of the flattened tensor for None.",
+     .tags = kReduction | kNoGrad, .body = argmax_body, .aten = "argmax", .python = "torch.argmax torch.Tensor.argmax"},
+    {.schema = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
+     .doc = "The index (int64) of the smallest element along `dim`; of the flattened tensor for None.",
+     .tags = kReduction | kNoGrad, .body = argmin_body, .aten = "argmin", .python = "torch.argmin torch.Tensor.argmin"},
+    {.schema = "any(Tensor input) -> Tensor", .doc = "Whether any element is not zero.", .tags = kReduction | kNoGrad,
+     .body = any_body, .aten = "any", .python = "torch.any torch.Tensor.any"},
+    {.schema = "any.dims(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
+     .doc = "Whether any element over `dim` is not zero.", .tags = kReduction | kNoGrad, .body = any_body,
+     .aten = "any.dims", .python = "torch.any torch.Tensor.any"},
+    {.schema = "all(Tensor input) -> Tensor", .doc = "Whether all elements are not zero.", .tags = kReduction | kNoGrad,
+     .body = all_body, .aten = "all", .python = "torch.all torch.Tensor.all"},
+    {.schema = "all.dims(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
+     .doc = "Whether all elements over `dim` are not zero.", .tags = kReduction | kNoGrad, .body = all_body,
+     .aten = "all.dims", .python = "torch.all torch.Tensor.all"},
+    {.schema = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor", .doc = "How many elements over `dim` are not zero.",
+     .tags = kReduction | kNoGrad, .body = count_nonzero_body, .python = "torch.count_nonzero torch.Tensor.count_nonzero"},
+    {.schema = "var(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> Tensor",
+     .doc = "The variance over `dim`, divided by count - correction.", .tags = kReduction, .body = var_body, .vjp = var_vjp,
+     .aten = "var.correction", .python = "torch.var torch.Tensor.var"},
+    {.schema = "var.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> Tensor",
+     .doc = "The variance over `dim`, divided by count - 1 (unbiased) or count.", .tags = kReduction, .body = var_body,
+     .vjp = var_vjp, .aten = "var.dim", .python = "torch.var torch.Tensor.var"},
+    {.schema = "std(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> Tensor",
+     .doc = "The square root of the variance over `dim`.", .tags = kReduction, .body = std_body, .vjp = std_vjp,
+     .aten = "std.correction", .python = "torch.std torch.Tensor.std"},
+    {.schema = "std.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> Tensor",
+     .doc = "The square root of the variance over `dim`.", .tags = kReduction, .body = std_body, .vjp = std_vjp,
+     .aten = "std.dim", .python = "torch.std torch.Tensor.std"},
+    {.schema = "var_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The variance and the mean over `dim`.", .tags = kReduction, .body = var_mean_body,
+     .aten = "var_mean.correction", .python = "torch.var_mean"},
+    {.schema = "std_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The standard deviation and the mean over `dim`.", .tags = kReduction, .body = std_mean_body,
+     .aten = "std_mean.correction", .python = "torch.std_mean"},
+    {.schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
+     .doc = "log(sum(exp(input))) over `dim`, with the largest element taken out before exp.", .tags = kReduction,
+     .body = logsumexp_body, .vjp = logsumexp_vjp, .aten = "logsumexp", .python = "torch.logsumexp torch.Tensor.logsumexp"},
+    {.schema = "vector_norm(Tensor input, Number ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "(sum |x|^ord)^(1/ord) over `dim`; ord may be 0 and +-inf.", .tags = kReduction, .body = vector_norm_body,
+     .vjp = vector_norm_vjp, .aten = "linalg_vector_norm", .python = "torch.linalg.vector_norm"},
+    {.schema = "norm(Tensor input, any p='fro', int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "The p-norm of the elements over `dim`; 'fro' is 2.", .tags = kReduction, .body = norm_body,
+     .python = "torch.norm torch.Tensor.norm torch.functional.norm"},
+    {.schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
+     .doc = "Sums of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumsum_body, .aten = "cumsum",
+     .python = "torch.cumsum torch.Tensor.cumsum"},
+    {.schema = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
+     .doc = "Products of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumprod_body, .aten = "cumprod",
+     .python = "torch.cumprod torch.Tensor.cumprod"},
+    {.schema = "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
+     .doc = "The gradient of cumprod's input.", .tags = kNoTag, .meta = cumprod_backward_meta, .aten = "cumprod_backward",
+     .python = "torch.ops.aten.cumprod_backward"},
+};
+// clang-format on
+
+}  // namespace
+
+Records reduction() { return kRecords; }
+
+}  // namespace thunder::ops::torch
