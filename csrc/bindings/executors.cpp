@@ -2,7 +2,6 @@
 #include "executors/aten/aten.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
-#include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
 
 namespace thunder::bindings {
@@ -21,14 +20,13 @@ void bind_executors(nb::module_& m) {
       .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
 
   Executors& all = Executors::instance();
-  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor(), sdpa = make_sdpa_executor();
+  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
   std::shared_ptr<Executor> sdpa = make_sdpa_executor();
   register_sdpa_lowering();
   for (const auto& e : {sdpa, aten, python}) all.add(e);
   all.add_default(sdpa);
   all.add_always(aten);
   all.add_always(python);
-  all.add_default(sdpa);
 
   m.def("check_records", [] {
     std::vector<std::pair<std::string, std::string>> out;
