@@ -87,4 +87,21 @@ void Aliases::add(const Call& call) {
   });
 }
 
+// A closed call that returns views of something made inside it: what is inside cannot be named from outside, so the first such
+// view stands for the storage.
+void Aliases::adopt(const Call& call) {
+  std::vector<std::pair<Value, Value>> adopted;
+  visit_outputs(call, [&](Value v) {
+    Value r = root(v);
+    if (r == v) return;
+    bool outside = false;
+    visit_inputs(call, [&](Value i) { outside |= i == r || root(i) == r; });
+    if (outside) return;
+    for (const auto& [inner, owner] : adopted)
+      if (inner == r) return roots_.set(v, owner);
+    adopted.emplace_back(r, v);
+    roots_.set(v, v);
+  });
+}
+
 }  // namespace thunder

@@ -91,7 +91,10 @@ std::string user_line(const Call& call);
 class Aliases {
  public:
   explicit Aliases(const std::vector<const Call*>& calls) {
-    for (const Call* c : calls) add(*c);
+    for (const Call* c : calls) {
+      add(*c);
+      if (!c->body.empty()) adopt(*c);
+    }
   }
   /// The value that owns the storage; itself for anything but a view.
   Value root(Value v) const {
@@ -101,6 +104,7 @@ class Aliases {
 
  private:
   void add(const Call& call);
+  void adopt(const Call& call);
   ValueMap<Value> roots_;
 };
 

@@ -89,6 +89,30 @@ void mean_vjp(VjpContext& c) {
   c.put("input", to_input_dtype(c, g));
 }
 
+// The reverse of broadcasting.
+Arg sum_to_size_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  Dims size;
+  for (const Arg& d : a["size"].items()) size.push_back(as_dim(d));
+  int64_t extra = x.rank() - static_cast<int64_t>(size.size());
+  std::vector<int64_t> dims;
+  bool fits = extra >= 0;
+  for (int64_t d = 0; fits && d < x.rank(); ++d) {
+    if (d < extra) {
+      dims.push_back(d);
+    } else if (x.shape[d] != size[d - extra]) {
+      fits = size[d - extra] == 1;
+      dims.push_back(d);
+    }
+  }
+  THUNDER_CHECK(fits, Runtime, "sum_to_size", "size {", str(size), "} is not expandable to size {", str(x.shape), "}.");
+  if (dims.empty()) return a["input"];
+  Arg sum = reduce_in(b, "prims.sum", a["input"], dims, x.dtype);
+  return same(sum.value().shape(), size) ? sum : b("torch.reshape", sum, size);
+}
+
+void sum_to_size_vjp(VjpContext& c) { c.put("input", c.b("torch.expand", c.grad(), c.in("input").shape())); }
+
 Arg nansum_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   Expr clean = is_floating(x.dtype()) ? b("torch.where", b("torch.isnan", x), 0.0, x) : x;
@@ -310,6 +334,10 @@ constexpr OpDef kRecords[] = {
     {.schema = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim` (all for None). Integers and booleans sum in int64 unless `dtype` says otherwise.",
      .tags = kReduction, .body = sum_body, .vjp = sum_vjp, .aten = "sum.dim_IntList", .python = "torch.sum torch.Tensor.sum"},
+    {.schema = "sum_to_size(Tensor input, int[] ...size) -> Tensor",
+     .doc = "The input summed over the dimensions along which a tensor of `size` would be broadcast to its shape.",
+     .tags = kReduction | kLinear, .body = sum_to_size_body, .vjp = sum_to_size_vjp, .aten = "sum_to_size",
+     .python = "torch.Tensor.sum_to_size"},
     {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body, .aten = "nansum",
      .python = "torch.nansum torch.Tensor.nansum"},
