@@ -77,9 +77,10 @@ class Merger {
     size_t hash = reinterpret_cast<size_t>(call.op);
     for (const Arg& a : call.args) hash = hash_of(a, hash);
     auto [first, last] = seen_.equal_range(hash);
-    for (auto it = first; it != last && !keep; ++it) {
+    for (auto it = first; it != last; ++it) {
       std::vector<Value> earlier = outputs_of(*it->second);
       if (!equal(*it->second, call) || !same_output_types(earlier, outputs)) continue;
+      if (keep) return false;
       for (size_t i = 0; i < outputs.size(); ++i) {
         map_.replace(outputs[i], earlier[i]);
         merged_.set(outputs[i], 1);

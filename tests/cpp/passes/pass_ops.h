@@ -1,0 +1,117 @@
+// Small operators with the properties that passes look at, and short ways to look at traces.
+#pragma once
+
+#include <doctest.h>
+
+#include <string>
+
+#include "core/test_ops.h"
+#include "core/verify.h"
+#include "ops/families.h"
+#include "passes/executor.h"
+
+namespace thunder::test {
+
+inline Types two_like_a(const Args& args) { return {like_a(args)[0], like_a(args)[0]}; }
+inline Types half_meta(const Args& args) {
+  TensorType t = args.tensor("a");
+  t.dtype = DType::bf16;
+  t.requires_grad = false;
+  return {t};
+}
+inline Types transposed_meta(const Args& args) {
+  TensorType t = args.tensor("a");
+  t.strides = {1, t.shape[0]};
+  t.requires_grad = false;
+  return {t};
+}
+
+inline Arg dropout_body(Builder& b, const Args& args) { return b("pt.mul", args["a"], b("pt.rand", args["a"])); }
+inline Arg scale_body(Builder& b, const Args& args) { return b("pt.mul", args["a"], b("pt.heavy", args["a"])); }
+inline Arg scale_twice_body(Builder& b, const Args& args) { return b("pt.scale", b("pt.scale", args["a"])); }
+inline Arg same_body(Builder& b, const Args& args) { return b("pt.detach", args["a"]); }
+
+inline void mul_vjp(VjpContext& c) {
+  c.put("a", c.b("pt.mul", c.grad(), c.in("b")));
+  c.put("b", c.b("pt.mul", c.grad(), c.in("a")));
+}
+inline void exp_vjp(VjpContext& c) { c.put("a", c.b("pt.mul", c.grad(), c.out())); }
+inline void heavy_vjp(VjpContext& c) { c.put("a", c.b("pt.mul", c.grad(), c.in("a"))); }
+inline void view_vjp(VjpContext& c) { c.put("a", c.b("pt.view", c.grad())); }
+inline void half_vjp(VjpContext& c) { c.put("a", c.b("pt.float", c.grad())); }
+inline void bad_vjp(VjpContext& c) { c.put("a", c.b("pt.half", c.grad())); }
+inline Types float_meta(const Args& args) {
+  TensorType t = args.tensor("a");
+  t.dtype = DType::f32;
+  t.requires_grad = false;
+  return {t};
+}
+
+/// Registers them once: `pt.mul`, `pt.rand`, ...
+inline void register_pass_ops() {
+  ops::register_all();
+  register_test_ops();
+  Registry& r = Registry::instance();
+  if (r.find("pt.mul")) return;
+  constexpr uint64_t cheap = kPointwise | kCheap;
+  r.add("pt", {.schema = "mul(Tensor a, Tensor b) -> Tensor", .doc = "", .tags = cheap, .meta = like_a, .vjp = mul_vjp});
+  r.add("pt", {.schema = "exp(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = like_a, .vjp = exp_vjp});
+  r.add("pt", {.schema = "heavy(Tensor a) -> Tensor", .doc = "", .meta = like_a, .vjp = heavy_vjp});
+  r.add("pt", {.schema = "opaque(Tensor a) -> Tensor", .doc = "", .meta = like_a});
+  r.add("pt", {.schema = "bad(Tensor a) -> Tensor", .doc = "", .meta = like_a, .vjp = bad_vjp});
+  r.add("pt", {.schema = "half(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = half_meta, .vjp = half_vjp});
+  r.add("pt", {.schema = "float(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = float_meta});
+  r.add("pt", {.schema = "rand(Tensor a) -> Tensor", .doc = "", .tags = kRandom | kNoGrad, .meta = like_a});
+  r.add("pt", {.schema = "write(Tensor a, Tensor b) -> Tensor", .doc = "", .tags = kWrite, .meta = like_a});
+  r.add("pt", {.schema = "read(Tensor a) -> any", .doc = "", .tags = kHostSync, .meta = item_meta});
+  r.add("pt", {.schema = "view(Tensor a) -> Tensor", .doc = "", .tags = kView, .meta = like_a, .vjp = view_vjp});
+  r.add("pt", {.schema = "views(Tensor a) -> (Tensor, Tensor)", .doc = "", .tags = kView, .meta = two_like_a});
+  r.add("pt", {.schema = "transpose(Tensor a) -> Tensor", .doc = "", .tags = kView, .meta = transposed_meta});
+  r.add("pt", {.schema = "detach(Tensor a) -> Tensor", .doc = "", .tags = kView | kIdentity | kNoGrad, .meta = like_a});
+  r.add("pt", {.schema = "same(Tensor a) -> Tensor", .doc = "", .body = same_body});
+  r.add("pt", {.schema = "dropout(Tensor a) -> Tensor", .doc = "", .body = dropout_body});
+  r.add("pt", {.schema = "scale(Tensor a) -> Tensor", .doc = "", .body = scale_body});
+  r.add("pt", {.schema = "scale_twice(Tensor a) -> Tensor", .doc = "", .body = scale_twice_body});
+}
+
+inline Builder pass_builder() {
+  register_pass_ops();
+  return Builder(std::make_shared<Arena>());
+}
+
+/// The program's lines from the first call on, without annotations and bodies; verified.
+inline std::string code(const Trace& t) {
+  verify(t);
+  std::string text = print(t, {.header = false, .annotations = false, .bodies = false});
+  // The signature and its unpacking end where the first call, del or return stands.
+  std::string out;
+  std::istringstream in(text);
+  bool body = t.signature.kind == Signature::Plain;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("def ")) continue;
+    if (!body && !line.starts_with("  del args") && line.find(" = C1") == std::string::npos) continue;
+    if (!body) {
+      body = true;
+      continue;
+    }
+    out += line.substr(2) + "\n";
+  }
+  return out;
+}
+
+/// An executor that runs the operators in `names`, as "<name>_impl".
+inline std::shared_ptr<Executor> executor_for(const std::string& name, const std::vector<std::string>& symbols) {
+  register_pass_ops();
+  auto e = std::make_shared<Executor>(name);
+  for (const std::string& symbol : symbols) {
+    const Op& of = Registry::instance().get(symbol);
+    std::string schema = of.schema.str();
+    OpDef def{.schema = schema, .doc = "", .meta = of.meta};
+    def.vjp = of.vjp;
+    const Op& op = e->register_operator(def, name + "_" + of.schema.name);
+    e->register_implementation(symbol, {.checker = {}, .op = &op, .transform = {}, .grad_transform = {}});
+  }
+  return e;
+}
+
+}  // namespace thunder::test
