@@ -185,7 +185,8 @@ class Printer {
       out_ += cat("# Constructed by ", trace.provenance.pass, " (took ", std::lround(trace.provenance.milliseconds),
                   " milliseconds)\n");
     std::unordered_set<std::string> roots;
-    for (const Call* c : trace.calls) roots.insert(root_of(c->op->print_name));
+    for (const Call* c : trace.calls)
+      if (c->op->full_name != kDel) roots.insert(root_of(c->op->print_name));
     static constexpr std::pair<const char*, const char*> kImports[] = {{"Tensor", "from torch import Tensor"},
                                                                        {"thunder", "import thunder"},
                                                                        {"prims", "import thunder.core.prims as prims"},

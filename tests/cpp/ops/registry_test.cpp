@@ -14,6 +14,7 @@ TEST_CASE("ops: every record has a unique name, a doc and a meta or a body") {
   std::set<std::string> names;
   for (const Op* op : Registry::instance().all()) {
     CAPTURE(op->full_name);
+    if (op->level != "prims" && op->level != "clang" && op->level != "torch") continue;  // operators of other tests
     CHECK(names.insert(op->full_name).second);
     CHECK_FALSE(op->doc.empty());
     CHECK((op->meta || op->body));
