@@ -77,6 +77,8 @@ class Tracer {
   /// The value's type now, which in-place writes may have changed since the object was made.
   TensorType type_of(PyObject* tensor) { return value_of(tensor).tensor(); }
   Builder& builder() { return b_; }
+  /// The sizes that only the run knows; current while what was traced is compiled.
+  ShapeEnv& shapes() { return shapes_; }
   std::string location() const;
 
  private:

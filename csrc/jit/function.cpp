@@ -154,6 +154,7 @@ JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* a
   frontend::Acquired acquired = tracer.finish(leaves);
   record->times.acquisition = seconds_since(start);
 
+  ShapeEnv::Scope scope(tracer.shapes());
   start = std::chrono::steady_clock::now();
   bool with_grad = frontend::hooks().grad_enabled();
   record->compiled = thunder::compile(acquired.computation, options_, with_grad);
