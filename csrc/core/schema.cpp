@@ -93,6 +93,8 @@ class SchemaParser {
     p.name = until(",)= ");
     check(!p.name.empty(), "a parameter's name is missing");
     if (accept("=")) p.default_value = literal(p);
+    if (p.list && p.default_value && !p.default_value->is_none() && !p.default_value->is_sequence())
+      p.default_value = Arg::list(ArgList(p.repeat > 0 ? static_cast<size_t>(p.repeat) : 1, *p.default_value));
     return p;
   }
 

@@ -75,28 +75,21 @@ void linear_vjp(VjpContext& c) {
 
 // ---- convolution -----------------------------------------------------------------------------------------------------
 
-// Which memory format ATen's convolution gives its result: channels last if either operand asks for it.
-bool wants_channels_last(const TensorType& t) {
-  if (t.rank() != 4 && t.rank() != 5) return false;
-  if (is_contiguous(t)) return false;
-  Dims expected = channels_last_strides(t.shape);
-  for (size_t i = 0; i < expected.size(); ++i)
-    if (t.shape[i] != 1 && t.strides[i] != expected[i]) return false;
-  return true;
-}
-
 void check_convolution(const TensorType& x, const TensorType& w, const Args& args) {
   bool transposed = args.flag("transposed");
   const Dim& groups = args.dim("groups");
   THUNDER_CHECK(x.rank() == w.rank(), Runtime, "convolution", "expected an input with ", w.rank(),
                 " dimensions for weight of size ", str(w.shape), ", got input of size ", str(x.shape));
-  THUNDER_CHECK(x.dtype == w.dtype, Runtime, "convolution", "Input type (", scalar_type_name(x.dtype), ") and weight type (",
-                scalar_type_name(w.dtype), ") should be the same");
+  THUNDER_CHECK(x.dtype == w.dtype, Runtime, "convolution", "Input type (torch.", scalar_type_name(x.dtype),
+                "Tensor) and weight type (torch.", scalar_type_name(w.dtype), "Tensor) should be the same");
   check_same_device("convolution", x, w);
   THUNDER_CHECK(groups > 0, Runtime, "convolution", "non-positive groups is not supported");
   const Dim& in_channels = w.shape[transposed ? 0 : 1];
   Dim expected = transposed ? in_channels : in_channels * groups;
-  THUNDER_CHECK(x.shape[1] == expected, Runtime, "convolution", "Given groups=", groups, ", weight of size ", str(w.shape),
+  for (const Dim& d : args.dims("stride")) THUNDER_CHECK(d > 0, Runtime, "convolution", "non-positive stride is not supported");
+  for (const Dim& d : args.dims("padding")) THUNDER_CHECK(d >= 0, Runtime, "convolution", "negative padding is not supported");
+  for (const Dim& d : args.dims("dilation")) THUNDER_CHECK(d > 0, Runtime, "convolution", "dilation should be greater than zero");
+  THUNDER_CHECK(x.shape[1] == expected, Runtime, "convolution", "Given ", transposed ? "transposed=1" : cat("groups=", groups), ", weight of size ", str(w.shape),
                 ", expected input", str(x.shape), " to have ", expected, " channels, but got ", x.shape[1],
                 " channels instead");
   THUNDER_CHECK(mod(w.shape[0], groups) == 0, Runtime, "convolution", "Given groups=", groups,
@@ -110,6 +103,12 @@ void check_convolution(const TensorType& x, const TensorType& w, const Args& arg
   }
 }
 
+std::string padded_sizes(const TensorType& x, const Dims& padding) {
+  Dims sizes;
+  for (size_t i = 2; i < x.shape.size(); ++i) sizes.push_back(x.shape[i] + 2 * padding[i - 2]);
+  return join(sizes, " x ");
+}
+
 Types convolution_meta(const Args& args) {
   const TensorType &x = args.tensor("input"), &w = args.tensor("weight");
   check_convolution(x, w, args);
@@ -121,16 +120,20 @@ Types convolution_meta(const Args& args) {
     size_t s = i - 2;
     Dim reach = dilation[s] * (w.shape[i] - 1) + 1;
     if (transposed) {
+      THUNDER_CHECK(output_padding[s] < stride[s] || output_padding[s] < dilation[s], Runtime, "convolution",
+                    "output padding must be smaller than either stride or dilation, but got output_padding ", output_padding[s],
+                    ", stride ", stride[s], " and dilation ", dilation[s]);
       shape.push_back((x.shape[i] - 1) * stride[s] - 2 * padding[s] + reach + output_padding[s]);
     } else {
       Dim room = x.shape[i] + 2 * padding[s];
-      THUNDER_CHECK(room >= reach, Runtime, "convolution", "Calculated padded input size per channel: (", room,
-                    "). Kernel size: (", reach, "). Kernel size can't be greater than actual input size");
+      THUNDER_CHECK(room >= reach, Runtime, "convolution", "Calculated padded input size per channel: (",
+                    padded_sizes(x, padding), "). Kernel size: (", join(Dims(w.shape.begin() + 2, w.shape.end()), " x "),
+                    "). Kernel size can't be greater than actual input size");
       shape.push_back(floordiv(room - reach, stride[s]) + 1);
     }
   }
   TensorType out = contiguous_type(x.dtype, x.device, std::move(shape));
-  if (wants_channels_last(x) || wants_channels_last(w)) out.strides = channels_last_strides(out.shape);
+  if (convolution_is_channels_last(x, w)) out.strides = channels_last_strides(out.shape);
   return {out};
 }
 

@@ -1,0 +1,269 @@
+// torch: norms over channels: batch, group and instance norm.
+//
+// batch_norm in training writes its running statistics.  The records here return new ones instead; the front end writes them
+// back.
+#include <cmath>
+
+#include "ops/common.h"
+#include "ops/formula.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+bool given(const Args& a, const char* name) { return a.op().schema.index_of(name) >= 0 && a.has(name); }
+
+// The dtype of saved statistics: f32 where a parameter's dtype differs from a 16-bit input's, and always on CUDA.
+DType statistics_type(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  if (x.device.type == DeviceType::cuda) return compute_type(x.dtype);
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"})
+    if (given(a, name) && a.tensor(name).dtype != x.dtype) return DType::f32;
+  return x.dtype;
+}
+
+// As ATen lays out the result: channels last if the input is, else row-major.
+Expr suggested_layout(Builder& b, const Arg& x) {
+  return is_channels_last(x.value().tensor()) ? b.expr(x) : contiguous(b, x);
+}
+
+// ---- batch norm ------------------------------------------------------------------------------------------------------
+
+void check_batch_norm(const Args& a, bool training) {
+  const TensorType& x = a.tensor("input");
+  THUNDER_CHECK(x.rank() >= 2, Index, "batch_norm", "Dimension out of range (expected to be in range of [-", std::max<int64_t>(x.rank(), 1),
+                ", ", std::max<int64_t>(x.rank(), 1) - 1, "], but got 1)");
+  check_floating("batch_norm", "batch_norm", a["input"]);
+  for (const char* name : {"running_mean", "running_var", "weight", "bias"}) {
+    bool running = std::string_view(name).starts_with("running");
+    if (!given(a, name)) {
+      THUNDER_CHECK(training || !running, Runtime, "batch_norm", name, " must be defined in evaluation mode");
+      continue;
+    }
+    THUNDER_CHECK(a.tensor(name).numel() == x.shape[1], Runtime, "batch_norm", name, " should contain ", x.shape[1], " elements not ",
+                  a.tensor(name).numel());
+  }
+}
+
+struct Moments {
+  Formula mean, invstd, var;
+};
+
+Formula channel(Builder& b, const Args& a, const char* name, DType t) { return as(Formula(b, a[name]), t); }
+
+Moments batch_moments(Builder& b, const Args& a, const Formula& x, bool training) {
+  std::vector<int64_t> dims = other_dims(x.expr().rank(), {1});
+  if (!training) {
+    Formula var = channel(b, a, "running_var", x.dtype());
+    return {channel(b, a, "running_mean", x.dtype()), rsqrt(var.call("prims.add", a["eps"])), var};
+  }
+  Dim count = floordiv(x.expr().tensor().numel(), max(x.shape()[1], Dim(1)));
+  Formula mean = sum(x, dims).call("prims.div", Arg(count));
+  Formula centred = x - spread_channels(mean, x.shape(), 1);
+  Formula var = sum(centred * centred, dims).call("prims.div", Arg(count));
+  return {mean, rsqrt(var.call("prims.add", a["eps"])), var};
+}
+
+Formula applied(Builder& b, const Args& a, const Formula& x, const Moments& m) {
+  auto wide = [&](const Formula& f) { return spread_channels(f, x.shape(), 1); };
+  Formula y = (x - wide(m.mean)) * wide(m.invstd);
+  if (given(a, "weight")) y = y * wide(channel(b, a, "weight", x.dtype()));
+  if (given(a, "bias")) y = y + wide(channel(b, a, "bias", x.dtype()));
+  return y;
+}
+
+Arg native_batch_norm_body(Builder& b, const Args& a) {
+  bool training = a.flag("training");
+  check_batch_norm(a, training);
+  THUNDER_CHECK(!training || !given(a, "running_mean"), NotImplemented, "native_batch_norm",
+                "running statistics would be written in place; use torch.nn.functional.batch_norm");
+  const TensorType t = a.tensor("input");
+  Formula x = compute(b, suggested_layout(b, a["input"]));
+  Moments m = batch_moments(b, a, x, training);
+  Arg y = store(applied(b, a, x, m), t.dtype);
+  DType stats = statistics_type(a);
+  if (training) return Arg::tuple({y, store(m.mean, stats), store(m.invstd, stats)});
+  Arg none = full(b, {0}, 0.0, stats, t.device);
+  return Arg::tuple({y, none, full(b, {0}, 0.0, stats, t.device)});
+}
+
+Arg functional_batch_norm_body(Builder& b, const Args& a) {
+  check_batch_norm(a, true);
+  const TensorType t = a.tensor("input");
+  Formula x = compute(b, suggested_layout(b, a["input"]));
+  Moments m = batch_moments(b, a, x, true);
+  DType stats = statistics_type(a);
+  Dim count = floordiv(t.numel(), max(t.shape[1], Dim(1)));
+  double momentum = a.real("momentum");
+  auto moved = [&](const char* name, const Formula& now) {
+    Formula old = channel(b, a, name, x.dtype());
+    return store(old * (1 - momentum) + now * momentum, a.tensor(name).dtype);
+  };
+  Formula unbiased = m.var.call("prims.mul", Arg(count)).call("prims.div", Arg(count - 1));
+  Arg y = store(applied(b, a, x, m), t.dtype);
+  return Arg::tuple({y, store(m.mean, stats), store(m.invstd, stats), moved("running_mean", m.mean), moved("running_var", unbiased)});
+}
+
+void batch_norm_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
+  Expr r = c.b("torch.native_batch_norm_backward", c.grad(0), c.in("input"), a["weight"], a["running_mean"], a["running_var"], c.out(1),
+               c.out(2), a["training"], a["eps"], Arg::list(std::move(mask)));
+  c.put("input", r[0]);
+  if (c.needs("weight")) c.put("weight", r[1]);
+  if (c.needs("bias")) c.put("bias", r[2]);
+}
+
+Types batch_norm_backward_meta(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  const ArgList& mask = a["output_mask"].items();
+  TensorType gx = contiguous_type(x.dtype, x.device, x.shape);
+  if (is_channels_last(x)) gx.strides = channels_last_strides(x.shape);
+  DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
+  Type gc = contiguous_type(t, x.device, {x.shape[1]}), none;
+  return {mask[0].boolean() ? Type(gx) : none, mask[1].boolean() ? gc : none, mask[2].boolean() ? gc : none};
+}
+
+// (output, new running mean, new running variance); statistics that do not change are returned as they came.
+Arg batch_norm_functional_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  bool training = a.flag("training");
+  if (training && x.rank() >= 1) {
+    Dim per_channel = x.shape[0] * product(Dims(x.shape.begin() + std::min<int64_t>(2, x.rank()), x.shape.end()));
+    THUNDER_CHECK(!(per_channel == 1), Value, "batch_norm", "Expected more than 1 value per channel when training, got input size torch.Size([",
+                  join(x.shape), "])");
+  }
+  if (training && given(a, "running_mean")) {
+    Expr r = b("torch._native_batch_norm_legit_functional", a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"], true,
+               a["momentum"], a["eps"]);
+    return Arg::tuple({r[0].arg(), r[3].arg(), r[4].arg()});
+  }
+  Expr r = b("torch.native_batch_norm", a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"], training, a["momentum"], a["eps"]);
+  return Arg::tuple({r[0].arg(), a["running_mean"], a["running_var"]});
+}
+
+// ---- group norm ------------------------------------------------------------------------------------------------------
+
+struct Groups {
+  Dims split;                 ///< [N, G, C / G * HxW]
+  std::vector<int64_t> dims;  ///< what a group is normalised over
+};
+
+Groups groups_of(const Args& a) {
+  Dim n = a.dim("N"), g = a.dim("group");
+  return {{n, g, floordiv(a.dim("C"), g) * a.dim("HxW")}, {2}};
+}
+
+Arg native_group_norm_body(Builder& b, const Args& a) {
+  const TensorType t = a.tensor("input");
+  check_floating("group_norm", "GroupNormKernelImpl", a["input"]);
+  Groups g = groups_of(a);
+  bool last = is_channels_last(t);
+  Formula x = compute(b, reshape(b, contiguous(b, a["input"]), g.split));
+  const Dim& count = g.split[2];
+  Formula mean = sum(x, g.dims).call("prims.div", Arg(count));
+  Formula centred = x - spread(mean, g.split, g.dims);
+  Formula rstd = rsqrt(sum(centred * centred, g.dims).call("prims.div", Arg(count)).call("prims.add", a["eps"]));
+  Formula y(reshape(b, centred * spread(rstd, g.split, g.dims), t.shape));
+  if (a.has("weight")) y = y * spread_channels(channel(b, a, "weight", y.dtype()), t.shape, 1);
+  if (a.has("bias")) y = y + spread_channels(channel(b, a, "bias", y.dtype()), t.shape, 1);
+  Arg out = store(y, t.dtype);
+  if (last) out = b("prims.clone", out, kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"})).arg();
+  DType stats = statistics_type(a);
+  return Arg::tuple({out, store(mean, stats), store(rstd, stats)});
+}
+
+void native_group_norm_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
+  auto dense = [&](const Expr& v) { return c.b("torch.contiguous", v); };
+  Expr r = c.b("torch.native_group_norm_backward", dense(c.grad(0)), dense(c.in("input")), c.out(1), c.out(2), a["weight"], a["N"], a["C"],
+               a["HxW"], a["group"], Arg::list(std::move(mask)));
+  c.put("input", r[0]);
+  if (c.needs("weight")) c.put("weight", r[1]);
+  if (c.needs("bias")) c.put("bias", r[2]);
+}
+
+Types group_norm_backward_meta(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  const ArgList& mask = a["output_mask"].items();
+  DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
+  Type gc = contiguous_type(t, x.device, {a.dim("C")}), none;
+  return {mask[0].boolean() ? Type(contiguous_type(x.dtype, x.device, x.shape)) : none, mask[1].boolean() ? gc : none,
+          mask[2].boolean() ? gc : none};
+}
+
+Arg group_norm_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  THUNDER_CHECK(x.rank() >= 2, Runtime, "group_norm", "Expected at least 2 dimensions for input tensor but received ", x.rank());
+  const Dim &channels = x.shape[1], &groups = a.dim("num_groups");
+  THUNDER_CHECK(groups > 0, Runtime, "group_norm", "Expected num groups to be greater than 0, got ", groups);
+  THUNDER_CHECK(mod(channels, groups) == 0, Runtime, "group_norm", "Expected number of channels in input to be divisible by num_groups, "
+                "but got input of shape ", str(x.shape), " and num_groups=", groups);
+  for (const char* name : {"weight", "bias"})
+    THUNDER_CHECK(!a.has(name) || (a.tensor(name).rank() == 1 && a.tensor(name).shape[0] == channels), Runtime, "group_norm", "Expected ", name,
+                  " to be a vector of size equal to the number of channels in input, but got ", name, " of shape ",
+                  str(a.tensor(name).shape), " and input of shape ", str(x.shape));
+  Dim inner = product(Dims(x.shape.begin() + 2, x.shape.end()));
+  Expr input = suggested_layout(b, a["input"]);
+  return b("torch.native_group_norm", input, a["weight"], a["bias"], x.shape[0], channels, inner, groups, a["eps"])[0].arg();
+}
+
+// ---- instance norm ---------------------------------------------------------------------------------------------------
+
+// A batch norm in which each channel of each sample is a channel of its own.
+Arg instance_norm_body(Builder& b, const Args& a) {
+  const TensorType t = a.tensor("input");
+  THUNDER_CHECK(!given(a, "running_mean") && !given(a, "running_var"), NotImplemented, "instance_norm",
+                "running statistics are not supported; leave running_mean and running_var out");
+  THUNDER_CHECK(a.flag("use_input_stats"), Runtime, "instance_norm", "Expected running_mean and running_var to be defined when use_input_stats is false");
+  Dims spatial(t.shape.begin() + std::min<int64_t>(2, t.rank()), t.shape.end());
+  THUNDER_CHECK(t.rank() >= 2 && !(product(spatial) == 1), Value, "instance_norm",
+                "Expected more than 1 spatial element when training, got input size torch.Size([", join(t.shape), "])");
+  Dims merged = {1, t.shape[0] * t.shape[1]};
+  merged.insert(merged.end(), spatial.begin(), spatial.end());
+  auto repeated = [&](const char* name) {
+    return a.has(name) ? b("torch.repeat", a[name], Arg(Dims{t.shape[0]})) : Expr(b, Arg());
+  };
+  Expr x = torch_reshape(b("torch.contiguous", a["input"]), merged);
+  Expr y = b("torch.native_batch_norm", x, repeated("weight"), repeated("bias"), nullptr, nullptr, true, a["momentum"], a["eps"])[0];
+  return torch_reshape(y, t.shape).arg();
+}
+
+constexpr OpDef kRecords[] = {
+    {.schema = "batch_norm_functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, "
+               "bool training=False, float momentum=0.1, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+     .doc = "Batch norm, and the running statistics after it.", .body = batch_norm_functional_body},
+    {.schema = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     .doc = "Batch norm without running statistics, or by them, with what its gradient needs.", .body = native_batch_norm_body,
+     .vjp = batch_norm_vjp, .aten = "native_batch_norm", .python = "torch.native_batch_norm"},
+    {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+     .doc = "Batch norm in training, with what its gradient needs and the new running statistics.", .body = functional_batch_norm_body,
+     .vjp = batch_norm_vjp, .aten = "_native_batch_norm_legit_functional", .python = "torch.ops.aten._native_batch_norm_legit_functional"},
+    {.schema = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, "
+               "Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+     .doc = "Gradients of batch norm; None where output_mask is false.", .meta = batch_norm_backward_meta,
+     .aten = "native_batch_norm_backward", .python = "torch.ops.aten.native_batch_norm_backward"},
+    {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+     .doc = "Normalises groups of channels of each sample.", .body = group_norm_body, .aten = "group_norm",
+     .python = "torch.nn.functional.group_norm torch.group_norm"},
+    {.schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+     .doc = "Group norm with what its gradient needs.", .body = native_group_norm_body, .vjp = native_group_norm_vjp,
+     .aten = "native_group_norm", .python = "torch.native_group_norm"},
+    {.schema = "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, "
+               "int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+     .doc = "Gradients of group norm; None where output_mask is false.", .meta = group_norm_backward_meta,
+     .aten = "native_group_norm_backward", .python = "torch.ops.aten.native_group_norm_backward"},
+    {.schema = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
+               "bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
+     .doc = "Normalises each channel of each sample.", .body = instance_norm_body, .python = "torch.nn.functional.instance_norm"},
+};
+
+}  // namespace
+
+Records channel_norm() { return kRecords; }
+
+}  // namespace thunder::ops::torch

@@ -1,0 +1,117 @@
+// torch: convolutions.
+#include "ops/common.h"
+#include "ops/formula.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+Arg convolution_body(Builder& b, const Args& a) {
+  return b("prims.convolution", a["input"], a["weight"], a["bias"], a["stride"], a["padding"], a["dilation"], a["transposed"],
+           a["output_padding"], a["groups"]).arg();
+}
+
+Types convolution_backward_meta(const Args& a) {
+  const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
+  bool last = convolution_is_channels_last(x, w);
+  const ArgList& mask = a["output_mask"].items();
+  auto like = [&](const TensorType& t) {
+    TensorType out = contiguous_type(t.dtype, t.device, t.shape);
+    if (last) out.strides = channels_last_strides(t.shape);
+    return Type(out);
+  };
+  Type none;
+  return {mask[0].boolean() ? like(x) : none, mask[1].boolean() ? like(w) : none,
+          mask[2].boolean() ? Type(contiguous_type(x.dtype, x.device, a.dims("bias_sizes"))) : none};
+}
+
+// One number for each spatial dimension.
+Dims spatial(std::string_view op, const Args& a, const char* name, int64_t n) {
+  Dims d = a.dims(name);
+  if (d.size() == 1) d.resize(static_cast<size_t>(n), d[0]);
+  THUNDER_CHECK(static_cast<int64_t>(d.size()) == n, Runtime, op, "expected ", name, " to be a single integer value or a list of ", n,
+                " values to match the convolution dimensions, but got ", name, "=", str(d));
+  return d;
+}
+
+// padding='same' may need one more element behind than in front: then the input is padded first.
+Expr pad_same(Expr x, const Dims& kernel, const Dims& stride, const Dims& dilation, Dims& padding) {
+  Builder& b = x.builder();
+  Dims behind(kernel.size());
+  bool uneven = false;
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    THUNDER_CHECK(stride[i] == 1, Runtime, "convolution", "padding='same' is not supported for strided convolutions");
+    Dim total = dilation[i] * (kernel[i] - 1);
+    padding[i] = floordiv(total, 2);
+    behind[i] = total - 2 * padding[i];
+    uneven |= !(behind[i] == 0);
+  }
+  if (!uneven) return x;
+  Dims config;
+  for (size_t i = kernel.size(); i-- > 0;) config.insert(config.end(), {Dim(0), behind[i]});
+  return b("torch.pad", x, config);
+}
+
+Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool transposed) {
+  Expr x = b.expr(a["input"]);
+  const TensorType& w = a.tensor("weight");
+  bool batched = x.rank() == n + 2;
+  THUNDER_CHECK(w.rank() == n + 2, Runtime, op, "expected a weight with ", n + 2, " dimensions, got ", w.rank());
+  THUNDER_CHECK(batched || x.rank() == n + 1, Runtime, op, "Expected ", n + 1, "D (unbatched) or ", n + 2, "D (batched) input to ", op,
+                ", but got input of size: ", str(x.shape()));
+  Dims kernel(w.shape.begin() + 2, w.shape.end());
+  Dims stride = spatial(op, a, "stride", n), dilation = spatial(op, a, "dilation", n), padding(static_cast<size_t>(n), Dim(0));
+  if (!batched) x = b("torch.unsqueeze", x, 0);
+  const Arg& p = a["padding"];
+  if (p.kind() == Arg::Kind::Str) {
+    THUNDER_CHECK(p.str() == "same" || p.str() == "valid", Runtime, op, "Invalid padding string: '", p.str(), "'");
+    if (p.str() == "same") x = pad_same(x, kernel, stride, dilation, padding);
+  } else {
+    padding = p.is_sequence() ? spatial(op, a, "padding", n) : Dims(static_cast<size_t>(n), p.dim());
+  }
+  Dims output_padding = transposed ? spatial(op, a, "output_padding", n) : Dims(static_cast<size_t>(n), Dim(0));
+  Expr y = b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed, output_padding, a["groups"]);
+  return (batched ? y : b("torch.squeeze", y, 0)).arg();
+}
+
+Arg conv1d_body(Builder& b, const Args& a) { return convolve(b, "conv1d", a, 1, false); }
+Arg conv2d_body(Builder& b, const Args& a) { return convolve(b, "conv2d", a, 2, false); }
+Arg conv3d_body(Builder& b, const Args& a) { return convolve(b, "conv3d", a, 3, false); }
+Arg conv_transpose1d_body(Builder& b, const Args& a) { return convolve(b, "conv_transpose1d", a, 1, true); }
+Arg conv_transpose2d_body(Builder& b, const Args& a) { return convolve(b, "conv_transpose2d", a, 2, true); }
+Arg conv_transpose3d_body(Builder& b, const Args& a) { return convolve(b, "conv_transpose3d", a, 3, true); }
+
+#define CONV_PARAMS "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, any padding=0, int[] dilation=1, int groups=1) -> Tensor"
+#define CONV_TRANSPOSE_PARAMS \
+  "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+
+constexpr OpDef kRecords[] = {
+    {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
+               "int[] output_padding, int groups) -> Tensor",
+     .doc = "Convolution of a batched input over 1, 2 or 3 dimensions, or its transpose.", .tags = kMatmul, .body = convolution_body,
+     .aten = "convolution", .python = "torch.convolution"},
+    {.schema = "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, "
+               "int[] dilation, bool transposed, int[] output_padding, int groups, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+     .doc = "Gradients of convolution; None where output_mask is false.", .tags = kMatmul, .meta = convolution_backward_meta,
+     .aten = "convolution_backward", .python = "torch.ops.aten.convolution_backward"},
+    {.schema = "conv1d" CONV_PARAMS, .doc = "Convolution over 1 dimension.", .tags = kMatmul, .body = conv1d_body,
+     .python = "torch.nn.functional.conv1d torch.conv1d"},
+    {.schema = "conv2d" CONV_PARAMS, .doc = "Convolution over 2 dimensions.", .tags = kMatmul, .body = conv2d_body,
+     .python = "torch.nn.functional.conv2d torch.conv2d"},
+    {.schema = "conv3d" CONV_PARAMS, .doc = "Convolution over 3 dimensions.", .tags = kMatmul, .body = conv3d_body,
+     .python = "torch.nn.functional.conv3d torch.conv3d"},
+    {.schema = "conv_transpose1d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 1 dimension.", .tags = kMatmul,
+     .body = conv_transpose1d_body, .python = "torch.nn.functional.conv_transpose1d torch.conv_transpose1d"},
+    {.schema = "conv_transpose2d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 2 dimensions.", .tags = kMatmul,
+     .body = conv_transpose2d_body, .python = "torch.nn.functional.conv_transpose2d torch.conv_transpose2d"},
+    {.schema = "conv_transpose3d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 3 dimensions.", .tags = kMatmul,
+     .body = conv_transpose3d_body, .python = "torch.nn.functional.conv_transpose3d torch.conv_transpose3d"},
+};
+
+#undef CONV_PARAMS
+#undef CONV_TRANSPOSE_PARAMS
+
+}  // namespace
+
+Records conv() { return kRecords; }
+
+}  // namespace thunder::ops::torch

@@ -1,0 +1,234 @@
+// torch: pooling over 1, 2 and 3 dimensions.
+#include "ops/common.h"
+#include "ops/formula.h"
+
+namespace thunder::ops::torch {
+namespace {
+
+// One number for each of the n dimensions; `fallback` where nothing is given.
+Dims each(std::string_view op, const Args& a, const char* name, size_t n, const Dims& fallback = {}) {
+  Dims d = a.has(name) ? a.dims(name) : Dims{};
+  if (d.empty()) d = fallback;
+  if (d.size() == 1) d.resize(n, d[0]);
+  THUNDER_CHECK(d.size() == n, Runtime, op, name, " must either be a single int, or a tuple of ", n, " ints, got ", str(d));
+  return d;
+}
+
+struct Window {
+  Dims kernel, stride, padding, dilation;
+  bool ceil;
+};
+
+Window window(std::string_view op, const Args& a, size_t n) {
+  Window w;
+  w.kernel = each(op, a, "kernel_size", n);
+  w.stride = each(op, a, "stride", n, w.kernel);
+  w.padding = each(op, a, "padding", n);
+  bool dilated = a.op().schema.index_of("dilation") >= 0;
+  w.dilation = dilated ? each(op, a, "dilation", n) : Dims(n, Dim(1));
+  w.ceil = a.flag("ceil_mode");
+  for (size_t i = 0; i < n; ++i) {
+    THUNDER_CHECK(w.kernel[i] > 0, Runtime, op, "kernel size should be greater than zero, but got ", w.kernel[i]);
+    THUNDER_CHECK(w.stride[i] > 0, Runtime, op, "stride should not be zero");
+    THUNDER_CHECK(w.padding[i] >= 0, Runtime, op, "pad must be non-negative, but got pad: ", w.padding[i]);
+    THUNDER_CHECK(2 * w.padding[i] <= (w.kernel[i] - 1) * w.dilation[i] + 1, Runtime, op,
+                  "pad should be at most half of effective kernel size, but got pad=", w.padding[i], ", kernel_size=", w.kernel[i]);
+  }
+  return w;
+}
+
+Dim pooled_size(std::string_view op, const Dim& in, const Window& w, size_t i) {
+  Dim room = in + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1;
+  Dim out = floordiv(w.ceil ? room + w.stride[i] - 1 : room, w.stride[i]) + 1;
+  if (w.ceil && (out - 1) * w.stride[i] >= in + w.padding[i]) out = out - 1;  // the last window must begin inside
+  THUNDER_CHECK(out >= 1, Runtime, op, "Given input size: ", in, ". Calculated output size: ", out, ". Output size is too small");
+  return out;
+}
+
+TensorType suggested(const TensorType& like, Dims shape, DType t) {
+  TensorType out = contiguous_type(t, like.device, std::move(shape));
+  if (is_channels_last(like)) out.strides = channels_last_strides(out.shape);
+  return out;
+}
+
+Dims pooled_shape(std::string_view op, const Args& a, size_t n) {
+  const TensorType& x = a.tensor("input");
+  size_t rank = x.shape.size();
+  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got input of shape ", str(x.shape));
+  Window w = window(op, a, n);
+  Dims shape = x.shape;
+  for (size_t i = 0; i < n; ++i) shape[rank - n + i] = pooled_size(op, shape[rank - n + i], w, i);
+  return shape;
+}
+
+// ---- maximum ---------------------------------------------------------------------------------------------------------
+
+template <int N>
+Types max_pool_meta(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  Dims shape = pooled_shape(N == 2 ? "max_pool2d" : "max_pool3d", a, N);
+  return {suggested(x, shape, x.dtype), suggested(x, shape, DType::i64)};
+}
+
+template <int N>
+void max_pool_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  Window w = window("max_pool", c.args(), N);
+  const char* backward = N == 2 ? "torch.max_pool2d_with_indices_backward" : "torch.max_pool3d_with_indices_backward";
+  c.put("input", c.b(backward, c.grad(0), c.in("input"), w.kernel, w.stride, w.padding, w.dilation, w.ceil, c.out(1)));
+}
+
+Types gradient_of_self(const Args& a) {
+  const TensorType& x = a.tensor("self");
+  return {suggested(x, x.shape, x.dtype)};
+}
+
+Expr pooled_max(Builder& b, const char* op, const Args& a) {
+  return b(op, a["input"], a["kernel_size"], a.has("stride") ? a["stride"] : Arg(Dims{}), a["padding"], a["dilation"], a["ceil_mode"]);
+}
+
+Arg result(const Args& a, const Expr& value, const Expr& indices) {
+  bool both = a.op().schema.index_of("return_indices") >= 0 && a.flag("return_indices");
+  return both ? Arg::tuple({value.arg(), indices.arg()}) : value.arg();
+}
+
+Arg max_pool2d_body(Builder& b, const Args& a) {
+  Expr r = pooled_max(b, "torch.max_pool2d_with_indices", a);
+  return result(a, r[0], r[1]);
+}
+Arg max_pool3d_body(Builder& b, const Args& a) {
+  Expr r = pooled_max(b, "torch.max_pool3d_with_indices", a);
+  return result(a, r[0], r[1]);
+}
+
+// A dimension of size 1 in front of the last one makes a 2-d problem of a 1-d one.
+Dims behind(const Dims& d, const Dim& first) { return {first, d[0]}; }
+
+Arg max_pool1d_body(Builder& b, const Args& a) {
+  Window w = window("max_pool1d", a, 1);
+  pooled_shape("max_pool1d", a, 1);
+  Expr r = b("torch.max_pool2d_with_indices", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1), behind(w.stride, 1),
+             behind(w.padding, 0), behind(w.dilation, 1), w.ceil);
+  return result(a, b("torch.squeeze", r[0], -2), b("torch.squeeze", r[1], -2));
+}
+
+// ---- average ---------------------------------------------------------------------------------------------------------
+
+template <int N>
+Types avg_pool_meta(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  std::string_view op = N == 2 ? "avg_pool2d" : "avg_pool3d";
+  Dims shape = pooled_shape(op, a, N);
+  THUNDER_CHECK(!a.has("divisor_override") || a.integer("divisor_override") != 0, Runtime, op, "divisor must be not zero");
+  return {N == 2 ? suggested(x, shape, x.dtype) : contiguous_type(x.dtype, x.device, shape)};
+}
+
+template <int N>
+void avg_pool_vjp(VjpContext& c) {
+  const Args a = c.args();
+  Window w = window("avg_pool", a, N);
+  c.put("input", c.b(N == 2 ? "torch.avg_pool2d_backward" : "torch.avg_pool3d_backward", c.grad(), c.in("input"), w.kernel, w.stride, w.padding,
+                     w.ceil, a["count_include_pad"], a["divisor_override"]));
+}
+
+Arg avg_pool1d_body(Builder& b, const Args& a) {
+  Window w = window("avg_pool1d", a, 1);
+  pooled_shape("avg_pool1d", a, 1);
+  Expr y = b("torch.avg_pool2d", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1), behind(w.stride, 1), behind(w.padding, 0), w.ceil,
+             a["count_include_pad"]);
+  return b("torch.squeeze", y, -2).arg();
+}
+
+// The output size, None meaning the input's.
+Dims adaptive_size(std::string_view op, const Args& a, size_t n) {
+  const TensorType& x = a.tensor("input");
+  size_t rank = x.shape.size();
+  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got ", str(x.shape));
+  const Arg& given = a["output_size"];
+  Dims out;
+  for (size_t i = 0; i < n; ++i) {
+    const Arg& item = given.is_sequence() ? given.items().at(given.items().size() == 1 ? 0 : i) : given;
+    out.push_back(item.is_none() ? x.shape[rank - n + i] : item.dim());
+  }
+  return out;
+}
+
+Types adaptive_avg_pool2d_meta(const Args& a) {
+  const TensorType& x = a.tensor("input");
+  Dims shape = x.shape, size = a.dims("output_size");
+  shape[shape.size() - 2] = size[0];
+  shape[shape.size() - 1] = size[1];
+  return {suggested(x, shape, x.dtype)};
+}
+
+void adaptive_avg_pool2d_vjp(VjpContext& c) {
+  c.put("input", c.b("torch._adaptive_avg_pool2d_backward", c.grad(), c.in("input")));
+}
+
+Arg adaptive_avg_pool2d_body(Builder& b, const Args& a) {
+  Dims size = adaptive_size("adaptive_avg_pool2d", a, 2);
+  if (size[0] == 1 && size[1] == 1) return b("torch.mean", a["input"], Arg(std::vector<int64_t>{-1, -2}), true).arg();
+  return b("torch._adaptive_avg_pool2d", a["input"], size).arg();
+}
+
+Arg adaptive_avg_pool1d_body(Builder& b, const Args& a) {
+  Dims size = adaptive_size("adaptive_avg_pool1d", a, 1);
+  Expr y = b("torch.adaptive_avg_pool2d", b("torch.unsqueeze", a["input"], -2), Arg(behind(size, 1)));
+  return b("torch.squeeze", y, -2).arg();
+}
+
+#define MAX_POOL "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, bool ceil_mode=False"
+#define AVG_POOL "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, bool ceil_mode=False, bool count_include_pad=True"
+#define WITH_INDICES "(Tensor input, int[] kernel_size, int[] stride=[], int[] padding=0, int[] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"
+#define WITH_INDICES_BACKWARD \
+  "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode, Tensor indices) -> Tensor"
+#define AVG_BACKWARD \
+  "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
+
+constexpr OpDef kRecords[] = {
+    {.schema = "max_pool2d_with_indices" WITH_INDICES, .doc = "Maximum of each 2-d window, and where it is.", .meta = max_pool_meta<2>,
+     .vjp = max_pool_vjp<2>, .aten = "max_pool2d_with_indices", .python = "torch.ops.aten.max_pool2d_with_indices"},
+    {.schema = "max_pool3d_with_indices" WITH_INDICES, .doc = "Maximum of each 3-d window, and where it is.", .meta = max_pool_meta<3>,
+     .vjp = max_pool_vjp<3>, .aten = "max_pool3d_with_indices", .python = "torch.ops.aten.max_pool3d_with_indices"},
+    {.schema = "max_pool2d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool2d.", .meta = gradient_of_self,
+     .aten = "max_pool2d_with_indices_backward", .python = "torch.ops.aten.max_pool2d_with_indices_backward"},
+    {.schema = "max_pool3d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool3d.", .meta = gradient_of_self,
+     .aten = "max_pool3d_with_indices_backward", .python = "torch.ops.aten.max_pool3d_with_indices_backward"},
+    {.schema = "max_pool1d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each window.", .body = max_pool1d_body,
+     .python = "torch.nn.functional.max_pool1d torch.max_pool1d"},
+    {.schema = "max_pool2d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 2-d window.", .body = max_pool2d_body,
+     .python = "torch.nn.functional.max_pool2d torch.max_pool2d"},
+    {.schema = "max_pool3d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 3-d window.", .body = max_pool3d_body,
+     .python = "torch.nn.functional.max_pool3d torch.max_pool3d"},
+    {.schema = "avg_pool1d" AVG_POOL ") -> Tensor", .doc = "Mean of each window.", .body = avg_pool1d_body,
+     .python = "torch.nn.functional.avg_pool1d torch.avg_pool1d"},
+    {.schema = "avg_pool2d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 2-d window.", .meta = avg_pool_meta<2>,
+     .vjp = avg_pool_vjp<2>, .aten = "avg_pool2d", .python = "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d"},
+    {.schema = "avg_pool3d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 3-d window.", .meta = avg_pool_meta<3>,
+     .vjp = avg_pool_vjp<3>, .aten = "avg_pool3d", .python = "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d"},
+    {.schema = "avg_pool2d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool2d.", .meta = gradient_of_self, .aten = "avg_pool2d_backward",
+     .python = "torch.ops.aten.avg_pool2d_backward"},
+    {.schema = "avg_pool3d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool3d.", .meta = gradient_of_self, .aten = "avg_pool3d_backward",
+     .python = "torch.ops.aten.avg_pool3d_backward"},
+    {.schema = "_adaptive_avg_pool2d(Tensor input, int[] output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
+     .meta = adaptive_avg_pool2d_meta, .vjp = adaptive_avg_pool2d_vjp, .aten = "_adaptive_avg_pool2d",
+     .python = "torch.ops.aten._adaptive_avg_pool2d"},
+    {.schema = "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool2d.",
+     .meta = gradient_of_self, .aten = "_adaptive_avg_pool2d_backward", .python = "torch.ops.aten._adaptive_avg_pool2d_backward"},
+    {.schema = "adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
+     .body = adaptive_avg_pool1d_body, .python = "torch.nn.functional.adaptive_avg_pool1d torch.adaptive_avg_pool1d"},
+    {.schema = "adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
+     .body = adaptive_avg_pool2d_body, .python = "torch.nn.functional.adaptive_avg_pool2d"},
+};
+
+#undef MAX_POOL
+#undef AVG_POOL
+#undef WITH_INDICES
+#undef WITH_INDICES_BACKWARD
+#undef AVG_BACKWARD
+
+}  // namespace
+
+Records pool() { return kRecords; }
+
+}  // namespace thunder::ops::torch
