@@ -37,6 +37,12 @@ std::span<const OpDef> loss();
 std::span<const OpDef> dropout();
 std::span<const OpDef> attention();
 std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype(), reduction(), creation(), random();
+std::span<const OpDef> channel_norm();
+std::span<const OpDef> conv();
+std::span<const OpDef> pool();
+std::span<const OpDef> pointwise_loss();
+std::span<const OpDef> contraction();
+std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype();
 }  // namespace torch
 
 namespace {
@@ -73,6 +79,11 @@ constexpr Family kFamilies[] = {
     {"torch", "loss", torch::loss},
     {"torch", "dropout", torch::dropout},
     {"torch", "attention", torch::attention},
+    {"torch", "channel_norm", torch::channel_norm},
+    {"torch", "conv", torch::conv},
+    {"torch", "pool", torch::pool},
+    {"torch", "pointwise_loss", torch::pointwise_loss},
+    {"torch", "contraction", torch::contraction},
     {"torch", "unary", torch::unary},
     {"torch", "binary", torch::binary},
     {"torch", "comparison", torch::comparison},

@@ -110,9 +110,8 @@ Types efficient_types(const Args& a) {
   Dims shape = q.shape;
   shape.back() = v.shape.back();
   Dim padded_rows = ceildiv(q.shape[2], 32) * 32;
-  // Without dropout the seed and the offset are placeholders.
-  return {heads_inside(q, shape, q.dtype), number_tensor(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32),
-          number_tensor(q, {}, DType::i64), number_tensor(q, {}, DType::i64)};
+  Type seed = ops::contiguous_type(DType::i64, Device{DeviceType::cpu, -1}, {});  // a placeholder, as there is no dropout
+  return {heads_inside(q, shape, q.dtype), number_tensor(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32), seed, seed};
 }
 
 Types efficient_output(const Args& a) { return one(efficient_types(a)); }
