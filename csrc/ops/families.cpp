@@ -42,7 +42,6 @@ std::span<const OpDef> conv();
 std::span<const OpDef> pool();
 std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> contraction();
-std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype();
 }  // namespace torch
 
 namespace {
