@@ -93,6 +93,14 @@ def test_reductions_over_dims(name, dims):
     assert out.data_ptr() != x.data_ptr()
 
 
+@pytest.mark.parametrize("correction", [0, 1, 0.5])
+@pytest.mark.parametrize("dims", [[], [1], [0, 2]])
+def test_var(dims, correction):
+    x = torch.randn(2, 3, 4, dtype=torch.float64)
+    want = x.var(dims, correction=correction) if dims else x[..., None].var(-1, correction=correction)
+    assert_close(evaluate("prims.var", x, dims, correction=correction), want, equal_nan=True)
+
+
 def test_an_integer_sum_keeps_its_dtype():
     assert evaluate("prims.sum", torch.ones(3, dtype=torch.int32), [0]).dtype is torch.int32
 

@@ -15,6 +15,7 @@
 #include <ATen/ops/slice.h>
 #include <ATen/ops/squeeze.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/var.h>
 #include <ATen/ops/view.h>
 
 #include <algorithm>
@@ -195,6 +196,13 @@ c10::IValue all(const KernelArgs& a) {
   return t;
 }
 
+c10::IValue var(const KernelArgs& a) {
+  Ints dims = a.ints(1);
+  at::Scalar correction = a.scalar(2);
+  if (dims.empty()) return at::var(a.tensor(0).unsqueeze(-1), at::IntArrayRef{-1}, correction);
+  return at::var(a.tensor(0), at::IntArrayRef(dims), correction);
+}
+
 // ---- creation, conversion ----------------------------------------------------------------------------------------------
 
 at::TensorOptions options(const KernelArgs& a, size_t dtype, size_t device) {
@@ -267,6 +275,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.amax", amax},
       {"prims.amin", amin},
       {"prims.prod", prod},
+      {"prims.var", var},
       {"prims.any", any},
       {"prims.all", all},
       {"prims.iota", iota},
