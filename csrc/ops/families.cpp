@@ -12,6 +12,7 @@ std::span<const OpDef> view();
 std::span<const OpDef> shape();
 std::span<const OpDef> index();
 std::span<const OpDef> sort();
+std::span<const OpDef> unique();
 std::span<const OpDef> nn();
 std::span<const OpDef> elementwise(), creation(), random(), reduction();
 }  // namespace prims
@@ -27,6 +28,7 @@ std::span<const OpDef> pad();
 std::span<const OpDef> index();
 std::span<const OpDef> getitem();
 std::span<const OpDef> sort();
+std::span<const OpDef> rearrange();
 std::span<const OpDef> matmul();
 std::span<const OpDef> activation();
 std::span<const OpDef> smooth_activation();
@@ -54,6 +56,7 @@ constexpr Family kFamilies[] = {
     {"prims", "shape", prims::shape},
     {"prims", "index", prims::index},
     {"prims", "sort", prims::sort},
+    {"prims", "unique", prims::unique},
     {"prims", "nn", prims::nn},
     {"prims", "creation", prims::creation},
     {"prims", "random", prims::random},
@@ -69,6 +72,7 @@ constexpr Family kFamilies[] = {
     {"torch", "index", torch::index},
     {"torch", "getitem", torch::getitem},
     {"torch", "sort", torch::sort},
+    {"torch", "rearrange", torch::rearrange},
     {"torch", "matmul", torch::matmul},
     {"torch", "activation", torch::activation},
     {"torch", "smooth_activation", torch::smooth_activation},

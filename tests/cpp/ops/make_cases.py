@@ -256,10 +256,31 @@ def shape_cases():
         for op in ("vsplit", "dsplit", "hsplit"):
             for how in (1, 2, 3, (1,), 0):
                 case(op, x, X, how)
+    rearrangements()
     many_inputs()
     dtype_cases()
     backward_cases()
     write("cases_shape")
+
+
+def rearrangements():
+    for x in [SCALAR, VEC, MAT, CUBE, In([3, 4], [1, 3])]:
+        for op in ("adjoint", "mH", "H", "resolve_conj", "resolve_neg"):
+            case(op, x, X)
+    for x in [In([2, 8, 3, 4]), In([2, 8, 3, 4], [96, 1, 32, 8]), In([8, 3, 4]), In([3, 4]), In([2, 3, 4, 6]), In([2, 3, 4, 6], [72, 1, 18, 3]), In([2, 2, 8, 2, 2])]:
+        for r in (1, 2, 3, 0):
+            case("pixel_shuffle", x, X, r)
+            case("pixel_unshuffle", x, X, r)
+    for tensors in ([MAT, VEC, SCALAR], [MAT, In([2, 2], dtype="f64")], [CUBE], [In([0, 2]), MAT]):
+        case("block_diag", tensors, *[Ref(i) for i in range(len(tensors))])
+    case("cartesian_prod", [VEC, In([3]), In([2])], Ref(0), Ref(1), Ref(2))
+    case("cartesian_prod", [VEC], Ref(0))
+    case("cartesian_prod", [VEC, MAT], Ref(0), Ref(1))
+    start = In([], dtype="i64")
+    for x in [VEC, MAT, In([3, 4], [1, 3]), SCALAR]:
+        case("narrow", [x, start], X, -1, Ref(1), 2)
+        case("narrow", [x, start], X, 1, Ref(1), 1)
+        case("narrow", [x, In([1], dtype="i64")], X, 0, Ref(1), 1)
 
 
 def many_inputs():
@@ -410,6 +431,7 @@ def index_cases():
         case("as_strided_scatter", [x, In([2])], X, I, (2,), (1,))
     setitem_cases(long)
     search_cases(long)
+    unique_cases()
     write("cases_index")
 
 
@@ -424,6 +446,21 @@ def setitem_cases(long):
             setitem([CUBE, i], key, 1.5)
             for v in [In([]), In([1]), In([1, 1, 1, 1, 1]), In([4]), In([2, 1]), In([2, 3, 4]), In([], dtype="f64"), In([4], dtype="f64")]:
                 setitem([CUBE, i, v], key, J)
+
+
+def unique_cases():
+    for x in [In([4], dtype="b8"), In([3, 4], dtype="b8"), In([4, 3], [1, 4], dtype="b8"), In([0], dtype="b8")]:
+        for inverse in (False, True):
+            for counts in (False, True):
+                case("unique", x, X, return_inverse=inverse, return_counts=counts)
+                case("unique_consecutive", x, X, return_inverse=inverse, return_counts=counts)
+    for x in [In([4], dtype="b8"), In([4, 3], [0, 1], dtype="b8")]:
+        case("unique", x, X, return_inverse=True, return_counts=True, dim=-1)
+        case("unique_consecutive", x, X, return_inverse=True, return_counts=True, dim=-1)
+    case("bincount", In([0], dtype="i64"), X, minlength=3)
+    case("bincount", In([2, 2], dtype="i64"), X)
+    case("bincount", In([2]), X)
+    case("bincount", [In([2], dtype="i64"), In([3])], X, Ref(1))
 
 
 def search_cases(long):
