@@ -79,23 +79,14 @@ inline Builder pass_builder() {
   return Builder(std::make_shared<Arena>());
 }
 
-/// The program's lines from the first call on, without annotations and bodies; verified.
-inline std::string code(const Trace& t) {
+/// The program's lines from the first call on, without annotations, bodies and the unpacking of inputs; verified.
+inline std::string code(Trace t) {
   verify(t);
-  std::string text = print(t, {.header = false, .annotations = false, .bodies = false});
-  // The signature and its unpacking end where the first call, del or return stands.
-  std::string out;
-  std::istringstream in(text);
-  bool body = t.signature.kind == Signature::Plain;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("def ")) continue;
-    if (!body && !line.starts_with("  del args") && line.find(" = C1") == std::string::npos) continue;
-    if (!body) {
-      body = true;
-      continue;
-    }
-    out += line.substr(2) + "\n";
-  }
+  t.signature = {};
+  std::istringstream in(print(t, {.header = false, .annotations = false, .bodies = false}));
+  std::string out, line;
+  std::getline(in, line);  // def
+  while (std::getline(in, line)) out += line.substr(2) + "\n";
   return out;
 }
 
