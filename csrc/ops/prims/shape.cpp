@@ -53,7 +53,8 @@ Types cat_meta(const Args& a) {
 
 void cat_vjp(VjpContext& c) {
   std::vector<Value> tensors = c.args().values("tensors");
-  size_t dim = static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
+  bool all_empty = std::all_of(tensors.begin(), tensors.end(), [](Value v) { return is_legacy_empty(v.tensor()); });
+  size_t dim = all_empty ? 0 : static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
   Dim start = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (is_legacy_empty(tensors[i].tensor())) {

@@ -204,6 +204,7 @@ Dim storage_extent(const Dims& shape, const Dims& strides) {
 Expr storage_index(Builder& b, const Dims& shape, const Dims& strides, Device device) {
   Expr index = b("torch.zeros", Dims{}, kw("dtype", DType::i64), kw("device", device));
   for (size_t i = 0; i < shape.size(); ++i) {
+    if (strides[i].same(0)) continue;
     Expr steps = b("prims.iota", shape[i], 0, strides[i], kw("dtype", DType::i64), kw("device", device));
     std::vector<int64_t> places;
     for (size_t k = i + 1; k < shape.size(); ++k) places.push_back(static_cast<int64_t>(k - i));
@@ -406,6 +407,18 @@ Types as_strided_scatter_meta(const Args& a) {
   return {scatter_type("as_strided_scatter", a, as_strided_meta(a)[0].tensor())};
 }
 
+// The gradient in the input's layout, in which the sizes and strides are meant.
+void as_strided_scatter_vjp(VjpContext& c) {
+  THUNDER_CHECK(!c.args().has("storage_offset"), NotImplemented, "as_strided_scatter",
+                "a gradient needs storage_offset=None: the offset of the input in its storage is not known");
+  const Dims& strides = c.out().tensor().strides;
+  Expr g = c.grad();
+  if (!same(g.tensor().strides, strides)) g = c.b("prims.restride", g, strides);
+  Dims size = c.args().dims("size"), stride = c.args().dims("stride");
+  if (c.needs("a")) c.put("a", c.b("prims.as_strided_scatter", g, zeros(c.b, size, g.tensor()), size, stride));
+  if (c.needs("src")) c.put("src", c.b("prims.as_strided", g, size, stride));
+}
+
 Types diagonal_scatter_meta(const Args& a) {
   return {scatter_type("diagonal_scatter", a, diagonal_meta(a)[0].tensor())};
 }
@@ -461,7 +474,7 @@ constexpr OpDef kRecords[] = {
      .vjp = slice_scatter_vjp},
     {.schema = "as_strided_scatter(Tensor a, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
      .doc = "A copy of `a` in which the elements that as_strided would read are `src`.", .tags = kShape,
-     .meta = as_strided_scatter_meta, .aten = "as_strided_scatter"},
+     .meta = as_strided_scatter_meta, .vjp = as_strided_scatter_vjp, .aten = "as_strided_scatter"},
     {.schema = "diagonal_scatter(Tensor a, Tensor src, int offset, int dim1, int dim2) -> Tensor",
      .doc = "A copy of `a` in which a diagonal is `src`.", .tags = kShape, .meta = diagonal_scatter_meta,
      .vjp = diagonal_scatter_vjp, .aten = "diagonal_scatter"},

@@ -146,6 +146,15 @@ Arg index_fill_tensor_body(Builder& b, const Args& a) {
   return reshape(written, x.shape());
 }
 
+// An element written twice is one element: so by a mask, and not by reading the gradient at the index.
+void index_fill_tensor_vjp(VjpContext& c) {
+  Expr g = c.grad(), dim = c.in("dim"), index = c.in("index");
+  if (c.needs("input")) c.put("input", c.b("torch.index_fill", g, dim, index, 0));
+  if (!c.needs("value")) return;
+  Expr written = c.b("torch.index_fill", c.b("torch.zeros_like", g), dim, index, 1);
+  c.put("value", to_dtype(c.b("torch.sum", g * written), c.in("value").dtype()));
+}
+
 // ---- writing anywhere ------------------------------------------------------------------------------------------------
 
 Arg index_put_body(Builder& b, const Args& a) {
@@ -275,7 +284,7 @@ constexpr OpDef kRecords[] = {
      .doc = "A number written to the slices at the positions in a vector.", .tags = kShape, .body = index_fill_body,
      .aten = "index_fill.int_Scalar", .python = "torch.index_fill torch.Tensor.index_fill"},
     {.schema = "index_fill.tensor(Tensor input, int dim, Tensor index, Tensor value) -> Tensor",
-     .doc = "A 0-d tensor written to the slices at the positions in a vector.", .tags = kShape, .body = index_fill_tensor_body,
+     .doc = "A 0-d tensor written to the slices at the positions in a vector.", .tags = kShape, .body = index_fill_tensor_body, .vjp = index_fill_tensor_vjp,
      .python = "torch.index_fill torch.Tensor.index_fill"},
     {.schema = "index_put(Tensor input, any[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .doc = "Values written (or added) at index tensors or masks.", .tags = kShape, .body = index_put_body, .aten = "index_put",

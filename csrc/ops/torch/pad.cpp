@@ -53,11 +53,12 @@ Arg circular_pad(const Expr& input, const std::vector<std::pair<Dim, Dim>>& pair
   }
   for (size_t i = pairs.size(); i-- > 0;) {
     const auto& [low, high] = pairs[i];
-    const Dim size = x.shape()[i];
     int64_t dim = static_cast<int64_t>(i);
+    x = slice_dim(x, dim, max(-low, Dim(0)), x.shape()[i] + min(high, Dim(0)));
+    const Dim size = x.shape()[i];
     ArgList parts;
     if (low > 0) parts.push_back(slice_dim(x, dim, size - low, size));
-    parts.push_back(slice_dim(x, dim, max(-low, Dim(0)), size + min(high, Dim(0))));
+    parts.push_back(x);
     if (high > 0) parts.push_back(slice_dim(x, dim, 0, high));
     x = parts.size() == 1 ? input.builder().expr(parts[0]) : input.builder()("prims.cat", Arg::list(std::move(parts)), dim);
   }

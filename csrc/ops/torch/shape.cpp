@@ -33,10 +33,12 @@ Arg cat_body(Builder& b, const Args& a) {
 
 void cat_vjp(VjpContext& c) {
   std::vector<Value> tensors = c.args().values("tensors");
-  size_t dim = static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
+  auto is_legacy_empty = [](Value v) { return v.rank() == 1 && v.shape()[0].same(0); };
+  bool all_empty = std::all_of(tensors.begin(), tensors.end(), is_legacy_empty);
+  size_t dim = all_empty ? 0 : static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
   Dim start = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    bool legacy_empty = tensors[i].rank() == 1 && tensors[i].shape()[0].same(0);
+    bool legacy_empty = is_legacy_empty(tensors[i]);
     const Dim size = legacy_empty ? Dim(0) : tensors[i].shape()[dim];
     if (tensors[i].requires_grad()) {
       Expr g = legacy_empty ? zeros(c.b, tensors[i].shape(), c.grad().tensor())
