@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import threading
 from pathlib import Path
 
@@ -302,6 +303,18 @@ def _fill(func, args, kwargs):
 def _zero(func, args, kwargs):
     current_tracer().copy_into(args[0], 0, "zero_")
     return args[0]
+
+
+@_handler("nn.functional.batch_norm")
+def _batch_norm(func, args, kwargs):
+    tracer = current_tracer()
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    output, *new = tracer.apply("torch.batch_norm_functional", (), given)
+    if given.get("training", False):
+        for name, value in zip(("running_mean", "running_var"), new):
+            if given.get(name) is not None:
+                tracer.copy_into(given[name], tracer.apply("torch.detach", (value,)), "batch_norm")
+    return output
 
 
 def _is_basic(key):

@@ -8,6 +8,7 @@
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/permute.h>
@@ -100,6 +101,12 @@ c10::IValue reshape_copy(const KernelArgs& a) { return at::_reshape_copy(a.tenso
 
 // The value of `data`.
 c10::IValue graft(const KernelArgs& a) { return a.tensor(1); }
+
+// As eager's dropout draws: the order of the draws follows the layout.
+c10::IValue bernoulli_like(const KernelArgs& a) {
+  at::Tensor out = at::empty_like(a.tensor(0));
+  return out.bernoulli_(a.value(1).toScalar().toDouble());
+}
 
 c10::IValue restride(const KernelArgs& a) {
   const at::Tensor& t = a.tensor(0);
@@ -269,6 +276,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.reshape", reshape_copy},
       {"prims.graft", graft},
       {"prims.restride", restride},
+      {"prims.bernoulli_like", bernoulli_like},
       {"prims.slice_scatter", slice_scatter},
       {"prims.pad", pad},
       {"prims.sum", sum},

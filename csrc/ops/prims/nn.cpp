@@ -155,7 +155,9 @@ Types bernoulli_like_meta(const Args& args) {
   const TensorType& a = args.tensor("a");
   double p = args.real("p");
   THUNDER_CHECK(p >= 0 && p <= 1, Runtime, "bernoulli", "bernoulli_ expects p to be in [0, 1], but got p=", p);
-  return {contiguous_type(a.dtype, a.device, a.shape)};
+  TensorType out = contiguous_type(a.dtype, a.device, a.shape);
+  out.strides = preserve_format_strides(a);
+  return {out};
 }
 
 constexpr OpDef kRecords[] = {
@@ -170,8 +172,8 @@ constexpr OpDef kRecords[] = {
      .doc = "Convolution, or transposed convolution, of a batched input over 1, 2 or 3 dimensions.",
      .tags = kMatmul, .meta = convolution_meta, .vjp = convolution_vjp, .aten = "convolution"},
     {.schema = "bernoulli_like(Tensor a, float p) -> Tensor",
-     .doc = "Zeros and ones of a's shape and dtype, one with probability p.",
-     .tags = kRandom | kNoGrad, .meta = bernoulli_like_meta, .aten = "bernoulli.p"},
+     .doc = "Zeros and ones of a's shape, dtype and layout, one with probability p, drawn as eager's dropout draws.",
+     .tags = kRandom | kNoGrad, .meta = bernoulli_like_meta},
 };
 
 }  // namespace

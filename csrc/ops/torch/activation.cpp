@@ -116,7 +116,7 @@ Arg rrelu_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!a.flag("training"), NotImplemented, "rrelu", "training=True is not supported");
   THUNDER_CHECK(a.real("lower") <= a.real("upper"), Runtime, "rrelu",
                 "Lower bound should be less than or equal to the upper bound");
-  return b("torch.leaky_relu", a["input"], (a.real("lower") + a.real("upper")) / 2).arg();
+  return b("torch.leaky_relu", contiguous(b, a["input"]), (a.real("lower") + a.real("upper")) / 2).arg();
 }
 
 // The weight along the channels of `x`.

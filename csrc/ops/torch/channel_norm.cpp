@@ -107,7 +107,10 @@ void batch_norm_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
   ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
-  Expr r = c.b("torch.native_batch_norm_backward", c.grad(0), c.in("input"), a["weight"], a["running_mean"], a["running_var"], c.out(1),
+  // In training the batch's own statistics count, and the running ones have been written to since.
+  bool training = a.flag("training");
+  Arg mean = training ? Arg() : a["running_mean"], var = training ? Arg() : a["running_var"];
+  Expr r = c.b("torch.native_batch_norm_backward", c.grad(0), c.in("input"), a["weight"], mean, var, c.out(1),
                c.out(2), a["training"], a["eps"], Arg::list(std::move(mask)));
   c.put("input", r[0]);
   if (c.needs("weight")) c.put("weight", r[1]);

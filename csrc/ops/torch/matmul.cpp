@@ -179,15 +179,31 @@ Arg outer_body(Builder& b, const Args& a) {
 
 bool is_number(const Arg& a, double value) { return a.is_literal_number() && a.kind() != Arg::Kind::Complex && a.real() == value; }
 
+// A bias or a summand must fit the product's shape.
+void check_expandable(std::string_view op, const Dims& from, const Dims& to) {
+  THUNDER_CHECK(from.size() <= to.size(), Runtime, op, "expand: the number of sizes provided (", to.size(),
+                ") must be greater or equal to the number of dimensions in the tensor (", from.size(), ")");
+  for (size_t i = 0; i < from.size(); ++i) {
+    size_t d = to.size() - from.size() + i;
+    THUNDER_CHECK(from[i] == to[d] || from[i] == 1, Runtime, op, "The expanded size of the tensor (", to[d],
+                  ") must match the existing size (", from[i], ") at non-singleton dimension ", d, ".  Target sizes: ", str(to),
+                  ".  Tensor sizes: ", str(from));
+  }
+}
+
 // beta * input + alpha * product; with beta == 0 the input's values do not count, not even its NaNs.
 Arg added_product(Builder& b, std::string_view op, const Args& a, Expr product) {
   Expr input = b.expr(a["input"]);
   THUNDER_CHECK(input.dtype() == product.dtype(), Runtime, op, "self and mat2 must have the same dtype, but got ",
                 scalar_type_name(input.dtype()), " and ", scalar_type_name(product.dtype()));
-  expand_to(b, input, product.shape());
+  check_expandable(op, input.shape(), product.shape());
   const Arg &alpha = a["alpha"], &beta = a["beta"];
   if (!is_number(alpha, 1)) product = b("torch.mul", product, alpha);
-  if (is_number(beta, 0)) return product.arg();
+  if (is_number(beta, 0)) {
+    if (!input.tensor().requires_grad) return product.arg();
+    Arg everywhere = full(b, {}, true, DType::boolean, input.tensor().device);
+    return b("torch.add", b("torch.masked_fill", input, everywhere, 0), product).arg();  // the gradient is zero, not missing
+  }
   if (!is_number(beta, 1)) input = b("torch.mul", input, beta);
   return b("torch.add", input, product).arg();
 }
@@ -236,6 +252,8 @@ Arg linear_body(Builder& b, const Args& a) {
   const TensorType& t = bias.value().tensor();
   THUNDER_CHECK(t.dtype == x.dtype, Runtime, "linear", "self and mat2 must have the same dtype, but got ",
                 scalar_type_name(t.dtype), " and ", scalar_type_name(x.dtype));
+  Dims rows(x.shape.begin(), x.shape.end() - 1);
+  check_expandable("linear", t.shape, {product(rows), w.shape[0]});
   return b("prims.add", y, expand_to(b, bias, y.shape())).arg();
 }
 

@@ -92,6 +92,10 @@ Arg result(const Args& a, const Expr& value, const Expr& indices) {
   return both ? Arg::tuple({value.arg(), indices.arg()}) : value.arg();
 }
 
+// The form of torch.nn.functional, whose stride may be None.
+Arg max_pool2d_pair_body(Builder& b, const Args& a) { return pooled_max(b, "torch.max_pool2d_with_indices", a).arg(); }
+Arg max_pool3d_pair_body(Builder& b, const Args& a) { return pooled_max(b, "torch.max_pool3d_with_indices", a).arg(); }
+
 Arg max_pool2d_body(Builder& b, const Args& a) {
   Expr r = pooled_max(b, "torch.max_pool2d_with_indices", a);
   return result(a, r[0], r[1]);
@@ -109,7 +113,8 @@ Arg max_pool1d_body(Builder& b, const Args& a) {
   pooled_shape("max_pool1d", a, 1);
   Expr r = b("torch.max_pool2d_with_indices", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1), behind(w.stride, 1),
              behind(w.padding, 0), behind(w.dilation, 1), w.ceil);
-  return result(a, b("torch.squeeze", r[0], -2), b("torch.squeeze", r[1], -2));
+  Expr value = b("torch.squeeze", r[0], -2), indices = b("torch.squeeze", r[1], -2);
+  return a.op().schema.results == "any" ? result(a, value, indices) : Arg::tuple({value.arg(), indices.arg()});
 }
 
 // ---- average ---------------------------------------------------------------------------------------------------------
@@ -194,6 +199,15 @@ constexpr OpDef kRecords[] = {
      .aten = "max_pool2d_with_indices_backward", .python = "torch.ops.aten.max_pool2d_with_indices_backward"},
     {.schema = "max_pool3d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool3d.", .meta = gradient_of_self,
      .aten = "max_pool3d_with_indices_backward", .python = "torch.ops.aten.max_pool3d_with_indices_backward"},
+    {.schema = "max_pool1d_with_indices" MAX_POOL ", bool return_indices=False) -> (Tensor, Tensor)",
+     .doc = "Maximum of each window, and where it is.", .body = max_pool1d_body,
+     .python = "torch.nn.functional.max_pool1d_with_indices torch.max_pool1d_with_indices"},
+    {.schema = "max_pool2d_with_indices.functional" MAX_POOL ", bool return_indices=False) -> (Tensor, Tensor)",
+     .doc = "Maximum of each 2-d window, and where it is.", .body = max_pool2d_pair_body,
+     .python = "torch.nn.functional.max_pool2d_with_indices"},
+    {.schema = "max_pool3d_with_indices.functional" MAX_POOL ", bool return_indices=False) -> (Tensor, Tensor)",
+     .doc = "Maximum of each 3-d window, and where it is.", .body = max_pool3d_pair_body,
+     .python = "torch.nn.functional.max_pool3d_with_indices"},
     {.schema = "max_pool1d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each window.", .body = max_pool1d_body,
      .python = "torch.nn.functional.max_pool1d torch.max_pool1d"},
     {.schema = "max_pool2d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 2-d window.", .body = max_pool2d_body,

@@ -26,7 +26,7 @@ Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& 
   const TensorType t = input.value().tensor();
   int64_t dim = canonical_dim(op, dim_arg.dim().constant(), t.rank());
   check_floating(op, kernel, input);
-  if (known_empty(t.shape)) return full(b, t.shape, 0.0, t.dtype, t.device);
+  if (known_empty(t.shape)) return b("prims.clone", input, kw("memory_format", ConstantArg{"torch.contiguous_format"})).arg();
   Dims shape = t.rank() == 0 ? Dims{1} : t.shape;
   Formula x = compute(b, reshape(b, contiguous(b, input), shape));
   return reshape(b, store(along(x, {dim}), t.dtype), t.shape).arg();
