@@ -166,7 +166,8 @@ Expr causal_mask(Builder& b, const Dim& rows, const Dim& columns, DType t, Devic
     Expr i = b("prims.iota", n, 0, 1, kw("dtype", DType::i64), kw("device", device));
     return b("prims.broadcast_in_dim", i, Dims{rows, columns}, Arg(std::vector<int64_t>{dim}));
   };
-  return additive_mask(b, b("prims.ge", count(rows, 0), count(columns, 1)), t);
+  Expr row = count(rows, 0), column = count(columns, 1);
+  return additive_mask(b, b("prims.ge", row, column), t);
 }
 
 // The same values with the strides that eager's kernel gives its result, where those are a permutation of row-major ones.
@@ -195,7 +196,9 @@ Arg attention_body(Builder& b, const Args& a) {
   }
   // The scale is split between both factors, so that the product does not overflow in 16 bits.
   double scale = attention_scale(a), root = std::sqrt(std::abs(scale));
-  Expr scores = b("torch.matmul", q * (scale < 0 ? -root : root), b("torch.transpose", k, -2, -1) * root);
+  Expr scaled_q = q * (scale < 0 ? -root : root);
+  Expr scaled_k = b("torch.transpose", k, -2, -1) * root;
+  Expr scores = b("torch.matmul", scaled_q, scaled_k);
   if (masked) scores = scores + additive_mask(b, a["attn_mask"], t);
   if (causal) scores = scores + causal_mask(b, q.shape()[q.rank() - 2], k.shape()[k.rank() - 2], c, q_type.device);
   Expr weights = b("torch._safe_softmax", scores, -1);
