@@ -89,7 +89,7 @@ Type cotangent_type(const TensorType& output) {
 
 class Differentiator {
  public:
-  explicit Differentiator(const Trace& trace) : trace_(trace), b_(trace.arena) {}
+  explicit Differentiator(const Trace& trace) : trace_(trace), b_(trace.arena) { b_.set_grad_enabled(false); }
 
   JointTrace run() {
     JointTrace joint;

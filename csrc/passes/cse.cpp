@@ -33,10 +33,11 @@ size_t hash_of(const Arg& a, size_t h) {
   }
 }
 
-bool same_output_types(const std::vector<Value>& a, const std::vector<Value>& b) {
+// Equal calls give equal types but for requires_grad, which differs where one was made without recording gradients.
+bool same_requires_grad(const std::vector<Value>& a, const std::vector<Value>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
-    if (!a[i].type().same(b[i].type())) return false;
+    if (a[i].requires_grad() != b[i].requires_grad()) return false;
   return true;
 }
 
@@ -79,7 +80,7 @@ class Merger {
     auto [first, last] = seen_.equal_range(hash);
     for (auto it = first; it != last; ++it) {
       std::vector<Value> earlier = outputs_of(*it->second);
-      if (!equal(*it->second, call) || !same_output_types(earlier, outputs)) continue;
+      if (!equal(*it->second, call) || (keep_ == 0 && !same_requires_grad(earlier, outputs))) continue;
       if (keep) return false;
       for (size_t i = 0; i < outputs.size(); ++i) {
         map_.replace(outputs[i], earlier[i]);

@@ -11,7 +11,8 @@ Trace dce(const Trace& trace, bool keep_random = true);
 
 /// Common subexpression elimination: a call equal to an earlier one (same operator and arguments, no effect) reads the earlier's
 /// outputs.  What the trace returns keeps storage of its own: the caller may write to it.  The first `keep` calls stay as they
-/// are: later ones are merged into them, but they are not merged themselves.
+/// are: later ones are merged into them, but they are not merged themselves; that is for a joint trace, where nothing is
+/// differentiated any more and requires_grad tells no two values apart.
 Trace cse(const Trace& trace, size_t keep = 0);
 
 /// Claim: replaces each call by the operator of the executor that takes it, opening those that no one takes.
