@@ -1,0 +1,752 @@
+"""thunder.jit: what may be compiled, what is guarded, and the errors."""
+
+import dataclasses
+from collections import OrderedDict, namedtuple
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+from torch.utils.dlpack import to_dlpack
+
+import thunder
+
+F = nn.functional
+
+
+def check(fn, *args, **kwargs):
+    """The compiled function gives what eager gives; returns it."""
+    compiled = thunder.jit(fn)
+    for _ in range(2):
+        assert_close(compiled(*args, **kwargs), fn(*args, **kwargs), rtol=0, atol=0)
+    assert thunder.cache_misses(compiled) == 1
+    return compiled
+
+
+class Mlp(nn.Module):
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 3)
+        self.dropout = nn.Dropout(dropout)
+        self.scale = 1.0
+
+    def forward(self, x):
+        return self.b(self.dropout(torch.relu(self.a(x)))) * self.scale
+
+
+# ---- what is compiled ------------------------------------------------------------------------------------------------------
+
+
+def test_function():
+    check(lambda a, b: torch.tanh(a) * b + 1, torch.randn(3, 4), torch.randn(4))
+
+
+def test_decorators():
+    @thunder.jit
+    def f(x):
+        """Twice x."""
+        return x * 2
+
+    @thunder.jit(cache="no caching")
+    def g(x):
+        return x * 3
+
+    assert f.__name__ == "f" and f.__doc__ == "Twice x."
+    assert_close(f(torch.ones(2)), torch.full((2,), 2.0))
+    assert_close(g(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_method_of_a_class():
+    class Scaler:
+        factor = 3
+
+        @thunder.jit
+        def __call__(self, x):
+            return x * self.factor
+
+    assert_close(Scaler()(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_closure_and_globals():
+    w, factor = torch.randn(3, requires_grad=True), 2.0
+
+    def f(x):
+        return x * w * factor
+
+    compiled = check(f, torch.randn(3))
+    x = torch.randn(3)
+    compiled(x).sum().backward()
+    assert_close(w.grad, x * factor)
+
+
+def test_a_closure_that_changes():
+    factor = 2.0
+
+    def f(x):
+        return x * factor
+
+    compiled = thunder.jit(f)
+    assert_close(compiled(torch.ones(2)), torch.full((2,), 2.0))
+    factor = 5.0
+    assert_close(compiled(torch.ones(2)), torch.full((2,), 5.0))
+
+
+def test_default_and_keyword_arguments():
+    def f(a, b=None, *rest, scale=1.0, **more):
+        out = a * scale
+        if b is not None:
+            out = out + b
+        for r in rest:
+            out = out - r
+        for v in more.values():
+            out = out * v
+        return out
+
+    x, y, z = torch.randn(3, 3).unbind(0)
+    compiled = thunder.jit(f)
+    for args, kwargs in [((x,), {}), ((x, y), {}), ((x, y, z), dict(scale=2)), ((x,), dict(b=y, scale=3.0, c=z)),
+                         ((x,), dict(c=z, b=y))]:  # fmt: skip
+        assert_close(compiled(*args, **kwargs), f(*args, **kwargs))
+
+
+@dataclasses.dataclass
+class Point:
+    x: torch.Tensor
+    y: torch.Tensor
+    label: str = "p"
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+def test_nested_containers_in():
+    def f(tree):
+        return tree["a"][0] + tree["b"].x * tree["b"].y + tree["c"].second + tree["n"]
+
+    t = torch.randn(5, 3).unbind(0)
+    check(f, {"a": [t[0], "text"], "b": Point(t[1], t[2]), "c": Pair(t[3], t[4]), "n": 2})
+
+
+def test_nested_containers_out():
+    def f(x):
+        return {"a": [x + 1, (x * 2, None)], "b": Pair(x - 1, "text"), "n": 3, "again": x + 1}
+
+    x = torch.randn(3)
+    got = thunder.jit(f)(x)
+    assert list(got) == ["a", "b", "n", "again"]
+    assert type(got["b"]) is Pair and got["b"].second == "text" and got["n"] == 3 and got["a"][1][1] is None
+    assert type(got["a"]) is list and type(got["a"][1]) is tuple
+    assert_close(got["a"][1][0], x * 2)
+
+
+def test_dataclass_out():
+    got = thunder.jit(lambda x: Point(x + 1, x * 2, "q"))(torch.ones(2))
+    assert type(got) is Point and got.label == "q"
+    assert_close(got.y, torch.full((2,), 2.0))
+
+
+def test_ordered_dict_and_namedtuple_keep_their_type():
+    Old = namedtuple("Old", "u v")
+    got = thunder.jit(lambda x: (OrderedDict(a=x + 1), Old(x, x * 2)))(torch.ones(2))
+    assert type(got[0]) is OrderedDict and type(got[1]) is Old
+
+
+def test_no_outputs_and_constant_outputs():
+    assert thunder.jit(lambda x: None)(torch.ones(2)) is None
+    assert thunder.jit(lambda x: (1, "a", x.shape[0], x.dtype))(torch.ones(2)) == (1, "a", 2, torch.float32)
+    assert thunder.jit(lambda: torch.ones(3))().tolist() == [1, 1, 1]
+
+
+def test_a_captured_tensor_as_output():
+    w = torch.randn(3)
+    assert thunder.jit(lambda x: w)(torch.ones(1)) is w
+
+
+def test_isinstance_and_type_inside():
+    seen = []
+
+    def f(x, p):
+        seen.append((isinstance(x, torch.Tensor), isinstance(p, nn.Parameter), torch.is_tensor(x), torch.compiler.is_compiling()))
+        return x + p
+
+    thunder.jit(f)(torch.ones(2), nn.Parameter(torch.ones(2)))
+    assert seen[0][0] and seen[0][2] and seen[0][3]
+    assert not torch.compiler.is_compiling()
+
+
+def test_metadata_inside():
+    def f(x):
+        assert x.shape == (2, 3) and x.size(0) == 2 and x.dtype is torch.float64 and x.ndim == 2 and len(x) == 2
+        assert x.device == torch.device("cpu") and x.numel() == 6 and x.stride() == (3, 1) and x.is_contiguous()
+        assert x.is_floating_point() and not x.t().is_contiguous() and x.requires_grad
+        return x.reshape(-1, x.size(-1) // 3)
+
+    check(f, torch.randn(2, 3, dtype=torch.float64, requires_grad=True))
+
+
+def test_python_control_flow_on_metadata():
+    def f(x, n):
+        for i in range(n):
+            x = x + i if x.shape[0] > 2 else x * i
+        return x
+
+    compiled = thunder.jit(f)
+    for shape, n in [((3,), 2), ((2,), 2), ((3,), 4)]:
+        x = torch.randn(shape)
+        assert_close(compiled(x, n), f(x, n))
+    assert thunder.cache_misses(compiled) == 3
+
+
+def test_iteration_and_unpacking():
+    def f(x):
+        a, b = x
+        return sum(row for row in x) + a * b
+
+    check(f, torch.randn(2, 3))
+
+
+def test_compiled_inside_compiled():
+    inner = thunder.jit(lambda x: torch.sin(x) * 2)
+
+    def f(x):
+        return inner(x + 1) - 1
+
+    x = torch.randn(3)
+    assert_close(thunder.jit(f)(x), f(x))
+
+
+def test_random_draws_from_torchs_generator():
+    def f(x):
+        return F.dropout(x, 0.5) + torch.rand(4)
+
+    compiled, x = thunder.jit(f), torch.ones(4)
+    torch.manual_seed(3)
+    want = [f(x), f(x)]
+    torch.manual_seed(3)
+    assert_close([compiled(x), compiled(x)], want)
+
+
+def test_torch_tensor_of_numbers_and_of_traced_tensors():
+    check(lambda x: x + torch.tensor([1.0, 2.0, 3.0]), torch.randn(3))
+    check(lambda x: torch.tensor([x[0], x[1] * 2, 5.0]) + 1, torch.randn(3))
+    check(lambda x: torch.tensor(x, dtype=torch.float64), torch.randn(3))
+    check(lambda x: torch.as_tensor(x) + 1, torch.randn(3))
+
+
+# ---- modules ---------------------------------------------------------------------------------------------------------------
+
+
+def test_module_trains_like_eager():
+    torch.manual_seed(0)
+    eager = Mlp()
+    model = Mlp()
+    model.load_state_dict(eager.state_dict())
+    compiled = thunder.jit(model)
+    opts = [torch.optim.AdamW(m.parameters(), lr=0.1) for m in (eager, model)]
+    for _ in range(5):
+        x = torch.randn(6, 4)
+        for m, opt in zip((eager, compiled), opts, strict=True):
+            opt.zero_grad()
+            m(x).square().mean().backward()
+            opt.step()
+    assert_close(dict(model.named_parameters()), dict(eager.named_parameters()))
+    assert thunder.cache_misses(compiled) == 1
+
+
+def test_module_interface():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    assert isinstance(compiled, nn.Module)
+    assert list(compiled.state_dict()) == list(model.state_dict())
+    assert [n for n, _ in compiled.named_parameters()] == ["a.weight", "a.bias", "b.weight", "b.bias"]
+    assert all(p is q for p, q in zip(compiled.parameters(), model.parameters(), strict=True))
+    assert compiled.a is model.a and compiled.scale == 1.0
+    assert compiled.eval() is compiled and not model.training
+    assert compiled.train() is compiled and model.training
+    compiled.load_state_dict({k: torch.zeros_like(v) for k, v in model.state_dict().items()})
+    assert_close(compiled(torch.randn(2, 4)), torch.zeros(2, 3))
+
+
+def test_module_inside_a_module():
+    outer = nn.Sequential(thunder.jit(Mlp()), nn.ReLU())
+    x = torch.randn(2, 4)
+    assert_close(outer(x), torch.relu(outer[0]._original(x)))
+    assert len(list(outer.parameters())) == 4
+
+
+def test_to_another_dtype():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    assert compiled(torch.randn(2, 4)).dtype is torch.float32
+    assert compiled.to(torch.float64) is compiled
+    x = torch.randn(2, 4, dtype=torch.float64)
+    assert_close(compiled(x), model(x))
+    assert compiled(x).dtype is torch.float64
+
+
+def test_train_and_eval():
+    model = Mlp(dropout=0.9)
+    compiled = thunder.jit(model)
+    x = torch.randn(50, 4)
+    assert compiled(x).std() > 0
+    model.eval()
+    assert_close(compiled(x), model(x))
+    model.train()
+    torch.manual_seed(0)
+    want = model(x)
+    torch.manual_seed(0)
+    assert_close(compiled(x), want)
+    assert thunder.cache_misses(compiled) == 2
+
+
+def test_training_flag_of_a_submodule():
+    model = Mlp(dropout=0.9)
+    compiled = thunder.jit(model)
+    x = torch.randn(50, 4)
+    compiled(x)
+    model.dropout.eval()
+    assert_close(compiled(x), model(x))
+
+
+def test_a_hook_that_is_added():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    handle = model.a.register_forward_hook(lambda m, args, out: out * 2)
+    assert_close(compiled(x), model(x))
+    handle.remove()
+    assert_close(compiled(x), model(x))
+    model.register_forward_pre_hook(lambda m, args: (args[0] + 1,))
+    assert_close(compiled(x), model(x))
+
+
+def test_a_parameter_that_is_replaced():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.a.weight = nn.Parameter(torch.randn(8, 4))
+    assert_close(compiled(x), model(x))
+    compiled(x).sum().backward()
+    assert model.a.weight.grad is not None
+
+
+def test_data_that_is_replaced():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.a.weight.data = torch.randn(8, 4)
+    assert_close(compiled(x), model(x))
+    with torch.no_grad():
+        model.a.weight.mul_(3)
+    assert_close(compiled(x), model(x))
+
+
+def test_an_attribute_and_a_submodule_that_change():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.scale = 3.0
+    assert_close(compiled(x), model(x))
+    model.b = nn.Linear(8, 5)
+    assert_close(compiled(x), model(x))
+
+
+def test_requires_grad_that_flips():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.a.requires_grad_(False)
+    compiled(x).sum().backward()
+    assert model.a.weight.grad is None and model.b.weight.grad is not None
+    model.requires_grad_(False)
+    assert not compiled(x).requires_grad
+    model.requires_grad_(True)
+    assert compiled(x).requires_grad
+
+
+def test_a_shared_parameter():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.emb, self.head = nn.Embedding(10, 4), nn.Linear(4, 10, bias=False)
+            self.head.weight = self.emb.weight
+
+        def forward(self, x):
+            return self.head(self.emb(x))
+
+    model = Tied()
+    compiled, x = thunder.jit(model), torch.randint(0, 10, (3,))
+    compiled(x).square().sum().backward()
+    got, model.emb.weight.grad = model.emb.weight.grad, None
+    model(x).square().sum().backward()
+    assert_close(got, model.emb.weight.grad)
+    assert list(compiled.parameters())[0] is model.emb.weight and len(list(compiled.parameters())) == 1
+
+
+def test_gradients_accumulate():
+    model = Mlp()
+    compiled, x = thunder.jit(model), torch.randn(2, 4)
+    compiled(x).sum().backward()
+    once = model.a.weight.grad.clone()
+    compiled(x).sum().backward()
+    assert_close(model.a.weight.grad, 2 * once)
+
+
+# ---- global state ----------------------------------------------------------------------------------------------------------
+
+
+def test_grad_modes():
+    f, x = thunder.jit(lambda x: torch.sin(x) * 2), torch.randn(3, requires_grad=True)
+    assert f(x).requires_grad
+    with torch.no_grad():
+        assert not f(x).requires_grad
+    with torch.inference_mode():
+        assert f(x).is_inference()
+    assert f(x).requires_grad
+    assert thunder.cache_misses(f) >= 2
+
+
+def test_no_grad_inside():
+    def f(x, w):
+        with torch.no_grad():
+            scale = (x * w).sum()
+        return x * scale
+
+    x, w = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+    thunder.jit(f)(x, w).sum().backward()
+    got, x.grad = x.grad, None
+    f(x, w).sum().backward()
+    assert w.grad is None
+    assert_close(got, x.grad)
+
+
+def test_autocast_outside_and_inside():
+    model = Mlp()
+    compiled, x = thunder.jit(model), torch.randn(2, 4)
+    compiled(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_close(compiled(x), model(x))
+        assert compiled(x).dtype is torch.bfloat16
+    assert compiled(x).dtype is torch.float32
+
+    def f(a, b):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return a @ b
+
+    assert_close(thunder.jit(f)(x, x.t()), f(x, x.t()))
+
+
+def test_default_dtype():
+    f = thunder.jit(lambda: torch.ones(2) * 2)
+    assert f().dtype is torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert f().dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+# ---- the cache -------------------------------------------------------------------------------------------------------------
+
+
+def test_cache_of_constant_values():
+    f = thunder.jit(lambda x, n: x * n)
+    for x, n in [(torch.ones(3), 2), (torch.zeros(3), 2), (torch.ones(3), 3), (torch.ones(4), 2), (torch.ones(3), 2.0),
+                 (torch.ones(3), True), (torch.ones(3, dtype=torch.float64), 2)]:  # fmt: skip
+        assert_close(f(x, n), x * n)
+    assert thunder.cache_misses(f) == 6 and thunder.cache_hits(f) == 1
+
+
+def test_strides_are_part_of_the_key():
+    f, x = thunder.jit(lambda x: x.contiguous().view(-1)), torch.randn(3, 4)
+    assert_close(f(x), x.view(-1))
+    assert_close(f(x.t()), x.t().reshape(-1))
+
+
+def test_no_caching():
+    f = thunder.jit(lambda x: x + 1, cache="no caching")
+    for _ in range(3):
+        f(torch.ones(2))
+    assert thunder.cache_misses(f) == 3
+
+
+def test_same_input():
+    f = thunder.jit(lambda x, n: x * n, cache="same input")
+    assert_close(f(torch.ones(2), 2), torch.full((2,), 2.0))
+    assert_close(f(torch.ones(2), 5), torch.full((2,), 2.0))  # unchecked, as asked for
+    assert thunder.cache_misses(f) == 1
+
+
+def test_symbolic_values():
+    f = thunder.jit(lambda x: x.sum(0) / x.shape[0], cache="symbolic values")
+    for n in (3, 5, 7):
+        x = torch.randn(n, 2)
+        assert_close(f(x), x.mean(0))
+
+
+def test_why_it_missed():
+    model = Mlp()
+    compiled, x = thunder.jit(model), torch.randn(2, 4)
+    compiled(x)
+    model.scale = 2.0
+    compiled(x)
+    assert "scale" in thunder.explain_miss(compiled)
+
+
+def test_options_that_do_not_exist():
+    with pytest.raises(ValueError, match="'constant values'.*'no caching'"):
+        thunder.jit(lambda x: x, cache="forever")
+    with pytest.raises(ValueError, match="'aten'"):
+        thunder.jit(lambda x: x, executors=["warp drive"])
+    with pytest.raises(TypeError, match="callable"):
+        thunder.jit(3)
+    with pytest.raises(TypeError, match="compiled by thunder.jit"):
+        thunder.last_traces(lambda x: x)
+
+
+def test_executors_by_name_and_by_object():
+    x = torch.randn(3)
+    for executors in (["aten"], [thunder.pytorch_executor], []):
+        f = thunder.jit(lambda x: torch.sin(x), executors=executors)
+        assert_close(f(x), torch.sin(x))
+
+
+def test_stats():
+    f = thunder.jit(lambda x: torch.sin(x).sum())
+    assert thunder.last_traces(f) == [] and thunder.compile_stats(f)["cache_misses"] == 0
+    f(torch.randn(3, requires_grad=True)).backward()
+    stats = thunder.compile_stats(f)
+    assert stats["acquisition_seconds"] > 0 and stats["passes_seconds"] > 0 and stats["programs_seconds"] > 0
+    assert any(name.startswith("forward: ") for name in stats["passes"])
+    assert len(thunder.last_traces(f)) > 1 and len(thunder.last_backward_traces(f)) > 0
+
+
+def test_transforms_run_on_the_acquired_program():
+    names = []
+
+    def look(trace):
+        names.extend(call.op for call in trace.calls)
+        return trace
+
+    f = thunder.jit(lambda x: torch.sin(x) + 1, transforms=[look])
+    f(torch.randn(3))
+    assert any("sin" in n for n in names)
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------------
+
+
+def line_of(marker):
+    """The line of this file that holds the comment `# marker`."""
+    with open(__file__) as file:
+        return next(i for i, text in enumerate(file, 1) if text.rstrip().endswith(f"# {marker}"))
+
+
+def branches(x):
+    if x.sum() > 0:  # branches here
+        return x
+    return -x
+
+
+def shapes(x):
+    return x @ torch.ones(7, 2)  # shapes here
+
+
+def unsupported(x):
+    return torch.linalg.lu_factor_ex(x)[0]  # unsupported here
+
+
+@pytest.mark.parametrize(
+    "fn, kind, what",
+    [(branches, RuntimeError, "value of a tensor"), (shapes, RuntimeError, "matmul"), (unsupported, NotImplementedError, "lu_factor")],
+    ids=["branch", "shape", "unsupported"],
+)
+def test_errors_name_the_users_line(fn, kind, what):
+    compiled = thunder.jit(fn)
+    with pytest.raises(kind) as caught:
+        compiled(torch.randn(3, 3))
+    text = str(caught.value)
+    assert what in text and f"{__file__}:{line_of(fn.__name__ + ' here')}" in text, text
+    assert "internal error" not in text
+
+
+def test_the_function_stays_usable_after_an_error():
+    f = thunder.jit(lambda a, b: a @ b)
+    with pytest.raises(RuntimeError):
+        f(torch.randn(2, 3), torch.randn(2, 3))
+    a, b = torch.randn(2, 3), torch.randn(3, 4)
+    assert_close(f(a, b), a @ b)
+    with pytest.raises(RuntimeError):
+        f(torch.randn(2, 3), torch.randn(2, 3))
+    assert_close(f(a, b), a @ b)
+
+
+def test_the_users_own_exception_passes_through():
+    class Mine(Exception):
+        pass
+
+    def f(x):
+        torch.sin(x)
+        raise Mine("text")
+
+    with pytest.raises(Mine, match="text"):
+        thunder.jit(f)(torch.ones(2))
+    assert not torch.compiler.is_compiling()
+    assert torch.sin(torch.zeros(1)).item() == 0  # no mode was left behind
+
+
+ERRORS = {
+    "add shapes": lambda: torch.add(torch.ones(3), torch.ones(4)),
+    "matmul dtype": lambda: torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.float64),
+    "matmul shapes": lambda: torch.ones(2, 3) @ torch.ones(2, 3),
+    "view": lambda: torch.ones(3, 4).t().view(12),
+    "reshape": lambda: torch.ones(3, 4).reshape(5, 2),
+    "dim": lambda: torch.ones(3, 4).sum(2),
+    "softmax dim": lambda: torch.ones(3).softmax(1),
+    "cat shapes": lambda: torch.cat([torch.ones(2, 3), torch.ones(2, 4)]),
+    "index range": lambda: torch.ones(3)[5],
+    "too many indices": lambda: torch.ones(3)[0, 0],
+    "linear": lambda: F.linear(torch.ones(2, 3), torch.ones(4, 5)),
+    "layer_norm": lambda: F.layer_norm(torch.ones(2, 3), (4,)),
+    "embedding dtype": lambda: F.embedding(torch.ones(3), torch.ones(4, 2)),
+    "cross entropy": lambda: F.cross_entropy(torch.ones(3, 4), torch.zeros(2, dtype=torch.long)),
+    "split": lambda: torch.ones(5).split([2, 2]),
+    "permute": lambda: torch.ones(2, 3).permute(0, 0),
+    "expand": lambda: torch.ones(2, 3).expand(4, 3),
+    "squeeze dim": lambda: torch.ones(2).squeeze(3),
+    "unknown keyword": lambda: torch.sum(torch.ones(2), wrong=1),
+    "missing argument": lambda: torch.matmul(torch.ones(2)),
+    "int mean": lambda: torch.ones(3, dtype=torch.long).mean(),
+    "topk": lambda: torch.topk(torch.ones(3), 5),
+}
+
+
+@pytest.mark.parametrize("fn", ERRORS.values(), ids=ERRORS)
+def test_exceptions_have_eagers_type(fn):
+    with pytest.raises(Exception) as want:
+        fn()
+    with pytest.raises(want.type) as got:
+        thunder.jit(fn)()
+    assert "internal error" not in str(got.value)
+
+
+def test_index_out_of_range_at_run_time():
+    f = thunder.jit(lambda i, w: F.embedding(i, w))
+    with pytest.raises(IndexError):
+        f(torch.tensor([9]), torch.ones(4, 2))
+    assert_close(f(torch.tensor([1]), torch.ones(4, 2)), torch.ones(1, 2))
+
+
+def test_not_a_tensor_of_this_program():
+    kept = []
+
+    def f(x):
+        kept.append(x)
+        return x + 1
+
+    thunder.jit(f)(torch.ones(2))
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        kept[0] + 1
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def assign_grad(x):
+    x.grad = x * 2
+    return x
+
+
+def assign_data(x):
+    x.data = x * 2
+    return x
+
+
+def keep_attribute(module):
+    def f(x):
+        module.kept = x + 1
+        return x
+
+    return f
+
+
+NOT_SUPPORTED = {
+    "autograd.Function": lambda x: Square.apply(x),
+    "x.grad = p": assign_grad,
+    "x.data = p": assign_data,
+    "DLPack": lambda x: to_dlpack(x),
+    "__dlpack__": lambda x: torch.from_dlpack(x),
+    "numpy": lambda x: x.numpy(),
+    "tolist": lambda x: x.tolist(),
+    "data_ptr": lambda x: x + x.data_ptr(),
+    "backward": lambda x: x.sum().backward(),
+    "autograd.grad": lambda x: torch.autograd.grad(x.sum(), x),
+    "register_hook": lambda x: x.register_hook(print),
+    "float()": lambda x: float(x.sum()),
+    "int()": lambda x: int(x.sum()),
+    "in": lambda x: 1.0 in x,
+    "assert": lambda x: [None for _ in range(int((x > 0).sum()))],
+    "requires_grad_": lambda x: x.requires_grad_(not x.requires_grad),
+    "set_": lambda x: x.set_(x),
+    "resize_": lambda x: x.resize_(5),
+    "sparse": lambda x: x.to_sparse(),
+    "func.grad": lambda x: torch.func.grad(lambda y: y.sum())(x),
+    "vmap": lambda x: torch.vmap(torch.sin)(x),
+}
+
+
+@pytest.mark.parametrize("fn", NOT_SUPPORTED.values(), ids=NOT_SUPPORTED)
+def test_what_is_not_supported_says_so(fn):
+    compiled = thunder.jit(fn)
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError)) as caught:
+        compiled(torch.randn(3, requires_grad=True))
+    text = str(caught.value)
+    assert "[" in text and len(text) > 30 and "internal error" not in text, text
+    assert not torch.compiler.is_compiling()
+    assert torch.add(torch.ones(1), 1).item() == 2
+
+
+def test_a_module_that_keeps_a_traced_tensor():
+    class Keeps(nn.Module):
+        def forward(self, x):
+            self.kept = x + 1
+            return x
+
+    with pytest.raises(NotImplementedError, match="attribute 'kept'"):
+        thunder.jit(Keeps())(torch.ones(2))
+
+    class Replaces(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("state", torch.zeros(2))
+
+        def forward(self, x):
+            self.state = self.state + x
+            return x
+
+    model = Replaces()
+    with pytest.raises(NotImplementedError, match="buffer 'state'"):
+        thunder.jit(model)(torch.ones(2))
+    assert_close(model.state, torch.zeros(2))  # as it was
+
+
+def test_pickling_says_what_to_do():
+    import pickle
+
+    with pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(thunder.jit(Mlp()))
