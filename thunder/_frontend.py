@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 from pathlib import Path
 
@@ -70,26 +71,39 @@ class TracedNumber:
         return "TracedNumber"
 
     def __neg__(self):
-        return _C.number_operation("mul", self, -1)
+        return _number_operation("mul", self, -1)
+
+
+_INTERNAL = (str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/")
 
 
 def _location():
-    tracer = current_tracer()
-    return tracer.location if tracer else "?"
+    """The user's line that runs."""
+    frame = sys._getframe(1)
+    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}" if frame else "?"
+
+
+def _number_operation(op, a, b):
+    try:
+        return _C.number_operation(op, a, b)
+    except RuntimeError as e:
+        raise type(e)(f"{e}\n  at {_location()}") from None
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
 
     def _forward(self, other, _op=_name):
-        return _C.number_operation(_op, self, other)
+        return _number_operation(_op, self, other)
 
     def _backward(self, other, _op=_name):
-        return _C.number_operation(_op, other, self)
+        return _number_operation(_op, other, self)
 
     setattr(TracedNumber, f"__{_name}__", _forward)
     setattr(TracedNumber, f"__r{_name}__", _backward)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(TracedNumber, f"__{_name}__", functools.partialmethod(lambda self, other, op: _C.number_operation(op, self, other), op=_name))
+    setattr(TracedNumber, f"__{_name}__", functools.partialmethod(lambda self, other, op: _number_operation(op, self, other), op=_name))
 
 
 class _TraceMode(TorchFunctionMode):
@@ -169,7 +183,7 @@ _PASS_THROUGH = """
     Tensor.dim Tensor.ndimension Tensor.is_contiguous Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
     Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.stride Tensor.get_device Tensor.has_names
     Tensor.__hash__ Tensor.is_same_size Tensor.dim_order
-    is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero get_device result_type can_cast
+    device _C._set_grad_enabled is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero get_device result_type can_cast
     promote_types broadcast_shapes is_same_size is_storage typename
 """
 
@@ -424,8 +438,7 @@ def _set_up():
         (torch.sparse_coo, "torch.sparse_coo"),
     ]
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
-    internal = [str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/"]
-    _C.set_hooks(torch.Tensor, TensorProxy, TracedNumber, dtypes, constants, internal, _run_traced)
+    _C.set_hooks(torch.Tensor, TensorProxy, TracedNumber, dtypes, constants, list(_INTERNAL), _run_traced)
     _register()
 
 

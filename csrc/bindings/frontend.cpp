@@ -45,6 +45,9 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle numbe
   h.storage_of = [](PyObject* o) -> const void* {
     return tensor(o).has_storage() ? tensor(o).storage().unsafeGetStorageImpl() : nullptr;
   };
+  h.forbid_data = [](PyObject* o) {
+    if (tensor(o).has_storage()) tensor(o).storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
+  };
   h.grad_enabled = [] { return c10::GradMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;

@@ -14,6 +14,8 @@ struct Hooks {
   bool (*is_leaf)(PyObject* tensor) = nullptr;
   /// Names the tensor's memory: equal for tensors of one storage.
   const void* (*storage_of)(PyObject* tensor) = nullptr;
+  /// Makes C++ code that asks for a proxy's memory (DLPack) fail instead of reading address 0.
+  void (*forbid_data)(PyObject* proxy) = nullptr;
   bool (*grad_enabled)() = nullptr;
   bool (*any_autocast)() = nullptr;
   /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.

@@ -79,7 +79,7 @@ Ref rebuild_sequence(PyObject* o, const std::function<Ref(PyObject*)>& leaf) {
   if (PyTuple_CheckExact(o)) return tuple;
   PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
   // A named tuple takes its fields one by one, other subclasses one iterable.
-  if (PyObject_HasAttrString(type, "_make")) return Ref::steal(PyObject_CallMethod(type, "_make", "O", tuple.get()));
+  if (PyObject_HasAttrString(type, "_make")) return Ref::steal(PyObject_CallMethod(type, "_make", "(O)", tuple.get()));
   return Ref::steal(PyObject_CallOneArg(type, PyTuple_Check(o) ? tuple.get() : list.get()));
 }
 

@@ -150,7 +150,9 @@ Ref Tracer::new_proxy(const TensorType& t) {
   PyDict_SetItemString(kwargs.get(), "dtype", dtype_to_python(t.dtype).get());
   PyDict_SetItemString(kwargs.get(), "device", device.get());
   PyDict_SetItemString(kwargs.get(), "requires_grad", t.requires_grad ? Py_True : Py_False);
-  return Ref::steal(PyObject_Call(h.make_wrapper_subclass.get(), args.get(), kwargs.get()));
+  Ref proxy = Ref::steal(PyObject_Call(h.make_wrapper_subclass.get(), args.get(), kwargs.get()));
+  h.forbid_data(proxy.get());
+  return proxy;
 }
 
 Ref Tracer::wrap(Value v, const Call* call) {

@@ -1,7 +1,11 @@
 #include "jit/function.h"
 
+#include <c10/core/DefaultDtype.h>
+
+#include "core/dtype.h"
 #include "core/error.h"
 #include "passes/passes.h"
+#include "runtime/convert.h"
 #include "runtime/interop.h"
 #include "runtime/torch_py.h"
 
@@ -26,6 +30,18 @@ class WithoutGil {
 
  private:
   PyThreadState* state_;
+};
+
+thread_local int depth_of_tracing = 0;
+
+// While a user's function is traced: compiled functions that it calls become a part of its program.
+class Tracing {
+ public:
+  Tracing() {
+    set_default_dtype(from_aten(c10::get_default_dtype_as_scalartype()));
+    ++depth_of_tracing;
+  }
+  ~Tracing() { --depth_of_tracing; }
 };
 
 }  // namespace
@@ -98,6 +114,7 @@ JitFunction::CacheEntry* JitFunction::find(const Key& key) {
 }
 
 PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
+  if (depth_of_tracing > 0) return PyObject_Vectorcall(fn_.get(), args, nargs, names);
   Key key(args, nargs, names);
   CacheEntry* e = find(key);
   if (e) {
@@ -148,7 +165,11 @@ JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* a
 
   if (module_.get() != Py_None) e->world.watch_module(module_.get());
   else e->world.watch_function(fn_.get());
-  Ref result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
+  Ref result;
+  {
+    Tracing active;
+    result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
+  }
   std::vector<PyObject*> leaves;
   e->output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
   frontend::Acquired acquired = tracer.finish(leaves);

@@ -702,7 +702,7 @@ NOT_SUPPORTED = {
     "in": lambda x: 1.0 in x,
     "assert": lambda x: [None for _ in range(int((x > 0).sum()))],
     "requires_grad_": lambda x: x.requires_grad_(not x.requires_grad),
-    "set_": lambda x: x.set_(x),
+    "set_": lambda x: (x * 1).set_(x),
     "resize_": lambda x: x.resize_(5),
     "sparse": lambda x: x.to_sparse(),
     "func.grad": lambda x: torch.func.grad(lambda y: y.sum())(x),
@@ -716,7 +716,7 @@ def test_what_is_not_supported_says_so(fn):
     with pytest.raises((RuntimeError, NotImplementedError, TypeError)) as caught:
         compiled(torch.randn(3, requires_grad=True))
     text = str(caught.value)
-    assert "[" in text and len(text) > 30 and "internal error" not in text, text
+    assert len(text) > 30 and "internal error" not in text, text
     assert not torch.compiler.is_compiling()
     assert torch.add(torch.ones(1), 1).item() == 2
 
