@@ -4,17 +4,29 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
 #include <new>
+#include <string_view>
 #include <unordered_map>
 
 #include "core/error.h"
 #include "core/rewrite.h"
+#include "runtime/convert.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
 
+// What the trace says about a result, to be compared with what the operator gave.
+struct Expectation {
+  size_t instruction;
+  int32_t reg;
+  std::string value;
+  Type type;
+};
+
 struct Program::Impl {
   std::vector<std::unique_ptr<Instruction>> instructions;
+  std::vector<Expectation> expectations;  // in order; empty unless THUNDER_CHECK_RUN is set
   size_t num_registers = 0;
   std::vector<int32_t> input_registers;  // -1: nobody reads the input
   std::vector<Operand> outputs;
@@ -39,6 +51,14 @@ void flatten(const Arg& a, std::vector<Arg>& out) {
 }
 
 bool is_del(const Call& call) { return call.op->name == "prims.python_del"; }
+
+bool checks_results() {
+  static const bool checks = [] {
+    const char* text = std::getenv("THUNDER_CHECK_RUN");
+    return text && *text && std::string_view(text) != "0";
+  }();
+  return checks;
+}
 
 // Gives registers to values: a register is free again after the call that reads its value last.
 class Compiler final : public Assembler {
@@ -101,8 +121,17 @@ class Compiler final : public Assembler {
     release_inputs(call, *instruction);
     for (Value v : flat_results(call.output))
       instruction->outputs.push_back(v && last_.count(v) ? static_cast<int32_t>(take(v)) : -1);
+    if (checks_results()) expect(call, *instruction);
     impl_->needs_python |= instruction->needs_python();
     impl_->instructions.push_back(std::move(instruction));
+  }
+
+  void expect(const Call& call, const Instruction& instruction) {
+    std::vector<Value> results = flat_results(call.output);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (instruction.outputs[i] >= 0)
+        impl_->expectations.push_back(
+            {impl_->instructions.size(), instruction.outputs[i], cat(results[i].name(), " = ", call.op->full_name), results[i].type()});
   }
 
   std::unique_ptr<Instruction> lower(const Call& call) const {
@@ -194,6 +223,23 @@ class FrameLease {
   std::unique_ptr<Frame> frame_;
 };
 
+// Sizes and strides that are not constant are not compared; nor are strides of dimensions that have at most one element.
+void compare(const Expectation& e, const c10::IValue& result) {
+  if (!e.type.is_tensor() || !result.isTensor() || !result.toTensor().defined()) return;
+  const at::Tensor& t = result.toTensor();
+  const TensorType& want = e.type.tensor();
+  TensorType got = type_of(t);
+  bool ok = got.dtype == want.dtype && got.device.type == want.device.type && got.shape.size() == want.shape.size();
+  for (size_t i = 0; ok && i < want.shape.size(); ++i) {
+    int64_t n = t.size(static_cast<int64_t>(i));
+    ok = !want.shape[i].is_constant() || want.shape[i].constant() == n;
+    if (n > 1 && t.numel() > 0 && want.strides[i].is_constant())
+      ok = ok && want.strides[i].constant() == t.stride(static_cast<int64_t>(i));
+  }
+  THUNDER_ASSERT(ok, e.value, ": the trace says ", e.type.str(), " with strides ", str(want.strides), ", the operator gave ",
+                 Type(got).str(), " with strides ", str(got.strides));
+}
+
 [[noreturn]] void rethrow_with_line(const Instruction& instruction) {
   try {
     throw;
@@ -220,12 +266,17 @@ std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (int32_t r = impl_->input_registers[i]; r >= 0) frame.registers[r] = std::move(inputs[i]);
   inputs.clear();
+  auto expectation = impl_->expectations.begin();
   for (const auto& instruction : impl_->instructions) {
     try {
       instruction->run(frame);
     } catch (...) {
       rethrow_with_line(*instruction);
     }
+    if (expectation == impl_->expectations.end()) continue;
+    auto index = static_cast<size_t>(&instruction - impl_->instructions.data());
+    for (; expectation != impl_->expectations.end() && expectation->instruction == index; ++expectation)
+      compare(*expectation, frame.registers[expectation->reg]);
   }
   std::vector<c10::IValue> results;
   results.reserve(impl_->outputs.size());

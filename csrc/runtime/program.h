@@ -24,7 +24,8 @@ class Program {
 
   /// Runs on `inputs`, one per input of the trace, and returns the leaves of the trace's output in order (the values of a dict,
   /// not its keys).  Inputs are dropped as soon as they are not needed.  Sets no dispatch or grad mode: the caller decides
-  /// (BelowAutograd for a computation, nothing for an epilogue).
+  /// (BelowAutograd for a computation, nothing for an epilogue).  With THUNDER_CHECK_RUN=1 in the environment, programs compare
+  /// every result's dtype, shape and strides with what the trace says.
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs) const;
 
   size_t num_inputs() const;

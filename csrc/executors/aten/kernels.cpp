@@ -7,6 +7,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/cumprod.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
@@ -210,6 +212,10 @@ c10::IValue var(const KernelArgs& a) {
   return at::var(a.tensor(0), at::IntArrayRef(dims), correction);
 }
 
+// In the tensor's own dtype, where ATen would take 64 bits for integers.
+c10::IValue cumsum(const KernelArgs& a) { return at::cumsum(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
+c10::IValue cumprod(const KernelArgs& a) { return at::cumprod(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
+
 // ---- creation, conversion ----------------------------------------------------------------------------------------------
 
 at::TensorOptions options(const KernelArgs& a, size_t dtype, size_t device) {
@@ -284,6 +290,8 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.amin", amin},
       {"prims.prod", prod},
       {"prims.var", var},
+      {"prims.cumsum", cumsum},
+      {"prims.cumprod", cumprod},
       {"prims.any", any},
       {"prims.all", all},
       {"prims.iota", iota},
