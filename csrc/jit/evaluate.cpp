@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "passes/passes.h"
+#include "runtime/convert.h"
 #include "runtime/interop.h"
 #include "runtime/program.h"
 #include "runtime/torch_py.h"
@@ -13,6 +14,7 @@ namespace thunder {
 using frontend::Ref;
 
 Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
+  adopt_default_dtype();
   auto arena = std::make_shared<Arena>();
   Builder b(arena);
   ShapeEnv shapes;

@@ -148,6 +148,7 @@ PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
 
 JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names) {
   auto start = std::chrono::steady_clock::now();
+  adopt_default_dtype();
   auto record = std::make_shared<CompileRecord>();
   auto e = std::make_shared<CacheEntry>();
   frontend::Tracer tracer;

@@ -1,6 +1,7 @@
 #include "runtime/convert.h"
 
 #include <ATen/ScalarOps.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <array>
 
@@ -105,6 +106,8 @@ c10::IValue literal_to_ivalue(const Arg& a) {
   }
   throw Error(ErrorKind::NotImplemented, "an argument of this kind cannot be passed to a PyTorch operator");
 }
+
+void adopt_default_dtype() { set_default_dtype(from_aten(c10::get_default_dtype_as_scalartype())); }
 
 TensorType type_of(const at::Tensor& t) {
   TensorType out;

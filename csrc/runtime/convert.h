@@ -23,7 +23,10 @@ at::Tensor wrapped_number(const at::Scalar& s);
 /// A literal that needs no type to say what it is in ATen; lists of ints are int lists, other lists generic.
 c10::IValue literal_to_ivalue(const Arg& literal);
 
-/// The strides of a tensor's type, from a tensor.
+/// Makes torch.get_default_dtype() the compiler's: at the start of a compilation.
+void adopt_default_dtype();
+
+/// A tensor's type, strides and requires_grad included.
 TensorType type_of(const at::Tensor& t);
 
 }  // namespace thunder
