@@ -415,7 +415,7 @@ def _register():
             if target is None:
                 continue
             name = path.rpartition(".")[2]
-            _C.register_function(target, "operator", op.name, reflected=name in _REFLECTED)
+            _C.register_function(target, "operator", op.name, reflected=name in _REFLECTED, method=path.startswith("torch.Tensor."))
             for in_place in _in_place_names(path):
                 target = _resolve(in_place)
                 if target is not None:

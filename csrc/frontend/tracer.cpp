@@ -210,6 +210,8 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   ArgList positional;
   positional.reserve(n);
   for (Py_ssize_t i = 0; i < n; ++i) positional.push_back(convert(PyTuple_GET_ITEM(args, i)));
+  THUNDER_CHECK(!f.method || (n > 0 && is_tensor(PyTuple_GET_ITEM(args, 0))), Type, f.op,
+                "a method of torch.Tensor was called on ", n > 0 ? Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name : "nothing");
   if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
 
   std::vector<std::pair<std::string, Arg>> keyword;

@@ -24,6 +24,7 @@ struct TorchFunction {
   } kind = Operator;
   std::string op;          ///< name in the registry: "torch.add"
   bool in_place = false;   ///< the result is written into the first argument, which is returned
+  bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
   bool reflected = false;  ///< __radd__: the first two arguments change places
   Ref handler;
 };

@@ -125,13 +125,21 @@ Arg count_nonzero_body(Builder& b, const Args& a) {
 
 // ---- extrema ---------------------------------------------------------------------------------------------------------
 
+// Over all dimensions the extremum of nothing is another error than along one.
+std::vector<int64_t> extremum_dims(const Args& a) {
+  bool all = a["dim"].items().empty();
+  THUNDER_CHECK(!all || a.tensor("input").numel() != 0, Runtime, a.op().schema.name, "Expected reduction dim to be specified for "
+                "input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+  return dims_of(a);
+}
+
 Arg amax_body(Builder& b, const Args& a) {
-  std::vector<int64_t> dims = dims_of(a);
+  std::vector<int64_t> dims = extremum_dims(a);
   return maybe_keep(b, a, b("prims.amax", a["input"], dims), dims);
 }
 
 Arg amin_body(Builder& b, const Args& a) {
-  std::vector<int64_t> dims = dims_of(a);
+  std::vector<int64_t> dims = extremum_dims(a);
   return maybe_keep(b, a, b("prims.amin", a["input"], dims), dims);
 }
 
@@ -288,7 +296,7 @@ void vector_norm_vjp(VjpContext& c) {
   double p = c.args()["ord"].is_none() ? 2.0 : c.args()["ord"].real();
   Expr g = restore(c, c.grad(), dims), norm = restore(c, to_dtype(c.out(), x.dtype()), dims);
   auto zero_where_zero = [&](const Expr& e) { return c.b("torch.masked_fill", e, c.b("torch.eq", norm, 0.0), 0.0); };
-  if (p == 0) return;
+  if (p == 0) return c.put("input", c.b("torch.zeros_like", x));
   if (std::isinf(p)) {
     Expr mask = c.b("torch.eq", c.b("torch.abs", x), norm);
     Expr count = c.b("torch.sum", mask, dims, true);
@@ -405,6 +413,12 @@ constexpr OpDef kRecords[] = {
     {.schema = "std_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> (Tensor, Tensor)",
      .doc = "The standard deviation and the mean over `dim`.", .tags = kReduction, .body = std_mean_body,
      .aten = "std_mean.correction", .python = "torch.std_mean"},
+    {.schema = "var_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The variance, divided by count - 1 (unbiased) or count, and the mean over `dim`.", .tags = kReduction,
+     .body = var_mean_body, .aten = "var_mean.dim", .python = "torch.var_mean"},
+    {.schema = "std_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The square root of that variance, and the mean over `dim`.", .tags = kReduction,
+     .body = std_mean_body, .aten = "std_mean.dim", .python = "torch.std_mean"},
     {.schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
      .doc = "log(sum(exp(input))) over `dim`, with the largest element taken out before exp.", .tags = kReduction,
      .body = logsumexp_body, .vjp = logsumexp_vjp, .aten = "logsumexp", .python = "torch.logsumexp torch.Tensor.logsumexp"},
