@@ -104,7 +104,7 @@ class Differentiator {
     }
     for (auto it = trace_.calls.rbegin(); it != trace_.calls.rend(); ++it) differentiate(**it);
     ArgList gradients;
-    for (Value v : trace_.inputs) gradients.push_back(gradients_[v] ? Arg(gradients_[v]) : Arg());
+    for (Value v : trace_.inputs) gradients.push_back(gradient_of(v));
     Trace backward = b_.finish("joint", Arg::tuple({Arg::tuple(outputs), Arg::tuple(std::move(gradients))}));
     assemble(joint, std::move(backward));
     return joint;
@@ -113,7 +113,7 @@ class Differentiator {
  private:
   void differentiate(const Call& call) {
     bool any = false;
-    visit_outputs(call, [&](Value v) { any |= static_cast<bool>(gradients_[v]); });
+    visit_outputs(call, [&](Value v) { any |= gradients_[v] || zero_[v]; });
     if (!any) return;
     if (call.op->vjp) return apply_rule(call);
     if (!call.body.empty()) {
@@ -132,6 +132,15 @@ class Differentiator {
     std::vector<Arg> gradients;
     for (size_t i = 0; i < outputs.size(); ++i) gradients.push_back(gradient_for(call, outputs, i));
     if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none(); })) return;
+    // Nothing but empty tensors (rotary embeddings slice off zero columns): rules are linear, so the inputs' gradients are zeros,
+    // which are only made if no other gradient reaches the input.
+    if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
+      for (const Arg& a : call.args)
+        visit_values(a, [&](Value v) {
+          if (v.requires_grad()) zero_.set(v, 1);
+        });
+      return;
+    }
     b_.set_location(call.location);
     VjpContext context(b_, call, std::move(gradients));
     call.op->vjp(context);
@@ -140,13 +149,27 @@ class Differentiator {
   }
 
   // An output that is one of the inputs, or an earlier output again, has its gradient in that place already.
-  Arg gradient_for(const Call& call, const ArgList& outputs, size_t i) const {
-    if (!outputs[i].is_value() || !gradients_[outputs[i].value()]) return {};
+  Arg gradient_for(const Call& call, const ArgList& outputs, size_t i) {
+    if (!outputs[i].is_value()) return {};
     Value output = outputs[i].value();
     bool elsewhere = false;
     for (size_t j = 0; j < i; ++j) elsewhere |= outputs[j].is_value() && outputs[j].value() == output;
     for (const Arg& a : call.args) visit_values(a, [&](Value v) { elsewhere |= v == output; });
-    return elsewhere ? Arg() : Arg(gradients_[output]);
+    return elsewhere ? Arg() : gradient_of(output);
+  }
+
+  Arg gradient_of(Value v) {
+    if (!gradients_[v] && zero_[v]) {
+      const TensorType& t = v.tensor();
+      gradients_.set(v, b_("torch.zeros", Arg(t.shape), kw("dtype", t.dtype), kw("device", t.device)).value());
+    }
+    return gradients_[v] ? Arg(gradients_[v]) : Arg();
+  }
+
+  static bool is_empty(Value v) {
+    for (const Dim& d : v.shape())
+      if (d.is_constant() && d.constant() == 0) return true;
+    return false;
   }
 
   void accumulate(const Call& call, Value input, Value gradient) {
@@ -178,6 +201,7 @@ class Differentiator {
   const Trace& trace_;
   Builder b_;
   ValueMap<Value> gradients_;
+  ValueSet zero_;  // reached by a gradient of zeros
 };
 
 }  // namespace

@@ -74,6 +74,16 @@ TEST_CASE("autodiff: no gradient flows past an operator that is tagged so") {
   CHECK(code(autodiff(t).trace) == "t1 = pt.opaque(x)\nt2 = pt.detach(t1)\nt3 = pt.mul(x, t2)\nt5 = pt.mul(t4, t2)\nreturn ((t3,), (t5,))\n");
 }
 
+TEST_CASE("autodiff: empty gradients give zeros, which are made only where nothing else arrives") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}, true), "x"), y = b.input(f32({4}, true), "y");
+  auto none_of = [&](Value v) { return b("torch.narrow", v, 0, 4, 0); };
+  Trace t = b.finish("f", Arg::tuple({none_of(x), none_of(y), b("pt.exp", y)}));
+  CHECK(code(autodiff(t).trace) ==
+        "t2 = ltorch.narrow(x, 0, 4, 0)\nt3 = ltorch.narrow(y, 0, 4, 0)\nt4 = pt.exp(y)\nt8 = pt.mul(t7, t4)\n"
+        "t9 = ltorch.zeros([4], dtype=torch.float32, device=torch.device('cpu'))\nreturn ((t2, t3, t4), (t9, t8))\n");
+}
+
 TEST_CASE("autodiff: refuses an operator without a rule, and a rule that gives another type") {
   Builder b = pass_builder();
   Value x = b.input(f32({2}, true), "x");
