@@ -14,11 +14,11 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers bench sanitize lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | bench | build | sanitize | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -66,6 +66,10 @@ sanitize: $(STAMP)
 	  -DTHUNDER_BUILD_PYTHON=OFF -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_SANITIZE=address,undefined
 	@$(CMAKE) --build build/sanitize
 	build/sanitize/thunder_tests
+
+# The reference pages, from the registry.
+docs: build
+	$(PY) tools/make_reference.py
 
 .venv/lint-stamp: requirements/lint.txt $(STAMP)
 	$(PY) -m pip install --quiet -r requirements/lint.txt
