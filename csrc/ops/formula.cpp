@@ -54,6 +54,16 @@ Expr contiguous(Builder& b, const Arg& a) {
   return b("prims.clone", a, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
 }
 
+Expr with_strides(const Expr& x, const Dims& strides) {
+  return same(x.tensor().strides, strides) ? x : x.builder()("prims.restride", x, strides);
+}
+
+Arg store_like(const Formula& x, DType t, const std::vector<Arg>& operands) {
+  std::vector<const Dims*> strides;
+  for (const Arg& a : operands) strides.push_back(&a.value().tensor().strides);
+  return with_strides(x.b().expr(store(x, t)), pointwise_strides(x.shape(), strides)).arg();
+}
+
 Expr swap_last(const Expr& x) {
   std::vector<int64_t> order = range(0, x.rank());
   std::swap(order[order.size() - 1], order[order.size() - 2]);

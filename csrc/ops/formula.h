@@ -90,6 +90,10 @@ Formula spread_channels(const Formula& x, const Dims& shape, int64_t dim);
 Expr reshape(Builder& b, const Arg& a, const Dims& shape);
 /// The tensor itself if its elements lie in row-major order, a copy that does otherwise.
 Expr contiguous(Builder& b, const Arg& a);
+/// The same values with other strides: itself, or a copy by prims.restride.
+Expr with_strides(const Expr& x, const Dims& strides);
+/// The result of a pointwise operation over these operands (all of its shape), in the dtype and the layout that it is stored in.
+Arg store_like(const Formula& x, DType t, const std::vector<Arg>& operands);
 /// The last two dimensions swapped, by torch.permute.
 Expr swap_last(const Expr& x);
 /// torch.reshape, or the tensor itself if it has that shape.

@@ -38,7 +38,7 @@ void threshold_vjp(VjpContext& c) {
 
 Arg threshold_backward_body(Builder& b, const Args& a) {
   Formula x(b, a["self"]), g(b, a["grad_output"]);
-  return zeros_where(x.call("prims.le", bound(a["threshold"], x.dtype())), g);
+  return store_like(zeros_where(x.call("prims.le", bound(a["threshold"], x.dtype())), g), g.dtype(), {a["self"], a["grad_output"]});
 }
 
 // ---- hardtanh and its kin --------------------------------------------------------------------------------------------
@@ -65,7 +65,8 @@ void relu6_vjp(VjpContext& c) { c.put("input", c.b("torch.hardtanh_backward", c.
 
 Arg hardtanh_backward_body(Builder& b, const Args& a) {
   Formula x(b, a["self"]), g(b, a["grad_output"]);
-  return zeros_where(x.call("prims.le", a["min_val"]) | x.call("prims.ge", a["max_val"]), g);
+  Formula outside = x.call("prims.le", a["min_val"]) | x.call("prims.ge", a["max_val"]);
+  return store_like(zeros_where(outside, g), g.dtype(), {a["grad_output"], a["self"]});
 }
 
 Arg hardsigmoid_body(Builder& b, const Args& a) {
@@ -78,7 +79,7 @@ void hardsigmoid_vjp(VjpContext& c) { c.put("input", c.b("torch.hardsigmoid_back
 
 Arg hardsigmoid_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
-  return store(where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), a.tensor("grad_output").dtype);
+  return store_like(where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), a.tensor("grad_output").dtype, {a["grad_output"], a["self"]});
 }
 
 Arg hardswish_body(Builder& b, const Args& a) {
@@ -92,7 +93,7 @@ void hardswish_vjp(VjpContext& c) { c.put("input", c.b("torch.hardswish_backward
 Arg hardswish_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
   Formula inner = where(x < 3.0, g * (x / 3.0 + 0.5), g);
-  return store(zeros_where(x <= -3.0, inner), a.tensor("grad_output").dtype);
+  return store_like(zeros_where(x <= -3.0, inner), a.tensor("grad_output").dtype, {a["grad_output"], a["self"]});
 }
 
 // ---- leaky_relu, prelu, rrelu ----------------------------------------------------------------------------------------
@@ -109,7 +110,8 @@ void leaky_relu_vjp(VjpContext& c) {
 
 Arg leaky_relu_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
-  return store(where(x > 0.0, g, g.call("prims.mul", a["negative_slope"])), a.tensor("grad_output").dtype);
+  Formula below = g.call("prims.mul", a["negative_slope"]);
+  return store_like(where(x > 0.0, g, below), a.tensor("grad_output").dtype, {a["self"], a["grad_output"]});
 }
 
 Arg rrelu_body(Builder& b, const Args& a) {
@@ -184,7 +186,7 @@ void hardshrink_vjp(VjpContext& c) {
 Arg shrink_backward(Builder& b, const Args& a, const char* grad) {
   double l = a.real("lambd");
   Formula x(b, a["self"]), g(b, a[grad]);
-  return zeros_where((x >= -l) & (x <= l), g);
+  return store_like(zeros_where((x >= -l) & (x <= l), g), g.dtype(), {a[grad], a["self"]});
 }
 
 Arg softshrink_backward_body(Builder& b, const Args& a) { return shrink_backward(b, a, "grad_output"); }
@@ -197,6 +199,7 @@ Arg tanhshrink_body(Builder& b, const Args& a) {
 
 Arg softsign_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
+  THUNDER_CHECK(!is_bool(x.dtype()), NotImplemented, "softsign", "\"abs_cpu\" not implemented for 'Bool'");
   return (x / b("torch.add", b("torch.abs", x), 1)).arg();
 }
 

@@ -46,7 +46,6 @@ bool fits_fused(const Params& p) {
 }
 
 bool last_stride_is_one(const Params& p, bool ignore_singleton) {
-  if (p.mask && (p.mask->rank() == 0 || p.mask->strides.back() != 1)) return false;
   if (ignore_singleton && p.q.shape.back() == 1) return true;
   return p.q.strides.back() == 1 && p.k.strides.back() == 1 && p.v.strides.back() == 1;
 }
@@ -84,7 +83,7 @@ bool efficient_fits(const Params& p) {
   int64_t alignment = is_half(p.q.dtype) ? 8 : 4;
   for (const TensorType* t : {&p.q, &p.v})
     if (mod(t->shape[3], alignment) != 0 || t->shape[3] == 0) return false;
-  if (p.q.shape[1] != p.k.shape[1]) return false;  // its backward takes no grouped heads
+  if (p.q.shape[1] != p.k.shape[1]) return false;  // the raw kernel takes no grouped heads
   return last_stride_is_one(p, false);
 }
 
@@ -170,15 +169,6 @@ Expr causal_mask(Builder& b, const Dim& rows, const Dim& columns, DType t, Devic
   return additive_mask(b, b("prims.ge", row, column), t);
 }
 
-// The same values with the strides that eager's kernel gives its result, where those are a permutation of row-major ones.
-Expr laid_out(Builder& b, const Expr& x, const Dims& strides) {
-  if (same(x.tensor().strides, strides) || !is_non_overlapping_and_dense(x.shape(), strides)) return x;
-  std::vector<int64_t> order = range(0, x.rank()), back(order.size());
-  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) { return strides[i] > strides[j]; });
-  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
-  return b("prims.transpose", contiguous(b, b("prims.transpose", x, Arg(order))), Arg(back));
-}
-
 Arg attention_body(Builder& b, const Args& a) {
   check(a);
   const TensorType q_type = a.tensor("query"), v_type = a.tensor("value");
@@ -204,8 +194,8 @@ Arg attention_body(Builder& b, const Args& a) {
   Expr weights = b("torch._safe_softmax", scores, -1);
   if (a.real("dropout_p") > 0) weights = b("torch.dropout", weights, a["dropout_p"], true);
   Expr y = to_dtype(b("torch.matmul", weights, v), t);
-  if (kernel != AttentionKernel::Math) y = laid_out(b, y, attention_strides(kernel, q_type, v_type));
-  return y.arg();
+  // The same values with the strides that eager's kernel gives its result.
+  return with_strides(y, attention_strides(kernel, q_type, v_type)).arg();
 }
 
 constexpr OpDef kRecords[] = {

@@ -15,13 +15,18 @@ bool is_identity(std::string_view op, const Args& a) {
   return p == 0 || !a.flag(flag) || known_empty(a.tensor("input").shape);
 }
 
+// A product and not a constant: NaN stays NaN, and the gradient is zero.
+Arg all_zero(Builder& b, const Expr& x) {
+  return b("torch.mul", x, full(b, {}, 0, x.dtype(), x.tensor().device)).arg();
+}
+
 Arg dropout_body(Builder& b, const Args& a) {
   if (is_identity("dropout", a)) return a["input"];
   Expr x = b.expr(a["input"]);
   double p = a.real("p");
+  if (p == 1) return all_zero(b, x);
   THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "dropout", "result type Float can't be cast to the desired output type ",
                 scalar_type_name(x.dtype()));
-  if (p == 1) return (x * 0.0).arg();
   if (x.tensor().device.type == DeviceType::cuda) return b("torch.native_dropout", x, p, true)[0].arg();
   Expr keep = b("prims.bernoulli_like", x, 1 - p);
   return (x * b("prims.div", keep, 1 - p)).arg();
@@ -33,7 +38,7 @@ Arg feature_dropout(Builder& b, std::string_view op, const Args& a) {
   Expr x = b.expr(a["input"]);
   double p = a.real("p");
   THUNDER_CHECK(x.rank() >= 2, Runtime, op, "Feature dropout requires at least 2 dimensions in the input");
-  if (p == 1) return (x * 0.0).arg();
+  if (p == 1) return all_zero(b, x);
   Dims shape(x.shape().size(), Dim(1));
   shape[0] = x.shape()[0];
   shape[1] = x.shape()[1];
@@ -65,7 +70,7 @@ Arg alpha_dropout_body(Builder& b, const Args& a) {
   if (is_identity("alpha_dropout", a)) return a["input"];
   Expr x = b.expr(a["input"]);
   double p = a.real("p");
-  if (p == 1) return (x * 0.0).arg();
+  if (p == 1) return all_zero(b, x);
   double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
   Expr keep = b("prims.bernoulli_like", x, 1 - p);
   Expr shift = (keep + -1.0) * (kAlpha * scale) + kAlpha * scale * p;

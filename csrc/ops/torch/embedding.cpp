@@ -6,12 +6,12 @@ namespace thunder::ops::torch {
 namespace {
 
 // F.embedding's padding_idx, counted from 0; -1 for none.
-int64_t padding_index(const Args& a) {
+Dim padding_index(const Args& a) {
   if (!a.has("padding_idx")) return -1;
   int64_t p = a.integer("padding_idx");
   const Dim& n = a.tensor("weight").shape[0];
   THUNDER_CHECK(p >= 0 ? n > p : n >= -p, Assertion, "embedding", "Padding_idx must be within num_embeddings");
-  return p >= 0 ? p : (n + p).constant();
+  return p >= 0 ? Dim(p) : n + p;
 }
 
 Arg rows_at(Builder& b, const Args& a, const Arg& weight, const Arg& indices) {

@@ -120,6 +120,7 @@ void check_batch(std::string_view op, const TensorType& x, const TensorType& t) 
 Expr nll(Builder& b, const Expr& x, const Arg& target, const Arg& weight, int64_t reduction, const Arg& ignore_index) {
   check_batch("nll_loss", x.tensor(), target.value().tensor());
   const Dims &s = x.shape(), &t = target.value().shape();
+  if (x.rank() == 1 && t.size() == 1) return nll(b, x, torch_reshape(b.expr(target), {}), weight, reduction, ignore_index);
   if (x.rank() <= 2) return b("torch.nll_loss_forward", x, target, weight, reduction, ignore_index)[0];
   if (x.rank() == 4) return b("torch.nll_loss2d_forward", x, target, weight, reduction, ignore_index)[0];
   Dim inner = product(Dims(s.begin() + 2, s.end()));
@@ -196,6 +197,8 @@ Arg cross_entropy_body(Builder& b, const Args& a) {
   } else {
     check_batch("cross_entropy", x, t);
   }
+  THUNDER_CHECK(smoothing == 0 || x.rank() != 1 || t.rank() != 1 || probabilities, Runtime, "cross_entropy",
+                "label_smoothing takes a 0-d target for a 1-d input, got ", str(t.shape));
   THUNDER_CHECK(smoothing <= 1, Runtime, "cross_entropy", "label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
   if (probabilities) return probability_cross_entropy(b, a, reduction, smoothing).arg();
   if (smoothing > 0) return smoothed_cross_entropy(b, a, reduction, smoothing).arg();

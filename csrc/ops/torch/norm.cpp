@@ -24,6 +24,8 @@ int64_t check_normalized_shape(std::string_view op, const Args& a, const char* s
                   name, " of shape ", shape_text(a.tensor(name).shape), " and normalized_shape = ", shape_text(shape));
   }
   int64_t leading = x.rank() - static_cast<int64_t>(shape.size());
+  if (op == "rms_norm")
+    THUNDER_CHECK(leading >= 0, Value, op, "Input tensor must have at least ", shape.size(), " dimensions, but got ", x.rank());
   THUNDER_CHECK(leading >= 0 && equal(Dims(x.shape.begin() + leading, x.shape.end()), shape), Runtime, op, "Given normalized_shape=",
                 shape_text(shape), ", expected input with shape [*", star, join(shape), "], but got input of size", shape_text(x.shape));
   return leading;
@@ -50,8 +52,8 @@ Arg layer_norm_body(Builder& b, const Args& a) {
 Arg native_layer_norm_body(Builder& b, const Args& a) {
   int64_t leading = check_normalized_shape("layer_norm", a, ", ");
   const TensorType t = a.tensor("input");
-  check_floating("layer_norm", "LayerNormKernelImpl", a["input"]);
   DType stats = statistics_type(a);
+  check_floating("layer_norm", "LayerNormKernelImpl", a["input"]);
   std::vector<int64_t> dims = range(leading, t.rank());
   Formula x = compute(b, contiguous(b, a["input"]));
   Dim count = product(Dims(t.shape.begin() + leading, t.shape.end()));

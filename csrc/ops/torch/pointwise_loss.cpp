@@ -78,7 +78,9 @@ Arg huber_body(Builder& b, const Args& a) {
   THUNDER_CHECK(delta > 0, Runtime, "huber_loss", "huber_loss does not support non-positive values for delta.");
   Pair p = operands(b, a, "huber_loss", "huber_cpu");
   Formula d = abs(p.x - p.y);
-  return store(reduced(where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta)), a.integer("reduction")), p.dtype);
+  Formula near = 0.5 * d * d, far = delta * (d - 0.5 * delta);
+  // Unlike the others, ATen stores this loss in the input's dtype.
+  return store(reduced(where(d < delta, near, far), a.integer("reduction")), a.tensor("self").dtype);
 }
 
 Arg huber_backward_body(Builder& b, const Args& a) {
@@ -115,25 +117,32 @@ Expr weighted(Builder& b, const Args& a, const Expr& loss, int64_t reduction) {
   return reduction == 2 ? total : total / b("torch.sum", w);
 }
 
+// PyTorch broadcasts before it looks at the reduction.
+void check_broadcast(std::string_view op, const Args& a) { broadcast_shape_of(op, {a["input"], a["target"]}); }
+
 Arg mse_loss_body(Builder& b, const Args& a) {
+  check_broadcast("mse_loss", a);
   int64_t reduction = loss_reduction("mse_loss", a);
   if (!a.has("weight")) return b("torch._mse_loss", a["input"], a["target"], reduction).arg();
   return weighted(b, a, b("torch.pow", b.expr(a["input"]) - b.expr(a["target"]), 2), reduction).arg();
 }
 
 Arg l1_loss_body(Builder& b, const Args& a) {
+  check_broadcast("l1_loss", a);
   int64_t reduction = loss_reduction("l1_loss", a);
   Expr d = b("torch.abs", b.expr(a["input"]) - b.expr(a["target"]));
   return (a.has("weight") ? weighted(b, a, d, reduction) : torch_reduced(d, reduction)).arg();
 }
 
 Arg smooth_l1_loss_body(Builder& b, const Args& a) {
+  check_broadcast("smooth_l1_loss", a);
   int64_t reduction = loss_reduction("smooth_l1_loss", a);
   if (a.real("beta") == 0) return torch_reduced(b("torch.abs", b.expr(a["input"]) - b.expr(a["target"])), reduction).arg();
   return b("torch._smooth_l1_loss", a["input"], a["target"], reduction, a["beta"]).arg();
 }
 
 Arg huber_loss_body(Builder& b, const Args& a) {
+  check_broadcast("huber_loss", a);
   int64_t reduction = reduction_number("huber_loss", a["reduction"]);
   if (!a.has("weight")) return b("torch._huber_loss", a["input"], a["target"], reduction, a["delta"]).arg();
   return weighted(b, a, b("torch._huber_loss", a["input"], a["target"], 0, a["delta"]), reduction).arg();
@@ -200,8 +209,10 @@ Arg kl_div_body(Builder& b, const Args& a) {
 }
 
 Arg soft_margin_loss_body(Builder& b, const Args& a) {
-  Expr z = -(b.expr(a["target"]) * b.expr(a["input"]));
-  return torch_reduced(b("torch.log1p", b("torch.exp", z)), loss_reduction("soft_margin_loss", a)).arg();
+  int64_t reduction = loss_reduction("soft_margin_loss", a);
+  Expr x = b.expr(a["input"]);
+  Expr loss = b("torch.log1p", b("torch.exp", -(x * b.expr(a["target"]))));
+  return torch_reduced(to_dtype(loss, x.dtype()), reduction).arg();
 }
 
 Arg margin_ranking_loss_body(Builder& b, const Args& a) {

@@ -124,6 +124,11 @@ Types avg_pool_meta(const Args& a) {
   const TensorType& x = a.tensor("input");
   std::string_view op = N == 2 ? "avg_pool2d" : "avg_pool3d";
   Dims shape = pooled_shape(op, a, N);
+  if (N == 3) {
+    Window w = window(op, a, N);
+    for (size_t i = 0; i < 3; ++i)
+      THUNDER_CHECK(x.shape[x.shape.size() - 3 + i] >= w.kernel[i], Runtime, op, "input image ", str(x.shape), " smaller than kernel size ", str(w.kernel));
+  }
   THUNDER_CHECK(!a.has("divisor_override") || a.integer("divisor_override") != 0, Runtime, op, "divisor must be not zero");
   return {N == 2 ? suggested(x, shape, x.dtype) : contiguous_type(x.dtype, x.device, shape)};
 }
@@ -148,8 +153,9 @@ Arg avg_pool1d_body(Builder& b, const Args& a) {
 Dims adaptive_size(std::string_view op, const Args& a, size_t n) {
   const TensorType& x = a.tensor("input");
   size_t rank = x.shape.size();
-  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got ", str(x.shape));
   const Arg& given = a["output_size"];
+  THUNDER_CHECK(rank > n || !given.is_sequence(), Value, op, "Input dimension should be at least ", n + 1);
+  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got ", str(x.shape));
   Dims out;
   for (size_t i = 0; i < n; ++i) {
     const Arg& item = given.is_sequence() ? given.items().at(given.items().size() == 1 ? 0 : i) : given;

@@ -111,7 +111,7 @@ Arg elu_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self_or_result"]), g = compute(b, a["grad_output"]);
   double negative = a.real("alpha") * a.real("scale"), inner = a.real("input_scale");
   Formula below = a.flag("is_result") ? g * inner * (x + negative) : g * (inner * negative) * exp(x * inner);
-  return store(where(x <= 0.0, below, g * a.real("scale")), a.tensor("grad_output").dtype);
+  return store_like(where(x <= 0.0, below, g * a.real("scale")), a.tensor("grad_output").dtype, {a["grad_output"], a["self_or_result"]});
 }
 
 // ---- softplus, logsigmoid, glu ---------------------------------------------------------------------------------------
@@ -131,7 +131,8 @@ void softplus_vjp(VjpContext& c) {
 Arg softplus_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
   Formula z = x * a.real("beta"), e = exp(z);
-  return store(where(z > a.real("threshold"), g, g * e / (e + 1.0)), a.tensor("grad_output").dtype);
+  Formula below = g * e / (e + 1.0);
+  return store_like(where(z > a.real("threshold"), g, below), a.tensor("grad_output").dtype, {a["grad_output"], a["self"]});
 }
 
 Arg logsigmoid_body(Builder& b, const Args& a) {
@@ -151,7 +152,8 @@ void logsigmoid_vjp(VjpContext& c) {
 Arg log_sigmoid_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]), z = compute(b, a["buffer"]);
   Formula share = z / (1.0 + z);
-  return store(where(x < 0.0, g * (1.0 - share), g * share), a.tensor("grad_output").dtype);
+  Formula below = g * (1.0 - share), above = g * share;
+  return store_like(where(x < 0.0, below, above), a.tensor("grad_output").dtype, {a["self"], a["buffer"], a["grad_output"]});
 }
 
 int64_t glu_dim(const Args& a, std::string_view name) {
