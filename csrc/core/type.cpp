@@ -117,16 +117,6 @@ Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operan
     bool all_same = std::all_of(operand_strides.begin(), operand_strides.end(),
                                 [&](const Dims* s) { return same(*s, first); });
     if (all_same && same(first, contiguous_strides(shape))) return first;
-    // Sizes of 1 and empty tensors have no layout of their own: strides that differ there only are row-major ones.
-    auto row_major = [&](const Dims* s) {
-      Dims expected = contiguous_strides(shape);
-      for (size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i].is_constant() && shape[i].constant() == 0) return true;
-        if (shape[i].is_constant() && shape[i].constant() == 1) expected[i] = (*s)[i];
-      }
-      return same(*s, expected);
-    };
-    if (std::all_of(operand_strides.begin(), operand_strides.end(), row_major)) return contiguous_strides(shape);
     if (all_same && is_non_overlapping_and_dense(shape, first)) return first;
   }
   // perm[0] is the innermost dimension; insertion sort, as the comparison is not a strict order.

@@ -198,6 +198,20 @@ Dims strides_in(const TensorType& t, const Arg& memory_format) {
   return channels_last_strides(t.shape);
 }
 
+Dims elementwise_strides(const Dims& shape, const std::vector<const Dims*>& operands) {
+  const Dims row_major = contiguous_strides(shape);
+  auto counts_as_row_major = [&](const Dims* s) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i].is_constant() && shape[i].constant() == 0) return true;
+      bool singleton = shape[i].is_constant() && shape[i].constant() == 1;
+      if (!singleton && !(*s)[i].same(row_major[i])) return false;
+    }
+    return true;
+  };
+  if (std::all_of(operands.begin(), operands.end(), counts_as_row_major)) return row_major;
+  return pointwise_strides(shape, operands);
+}
+
 TensorType pointwise_type(const Args& args, const std::vector<std::string_view>& operands, std::optional<DType> result) {
   std::string_view op = args.op().schema.name;
   const TensorType* first = nullptr;
@@ -223,7 +237,7 @@ TensorType pointwise_type(const Args& args, const std::vector<std::string_view>&
   return {.dtype = result.value_or(first->dtype),
           .device = first->device,
           .shape = first->shape,
-          .strides = pointwise_strides(first->shape, strides)};
+          .strides = elementwise_strides(first->shape, strides)};
 }
 
 // ---- gradient rules --------------------------------------------------------------------------------------------------

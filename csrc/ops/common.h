@@ -82,6 +82,9 @@ Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims);
 TensorType contiguous_type(DType t, Device device, Dims shape);
 /// Strides of a copy of `t` in a memory format: torch.contiguous_format, torch.channels_last, ...; None: torch.preserve_format.
 Dims strides_in(const TensorType& t, const Arg& memory_format);
+/// pointwise_strides, and row-major ones where all operands differ from that only in sizes of 1 or are empty: PyTorch's
+/// iterator has a short way for contiguous operands, and such tensors count as contiguous.
+Dims elementwise_strides(const Dims& shape, const std::vector<const Dims*>& operands);
 /// Type of a pointwise primitive's result: checks that operands have one shape, device and dtype (numbers: a kind not above
 /// the dtype's) and gives the layout that PyTorch's iterator gives.  `result`: dtype of the result, if another than operands'.
 TensorType pointwise_type(const Args& args, const std::vector<std::string_view>& operands,

@@ -61,7 +61,7 @@ Expr with_strides(const Expr& x, const Dims& strides) {
 Arg store_like(const Formula& x, DType t, const std::vector<Arg>& operands) {
   std::vector<const Dims*> strides;
   for (const Arg& a : operands) strides.push_back(&a.value().tensor().strides);
-  return with_strides(x.b().expr(store(x, t)), pointwise_strides(x.shape(), strides)).arg();
+  return with_strides(x.b().expr(store(x, t)), elementwise_strides(x.shape(), strides)).arg();
 }
 
 Expr swap_last(const Expr& x) {

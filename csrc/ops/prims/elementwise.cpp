@@ -109,7 +109,7 @@ Types where_meta(const Args& a) {
   std::vector<const Dims*> strides = {&pred.strides};
   for (const char* name : {"a", "b"})
     if (a[name].is_tensor()) strides.push_back(&a.tensor(name).strides);
-  out.strides = pointwise_strides(out.shape, strides);
+  out.strides = elementwise_strides(out.shape, strides);
   return {out};
 }
 
