@@ -48,6 +48,11 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle numbe
   h.forbid_data = [](PyObject* o) {
     if (tensor(o).has_storage()) tensor(o).storage().unsafeGetStorageImpl()->set_throw_on_mutable_data_ptr();
   };
+  h.place_in_storage = [](PyObject* o) {
+    const at::Tensor& t = tensor(o);
+    int64_t bytes = static_cast<int64_t>(t.storage().nbytes());
+    return std::make_pair(t.storage_offset(), bytes / static_cast<int64_t>(t.element_size()));
+  };
   h.grad_enabled = [] { return c10::GradMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;

@@ -50,7 +50,7 @@ TensorId AliasTracker::add(Tensor t) {
 }
 
 TensorId AliasTracker::add_input(Value v, bool leaf) {
-  storages_.push_back({v, 0, static_cast<TensorId>(tensors_.size()), leaf});
+  storages_.push_back({v, 0, static_cast<TensorId>(tensors_.size()), leaf, false});
   Tensor t;
   t.storage = static_cast<uint32_t>(storages_.size() - 1);
   t.current = v;
@@ -79,7 +79,7 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
     t.path = base.path;
     t.path.insert(t.path.end(), path.begin(), path.end());
   } else {
-    storages_.push_back({v, 0, std::nullopt, false});
+    storages_.push_back({v, 0, std::nullopt, false, false});
     t.storage = static_cast<uint32_t>(storages_.size() - 1);
     // A view of something made inside the call: later results of the call may view the same memory.
     if (!path.empty()) {
@@ -155,6 +155,7 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   result = with_strides(result, old_base.tensor());
   if (keep_graph) result = b_("prims.graft", old_base, result).value();
 
+  s.data_only = keep_graph && (s.generation == 0 || s.data_only);
   s.base = result;
   ++s.generation;
   if (path.empty()) {

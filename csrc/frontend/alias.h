@@ -42,6 +42,8 @@ class AliasTracker {
 
   bool is_input(TensorId t) const { return tensors_[t].input; }
   /// Whether any tensor of the same storage was written to.
+  /// Whether all writes left autograd's graph alone (no_grad, detach()), though the storage requires grad.
+  bool data_only(TensorId t) const { return storages_[tensors_[t].storage].data_only; }
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
   /// View primitives from the storage's base to the tensor.
@@ -57,6 +59,7 @@ class AliasTracker {
     uint32_t generation = 0;
     std::optional<TensorId> input;
     bool leaf = false;
+    bool data_only = false;
   };
   struct Tensor {
     uint32_t storage = 0;

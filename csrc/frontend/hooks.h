@@ -16,6 +16,8 @@ struct Hooks {
   const void* (*storage_of)(PyObject* tensor) = nullptr;
   /// Makes C++ code that asks for a proxy's memory (DLPack) fail instead of reading address 0.
   void (*forbid_data)(PyObject* proxy) = nullptr;
+  /// Where in its memory a tensor begins, and how many of its elements the whole memory holds.
+  std::pair<int64_t, int64_t> (*place_in_storage)(PyObject* tensor) = nullptr;
   bool (*grad_enabled)() = nullptr;
   bool (*any_autocast)() = nullptr;
   /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.

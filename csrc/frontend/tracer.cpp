@@ -87,21 +87,54 @@ Ref number_operation(const std::string& op, PyObject* a, PyObject* b) {
   return Ref::borrow(result ? Py_True : Py_False);
 }
 
-Tracer::Tracer() : arena_(std::make_shared<Arena>()), b_(arena_), aliases_(b_) {}
+namespace {
+constexpr TensorId kNotYet = ~TensorId{0};
+}
+
+Tracer::Tracer(std::vector<const void*> shared) : arena_(std::make_shared<Arena>()), b_(arena_), aliases_(b_) {
+  for (const void* memory : shared) shared_[memory] = kNotYet;
+}
 
 // ---- inputs ----------------------------------------------------------------------------------------------------------
 
 TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source) {
-  Value v = b_.input(hooks().type_of(real));
-  TensorId id = aliases_.add_input(v, hooks().is_leaf(real));
+  const void* memory = hooks().storage_of(real);
+  TensorId id;
+  if (shared_.count(memory) != 0) {
+    id = add_view_of_shared(real, std::move(source), memory);
+  } else {
+    id = aliases_.add_input(b_.input(hooks().type_of(real)), hooks().is_leaf(real));
+    sources_.push_back(std::move(source));
+    inputs_.push_back(id);
+    if (memory) {
+      auto [it, fresh] = storages_.try_emplace(memory, id);
+      if (!fresh) aliased_[id] = aliased_[it->second] = memory;
+    }
+  }
   ids_[object] = id;
   objects_[id] = Ref::borrow(object);
-  sources_.push_back(std::move(source));
-  inputs_.push_back(id);
-  if (const void* memory = hooks().storage_of(real)) {
-    auto [it, fresh] = storages_.try_emplace(memory, id);
-    if (!fresh) aliased_[id] = it->second;
+  return id;
+}
+
+// The whole memory is the input, and the tensor a view of it.
+TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const void* memory) {
+  TensorType t = hooks().type_of(real);
+  THUNDER_CHECK(!t.requires_grad, NotImplemented, "jit", "writing in place to an input that shares memory with another input and "
+                "requires grad is not supported; pass a clone() of one of them");
+  auto [offset, count] = hooks().place_in_storage(real);
+  TensorId& base = shared_.at(memory);
+  if (base == kNotYet) {
+    base = aliases_.add_input(b_.input(TensorType{t.dtype, t.device, {Dim(count)}, {Dim(1)}, false}), true);
+    source.whole_storage = true;
+    sources_.push_back(std::move(source));
+    inputs_.push_back(base);
   }
+  Value whole = aliases_.value(base);
+  THUNDER_CHECK(whole.dtype() == t.dtype, NotImplemented, "jit",
+                "writing in place to an input that shares memory with an input of another dtype is not supported");
+  Value view = b_("prims.as_strided", whole, t.shape, t.strides, offset).value();
+  bool fresh = false;
+  TensorId id = aliases_.add_result(view, b_.calls().back(), &fresh);
   return id;
 }
 
@@ -255,10 +288,10 @@ Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool 
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   TensorId id = id_of(tensor);
   if (std::optional<TensorId> base = aliases_.base_input(id))
-    for (const auto& [later, earlier] : aliased_)
-      THUNDER_CHECK(later != *base && earlier != *base, NotImplemented, op,
-                    "an input that shares memory with another input of the compiled function is written to in place; "
-                    "pass a clone() of one of them");
+    if (auto it = aliased_.find(*base); it != aliased_.end()) {
+      shared_memory_written_ = it->second;
+      throw Error(ErrorKind::Runtime, cat("[", op, "] an input that shares memory with another input is written to"));
+    }
   b_.set_grad_enabled(hooks().grad_enabled());
   const TensorType target = aliases_.value(id).tensor();
   Expr v = b_.expr(value);
@@ -368,7 +401,11 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     out.derived.push_back(std::move(d));
   }
   for (TensorId id : inputs_)
-    if (aliases_.written(id)) out.written.emplace_back(id, out.compute(aliases_.value(id)));
+    if (aliases_.written(id)) {
+      Value v = aliases_.value(id);
+      if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
+      out.written.emplace_back(id, out.compute(v));
+    }
   out.trivial = out.trivial && out.written.empty();
   return out;
 }
@@ -383,7 +420,8 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
     }
   std::vector<Value> results;
   for (Value v : outputs.computed) results.push_back(e.input(v.type()));
-  for (const auto& [id, index] : outputs.written) base[id] = e("prims.copy_", base[id], results[index]).value();
+  for (const auto& [id, index] : outputs.written)
+    base[id] = e(aliases_.data_only(id) ? "prims.copy_data_" : "prims.copy_", base[id], results[index]).value();
   ArgList flat;
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];

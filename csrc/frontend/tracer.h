@@ -38,6 +38,7 @@ struct InputSource {
   enum Kind { Argument, Captured } kind = Argument;
   size_t argument = 0;  ///< index among the call's tensor arguments
   Ref tensor;           ///< the captured tensor
+  bool whole_storage = false;  ///< not the tensor but its memory, as a 1-d tensor: several inputs share it
 };
 
 struct Acquired {
@@ -54,7 +55,10 @@ Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
 
 class Tracer {
  public:
-  Tracer();
+  /// `shared`: memory (as Hooks::storage_of names it) that several inputs share and the program writes to.
+  explicit Tracer(std::vector<const void*> shared = {});
+  /// Memory that the program wrote to though several inputs share it: tracing has to start again with it in `shared`.
+  const void* shared_memory_written() const { return shared_memory_written_; }
 
   /// A proxy for the i-th tensor argument; the same tensor passed twice gets the same proxy.
   Ref add_argument(PyObject* tensor, size_t index);
@@ -87,6 +91,7 @@ class Tracer {
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
   Arg convert(PyObject* o);
   TensorId add_input(PyObject* object, PyObject* real, InputSource source);
+  TensorId add_view_of_shared(PyObject* real, InputSource source, const void* memory);
   Ref wrap(Value v, const Call* call);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
@@ -113,7 +118,9 @@ class Tracer {
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
-  std::unordered_map<TensorId, TensorId> aliased_;      // inputs that share memory with an earlier input
+  std::unordered_map<const void*, TensorId> shared_;    // memory given to the constructor, and the input that stands for it
+  std::unordered_map<TensorId, const void*> aliased_;   // inputs that share memory with another input
+  const void* shared_memory_written_ = nullptr;
 };
 
 }  // namespace thunder::frontend

@@ -78,7 +78,13 @@ struct JitFunction::CacheEntry {
   std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
   frontend::WorldGuard world;
   Fingerprint captured;      // of the arguments and the captured tensors together, if there are any
-  std::vector<std::pair<bool, size_t>> sources;  // (captured?, index)
+  struct Source {
+    bool captured;
+    size_t index;        // among the captured tensors, or the tensor arguments
+    bool whole_storage;  // the memory of that tensor, as a 1-d tensor
+  };
+  std::vector<Source> sources;
+  bool by_place = false;     // where the tensors lie in their memory matters
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;
 
@@ -86,12 +92,19 @@ struct JitFunction::CacheEntry {
     Fingerprint f;
     for (PyObject* t : flat.tensors) f.add(torch_py::tensor(t));
     for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
+    if (!by_place) return f;
+    for (const auto* list : {&flat.tensors, &world.tensors()})
+      for (PyObject* t : *list) {
+        auto [offset, count] = frontend::hooks().place_in_storage(t);
+        f.add_number(static_cast<uint64_t>(offset));
+        f.add_number(static_cast<uint64_t>(count));
+      }
     return f;
   }
 
   bool guards_hold(const Flattened& flat, std::string* why) {
     if (!world.check(why)) return false;
-    if (world.tensors().empty() || fingerprint_all(flat) == captured) return true;
+    if ((world.tensors().empty() && !by_place) || fingerprint_all(flat) == captured) return true;
     if (why) *why = "a parameter, buffer or captured tensor has other metadata";
     return false;
   }
@@ -100,15 +113,15 @@ struct JitFunction::CacheEntry {
 JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options)
     : fn_(Ref::borrow(fn)), module_(Ref::borrow(module)), cache_(cache), options_(std::move(options)) {}
 
-JitFunction::CacheEntry* JitFunction::find(const Key& key) {
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
-  if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second.get();
+  if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second;
   last_miss_ = entries_.empty() ? "the first call" : "the arguments or the global state differ";
   auto [first, last] = entries_.equal_range(key.hash);
   for (auto it = first; it != last; ++it) {
-    CacheEntry& e = *it->second;
-    if (!(e.fingerprint == key.fingerprint) || e.key != key.flat.key) continue;
-    if (e.guards_hold(key.flat, &last_miss_)) return &e;
+    const std::shared_ptr<CacheEntry>& e = it->second;
+    if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
+    if (e->guards_hold(key.flat, &last_miss_)) return e;
   }
   return nullptr;
 }
@@ -116,7 +129,7 @@ JitFunction::CacheEntry* JitFunction::find(const Key& key) {
 PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
   if (depth_of_tracing > 0) return PyObject_Vectorcall(fn_.get(), args, nargs, names);
   Key key(args, nargs, names);
-  CacheEntry* e = find(key);
+  std::shared_ptr<CacheEntry> e = find(key);  // owned: a recursive call or another thread may clear the cache
   if (e) {
     ++hits_;
   } else {
@@ -129,8 +142,15 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
 PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
   std::vector<c10::IValue> inputs;
   inputs.reserve(e.sources.size());
-  for (const auto& [captured, index] : e.sources)
-    inputs.emplace_back(torch_py::tensor(captured ? e.world.tensors()[index] : flat.tensors[index]));
+  for (const CacheEntry::Source& s : e.sources) {
+    const at::Tensor& t = torch_py::tensor(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
+    if (!s.whole_storage) {
+      inputs.emplace_back(t);
+      continue;
+    }
+    auto [offset, count] = frontend::hooks().place_in_storage(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
+    inputs.emplace_back(t.as_strided({count}, {1}, 0));
+  }
   std::shared_ptr<const Entry> entry = e.entry;
   std::vector<c10::IValue> outputs;
   {
@@ -146,37 +166,51 @@ PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
   return e.output->build(leaves.data()).release();
 }
 
-JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names) {
+// Runs the function on proxies of its arguments.  If it writes to memory that several inputs share, it is run again with that
+// memory as one input.
+frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args,
+                                        size_t nargs, PyObject* names) {
+  if (module_.get() != Py_None) e.world.watch_module(module_.get());
+  else e.world.watch_function(fn_.get());
+  std::vector<const void*> shared;
+  while (true) {
+    tracer = std::make_unique<frontend::Tracer>(shared);
+    size_t next = 0;
+    auto proxy = [&](PyObject* t) { return tracer->add_argument(t, next++); };
+    Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
+    for (size_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, frontend::rebuild(args[i], proxy).release());
+    Ref call_kwargs = Ref::steal(PyDict_New());
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
+      Ref value = frontend::rebuild(args[nargs + i], proxy);
+      if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0) throw frontend::PythonError();
+    }
+    try {
+      Ref result;
+      {
+        Tracing active;
+        result = runner()(*tracer, fn_.get(), call_args.get(), call_kwargs.get());
+      }
+      std::vector<PyObject*> leaves;
+      e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
+      return tracer->finish(leaves);
+    } catch (...) {
+      if (!tracer->shared_memory_written()) throw;
+      shared.push_back(tracer->shared_memory_written());
+    }
+    PyErr_Clear();
+  }
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names) {
   auto start = std::chrono::steady_clock::now();
   adopt_default_dtype();
   auto record = std::make_shared<CompileRecord>();
   auto e = std::make_shared<CacheEntry>();
-  frontend::Tracer tracer;
-
-  // The function's arguments with proxies for tensors.
-  size_t next = 0;
-  auto proxy = [&](PyObject* t) { return tracer.add_argument(t, next++); };
-  Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
-  for (size_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, frontend::rebuild(args[i], proxy).release());
-  Ref call_kwargs = Ref::steal(PyDict_New());
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
-    Ref value = frontend::rebuild(args[nargs + i], proxy);
-    if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0) throw frontend::PythonError();
-  }
-
-  if (module_.get() != Py_None) e->world.watch_module(module_.get());
-  else e->world.watch_function(fn_.get());
-  Ref result;
-  {
-    Tracing active;
-    result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
-  }
-  std::vector<PyObject*> leaves;
-  e->output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
-  frontend::Acquired acquired = tracer.finish(leaves);
+  std::unique_ptr<frontend::Tracer> tracer;
+  frontend::Acquired acquired = acquire(*e, tracer, args, nargs, names);
   record->times.acquisition = seconds_since(start);
 
-  ShapeEnv::Scope scope(tracer.shapes());
+  ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
   bool with_grad = frontend::hooks().grad_enabled();
   record->compiled = thunder::compile(acquired.computation, options_, with_grad);
@@ -190,12 +224,10 @@ JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* a
 
   size_t captured = 0;
   for (const frontend::InputSource& s : acquired.sources) {
-    if (s.kind == frontend::InputSource::Argument) {
-      e->sources.emplace_back(false, s.argument);
-    } else {
-      e->world.add_tensor(s.tensor.get());
-      e->sources.emplace_back(true, captured++);
-    }
+    bool argument = s.kind == frontend::InputSource::Argument;
+    if (!argument) e->world.add_tensor(s.tensor.get());
+    e->sources.push_back({!argument, argument ? s.argument : captured++, s.whole_storage});
+    e->by_place = e->by_place || s.whole_storage;
   }
   e->fingerprint = key.fingerprint;
   e->key = key.flat.key;
@@ -204,7 +236,7 @@ JitFunction::CacheEntry* JitFunction::compile(const Key& key, PyObject* const* a
   record_ = record;
   last_entry_ = e->entry;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
-  return entries_.emplace(key.hash, std::move(e))->second.get();
+  return entries_.emplace(key.hash, std::move(e))->second;
 }
 
 std::string JitFunction::program_text() const {

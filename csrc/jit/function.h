@@ -63,8 +63,10 @@ class JitFunction {
  private:
   struct CacheEntry;
   struct Key;
-  CacheEntry* find(const Key& key);
-  CacheEntry* compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names);
+  std::shared_ptr<CacheEntry> find(const Key& key);
+  std::shared_ptr<CacheEntry> compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names);
+  frontend::Acquired acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args, size_t nargs,
+                             PyObject* names);
   PyObject* run(CacheEntry& e, const frontend::Flattened& flat);
 
   frontend::Ref fn_, module_;

@@ -1,5 +1,6 @@
 #include "executors/aten/kernels.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_reshape_copy.h>
 #include <ATen/ops/_to_copy.h>
 #include <ATen/ops/amax.h>
@@ -114,6 +115,11 @@ c10::IValue restride(const KernelArgs& a) {
   const at::Tensor& t = a.tensor(0);
   at::Tensor out = at::empty_strided(t.sizes(), a.ints(1), t.options());
   return out.copy_(t);
+}
+
+c10::IValue copy_data(const KernelArgs& a) {
+  at::NoGradGuard no_grad;
+  return a.tensor(0).copy_(a.tensor(1));
 }
 
 c10::IValue slice_scatter(const KernelArgs& a) {
@@ -282,6 +288,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.reshape", reshape_copy},
       {"prims.graft", graft},
       {"prims.restride", restride},
+      {"prims.copy_data_", copy_data},
       {"prims.bernoulli_like", bernoulli_like},
       {"prims.slice_scatter", slice_scatter},
       {"prims.pad", pad},

@@ -16,6 +16,13 @@ Types restride_meta(const Args& a) {
 
 void restride_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
+Types copy_data_meta(const Args& a) {
+  const TensorType &to = a.tensor("dst"), &from = a.tensor("src");
+  THUNDER_CHECK(same(to.shape, from.shape) && to.dtype == from.dtype, Runtime, "copy_data_", "expected ", Type(to).str(), ", got ",
+                Type(from).str());
+  return {to};
+}
+
 constexpr OpDef kRecords[] = {
     {.schema = "restride(Tensor a, int[] strides) -> Tensor",
      .doc = "The elements of `a` in new memory with these strides (in elements): what an in-place write leaves behind in a tensor "
@@ -23,6 +30,11 @@ constexpr OpDef kRecords[] = {
      .tags = kShape | kCheap,
      .meta = restride_meta,
      .vjp = restride_vjp},
+    {.schema = "copy_data_(Tensor dst, Tensor src) -> Tensor",
+     .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and autograd's graph "
+            "of `dst` stays what it was.",
+     .tags = kWrite,
+     .meta = copy_data_meta},
 };
 
 }  // namespace
