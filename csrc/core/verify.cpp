@@ -109,8 +109,9 @@ class Verifier {
     if (s.saved_tensors + s.saved_numbers > trace_.inputs.size())
       fail(nullptr, "the signature saves more values than there are inputs");
     for (size_t i = s.saved_tensors; i < s.saved_tensors + s.saved_numbers; ++i)
-      if (!trace_.inputs[i].type().is_number())
-        fail(nullptr, cat("the saved number ", trace_.inputs[i].name(), " is no number"));
+      // Anything that is no tensor stands among the numbers: an autograd graph that is saved whole, for one.
+      if (trace_.inputs[i].type().is_tensor())
+        fail(nullptr, cat("the saved number ", trace_.inputs[i].name(), " is a tensor"));
   }
 
   void readable(Value v, const Scope& scope, const Call* call, const char* reader) const {

@@ -19,7 +19,8 @@ bool carries_gradient(const Call& call) {
 
 class ExecutorRules {
  public:
-  ExecutorRules(const Trace& trace, const ExecutorList& executors) : trace_(trace), executors_(executors), rewriter_(trace) {}
+  ExecutorRules(const Trace& trace, const ExecutorList& executors)
+      : trace_(trace), executors_(executors), rewriter_(trace) {}
 
   Trace run() {
     for (const Call* original : trace_.calls)
@@ -61,14 +62,14 @@ class ExecutorRules {
 
   void replace(const Call& call, const Claim& claim) {
     Arg results;
-    std::vector<const Call*> made = rewriter_.collect(call, [&] {
-      results = claim.implementation->grad_transform(rewriter_.builder, call.arguments());
-    });
+    std::vector<const Call*> made = rewriter_.collect(
+        call, [&] { results = claim.implementation->grad_transform(rewriter_.builder, call.arguments()); });
     std::string who = cat("the gradient transform of executor '", claim.executor->name(), "'");
     std::vector<Value> before = outputs_of(call), after = values_in(results);
     for (size_t i = 0; i < before.size() && i < after.size(); ++i)
-      THUNDER_CHECK(after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, who, " gives for result ", i,
-                    " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
+      THUNDER_CHECK(
+          after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, who, " gives for result ", i,
+          " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
     rewriter_.replace_outputs(call, results, who);
     for (const Call* c : made) rewriter_.builder.append(c);
   }
@@ -134,7 +135,8 @@ class Differentiator {
     if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none(); })) return;
     // Nothing but empty tensors (rotary embeddings slice off zero columns): rules are linear, so the inputs' gradients are zeros,
     // which are only made if no other gradient reaches the input.
-    if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
+    if (std::all_of(gradients.begin(), gradients.end(),
+                    [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
       for (const Arg& a : call.args)
         visit_values(a, [&](Value v) {
           if (v.requires_grad()) zero_.set(v, 1);
@@ -173,9 +175,10 @@ class Differentiator {
   }
 
   void accumulate(const Call& call, Value input, Value gradient) {
-    THUNDER_CHECK(gradient.type().is_tensor() && same(gradient.shape(), input.shape()) && gradient.dtype() == input.dtype(), Runtime,
-                  call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ", input.type().str(),
-                  user_line(call));
+    THUNDER_CHECK(
+        gradient.type().is_tensor() && same(gradient.shape(), input.shape()) && gradient.dtype() == input.dtype(),
+        Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
+        input.type().str(), user_line(call));
     Value sum = gradients_[input];
     gradients_.set(input, sum ? b_("torch.add", sum, gradient).value() : gradient);
   }

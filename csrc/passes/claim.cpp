@@ -26,7 +26,8 @@ class Claimer {
   }
 
   void offer_current(const Call* call, int depth) {
-    THUNDER_CHECK(depth < kMaxDepth, Value, call->op->name, "an executor's transform makes calls that it transforms again");
+    THUNDER_CHECK(depth < kMaxDepth, Value, call->op->name,
+                  "an executor's transform makes calls that it transforms again");
     if (!call->op->executor.empty() || call->op->has(kInput)) return rewriter_.builder.append(call);
     if (drop_identity(*call)) return;
     for (const auto& executor : executors_) {
@@ -40,8 +41,9 @@ class Claimer {
   }
 
   void take(const Call& call, const Op& op, const Executor& executor) {
-    THUNDER_CHECK(op.schema.params.size() == call.args.size(), Value, call.op->name, "executor '", executor.name(), "' implements it by ",
-                  op.schema.str(), ", which does not take the same ", call.args.size(), " arguments");
+    THUNDER_CHECK(op.schema.params.size() == call.args.size(), Value, call.op->name, "executor '", executor.name(),
+                  "' implements it by ", op.schema.str(), ", which does not take the same ", call.args.size(),
+                  " arguments");
     rewriter_.builder.append(trace_.arena->make_call(Call{.op = &op,
                                                           .args = call.args,
                                                           .output = call.output,
@@ -52,9 +54,8 @@ class Claimer {
 
   void transform(const Call& call, const Implementation& implementation, const Executor& executor, int depth) {
     Arg results;
-    std::vector<const Call*> made = rewriter_.collect(call, [&] {
-      results = implementation.transform(rewriter_.builder, call.arguments());
-    });
+    std::vector<const Call*> made =
+        rewriter_.collect(call, [&] { results = implementation.transform(rewriter_.builder, call.arguments()); });
     rewriter_.replace_outputs(call, results, cat("the transform of executor '", executor.name(), "'"));
     for (const Call* c : made) offer(c, depth + 1);
   }
@@ -63,7 +64,8 @@ class Claimer {
   bool drop_identity(const Call& call) {
     if (!drop_identities_) return false;
     Value source = identity_source(call);
-    if (!source || returned_[call.output.value()] || !call.output.value().type().same(source.type(), false)) return false;
+    if (!source || returned_[call.output.value()] || !call.output.value().type().same(source.type(), false))
+      return false;
     rewriter_.replace(call.output.value(), source);
     return true;
   }
@@ -72,8 +74,8 @@ class Claimer {
     std::vector<std::string> names, operands;
     for (const auto& e : executors_) names.push_back(e->name());
     visit_inputs(call, [&](Value v) { operands.push_back(v.type().str()); });
-    throw Error(ErrorKind::NotImplemented, cat("[", call.op->name, "] no executor can run this operator on (", join(operands),
-                                               "); executors: ", join(names), user_line(call)));
+    throw Error(ErrorKind::NotImplemented, cat("[", call.op->name, "] no executor can run this operator on (",
+                                               join(operands), "); executors: ", join(names), user_line(call)));
   }
 
   const Trace& trace_;

@@ -67,7 +67,8 @@ std::shared_ptr<Executor> Executors::find(std::string_view name) const {
 ExecutorList Executors::defaults() const {
   ExecutorList out;
   auto is_always = [&](const auto& e) { return std::find(always_.begin(), always_.end(), e) != always_.end(); };
-  std::copy_if(defaults_.begin(), defaults_.end(), std::back_inserter(out), [&](const auto& e) { return !is_always(e); });
+  std::copy_if(defaults_.begin(), defaults_.end(), std::back_inserter(out),
+               [&](const auto& e) { return !is_always(e); });
   out.insert(out.end(), always_.begin(), always_.end());
   return out;
 }

@@ -35,7 +35,8 @@ bool wanted(const PassName& name, const PassOptions& options) {
 void dump(const PassName& name, const Trace& trace, const std::string& folder) {
   static std::atomic<int> written{0};
   std::string id = name.id;
-  std::replace_if(id.begin(), id.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      id.begin(), id.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   char file[16];
   std::snprintf(file, sizeof file, "%04d_", written.fetch_add(1));
   std::filesystem::create_directories(folder);

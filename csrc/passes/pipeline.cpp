@@ -22,11 +22,13 @@ class Pipeline {
  public:
   explicit Pipeline(const CompileOptions& options) : options_(options) {
     // The fusion executors need no say in claiming; what they compute again costs no memory traffic.
-    fuses_ = std::any_of(options.executors.begin(), options.executors.end(), [](const auto& e) { return e->is_fusion(); });
+    fuses_ =
+        std::any_of(options.executors.begin(), options.executors.end(), [](const auto& e) { return e->is_fusion(); });
   }
 
   Compiled compile(const Trace& acquired, bool with_grad) {
-    THUNDER_CHECK(acquired.output.is_sequence(), Value, acquired.name, "compile() takes a trace whose output is a flat tuple");
+    THUNDER_CHECK(acquired.output.is_sequence(), Value, acquired.name,
+                  "compile() takes a trace whose output is a flat tuple");
     c_.history.push_back(acquired);
     Trace t = clean(acquired);
     c_.differentiable_outputs = with_grad ? differentiable_outputs(t) : std::vector<size_t>{};
@@ -52,14 +54,17 @@ class Pipeline {
     // The user's rewrites see the program as it was acquired, before we take anything out of it.
     for (const auto& [name, transform] : options_.transforms) t = run(name, t, c_.history, transform);
     // Dead code first: it costs the later passes time, and nothing may be saved for it.
-    t = run(kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);
+    t = run(
+        kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);
     // Before autodiff, so that a value computed twice is differentiated once.
-    return run(kCse, t, c_.history, [](const Trace& x) { return cse(x); }, false);
+    return run(
+        kCse, t, c_.history, [](const Trace& x) { return cse(x); }, false);
   }
 
   void differentiate(const Trace& t) {
     // An executor that differentiates a call by itself must replace it while it is whole.
-    Trace primal = run(kRules, t, c_.history, [&](const Trace& x) { return executor_gradient_rules(x, options_.executors); });
+    Trace primal =
+        run(kRules, t, c_.history, [&](const Trace& x) { return executor_gradient_rules(x, options_.executors); });
     JointTrace joint;
     run(kAutodiff, primal, c_.history, [&](const Trace& x) {
       joint = autodiff(x);
@@ -84,9 +89,12 @@ class Pipeline {
     Trace t = run(kClaim, trace, history, [&](const Trace& x) { return claim(x, options_.executors); });
     // Claimed calls keep their bodies, so a fusion executor sees through those of executors after it in the list.
     for (const auto& e : options_.executors)
-      if (e->is_fusion()) t = run({e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return e->fuse(x); }, false);
+      if (e->is_fusion())
+        t = run(
+            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return e->fuse(x); }, false);
     // Opened composites may hold calls that only served other results, and a region its own copy of what stands outside.
-    t = run(kDce, t, history, [](const Trace& x) { return dce(x); }, false);
+    t = run(
+        kDce, t, history, [](const Trace& x) { return dce(x); }, false);
     // Last, since every other pass moves the end of a value's life.
     return run(kDel, t, history, [](const Trace& x) { return delete_last_used(x); });
   }

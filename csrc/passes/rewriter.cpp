@@ -27,13 +27,15 @@ void Rewriter::replace_outputs(const Call& call, const Arg& results, const std::
   } else if (!from.empty()) {
     to = {results};
   }
-  THUNDER_CHECK(from.size() == to.size(), Value, call.op->name, who, " gives ", to.size(), " results, the operator has ", from.size());
+  THUNDER_CHECK(from.size() == to.size(), Value, call.op->name, who, " gives ", to.size(),
+                " results, the operator has ", from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     bool tensor = from[i].type().is_tensor();
     bool fits = tensor ? to[i].is_tensor() && to[i].value().type().same(from[i].type(), false)
                        : to[i].is_literal_number() || to[i].is_value();
     THUNDER_CHECK(fits, Value, call.op->name, who, " gives for result ", i, " ",
-                  to[i].is_value() ? to[i].value().type().str() : "something else", ", the operator ", from[i].type().str());
+                  to[i].is_value() ? to[i].value().type().str() : "something else", ", the operator ",
+                  from[i].type().str());
     replace(from[i], to[i]);
   }
 }

@@ -44,7 +44,9 @@ bool is_cheap(const Call& call) {
 class Splitter {
  public:
   Splitter(const JointTrace& joint, const SplitOptions& options)
-      : joint_(joint), options_(options), calls_(joint.trace.calls),
+      : joint_(joint),
+        options_(options),
+        calls_(joint.trace.calls),
         aliases_({calls_.begin(), calls_.begin() + static_cast<ptrdiff_t>(joint.forward_calls)}),
         producer_(-1) {
     for (size_t i = 0; i < joint.primal_inputs; ++i) is_input_.set(joint.trace.inputs[i], 1);
@@ -69,10 +71,12 @@ class Splitter {
       return ta != tb ? ta : a.id() < b.id();
     });
     out.saved = saved_;
-    out.saved_tensors = static_cast<size_t>(std::count_if(saved_.begin(), saved_.end(), [](Value v) { return v.type().is_tensor(); }));
+    out.saved_tensors =
+        static_cast<size_t>(std::count_if(saved_.begin(), saved_.end(), [](Value v) { return v.type().is_tensor(); }));
     backward.inputs = saved_;
     const std::vector<Value>& inputs = joint_.trace.inputs;
-    backward.inputs.insert(backward.inputs.end(), inputs.begin() + static_cast<ptrdiff_t>(joint_.primal_inputs), inputs.end());
+    backward.inputs.insert(backward.inputs.end(), inputs.begin() + static_cast<ptrdiff_t>(joint_.primal_inputs),
+                           inputs.end());
     backward.signature = {Signature::Backward, out.saved_tensors, saved_.size() - out.saved_tensors};
     out.backward = std::move(backward);
     out.forward = make_forward(out.saved_tensors);
@@ -139,7 +143,8 @@ class Splitter {
   void connect(int index) {
     const Node node = nodes_[index];
     const Call& call = *calls_[producer_[node.root]];
-    if (!node.root.type().is_tensor() || !may_recompute(call)) return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
+    if (!node.root.type().is_tensor() || !may_recompute(call))
+      return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
       Value root = aliases_.root(v);
@@ -211,7 +216,8 @@ class Splitter {
     Trace t;
     t.name = "augmented_forward_fn";
     t.arena = joint_.trace.arena;
-    t.inputs.assign(joint_.trace.inputs.begin(), joint_.trace.inputs.begin() + static_cast<ptrdiff_t>(joint_.primal_inputs));
+    t.inputs.assign(joint_.trace.inputs.begin(),
+                    joint_.trace.inputs.begin() + static_cast<ptrdiff_t>(joint_.primal_inputs));
     t.signature = {Signature::StarArgs, 0, 0};
     ValueSet saved;
     for (Value v : saved_) saved.set(v, 1);
@@ -221,7 +227,8 @@ class Splitter {
     ArgList saved_tensors(saved_.begin(), saved_.begin() + static_cast<ptrdiff_t>(tensors));
     ArgList saved_numbers(saved_.begin() + static_cast<ptrdiff_t>(tensors), saved_.end());
     Arg result = Arg::dict({{Arg("output"), first}, {Arg("flat_args"), Arg(t.inputs)}, {Arg("flat_output"), outputs}});
-    t.output = Arg::tuple({result, Arg::tuple({Arg::tuple(std::move(saved_tensors)), Arg::tuple(std::move(saved_numbers))})});
+    t.output =
+        Arg::tuple({result, Arg::tuple({Arg::tuple(std::move(saved_tensors)), Arg::tuple(std::move(saved_numbers))})});
     return t;
   }
 
@@ -236,7 +243,7 @@ class Splitter {
   int source_ = 0, sink_ = 0;
   std::vector<Node> nodes_;
   std::unordered_map<Value, int, ValueHash> index_;
-  ValueSet keep_;                // storages to save
+  ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 
   ValueSet available_;

@@ -287,7 +287,7 @@ TEST_CASE("verify: the backward signature") {
   t.signature = {Signature::Backward, 1, 1};
   CHECK(complaint(t) == "");
   t.signature = {Signature::Backward, 0, 2};
-  expect(complaint(t), "the saved number t0 is no number");
+  expect(complaint(t), "the saved number t0 is a tensor");
   t.signature = {Signature::Backward, 2, 1};
   expect(complaint(t), "more values than there are inputs");
 }

@@ -31,7 +31,8 @@ TEST_CASE("autodiff: rules in reverse, gradients summed, closed calls") {
   CHECK(code(j.trace) ==
         "t3 = pt.exp(x)\nt4 = pt.mul(t3, y)\nt5 = pt.mul(t4, z)\nt6 = pt.exp(z)\n"
         // The gradient of z was computed by the rule, but nobody wants it.
-        "t8 = pt.mul(t7, z)\nt10 = pt.mul(t8, y)\nt11 = pt.mul(t8, t3)\nt12 = pt.mul(t10, t3)\nreturn ((t5, t6), (t12, t11, None))\n");
+        "t8 = pt.mul(t7, z)\nt10 = pt.mul(t8, y)\nt11 = pt.mul(t8, t3)\nt12 = pt.mul(t10, t3)\nreturn ((t5, t6), (t12, "
+        "t11, None))\n");
 }
 
 TEST_CASE("autodiff: a value read several times, and returned as well, gets the sum") {
@@ -63,7 +64,9 @@ TEST_CASE("autodiff: a composite without a rule is opened where the backward nee
   // d (a * heavy(a)) = g * heavy(a) + (g * a) * a for both levels; the second output is not differentiated.
   std::string text = code(j.trace);
   CAPTURE(text);
-  CHECK(text.starts_with("t1 = pt.heavy(x)\nt2 = pt.mul(x, t1)\nt3 = pt.heavy(t2)\nt4 = pt.mul(t2, t3)\nt5 = pt.detach(x)\nt7 = pt.scale(t5)\n"));
+  CHECK(
+      text.starts_with("t1 = pt.heavy(x)\nt2 = pt.mul(x, t1)\nt3 = pt.heavy(t2)\nt4 = pt.mul(t2, t3)\nt5 = "
+                       "pt.detach(x)\nt7 = pt.scale(t5)\n"));
   CHECK(j.forward_calls == 6);
 }
 
@@ -71,7 +74,8 @@ TEST_CASE("autodiff: no gradient flows past an operator that is tagged so") {
   Builder b = pass_builder();
   Value x = b.input(f32({2}, true), "x");
   Trace t = b.finish("f", Arg::tuple({b("pt.mul", x, b("pt.detach", b("pt.opaque", x)))}));
-  CHECK(code(autodiff(t).trace) == "t1 = pt.opaque(x)\nt2 = pt.detach(t1)\nt3 = pt.mul(x, t2)\nt5 = pt.mul(t4, t2)\nreturn ((t3,), (t5,))\n");
+  CHECK(code(autodiff(t).trace) ==
+        "t1 = pt.opaque(x)\nt2 = pt.detach(t1)\nt3 = pt.mul(x, t2)\nt5 = pt.mul(t4, t2)\nreturn ((t3,), (t5,))\n");
 }
 
 TEST_CASE("autodiff: empty gradients give zeros, which are made only where nothing else arrives") {
@@ -90,11 +94,14 @@ TEST_CASE("autodiff: refuses an operator without a rule, and a rule that gives a
   SourceLocation line{"user.py", 7, "f"};
   b.set_location(&line);
   Trace t = b.finish("f", Arg::tuple({b("pt.opaque", x)}));
-  CHECK_THROWS_WITH_AS(autodiff(t), "[pt.opaque] a gradient flows through this operator, but it has no gradient rule (user.py:7)", Error);
+  CHECK_THROWS_WITH_AS(autodiff(t),
+                       "[pt.opaque] a gradient flows through this operator, but it has no gradient rule (user.py:7)",
+                       Error);
   Builder c = pass_builder();
   Value y = c.input(f32({2}, true), "y");
   t = c.finish("f", Arg::tuple({c("pt.bad", y)}));
-  CHECK_THROWS_WITH_AS(autodiff(t), doctest::Contains("the gradient rule gives cpu bf16[2] for an input of type cpu f32[2]"), Error);
+  CHECK_THROWS_WITH_AS(autodiff(t),
+                       doctest::Contains("the gradient rule gives cpu bf16[2] for an input of type cpu f32[2]"), Error);
 }
 
 TEST_CASE("executor rules: a rule replaces the call, also inside a composite, if the executor would claim it") {

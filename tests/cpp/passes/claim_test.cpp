@@ -32,7 +32,8 @@ TEST_CASE("claim: a composite taken whole keeps its body and its place") {
   b.set_location(&line);
   Trace t = b.finish("f", b("pt.scale", x));
   auto e = std::make_shared<Executor>("whole");
-  const Op& op = e->register_operator({.schema = "scale(Tensor a) -> Tensor", .doc = "", .meta = test::like_a}, "whole_scale");
+  const Op& op =
+      e->register_operator({.schema = "scale(Tensor a) -> Tensor", .doc = "", .meta = test::like_a}, "whole_scale");
   e->register_implementation("pt.scale", {.checker = {}, .op = &op, .transform = {}, .grad_transform = {}});
   Trace claimed = claim(t, {e});
   CHECK(code(claimed) == "t2 = whole_scale(x)\nreturn t2\n");
@@ -101,7 +102,9 @@ TEST_CASE("claim: an operator that no one runs is named, with its operands, the 
   b.set_location(&line);
   Trace t = b.finish("f", b("pt.scale", x));
   auto low = executor_for("low", {"pt.mul"});
-  CHECK_THROWS_WITH_AS(claim(t, {low}), "[pt.heavy] no executor can run this operator on (cpu f32[2]); executors: low (user.py:12)", Error);
+  CHECK_THROWS_WITH_AS(claim(t, {low}),
+                       "[pt.heavy] no executor can run this operator on (cpu f32[2]); executors: low (user.py:12)",
+                       Error);
 }
 
 TEST_CASE("claim: a transform that never ends, or gives something else, is refused") {
@@ -123,7 +126,8 @@ TEST_CASE("claim: a transform that never ends, or gives something else, is refus
 
 TEST_CASE("executors: lists keep the user's priority, and the always ones last") {
   Executors e;
-  auto a = std::make_shared<Executor>("a"), c = std::make_shared<Executor>("c"), last = std::make_shared<Executor>("last");
+  auto a = std::make_shared<Executor>("a"), c = std::make_shared<Executor>("c"),
+       last = std::make_shared<Executor>("last");
   e.add(a);
   e.add_default(a);
   e.add_default(c);

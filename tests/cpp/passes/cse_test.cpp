@@ -26,10 +26,28 @@ TEST_CASE("cse: chains of equal calls become one") {
 TEST_CASE("cse: arguments of every kind are compared") {
   Builder b = pass_builder();
   Value x = b.input(f32({2, 2}), "x");
-  const Arg different[] = {0.0, -0.0, 0, false, "0", Arg::list({0}), Arg::tuple({0}), Arg::list({}), DType::f32, DType::f64, x,
-                           Device{}, Arg::slice(0, 1, nullptr), Arg::slice(0, nullptr, 1), Arg::dict({{"a", 0}}),
-                           Arg::dict({{"b", 0}}), ConstantArg{"torch.strided"}, std::complex<double>(0, 0), nullptr, 1};
-  const Op& op = Registry::instance().add("pt", {.schema = "of(Tensor a, any b) -> Tensor", .doc = "", .meta = test::like_a}, true);
+  const Arg different[] = {0.0,
+                           -0.0,
+                           0,
+                           false,
+                           "0",
+                           Arg::list({0}),
+                           Arg::tuple({0}),
+                           Arg::list({}),
+                           DType::f32,
+                           DType::f64,
+                           x,
+                           Device{},
+                           Arg::slice(0, 1, nullptr),
+                           Arg::slice(0, nullptr, 1),
+                           Arg::dict({{"a", 0}}),
+                           Arg::dict({{"b", 0}}),
+                           ConstantArg{"torch.strided"},
+                           std::complex<double>(0, 0),
+                           nullptr,
+                           1};
+  const Op& op = Registry::instance().add(
+      "pt", {.schema = "of(Tensor a, any b) -> Tensor", .doc = "", .meta = test::like_a}, true);
   Expr sum = b.expr(x);
   // Each is there twice, and all are read by calls that differ.
   for (int i = 0; i < 2; ++i)
@@ -73,8 +91,9 @@ TEST_CASE("cse: what the caller gets has storage of its own") {
   Trace t = b.finish("f", Arg::tuple({out1, out2, view, last}));
   Trace merged = cse(t);
   // Only the two that stay inside become one.
-  CHECK(code(merged) == "t1 = pt.exp(x)\nt2 = pt.exp(x)\nt3 = pt.exp(x)\nt5 = pt.heavy(x)\nt6 = pt.view(t5)\nt7 = pt.heavy(x)\n"
-                        "t8 = pt.mul(t3, t3)\nt9 = pt.mul(t8, t7)\nreturn (t1, t2, t6, t9)\n");
+  CHECK(code(merged) ==
+        "t1 = pt.exp(x)\nt2 = pt.exp(x)\nt3 = pt.exp(x)\nt5 = pt.heavy(x)\nt6 = pt.view(t5)\nt7 = pt.heavy(x)\n"
+        "t8 = pt.mul(t3, t3)\nt9 = pt.mul(t8, t7)\nreturn (t1, t2, t6, t9)\n");
 }
 
 TEST_CASE("cse: the first calls can be kept") {

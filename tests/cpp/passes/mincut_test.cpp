@@ -52,7 +52,8 @@ TEST_CASE("mincut: random graphs against all cuts") {
     int nodes = 2 + static_cast<int>(random() % 7);
     std::vector<std::array<int64_t, 3>> edges;
     for (size_t i = random() % 20; i > 0; --i)
-      edges.push_back({static_cast<int64_t>(random() % nodes), static_cast<int64_t>(random() % nodes), static_cast<int64_t>(random() % 10)});
+      edges.push_back({static_cast<int64_t>(random() % nodes), static_cast<int64_t>(random() % nodes),
+                       static_cast<int64_t>(random() % 10)});
     FlowNetwork n = network_of(nodes, edges);
     int64_t least = least_cut(nodes, edges);
     CHECK(n.max_flow(0, nodes - 1) == least);

@@ -40,6 +40,10 @@ inline void heavy_vjp(VjpContext& c) { c.put("a", c.b("pt.mul", c.grad(), c.in("
 inline void view_vjp(VjpContext& c) { c.put("a", c.b("pt.view", c.grad())); }
 inline void half_vjp(VjpContext& c) { c.put("a", c.b("pt.float", c.grad())); }
 inline void bad_vjp(VjpContext& c) { c.put("a", c.b("pt.half", c.grad())); }
+inline void pair_vjp(VjpContext& c) {
+  Expr g = c.b("pt.mul", c.grad_or_zeros(0), c.out(0)), h = c.b("pt.mul", c.grad_or_zeros(1), c.out(1));
+  c.put("a", c.b("pt.mul", g, h));
+}
 inline Types float_meta(const Args& args) {
   TensorType t = args.tensor("a");
   t.dtype = DType::f32;
@@ -54,7 +58,8 @@ inline void register_pass_ops() {
   Registry& r = Registry::instance();
   if (r.find("pt.mul")) return;
   constexpr uint64_t cheap = kPointwise | kCheap;
-  r.add("pt", {.schema = "mul(Tensor a, Tensor b) -> Tensor", .doc = "", .tags = cheap, .meta = like_a, .vjp = mul_vjp});
+  r.add("pt",
+        {.schema = "mul(Tensor a, Tensor b) -> Tensor", .doc = "", .tags = cheap, .meta = like_a, .vjp = mul_vjp});
   r.add("pt", {.schema = "exp(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = like_a, .vjp = exp_vjp});
   r.add("pt", {.schema = "heavy(Tensor a) -> Tensor", .doc = "", .meta = like_a, .vjp = heavy_vjp});
   r.add("pt", {.schema = "opaque(Tensor a) -> Tensor", .doc = "", .meta = like_a});
@@ -66,6 +71,16 @@ inline void register_pass_ops() {
   r.add("pt", {.schema = "read(Tensor a) -> any", .doc = "", .tags = kHostSync, .meta = item_meta});
   r.add("pt", {.schema = "view(Tensor a) -> Tensor", .doc = "", .tags = kView, .meta = like_a, .vjp = view_vjp});
   r.add("pt", {.schema = "views(Tensor a) -> (Tensor, Tensor)", .doc = "", .tags = kView, .meta = two_like_a});
+  r.add("pt", {.schema = "exp_pair(Tensor a) -> (Tensor, Tensor)",
+               .doc = "",
+               .tags = cheap,
+               .meta = two_like_a,
+               .vjp = pair_vjp});
+  r.add("pt", {.schema = "view_pair(Tensor a) -> (Tensor, Tensor)",
+               .doc = "",
+               .tags = kView,
+               .meta = two_like_a,
+               .vjp = pair_vjp});
   r.add("pt", {.schema = "transpose(Tensor a) -> Tensor", .doc = "", .tags = kView, .meta = transposed_meta});
   r.add("pt", {.schema = "detach(Tensor a) -> Tensor", .doc = "", .tags = kView | kIdentity | kNoGrad, .meta = like_a});
   r.add("pt", {.schema = "same(Tensor a) -> Tensor", .doc = "", .body = same_body});

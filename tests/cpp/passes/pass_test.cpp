@@ -43,7 +43,8 @@ TEST_CASE("run_pass: an invalid trace is the pass's fault, which is named") {
   CHECK_NOTHROW(run_pass("broken", exp_of_input(), drop_all, options, nullptr));
   options.verify = true;
   CHECK_NOTHROW(run_pass("fine", exp_of_input(), same, options, nullptr));
-  CHECK_THROWS_WITH_AS(run_pass("broken", exp_of_input(), drop_all, options, nullptr), doctest::Contains("pass 'broken'"), Error);
+  CHECK_THROWS_WITH_AS(run_pass("broken", exp_of_input(), drop_all, options, nullptr),
+                       doctest::Contains("pass 'broken'"), Error);
 }
 
 TEST_CASE("run_pass: skips by id and by title, but not what is required") {

@@ -38,10 +38,12 @@ TEST_CASE("compile: without gradients one program, from acquisition to `del`") {
   Trace t = b.finish("acquired", Arg::tuple({h, 3, x}));
   Compiled c = compile(t, options_with(all_of_pt()), false);
   CHECK_FALSE(c.has_backward);
-  CHECK(code(c.forward) == "t2 = ex_exp(x)\nt4 = ex_mul(t2, t2)\ndel t2\nt5 = ex_heavy(t4)\ndel t4\nreturn (t5, 3, x)\n");
+  CHECK(code(c.forward) ==
+        "t2 = ex_exp(x)\nt4 = ex_mul(t2, t2)\ndel t2\nt5 = ex_heavy(t4)\ndel t4\nreturn (t5, 3, x)\n");
   CHECK(c.forward.name == "computation");
   CHECK(titles(c.history) == std::vector<std::string>{"", "Dead Code Elimination", "Common Subexpression Elimination",
-                                                      "Transform For Execution", "Dead Code Elimination", "Delete Last Used"});
+                                                      "Transform For Execution", "Dead Code Elimination",
+                                                      "Delete Last Used"});
   CHECK(c.flat_outputs == std::vector<Value>{h.value(), Value(), x});
 }
 
@@ -63,7 +65,8 @@ TEST_CASE("compile: with gradients two programs that fit together") {
         "return ({'output': (t4, 1), 'flat_args': [x, y], 'flat_output': (t4, 1)}, ((y, t2), ()))\n");
   // Both gradients of the square are the same product: computed once.
   CHECK(code(c.backward) ==
-        "t6 = ex_mul(t5, y)\ndel t5, y\nt8 = ex_mul(t6, t2)\ndel t6\nt10 = ex_add(t8, t8)\ndel t8\nt11 = ex_mul(t10, t2)\n"
+        "t6 = ex_mul(t5, y)\ndel t5, y\nt8 = ex_mul(t6, t2)\ndel t6\nt10 = ex_add(t8, t8)\ndel t8\nt11 = ex_mul(t10, "
+        "t2)\n"
         "del t10, t2\nreturn (t11, None)\n");
   CHECK(c.flat_outputs.size() == 2);
   CHECK(c.differentiable_outputs == std::vector<size_t>{0});

@@ -1,5 +1,5 @@
-#include "passes/pass_ops.h"
 #include "passes/autodiff.h"
+#include "passes/pass_ops.h"
 #include "passes/passes.h"
 
 namespace thunder {
@@ -27,7 +27,8 @@ TEST_CASE("split: nothing to save for a linear program") {
   Value x = b.input(f32({2}, true), "x");
   ForwardBackward parts = split_of(b.finish("f", Arg::tuple({b("pt.view", x)})));
   CHECK(parts.saved.empty());
-  CHECK(code(parts.forward) == "t1 = pt.view(x)\nreturn ({'output': t1, 'flat_args': [x], 'flat_output': (t1,)}, ((), ()))\n");
+  CHECK(code(parts.forward) ==
+        "t1 = pt.view(x)\nreturn ({'output': t1, 'flat_args': [x], 'flat_output': (t1,)}, ((), ()))\n");
   CHECK(code(parts.backward) == "t3 = pt.view(t2)\nreturn (t3,)\n");
 }
 
@@ -41,7 +42,8 @@ TEST_CASE("split: inputs and outputs are saved as they are, several outputs are 
   CHECK(parts.forward.name == "augmented_forward_fn");
   CHECK(parts.forward.signature.kind == Signature::StarArgs);
   CHECK(parts.forward.calls == t.calls);
-  CHECK(code(parts.forward).find("return ({'output': (t2, t3), 'flat_args': [x, y], 'flat_output': (t2, t3)}, ((x, y, t3), ()))") !=
+  CHECK(code(parts.forward)
+            .find("return ({'output': (t2, t3), 'flat_args': [x, y], 'flat_output': (t2, t3)}, ((x, y, t3), ()))") !=
         std::string::npos);
   CHECK(parts.backward.name == "backward_fn");
   CHECK(parts.backward.signature.kind == Signature::Backward);
@@ -49,7 +51,9 @@ TEST_CASE("split: inputs and outputs are saved as they are, several outputs are 
   CHECK(parts.backward.inputs.size() == 5);
 }
 
-TEST_CASE("split: without a fusion executor a pointwise value is saved, with one it is computed again where that saves bytes") {
+TEST_CASE(
+    "split: without a fusion executor a pointwise value is saved, with one it is computed again where that saves "
+    "bytes") {
   Builder b = pass_builder();
   Value x = b.input(f32({2}, true), "x");
   Expr h = b("pt.heavy", x), e = b("pt.exp", b("pt.exp", h));
@@ -82,7 +86,8 @@ TEST_CASE("split: a cast is computed again from what costs nothing") {
   Builder b = pass_builder();
   Value x = b.input(f32({2}, true), "x"), w = b.input(f32({2}, true), "w");
   Expr low = b("prims.convert_element_type", w, DType::f64);
-  Trace t = b.finish("f", Arg::tuple({b("pt.mul", b("prims.convert_element_type", b("pt.heavy", x), DType::f64), low)}));
+  Trace t =
+      b.finish("f", Arg::tuple({b("pt.mul", b("prims.convert_element_type", b("pt.heavy", x), DType::f64), low)}));
   ForwardBackward parts = split_of(t);
   // The narrow value of heavy(x) and not its wide copy; and of w nothing but w.
   CHECK(names(parts.saved) == "x, w, t3");
@@ -133,6 +138,43 @@ TEST_CASE("split: numbers are saved apart, and so are those that bind a size") {
   CHECK(parts.saved.size() > parts.saved_tensors);
   CHECK(parts.backward.signature.saved_numbers == parts.saved.size() - parts.saved_tensors);
   for (size_t i = 0; i < parts.saved.size(); ++i) CHECK(parts.saved[i].type().is_tensor() == (i < parts.saved_tensors));
+}
+
+TEST_CASE("split: what is neither tensor nor number is saved as it is, and never made again") {
+  Builder b = pass_builder();
+  auto graph_meta = [](const Args& a) -> Types { return {test::like_a(a)[0], Type::opaque("graph")}; };
+  auto back_meta = [](const Args& a) -> Types { return test::like_a(a); };
+  auto vjp = [](VjpContext& c) { c.put("a", c.b("pt.graph_backward", c.grad(), c.out(1))); };
+  Registry& r = Registry::instance();
+  r.add("pt", {.schema = "graph(Tensor a) -> (Tensor, any)", .doc = "", .tags = kCheap, .meta = graph_meta, .vjp = vjp},
+        true);
+  r.add("pt", {.schema = "graph_backward(Tensor a, any graph) -> Tensor", .doc = "", .meta = back_meta}, true);
+  for (bool aggressive : {false, true}) {
+    Builder c = pass_builder();
+    Value y = c.input(f32({2}, true), "y");
+    ForwardBackward parts = split_of(c.finish("f", Arg::tuple({c("pt.graph", y)[0]})), aggressive);
+    CHECK(parts.saved_tensors == 0);
+    CHECK(names(parts.saved) == "o2");
+  }
+}
+
+TEST_CASE("split: results of one call are saved together or made again together") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({2}, true), "x");
+  Expr pair = b("pt.exp_pair", b("pt.heavy", x));
+  Trace t = b.finish("f", Arg::tuple({b("pt.heavy", b("pt.heavy", b("pt.mul", pair[0], pair[1])))}));
+  for (bool aggressive : {false, true}) {
+    ForwardBackward parts = split_of(t, aggressive);  // verified: nothing is defined twice
+    CHECK((code(parts.backward).find("exp_pair") != std::string::npos) == aggressive);
+  }
+}
+
+TEST_CASE("split: a view that shares its call with an output") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({2}, true), "x");
+  Expr views = b("pt.view_pair", b("pt.heavy", x));
+  Trace t = b.finish("f", Arg::tuple({views[0], b("pt.heavy", views[1]), b("pt.heavy", views[0])}));
+  CHECK(names(split_of(t).saved) == "x, t2, t3");
 }
 
 }  // namespace
