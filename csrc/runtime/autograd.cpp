@@ -28,7 +28,8 @@ using NodePtr = decltype(Edge::function);
 template <class N, class... A>
 auto make_node(A&&... args) {
   if constexpr (std::is_same_v<NodePtr, std::shared_ptr<Node>>) {
-    return std::shared_ptr<N>(new N(std::forward<A>(args)...));
+    // deleteNode, found by its argument's namespace, takes deep graphs apart without recursion.
+    return std::shared_ptr<N>(new N(std::forward<A>(args)...), [](N* p) { deleteNode(p); });
   } else {
     return c10::make_intrusive<N>(std::forward<A>(args)...);
   }
@@ -45,14 +46,16 @@ struct NoDoubleBackward final : Node {
   std::string name() const override { return "ThunderNoDoubleBackward(" + name_ + ")"; }
   variable_list apply(variable_list&&) override {
     throw Error(ErrorKind::Runtime,
-                cat("[", name_, "] double backward is not supported by this compiled function: its gradients were computed by a "
+                cat("[", name_,
+                    "] double backward is not supported by this compiled function: its gradients were computed by a "
                     "compiled program, which autograd cannot differentiate. Call the original function where you need "
                     "second derivatives"));
   }
   std::string name_;
 };
 
-// The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar, say).
+// The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar,
+// say).
 at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
   if (g.layout() != at::kStrided) g = g.to_dense();
   if (g.is_conj()) g = g.resolve_conj();
@@ -74,8 +77,9 @@ struct ThunderBackward final : Node {
     released = true;
   }
 
-  // Saved tensors and numbers, the first inputs of the backward program.  Without a graph to keep, nothing else holds the saved
-  // tensors afterwards, and the program frees each after its last use.  Outside of BelowAutograd: hooks of the user may run.
+  // Saved tensors and numbers, the first inputs of the backward program.  Without a graph to keep, nothing else holds
+  // the saved tensors afterwards, and the program frees each after its last use.  Outside of BelowAutograd: hooks of
+  // the user may run.
   std::vector<c10::IValue> unpack_saved() {
     std::lock_guard<std::mutex> lock(mutex);
     // A node that saved nothing may run again, as PyTorch's own may.
@@ -141,7 +145,7 @@ struct ThunderBackward final : Node {
   bool released = false;
 };
 
-// ---- forward ---------------------------------------------------------------------------------------------------------
+// ---- forward --------------------------------------------------------------------------------------------------------
 
 // A new tensor on the same data: history set on it does not touch the other.
 at::Tensor alias_of(const at::Tensor& t) {
@@ -151,7 +155,9 @@ at::Tensor alias_of(const at::Tensor& t) {
 
 using Values = std::vector<c10::IValue>;
 
-const at::Tensor* defined_tensor(const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr; }
+const at::Tensor* defined_tensor(const c10::IValue& v) {
+  return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr;
+}
 
 // What must be known of the inputs after the forward has dropped them.
 class InputRecord {
@@ -165,13 +171,14 @@ class InputRecord {
   void add_outputs(const Values& leaves, size_t n) {
     for (size_t i = 0; i < n; ++i)
       if (const at::Tensor* t = defined_tensor(leaves[i])) add_counter(*t);
-    std::sort(counters_.begin(), counters_.end(), [](const Counter& a, const Counter& b) { return a.storage < b.storage; });
+    std::sort(counters_.begin(), counters_.end(),
+              [](const Counter& a, const Counter& b) { return a.storage < b.storage; });
   }
   bool is_input(const at::Tensor& t) const {
     return std::find(tensors_.begin(), tensors_.end(), t.unsafeGetTensorImpl()) != tensors_.end();
   }
-  // Gives a saved view of an input or output the version counter of that: operators below autograd give every result a counter
-  // of its own, and a write to a parameter must be seen through its saved transpose.
+  // Gives a saved view of an input or output the version counter of that: operators below autograd give every result a
+  // counter of its own, and a write to a parameter must be seen through its saved transpose.
   void share_counter(const at::Tensor& saved) const {
     if (!saved.has_storage() || saved.is_inference()) return;
     const void* storage = saved.storage().unsafeGetStorageImpl();
@@ -261,7 +268,8 @@ class Recording {
 
   void save_intermediate(ThunderBackward& node, const at::Tensor& t) const {
     record_.share_counter(t);
-    // An operator may return its argument, and so an intermediate may be an output: saved as such, it makes no reference cycle.
+    // An operator may return its argument, and so an intermediate may be an output: saved as such, it makes no
+    // reference cycle.
     bool is_output = t.requires_grad() && t.grad_fn().get() == &node;
     node.saved.emplace_back(t, is_output);
   }
@@ -276,7 +284,8 @@ class Recording {
 
 std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs) {
   const Entry& e = *entry;
-  THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ", inputs.size());
+  THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ",
+                 inputs.size());
   bool grad = e.backward && c10::GradMode::is_enabled();
   Values kept;
   if (grad || e.epilogue) {
@@ -298,7 +307,7 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
   return e.epilogue->run(std::move(kept));
 }
 
-// ---- make_entry ------------------------------------------------------------------------------------------------------
+// ---- make_entry -----------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -337,14 +346,14 @@ void add_backward(Entry& entry, const Compiled& c) {
   entry.differentiable_outputs = c.differentiable_outputs;
   size_t num_saved = c.saved.size();
   THUNDER_ASSERT(c.backward.inputs.size() == num_saved + c.differentiable_outputs.size(), "the backward takes ",
-                 c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ", c.differentiable_outputs.size(),
-                 " differentiable outputs");
+                 c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ",
+                 c.differentiable_outputs.size(), " differentiable outputs");
   for (size_t i = num_saved; i < c.backward.inputs.size(); ++i)
     entry.cotangents.push_back(layout_of_cotangent(c.backward.inputs[i].type()));
   ArgList gradients;
   flatten_leaves(c.backward.output, gradients);
-  THUNDER_ASSERT(gradients.size() == c.forward.inputs.size(), "the backward gives ", gradients.size(), " gradients for ",
-                 c.forward.inputs.size(), " inputs");
+  THUNDER_ASSERT(gradients.size() == c.forward.inputs.size(), "the backward gives ", gradients.size(),
+                 " gradients for ", c.forward.inputs.size(), " inputs");
   for (const Arg& g : gradients) entry.has_gradient.push_back(!g.is_none());
   entry.input_is_saved.resize(c.forward.inputs.size());
   for (size_t i = 0; i < c.saved_tensors; ++i) {
@@ -376,8 +385,8 @@ std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
   if (epilogue) {
     entry->epilogue = Program::build(*epilogue);
     THUNDER_ASSERT(entry->epilogue->num_inputs() == entry->forward->num_inputs() + entry->num_outputs,
-                   "the epilogue takes ", entry->epilogue->num_inputs(), " inputs, the forward has ", entry->forward->num_inputs(),
-                   " and ", entry->num_outputs, " outputs");
+                   "the epilogue takes ", entry->epilogue->num_inputs(), " inputs, the forward has ",
+                   entry->forward->num_inputs(), " and ", entry->num_outputs, " outputs");
   }
   return entry;
 }

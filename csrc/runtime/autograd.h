@@ -21,8 +21,8 @@ struct Entry {
   size_t num_saved_tensors = 0;
   size_t num_saved_numbers = 0;
 
-  /// Null without gradients.  Inputs: saved tensors, saved numbers, one cotangent per differentiable output; leaves: one
-  /// gradient or None per input of the forward.
+  /// Null without gradients.  Inputs: saved tensors, saved numbers, one cotangent per differentiable output; leaves:
+  /// one gradient or None per input of the forward.
   std::shared_ptr<Program> backward;
   std::vector<size_t> differentiable_outputs;  ///< indices into the outputs, in the order of the cotangents
   /// Layout that the backward expects of each cotangent: shape and strides, both empty where it is not constant.
@@ -38,22 +38,20 @@ struct Entry {
   std::vector<int64_t> saved_is_input, saved_is_output;
   std::vector<char> input_is_saved;  ///< per input of the forward
 
-  /// Runs after the forward, with autograd on: writes into inputs, derives views again, picks the user's outputs.  Inputs: those
-  /// of the forward, then the computation's outputs; its leaves are what execute() returns.  Null: the outputs are returned as
-  /// they are.
+  /// Runs after the forward, with autograd on: writes into inputs, derives views again, picks the user's outputs.
+  /// Inputs: those of the forward, then the computation's outputs; its leaves are what execute() returns.  Null: the
+  /// outputs are returned as they are.
   std::shared_ptr<Program> epilogue;
 
-  bool needs_python() const {
-    return forward->needs_python() || (epilogue && epilogue->needs_python());
-  }
+  bool needs_python() const { return forward->needs_python() || (epilogue && epilogue->needs_python()); }
   size_t num_inputs() const { return forward->num_inputs(); }
 };
 
 /// Builds the programs of a compilation.  `epilogue` (a claimed trace) may be null.
 std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogue = nullptr);
 
-/// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and grad mode is
-/// on, the differentiable outputs get one autograd node.  Then runs the epilogue.
+/// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and
+/// grad mode is on, the differentiable outputs get one autograd node.  Then runs the epilogue.
 std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs);
 
 }  // namespace thunder

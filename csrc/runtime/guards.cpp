@@ -25,8 +25,10 @@ constexpr c10::DispatchKeySet kRelevantKeys = c10::DispatchKeySet(
      c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize,
      c10::DispatchKey::ADInplaceOrView});
 
-constexpr const char* kGlobalNames[] = {"grad mode, autocast cache or deterministic algorithms", "dispatch state (autocast, inference "
-                                        "mode, functorch)", "dispatch state (autocast, inference mode, functorch)",
+constexpr const char* kGlobalNames[] = {"grad mode, autocast cache or deterministic algorithms",
+                                        "dispatch state (autocast, inference "
+                                        "mode, functorch)",
+                                        "dispatch state (autocast, inference mode, functorch)",
                                         "autocast or default dtype", "active function or dispatch modes"};
 constexpr size_t kGlobalWords = std::size(kGlobalNames);
 
@@ -131,11 +133,12 @@ void Fingerprint::begin() {
   size_ = kGlobalWords;
 }
 
-// 0 for a tensor that shares nothing.  Else the first earlier one that it is, or whose storage it shares: its index plus 1, a bit
-// that tells the two apart, and how far the data lies from that one's.
+// 0 for a tensor that shares nothing.  Else the first earlier one that it is, or whose storage it shares: its index
+// plus 1, a bit that tells the two apart, and how far the data lies from that one's.
 uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  const void* storage = impl->has_storage() ? static_cast<const void*>(impl->unsafe_storage().unsafeGetStorageImpl()) : impl;
+  const void* storage =
+      impl->has_storage() ? static_cast<const void*>(impl->unsafe_storage().unsafeGetStorageImpl()) : impl;
   Seen now{storage, impl, tensors_++};
   const Seen* first = nullptr;
   auto look = [&](const Seen& s) {
@@ -179,7 +182,8 @@ void Fingerprint::add(const at::Tensor& tensor) {
   const c10::Device device = impl->device();
   uint64_t aligned = 0;
   if (impl->has_storage()) {
-    auto base = reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+    auto base =
+        reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
     aligned = ((base + static_cast<uintptr_t>(impl->storage_offset()) * impl->itemsize()) & 15) == 0;
   }
   w[0] = static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(device.type()) << 8 |

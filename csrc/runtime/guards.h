@@ -1,5 +1,5 @@
-// The first level of guards: what the compiler assumed about the flat inputs and about global state, as a row of words that
-// is compared with memcmp.
+// The first level of guards: what the compiler assumed about the flat inputs and about global state, as a row of words
+// that is compared with memcmp.
 //
 //   Fingerprint f;
 //   f.begin();                       // global state: grad and inference mode, autocast, default dtype, modes
@@ -73,7 +73,8 @@ class Fingerprint {
   uint64_t inline_[kInline];
 };
 
-/// What the words of global state say, to name the guard that failed: "grad mode", "autocast", ...; empty if they are equal.
+/// What the words of global state say, to name the guard that failed: "grad mode", "autocast", ...; empty if they are
+/// equal.
 std::string global_state_difference(const Fingerprint& a, const Fingerprint& b);
 
 }  // namespace thunder

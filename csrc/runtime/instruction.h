@@ -32,7 +32,7 @@ struct Operand {
   bool last = false;               ///< the register's last reader: it is moved out
   uint32_t reg = 0;
   c10::IValue constant;
-  std::vector<int64_t> ints;       ///< a constant list of ints, for kernels
+  std::vector<int64_t> ints;  ///< a constant list of ints, for kernels
   Dim expression;
   std::vector<std::pair<SymbolId, uint32_t>> symbols;  ///< registers of the symbols in `expression`
   std::vector<Operand> items;
@@ -62,13 +62,13 @@ class Instruction {
   virtual bool needs_python() const { return false; }
   virtual std::string str() const = 0;
 
-  /// Loaded in this order, each once, if `moves_operands`; registers whose last reader is this call are then moved by their
-  /// last operand, else dropped before the results are stored.
+  /// Loaded in this order, each once, if `moves_operands`; registers whose last reader is this call are then moved by
+  /// their last operand, else dropped before the results are stored.
   std::vector<Operand> operands;
   std::vector<int32_t> outputs;  ///< a register for each result; -1: nobody reads it
   std::vector<uint32_t> drops;
   bool moves_operands = true;
-  std::string where;             ///< the user's line, for errors
+  std::string where;  ///< the user's line, for errors
 
  protected:
   void drop(Frame& frame) const {
@@ -76,12 +76,12 @@ class Instruction {
   }
 };
 
-/// Makes the instruction for a claimed call; `outputs` is filled in by the caller.  `outputs` of the instruction are the call's
-/// flat results (None included).
+/// Makes the instruction for a claimed call; `outputs` is filled in by the caller.  `outputs` of the instruction are
+/// the call's flat results (None included).
 using LowerFn = std::function<std::unique_ptr<Instruction>(const Call& call, const Assembler& assembler)>;
 
-/// How calls of operators with `Op::executor == executor` are lowered.  Calls of executors that registered nothing are Python's:
-/// `Op::context_owner` holds the callable.
+/// How calls of operators with `Op::executor == executor` are lowered.  Calls of executors that registered nothing are
+/// Python's: `Op::context_owner` holds the callable.
 void register_lowering(const std::string& executor, LowerFn lower);
 /// Null if none is registered.
 const LowerFn* find_lowering(const std::string& executor);

@@ -25,7 +25,9 @@ PyObject* torch_module() {
 
 PyObject* torch_attribute(const std::string& name) { return PyObject_GetAttrString(torch_module(), name.c_str()); }
 
-PyObject* device_object(const std::string& text) { return PyObject_CallMethod(torch_module(), "device", "s", text.c_str()); }
+PyObject* device_object(const std::string& text) {
+  return PyObject_CallMethod(torch_module(), "device", "s", text.c_str());
+}
 
 template <class Items, class F>
 PyObject* make_sequence(const Items& items, bool tuple, F&& convert) {
@@ -95,9 +97,11 @@ PyObject* to_python(const c10::IValue& v) {
     c10::complex<double> c = v.toComplexDouble();
     return PyComplex_FromDoubles(c.real(), c.imag());
   }
-  if (v.isString()) return PyUnicode_FromStringAndSize(v.toStringRef().data(), static_cast<Py_ssize_t>(v.toStringRef().size()));
+  if (v.isString())
+    return PyUnicode_FromStringAndSize(v.toStringRef().data(), static_cast<Py_ssize_t>(v.toStringRef().size()));
   if (v.isDevice()) return device_object(v.toDevice().str());
-  if (v.isTuple()) return make_sequence(v.toTupleRef().elements(), true, [](const c10::IValue& i) { return to_python(i); });
+  if (v.isTuple())
+    return make_sequence(v.toTupleRef().elements(), true, [](const c10::IValue& i) { return to_python(i); });
   if (v.isList()) return make_sequence(v.toListRef(), false, [](const c10::IValue& i) { return to_python(i); });
   if (v.isIntList() || v.isDoubleList() || v.isBoolList() || v.isTensorList())
     return make_sequence(v.toList().vec(), false, [](const c10::IValue& i) { return to_python(i); });
@@ -131,23 +135,36 @@ c10::IValue from_python(PyObject* o) {
 
 PyObject* literal_to_python(const Arg& a) {
   switch (a.kind()) {
-    case Arg::Kind::None: Py_RETURN_NONE;
-    case Arg::Kind::Bool: return PyBool_FromLong(a.boolean());
-    case Arg::Kind::Int: return PyLong_FromLongLong(a.dim().constant());
-    case Arg::Kind::Float: return PyFloat_FromDouble(a.real());
-    case Arg::Kind::Complex: return PyComplex_FromDoubles(a.complex().real(), a.complex().imag());
-    case Arg::Kind::Str: return PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size()));
-    case Arg::Kind::DType: return torch_attribute(std::string(torch_name(a.dtype())));
-    case Arg::Kind::Device: return device_object(a.device().str());
-    case Arg::Kind::List: case Arg::Kind::Tuple:
+    case Arg::Kind::None:
+      Py_RETURN_NONE;
+    case Arg::Kind::Bool:
+      return PyBool_FromLong(a.boolean());
+    case Arg::Kind::Int:
+      return PyLong_FromLongLong(a.dim().constant());
+    case Arg::Kind::Float:
+      return PyFloat_FromDouble(a.real());
+    case Arg::Kind::Complex:
+      return PyComplex_FromDoubles(a.complex().real(), a.complex().imag());
+    case Arg::Kind::Str:
+      return PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size()));
+    case Arg::Kind::DType:
+      return torch_attribute(std::string(torch_name(a.dtype())));
+    case Arg::Kind::Device:
+      return device_object(a.device().str());
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
       return make_sequence(a.items(), a.kind() == Arg::Kind::Tuple, [](const Arg& i) { return literal_to_python(i); });
-    case Arg::Kind::Dict: return dict_object(a.entries());
-    case Arg::Kind::Slice: return slice_object(a.slice());
+    case Arg::Kind::Dict:
+      return dict_object(a.entries());
+    case Arg::Kind::Slice:
+      return slice_object(a.slice());
     case Arg::Kind::Constant:
       if (a.constant().name == "...") return Py_NewRef(Py_Ellipsis);
       return torch_attribute(a.constant().name.substr(a.constant().name.rfind('.') + 1));
-    case Arg::Kind::Opaque: return Py_NewRef(static_cast<PyObject*>(a.opaque().object.get()));
-    case Arg::Kind::Value: break;
+    case Arg::Kind::Opaque:
+      return Py_NewRef(static_cast<PyObject*>(a.opaque().object.get()));
+    case Arg::Kind::Value:
+      break;
   }
   PyErr_SetString(PyExc_TypeError, "a value has no Python object before the program runs");
   return nullptr;

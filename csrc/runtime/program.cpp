@@ -36,17 +36,19 @@ struct Program::Impl {
 
 namespace {
 
-// ---- build -----------------------------------------------------------------------------------------------------------
+// ---- build ----------------------------------------------------------------------------------------------------------
 
 void flatten(const Arg& a, std::vector<Arg>& out) {
   switch (a.kind()) {
-    case Arg::Kind::List: case Arg::Kind::Tuple:
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
       for (const Arg& item : a.items()) flatten(item, out);
       break;
     case Arg::Kind::Dict:
       for (const auto& [key, item] : a.entries()) flatten(item, out);
       break;
-    default: out.push_back(a);
+    default:
+      out.push_back(a);
   }
 }
 
@@ -130,8 +132,8 @@ class Compiler final : public Assembler {
     std::vector<Value> results = flat_results(call.output);
     for (size_t i = 0; i < results.size(); ++i)
       if (instruction.outputs[i] >= 0)
-        impl_->expectations.push_back(
-            {impl_->instructions.size(), instruction.outputs[i], cat(results[i].name(), " = ", call.op->full_name), results[i].type()});
+        impl_->expectations.push_back({impl_->instructions.size(), instruction.outputs[i],
+                                       cat(results[i].name(), " = ", call.op->full_name), results[i].type()});
   }
 
   std::unique_ptr<Instruction> lower(const Call& call) const {
@@ -196,7 +198,7 @@ class Compiler final : public Assembler {
   size_t position_ = 0;
 };
 
-// ---- run -------------------------------------------------------------------------------------------------------------
+// ---- run ------------------------------------------------------------------------------------------------------------
 
 // Frames that are not in use, kept with their buffers: a run allocates nothing.  Recursion takes another frame.
 thread_local std::vector<std::unique_ptr<Frame>> idle_frames;
@@ -223,7 +225,8 @@ class FrameLease {
   std::unique_ptr<Frame> frame_;
 };
 
-// Sizes and strides that are not constant are not compared; nor are strides of dimensions that have at most one element.
+// Sizes and strides that are not constant are not compared; nor are strides of dimensions that have at most one
+// element.
 void compare(const Expectation& e, const c10::IValue& result) {
   if (!e.type.is_tensor() || !result.isTensor() || !result.toTensor().defined()) return;
   const at::Tensor& t = result.toTensor();
@@ -236,8 +239,8 @@ void compare(const Expectation& e, const c10::IValue& result) {
     if (n > 1 && t.numel() > 0 && want.strides[i].is_constant())
       ok = ok && want.strides[i].constant() == t.stride(static_cast<int64_t>(i));
   }
-  THUNDER_ASSERT(ok, e.value, ": the trace says ", e.type.str(), " with strides ", str(want.strides), ", the operator gave ",
-                 Type(got).str(), " with strides ", str(got.strides));
+  THUNDER_ASSERT(ok, e.value, ": the trace says ", e.type.str(), " with strides ", str(want.strides),
+                 ", the operator gave ", Type(got).str(), " with strides ", str(got.strides));
 }
 
 [[noreturn]] void rethrow_with_line(const Instruction& instruction) {
@@ -256,7 +259,9 @@ void compare(const Expectation& e, const c10::IValue& result) {
 Program::Program(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Program::~Program() = default;
 
-std::shared_ptr<Program> Program::build(const Trace& trace) { return std::make_shared<Program>(Compiler(trace).compile()); }
+std::shared_ptr<Program> Program::build(const Trace& trace) {
+  return std::make_shared<Program>(Compiler(trace).compile());
+}
 
 std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
   THUNDER_ASSERT(inputs.size() == impl_->input_registers.size(), "a program of ", impl_->input_registers.size(),
@@ -296,7 +301,7 @@ std::string Program::str() const {
   return out;
 }
 
-// ---- BelowAutograd ---------------------------------------------------------------------------------------------------
+// ---- BelowAutograd --------------------------------------------------------------------------------------------------
 
 namespace {
 struct Guards {

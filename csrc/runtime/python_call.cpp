@@ -85,7 +85,8 @@ Template make_template(const Arg& a, const Assembler& assembler) {
 
 class PythonCall final : public Instruction {
  public:
-  PythonCall(const Call& call, const Assembler& assembler) : name_(call.op->full_name), callable_(call.op->context_owner) {
+  PythonCall(const Call& call, const Assembler& assembler)
+      : name_(call.op->full_name), callable_(call.op->context_owner) {
     THUNDER_CHECK(callable_, NotImplemented, call.op->full_name, "the executor '", call.op->executor,
                   "' registered no function for this operator");
     moves_operands = false;
@@ -116,8 +117,8 @@ class PythonCall final : public Instruction {
       owned.push_back(std::make_unique<Ref>(t.make(frame)));
       arguments.push_back(owned.back()->get());
     }
-    Ref result(PyObject_Vectorcall(static_cast<PyObject*>(callable_.get()), arguments.data(), arguments.size() - num_keywords_,
-                                   static_cast<PyObject*>(keywords_.get())));
+    Ref result(PyObject_Vectorcall(static_cast<PyObject*>(callable_.get()), arguments.data(),
+                                   arguments.size() - num_keywords_, static_cast<PyObject*>(keywords_.get())));
     owned.clear();
     drop(frame);
     store(frame, result.get());
@@ -131,7 +132,8 @@ class PythonCall final : public Instruction {
     }
     Ref items(PySequence_Fast(result, "an operator with several results must return a tuple or a list"));
     auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
-    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ", outputs.size());
+    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ",
+                  outputs.size());
     for (size_t i = 0; i < n; ++i)
       if (outputs[i] >= 0)
         frame.registers[outputs[i]] = from_python(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));

@@ -7,12 +7,12 @@
 
 namespace thunder {
 
-/// Throws the pending Python error as torch's python_error: both our bindings and torch's autograd engine give it back to Python
-/// as the exception that it was.  Needs the GIL.
+/// Throws the pending Python error as torch's python_error: both our bindings and torch's autograd engine give it back
+/// to Python as the exception that it was.  Needs the GIL.
 [[noreturn]] void throw_python_error();
 
-/// Sets the Python error that an exception stands for: torch's python_error as it was, c10 errors and ours as the Python type that
-/// PyTorch raises for them.  False for exceptions of other kinds.  Needs the GIL.
+/// Sets the Python error that an exception stands for: torch's python_error as it was, c10 errors and ours as the
+/// Python type that PyTorch raises for them.  False for exceptions of other kinds.  Needs the GIL.
 bool set_python_error(const std::exception_ptr& exception);
 
 }  // namespace thunder

@@ -2,13 +2,12 @@
 // declarations need only Tensor.h; python_error.cpp includes the real header and asserts that they agree.
 #pragma once
 
-#include <Python.h>
 #include <ATen/core/Tensor.h>
+#include <Python.h>
 
 #ifndef THUNDER_REAL_TORCH_PY
 struct THPVariable {
-  PyObject_HEAD
-  at::Tensor cdata;
+  PyObject_HEAD at::Tensor cdata;
   PyObject* backward_hooks;
   PyObject* post_accumulate_grad_hooks;
 };

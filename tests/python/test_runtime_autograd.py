@@ -1,4 +1,4 @@
-"""Compiled functions under autograd: everything that torch.autograd lets a user do works, or raises what eager raises."""
+"""Compiled functions under autograd: all that torch.autograd lets a user do works, or raises what eager raises."""
 
 import gc
 import threading
@@ -336,6 +336,43 @@ def test_no_reference_cycle():
         gc.enable()
 
 
+def megabytes(field):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(field)) / 1024
+
+
+def reset_peak():
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")
+
+
+def chain(x):
+    for _ in range(8):
+        x = torch.sin(x)
+    return x
+
+
+@pytest.mark.parametrize("retain", [False, True])
+def test_the_backward_frees_saved_tensors_as_it_runs(retain):
+    f, size = thunder.jit(chain), 8 * 2**20
+    one = size * 4 / 2**20
+    x = torch.zeros(size, requires_grad=True)
+    g = torch.ones(size)
+    f(x).backward(g)  # compiles, and makes x.grad
+    out = f(x)
+    before = megabytes("VmRSS")
+    out.backward(g, retain_graph=retain)
+    after = megabytes("VmRSS")
+    # Eight saved tensors go, or stay.
+    assert (before - after > 6 * one) if not retain else (abs(before - after) < 2 * one)
+    del out
+    out = f(x)
+    reset_peak()
+    before = megabytes("VmHWM")
+    out.backward(g)
+    assert megabytes("VmHWM") - before < 3 * one
+
+
 def test_gradient_accumulation_into_the_same_parameter():
     f, (x, w1, w2) = thunder.jit(gelu_mlp), make(*MLP)
     for _ in range(3):
@@ -346,10 +383,10 @@ def test_gradient_accumulation_into_the_same_parameter():
 
 def test_anomaly_mode():
     f, args = thunder.jit(gelu_mlp), make(*MLP)
-    with torch.autograd.detect_anomaly(check_nan=True):
+    with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly(check_nan=True):
         f(*args).sum().backward()
     assert args[0].grad is not None
-    with pytest.warns(UserWarning), torch.autograd.detect_anomaly(check_nan=True):
+    with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly(check_nan=True):
         out = f(*args)
         with pytest.raises(RuntimeError, match="returned nan values"):
             out.backward(torch.full_like(out, float("nan")))

@@ -61,7 +61,7 @@ c10::IValue KernelArgs::element(size_t i, size_t j) const {
 
 namespace {
 
-// ---- views -----------------------------------------------------------------------------------------------------------
+// ---- views ----------------------------------------------------------------------------------------------------------
 
 c10::IValue slice(const KernelArgs& a) {
   Ints start = a.ints(1), end = a.ints(2), step = a.is_none(3) ? Ints() : a.ints(3);
@@ -82,7 +82,8 @@ c10::IValue broadcast_in_dim(const KernelArgs& a) {
   for (size_t i = 0; i < dims.size(); ++i) {
     int64_t n = t.size(static_cast<int64_t>(i));
     int64_t target = shape[static_cast<size_t>(dims[i])];
-    THUNDER_CHECK(n == target || n == 1, Runtime, "broadcast_in_dim", "a dimension of size ", n, " does not broadcast to ", target);
+    THUNDER_CHECK(n == target || n == 1, Runtime, "broadcast_in_dim", "a dimension of size ", n,
+                  " does not broadcast to ", target);
   }
   // As in the primitive's meta: a new dimension of size 1 gets the stride that eager's unsqueeze and expand give it.
   size_t next = dims.size();
@@ -163,7 +164,7 @@ c10::IValue pad(const KernelArgs& a) {
   return at::constant_pad_nd(t, low_high, value).contiguous();
 }
 
-// ---- reductions: an empty list of dims reduces nothing, where ATen would reduce everything -----------------------------
+// ---- reductions: an empty list of dims reduces nothing, where ATen would reduce everything --------------------------
 
 c10::IValue sum(const KernelArgs& a) {
   Ints dims = a.ints(1);
@@ -222,7 +223,7 @@ c10::IValue var(const KernelArgs& a) {
 c10::IValue cumsum(const KernelArgs& a) { return at::cumsum(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
 c10::IValue cumprod(const KernelArgs& a) { return at::cumprod(a.tensor(0), a.integer(1), a.tensor(0).scalar_type()); }
 
-// ---- creation, conversion ----------------------------------------------------------------------------------------------
+// ---- creation, conversion -------------------------------------------------------------------------------------------
 
 at::TensorOptions options(const KernelArgs& a, size_t dtype, size_t device) {
   return at::TensorOptions().dtype(a.value(dtype).toScalarType()).device(a.value(device).toDevice());
@@ -244,13 +245,14 @@ void collect_numbers(const c10::IValue& v, size_t depth, std::vector<int64_t>& s
   }
   auto items = v.toList();
   if (shape.size() <= depth) shape.push_back(static_cast<int64_t>(items.size()));
-  THUNDER_CHECK(shape[depth] == static_cast<int64_t>(items.size()), Value, "tensor", "expected sequence of length ", shape[depth],
-                " at dim ", depth, " (got ", items.size(), ")");
+  THUNDER_CHECK(shape[depth] == static_cast<int64_t>(items.size()), Value, "tensor", "expected sequence of length ",
+                shape[depth], " at dim ", depth, " (got ", items.size(), ")");
   for (const c10::IValue& item : items.vec()) collect_numbers(item, depth + 1, shape, out);
 }
 
 template <class T, class F>
-at::Tensor filled(const std::vector<int64_t>& shape, at::ScalarType type, const std::vector<at::Scalar>& numbers, F&& get) {
+at::Tensor filled(const std::vector<int64_t>& shape, at::ScalarType type, const std::vector<at::Scalar>& numbers,
+                  F&& get) {
   at::Tensor t = at::empty(shape, at::TensorOptions().dtype(type).device(at::kCPU));
   T* p = t.mutable_data_ptr<T>();
   for (size_t i = 0; i < numbers.size(); ++i) p[i] = static_cast<T>(get(numbers[i]));
@@ -264,7 +266,8 @@ c10::IValue tensor_from_sequence(const KernelArgs& a) {
   at::ScalarType type = a.value(1).toScalarType();
   at::Tensor t;
   if (at::isComplexType(type))
-    t = filled<c10::complex<double>>(shape, at::kComplexDouble, numbers, [](const at::Scalar& s) { return s.toComplexDouble(); });
+    t = filled<c10::complex<double>>(shape, at::kComplexDouble, numbers,
+                                     [](const at::Scalar& s) { return s.toComplexDouble(); });
   else if (at::isFloatingType(type))
     t = filled<double>(shape, at::kDouble, numbers, [](const at::Scalar& s) { return s.toDouble(); });
   else
@@ -272,7 +275,7 @@ c10::IValue tensor_from_sequence(const KernelArgs& a) {
   return at::_to_copy(t, options(a, 1, 2));
 }
 
-// ---- numbers -----------------------------------------------------------------------------------------------------------
+// ---- numbers --------------------------------------------------------------------------------------------------------
 
 c10::IValue size(const KernelArgs& a) { return a.tensor(0).size(a.integer(1)); }
 

@@ -15,7 +15,7 @@ namespace {
 using c10::TypeKind;
 using c10::TypePtr;
 
-// ---- the template ----------------------------------------------------------------------------------------------------
+// ---- the template ---------------------------------------------------------------------------------------------------
 
 struct TemplateArg {
   std::string keyword;  // of ATen's schema; empty: positional
@@ -95,7 +95,7 @@ std::optional<Arg> parse_literal(const std::string& text) {
   return std::nullopt;
 }
 
-// ---- types -----------------------------------------------------------------------------------------------------------
+// ---- types ----------------------------------------------------------------------------------------------------------
 
 const TypePtr& type_of_argument(const c10::Argument& a) { return a.real_type(); }
 
@@ -110,22 +110,36 @@ bool fits(const Arg& a, const TypePtr& type, bool wrap) {
     case TypeKind::OptionalType:
       return a.is_none() || fits(a, type->castRaw<c10::OptionalType>()->getElementType(), wrap);
     // None, which only a `Tensor?` of ours lets through, is an undefined tensor.
-    case TypeKind::TensorType: return a.is_tensor() || a.is_none() || (wrap && a.is_number());
-    case TypeKind::NumberType: return a.is_number();
-    case TypeKind::IntType: case TypeKind::SymIntType:
+    case TypeKind::TensorType:
+      return a.is_tensor() || a.is_none() || (wrap && a.is_number());
+    case TypeKind::NumberType:
+      return a.is_number();
+    case TypeKind::IntType:
+    case TypeKind::SymIntType:
       return a.is_number() && (a.number_kind() == NumberKind::Int || a.number_kind() == NumberKind::Bool);
-    case TypeKind::FloatType: case TypeKind::SymFloatType: return a.is_number() && a.number_kind() != NumberKind::Complex;
-    case TypeKind::BoolType: case TypeKind::SymBoolType: return a.is_number() && a.number_kind() == NumberKind::Bool;
-    case TypeKind::StringType: return a.kind() == Arg::Kind::Str;
-    case TypeKind::ScalarTypeType: return a.kind() == Arg::Kind::DType;
-    case TypeKind::DeviceObjType: return a.kind() == Arg::Kind::Device;
-    case TypeKind::LayoutType: case TypeKind::MemoryFormatType: return a.kind() == Arg::Kind::Constant;
+    case TypeKind::FloatType:
+    case TypeKind::SymFloatType:
+      return a.is_number() && a.number_kind() != NumberKind::Complex;
+    case TypeKind::BoolType:
+    case TypeKind::SymBoolType:
+      return a.is_number() && a.number_kind() == NumberKind::Bool;
+    case TypeKind::StringType:
+      return a.kind() == Arg::Kind::Str;
+    case TypeKind::ScalarTypeType:
+      return a.kind() == Arg::Kind::DType;
+    case TypeKind::DeviceObjType:
+      return a.kind() == Arg::Kind::Device;
+    case TypeKind::LayoutType:
+    case TypeKind::MemoryFormatType:
+      return a.kind() == Arg::Kind::Constant;
     case TypeKind::ListType: {
       const TypePtr& element = type->castRaw<c10::ListType>()->getElementType();
       if (!a.is_sequence()) return is_number_kind(element->kind()) && fits(a, element, false);
-      return std::all_of(a.items().begin(), a.items().end(), [&](const Arg& item) { return fits(item, element, wrap); });
+      return std::all_of(a.items().begin(), a.items().end(),
+                         [&](const Arg& item) { return fits(item, element, wrap); });
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -142,46 +156,76 @@ bool may_fit(const Param& p, const TypePtr& type) {
   }
   if (p.list) return false;
   switch (p.kind) {
-    case K::Tensor: return kind == TypeKind::TensorType;
-    case K::Scalar: case K::Number: return kind == TypeKind::TensorType || is_number_kind(kind);
-    case K::Int: case K::Float: case K::Bool: return is_number_kind(kind) || kind == TypeKind::TensorType;
-    case K::Str: return kind == TypeKind::StringType;
-    case K::DType: return kind == TypeKind::ScalarTypeType;
-    case K::Device: return kind == TypeKind::DeviceObjType;
-    case K::Layout: return kind == TypeKind::LayoutType;
-    case K::MemoryFormat: return kind == TypeKind::MemoryFormatType;
-    default: return true;
+    case K::Tensor:
+      return kind == TypeKind::TensorType;
+    case K::Scalar:
+    case K::Number:
+      return kind == TypeKind::TensorType || is_number_kind(kind);
+    case K::Int:
+    case K::Float:
+    case K::Bool:
+      return is_number_kind(kind) || kind == TypeKind::TensorType;
+    case K::Str:
+      return kind == TypeKind::StringType;
+    case K::DType:
+      return kind == TypeKind::ScalarTypeType;
+    case K::Device:
+      return kind == TypeKind::DeviceObjType;
+    case K::Layout:
+      return kind == TypeKind::LayoutType;
+    case K::MemoryFormat:
+      return kind == TypeKind::MemoryFormatType;
+    default:
+      return true;
   }
 }
 
 Operand::Element element_of(const TypePtr& type) {
   switch (type->kind()) {
-    case TypeKind::TensorType: return Operand::Element::Tensor;
-    case TypeKind::OptionalType: return Operand::Element::OptionalTensor;
-    case TypeKind::IntType: case TypeKind::SymIntType: return Operand::Element::Int;
-    case TypeKind::FloatType: return Operand::Element::Float;
-    case TypeKind::BoolType: return Operand::Element::Bool;
-    default: return Operand::Element::Any;
+    case TypeKind::TensorType:
+      return Operand::Element::Tensor;
+    case TypeKind::OptionalType:
+      return Operand::Element::OptionalTensor;
+    case TypeKind::IntType:
+    case TypeKind::SymIntType:
+      return Operand::Element::Int;
+    case TypeKind::FloatType:
+      return Operand::Element::Float;
+    case TypeKind::BoolType:
+      return Operand::Element::Bool;
+    default:
+      return Operand::Element::Any;
   }
 }
 
 Operand::Convert conversion(const Arg& a, const TypePtr& type) {
   if (a.is_tensor()) return Operand::Convert::None;
   switch (type->kind()) {
-    case TypeKind::TensorType: return Operand::Convert::Tensor;
-    case TypeKind::FloatType: return Operand::Convert::Float;
-    case TypeKind::IntType: case TypeKind::SymIntType: return Operand::Convert::Int;
-    case TypeKind::BoolType: return Operand::Convert::Bool;
-    default: return Operand::Convert::None;
+    case TypeKind::TensorType:
+      return Operand::Convert::Tensor;
+    case TypeKind::FloatType:
+      return Operand::Convert::Float;
+    case TypeKind::IntType:
+    case TypeKind::SymIntType:
+      return Operand::Convert::Int;
+    case TypeKind::BoolType:
+      return Operand::Convert::Bool;
+    default:
+      return Operand::Convert::None;
   }
 }
 
 Operand literal_operand(const Arg& a, const TypePtr& type) {
   switch (type->kind()) {
-    case TypeKind::TensorType: return Operand::of(a.is_none() ? at::Tensor() : wrapped_number(scalar_of(a)));
-    case TypeKind::FloatType: return Operand::of(a.real());
-    case TypeKind::IntType: case TypeKind::SymIntType: return Operand::of(scalar_of(a).toLong());
-    default: return Operand::of(literal_to_ivalue(a));
+    case TypeKind::TensorType:
+      return Operand::of(a.is_none() ? at::Tensor() : wrapped_number(scalar_of(a)));
+    case TypeKind::FloatType:
+      return Operand::of(a.real());
+    case TypeKind::IntType:
+    case TypeKind::SymIntType:
+      return Operand::of(scalar_of(a).toLong());
+    default:
+      return Operand::of(literal_to_ivalue(a));
   }
 }
 
@@ -213,22 +257,25 @@ Operand operand_of(const Arg& a, const TypePtr& type, const Assembler& assembler
   return literal_operand(a, type);
 }
 
-// ---- from records to targets -----------------------------------------------------------------------------------------
+// ---- from records to targets ----------------------------------------------------------------------------------------
 
-const char* const kNumberOverloads[] = {"Scalar",     "Tensor_Scalar", "Scalar_Tensor", "ScalarSelf",
+const char* const kNumberOverloads[] = {"Scalar",      "Tensor_Scalar", "Scalar_Tensor", "ScalarSelf",
                                         "ScalarOther", "Scalar_Scalar", "Tensor_Mode"};
 
-// For these the number as a tensor is both what eager does and the cheaper way; the other overloads wrap it at every call.
+// For these the number as a tensor is both what eager does and the cheaper way; the other overloads wrap it at every
+// call.
 bool wraps_numbers(const std::string& name) {
   static const char* const kNames[] = {"aten::add", "aten::sub", "aten::mul", "aten::div"};
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return name == n; });
 }
 
-std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSchema& schema, std::vector<Source>& sources) {
+std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSchema& schema,
+                          std::vector<Source>& sources) {
   const auto& arguments = schema.arguments();
   sources.assign(arguments.size(), {});
   auto assign = [&](size_t index, Source s, const std::string& what) -> std::string {
-    if (sources[index].param >= 0 || sources[index].literal) return cat("'", arguments[index].name(), "' is given twice");
+    if (sources[index].param >= 0 || sources[index].literal)
+      return cat("'", arguments[index].name(), "' is given twice");
     const TypePtr& type = type_of_argument(arguments[index]);
     if (s.param >= 0 && !may_fit(op.schema.params[static_cast<size_t>(s.param)], type))
       return cat("'", what, "' cannot stand for '", type->str(), " ", arguments[index].name(), "'");
@@ -242,7 +289,8 @@ std::string map_arguments(const Op& op, const Template& t, const c10::FunctionSc
       if (arguments[i].name() == name) return i;
     return std::nullopt;
   };
-  auto place = [&](size_t position, const std::string& name, bool keyword, Source s, const std::string& what) -> std::string {
+  auto place = [&](size_t position, const std::string& name, bool keyword, Source s,
+                   const std::string& what) -> std::string {
     bool positional = !keyword && position < arguments.size() && !arguments[position].kwarg_only();
     std::optional<size_t> index = positional ? std::optional<size_t>(position) : by_name(name);
     if (!index) return cat("'", what, "' has no place in ", schema.name(), "(", join(arguments), ")");

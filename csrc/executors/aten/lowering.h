@@ -1,8 +1,9 @@
 // From a call of one of our operators to a call of an ATen operator.
 //
-// A record's `aten` field names the ATen operator and, where they are not the same in the same order, its arguments.  The
-// arguments are converted by the types of ATen's schema.  Where a Python number stands where ATen wants a tensor, an overload
-// that takes a number is preferred (`pow.Tensor_Scalar` for `pow.Tensor_Tensor`), else the number is wrapped as PyTorch does.
+// A record's `aten` field names the ATen operator and, where they are not the same in the same order, its arguments.
+// The arguments are converted by the types of ATen's schema.  Where a Python number stands where ATen wants a tensor,
+// an overload that takes a number is preferred (`pow.Tensor_Scalar` for `pow.Tensor_Tensor`), else the number is
+// wrapped as PyTorch does.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -36,7 +37,8 @@ class Lowering {
   explicit Lowering(const Op& op);
   /// Empty if the record fits ATen's schema.
   const std::string& problem() const { return problem_; }
-  /// The operator that takes this very call; null if none can (an option that the template leaves out is not at its default).
+  /// The operator that takes this very call; null if none can (an option that the template leaves out is not at its
+  /// default).
   const Target* target(const ArgList& args) const;
   std::unique_ptr<Instruction> lower(const Call& call, const Assembler& assembler) const;
 
@@ -45,8 +47,8 @@ class Lowering {
 
   const Op& op_;
   std::string problem_;
-  std::vector<Target> targets_;   // the one named, then overloads that take numbers
-  std::vector<int> omitted_;      // parameters with defaults that the template does not mention
+  std::vector<Target> targets_;  // the one named, then overloads that take numbers
+  std::vector<int> omitted_;     // parameters with defaults that the template does not mention
   bool prefer_wrapped_ = false;
 };
 
