@@ -30,9 +30,22 @@ class Symbol:
         if tracer is not None:
             return tracer.apply(self.id, args, kwargs)
         if self._ops[0].level == "torch":
-            for path in self._ops[0].python:
-                if (target := _resolve(path)) is not None and callable(target):
-                    return target(*args, **kwargs)
+            return self._call_torch(args, kwargs)
+        return _C.evaluate(self.id, args, kwargs)
+
+    def _call_torch(self, args, kwargs):
+        """By PyTorch's own function, so that autograd sees it: the first overload that takes these arguments."""
+        mismatch = None
+        for op in self._ops:
+            target = next((t for path in op.python if callable(t := _resolve(path))), None)
+            if target is None:
+                continue
+            try:
+                return target(*args, **kwargs)
+            except TypeError as e:
+                mismatch = mismatch or e
+        if mismatch:
+            raise mismatch
         return _C.evaluate(self.id, args, kwargs)
 
     def __repr__(self):
