@@ -35,8 +35,9 @@ build: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target _C
 	@$(CMAKE) --install $(BUILD) --prefix $(PLATLIB) > build/install.log || { cat build/install.log; exit 1; }
 
+# ARGS=--compare for torch.compile too (a minute).
 demo: build
-	$(PY) examples/demo.py
+	$(PY) examples/demo.py $(ARGS)
 
 # Runs every part even if one fails, and fails if any did.  pytest comes last: its closing line is the one to look at.
 test: build
@@ -57,8 +58,9 @@ test-cpp: $(INSTALLED)
 test-python: build
 	$(PY) -m pytest $(PYTEST)
 
+# BENCH=benchmarks/bench_call.py for one of them; ARGS=--compare for torch.compile's first step too (a minute).
 bench: build
-	@for f in $(or $(BENCH),$(wildcard benchmarks/bench_*.py)); do echo "# $$f"; $(PY) $$f || exit 1; done
+	$(PY) benchmarks/run.py $(BENCH) $(ARGS)
 
 sanitize: $(STAMP)
 	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \

@@ -224,3 +224,13 @@ def test_provenance_names_every_pass(showcase):
         assert name in names
     assert [t.pass_name for t in showcase.backward][-1] == "Delete Last Used"
     assert str(showcase.forward[1]).startswith("# Constructed by Dead Code Elimination (took ")
+
+
+def test_the_readme_shows_what_its_example_prints(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "README.md").read_text(), re.DOTALL)
+    names = {}
+    exec(blocks[0], names)  # noqa: S102  # the README's own example
+    assert names["w1"].grad is not None and names["w2"].grad is not None
+    printed = without_times(capsys.readouterr().out)
+    assert printed.startswith(without_times(blocks[1]))
+    assert "def backward_fn(" in printed

@@ -1,0 +1,41 @@
+"""What does a training step cost in the long run?  4 layers, width 768, batch 2 x 128, float32, one thread, eager beside Thunder."""
+
+from common import child, child_arguments, compiled, emit, interleaved, llama, no_garbage_collection, summary, train_step
+
+
+def measure():
+    import json
+
+    import torch
+
+    batch = torch.randint(0, 1024, (2, 129))
+    steps, optimizers = {}, []
+    for peer in ("eager", "thunder"):
+        model = llama(4, 768, 12, vocabulary=1024)
+        optimizers.append(model)
+        step = train_step(compiled(peer, model), batch)
+
+        def full(step=step, model=model):
+            step()
+            model.zero_grad()
+
+        steps[peer] = full
+    for step in steps.values():
+        step()
+        step()
+    with no_garbage_collection():
+        times = interleaved(steps)
+    print(json.dumps({peer: summary(t, 1e3) for peer, t in times.items()}))
+
+
+def main():
+    if child_arguments() is not None:
+        return measure()
+    times = child(__file__, "measure")
+    for peer, t in times.items():
+        ratios = {} if peer == "eager" else dict(ratio=t["median"] / times["eager"]["median"], ratio_min=t["min"] / times["eager"]["min"], target=1.03)
+        emit("train step", peer=peer, milliseconds=t["median"], milliseconds_min=t["min"], **ratios)
+
+
+if __name__ == "__main__":
+    main()
