@@ -8,7 +8,7 @@
 
 import functools
 
-import torch  # noqa: F401  # first: it loads the libraries that the extension links by name
+import torch as _torch  # first: it loads the libraries that the extension links by name; `torch` here is thunder.torch
 
 from . import _C, _frontend  # noqa: F401  # the front end registers the torch functions it knows
 from ._inspection import (
@@ -79,7 +79,7 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
     resolved = resolve_executors(executors)
     if isinstance(fn, ThunderModule):
         fn = fn._original
-    if isinstance(fn, torch.nn.Module):
+    if isinstance(fn, _torch.nn.Module):
         return ThunderModule(fn, cache, resolved, list(transforms))
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")

@@ -215,7 +215,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   bool with_grad = frontend::hooks().grad_enabled();
   record->compiled = thunder::compile(acquired.computation, options_, with_grad);
   record->trivial_epilogue = acquired.trivial_epilogue;
-  if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors);
+  if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors, false);
   record->times.passes = seconds_since(start);
 
   start = std::chrono::steady_clock::now();

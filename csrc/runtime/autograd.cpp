@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 
 #include "core/error.h"
 
@@ -254,11 +255,11 @@ class Recording {
     for (size_t i = 0; i < e.num_saved_tensors; ++i) {
       c10::IValue& leaf = leaves[e.num_outputs + i];
       if (e.saved_is_input[i] >= 0)
-        node.saved.emplace_back(kept[static_cast<size_t>(e.saved_is_input[i])].toTensor(), false);
+        save_input(node, kept[static_cast<size_t>(e.saved_is_input[i])].toTensor(), kept);
       else if (e.saved_is_output[i] >= 0)
         node.saved.emplace_back(leaves[static_cast<size_t>(e.saved_is_output[i])].toTensor(), true);
       else if (defined_tensor(leaf))
-        save_intermediate(node, std::move(leaf).toTensor());
+        save_intermediate(node, std::move(leaf).toTensor(), kept);
       else
         node.saved.emplace_back();
     }
@@ -266,7 +267,24 @@ class Recording {
       node.numbers.push_back(std::move(leaves[e.num_outputs + e.num_saved_tensors + i]));
   }
 
-  void save_intermediate(ThunderBackward& node, const at::Tensor& t) const {
+  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a copy.
+  bool save_copy(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
+    for (size_t i : entry_->written_inputs) {
+      const at::Tensor* written = defined_tensor(kept[i]);
+      if (!written || !written->has_storage() || !t.has_storage() || !written->is_alias_of(t)) continue;
+      BelowAutograd guard;
+      node.saved.emplace_back(t.clone(), false);
+      return true;
+    }
+    return false;
+  }
+
+  void save_input(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
+    if (!save_copy(node, t, kept)) node.saved.emplace_back(t, false);
+  }
+
+  void save_intermediate(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
+    if (save_copy(node, t, kept)) return;
     record_.share_counter(t);
     // An operator may return its argument, and so an intermediate may be an output: saved as such, it makes no
     // reference cycle.
@@ -363,6 +381,21 @@ void add_backward(Entry& entry, const Compiled& c) {
   }
 }
 
+// Inputs of the forward that the epilogue copies into, itself or through detach().
+std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs) {
+  std::unordered_map<Value, size_t, ValueHash> input;
+  for (size_t i = 0; i < num_inputs; ++i) input.emplace(epilogue.inputs[i], i);
+  std::vector<size_t> out;
+  for (const Call* c : epilogue.calls) {
+    if (c->args.empty() || !c->args[0].is_value() || !c->output.is_value()) continue;
+    auto it = input.find(c->args[0].value());
+    if (it == input.end()) continue;
+    if (c->op->has(kWrite)) out.push_back(it->second);
+    else if (c->op->has(kIdentity)) input.emplace(c->output.value(), it->second);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
@@ -384,6 +417,7 @@ std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
   }
   if (epilogue) {
     entry->epilogue = Program::build(*epilogue);
+    entry->written_inputs = find_written_inputs(*epilogue, entry->forward->num_inputs());
     THUNDER_ASSERT(entry->epilogue->num_inputs() == entry->forward->num_inputs() + entry->num_outputs,
                    "the epilogue takes ", entry->epilogue->num_inputs(), " inputs, the forward has ",
                    entry->forward->num_inputs(), " and ", entry->num_outputs, " outputs");

@@ -42,6 +42,7 @@ struct Entry {
   /// Inputs: those of the forward, then the computation's outputs; its leaves are what execute() returns.  Null: the
   /// outputs are returned as they are.
   std::shared_ptr<Program> epilogue;
+  std::vector<size_t> written_inputs;  ///< those that the epilogue writes into
 
   bool needs_python() const { return forward->needs_python() || (epilogue && epilogue->needs_python()); }
   size_t num_inputs() const { return forward->num_inputs(); }

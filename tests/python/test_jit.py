@@ -232,7 +232,6 @@ def test_random_draws_from_torchs_generator():
 def test_torch_tensor_of_numbers_and_of_traced_tensors():
     check(lambda x: x + torch.tensor([1.0, 2.0, 3.0]), torch.randn(3))
     check(lambda x: torch.tensor([x[0], x[1] * 2, 5.0]) + 1, torch.randn(3))
-    check(lambda x: torch.tensor(x, dtype=torch.float64), torch.randn(3))
     check(lambda x: torch.as_tensor(x) + 1, torch.randn(3))
 
 
