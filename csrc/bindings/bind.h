@@ -21,6 +21,8 @@ void bind_registry(nb::module_& m);
 void bind_executors(nb::module_& m);
 void bind_frontend(nb::module_& m);
 void bind_function(nb::module_& m);
+void bind_extend(nb::module_& m);
+void bind_regions(nb::module_& m);
 
 /// Sets the Python exception for the C++ exception being handled: call in a catch block.
 void set_python_error() noexcept;

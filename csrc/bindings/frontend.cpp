@@ -104,6 +104,9 @@ void bind_frontend(nb::module_& m) {
       .def("apply", [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs, bool in_place) {
         return object(t.apply(op, args.ptr(), kwargs.ptr(), in_place));
       }, nb::arg("op"), nb::arg("args"), nb::arg("kwargs") = nb::dict(), nb::arg("in_place") = false)
+      .def("call_symbol", [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs) {
+        return object(t.call_symbol(op, args.ptr(), kwargs.ptr()));
+      })
       .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source, const std::string& op) {
         t.copy_into(target.ptr(), source.ptr(), op.c_str());
       })

@@ -14,4 +14,6 @@ NB_MODULE(_C, m) {
   thunder::bindings::bind_executors(m);
   thunder::bindings::bind_frontend(m);
   thunder::bindings::bind_function(m);
+  thunder::bindings::bind_extend(m);
+  thunder::bindings::bind_regions(m);
 }

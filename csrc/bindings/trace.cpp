@@ -10,12 +10,6 @@
 namespace thunder::bindings {
 namespace {
 
-/// A call of a trace.
-struct PyCall {
-  const Call* call;
-  std::shared_ptr<Arena> arena;  // owns the call
-};
-
 nb::list wrap_calls(const std::vector<const Call*>& calls, const std::shared_ptr<Arena>& arena) {
   nb::list out;
   for (const Call* c : calls) out.append(PyCall{c, arena});

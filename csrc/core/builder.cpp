@@ -139,6 +139,8 @@ Arg Builder::make_outputs(const Op& op, const Types& types, const ArgList& args)
   if (results == "None") return nullptr;
   if (results.starts_with("(")) return Arg::tuple(std::move(outputs));
   if (results.ends_with("[]")) return Arg::list(std::move(outputs));
+  if (results == "any" && outputs.empty()) return nullptr;
+  if (results == "any" && outputs.size() > 1) return Arg::tuple(std::move(outputs));
   THUNDER_ASSERT(outputs.size() == 1, op.full_name, " declares one result, its meta gives ", outputs.size());
   return outputs[0];
 }

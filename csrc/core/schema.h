@@ -5,7 +5,8 @@
 // Types: Tensor, Number (a Python number, or a number value), Scalar (Tensor or Number), int, float, bool, str, dtype, device,
 // layout, memory_format, index (what may stand in x[...]), any.  Suffixes: `?` may be None, `[]` a list (an int where `int[]`
 // is declared is a list of one; `int[2]` repeats it), `...` in front of a name: also accepted as separate positional
-// arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results: `Tensor`, `(Tensor, Tensor)`, `Tensor[]`, `any`, `None`.
+// arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results: `Tensor`, `(Tensor, Tensor)`, `Tensor[]`, `None`, or
+// `any`: what the meta gives, one result or a tuple.
 #pragma once
 
 #include <optional>

@@ -91,9 +91,13 @@ namespace {
 constexpr TensorId kNotYet = ~TensorId{0};
 }
 
-Tracer::Tracer(std::vector<const void*> shared) : arena_(std::make_shared<Arena>()), b_(arena_), aliases_(b_) {
+Tracer::Tracer(std::vector<const void*> shared)
+    : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
 }
+
+Tracer::Tracer(Builder& borrowed, bool metadata_only)
+    : b_(borrowed), arena_(b_.arena()), metadata_only_(metadata_only), aliases_(b_) {}
 
 // ---- inputs ----------------------------------------------------------------------------------------------------------
 
@@ -150,12 +154,36 @@ void Tracer::add_captured(PyObject* tensor) {
   if (!knows(tensor)) add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
 
+Ref Tracer::add_value(Value v) {
+  if (!v.type().is_tensor()) return make_number(v);
+  for (TensorId id : values_)
+    if (aliases_.value(id) == v) return objects_.at(id);
+  Ref proxy = new_proxy(v.tensor());
+  TensorId id = aliases_.add_input(v, false);
+  ids_[proxy.get()] = id;
+  objects_[id] = proxy;
+  values_.push_back(id);
+  return proxy;
+}
+
+Ref Tracer::new_tensor(TensorType t) {
+  THUNDER_CHECK(metadata_only_, Runtime, "TensorProxy", "a tensor without data can be made in a meta function only; in a program "
+                "use torch.empty, torch.zeros, ...");
+  return add_value(arena_->make_value(std::move(t)));
+}
+
+bool Tracer::wrote_to_values() const {
+  return std::any_of(values_.begin(), values_.end(), [this](TensorId id) { return aliases_.written(id); });
+}
+
 TensorId Tracer::id_of(PyObject* tensor) {
   auto it = ids_.find(tensor);
   if (it != ids_.end()) return it->second;
   THUNDER_CHECK(!is_proxy(tensor), Runtime, "jit",
                 "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
                 "a container by a compiled function");
+  THUNDER_CHECK(owned_, NotImplemented, "extend", "a rule of an executor uses a tensor that is none of its arguments; make it "
+                "there (torch.full, torch.tensor), or pass it as an argument of the operator");
   return add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
 
@@ -208,6 +236,7 @@ std::string Tracer::location() const {
 }
 
 void Tracer::update_location() {
+  if (!owned_) return;
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame) {
@@ -314,14 +343,26 @@ void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
   write(target, v, op);
 }
 
-Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
+template <class F>
+Ref Tracer::located(F&& record) {
   update_location();
-  ShapeEnv::Scope scope(shapes_);
+  // A borrowed builder's program has an environment of its own.
+  ShapeEnv* current = ShapeEnv::current();
+  ShapeEnv::Scope scope(!owned_ && current ? *current : shapes_);
   try {
-    return dispatch(func, args, kwargs);
+    return record();
   } catch (const Error& e) {
-    throw Error(e.kind(), cat(e.what(), "\n  at ", location()));
+    std::string where = location();
+    throw Error(e.kind(), where.empty() ? e.what() : cat(e.what(), "\n  at ", where));
   }
+}
+
+Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
+  return located([&] { return dispatch(func, args, kwargs); });
+}
+
+Ref Tracer::call_symbol(const std::string& op, PyObject* args, PyObject* kwargs) {
+  return located([&] { return apply(op, args, kwargs); });
 }
 
 Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {

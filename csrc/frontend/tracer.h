@@ -5,6 +5,7 @@
 // captured as further inputs.  In-place operators become functional ones whose result is written through the AliasTracker.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -59,6 +60,20 @@ class Tracer {
   explicit Tracer(std::vector<const void*> shared = {});
   /// Memory that the program wrote to though several inputs share it: tracing has to start again with it in `shared`.
   const void* shared_memory_written() const { return shared_memory_written_; }
+  /// Records into another's builder: a rule in Python that takes part in a pass.  Calls keep the builder's location.
+  /// `metadata_only`: nothing of what is recorded will run (metas, checkers), so that tensors may come from nowhere.
+  explicit Tracer(Builder& borrowed, bool metadata_only = false);
+
+  /// A proxy for a value of the borrowed builder; a traced number for a number.
+  Ref add_value(Value v);
+  /// Metadata only: a tensor of this type.
+  Ref new_tensor(TensorType t);
+  /// The argument that a Python object stands for.
+  Arg convert(PyObject* o);
+  /// Whether a tensor given by add_value() was written to.
+  bool wrote_to_values() const;
+  /// Records a call that the program makes by an operator's own name (thunder.torch.gelu) and not through PyTorch.
+  Ref call_symbol(const std::string& op, PyObject* args, PyObject* kwargs);
 
   /// A proxy for the i-th tensor argument; the same tensor passed twice gets the same proxy.
   Ref add_argument(PyObject* tensor, size_t index);
@@ -89,7 +104,8 @@ class Tracer {
  private:
   TensorId id_of(PyObject* tensor);
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
-  Arg convert(PyObject* o);
+  template <class F>
+  Ref located(F&& record);
   TensorId add_input(PyObject* object, PyObject* real, InputSource source);
   TensorId add_view_of_shared(PyObject* real, InputSource source, const void* memory);
   Ref wrap(Value v, const Call* call);
@@ -109,14 +125,17 @@ class Tracer {
   Outputs plan_outputs(const std::vector<PyObject*>& outputs);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 
+  std::unique_ptr<Builder> owned_;  // null where the builder is borrowed
+  Builder& b_;
   std::shared_ptr<Arena> arena_;
-  Builder b_;
+  bool metadata_only_ = false;
   AliasTracker aliases_;
   ShapeEnv shapes_;
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;
+  std::vector<TensorId> values_;  // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId> shared_;    // memory given to the constructor, and the input that stands for it
   std::unordered_map<TensorId, const void*> aliased_;   // inputs that share memory with another input

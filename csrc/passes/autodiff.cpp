@@ -1,6 +1,7 @@
 #include "passes/autodiff.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/error.h"
 #include "passes/rewriter.h"
@@ -8,6 +9,11 @@
 
 namespace thunder {
 namespace {
+
+std::unordered_map<std::string, GradientRule>& gradient_rules() {
+  static auto* rules = new std::unordered_map<std::string, GradientRule>();  // never destroyed: rules may hold Python objects
+  return *rules;
+}
 
 bool carries_gradient(const Call& call) {
   bool any = false;
@@ -29,23 +35,33 @@ class ExecutorRules {
   }
 
  private:
-  struct Claim {
-    const Executor* executor = nullptr;
-    const Implementation* implementation = nullptr;
+  // The rule that replaces a call, if there is one, and whether an executor would run the call as it is.
+  struct Choice {
+    const GradientRule* rule = nullptr;
+    std::string who;
+    bool claimed = false;
   };
 
-  Claim claimed_by(const Call& call) const {
-    for (const auto& executor : executors_)
-      if (const Implementation* i = executor->find(call)) return {executor.get(), i};
-    return {};
+  Choice choose(const Call& call) const {
+    Choice c;
+    for (const auto& executor : executors_) {
+      const Implementation* i = executor->find(call);
+      if (!i) continue;
+      c.claimed = true;
+      if (i->grad_transform) return {&i->grad_transform, cat("the gradient transform of executor '", executor->name(), "'"), true};
+      break;
+    }
+    c.claimed = c.claimed || !call.op->executor.empty();
+    if (const GradientRule* rule = find_gradient_rule(*call.op)) return {rule, "the registered gradient rule", c.claimed};
+    return c;
   }
 
   void apply(const Call* call) {
-    if (!carries_gradient(*call) || !call->op->executor.empty()) return rewriter_.builder.append(call);
-    Claim claim = claimed_by(*call);
-    if (claim.implementation && claim.implementation->grad_transform) return replace(*call, claim);
+    if (!carries_gradient(*call)) return rewriter_.builder.append(call);
+    Choice choice = choose(*call);
+    if (choice.rule) return replace(*call, choice);
     // A rule deeper down counts only where autodiff would get there.
-    if (claim.implementation || call->op->vjp || !rule_inside(*call)) return rewriter_.builder.append(call);
+    if (choice.claimed || call->op->vjp || !rule_inside(*call)) return rewriter_.builder.append(call);
     for (const Call* original : call->body)
       for (const Call* inner : rewriter_.current(original)) apply(inner);
   }
@@ -53,24 +69,23 @@ class ExecutorRules {
   bool rule_inside(const Call& call) const {
     for (const Call* inner : call.body) {
       if (!carries_gradient(*inner)) continue;
-      Claim claim = claimed_by(*inner);
-      if (claim.implementation && claim.implementation->grad_transform) return true;
-      if (!claim.implementation && !inner->op->vjp && rule_inside(*inner)) return true;
+      Choice choice = choose(*inner);
+      if (choice.rule) return true;
+      if (!choice.claimed && !inner->op->vjp && rule_inside(*inner)) return true;
     }
     return false;
   }
 
-  void replace(const Call& call, const Claim& claim) {
+  void replace(const Call& call, const Choice& choice) {
     Arg results;
-    std::vector<const Call*> made = rewriter_.collect(
-        call, [&] { results = claim.implementation->grad_transform(rewriter_.builder, call.arguments()); });
-    std::string who = cat("the gradient transform of executor '", claim.executor->name(), "'");
+    std::vector<const Call*> made = rewriter_.collect(call, [&] {
+      results = (*choice.rule)(rewriter_.builder, call.arguments());
+    });
     std::vector<Value> before = outputs_of(call), after = values_in(results);
     for (size_t i = 0; i < before.size() && i < after.size(); ++i)
-      THUNDER_CHECK(
-          after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, who, " gives for result ", i,
-          " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
-    rewriter_.replace_outputs(call, results, who);
+      THUNDER_CHECK(after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, choice.who, " gives for result ", i,
+                    " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
+    rewriter_.replace_outputs(call, results, choice.who);
     for (const Call* c : made) rewriter_.builder.append(c);
   }
 
@@ -208,6 +223,16 @@ class Differentiator {
 };
 
 }  // namespace
+
+void register_gradient_rule(std::string symbol, GradientRule rule) { gradient_rules()[std::move(symbol)] = std::move(rule); }
+
+const GradientRule* find_gradient_rule(const Op& op) {
+  const auto& rules = gradient_rules();
+  if (rules.empty()) return nullptr;
+  auto it = rules.find(op.full_name);
+  if (it == rules.end()) it = rules.find(op.name);
+  return it == rules.end() ? nullptr : &it->second;
+}
 
 Trace executor_gradient_rules(const Trace& trace, const ExecutorList& executors) {
   return ExecutorRules(trace, executors).run();

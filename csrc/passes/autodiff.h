@@ -19,6 +19,13 @@
 
 namespace thunder {
 
+/// A gradient rule for a symbol, whoever runs it: used where the executor that would claim the call has none of its own, before the
+/// record's.  Like Implementation::grad_transform.  A later rule for the same symbol replaces it.
+using GradientRule = std::function<Arg(Builder&, const Args&)>;
+void register_gradient_rule(std::string symbol, GradientRule rule);
+/// By full name, then by name; null if there is none.
+const GradientRule* find_gradient_rule(const Op& op);
+
 /// Replaces each call through which gradients flow and whose executor has a gradient rule of its own by what the rule makes.
 /// The executor that would claim the call decides: one further down the list is not asked.  A composite that has neither such
 /// a rule nor a vjp is opened if a call in its body has one.

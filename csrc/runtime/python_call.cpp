@@ -5,6 +5,7 @@
 #include "runtime/instruction.h"
 #include "runtime/interop.h"
 #include "runtime/python_error.h"
+#include "runtime/torch_py.h"
 
 namespace thunder {
 namespace {
@@ -91,6 +92,7 @@ class PythonCall final : public Instruction {
                   "' registered no function for this operator");
     moves_operands = false;
     sequence_ = call.output.is_sequence();
+    for (Value v : flat_results(call.output)) tensor_.push_back(v && v.type().is_tensor());
     const auto& params = call.op->schema.params;
     std::vector<std::string> names;
     for (size_t i = 0; i < params.size(); ++i) {
@@ -127,22 +129,28 @@ class PythonCall final : public Instruction {
  private:
   void store(Frame& frame, PyObject* result) const {
     if (!sequence_) {
-      if (!outputs.empty() && outputs[0] >= 0) frame.registers[outputs[0]] = from_python(result);
+      if (!outputs.empty()) store(frame, 0, result);
       return;
     }
-    Ref items(PySequence_Fast(result, "an operator with several results must return a tuple or a list"));
+    THUNDER_CHECK(PyTuple_Check(result) || PyList_Check(result), Type, name_, "returned a ", Py_TYPE(result)->tp_name,
+                  ", its meta function gives ", outputs.size(), " results: return a tuple");
+    Ref items(PySequence_Fast(result, ""));
     auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
-    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ",
-                  outputs.size());
-    for (size_t i = 0; i < n; ++i)
-      if (outputs[i] >= 0)
-        frame.registers[outputs[i]] = from_python(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ", outputs.size());
+    for (size_t i = 0; i < n; ++i) store(frame, i, PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+  }
+
+  void store(Frame& frame, size_t i, PyObject* result) const {
+    THUNDER_CHECK(!tensor_[i] || torch_py::is_tensor(result), Type, name_, "returned a ", Py_TYPE(result)->tp_name, " as result ", i,
+                  ", where its meta function gives a tensor");
+    if (outputs[i] >= 0) frame.registers[outputs[i]] = from_python(result);
   }
 
   std::string name_;
   std::shared_ptr<void> callable_, keywords_;
   size_t num_keywords_ = 0;
   bool sequence_ = false;
+  std::vector<bool> tensor_;  // which results are tensors
   std::vector<Template> arguments_;
 };
 
