@@ -65,7 +65,8 @@ std::vector<Param> parameters(const nb::list& list) {
     Param p;
     p.name = nb::cast<std::string>(h[0]);
     p.keyword_only = nb::cast<bool>(h[1]);
-    if (nb::len(h[2]) > 0) p.default_value = literal(h[2][0]);
+    nb::tuple given = nb::cast<nb::tuple>(h[2]);
+    if (given.size() > 0) p.default_value = literal(given[0]);
     out.push_back(std::move(p));
   }
   return out;

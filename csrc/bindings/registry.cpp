@@ -17,13 +17,15 @@ nb::dict describe_param(const Param& p) {
   return d;
 }
 
+// In the order of their bits.
+constexpr const char* kTagNames[] = {"pointwise", "reduction", "view", "shape", "creation", "matmul", "random",
+                                     "collective", "write", "host_sync", "no_grad", "commutative", "cheap",
+                                     "data_dependent", "input", "comparison", "identity", "linear", "inplace"};
+
 nb::list tag_names(const Op& op) {
-  static constexpr const char* kNames[] = {"pointwise", "reduction", "view", "shape", "creation", "matmul", "random",
-                                           "collective", "write", "host_sync", "no_grad", "commutative", "cheap",
-                                           "data_dependent", "input", "comparison", "identity", "linear", "inplace"};
   nb::list out;
-  for (size_t i = 0; i < std::size(kNames); ++i)
-    if (op.tags >> i & 1) out.append(kNames[i]);
+  for (size_t i = 0; i < std::size(kTagNames); ++i)
+    if (op.tags >> i & 1) out.append(kTagNames[i]);
   return out;
 }
 
@@ -60,6 +62,8 @@ void bind_registry(nb::module_& m) {
   }, "All operators, in order of registration.");
   m.def("find_op", [](const std::string& full_name) { return Registry::instance().find(full_name); },
         nb::rv_policy::reference);
+  m.def("tag_names", [] { return std::vector<std::string>(std::begin(kTagNames), std::end(kTagNames)); },
+        "Names of the operators' tags, in the order of their bits.");
   m.def("check_record", [](const Op& op) { return check_record(op); },
         "What is wrong with the record's ATen operator; empty if nothing.");
 }

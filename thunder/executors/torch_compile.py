@@ -1,0 +1,109 @@
+"""torch.compile as an executor: regions of PyTorch operators are compiled by Inductor.
+
+`torch_compile_ex` takes all it can; `torch_compile_cat_ex` only regions that concatenate, such as rotary embeddings, which gain the
+most from being fused and leave the rest to other executors.
+"""
+
+import torch
+
+from ..extend import FusionExecutor, register_executor
+from ..extend._trace import map_values
+from .. import _C
+
+
+class TorchCompileExecutor(FusionExecutor):
+    """Hands regions to torch.compile as graphs of ATen operators."""
+
+    def __init__(self, name, *, only_with=(), options=None):
+        super().__init__(name, torch.__version__, prefix="TorchCompile")
+        self._only_with = frozenset(only_with)
+        self._options = options or {}
+
+    def can_fuse(self, call):
+        if call.executor not in self.takes_from or call.has_effects or call.is_symbolic:
+            return False
+        return self._steps(call) is not None
+
+    def fuse(self, region):
+        if self._only_with and not any(_mentions(c, self._only_with) for c in region.calls):
+            return None
+        if all(c.is_view for c in region.calls):
+            return None  # views are free; a compiled region is not
+        graph = torch.fx.Graph()
+        nodes = {value: graph.placeholder(value.name) for value in region.inputs}
+        for call in region.calls:
+            for step in self._steps(call):
+                _emit(graph, step, nodes)
+        graph.output(tuple(nodes[value] for value in region.outputs))
+        module = torch.fx.GraphModule(torch.nn.Module(), graph, "ThunderRegion")
+        return _Region(module, self._options)
+
+    def _steps(self, call):
+        """The call as calls that are one ATen operator each; None if it is not."""
+        if _C.call_aten(call) is not None:
+            return [call]
+        if not call.body:
+            return None
+        steps = []
+        for inner in call.body:
+            inside = None if inner.has_effects else self._steps(inner)
+            if inside is None:
+                return None
+            steps += inside
+        return steps
+
+
+
+def _mentions(call, symbols):
+    return call.symbol in symbols or any(_mentions(inner, symbols) for inner in call.body)
+
+
+def _emit(graph, call, nodes):
+    name, overload, args, kwargs = _C.call_aten(call)
+    namespace, _, base = name.partition("::")
+    target = getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+
+    def node(value):
+        return nodes[value]
+
+    result = graph.call_function(target, tuple(map_values(a, node) for a in args), {k: map_values(v, node) for k, v in kwargs.items()})
+    outputs = call.result
+    if isinstance(outputs, (list, tuple)):
+        for i, value in enumerate(outputs):
+            if value is not None:
+                nodes[value] = graph.call_function(_item, (result, i))
+    else:
+        nodes[outputs] = result
+
+
+def _item(sequence, index):
+    return sequence[index]
+
+
+class _Region:
+    """A region's function; Inductor compiles it when it first runs."""
+
+    def __init__(self, module, options):
+        self.module = module
+        self._compiled = torch.compile(module, dynamic=False, fullgraph=True, options=options)
+
+    def __call__(self, *inputs):
+        # Programs run below autograd; the compiler behind torch.compile traces with PyTorch's dispatcher as users have it.
+        excluded = torch._C._dispatch_tls_local_exclude_set() - _AUTOGRAD_KEYS
+        with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded), torch.no_grad():
+            return self._compiled(*inputs)
+
+
+def _autograd_keys():
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+    for name in ("AutogradFunctionality", "AutogradOther", "AutogradCPU", "AutogradCUDA", "AutogradNestedTensor"):
+        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return keys
+
+
+_AUTOGRAD_KEYS = _autograd_keys()
+
+torch_compile_ex = torch_compile_executor = register_executor(TorchCompileExecutor("torchcompile"))
+torch_compile_cat_ex = register_executor(
+    TorchCompileExecutor("torchcompile_cat", only_with=("torch.cat", "prims.cat", "torch.stack"))
+)
