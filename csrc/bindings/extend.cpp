@@ -85,13 +85,6 @@ const Op& make_operator(PythonExecutor& executor, const std::string& name, const
   return register_python_operator(executor, std::move(op));
 }
 
-bool same_parameters(const Op& a, const Op& b) {
-  if (a.schema.params.size() != b.schema.params.size()) return false;
-  for (size_t i = 0; i < a.schema.params.size(); ++i)
-    if (a.schema.params[i].name != b.schema.params[i].name) return false;
-  return true;
-}
-
 // `symbol`: with or without overload.  `op`: full name of the operator that runs it, or empty.
 void implement(PythonExecutor& executor, const std::string& symbol, const std::string& op, nb::handle checker,
                nb::handle execution_transform, nb::handle grad_transform) {
@@ -99,15 +92,9 @@ void implement(PythonExecutor& executor, const std::string& symbol, const std::s
   if (!checker.is_none()) i.checker = python_checker(python_function(checker));
   if (!op.empty()) {
     const Op& runs = Registry::instance().get(op);
-    bool direct = true;
-    for (const Op* o : Registry::instance().overloads(symbol)) direct = direct && same_parameters(*o, runs);
-    if (const Op* o = Registry::instance().find(symbol)) direct = direct && same_parameters(*o, runs);
-    if (direct) {
-      i.op = &runs;
-    } else {
-      i.transform = call_of(runs);
-      i.checker = [fit = fits(runs), also = i.checker](const Call& call) { return fit(call) && (!also || also(call)); };
-    }
+    // Called anew and not put in the place of the call: the operator's own meta knows the layout of what it returns.
+    i.transform = call_of(runs);
+    i.checker = [fit = fits(runs), also = i.checker](const Call& call) { return fit(call) && (!also || also(call)); };
   }
   if (!execution_transform.is_none()) i.transform = python_transform(python_function(execution_transform));
   if (!grad_transform.is_none()) i.grad_transform = python_gradient_rule(python_function(grad_transform));
@@ -153,6 +140,7 @@ void bind_extend(nb::module_& m) {
   m.def("register_gradient_rule", [](const std::string& symbol, nb::handle rule) {
     register_gradient_rule(symbol, python_gradient_rule(python_function(rule)));
   });
+  m.def("unregister_gradient_rule", [](const std::string& symbol) { register_gradient_rule(symbol, {}); });
   m.def("get_grad", [](nb::handle result) { return object(get_grad(result.ptr())); });
   m.def("put_grad", [](nb::handle argument, nb::handle gradient) { put_grad(argument.ptr(), gradient.ptr()); },
         nb::arg("argument"), nb::arg("gradient").none());

@@ -224,7 +224,12 @@ class Differentiator {
 
 }  // namespace
 
-void register_gradient_rule(std::string symbol, GradientRule rule) { gradient_rules()[std::move(symbol)] = std::move(rule); }
+void register_gradient_rule(std::string symbol, GradientRule rule) {
+  if (rule)
+    gradient_rules()[std::move(symbol)] = std::move(rule);
+  else
+    gradient_rules().erase(symbol);
+}
 
 const GradientRule* find_gradient_rule(const Op& op) {
   const auto& rules = gradient_rules();
