@@ -7,7 +7,7 @@ import torch
 
 from .. import _C
 from .._frontend import _resolve
-from ..symbols import Symbol
+from ..symbols import Symbol, symbol
 
 
 def signature_of(fn):
@@ -42,8 +42,11 @@ def parameters_of(fn, operator):
     """The parameters of an operator whose signature is `fn`'s: a list of (name, keyword-only?, (default,) or ())."""
     try:
         params = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"[{operator}] {fn!r} does not tell its parameters; wrap it in a function that does") from error
+    except (TypeError, ValueError):
+        try:
+            params = inspect.signature(symbol(symbol_id(fn))).parameters.values()  # a builtin of PyTorch that has a record
+        except ValueError as error:
+            raise ValueError(f"[{operator}] {fn!r} does not tell its parameters; wrap it in a function that does") from error
     out = []
     for p in params:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -76,31 +79,25 @@ def _public_names(count):
     return names, objects
 
 
-def symbol_id(symbol):
+def symbol_id(what):
     """The registry's name of what a user calls a symbol: a Symbol, a name, a torch function.
 
     Raises ValueError if there is no such operator.
     """
-    if isinstance(symbol, Symbol):
-        return symbol.id
+    if isinstance(what, Symbol):
+        return what.id
     ops = _C.ops()
     names, objects = _public_names(len(ops))
-    if isinstance(symbol, str):
-        name = symbol.removeprefix("thunder.").removeprefix("l") if symbol.startswith(("thunder.", "ltorch.")) else symbol
+    if isinstance(what, str):
+        name = what.removeprefix("thunder.").removeprefix("l") if what.startswith(("thunder.", "ltorch.")) else what
         if any(name in (op.name, op.full_name) for op in ops):
             return name
         if name in names:
             return names[name]
-    elif (found := objects.get(id(symbol))) is not None and found[0] is symbol:
+    elif (found := objects.get(id(what))) is not None and found[0] is what:
         return found[1]
-    else:
-        for path in ("Tensor", "nn.functional"):  # a method-wrapper is another object at every access
-            owner = _resolve(f"torch.{path}")
-            name = getattr(symbol, "__name__", None)
-            if name and getattr(owner, name, None) == symbol and f"torch.{path}.{name}" in names:
-                return names[f"torch.{path}.{name}"]
     raise ValueError(
-        f"[extend] {symbol!r} is no operator: expected one of thunder.torch, thunder.prims or an executor, a torch function, "
+        f"[extend] {what!r} is no operator: expected one of thunder.torch, thunder.prims or an executor, a torch function, "
         'or a name such as "torch.nn.functional.gelu"'
     )
 
