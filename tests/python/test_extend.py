@@ -525,7 +525,7 @@ def test_torch_compile_executor():
     from thunder.executors.torch_compile import torch_compile_ex
 
     def fn(a, b):
-        return F.gelu(a * b + 1).sum(1), a.t() - b.t()
+        return F.gelu(a * b + 1).sum(1), (a.t() - b.t())[:, 1:]
 
     f = thunder.jit(fn, executors=[torch_compile_ex])
     a, b = torch.randn(4, 5), torch.randn(4, 5)

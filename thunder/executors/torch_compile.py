@@ -6,9 +6,77 @@ most from being fused and leave the rest to other executors.
 
 import torch
 
+from .. import _C
 from ..extend import FusionExecutor, register_executor
 from ..extend._trace import map_values
-from .. import _C
+
+
+# ---- primitives that are not one ATen operator ----------------------------------------------------------------------------------
+
+
+def _slice(a, start, end, strides=None):
+    strides = strides or [1] * len(start)
+    return a[tuple(slice(s, e, n) for s, e, n in zip(start, end, strides, strict=True))]
+
+
+def _broadcast_in_dim(a, shape, dims):
+    for d in range(len(shape)):
+        if d not in dims:
+            a = a.unsqueeze(d)
+    return a.expand(shape)
+
+
+def _view(a, shape):
+    return a.view(shape)
+
+
+def _squeeze(a, dims):
+    return torch.squeeze(a, tuple(dims))
+
+
+def _reshape(a, shape):
+    return torch.reshape(a, shape).clone()
+
+
+def _sum(a, dims):
+    return torch.sum(a, dims, dtype=a.dtype) if dims else a.clone()
+
+
+def _amax(a, dims):
+    return torch.amax(a, dims) if dims else a.clone()
+
+
+def _amin(a, dims):
+    return torch.amin(a, dims) if dims else a.clone()
+
+
+def _var(a, dims, *, correction):
+    return torch.var(a, dims, correction=correction) if dims else torch.var(a.unsqueeze(-1), -1, correction=correction)
+
+
+def _cumsum(a, dim):
+    return torch.cumsum(a, dim, dtype=a.dtype)
+
+
+def _cumprod(a, dim):
+    return torch.cumprod(a, dim, dtype=a.dtype)
+
+
+# Named functions: a graph prints its calls by name.
+_FORMS = {
+    "prims.slice": _slice,
+    "prims.broadcast_in_dim": _broadcast_in_dim,
+    "prims.transpose": torch.permute,
+    "prims.view": _view,
+    "prims.squeeze": _squeeze,
+    "prims.reshape": _reshape,
+    "prims.sum": _sum,
+    "prims.amax": _amax,
+    "prims.amin": _amin,
+    "prims.var": _var,
+    "prims.cumsum": _cumsum,
+    "prims.cumprod": _cumprod,
+}
 
 
 class TorchCompileExecutor(FusionExecutor):
@@ -22,7 +90,7 @@ class TorchCompileExecutor(FusionExecutor):
     def can_fuse(self, call):
         if call.executor not in self.takes_from or call.has_effects or call.is_symbolic:
             return False
-        return self._steps(call) is not None
+        return _steps(call) is not None
 
     def fuse(self, region):
         if self._only_with and not any(_mentions(c, self._only_with) for c in region.calls):
@@ -32,41 +100,52 @@ class TorchCompileExecutor(FusionExecutor):
         graph = torch.fx.Graph()
         nodes = {value: graph.placeholder(value.name) for value in region.inputs}
         for call in region.calls:
-            for step in self._steps(call):
+            for step in _steps(call):
                 _emit(graph, step, nodes)
         graph.output(tuple(nodes[value] for value in region.outputs))
         module = torch.fx.GraphModule(torch.nn.Module(), graph, "ThunderRegion")
         return _Region(module, self._options)
 
-    def _steps(self, call):
-        """The call as calls that are one ATen operator each; None if it is not."""
-        if _C.call_aten(call) is not None:
-            return [call]
-        if not call.body:
-            return None
-        steps = []
-        for inner in call.body:
-            inside = None if inner.has_effects else self._steps(inner)
-            if inside is None:
-                return None
-            steps += inside
-        return steps
 
+def _steps(call):
+    """The call as calls that a graph can hold, one node each; None if it is not."""
+    if call.symbol in _FORMS or _C.call_aten(call) is not None:
+        return [call]
+    if not call.body:
+        return None
+    steps = []
+    for inner in call.body:
+        inside = None if inner.has_effects else _steps(inner)
+        if inside is None:
+            return None
+        steps += inside
+    return steps
 
 
 def _mentions(call, symbols):
     return call.symbol in symbols or any(_mentions(inner, symbols) for inner in call.body)
 
 
-def _emit(graph, call, nodes):
+def _target(call):
+    """What a graph calls, its arguments and keyword arguments."""
+    if (form := _FORMS.get(call.symbol)) is not None:
+        params = _C.find_op(call.symbol).params
+        pairs = list(zip(params, call.arguments, strict=True))
+        return form, [a for p, a in pairs if not p["keyword_only"]], {p["name"]: a for p, a in pairs if p["keyword_only"]}
     name, overload, args, kwargs = _C.call_aten(call)
     namespace, _, base = name.partition("::")
-    target = getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default"), args, kwargs
+
+
+def _emit(graph, call, nodes):
+    target, args, kwargs = _target(call)
 
     def node(value):
         return nodes[value]
 
-    result = graph.call_function(target, tuple(map_values(a, node) for a in args), {k: map_values(v, node) for k, v in kwargs.items()})
+    result = graph.call_function(
+        target, tuple(map_values(a, node) for a in args), {k: map_values(v, node) for k, v in kwargs.items()}
+    )
     outputs = call.result
     if isinstance(outputs, (list, tuple)):
         for i, value in enumerate(outputs):
