@@ -37,6 +37,8 @@ TEST_CASE("dce: a call is kept for any of its results") {
   b("pt.exp", views[0]);
   Trace t = b.finish("f", views[1]);
   CHECK(code(dce(t)) == "(t1, t2) = pt.views(x)\nreturn t2\n");
+  t.output = views[0];
+  CHECK(code(dce(t)) == "(t1, t2) = pt.views(x)\nreturn t1\n");
 }
 
 TEST_CASE("dce: effects stay, within composites too; random ones only if asked") {
