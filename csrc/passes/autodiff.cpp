@@ -96,6 +96,12 @@ class ExecutorRules {
 
 // ---- reverse mode ----------------------------------------------------------------------------------------------------
 
+// Symbolic sizes may be spelled in several ways; comparing their hints records a guard.
+bool equal_shapes(const Dims& a, const Dims& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](const Dim& x, const Dim& y) { return x.same(y) || x == y; });
+}
+
 Type cotangent_type(const TensorType& output) {
   TensorType t = output;
   t.requires_grad = false;
@@ -191,15 +197,35 @@ class Differentiator {
 
   void accumulate(const Call& call, Value input, Value gradient) {
     THUNDER_CHECK(
-        gradient.type().is_tensor() && same(gradient.shape(), input.shape()) && gradient.dtype() == input.dtype(),
+        gradient.type().is_tensor() && equal_shapes(gradient.shape(), input.shape()) && gradient.dtype() == input.dtype(),
         Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
         input.type().str(), user_line(call));
     Value sum = gradients_[input];
     gradients_.set(input, sum ? b_("torch.add", sum, gradient).value() : gradient);
   }
 
+  // Gradients have been taken, so that a detached value is as good as its source, which may be at hand or saved anyway.
+  // Only at the top level: a source within a composite would have to be brought out of it.
+  void forget_identities(Trace& backward) const {
+    Substitution map;
+    ValueSet mapped;
+    for (const Call* c : trace_.calls) {
+      Value source = identity_source(*c);
+      if (!source || !source.type().same(c->output.value().type(), false)) continue;
+      map.replace(c->output.value(), source);
+      mapped.set(c->output.value(), 1);
+    }
+    if (map.empty()) return;
+    for (const Call*& c : backward.calls) {
+      bool reads = false;
+      visit_inputs(*c, [&](Value v) { reads |= mapped[v] != 0; });
+      if (reads) c = substitute(*trace_.arena, c, map);
+    }
+  }
+
   // Drops what no gradient needs (rules may compute more than was asked for), and opens the forward calls.
   void assemble(JointTrace& joint, Trace backward) {
+    forget_identities(backward);
     ValueSet read;
     for (const Arg& g : backward.output.items()[1].items()) visit_values(g, [&](Value v) { read.set(v, 1); });
     std::vector<const Call*> live;

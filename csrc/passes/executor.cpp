@@ -46,6 +46,9 @@ Executors& Executors::instance() {
 }
 
 void Executors::add(std::shared_ptr<Executor> e) {
+  for (ExecutorList* list : {&defaults_, &always_})
+    for (std::shared_ptr<Executor>& known : *list)
+      if (known->name() == e->name()) known = e;
   drop_named(all_, e->name());
   all_.push_back(std::move(e));
 }

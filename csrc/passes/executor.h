@@ -63,6 +63,7 @@ using ExecutorList = std::vector<std::shared_ptr<Executor>>;
 class Executors {
  public:
   static Executors& instance();
+  /// One of the same name gives way to it, in the lists as well.
   void add(std::shared_ptr<Executor> e);
   void remove(std::string_view name);
   /// Null if there is none.

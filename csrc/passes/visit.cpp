@@ -11,7 +11,7 @@ uint64_t tags_within(const Call& call, uint64_t mask) {
 }
 
 bool is_pure_view(const Call& call) {
-  if (call.body.empty()) return call.op->has(kView);
+  if (call.body.empty()) return call.op->has(kView | kIdentity);
   for (const Call* inner : call.body)
     if (!is_pure_view(*inner)) return false;
   return true;
@@ -73,7 +73,7 @@ void Aliases::add(const Call& call) {
     for (const Call* inner : call.body) add(*inner);
     return;
   }
-  if (!call.op->has(kView)) return;
+  if (!call.op->has(kView | kIdentity)) return;
   Value base = identity_source(call);
   for (const Arg& a : call.args) {
     if (base) break;

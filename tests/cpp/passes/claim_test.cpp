@@ -142,6 +142,7 @@ TEST_CASE("executors: lists keep the user's priority, and the always ones last")
   auto again = std::make_shared<Executor>("a");
   e.add(again);
   CHECK(e.find("a") == again);
+  CHECK(e.defaults() == ExecutorList{again, last});
   e.remove("last");
   CHECK(e.always().empty());
 }

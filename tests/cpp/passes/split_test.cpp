@@ -158,6 +158,14 @@ TEST_CASE("split: what is neither tensor nor number is saved as it is, and never
   }
 }
 
+TEST_CASE("split: a detached value is its source") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({2}, true), "x"), y = b.input(f32({2}, true), "y");
+  Expr d = b("pt.same", b("pt.detach", x)), h = b("pt.heavy", y);
+  ForwardBackward parts = split_of(b.finish("f", Arg::tuple({b("pt.mul", b("pt.mul", y, d), b("pt.detach", h))})));
+  CHECK(names(parts.saved) == "x, t4");
+}
+
 TEST_CASE("split: results of one call are saved together or made again together") {
   Builder b = pass_builder();
   Value x = b.input(f32({2}, true), "x");
