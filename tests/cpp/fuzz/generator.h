@@ -45,6 +45,7 @@ class Coverage {
   std::vector<std::string> below(int least) const;
 
  private:
+  void add(const Op& op);
   std::vector<const Op*> operators_;
   std::vector<const Op*> smooth_;
   std::map<const Op*, std::pair<int, int>> counts_;
