@@ -31,6 +31,13 @@ Datum iota(const Inputs& in) {
   return out;
 }
 
+Datum arange(const Inputs& in) {
+  ArrayPtr out = fresh(in, {in.integer("length")});
+  for (size_t k = 0; k < out->data.size(); ++k)
+    out->data[k] = in.store(out->dtype, converted(Element::integer(static_cast<int64_t>(k)), DType::i64, out->dtype));
+  return out;
+}
+
 void collect(const Datum& d, size_t depth, Shape& shape, std::vector<const Datum*>& flat_items) {
   if (!d.is_sequence()) {
     flat_items.push_back(&d);
@@ -136,6 +143,21 @@ std::vector<int64_t> draw_row(const Inputs& in, std::vector<double> weights, int
   return out;
 }
 
+// The kept elements, scaled, and which they are.
+Datum native_dropout(const Inputs& in) {
+  const Array& x = in.tensor("input");
+  double p = in.real("p"), scale = p == 1 ? 0 : 1 / (1 - p);
+  bool train = !in.has("train") || in.flag("train");
+  ArrayPtr out = make_array(x.dtype, x.device, x.shape), mask = make_array(DType::boolean, x.device, x.shape);
+  for (size_t k = 0; k < x.data.size(); ++k) {
+    bool keep = !train || in.uniform() >= p;
+    mask->data[k] = Element::integer(keep);
+    double factor = !train ? 1 : keep ? scale : 0;
+    out->data[k] = in.store(x.dtype, {0, x.data[k].re * factor, x.data[k].im * factor});
+  }
+  return Datum::sequence({out, mask});
+}
+
 Datum multinomial(const Inputs& in) {
   const Array& a = *in.at(0).array;
   int64_t samples = in.at(1).integer();
@@ -157,9 +179,11 @@ Datum multinomial(const Inputs& in) {
 
 void add_creation(Kernels& k) {
   k["prims.full"] = full;
+  k["prims.arange"] = arange;
   k["prims.iota"] = iota;
   // Memory that nobody wrote has no value; zeros stand for it.
   k["prims.empty"] = [](const Inputs& in) -> Datum { return fresh(in, in.integers("shape")); };
+  k["prims.empty_strided"] = k["prims.empty"];
   k["prims.tensor_from_sequence"] = tensor_from_sequence;
   k["prims.uniform"] = uniform;
   k["prims.normal"] = normal;
@@ -168,6 +192,7 @@ void add_creation(Kernels& k) {
   k["prims.bernoulli_like"] = bernoulli;
   k["prims.randperm"] = randperm;
   k["prims.multinomial"] = multinomial;
+  k["torch.native_dropout"] = native_dropout;
 }
 
 }  // namespace thunder::reference

@@ -115,6 +115,13 @@ std::vector<const Array*> Inputs::tensors(std::string_view param) const {
   return out;
 }
 
+Shape Inputs::declared_strides(std::string_view param) const {
+  const Arg& a = call_.args.at(static_cast<size_t>(op_.schema.index_of(param)));
+  Shape out;
+  for (const Dim& d : a.value().tensor().strides) out.push_back(evaluator_.evaluate(d));
+  return out;
+}
+
 Rounding Inputs::rounding() const { return evaluator_.options().rounding; }
 
 double Inputs::uniform() const { return static_cast<double>(evaluator_.next_random() >> 11) * 0x1p-53; }
@@ -129,6 +136,10 @@ const Kernels& kernels() {
     add_indexing(k);
     add_sorting(k);
     add_nn(k);
+    add_norms(k);
+    add_padding(k);
+    add_pooling(k);
+    add_unique(k);
     return k;
   }();
   return all;
@@ -288,7 +299,7 @@ void Evaluator::run(const Call& call, const std::shared_ptr<Arena>& arena) {
   for (Value v : call.symbols) get(v);
   std::vector<Datum> args;
   for (const Arg& a : call.args) args.push_back(argument(a));
-  Datum result = it->second(Inputs(*this, *op, std::move(args)));
+  Datum result = it->second(Inputs(*this, *op, call, std::move(args)));
   bind_output(call.output, result, call);
 }
 

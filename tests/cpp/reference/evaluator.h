@@ -61,7 +61,8 @@ class Evaluator;
 /// A primitive's arguments, by the names that its schema gives them.
 class Inputs {
  public:
-  Inputs(Evaluator& evaluator, const Op& op, std::vector<Datum> args) : evaluator_(evaluator), op_(op), args_(std::move(args)) {}
+  Inputs(Evaluator& evaluator, const Op& op, const Call& call, std::vector<Datum> args)
+      : evaluator_(evaluator), op_(op), call_(call), args_(std::move(args)) {}
   const Op& op() const { return op_; }
   const Datum& operator[](std::string_view param) const;
   const Datum& at(size_t i) const { return args_.at(i); }
@@ -75,6 +76,8 @@ class Inputs {
   thunder::Device device(std::string_view param) const { return (*this)[param].device; }
   std::vector<int64_t> integers(std::string_view param) const;
   std::vector<const Array*> tensors(std::string_view param) const;
+  /// The strides that the program declares for an argument: where as_strided finds its elements.
+  Shape declared_strides(std::string_view param) const;
   Rounding rounding() const;
   /// An element as the type stores it, under the evaluator's rounding.
   Element store(thunder::DType t, Element e) const { return stored(t, e, rounding()); }
@@ -84,6 +87,7 @@ class Inputs {
  private:
   Evaluator& evaluator_;
   const Op& op_;
+  const Call& call_;
   std::vector<Datum> args_;
 };
 
@@ -98,6 +102,10 @@ void add_shapes(Kernels& k);
 void add_indexing(Kernels& k);
 void add_sorting(Kernels& k);
 void add_nn(Kernels& k);
+void add_norms(Kernels& k);
+void add_padding(Kernels& k);
+void add_pooling(Kernels& k);
+void add_unique(Kernels& k);
 const Kernels& kernels();
 
 class Evaluator {
@@ -116,13 +124,13 @@ class Evaluator {
 
   const EvaluatorOptions& options() const { return options_; }
   uint64_t next_random();
+  int64_t evaluate(const Dim& d) const;
 
  private:
   void run_body(const Call& call, const std::vector<const Call*>& body, const std::shared_ptr<Arena>& arena);
   void run_record_body(const Call& call, const Op& op, const std::shared_ptr<Arena>& arena);
   void bind_output(const Arg& output, const Datum& result, const Call& call);
   void check_type(Value v, const Datum& d, const Call& call);
-  int64_t evaluate(const Dim& d) const;
 
   EvaluatorOptions options_;
   uint64_t random_state_;

@@ -55,10 +55,10 @@ using Combine = std::function<Element(const Element& old, const Element& now)>;
 Element replaced(const Element&, const Element& now) { return now; }
 
 // out[i with i[dim] = index[i]] combines src[i]; `src` may be a number.
-Kernel scatter(const Combine& combine) {
+Kernel scatter(std::string source_name, const Combine& combine) {
   return [=](const Inputs& in) -> Datum {
     const Array &a = in.tensor("a"), &index = in.tensor("index");
-    const Datum& src = in["src"];
+    const Datum& src = in[source_name];
     auto out = std::make_shared<Array>(a);
     size_t k = 0;
     auto value = [&](const Shape& i) { return src.is_tensor() ? src.array->data[at(flat(src.array->shape, i))] : src.as(a.dtype); };
@@ -79,6 +79,46 @@ Kernel scatter(const Combine& combine) {
     });
     return out;
   };
+}
+
+Element times(const Element& x, const Element& y) {
+  std::complex<double> z = x.z() * y.z();
+  return {static_cast<int64_t>(static_cast<uint64_t>(x.i) * static_cast<uint64_t>(y.i)), z.real(), z.imag()};
+}
+
+// scatter with a reduction; the mean of integers is rounded down.
+Datum scatter_reduce(const Inputs& in) {
+  const Array &a = in.tensor("a"), &index = in.tensor("index"), &src = in.tensor("src");
+  const std::string& kind = in["reduce"].text;
+  bool include_self = in.flag("include_self");
+  size_t dim = a.rank() > 0 ? at(wrap_dim(in.integer("dim"), a.rank())) : 0;
+  std::vector<std::vector<Element>> parts(a.data.size());
+  size_t k = 0;
+  for_each_index(index.shape, [&](const Shape& i) {
+    Shape to = a.rank() > 0 ? i : Shape{};
+    if (a.rank() > 0) to[dim] = wrapped_index(index.data[k].i, a.shape[dim]);
+    const Element& e = src.rank() > 0 ? src.data[at(flat(src.shape, i))] : src.data[0];
+    ++k;
+    parts[at(flat(a.shape, to))].push_back(e);
+  });
+  auto out = std::make_shared<Array>(a);
+  for (size_t j = 0; j < parts.size(); ++j) {
+    if (parts[j].empty()) continue;
+    if (include_self) parts[j].insert(parts[j].begin(), a.data[j]);
+    Element r = parts[j][0];
+    auto n = static_cast<int64_t>(parts[j].size());
+    for (size_t m = 1; m < parts[j].size(); ++m) {
+      const Element& e = parts[j][m];
+      bool above = is_exact(a.dtype) ? e.i > r.i : e.re > r.re || std::isnan(e.re);
+      bool below = is_exact(a.dtype) ? e.i < r.i : e.re < r.re || std::isnan(e.re);
+      if (kind == "sum" || kind == "mean") r = in.store(a.dtype, plus(r, e));
+      else if (kind == "prod") r = in.store(a.dtype, times(r, e));
+      else if (kind == "amax" ? above : below) r = e;
+    }
+    if (kind == "mean") r = {r.i >= 0 ? r.i / n : -((-r.i + n - 1) / n), r.re / static_cast<double>(n), r.im / static_cast<double>(n)};
+    out->data[j] = in.store(a.dtype, r);
+  }
+  return out;
 }
 
 // out[.., index[j], ..] combines source[.., j, ..]
@@ -241,6 +281,30 @@ Datum masked_scatter(const Inputs& in) {
   return out;
 }
 
+// The elements that masked_scatter read, in order; zeros for those it did not reach.
+Datum masked_scatter_backward(const Inputs& in) {
+  const Array &g = in.tensor("grad_output"), &mask = in.tensor("mask");
+  ArrayPtr out = make_array(g.dtype, g.device, in.integers("sizes"));
+  size_t k = 0, next = 0;
+  for_each_index(g.shape, [&](const Shape& i) {
+    if (broadcast_element(mask, i).i && next < out->data.size()) out->data[next++] = g.data[k];
+    ++k;
+  });
+  return out;
+}
+
+Datum repeat_index(const Inputs& in) {
+  const Array& repeats = in.tensor("repeats");
+  ArrayPtr out = make_array(repeats.dtype, repeats.device, {0});
+  for (size_t k = 0; k < repeats.data.size(); ++k) {
+    if (repeats.data[k].i < 0) throw Undefined("a negative repeat");
+    for (int64_t n = repeats.data[k].i; n > 0; --n) out->data.push_back(Element::integer(static_cast<int64_t>(k)));
+  }
+  out->shape[0] = out->numel();
+  if (in.has("output_size") && in.integer("output_size") != out->shape[0]) throw Undefined("repeats do not add up to output_size");
+  return out;
+}
+
 Datum nonzero(const Inputs& in) {
   const Array& a = in.tensor("a");
   ArrayPtr out = make_array(DType::i64, a.device, {0, a.rank()});
@@ -301,12 +365,16 @@ void add_indexing(Kernels& k) {
   k["prims.take_along_axis"] = take_along_axis;
   k["prims.index"] = index;
   k["prims.index_put"] = index_put;
-  k["prims.scatter"] = scatter(replaced);
-  k["prims.scatter_add"] = scatter(plus);
+  k["prims.scatter"] = scatter("src", replaced);
+  k["prims.scatter_value"] = scatter("value", replaced);
+  k["prims.scatter_add"] = scatter("src", plus);
+  k["prims.scatter_reduce"] = scatter_reduce;
   k["prims.index_add"] = index_write("source", plus);
   k["prims.index_copy"] = index_write("source", replaced);
   k["prims.index_fill"] = index_write("value", replaced);
   k["prims.masked_scatter"] = masked_scatter;
+  k["torch.masked_scatter_backward"] = masked_scatter_backward;
+  k["prims.repeat_index"] = repeat_index;
   k["prims.nonzero"] = nonzero;
   k["prims.item"] = item;
   k["prims.bincount"] = bincount;

@@ -101,9 +101,7 @@ Kernel position(bool greatest) {
 
 Kernel truth(bool all) {
   return [=](const Inputs& in) {
-    // torch keeps u8 for these; bool otherwise.
-    DType t = in.tensor("a").dtype == DType::u8 ? DType::u8 : DType::boolean;
-    return reduce(in, t, [=](const std::vector<Element>& g, DType type) {
+    return reduce(in, DType::boolean, [=](const std::vector<Element>& g, DType type) {
       bool r = all;
       for (const Element& e : g) r = all ? r && is_true(e, type) : r || is_true(e, type);
       return Element::integer(r);
@@ -204,6 +202,30 @@ Datum logcumsumexp(const Inputs& in) {
          }).first;
 }
 
+// Every product that an element is a factor of, without it.
+Datum cumprod_backward(const Inputs& in) {
+  const Array &g = in.tensor("grad"), &x = in.tensor("input");
+  auto out = std::make_shared<Array>(x);
+  if (x.rank() == 0) {
+    out->data = g.data;
+    return out;
+  }
+  size_t dim = static_cast<size_t>(wrap_dim(in.integer("dim"), x.rank())), k = 0;
+  auto value = [&](const Array& a, Shape i, int64_t at) {
+    i[dim] = at;
+    return a.data[static_cast<size_t>(flat(a.shape, i))].z();
+  };
+  for_each_index(x.shape, [&](const Shape& i) {
+    std::complex<double> total = 0, product = 1;
+    for (int64_t j = 0; j < x.shape[dim]; ++j) {
+      if (j != i[dim]) product *= value(x, i, j);
+      if (j >= i[dim]) total += value(g, i, j) * std::conj(product);
+    }
+    out->data[k++] = in.store(x.dtype, Element::complex(total));
+  });
+  return out;
+}
+
 }  // namespace
 
 void add_reductions(Kernels& k) {
@@ -226,6 +248,7 @@ void add_reductions(Kernels& k) {
   k["prims.cummax"] = cumulative_extreme(true);
   k["prims.cummin"] = cumulative_extreme(false);
   k["prims.logcumsumexp"] = logcumsumexp;
+  k["torch.cumprod_backward"] = cumprod_backward;
 }
 
 }  // namespace thunder::reference

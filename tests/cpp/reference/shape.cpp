@@ -1,8 +1,8 @@
 // Primitives that move elements: views and copies are the same here, since arrays have no strides.
 #include <algorithm>
-#include <cstring>
+#include <map>
 
-#include "core/trace.h"
+#include "reference/bytes.h"
 #include "reference/evaluator.h"
 
 namespace thunder::reference {
@@ -230,6 +230,108 @@ Datum roll(const Inputs& in) {
   });
 }
 
+// A slice whose start a tensor holds.
+Datum narrow_at(const Inputs& in) {
+  const Array& a = in.tensor("a");
+  size_t dim = at(wrap_dim(in.integer("dim"), a.rank()));
+  int64_t start = in.tensor("start").data.at(0).i, length = in.integer("length");
+  if (start < 0) start += a.shape[dim];
+  Shape shape = a.shape;
+  shape[dim] = length;
+  if (start < 0 || start + length > a.shape[dim]) throw Undefined("narrow: out of range");
+  return gathered(a, shape, [&](Shape index) {
+    index[dim] += start;
+    return index;
+  });
+}
+
+// Where in memory each element of `a` lies, counted from its first one.
+std::map<int64_t, int64_t> memory_of(const Array& a, const Shape& strides) {
+  std::map<int64_t, int64_t> element_at;
+  int64_t k = 0;
+  for_each_index(a.shape, [&](const Shape& index) {
+    int64_t place = 0;
+    for (size_t d = 0; d < index.size(); ++d) place += index[d] * strides[d];
+    element_at[place] = k++;
+  });
+  return element_at;
+}
+
+// Calls fn(place in `a`, position in the strided view); a view of memory between a's elements has no values here.
+void for_each_strided(const Inputs& in, const std::function<void(int64_t, int64_t)>& fn) {
+  std::map<int64_t, int64_t> element_at = memory_of(in.tensor("a"), in.declared_strides("a"));
+  Shape size = in.integers("size"), stride = in.integers("stride");
+  int64_t offset = in.has("storage_offset") ? in.integer("storage_offset") : 0, k = 0;
+  for_each_index(size, [&](const Shape& index) {
+    int64_t place = offset;
+    for (size_t d = 0; d < index.size(); ++d) place += index[d] * stride[d];
+    auto it = element_at.find(place);
+    if (it == element_at.end()) throw Undefined("as_strided: outside of the tensor");
+    fn(it->second, k++);
+  });
+}
+
+Datum as_strided(const Inputs& in) {
+  const Array& a = in.tensor("a");
+  ArrayPtr out = make_array(a.dtype, a.device, in.integers("size"));
+  for_each_strided(in, [&](int64_t from, int64_t to) { out->data[at(to)] = a.data[at(from)]; });
+  return out;
+}
+
+Datum as_strided_scatter(const Inputs& in) {
+  auto out = std::make_shared<Array>(in.tensor("a"));
+  for_each_strided(in, [&](int64_t to, int64_t from) { out->data[at(to)] = in.tensor("src").data[at(from)]; });
+  return out;
+}
+
+Datum view_as_real(const Inputs& in) {
+  const Array& a = in.tensor("a");
+  Shape shape = a.shape;
+  shape.push_back(2);
+  ArrayPtr out = make_array(a.dtype == DType::c128 ? DType::f64 : a.dtype == DType::c64 ? DType::f32 : DType::f16, a.device, shape);
+  for (size_t k = 0; k < a.data.size(); ++k) {
+    out->data[2 * k] = Element::real(a.data[k].re);
+    out->data[2 * k + 1] = Element::real(a.data[k].im);
+  }
+  return out;
+}
+
+Datum view_as_complex(const Inputs& in) {
+  const Array& a = in.tensor("a");
+  ArrayPtr out = make_array(a.dtype == DType::f64 ? DType::c128 : a.dtype == DType::f32 ? DType::c64 : DType::c32, a.device,
+                            Shape(a.shape.begin(), a.shape.end() - 1));
+  for (size_t k = 0; k < out->data.size(); ++k) out->data[k] = {0, a.data[2 * k].re, a.data[2 * k + 1].re};
+  return out;
+}
+
+Datum view_dtype(const Inputs& in) {
+  const Array& a = in.tensor("a");
+  DType to = in.dtype("dtype");
+  std::vector<uint8_t> bytes;
+  for (const Element& e : a.data) append_bytes(a.dtype, e, bytes);
+  size_t size = bytes_of(to);
+  Shape shape = a.shape;
+  if (bytes_of(a.dtype) != size) shape.back() = shape.back() * static_cast<int64_t>(bytes_of(a.dtype)) / static_cast<int64_t>(size);
+  ArrayPtr out = make_array(to, a.device, shape);
+  for (size_t k = 0; k < out->data.size(); ++k) out->data[k] = from_bytes(to, &bytes[k * size]);
+  return out;
+}
+
+// What each window read gets the window's gradient.
+Datum unfold_backward(const Inputs& in) {
+  const Array& g = in.tensor("grad_in");
+  ArrayPtr out = make_array(g.dtype, g.device, in.integers("input_sizes"));
+  size_t dim = at(wrap_dim(in.integer("dim"), out->rank())), k = 0;
+  for_each_index(g.shape, [&](const Shape& index) {
+    Shape to(index.begin(), index.end() - 1);
+    if (out->rank() > 0) to[dim] = index[dim] * in.integer("step") + index.back();
+    Element& e = out->data[at(flat(out->shape, to))];
+    const Element& x = g.data[k++];
+    e = in.store(g.dtype, {e.i + x.i, e.re + x.re, e.im + x.im});
+  });
+  return out;
+}
+
 Datum same_data(const Inputs& in) { return std::make_shared<Array>(in.tensor("a")); }
 
 }  // namespace
@@ -250,6 +352,14 @@ void add_shapes(Kernels& k) {
   k["prims.view"] = k["prims.reshape"] = [](const Inputs& in) -> Datum {
     return reshaped(in.tensor("a"), in.integers("shape"));
   };
+  k["prims.narrow_at"] = narrow_at;
+  k["prims.as_strided"] = as_strided;
+  k["prims.as_strided_scatter"] = as_strided_scatter;
+  k["prims.view_as_real"] = view_as_real;
+  k["prims.view_as_complex"] = view_as_complex;
+  k["prims.view_dtype"] = view_dtype;
+  k["torch.unfold_backward"] = unfold_backward;
+  k["prims.restride"] = same_data;
   k["prims.detach"] = same_data;
   k["prims.alias"] = same_data;
   k["prims.graft"] = [](const Inputs& in) -> Datum { return std::make_shared<Array>(in.tensor("data")); };
