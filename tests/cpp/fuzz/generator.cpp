@@ -168,7 +168,7 @@ Value Draw::tensor(const Want& want) {
     }
     return true;
   };
-  if (!want.fresh && random.chance(0.75)) {
+  if (!want.fresh && !want.constant && random.chance(0.75)) {
     std::vector<Value> candidates;
     for (Value v : g_.pool_)
       if (g_.usable(v) && fits(v)) candidates.push_back(v);
@@ -183,7 +183,8 @@ Value Draw::tensor(const Want& want) {
     low = domain.low;
     high = std::min(domain.high, domain.low + 2);
   }
-  return g_.new_input(want.dtype.value_or(any_type()), want.shape.value_or(shape()), [=, this] { return random.uniform(low, high); });
+  return g_.new_input(want.dtype.value_or(any_type()), want.shape.value_or(shape()), [=, this] { return random.uniform(low, high); },
+                      want.constant);
 }
 
 Value Draw::indices(Shape shape, int64_t below, DType t) {
@@ -222,9 +223,9 @@ Dims Generator::input_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real) {
+Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant) {
   TensorType type{t, Device{}, Dims(shape.begin(), shape.end()), input_strides(shape), false};
-  type.requires_grad = is_inexact(t) && (smooth_ || random_->chance(0.3));
+  type.requires_grad = is_inexact(t) && !constant && (smooth_ || random_->chance(0.3));
   reference::ArrayPtr a = reference::make_array(t, Device{}, shape);
   for (Element& e : a->data) {
     double x = real(), y = is_complex(t) ? real() : 0;

@@ -78,7 +78,8 @@ class Draw {
     std::optional<Shape> shape;
     /// Values of a new input; the domain of the operator unless given.
     std::optional<Domain> values;
-    bool fresh = false;  ///< not a value of the program
+    bool fresh = false;     ///< not a value of the program
+    bool constant = false;  ///< a new input that needs no gradient
   };
   Value tensor(const Want& want);
   Value like(Value other) { return tensor({.dtype = other.dtype(), .shape = shape_of(other), .values = {}}); }
@@ -123,7 +124,7 @@ class Generator {
   void add_write();
   Arg choose_output();
   bool usable(Value v) const;
-  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real);
+  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false);
   Dims input_strides(const std::vector<int64_t>& shape);
 
   Coverage& coverage_;

@@ -78,7 +78,9 @@ class SymbolicCall {
     if (!v.type().is_tensor()) return v;
     TensorType t = v.tensor();
     bool contiguous = same(t.strides, contiguous_strides(t.shape));
-    for (Dim& d : t.shape) d = environment_.make_symbol(d.constant());
+    // A compilation specialises on emptiness: strides of an empty tensor follow another rule.
+    for (Dim& d : t.shape)
+      if (d.constant() != 0) d = environment_.make_symbol(d.constant());
     // Dense layouts follow the sizes; gaps and expansions stay numbers.
     if (contiguous) t.strides = contiguous_strides(t.shape);
     if (arenas_.empty()) arenas_.push_back(std::make_shared<Arena>());
