@@ -22,9 +22,10 @@ Made layer_norm(Draw& d) {
   Shape s = Draw::shape_of(x), normalized(s.begin() + d.random.below(static_cast<int64_t>(s.size())), s.end());
   Shape outer(s.begin(), s.end() - static_cast<long>(normalized.size()));
   for (size_t i = 0; i < normalized.size(); ++i) outer.push_back(1);
-  return Named{{"input", x}, {"normalized_shape", Arg(normalized)}, {"weight", maybe(d, floats(d, normalized, x.dtype()))},
-               {"bias", maybe(d, floats(d, normalized, x.dtype()))}, {"eps", 0.1}, {"grad_out", floats(d, s, x.dtype())},
-               {"mean", floats(d, outer, x.dtype())}, {"rstd", positive(d, outer, x.dtype())}, {"output_mask", output_mask(d)}};
+  Arg weight = maybe(d, floats(d, normalized, x.dtype())), bias = maybe(d, floats(d, normalized, x.dtype()));
+  return Named{{"input", x}, {"normalized_shape", Arg(normalized)}, {"weight", weight}, {"bias", bias}, {"eps", 0.1},
+               {"grad_out", floats(d, s, x.dtype())}, {"mean", floats(d, outer, x.dtype())}, {"rstd", positive(d, outer, x.dtype())},
+               {"output_mask", Arg::list({true, !weight.is_none(), !bias.is_none()})}};
 }
 
 // ---- channels --------------------------------------------------------------------------------------------------------

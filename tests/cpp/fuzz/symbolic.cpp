@@ -64,11 +64,15 @@ class SymbolicCall {
     return constant;
   }
 
+  static std::string full_type(Value v) {
+    return " : " + v.type().str() + (v.type().is_tensor() ? " strides=" + str(v.tensor().strides) : "");
+  }
+
   std::string describe() const {
     std::vector<std::string> parts;
     for (const Arg& a : args_) {
       parts.push_back(thunder::print(a));
-      for_each_value(a, [&](Value v) { parts.back() += " : " + v.type().str(); });
+      for_each_value(a, [&](Value v) { parts.back() += full_type(v); });
     }
     return op_.schema.str() + " with " + join(parts);
   }
@@ -78,9 +82,9 @@ class SymbolicCall {
     if (!v.type().is_tensor()) return v;
     TensorType t = v.tensor();
     bool contiguous = same(t.strides, contiguous_strides(t.shape));
-    // A compilation specialises on emptiness: strides of an empty tensor follow another rule.
+    // A compilation specialises on sizes of 0 and 1, as PyTorch's do: layouts and broadcasting depend on them.
     for (Dim& d : t.shape)
-      if (d.constant() != 0) d = environment_.make_symbol(d.constant());
+      if (d.constant() > 1) d = environment_.make_symbol(d.constant());
     // Dense layouts follow the sizes; gaps and expansions stay numbers.
     if (contiguous) t.strides = contiguous_strides(t.shape);
     if (arenas_.empty()) arenas_.push_back(std::make_shared<Arena>());
