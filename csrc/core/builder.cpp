@@ -63,7 +63,13 @@ Arg Builder::call_primitive(const Op& op, ArgList args) {
   c.output = make_outputs(op, types, args);
   if (op.body) {  // a meta decides the types; the body is there for passes that look inside
     open_scope();
-    Arg inner = op.body(*this, Args(op, args));
+    Arg inner;
+    try {
+      inner = op.body(*this, Args(op, args));
+    } catch (...) {
+      close_scope();
+      throw;
+    }
     c.body = close_scope();
     Substitution map;
     std::vector<Value> from = values_in(inner), to = values_in(c.output);

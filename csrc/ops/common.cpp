@@ -198,14 +198,23 @@ Dims strides_in(const TensorType& t, const Arg& memory_format) {
   return channels_last_strides(t.shape);
 }
 
+// Equal by form, or under the hints (and then recorded); a size known only at run time never makes this an error.
+bool surely_equal(const Dim& a, const Dim& b) {
+  if (a.same(b)) return true;
+  const ShapeEnv* env = ShapeEnv::current();
+  for (const Dim* d : {&a, &b})
+    for (SymbolId s : d->symbols())
+      if (!env || !env->hint(s)) return false;
+  return a == b;
+}
+
 Dims elementwise_strides(const Dims& shape, const std::vector<const Dims*>& operands) {
   const Dims row_major = contiguous_strides(shape);
   auto counts_as_row_major = [&](const Dims* s) {
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (shape[i].is_constant() && shape[i].constant() == 0) return true;
-      bool singleton = shape[i].is_constant() && shape[i].constant() == 1;
-      if (!singleton && !(*s)[i].same(row_major[i])) return false;
-    }
+    for (const Dim& d : shape)
+      if (d.is_constant() && d.constant() == 0) return true;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (!(*s)[i].same(row_major[i]) && !surely_equal(shape[i], 1) && !surely_equal((*s)[i], row_major[i])) return false;
     return true;
   };
   if (std::all_of(operands.begin(), operands.end(), counts_as_row_major)) return row_major;
@@ -245,6 +254,7 @@ TensorType pointwise_type(const Args& args, const std::vector<std::string_view>&
 std::string_view param(const VjpContext& c, size_t i) { return c.call.op->schema.params.at(i).name; }
 
 Expr conj(const Expr& e) {
+  if (e.arg().kind() == Arg::Kind::Complex) return e.builder().expr(std::conj(e.arg().complex()));
   if (!e.arg().is_tensor() || !is_complex(e.dtype())) return e;
   return e.builder()("torch.conj", e);
 }

@@ -24,7 +24,7 @@ Arg option(const VjpContext& c, std::string_view name) {
 
 Expr scaled(const Expr& g, const Arg& factor) {
   if (factor.is_none() || (factor.is_literal_number() && factor.complex() == 1.0)) return g;
-  return g.builder()("torch.mul", g, factor);
+  return g.builder()("torch.mul", g, conj(g.builder().expr(factor)));
 }
 
 Expr sqr(const Expr& x) { return x.builder()("torch.pow", x, 2); }
@@ -180,12 +180,17 @@ void minimum_vjp(VjpContext& c) { extremum_vjp(c, "torch.gt", "torch.lt"); }
 void fmax_vjp(VjpContext& c) { nan_extremum_vjp(c, "torch.ge"); }
 void fmin_vjp(VjpContext& c) { nan_extremum_vjp(c, "torch.le"); }
 
+// A literal is squared here: as a tensor of its own it would have the default dtype's precision.
+Expr square(VjpContext& c, const Expr& e) {
+  const Arg& a = e.arg();
+  return a.is_literal_number() ? c.b.expr(a.real() * a.real()) : c.b("torch.mul", e, e);
+}
+
 void atan2_vjp(VjpContext& c) {
   Expr y = in(c, 0), x = in(c, 1);
-  Expr yy = c.b("torch.mul", y, y), xx = c.b("torch.mul", x, x);
-  Expr inverse = c.b("torch.reciprocal", c.b("torch.add", yy, xx));
+  Expr inverse = c.b("torch.reciprocal", c.b("torch.add", square(c, y), square(c, x)));
   if (needs(c, 0)) put_reduced(c, 0, c.grad() * x * inverse);
-  if (needs(c, 1)) put_reduced(c, 1, c.grad() * -y * inverse);
+  if (needs(c, 1)) put_reduced(c, 1, -(c.grad() * y * inverse));
 }
 
 void copysign_vjp(VjpContext& c) {

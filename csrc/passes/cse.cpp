@@ -91,6 +91,7 @@ class Merger {
       if (!equal(*it->second, call) || (keep_ == 0 && !same_requires_grad(earlier, outputs))) continue;
       if (keep) return false;
       for (size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i] == earlier[i]) continue;  // an argument that both calls return
         map_.replace(outputs[i], earlier[i]);
         merged_.set(outputs[i], 1);
       }

@@ -385,7 +385,7 @@ Types masked_scatter_meta(const Args& a) {
                 mask.dtype);
   THUNDER_CHECK(src.dtype == t.dtype, Runtime, "masked_scatter", "expected self and source to have same dtypes but got ", t.dtype,
                 " and ", src.dtype);
-  THUNDER_CHECK(same(mask.shape, t.shape), Runtime, "masked_scatter", "mask of shape ", str(mask.shape),
+  THUNDER_CHECK(std::equal(mask.shape.begin(), mask.shape.end(), t.shape.begin(), t.shape.end()), Runtime, "masked_scatter", "mask of shape ", str(mask.shape),
                 " does not match the tensor's ", str(t.shape));
   return {contiguous_like(t, t.shape)};
 }

@@ -25,6 +25,7 @@ Types bool_meta(const Args& a) { return {reduced(a, DType::boolean)}; }
 // amax and amin have no value for no elements.
 Types extremum_meta(const Args& a) {
   const TensorType& x = a.tensor("a");
+  THUNDER_CHECK(!is_complex(x.dtype), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(x.dtype));
   for (int64_t d : reduced_dims(a))
     THUNDER_CHECK(x.rank() == 0 || x.shape[d] != 0, Index, a.op().schema.name, "Expected reduction dim ", d, " to have non-zero size.");
   return {reduced(a, x.dtype)};

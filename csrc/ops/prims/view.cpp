@@ -367,7 +367,8 @@ Types same_type_meta(const Args& a) {
 Types graft_meta(const Args& a) {
   TensorType t = a.tensor("data");
   t.requires_grad = a.tensor("a").requires_grad;
-  THUNDER_CHECK(same(t.shape, a.tensor("a").shape), Runtime, "graft", "data of shape ", str(t.shape),
+  const Dims& shape = a.tensor("a").shape;
+  THUNDER_CHECK(std::equal(t.shape.begin(), t.shape.end(), shape.begin(), shape.end()), Runtime, "graft", "data of shape ", str(t.shape),
                 " cannot stand for a tensor of shape ", str(a.tensor("a").shape));
   return {t};
 }

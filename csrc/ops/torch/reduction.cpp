@@ -261,7 +261,7 @@ Arg logsumexp_body(Builder& b, const Args& a) {
   std::vector<int64_t> dims = dims_of(a);
   Expr x = b.expr(a["input"]);
   if (!is_inexact(x.dtype())) x = b("torch.to", x, default_dtype());
-  Expr top = b("torch.amax", x, dims, true);
+  Expr top = b("torch.amax", is_complex(x.dtype()) ? b("torch.real", x) : x, dims, true);
   Expr finite = b("torch.where", b("torch.isinf", top), 0.0, top);
   Expr sum = b("torch.sum", b("torch.exp", x - finite), dims, true);
   Expr r = b("torch.log", sum) + finite;
@@ -271,7 +271,7 @@ Arg logsumexp_body(Builder& b, const Args& a) {
 void logsumexp_vjp(VjpContext& c) {
   std::vector<int64_t> dims = dims_of(c.args());
   Expr weights = c.b("torch.exp", c.in("input") - restore(c, c.out(), dims));
-  c.put("input", c.b("torch.mul", restore(c, c.grad(), dims), weights));
+  c.put("input", c.b("torch.mul", restore(c, c.grad(), dims), conj(weights)));
 }
 
 Arg vector_norm_body(Builder& b, const Args& a) {

@@ -149,10 +149,12 @@ void lerp_vjp(VjpContext& c) {
 }
 
 void lerp_scalar_vjp(VjpContext& c) {
-  const Arg& w = c.args()["weight"];
-  Expr rest = w.is_literal_number() && w.kind() != Arg::Kind::Complex ? c.b.expr(1 - w.real()) : c.b("torch.rsub", w, 1);
-  if (c.needs("input")) put_reduced(c, "input", c.b("torch.mul", c.grad(), rest));
-  if (c.needs("end")) put_reduced(c, "end", c.b("torch.mul", c.grad(), w));
+  Expr w = c.in("weight");
+  Expr rest = !w.arg().is_literal_number()              ? c.b("torch.rsub", w, 1)
+              : w.arg().kind() == Arg::Kind::Complex ? c.b.expr(1.0 - w.arg().complex())
+                                                        : c.b.expr(1 - w.arg().real());
+  if (c.needs("input")) put_reduced(c, "input", c.b("torch.mul", c.grad(), conj(rest)));
+  if (c.needs("end")) put_reduced(c, "end", c.b("torch.mul", c.grad(), conj(w)));
 }
 
 Arg addc_body(Builder& b, const Args& a, const char* prim) {

@@ -1,0 +1,137 @@
+// Calls with symbols for sizes.
+#include "core/error.h"
+#include "core/print.h"
+#include "fuzz/checks.h"
+
+namespace thunder::fuzz {
+namespace {
+
+class SymbolicCall {
+ public:
+  SymbolicCall(const Op& op, const ArgList& args) : op_(op), args_(args) {}
+
+  std::vector<std::string> run() {
+    std::vector<std::string> findings;
+    std::vector<Value> expected, actual;
+    if (!has_constant_sizes()) return {};
+    try {
+      ShapeEnv constant;
+      ShapeEnv::Scope scope(constant);
+      expected = call(args_);
+    } catch (const Error& e) {
+      return {cat(op_.full_name, " refuses what it took before: ", e.what(), "\n  ", describe())};
+    }
+    ShapeEnv::Scope scope(environment_);
+    auto found = [&](const std::string& what) { findings.push_back(cat(op_.full_name, " on symbolic sizes: ", what, "\n  ", describe())); };
+    try {
+      ArgList symbolic;
+      for (const Arg& a : args_) symbolic.push_back(map_values(a, [&](Value v) -> Arg { return symbolized(v); }));
+      actual = call(symbolic);
+    } catch (const std::exception& e) {
+      found(e.what());
+      return findings;
+    }
+    if (expected.size() != actual.size()) {
+      found(cat("gives ", actual.size(), " values, with constants ", expected.size()));
+      return findings;
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      std::string why = compare(expected[i].type(), actual[i].type());
+      if (!why.empty()) found(why);
+    }
+    return findings;
+  }
+
+ private:
+  std::vector<Value> call(const ArgList& args) {
+    auto arena = std::make_shared<Arena>();
+    arenas_.push_back(arena);
+    Builder b(arena);
+    return values_in(b.call(op_, args));
+  }
+
+  // Lengths known at run time only belong to another compilation.
+  bool has_constant_sizes() const {
+    bool constant = true;
+    for (const Arg& a : args_) {
+      for_each_symbol(a, [&](SymbolId) { constant = false; });
+      for_each_value(a, [&](Value v) {
+        if (v.type().is_number() && v.type().number().dim) constant &= v.type().number().dim->is_constant();
+        if (v.type().is_tensor())
+          for (const Dim& d : v.shape()) constant &= d.is_constant();
+      });
+    }
+    return constant;
+  }
+
+  static std::string full_type(Value v) {
+    return " : " + v.type().str() + (v.type().is_tensor() ? " strides=" + str(v.tensor().strides) : "");
+  }
+
+  std::string describe() const {
+    std::vector<std::string> parts;
+    for (const Arg& a : args_) {
+      parts.push_back(thunder::print(a));
+      for_each_value(a, [&](Value v) { parts.back() += full_type(v); });
+    }
+    return op_.schema.str() + " with " + join(parts);
+  }
+
+  Value symbolized(Value v) {
+    if (auto it = symbolized_.find(v); it != symbolized_.end()) return it->second;
+    if (!v.type().is_tensor()) return v;
+    TensorType t = v.tensor();
+    bool contiguous = same(t.strides, contiguous_strides(t.shape));
+    // A compilation specialises on sizes of 0 and 1, as PyTorch's do: layouts and broadcasting depend on them.
+    for (Dim& d : t.shape)
+      if (d.constant() > 1) d = environment_.make_symbol(d.constant());
+    // Dense layouts follow the sizes; gaps and expansions stay numbers.
+    if (contiguous) t.strides = contiguous_strides(t.shape);
+    if (arenas_.empty()) arenas_.push_back(std::make_shared<Arena>());
+    return symbolized_[v] = arenas_[0]->make_value(t);
+  }
+
+  // The number under the hints; nothing if a run decides.
+  std::optional<int64_t> value_of(const Dim& d) const {
+    bool known = true;
+    Dim v = d.substitute([&](SymbolId s) -> Dim {
+      std::optional<int64_t> h = environment_.hint(s);
+      known &= h.has_value();
+      return h.value_or(1);
+    });
+    if (!known) return std::nullopt;
+    return v.constant();
+  }
+
+  std::string compare_dims(const char* what, const Dims& expected, const Dims& actual) const {
+    if (expected.size() != actual.size()) return cat(what, " of another length");
+    for (size_t i = 0; i < expected.size(); ++i) {
+      std::optional<int64_t> n = value_of(actual[i]);
+      if (n && (!expected[i].is_constant() || expected[i].constant() != *n))
+        return cat(what, " ", str(actual), ", which is ", *n, " at ", i, ", with constants ", str(expected));
+    }
+    return {};
+  }
+
+  std::string compare(const Type& expected, const Type& actual) const {
+    if (expected.kind() != actual.kind()) return "gives something of another kind";
+    if (!expected.is_tensor()) return {};
+    const TensorType &e = expected.tensor(), &a = actual.tensor();
+    if (e.dtype != a.dtype) return cat("gives ", a.dtype, ", with constants ", e.dtype);
+    if (e.requires_grad != a.requires_grad) return "another requires_grad";
+    std::string why = compare_dims("shape", e.shape, a.shape);
+    return why.empty() ? compare_dims("strides", e.strides, a.strides) : why;
+  }
+
+  const Op& op_;
+  const ArgList& args_;
+  ShapeEnv environment_;
+  std::vector<std::shared_ptr<Arena>> arenas_;
+  std::map<Value, Value, decltype([](Value a, Value b) { return a.id() < b.id(); })> symbolized_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_symbolic(const Op& op, const ArgList& args) { return SymbolicCall(op, args).run(); }
+
+}  // namespace thunder::fuzz
