@@ -19,6 +19,12 @@ uint64_t version_of(PyObject* dict) {
 #endif
 }
 
+void prefetch(PyObject* dict) {
+#if PY_VERSION_HEX < 0x030D0000
+  __builtin_prefetch(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag);
+#endif
+}
+
 bool is_plain(PyObject* o) {
   return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
 }
@@ -178,7 +184,12 @@ bool WorldGuard::refresh_tensors(std::string* why) {
 
 bool WorldGuard::check(std::string* why) {
   bool written = false;
-  for (size_t i = 0; i < dicts_.size(); ++i) {
+  // After a real step none of the dicts is in the cache: the loads of several at once hide each other's wait.
+  constexpr size_t kAhead = 32;
+  const size_t n = dicts_.size();
+  for (size_t i = 0; i < std::min(n, kAhead); ++i) prefetch(dicts_[i]);
+  for (size_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) prefetch(dicts_[i + kAhead]);
     if (version_of(dicts_[i]) == versions_[i]) [[likely]] continue;
     if (!compare(watches_[i], why)) return false;
     versions_[i] = version_of(dicts_[i]);

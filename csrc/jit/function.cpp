@@ -91,7 +91,18 @@ struct JitFunction::CacheEntry {
   Fingerprint fingerprint_all(const Flattened& flat) const {
     Fingerprint f;
     for (PyObject* t : flat.tensors) f.add(torch_py::tensor(t));
-    for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
+    // As with the dicts: after a real step nothing of this is in the cache, so loads are started ahead of their use, an object
+    // first and what it points to later.
+    const std::vector<PyObject*>& captured_tensors = world.tensors();
+    const size_t n = captured_tensors.size();
+    for (size_t i = 0; i < n + 16; ++i) {
+      if (i < n) __builtin_prefetch(&reinterpret_cast<THPVariable*>(captured_tensors[i])->cdata);
+      if (i >= 8 && i - 8 < n) {
+        const char* impl = reinterpret_cast<const char*>(torch_py::tensor(captured_tensors[i - 8]).unsafeGetTensorImpl());
+        for (size_t line = 0; line < sizeof(c10::TensorImpl); line += 64) __builtin_prefetch(impl + line);
+      }
+      if (i >= 16) f.add(torch_py::tensor(captured_tensors[i - 16]));
+    }
     if (!by_place) return f;
     for (const auto* list : {&flat.tensors, &world.tensors()})
       for (PyObject* t : *list) {
