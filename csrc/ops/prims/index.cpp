@@ -382,7 +382,7 @@ Types nonzero_meta(const Args& a) {
     ShapeEnv* env = ShapeEnv::current();
     THUNDER_CHECK(env, Runtime, "nonzero",
                   "the shape of the result depends on values, which needs a compilation to hold it");
-    count = env->make_symbol(std::nullopt);
+    count = env->symbol_of("nonzero", &a.value("a").type());
   }
   // ATen writes column by column.
   TensorType out = with_shape(t, {count, Dim(t.rank())}, {Dim(1), count});
@@ -397,7 +397,7 @@ Types repeat_index_meta(const Args& a) {
   if (a.has("output_size")) return {contiguous_like(t, {size_arg("repeat_interleave", a["output_size"])})};
   ShapeEnv* env = ShapeEnv::current();
   THUNDER_CHECK(env, Runtime, "repeat_interleave", "the shape of the result depends on values; pass output_size");
-  return {contiguous_like(t, {env->make_symbol(std::nullopt)})};
+  return {contiguous_like(t, {env->symbol_of("repeat_index", &a.value("repeats").type())})};
 }
 
 Types masked_scatter_meta(const Args& a) {
