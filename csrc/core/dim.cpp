@@ -391,6 +391,12 @@ Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name) {
   return Dim::symbol(id);
 }
 
+Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
+  auto [it, is_new] = found_.try_emplace({what, source});
+  if (is_new) it->second = make_symbol(std::nullopt);
+  return it->second;
+}
+
 std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
   auto it = symbols_.find(id);
   return it == symbols_.end() ? std::nullopt : it->second.hint;

@@ -103,6 +103,9 @@ class ShapeEnv {
  public:
   /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
   Dim make_symbol(std::optional<int64_t> hint, std::string name = {});
+  /// An unbacked symbol for a length that `what` finds in a tensor's values: the same one whenever it is asked for the same
+  /// tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
+  Dim symbol_of(const std::string& what, const void* source);
   std::optional<int64_t> hint(SymbolId id) const;
   const std::string& name(SymbolId id) const;
   const std::vector<DimGuard>& guards() const { return guards_; }
@@ -132,6 +135,7 @@ class ShapeEnv {
     std::string name;
   };
   std::map<SymbolId, Symbol> symbols_;
+  std::map<std::pair<std::string, const void*>, Dim> found_;
   std::vector<DimGuard> guards_;
 };
 

@@ -122,6 +122,13 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
     return b_("prims.as_strided_scatter", base, written, a["size"], a["stride"], a["storage_offset"]).value();
   if (name == "prims.diagonal")
     return b_("prims.diagonal_scatter", base, written, a["offset"], a["dim1"], a["dim2"]).value();
+  if (name == "prims.narrow_at") {
+    Arg length = written.shape()[static_cast<size_t>(a.integer("dim"))];
+    Expr steps = b_("prims.iota", length, 0, 1, kw("dtype", DType::i64), kw("device", base.tensor().device));
+    Expr places = b_("torch.remainder", b_("torch.add", steps, b_("torch.to", a["start"], DType::i64)),
+                     base.shape()[static_cast<size_t>(a.integer("dim"))]);
+    return b_("prims.index_copy", base, a["dim"], places, written).value();
+  }
   if (name == "prims.detach") return written;  // write() grafts
   if (name == "prims.view" || name == "prims.squeeze") return b_("torch.reshape", written, base.shape()).value();
   if (name == "prims.view_dtype") return b_("prims.view_dtype", written, base.dtype()).value();

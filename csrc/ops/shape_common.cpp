@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/common.h"
+
 namespace thunder::ops {
 
 Dim size_arg(std::string_view op, const Arg& arg) {
@@ -23,21 +25,14 @@ Dims size_args(std::string_view op, const Arg& list) {
   return out;
 }
 
-int64_t wrapped_dim(std::string_view op, int64_t dim, int64_t rank) {
-  int64_t n = std::max<int64_t>(rank, 1);
-  THUNDER_CHECK(dim >= -n && dim < n, Index, op, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
-                "], but got ", dim, ")");
-  return dim < 0 ? dim + n : dim;
-}
-
 int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank) {
-  return wrapped_dim(op, size_arg(op, dim).specialize(), rank);
+  return canonical_dim(op, size_arg(op, dim).specialize(), rank);
 }
 
 std::vector<int64_t> wrapped_dims(std::string_view op, const std::vector<int64_t>& dims, int64_t rank) {
   std::vector<int64_t> out;
   for (int64_t d : dims) {
-    int64_t w = wrapped_dim(op, d, rank);
+    int64_t w = canonical_dim(op, d, rank);
     THUNDER_CHECK(std::find(out.begin(), out.end(), w) == out.end(), Runtime, op, "dim ", w,
                   " appears multiple times in the list of dims, got ", "[", join(dims), "]");
     out.push_back(w);
@@ -60,8 +55,8 @@ Dims inferred_shape(std::string_view op, Dims shape, const Dim& numel) {
       hole = static_cast<int64_t>(i);
       continue;
     }
-    THUNDER_CHECK(!(shape[i].is_constant() && shape[i].constant() < 0), Runtime, op, "invalid shape dimension ", shape[i],
-                  " in shape ", str(shape));
+    THUNDER_CHECK(!(shape[i].is_constant() && shape[i].constant() < 0), Runtime, op, "invalid shape dimension ",
+                  shape[i], " in shape ", str(shape));
     known *= shape[i];
   }
   if (hole < 0) {
@@ -138,8 +133,7 @@ Expr unsqueeze_dims(const Expr& x, const std::vector<int64_t>& places) {
 
 Expr slice_dims(const Expr& x, const Dims& start, const Dims& end, const Dims& step) {
   bool whole = true;
-  for (size_t i = 0; i < start.size(); ++i)
-    whole &= start[i].same(0) && end[i].same(x.shape()[i]) && step[i].same(1);
+  for (size_t i = 0; i < start.size(); ++i) whole &= start[i].same(0) && end[i].same(x.shape()[i]) && step[i].same(1);
   return whole ? x : x.builder()("prims.slice", x, start, end, step);
 }
 
@@ -175,8 +169,9 @@ Dims expanded_shape(std::string_view op, const Dims& from, const Dims& to) {
     const Dim& size = from[i - lead];
     if (keep) shape[i] = size;
     if (keep || size.same(to[i]) || is_one(size)) continue;
-    THUNDER_CHECK(size == to[i], Runtime, op, "The expanded size of the tensor (", to[i], ") must match the existing size (",
-                  size, ") at non-singleton dimension ", i, ". Target sizes: ", str(to), ". Tensor sizes: ", str(from));
+    THUNDER_CHECK(size == to[i], Runtime, op, "The expanded size of the tensor (", to[i],
+                  ") must match the existing size (", size, ") at non-singleton dimension ", i,
+                  ". Target sizes: ", str(to), ". Tensor sizes: ", str(from));
   }
   return shape;
 }

@@ -1,5 +1,5 @@
-// What metas and bodies of shape and index operators share: sizes and dimensions as arguments, and the few steps of which
-// view operators are made.
+// What metas and bodies of shape and index operators share: sizes and dimensions as arguments, and the few steps of
+// which view operators are made.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,6 @@ namespace thunder::ops {
 Dim size_arg(std::string_view op, const Arg& arg);
 Dims size_args(std::string_view op, const Arg& list);
 /// -rank <= dim < rank, made non-negative; a 0-d tensor counts as 1-d.  Error (Index).
-int64_t wrapped_dim(std::string_view op, int64_t dim, int64_t rank);
 int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank);
 /// Each one wrapped; Error (Runtime) if one occurs twice.
 std::vector<int64_t> wrapped_dims(std::string_view op, const std::vector<int64_t>& dims, int64_t rank);
@@ -30,10 +29,11 @@ TensorType contiguous_like(const TensorType& like, Dims shape);
 TensorType preserve_like(const TensorType& like);
 
 bool is_one(const Dim& d);
-/// What Tensor.suggest_memory_format() sees: 4 (or 5) dimensions in channels-last order; ambiguous layouts count as row-major.
+/// What Tensor.suggest_memory_format() sees: 4 (or 5) dimensions in channels-last order; ambiguous layouts count as
+/// row-major.
 bool suggests_channels_last(const TensorType& t);
 
-// ---- steps of bodies and rules; each leaves no call if there is nothing to do --------------------------------------------
+// ---- steps of bodies and rules; each leaves no call if there is nothing to do ---------------------------------------
 
 /// A view if strides allow, else a copy.
 Expr reshape(const Expr& x, const Dims& shape);

@@ -12,43 +12,46 @@ namespace {
 bool is_index_dtype(DType t) { return t == DType::i64 || t == DType::i32; }
 bool is_mask_dtype(DType t) { return t == DType::boolean || t == DType::u8; }
 
-// ---- index, index_put ------------------------------------------------------------------------------------------------
+// ---- index, index_put -----------------------------------------------------------------------------------------------
 
 struct Indexed {
-  Dims shape, strides;                // of the source as the iteration sees it: indexed dimensions have stride 0
-  std::vector<Dims> index_strides;    // of each index in the same frame
+  Dims shape, strides;              // of the source as the iteration sees it: indexed dimensions have stride 0
+  std::vector<Dims> index_strides;  // of each index in the same frame
 };
 
-// Strides of an index expanded to `common` and reshaped to have dimensions of size 1 for all others of the result; these count
-// (for the order of dimensions) where the result has size 1, too.
+// Strides of an index expanded to `common` and reshaped to have dimensions of size 1 for all others of the result;
+// these count (for the order of dimensions) where the result has size 1, too.
 Dims index_strides(const TensorType& index, const Dims& common, const Dims& result, size_t at) {
   Dims expanded(common.size()), shape(result.size(), Dim(1));
   size_t lead = common.size() - index.shape.size();
   for (size_t k = common.size(); k-- > 0;) {
     shape[at + k] = common[k];
-    if (k < lead) expanded[k] = is_one(common[k]) && k + 1 < common.size() ? common[k + 1] * expanded[k + 1] : Dim(0);
-    else if (index.shape[k - lead].same(common[k]) || index.shape[k - lead] == common[k]) expanded[k] = index.strides[k - lead];
+    if (k < lead)
+      expanded[k] = is_one(common[k]) && k + 1 < common.size() ? common[k + 1] * expanded[k + 1] : Dim(0);
+    else if (index.shape[k - lead].same(common[k]) || index.shape[k - lead] == common[k])
+      expanded[k] = index.strides[k - lead];
   }
-  Dims strides = same(shape, common) ? expanded : view_strides(common, expanded, shape).value_or(contiguous_strides(shape));
+  Dims strides =
+      same(shape, common) ? expanded : view_strides(common, expanded, shape).value_or(contiguous_strides(shape));
   for (size_t i = 0; i < strides.size(); ++i)
     if ((i < at || i >= at + common.size() || is_one(shape[i])) && !is_one(result[i])) strides[i] = 0;
   return strides;
 }
 
-// Where the result's dimensions come from: those of the indices, broadcast together, stand in place of the indexed dimensions if
-// these are adjacent, else in front.
+// Where the result's dimensions come from: those of the indices, broadcast together, stand in place of the indexed
+// dimensions if these are adjacent, else in front.
 Indexed indexed(const char* op, const Args& a) {
   const TensorType& t = a.tensor("a");
   const ArgList& indices = a["indices"].items();
-  THUNDER_CHECK(indices.size() <= t.shape.size(), Index, op, "too many indices for tensor of dimension ", t.rank(), " (got ",
-                indices.size(), ")");
+  THUNDER_CHECK(indices.size() <= t.shape.size(), Index, op, "too many indices for tensor of dimension ", t.rank(),
+                " (got ", indices.size(), ")");
   std::vector<Dims> shapes;
   std::vector<size_t> dims;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i].is_none()) continue;
     const TensorType& index = indices[i].value().tensor();
-    THUNDER_CHECK(is_index_dtype(index.dtype), Index, op, "tensors used as indices must be long, int, byte or bool tensors, got ",
-                  index.dtype);
+    THUNDER_CHECK(is_index_dtype(index.dtype), Index, op,
+                  "tensors used as indices must be long, int, byte or bool tensors, got ", index.dtype);
     shapes.push_back(index.shape);
     dims.push_back(i);
   }
@@ -91,7 +94,8 @@ Types index_meta(const Args& a) {
     Dims common_strides(r.shape.size(), Dim(0)), sizes;
     Dim step = 1;
     for (size_t i = r.shape.size(); i-- > 0;) {
-      bool of_index = std::any_of(r.index_strides.begin(), r.index_strides.end(), [&](const Dims& s) { return !s[i].same(0); });
+      bool of_index =
+          std::any_of(r.index_strides.begin(), r.index_strides.end(), [&](const Dims& s) { return !s[i].same(0); });
       if (!of_index) continue;
       common_strides[i] = step;
       step *= r.shape[i];
@@ -112,13 +116,15 @@ void index_vjp(VjpContext& c) {
 
 bool has_mask(const Args& a) {
   const ArgList& indices = a["indices"].items();
-  return std::any_of(indices.begin(), indices.end(), [](const Arg& i) { return i.is_tensor() && is_mask_dtype(i.value().dtype()); });
+  return std::any_of(indices.begin(), indices.end(),
+                     [](const Arg& i) { return i.is_tensor() && is_mask_dtype(i.value().dtype()); });
 }
 
 Types index_put_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &values = a.tensor("values");
-  THUNDER_CHECK(values.dtype == t.dtype, Runtime, "index_put", "Index put requires the source and destination dtypes match, got ",
-                t.dtype, " for the destination and ", values.dtype, " for the source.");
+  THUNDER_CHECK(values.dtype == t.dtype, Runtime, "index_put",
+                "Index put requires the source and destination dtypes match, got ", t.dtype,
+                " for the destination and ", values.dtype, " for the source.");
   // With a mask the number of selected elements is known at run time only, and so is whether the values fit.
   if (!has_mask(a)) {
     Dims shape = indexed("index_put", a).shape;
@@ -136,15 +142,17 @@ void index_put_vjp(VjpContext& c) {
   Expr g = c.grad();
   const TensorType& values = c.in("values").tensor();
   if (c.needs("a")) {
-    if (c.args().flag("accumulate")) c.put("a", g);
-    else c.put("a", c.b("prims.index_put", g, c.in("indices"), zeros(c.b, {}, g.tensor()), false));
+    if (c.args().flag("accumulate"))
+      c.put("a", g);
+    else
+      c.put("a", c.b("prims.index_put", g, c.in("indices"), zeros(c.b, {}, g.tensor()), false));
   }
   if (!c.needs("values")) return;
   Expr taken = c.b("torch.index", g, c.in("indices"));
   c.put("values", c.b("torch.sum_to_size", taken, values.shape));
 }
 
-// ---- along one dimension ---------------------------------------------------------------------------------------------
+// ---- along one dimension --------------------------------------------------------------------------------------------
 
 void check_index_vector(const char* op, const TensorType& index) {
   THUNDER_CHECK(index.rank() <= 1, Index, op, "Index is supposed to be a vector, got ", index.rank(), " dimensions");
@@ -156,8 +164,11 @@ Types take_meta(const Args& a) {
   int64_t dim = wrapped_dim("index_select", a["dim"], t.rank());
   check_index_vector("index_select", index);
   Dims shape = t.shape;
-  if (!shape.empty()) shape[static_cast<size_t>(dim)] = index.numel();
-  else THUNDER_CHECK(index.numel() == 1, Runtime, "index_select", "Index to scalar can have only 1 value, got ", index.numel(), " value(s)");
+  if (!shape.empty())
+    shape[static_cast<size_t>(dim)] = index.numel();
+  else
+    THUNDER_CHECK(index.numel() == 1, Runtime, "index_select", "Index to scalar can have only 1 value, got ",
+                  index.numel(), " value(s)");
   return {contiguous_like(t, std::move(shape))};
 }
 
@@ -176,8 +187,9 @@ void check_gather(const char* op, const TensorType& t, const TensorType& index, 
                 "Index tensor must have the same number of dimensions as src tensor");
   for (size_t i = 0; i < index.shape.size(); ++i) {
     if (i < t.shape.size() && static_cast<int64_t>(i) != dim)
-      THUNDER_CHECK(index.shape[i] <= t.shape[i], Runtime, op, "Size does not match at dimension ", i, " expected index ",
-                    str(index.shape), " to be no larger than self ", str(t.shape), " apart from dimension ", dim);
+      THUNDER_CHECK(index.shape[i] <= t.shape[i], Runtime, op, "Size does not match at dimension ", i,
+                    " expected index ", str(index.shape), " to be no larger than self ", str(t.shape),
+                    " apart from dimension ", dim);
     if (src && i < src->shape.size())
       THUNDER_CHECK(index.shape[i] <= src->shape[i], Runtime, op, "Expected index ", str(index.shape),
                     " to be no larger than src ", str(src->shape));
@@ -201,8 +213,8 @@ Types scatter_like(const char* op, const Args& a, bool has_src) {
   int64_t dim = wrapped_dim(op, a["dim"], t.rank());
   const TensorType* src = has_src ? &a.tensor("src") : nullptr;
   check_gather(op, t, a.tensor("index"), dim, src);
-  THUNDER_CHECK(!src || src->dtype == t.dtype, Runtime, op, "Expected self.dtype to be equal to src.dtype, got ", t.dtype, " and ",
-                src ? src->dtype : t.dtype);
+  THUNDER_CHECK(!src || src->dtype == t.dtype, Runtime, op, "Expected self.dtype to be equal to src.dtype, got ",
+                t.dtype, " and ", src ? src->dtype : t.dtype);
   return {contiguous_like(t, t.shape)};
 }
 
@@ -231,8 +243,8 @@ Expr gather_for_src(VjpContext& c) {
   return covers ? g : c.b("prims.pad", g, 0, Arg::list(std::move(config)));
 }
 
-// Products without one factor, by dividing; where a src element is 0, by the product with the only zero taken out, which is 0 if
-// there are two.
+// Products without one factor, by dividing; where a src element is 0, by the product with the only zero taken out,
+// which is 0 if there are two.
 template <class PutA, class PutSrc>
 void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
   Builder& b = c.b;
@@ -245,10 +257,12 @@ void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
   Expr start = include_self ? a : ones;
   Expr is_zero = b("torch.eq", used, 0);
   Expr zeros_at = b("prims.scatter_add", b("torch.zeros_like", a), dim, index, b("torch.to", is_zero, a.dtype()));
-  Expr without_zeros = b("prims.scatter_reduce", start, dim, index, b("torch.masked_fill", used, is_zero, 1), "prod", true);
+  Expr without_zeros =
+      b("prims.scatter_reduce", start, dim, index, b("torch.masked_fill", used, is_zero, 1), "prod", true);
   Expr single = b("torch.masked_fill", without_zeros, b("torch.gt", zeros_at, 1), 0);
   Expr whole = b("prims.scatter_reduce", start, dim, index, src, "prod", true);
-  Expr rest = b("torch.where", is_zero, b("torch.gather", single, dim, index), b("torch.gather", whole, dim, index) / used);
+  Expr rest =
+      b("torch.where", is_zero, b("torch.gather", single, dim, index), b("torch.gather", whole, dim, index) / used);
   put_src(b("torch.gather", g, dim, index) * rest);
 }
 
@@ -266,7 +280,8 @@ void scatter_reduce_vjp(VjpContext& c) {
   auto put_src = [&](const Expr& grad) {
     if (!c.needs("src")) return;
     ArgList config;
-    for (size_t i = 0; i < src.shape().size(); ++i) config.push_back(Dims{Dim(0), src.shape()[i] - grad.shape()[i], Dim(0)});
+    for (size_t i = 0; i < src.shape().size(); ++i)
+      config.push_back(Dims{Dim(0), src.shape()[i] - grad.shape()[i], Dim(0)});
     c.put("src", same(grad.shape(), src.shape()) ? grad : b("prims.pad", grad, 0, Arg::list(std::move(config))));
   };
   Expr used = slice_dims(src, Dims(src.shape().size(), Dim(0)), index.shape(), Dims(src.shape().size(), Dim(1)));
@@ -283,7 +298,8 @@ void scatter_reduce_vjp(VjpContext& c) {
     scatter_prod_vjp(c, put_a, put_src);
   } else {
     Expr result = c.out();
-    Expr from_self = b("torch.to", b("torch.eq", a, result), g.dtype()), from_src = b("torch.to", b("torch.eq", used, at_src(result)), g.dtype());
+    Expr from_self = b("torch.to", b("torch.eq", a, result), g.dtype()),
+         from_src = b("torch.to", b("torch.eq", used, at_src(result)), g.dtype());
     Expr ties = include_self ? from_self : b("prims.scatter_value", from_self, dim, index, 0);
     ties = b("torch.clamp", b("prims.scatter_add", ties, dim, index, from_src), kw("min", 1));
     put_a(from_self * g / ties);
@@ -296,7 +312,9 @@ void scatter_vjp(VjpContext& c) {
   if (c.needs("src")) c.put("src", gather_for_src(c));
 }
 
-void scatter_value_vjp(VjpContext& c) { c.put("a", c.b("prims.scatter_value", c.grad(), c.in("dim"), c.in("index"), 0)); }
+void scatter_value_vjp(VjpContext& c) {
+  c.put("a", c.b("prims.scatter_value", c.grad(), c.in("dim"), c.in("index"), 0));
+}
 
 void scatter_add_vjp(VjpContext& c) {
   c.put("a", c.grad());
@@ -307,32 +325,34 @@ Types index_vector_write(const char* op, const Args& a) {
   const TensorType &t = a.tensor("a"), &index = a.tensor("index"), &src = a.tensor("source");
   int64_t dim = wrapped_dim(op, a["dim"], t.rank());
   check_index_vector(op, index);
-  THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ", t.dtype,
-                " and (source) ", src.dtype);
+  THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ",
+                t.dtype, " and (source) ", src.dtype);
   THUNDER_CHECK(src.rank() == t.rank() || src.rank() == 0 || t.rank() == 0, Runtime, op,
                 "source and self must have the same number of dimensions, got ", src.rank(), " and ", t.rank());
   Dim count = src.rank() == 0 ? Dim(1) : src.shape[static_cast<size_t>(wrapped_dim(op, dim, src.rank()))];
-  THUNDER_CHECK(index.numel() == count, Index, op, "Number of indices (", index.numel(), ") should be equal to source.size(dim): (",
-                count, "), for dim: ", dim);
+  THUNDER_CHECK(index.numel() == count, Index, op, "Number of indices (", index.numel(),
+                ") should be equal to source.size(dim): (", count, "), for dim: ", dim);
   for (size_t i = 0; i < t.shape.size() && src.rank() == t.rank(); ++i)
-    THUNDER_CHECK(static_cast<int64_t>(i) == dim || src.shape[i] == t.shape[i], Runtime, op, "source of shape ", str(src.shape),
-                  " does not match self of shape ", str(t.shape), " apart from dimension ", dim);
+    THUNDER_CHECK(static_cast<int64_t>(i) == dim || src.shape[i] == t.shape[i], Runtime, op, "source of shape ",
+                  str(src.shape), " does not match self of shape ", str(t.shape), " apart from dimension ", dim);
   return {contiguous_like(t, t.shape)};
 }
 
 Types index_add_meta(const Args& a) { return index_vector_write("index_add", a); }
 Types index_copy_meta(const Args& a) {
   Types types = index_vector_write("index_copy", a);
-  THUNDER_CHECK(a.tensor("index").dtype == DType::i64, Runtime, "index_copy", "Expected a long tensor for index, but got ",
-                a.tensor("index").dtype);
+  THUNDER_CHECK(a.tensor("index").dtype == DType::i64, Runtime, "index_copy",
+                "Expected a long tensor for index, but got ", a.tensor("index").dtype);
   return types;
 }
 
 Types index_fill_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &index = a.tensor("index");
   wrapped_dim("index_fill", a["dim"], t.rank());
-  THUNDER_CHECK(index.dtype == DType::i64, Index, "index_fill", "index_fill_(): Expected dtype int64 for index, got ", index.dtype);
-  THUNDER_CHECK(index.rank() <= 1, Runtime, "index_fill", "Index has to be a vector/scalar, got ", index.rank(), " dimensions");
+  THUNDER_CHECK(index.dtype == DType::i64, Index, "index_fill", "index_fill_(): Expected dtype int64 for index, got ",
+                index.dtype);
+  THUNDER_CHECK(index.rank() <= 1, Runtime, "index_fill", "Index has to be a vector/scalar, got ", index.rank(),
+                " dimensions");
   return {preserve_like(t)};
 }
 
@@ -353,15 +373,16 @@ void index_copy_vjp(VjpContext& c) {
 
 void index_fill_vjp(VjpContext& c) { c.put("a", c.b("prims.index_fill", c.grad(), c.in("dim"), c.in("index"), 0)); }
 
-// ---- masks -----------------------------------------------------------------------------------------------------------
+// ---- masks ----------------------------------------------------------------------------------------------------------
 
 Types nonzero_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   Dim count = 0;
   if (!t.numel().same(0)) {
     ShapeEnv* env = ShapeEnv::current();
-    THUNDER_CHECK(env, Runtime, "nonzero", "the shape of the result depends on values, which needs a compilation to hold it");
-    count = env->make_symbol(std::nullopt);
+    THUNDER_CHECK(env, Runtime, "nonzero",
+                  "the shape of the result depends on values, which needs a compilation to hold it");
+    count = env->symbol_of("nonzero", &a.value("a").type());
   }
   // ATen writes column by column.
   TensorType out = with_shape(t, {count, Dim(t.rank())}, {Dim(1), count});
@@ -371,12 +392,12 @@ Types nonzero_meta(const Args& a) {
 
 Types repeat_index_meta(const Args& a) {
   const TensorType& t = a.tensor("repeats");
-  THUNDER_CHECK(t.rank() == 1 && is_index_dtype(t.dtype), Runtime, "repeat_interleave", "repeats has to be a vector of Long or Int, got ",
-                t.dtype, " of shape ", str(t.shape));
+  THUNDER_CHECK(t.rank() == 1 && is_index_dtype(t.dtype), Runtime, "repeat_interleave",
+                "repeats has to be a vector of Long or Int, got ", t.dtype, " of shape ", str(t.shape));
   if (a.has("output_size")) return {contiguous_like(t, {size_arg("repeat_interleave", a["output_size"])})};
   ShapeEnv* env = ShapeEnv::current();
   THUNDER_CHECK(env, Runtime, "repeat_interleave", "the shape of the result depends on values; pass output_size");
-  return {contiguous_like(t, {env->make_symbol(std::nullopt)})};
+  return {contiguous_like(t, {env->symbol_of("repeat_index", &a.value("repeats").type())})};
 }
 
 Types masked_scatter_meta(const Args& a) {
@@ -392,51 +413,97 @@ Types masked_scatter_meta(const Args& a) {
 
 void masked_scatter_vjp(VjpContext& c) {
   if (c.needs("a")) c.put("a", c.b("torch.masked_fill", c.grad(), c.in("mask"), 0));
-  if (c.needs("source")) c.put("source", c.b("torch.masked_scatter_backward", c.grad(), c.in("mask"), c.in("source").shape()));
+  if (c.needs("source"))
+    c.put("source", c.b("torch.masked_scatter_backward", c.grad(), c.in("mask"), c.in("source").shape()));
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "take(Tensor a, Tensor index, int dim) -> Tensor", .doc = "Slices of `a` at the positions in a 1-d index.",
-     .tags = kShape, .meta = take_meta, .vjp = take_vjp, .aten = "index_select(a, dim, index)"},
+    {.schema = "take(Tensor a, Tensor index, int dim) -> Tensor",
+     .doc = "Slices of `a` at the positions in a 1-d index.",
+     .tags = kShape,
+     .meta = take_meta,
+     .vjp = take_vjp,
+     .aten = "index_select(a, dim, index)"},
     {.schema = "take_along_axis(Tensor a, Tensor index, int dim) -> Tensor",
-     .doc = "Elements of `a` at positions `index` along `dim`, and at the same positions as in the result along the others.",
-     .tags = kShape, .meta = take_along_axis_meta, .vjp = take_along_axis_vjp, .aten = "gather(a, dim, index)"},
+     .doc = "Elements of `a` at positions `index` along `dim`, and at the same positions as in the result along the "
+            "others.",
+     .tags = kShape,
+     .meta = take_along_axis_meta,
+     .vjp = take_along_axis_vjp,
+     .aten = "gather(a, dim, index)"},
     {.schema = "index(Tensor a, any[] indices) -> Tensor",
      .doc = "a[indices]: per dimension an integer tensor or None; the indices are broadcast together.",
-     .tags = kShape, .meta = index_meta, .vjp = index_vjp, .aten = "index.Tensor"},
+     .tags = kShape,
+     .meta = index_meta,
+     .vjp = index_vjp,
+     .aten = "index.Tensor"},
     {.schema = "index_put(Tensor a, any[] indices, Tensor values, bool accumulate) -> Tensor",
-     .doc = "A copy of `a` with a[indices] set to (or, to accumulate, increased by) values, which are broadcast. An index may be a "
-            "boolean mask over the dimensions from its place on, where values are too few to depend on the number of True.",
-     .tags = kShape, .meta = index_put_meta, .vjp = index_put_vjp, .aten = "index_put"},
+     .doc = "A copy of `a` with a[indices] set to (or, to accumulate, increased by) values, which are broadcast. An "
+            "index may be a "
+            "boolean mask over the dimensions from its place on, where values are too few to depend on the number of "
+            "True.",
+     .tags = kShape,
+     .meta = index_put_meta,
+     .vjp = index_put_vjp,
+     .aten = "index_put"},
     {.schema = "scatter(Tensor a, int dim, Tensor index, Tensor src) -> Tensor",
      .doc = "A copy of `a` with the elements of src written at positions `index` along `dim`.",
-     .tags = kShape, .meta = scatter_meta, .vjp = scatter_vjp, .aten = "scatter.src"},
+     .tags = kShape,
+     .meta = scatter_meta,
+     .vjp = scatter_vjp,
+     .aten = "scatter.src"},
     {.schema = "scatter_value(Tensor a, int dim, Tensor index, Number value) -> Tensor",
      .doc = "A copy of `a` with a number written at positions `index` along `dim`.",
-     .tags = kShape, .meta = scatter_value_meta, .vjp = scatter_value_vjp, .aten = "scatter.value"},
+     .tags = kShape,
+     .meta = scatter_value_meta,
+     .vjp = scatter_value_vjp,
+     .aten = "scatter.value"},
     {.schema = "scatter_add(Tensor a, int dim, Tensor index, Tensor src) -> Tensor",
      .doc = "A copy of `a` with the elements of src added at positions `index` along `dim`.",
-     .tags = kNoTag, .meta = scatter_add_meta, .vjp = scatter_add_vjp, .aten = "scatter_add"},
+     .tags = kNoTag,
+     .meta = scatter_add_meta,
+     .vjp = scatter_add_vjp,
+     .aten = "scatter_add"},
     {.schema = "scatter_reduce(Tensor a, int dim, Tensor index, Tensor src, str reduce, bool include_self) -> Tensor",
      .doc = "scatter_add with another reduction: sum, prod, mean, amax or amin.",
-     .tags = kNoTag, .meta = scatter_reduce_meta, .vjp = scatter_reduce_vjp,
+     .tags = kNoTag,
+     .meta = scatter_reduce_meta,
+     .vjp = scatter_reduce_vjp,
      .aten = "scatter_reduce.two(a, dim, index, src, reduce, include_self=include_self)"},
     {.schema = "index_add(Tensor a, int dim, Tensor index, Tensor source) -> Tensor",
      .doc = "A copy of `a` with slices of source added at the positions in a 1-d index.",
-     .tags = kNoTag, .meta = index_add_meta, .vjp = index_add_vjp, .aten = "index_add"},
+     .tags = kNoTag,
+     .meta = index_add_meta,
+     .vjp = index_add_vjp,
+     .aten = "index_add"},
     {.schema = "index_copy(Tensor a, int dim, Tensor index, Tensor source) -> Tensor",
      .doc = "A copy of `a` with slices of source written at the positions in a 1-d index.",
-     .tags = kShape, .meta = index_copy_meta, .vjp = index_copy_vjp, .aten = "index_copy"},
+     .tags = kShape,
+     .meta = index_copy_meta,
+     .vjp = index_copy_vjp,
+     .aten = "index_copy"},
     {.schema = "index_fill(Tensor a, int dim, Tensor index, Number value) -> Tensor",
      .doc = "A copy of `a` with a number written to the slices at the positions in a 1-d index.",
-     .tags = kShape, .meta = index_fill_meta, .vjp = index_fill_vjp, .aten = "index_fill.int_Scalar"},
-    {.schema = "nonzero(Tensor a) -> Tensor", .doc = "Positions of the elements that are not 0, one a row.",
-     .tags = kNoGrad | kDataDependent | kHostSync, .meta = nonzero_meta, .aten = "nonzero"},
-    {.schema = "repeat_index(Tensor repeats, int? output_size=None) -> Tensor", .doc = "Each position as often as repeats says: 0, 0, 1, 2, 2, ...",
-     .tags = kNoGrad | kDataDependent | kHostSync, .meta = repeat_index_meta, .aten = "repeat_interleave.Tensor(repeats, output_size=output_size)"},
+     .tags = kShape,
+     .meta = index_fill_meta,
+     .vjp = index_fill_vjp,
+     .aten = "index_fill.int_Scalar"},
+    {.schema = "nonzero(Tensor a) -> Tensor",
+     .doc = "Positions of the elements that are not 0, one a row.",
+     .tags = kNoGrad | kDataDependent | kHostSync,
+     .meta = nonzero_meta,
+     .aten = "nonzero"},
+    {.schema = "repeat_index(Tensor repeats, int? output_size=None) -> Tensor",
+     .doc = "Each position as often as repeats says: 0, 0, 1, 2, 2, ...",
+     .tags = kNoGrad | kDataDependent | kHostSync,
+     .meta = repeat_index_meta,
+     .aten = "repeat_interleave.Tensor(repeats, output_size=output_size)"},
     {.schema = "masked_scatter(Tensor a, Tensor mask, Tensor source) -> Tensor",
      .doc = "A copy of `a` in which the elements where the mask is True are those of source, in order.",
-     .tags = kShape, .meta = masked_scatter_meta, .vjp = masked_scatter_vjp, .aten = "masked_scatter"},
+     .tags = kShape,
+     .meta = masked_scatter_meta,
+     .vjp = masked_scatter_vjp,
+     .aten = "masked_scatter"},
 };
 
 }  // namespace

@@ -9,9 +9,10 @@
 namespace thunder::ops::prims {
 namespace {
 
-// ---- cat -------------------------------------------------------------------------------------------------------------
+// ---- cat ------------------------------------------------------------------------------------------------------------
 
-// A tensor of shape [0] joins any others: PyTorch keeps this exception from the time when it had no other empty tensors.
+// A tensor of shape [0] joins any others: PyTorch keeps this exception from the time when it had no other empty
+// tensors.
 bool is_legacy_empty(const TensorType& t) { return t.rank() == 1 && t.shape[0].same(0); }
 
 Dims cat_strides(const std::vector<Value>& tensors, const Dims& shape) {
@@ -28,9 +29,11 @@ Types cat_meta(const Args& a) {
     if (!first && !is_legacy_empty(v.tensor())) first = &v.tensor();
   for (Value v : tensors) {
     THUNDER_CHECK(v.rank() > 0, Runtime, "cat", "zero-dimensional tensors cannot be concatenated");
-    THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "cat", "expected one dtype, got ", tensors[0].dtype(), " and ", v.dtype());
-    THUNDER_CHECK(v.tensor().device == tensors[0].tensor().device, Runtime, "cat", "expected all tensors to be on the same device, got ",
-                  tensors[0].tensor().device, " and ", v.tensor().device);
+    THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "cat", "expected one dtype, got ", tensors[0].dtype(),
+                  " and ", v.dtype());
+    THUNDER_CHECK(v.tensor().device == tensors[0].tensor().device, Runtime, "cat",
+                  "expected all tensors to be on the same device, got ", tensors[0].tensor().device, " and ",
+                  v.tensor().device);
   }
   if (!first) return {contiguous_like(tensors[0].tensor(), {Dim(0)})};
   size_t dim = static_cast<size_t>(wrapped_dim("cat", a["dim"], first->rank()));
@@ -39,12 +42,12 @@ Types cat_meta(const Args& a) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& t = tensors[i].tensor();
     if (is_legacy_empty(t)) continue;
-    THUNDER_CHECK(t.rank() == first->rank(), Runtime, "cat", "Tensors must have same number of dimensions: got ", first->rank(),
-                  " and ", t.rank());
+    THUNDER_CHECK(t.rank() == first->rank(), Runtime, "cat", "Tensors must have same number of dimensions: got ",
+                  first->rank(), " and ", t.rank());
     for (size_t k = 0; k < shape.size(); ++k)
-      THUNDER_CHECK(k == dim || t.shape[k] == first->shape[k], Runtime, "cat", "Sizes of tensors must match except in dimension ",
-                    dim, ". Expected size ", first->shape[k], " but got size ", t.shape[k], " for tensor number ", i,
-                    " in the list.");
+      THUNDER_CHECK(k == dim || t.shape[k] == first->shape[k], Runtime, "cat",
+                    "Sizes of tensors must match except in dimension ", dim, ". Expected size ", first->shape[k],
+                    " but got size ", t.shape[k], " for tensor number ", i, " in the list.");
     shape[dim] += t.shape[dim];
   }
   Dims strides = cat_strides(tensors, shape);
@@ -62,12 +65,13 @@ void cat_vjp(VjpContext& c) {
       continue;
     }
     const Dim& size = tensors[i].shape()[dim];
-    if (tensors[i].requires_grad()) c.put("tensors", i, c.b("torch.narrow", c.grad(), static_cast<int64_t>(dim), start, size));
+    if (tensors[i].requires_grad())
+      c.put("tensors", i, c.b("torch.narrow", c.grad(), static_cast<int64_t>(dim), start, size));
     start += size;
   }
 }
 
-// ---- pad, flip -------------------------------------------------------------------------------------------------------
+// ---- pad, flip ------------------------------------------------------------------------------------------------------
 
 struct Padding {
   Dim low, high, interior;
@@ -80,8 +84,8 @@ std::vector<Padding> padding_of(const Args& a, int64_t rank) {
     THUNDER_CHECK(d.size() == 3, Runtime, "pad", "a padding is (low, high, interior), got ", str(d));
     out.push_back({d[0], d[1], d[2]});
   }
-  THUNDER_CHECK(static_cast<int64_t>(out.size()) == rank, Runtime, "pad", "one (low, high, interior) per dimension is needed, got ",
-                out.size(), " for ", rank, " dimensions");
+  THUNDER_CHECK(static_cast<int64_t>(out.size()) == rank, Runtime, "pad",
+                "one (low, high, interior) per dimension is needed, got ", out.size(), " for ", rank, " dimensions");
   return out;
 }
 
@@ -94,8 +98,8 @@ Types pad_meta(const Args& a) {
     THUNDER_CHECK(p.interior >= 0, Runtime, "pad", "interior padding must not be negative, got ", p.interior);
     Dim between = p.interior.same(0) ? Dim(0) : max(t.shape[i] - 1, Dim(0)) * p.interior;
     shape.push_back(t.shape[i] + between + p.low + p.high);
-    THUNDER_CHECK(shape.back() >= 0, Runtime, "pad", "dimension ", i, " of size ", t.shape[i], " padded by (", p.low, ", ", p.high,
-                  ") would have the negative size ", shape.back());
+    THUNDER_CHECK(shape.back() >= 0, Runtime, "pad", "dimension ", i, " of size ", t.shape[i], " padded by (", p.low,
+                  ", ", p.high, ") would have the negative size ", shape.back());
   }
   return {contiguous_like(t, std::move(shape))};
 }
@@ -130,7 +134,7 @@ Types flip_meta(const Args& a) {
 
 void flip_vjp(VjpContext& c) { c.put("a", c.b("torch.flip", c.grad(), c.in("dims"))); }
 
-// ---- size, item, copy_ -----------------------------------------------------------------------------------------------
+// ---- size, item, copy_ ----------------------------------------------------------------------------------------------
 
 Types size_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
@@ -141,7 +145,8 @@ Types size_meta(const Args& a) {
 
 Types item_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
-  THUNDER_CHECK(t.numel() == 1, Runtime, "item", "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+  THUNDER_CHECK(t.numel() == 1, Runtime, "item", "a Tensor with ", t.numel(),
+                " elements cannot be converted to Scalar");
   return {NumberType{number_kind(t.dtype), std::nullopt}};
 }
 
@@ -160,19 +165,40 @@ void copy_vjp(VjpContext& c) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "cat(Tensor[] tensors, int dim) -> Tensor", .doc = "Tensors of one dtype, one behind the other along a dimension.",
-     .tags = kShape | kLinear, .meta = cat_meta, .vjp = cat_vjp, .aten = "cat"},
+    {.schema = "cat(Tensor[] tensors, int dim) -> Tensor",
+     .doc = "Tensors of one dtype, one behind the other along a dimension.",
+     .tags = kShape | kLinear,
+     .meta = cat_meta,
+     .vjp = cat_vjp,
+     .aten = "cat"},
     {.schema = "pad(Tensor a, Number value, any[] config) -> Tensor",
-     .doc = "Per dimension (low, high, interior): so many values in front, behind, and between elements; negative ones cut off.",
-     .tags = kShape, .meta = pad_meta, .vjp = pad_vjp},
-    {.schema = "flip(Tensor a, int[] dims) -> Tensor", .doc = "Elements in reverse order along some dimensions.",
-     .tags = kShape | kLinear, .meta = flip_meta, .vjp = flip_vjp, .aten = "flip"},
-    {.schema = "size(Tensor a, int dim) -> int", .doc = "A size as a number; binds the symbol that stands for it.",
-     .tags = kNoGrad | kCheap, .meta = size_meta, .aten = "sym_size.int"},
-    {.schema = "item(Tensor a) -> Number", .doc = "The only element as a Python number.", .tags = kNoGrad | kHostSync,
-     .meta = item_meta, .aten = "_local_scalar_dense"},
-    {.schema = "copy_(Tensor dst, Tensor src) -> Tensor", .doc = "Writes `src`, broadcast and converted, into `dst`.",
-     .tags = kWrite, .meta = copy_meta, .vjp = copy_vjp, .aten = "copy_"},
+     .doc = "Per dimension (low, high, interior): so many values in front, behind, and between elements; negative ones "
+            "cut off.",
+     .tags = kShape,
+     .meta = pad_meta,
+     .vjp = pad_vjp},
+    {.schema = "flip(Tensor a, int[] dims) -> Tensor",
+     .doc = "Elements in reverse order along some dimensions.",
+     .tags = kShape | kLinear,
+     .meta = flip_meta,
+     .vjp = flip_vjp,
+     .aten = "flip"},
+    {.schema = "size(Tensor a, int dim) -> int",
+     .doc = "A size as a number; binds the symbol that stands for it.",
+     .tags = kNoGrad | kCheap,
+     .meta = size_meta,
+     .aten = "sym_size.int"},
+    {.schema = "item(Tensor a) -> Number",
+     .doc = "The only element as a Python number.",
+     .tags = kNoGrad | kHostSync,
+     .meta = item_meta,
+     .aten = "_local_scalar_dense"},
+    {.schema = "copy_(Tensor dst, Tensor src) -> Tensor",
+     .doc = "Writes `src`, broadcast and converted, into `dst`.",
+     .tags = kWrite,
+     .meta = copy_meta,
+     .vjp = copy_vjp,
+     .aten = "copy_"},
 };
 
 }  // namespace

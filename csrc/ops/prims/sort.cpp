@@ -26,8 +26,8 @@ Types topk_meta(const Args& a) {
   int64_t dim = wrapped_dim("topk", a["dim"], t.rank());
   Dim k = size_arg("topk", a["k"]), size = t.rank() == 0 ? Dim(1) : t.shape[static_cast<size_t>(dim)];
   THUNDER_CHECK(!is_complex(t.dtype), Runtime, "topk", "topk does not support complex dtypes, got ", t.dtype);
-  THUNDER_CHECK(k >= 0 && k <= size, Runtime, "topk", "selected index k out of range, got ", k, " for dimension ", dim, " of size ",
-                size);
+  THUNDER_CHECK(k >= 0 && k <= size, Runtime, "topk", "selected index k out of range, got ", k, " for dimension ", dim,
+                " of size ", size);
   Dims shape = t.shape;
   if (!shape.empty()) shape[static_cast<size_t>(dim)] = k;
   TensorType out = contiguous_like(t, std::move(shape));
@@ -37,16 +37,23 @@ Types topk_meta(const Args& a) {
 // Values are a selection of elements: each gradient goes where its element came from.
 void selection_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
-  c.put("a", c.b("torch.value_selecting_reduction_backward", c.grad(0), c.in("dim"), c.out(1), c.in("a").shape(), true));
+  c.put("a",
+        c.b("torch.value_selecting_reduction_backward", c.grad(0), c.in("dim"), c.out(1), c.in("a").shape(), true));
 }
 
 constexpr OpDef kRecords[] = {
     {.schema = "sort(Tensor a, int dim, bool descending, bool stable) -> (Tensor, Tensor)",
-     .doc = "Elements in order along a dimension, and the positions where they were.", .tags = kShape, .meta = sort_meta,
-     .vjp = selection_vjp, .aten = "sort.stable(a, stable=stable, dim=dim, descending=descending)"},
+     .doc = "Elements in order along a dimension, and the positions where they were.",
+     .tags = kShape,
+     .meta = sort_meta,
+     .vjp = selection_vjp,
+     .aten = "sort.stable(a, stable=stable, dim=dim, descending=descending)"},
     {.schema = "topk(Tensor a, int k, int dim, bool largest, bool sorted) -> (Tensor, Tensor)",
-     .doc = "The k largest (or smallest) elements along a dimension, and their positions.", .tags = kShape, .meta = topk_meta,
-     .vjp = selection_vjp, .aten = "topk"},
+     .doc = "The k largest (or smallest) elements along a dimension, and their positions.",
+     .tags = kShape,
+     .meta = topk_meta,
+     .vjp = selection_vjp,
+     .aten = "topk"},
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kViewTags = kView | kShape | kCheap | kLinear;
 
-// ---- broadcast_in_dim ------------------------------------------------------------------------------------------------
+// ---- broadcast_in_dim -----------------------------------------------------------------------------------------------
 
 Types broadcast_in_dim_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
@@ -36,8 +36,8 @@ Types broadcast_in_dim_meta(const Args& a) {
       strides[at] = at + 1 == shape.size() ? Dim(1) : shape[at + 1] * strides[at + 1];
     }
   }
-  THUNDER_CHECK(next < 0, Runtime, "broadcast_in_dim", "broadcast_dims must be increasing and below ", shape.size(), ", got [",
-                join(from), "]");
+  THUNDER_CHECK(next < 0, Runtime, "broadcast_in_dim", "broadcast_dims must be increasing and below ", shape.size(),
+                ", got [", join(from), "]");
   return {with_shape(t, std::move(shape), std::move(strides))};
 }
 
@@ -57,7 +57,7 @@ void broadcast_in_dim_vjp(VjpContext& c) {
   c.put("a", squeeze_dims(g, drop));
 }
 
-// ---- transpose, view, slice, squeeze ---------------------------------------------------------------------------------
+// ---- transpose, view, slice, squeeze --------------------------------------------------------------------------------
 
 std::vector<int64_t> checked_permutation(const Args& a, int64_t rank) {
   std::vector<int64_t> p = a.integers("permutation"), sorted = p;
@@ -88,10 +88,12 @@ Types view_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   Dims shape = inferred_shape("view", a.dims("shape"), t.numel());
   std::optional<Dims> strides = view_strides(t.shape, t.strides, shape);
-  THUNDER_CHECK(strides, Runtime, "view",
-                "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-                "contiguous subspaces), got shape ", str(shape), " of a tensor with shape ", str(t.shape), " and strides ",
-                str(t.strides), ". Use .reshape(...) instead.");
+  THUNDER_CHECK(
+      strides, Runtime, "view",
+      "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+      "contiguous subspaces), got shape ",
+      str(shape), " of a tensor with shape ", str(t.shape), " and strides ", str(t.strides),
+      ". Use .reshape(...) instead.");
   return {with_shape(t, std::move(shape), std::move(*strides))};
 }
 
@@ -105,15 +107,15 @@ Types reshape_meta(const Args& a) {
 Types slice_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   Dims start = a.dims("start_indices"), end = a.dims("end_indices"), step = a.dims("strides"), shape, strides;
-  THUNDER_CHECK(start.size() == t.shape.size() && end.size() == t.shape.size() && step.size() == t.shape.size(), Runtime, "slice",
-                "one start, end and stride per dimension are needed, got ", start.size(), ", ", end.size(), ", ", step.size(),
-                " for a tensor of shape ", str(t.shape));
+  THUNDER_CHECK(start.size() == t.shape.size() && end.size() == t.shape.size() && step.size() == t.shape.size(),
+                Runtime, "slice", "one start, end and stride per dimension are needed, got ", start.size(), ", ",
+                end.size(), ", ", step.size(), " for a tensor of shape ", str(t.shape));
   for (size_t i = 0; i < start.size(); ++i) {
     const Dim& size = t.shape[i];
     bool whole = start[i].same(0) && end[i].same(size);
     THUNDER_CHECK(step[i] >= 1, Value, "slice", "slice step must be positive, got ", step[i]);
-    THUNDER_CHECK(whole || (start[i] >= 0 && start[i] <= end[i] && end[i] <= size), Runtime, "slice", "start ", start[i],
-                  ", end ", end[i], " are out of range for dimension ", i, " with size ", size);
+    THUNDER_CHECK(whole || (start[i] >= 0 && start[i] <= end[i] && end[i] <= size), Runtime, "slice", "start ",
+                  start[i], ", end ", end[i], " are out of range for dimension ", i, " with size ", size);
     shape.push_back(whole && step[i].same(1) ? size : ceildiv(end[i] - start[i], step[i]));
     strides.push_back(t.strides[i] * step[i]);
   }
@@ -129,8 +131,8 @@ void slice_vjp(VjpContext& c) {
     if (!start[i].same(0) || !end[i].same(shape[i]) || !step[i].same(1)) cut.push_back(i);
   if (cut.empty()) return c.put("a", c.grad());
   if (cut.size() == 1)
-    return c.put("a", c.b("torch.slice_backward", c.grad(), shape, static_cast<int64_t>(cut[0]), start[cut[0]], end[cut[0]],
-                          step[cut[0]]));
+    return c.put("a", c.b("torch.slice_backward", c.grad(), shape, static_cast<int64_t>(cut[0]), start[cut[0]],
+                          end[cut[0]], step[cut[0]]));
   ArgList config;
   for (size_t i = 0; i < shape.size(); ++i) {
     const Dim& n = c.out().shape()[i];
@@ -145,8 +147,8 @@ Types narrow_at_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &start = a.tensor("start");
   size_t dim = static_cast<size_t>(wrapped_dim("narrow", a["dim"], t.rank()));
   THUNDER_CHECK(t.rank() > 0, Index, "narrow", "a 0-d tensor has no dimension to narrow");
-  THUNDER_CHECK(start.rank() == 0 && is_integral(start.dtype), Runtime, "narrow", "start must be an 0-dim integral Tensor, got ",
-                start.dtype, " of shape ", str(start.shape));
+  THUNDER_CHECK(start.rank() == 0 && is_integral(start.dtype), Runtime, "narrow",
+                "start must be an 0-dim integral Tensor, got ", start.dtype, " of shape ", str(start.shape));
   Dims shape = t.shape;
   shape[dim] = size_arg("narrow", a["length"]);
   THUNDER_CHECK(shape[dim] >= 0 && shape[dim] <= t.shape[dim], Index, "narrow", "length ", shape[dim],
@@ -173,13 +175,14 @@ Types squeeze_meta(const Args& a) {
       shape.push_back(t.shape[at]);
       strides.push_back(t.strides[at]);
     } else {
-      THUNDER_CHECK(is_one(t.shape[at]), Runtime, "squeeze", "dimension ", i, " has size ", t.shape[at], ", expected 1");
+      THUNDER_CHECK(is_one(t.shape[at]), Runtime, "squeeze", "dimension ", i, " has size ", t.shape[at],
+                    ", expected 1");
     }
   }
   return {with_shape(t, std::move(shape), std::move(strides))};
 }
 
-// ---- as_strided, diagonal, unfold ------------------------------------------------------------------------------------
+// ---- as_strided, diagonal, unfold -----------------------------------------------------------------------------------
 
 Types as_strided_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
@@ -187,7 +190,8 @@ Types as_strided_meta(const Args& a) {
   THUNDER_CHECK(size.size() == stride.size(), Runtime, "as_strided", "mismatch in length of strides and shape, got ",
                 str(stride), " and ", str(size));
   for (const Dim& s : size) THUNDER_CHECK(s >= 0, Runtime, "as_strided", "sizes must not be negative, got ", str(size));
-  for (const Dim& s : stride) THUNDER_CHECK(s >= 0, Runtime, "as_strided", "strides must not be negative, got ", str(stride));
+  for (const Dim& s : stride)
+    THUNDER_CHECK(s >= 0, Runtime, "as_strided", "strides must not be negative, got ", str(stride));
   return {with_shape(t, std::move(size), std::move(stride))};
 }
 
@@ -213,7 +217,8 @@ Expr storage_index(Builder& b, const Dims& shape, const Dims& strides, Device de
   return expand(index, shape);
 }
 
-// Adds up, in a row that stands for the storage, what was read several times; then reads the input's own elements there.
+// Adds up, in a row that stands for the storage, what was read several times; then reads the input's own elements
+// there.
 void as_strided_vjp(VjpContext& c) {
   const TensorType& in = c.in("a").tensor();
   THUNDER_CHECK(!c.args().has("storage_offset"), NotImplemented, "as_strided",
@@ -290,7 +295,7 @@ void unfold_vjp(VjpContext& c) {
   c.put("a", c.b("torch.unfold_backward", c.grad(), c.in("a").shape(), c.in("dimension"), c.in("size"), c.in("step")));
 }
 
-// ---- other element types ---------------------------------------------------------------------------------------------
+// ---- other element types --------------------------------------------------------------------------------------------
 
 Types view_dtype_meta(const Args& a) {
   TensorType t = a.tensor("a");
@@ -311,8 +316,8 @@ Types view_dtype_meta(const Args& a) {
     return {t};
   }
   int64_t ratio = to_size / from_size;
-  THUNDER_CHECK(mod(t.shape.back(), ratio) == 0, Runtime, "view", "self.size(-1) must be divisible by ", ratio, " to view ",
-                a.tensor("a").dtype, " as ", to, ", got ", t.shape.back());
+  THUNDER_CHECK(mod(t.shape.back(), ratio) == 0, Runtime, "view", "self.size(-1) must be divisible by ", ratio,
+                " to view ", a.tensor("a").dtype, " as ", to, ", got ", t.shape.back());
   for (size_t i = 0; i + 1 < t.strides.size(); ++i) {
     THUNDER_CHECK(mod(t.strides[i], ratio) == 0, Runtime, "view", "self.stride(", i, ") must be divisible by ", ratio,
                   ", got ", t.strides[i]);
@@ -333,16 +338,15 @@ Types view_as_real_meta(const Args& a) {
   return {t};
 }
 
-void view_as_real_vjp(VjpContext& c) {
-  c.put("a", c.b("torch.view_as_complex", c.b("torch.contiguous", c.grad())));
-}
+void view_as_real_vjp(VjpContext& c) { c.put("a", c.b("torch.view_as_complex", c.b("torch.contiguous", c.grad()))); }
 
 Types view_as_complex_meta(const Args& a) {
   TensorType t = a.tensor("a");
   THUNDER_CHECK(is_floating(t.dtype) && t.dtype != DType::bf16 && !is_float8(t.dtype), Runtime, "view_as_complex",
                 "only half, float and double tensors are supported, got ", t.dtype);
   THUNDER_CHECK(!t.shape.empty(), Runtime, "view_as_complex", "input tensor must have one or more dimensions");
-  THUNDER_CHECK(t.shape.back() == 2, Runtime, "view_as_complex", "the last dimension must have size 2, got ", t.shape.back());
+  THUNDER_CHECK(t.shape.back() == 2, Runtime, "view_as_complex", "the last dimension must have size 2, got ",
+                t.shape.back());
   THUNDER_CHECK(is_one(t.strides.back()), Runtime, "view_as_complex", "the last dimension must have stride 1, got ",
                 t.strides.back());
   t.dtype = complex_type_of(t.dtype);
@@ -350,7 +354,8 @@ Types view_as_complex_meta(const Args& a) {
   t.shape.pop_back();
   t.strides.pop_back();
   for (Dim& s : t.strides) {
-    THUNDER_CHECK(mod(s, 2) == 0, Runtime, "view_as_complex", "strides other than the last must be divisible by 2, got ", s);
+    THUNDER_CHECK(mod(s, 2) == 0, Runtime, "view_as_complex",
+                  "strides other than the last must be divisible by 2, got ", s);
     s = floordiv(s, 2);
   }
   return {t};
@@ -375,14 +380,15 @@ Types graft_meta(const Args& a) {
 
 void graft_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
-// ---- inverses of views: the tensor with the view's elements replaced -----------------------------------------------------
+// ---- inverses of views: the tensor with the view's elements replaced ------------------------------------------------
 
 Types scatter_type(const char* op, const Args& a, const TensorType& view) {
   const TensorType &t = a.tensor("a"), &src = a.tensor("src");
   THUNDER_CHECK(src.shape.size() == view.shape.size(), Runtime, op, "expected src of shape ", str(view.shape), ", got ",
                 str(src.shape));
   for (size_t i = 0; i < src.shape.size(); ++i)
-    THUNDER_CHECK(src.shape[i] == view.shape[i], Runtime, op, "expected src of shape ", str(view.shape), ", got ", str(src.shape));
+    THUNDER_CHECK(src.shape[i] == view.shape[i], Runtime, op, "expected src of shape ", str(view.shape), ", got ",
+                  str(src.shape));
   THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "expected src of ", t.dtype, ", got ", src.dtype);
   // ATen copies the input with its very strides, gaps included, unless elements share a place.
   for (size_t i = 0; i < t.shape.size(); ++i)
@@ -390,9 +396,7 @@ Types scatter_type(const char* op, const Args& a, const TensorType& view) {
   return {with_shape(t, t.shape, t.strides)};
 }
 
-Types slice_scatter_meta(const Args& a) {
-  return {scatter_type("slice_scatter", a, slice_meta(a)[0].tensor())};
-}
+Types slice_scatter_meta(const Args& a) { return {scatter_type("slice_scatter", a, slice_meta(a)[0].tensor())}; }
 
 void slice_scatter_vjp(VjpContext& c) {
   Dims start = c.args().dims("start_indices"), end = c.args().dims("end_indices"), step = c.args().dims("strides");
@@ -435,50 +439,111 @@ void diagonal_scatter_vjp(VjpContext& c) {
 
 constexpr OpDef kRecords[] = {
     {.schema = "broadcast_in_dim(Tensor a, int[] shape, int[] broadcast_dims) -> Tensor",
-     .doc = "A view in which dimension i of `a` is dimension broadcast_dims[i] of the result; others, and those of size 1, repeat.",
-     .tags = kViewTags, .meta = broadcast_in_dim_meta, .vjp = broadcast_in_dim_vjp},
-    {.schema = "transpose(Tensor a, int[] permutation) -> Tensor", .doc = "A view with the dimensions in another order.",
-     .tags = kViewTags, .meta = transpose_meta, .vjp = transpose_vjp, .aten = "permute"},
-    {.schema = "view(Tensor a, int[] shape) -> Tensor", .doc = "The same elements in another shape, if strides allow it without a copy.",
-     .tags = kViewTags, .meta = view_meta, .vjp = reshape_back_vjp, .aten = "view"},
-    {.schema = "reshape(Tensor a, int[] shape) -> Tensor", .doc = "A row-major copy in another shape.",
-     .tags = kShape | kCheap | kLinear, .meta = reshape_meta, .vjp = reshape_back_vjp, .aten = "_reshape_copy"},
+     .doc = "A view in which dimension i of `a` is dimension broadcast_dims[i] of the result; others, and those of "
+            "size 1, repeat.",
+     .tags = kViewTags,
+     .meta = broadcast_in_dim_meta,
+     .vjp = broadcast_in_dim_vjp},
+    {.schema = "transpose(Tensor a, int[] permutation) -> Tensor",
+     .doc = "A view with the dimensions in another order.",
+     .tags = kViewTags,
+     .meta = transpose_meta,
+     .vjp = transpose_vjp,
+     .aten = "permute"},
+    {.schema = "view(Tensor a, int[] shape) -> Tensor",
+     .doc = "The same elements in another shape, if strides allow it without a copy.",
+     .tags = kViewTags,
+     .meta = view_meta,
+     .vjp = reshape_back_vjp,
+     .aten = "view"},
+    {.schema = "reshape(Tensor a, int[] shape) -> Tensor",
+     .doc = "A row-major copy in another shape.",
+     .tags = kShape | kCheap | kLinear,
+     .meta = reshape_meta,
+     .vjp = reshape_back_vjp,
+     .aten = "_reshape_copy"},
     {.schema = "slice(Tensor a, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
      .doc = "A view of a[start:end:stride] in every dimension; 0 <= start <= end <= size, stride >= 1.",
-     .tags = kViewTags, .meta = slice_meta, .vjp = slice_vjp},
+     .tags = kViewTags,
+     .meta = slice_meta,
+     .vjp = slice_vjp},
     {.schema = "narrow_at(Tensor a, int dim, Tensor start, int length) -> Tensor",
-     .doc = "A view of `length` slices from a start that a 0-d tensor holds; a negative one counts from the end. What is written to "
+     .doc = "A view of `length` slices from a start that a 0-d tensor holds; a negative one counts from the end. What "
+            "is written to "
             "it, index_copy writes.",
-     .tags = kViewTags | kHostSync, .meta = narrow_at_meta, .vjp = narrow_at_vjp, .aten = "narrow.Tensor"},
-    {.schema = "squeeze(Tensor a, int[] dims) -> Tensor", .doc = "A view without these dimensions, which have size 1.",
-     .tags = kViewTags, .meta = squeeze_meta, .vjp = reshape_back_vjp, .aten = "squeeze.dims"},
+     .tags = kViewTags | kHostSync,
+     .meta = narrow_at_meta,
+     .vjp = narrow_at_vjp,
+     .aten = "narrow.Tensor"},
+    {.schema = "squeeze(Tensor a, int[] dims) -> Tensor",
+     .doc = "A view without these dimensions, which have size 1.",
+     .tags = kViewTags,
+     .meta = squeeze_meta,
+     .vjp = reshape_back_vjp,
+     .aten = "squeeze.dims"},
     {.schema = "as_strided(Tensor a, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
      .doc = "A view of the storage of `a` with any sizes and strides.",
-     .tags = kViewTags, .meta = as_strided_meta, .vjp = as_strided_vjp, .aten = "as_strided"},
-    {.schema = "diagonal(Tensor a, int offset, int dim1, int dim2) -> Tensor", .doc = "A view of a diagonal, as the last dimension.",
-     .tags = kViewTags, .meta = diagonal_meta, .vjp = diagonal_vjp, .aten = "diagonal"},
+     .tags = kViewTags,
+     .meta = as_strided_meta,
+     .vjp = as_strided_vjp,
+     .aten = "as_strided"},
+    {.schema = "diagonal(Tensor a, int offset, int dim1, int dim2) -> Tensor",
+     .doc = "A view of a diagonal, as the last dimension.",
+     .tags = kViewTags,
+     .meta = diagonal_meta,
+     .vjp = diagonal_vjp,
+     .aten = "diagonal"},
     {.schema = "unfold(Tensor a, int dimension, int size, int step) -> Tensor",
      .doc = "A view of windows of `size` every `step` along a dimension, as a new last dimension.",
-     .tags = kViewTags, .meta = unfold_meta, .vjp = unfold_vjp, .aten = "unfold"},
-    {.schema = "view_dtype(Tensor a, dtype dtype) -> Tensor", .doc = "The same bytes read as another element type.",
-     .tags = kView | kShape | kCheap | kNoGrad, .meta = view_dtype_meta, .aten = "view.dtype"},
-    {.schema = "view_as_real(Tensor a) -> Tensor", .doc = "A view of a complex tensor as pairs of real and imaginary part.",
-     .tags = kViewTags, .meta = view_as_real_meta, .vjp = view_as_real_vjp, .aten = "view_as_real"},
-    {.schema = "view_as_complex(Tensor a) -> Tensor", .doc = "A view of pairs as complex numbers.",
-     .tags = kViewTags, .meta = view_as_complex_meta, .vjp = view_as_complex_vjp, .aten = "view_as_complex"},
-    {.schema = "detach(Tensor a) -> Tensor", .doc = "The same tensor, through which no gradient flows.",
-     .tags = kView | kIdentity | kNoGrad | kCheap, .meta = same_type_meta, .aten = "detach"},
-    {.schema = "graft(Tensor a, Tensor data) -> Tensor", .doc = "The value of `data`; its gradient goes to `a`.",
-     .tags = kIdentity | kCheap, .meta = graft_meta, .vjp = graft_vjp, .aten = "alias(data)"},
+     .tags = kViewTags,
+     .meta = unfold_meta,
+     .vjp = unfold_vjp,
+     .aten = "unfold"},
+    {.schema = "view_dtype(Tensor a, dtype dtype) -> Tensor",
+     .doc = "The same bytes read as another element type.",
+     .tags = kView | kShape | kCheap | kNoGrad,
+     .meta = view_dtype_meta,
+     .aten = "view.dtype"},
+    {.schema = "view_as_real(Tensor a) -> Tensor",
+     .doc = "A view of a complex tensor as pairs of real and imaginary part.",
+     .tags = kViewTags,
+     .meta = view_as_real_meta,
+     .vjp = view_as_real_vjp,
+     .aten = "view_as_real"},
+    {.schema = "view_as_complex(Tensor a) -> Tensor",
+     .doc = "A view of pairs as complex numbers.",
+     .tags = kViewTags,
+     .meta = view_as_complex_meta,
+     .vjp = view_as_complex_vjp,
+     .aten = "view_as_complex"},
+    {.schema = "detach(Tensor a) -> Tensor",
+     .doc = "The same tensor, through which no gradient flows.",
+     .tags = kView | kIdentity | kNoGrad | kCheap,
+     .meta = same_type_meta,
+     .aten = "detach"},
+    {.schema = "graft(Tensor a, Tensor data) -> Tensor",
+     .doc = "The value of `data`; its gradient goes to `a`.",
+     .tags = kIdentity | kCheap,
+     .meta = graft_meta,
+     .vjp = graft_vjp,
+     .aten = "alias(data)"},
     {.schema = "slice_scatter(Tensor a, Tensor src, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
-     .doc = "A copy of `a` in which a[start:end:stride] is `src`.", .tags = kShape, .meta = slice_scatter_meta,
+     .doc = "A copy of `a` in which a[start:end:stride] is `src`.",
+     .tags = kShape,
+     .meta = slice_scatter_meta,
      .vjp = slice_scatter_vjp},
     {.schema = "as_strided_scatter(Tensor a, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-     .doc = "A copy of `a` in which the elements that as_strided would read are `src`.", .tags = kShape,
-     .meta = as_strided_scatter_meta, .vjp = as_strided_scatter_vjp, .aten = "as_strided_scatter"},
+     .doc = "A copy of `a` in which the elements that as_strided would read are `src`.",
+     .tags = kShape,
+     .meta = as_strided_scatter_meta,
+     .vjp = as_strided_scatter_vjp,
+     .aten = "as_strided_scatter"},
     {.schema = "diagonal_scatter(Tensor a, Tensor src, int offset, int dim1, int dim2) -> Tensor",
-     .doc = "A copy of `a` in which a diagonal is `src`.", .tags = kShape, .meta = diagonal_scatter_meta,
-     .vjp = diagonal_scatter_vjp, .aten = "diagonal_scatter"},
+     .doc = "A copy of `a` in which a diagonal is `src`.",
+     .tags = kShape,
+     .meta = diagonal_scatter_meta,
+     .vjp = diagonal_scatter_vjp,
+     .aten = "diagonal_scatter"},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // x[key] and x[key] = value, with PyTorch's basic and advanced indexing.
 //
-// A key is read from left to right.  What needs no tensors (integers, slices, None, Ellipsis) becomes one broadcast, one slice and
-// one squeeze, which are views (the broadcast comes first, so that new dimensions get the strides that they get in eager); what
-// remains are index tensors at places of that view's dimensions.
+// A key is read from left to right.  What needs no tensors (integers, slices, None, Ellipsis) becomes one broadcast,
+// one slice and one squeeze, which are views (the broadcast comes first, so that new dimensions get the strides that
+// they get in eager); what remains are index tensors at places of that view's dimensions.
 #include <algorithm>
 #include <span>
 
@@ -15,17 +15,20 @@ namespace thunder::ops::torch {
 namespace {
 
 struct Key {
-  std::vector<int64_t> unsqueeze;              // places of new dimensions, before slicing
-  Dims start, end, step;                       // per dimension, new ones included
-  std::vector<std::pair<int64_t, Arg>> at;     // dimensions indexed by a 0-d integer tensor
-  std::vector<int64_t> squeeze;                // dimensions indexed by an integer or a 0-d integer tensor
-  ArgList indices;                             // per dimension of the view: an index tensor, or None
+  std::vector<int64_t> unsqueeze;           // places of new dimensions, before slicing
+  Dims start, end, step;                    // per dimension, new ones included
+  std::vector<std::pair<int64_t, Arg>> at;  // dimensions indexed by a 0-d integer tensor
+  std::vector<int64_t> squeeze;             // dimensions indexed by an integer or a 0-d integer tensor
+  ArgList indices;                          // per dimension of the view: an index tensor, or None
   bool has_indices = false;
 };
 
-bool is_mask(const Arg& a) { return a.is_tensor() && (a.value().dtype() == DType::boolean || a.value().dtype() == DType::u8); }
+bool is_mask(const Arg& a) {
+  return a.is_tensor() && (a.value().dtype() == DType::boolean || a.value().dtype() == DType::u8);
+}
 bool is_integer(const Arg& a) {
-  return a.kind() == Arg::Kind::Int || (a.is_value() && a.value().type().is_number() && a.number_kind() == NumberKind::Int);
+  return a.kind() == Arg::Kind::Int ||
+         (a.is_value() && a.value().type().is_number() && a.number_kind() == NumberKind::Int);
 }
 bool is_python_bool(const Arg& a) { return a.kind() == Arg::Kind::Bool; }
 bool is_ellipsis(const Arg& a) {
@@ -56,8 +59,9 @@ Arg index_of_list(Builder& b, const Arg& list, Device device) {
     ArgList rows;
     for (const Arg& item : list.items())
       rows.push_back(item.is_tensor() ? item
-                     : item.is_sequence() ? index_of_list(b, item, device)
-                                          : b("prims.full", Dims{}, item, kw("dtype", DType::i64), kw("device", device)).arg());
+                     : item.is_sequence()
+                         ? index_of_list(b, item, device)
+                         : b("prims.full", Dims{}, item, kw("dtype", DType::i64), kw("device", device)).arg());
     return b("torch.stack", Arg::list(std::move(rows)));
   }
   return b("prims.tensor_from_sequence", list, kw("dtype", list_dtype(list)), kw("device", device));
@@ -88,7 +92,8 @@ ArgList parts_of(Builder& b, const Arg& key, Device device) {
   for (Arg& p : parts) {
     if (is_bool_list(p)) continue;
     if (p.is_sequence()) p = index_of_list(b, p, device);
-    bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice || p.is_tensor();
+    bool ok = p.is_none() || is_ellipsis(p) || is_python_bool(p) || is_integer(p) || p.kind() == Arg::Kind::Slice ||
+              p.is_tensor();
     THUNDER_CHECK(ok, Index, "getitem",
                   "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices");
   }
@@ -151,7 +156,8 @@ class KeyReader {
       new_dimension();
       ArgList rows;
       if (p.boolean()) rows.push_back(0);
-      return put_index(b_("prims.tensor_from_sequence", Arg::list(rows), kw("dtype", DType::i64), kw("device", t_.device)));
+      return put_index(
+          b_("prims.tensor_from_sequence", Arg::list(rows), kw("dtype", DType::i64), kw("device", t_.device)));
     }
     if (is_bool_list(p)) return read_bool_list(p.items());
     if (is_mask(p)) return read_mask(p);
@@ -167,8 +173,8 @@ class KeyReader {
   void read_integer(const Dim& given) {
     size_t d = static_cast<size_t>(dim_);
     const Dim& size = t_.shape[d];
-    THUNDER_CHECK(given >= -size && given < size, Index, "getitem", "index ", given, " is out of bounds for dimension ", dim_,
-                  " with size ", size);
+    THUNDER_CHECK(given >= -size && given < size, Index, "getitem", "index ", given, " is out of bounds for dimension ",
+                  dim_, " with size ", size);
     Dim index = given < 0 ? given + size : given;
     key_.squeeze.push_back(wide_dim());
     add_range(index, index + 1, 1);
@@ -177,7 +183,8 @@ class KeyReader {
 
   Dim bound(const Arg& a, const Dim& size, const Dim& missing) {
     if (a.is_none()) return missing;
-    THUNDER_CHECK(!a.is_tensor(), Runtime, "getitem", "a slice bound that is a tensor depends on its value; use .item() outside the compiled program");
+    THUNDER_CHECK(!a.is_tensor(), Runtime, "getitem",
+                  "a slice bound that is a tensor depends on its value; use .item() outside the compiled program");
     THUNDER_CHECK(is_integer(a), Type, "getitem", "slice indices must be integers or None or have an __index__ method");
     Dim i = size_arg("getitem", a);
     if (i.same(0) || i.same(size)) return i;
@@ -198,8 +205,9 @@ class KeyReader {
   // Unlike those of a tensor, the positions of True are known.
   void read_bool_list(const ArgList& mask) {
     const Dim& size = t_.shape[static_cast<size_t>(dim_)];
-    THUNDER_CHECK(size == Dim(static_cast<int64_t>(mask.size())), Index, "getitem", "The shape of the mask [", mask.size(),
-                  "] at index 0 does not match the shape of the indexed tensor ", str(t_.shape), " at index ", dim_);
+    THUNDER_CHECK(size == Dim(static_cast<int64_t>(mask.size())), Index, "getitem", "The shape of the mask [",
+                  mask.size(), "] at index 0 does not match the shape of the indexed tensor ", str(t_.shape),
+                  " at index ", dim_);
     ArgList positions;
     for (size_t i = 0; i < mask.size(); ++i)
       if (mask[i].boolean()) positions.push_back(i);
@@ -228,7 +236,8 @@ class KeyReader {
     key_.has_indices = true;
     if (!expand_masks_) {
       key_.indices[place] = mask;
-      key_.indices.erase(key_.indices.begin() + static_cast<long>(place) + 1, key_.indices.begin() + static_cast<long>(place) + mask.rank());
+      key_.indices.erase(key_.indices.begin() + static_cast<long>(place) + 1,
+                         key_.indices.begin() + static_cast<long>(place) + mask.rank());
       return;
     }
     Expr positions = b_("prims.nonzero", mask);
@@ -262,7 +271,7 @@ Arg getitem_body(Builder& b, const Args& a) {
   return k.has_indices ? b("prims.index", view, index_list(k.indices)) : view;
 }
 
-// ---- writing ---------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 bool has_one_element(const Arg& value) {
   if (!value.is_tensor()) return true;
@@ -293,8 +302,8 @@ Arg setitem_body(Builder& b, const Args& a) {
   Expr view = basic_view(x, k), written;
   Expr value = given.is_tensor() ? b.expr(given) : full_scalar(b, given, t);
   THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype || is_one_mask(k.indices, value), Runtime, "setitem",
-                "Index put requires the source and destination dtypes match, got ", t.dtype, " for the destination and ", value.dtype(),
-                " for the source.");
+                "Index put requires the source and destination dtypes match, got ", t.dtype,
+                " for the destination and ", value.dtype(), " for the source.");
   value = b.expr(convert(b, value, t.dtype));
   if (value.tensor().device != t.device) value = b("prims.device_put", value, t.device);
   if (k.has_indices) {
@@ -317,10 +326,15 @@ Arg setitem_body(Builder& b, const Args& a) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "getitem(Tensor input, index key) -> Tensor", .doc = "x[key]: a view for basic keys, a copy where an index is a tensor.",
-     .tags = kShape, .body = getitem_body, .python = "torch.Tensor.__getitem__"},
-    {.schema = "setitem(Tensor input, index key, Scalar value) -> Tensor", .doc = "A copy of x in which x[key] is the value, broadcast.",
-     .tags = kShape, .body = setitem_body},
+    {.schema = "getitem(Tensor input, index key) -> Tensor",
+     .doc = "x[key]: a view for basic keys, a copy where an index is a tensor.",
+     .tags = kShape,
+     .body = getitem_body,
+     .python = "torch.Tensor.__getitem__"},
+    {.schema = "setitem(Tensor input, index key, Scalar value) -> Tensor",
+     .doc = "A copy of x in which x[key] is the value, broadcast.",
+     .tags = kShape,
+     .body = setitem_body},
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 Arg index_select_body(Builder& b, const Args& a) {
   return b("prims.take", a["input"], a["index"], wrapped_dim("index_select", a["dim"], a.value("input").rank()));
@@ -22,15 +22,16 @@ Arg gather_body(Builder& b, const Args& a) {
 
 Arg take_along_dim_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), indices = b.expr(a["indices"]);
-  bool index_dtype = indices.dtype() == DType::i64 || (!(a.has("dim") && x.rank() > 0) && indices.dtype() == DType::i32);
-  THUNDER_CHECK(index_dtype, Runtime, "take_along_dim", "torch.take_along_dim(): dtype of indices should be Long but got ", indices.dtype());
-  if (!a.has("dim"))
-    return b("torch.gather", b("torch.view", x, -1), 0, b("torch.view", indices, -1));
-  THUNDER_CHECK(x.rank() > 0 || indices.rank() > 0, Index, "take_along_dim", "Dimension specified as ", size_arg("take_along_dim", a["dim"]),
-                " but tensor has no dimensions");
+  bool index_dtype =
+      indices.dtype() == DType::i64 || (!(a.has("dim") && x.rank() > 0) && indices.dtype() == DType::i32);
+  THUNDER_CHECK(index_dtype, Runtime, "take_along_dim",
+                "torch.take_along_dim(): dtype of indices should be Long but got ", indices.dtype());
+  if (!a.has("dim")) return b("torch.gather", b("torch.view", x, -1), 0, b("torch.view", indices, -1));
+  THUNDER_CHECK(x.rank() > 0 || indices.rank() > 0, Index, "take_along_dim", "Dimension specified as ",
+                size_arg("take_along_dim", a["dim"]), " but tensor has no dimensions");
   THUNDER_CHECK(x.rank() == indices.rank(), Runtime, "take_along_dim",
-                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got ", x.rank(),
-                " dimensions for input, and ", indices.rank(), " dimensions for indices");
+                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got ",
+                x.rank(), " dimensions for input, and ", indices.rank(), " dimensions for indices");
   size_t dim = static_cast<size_t>(wrapped_dim("take_along_dim", a["dim"], x.rank()));
   Dims from = x.shape(), to = indices.shape();
   if (from.empty()) return b("torch.gather", x, 0, indices);
@@ -43,7 +44,8 @@ Arg take_along_dim_body(Builder& b, const Args& a) {
 
 Arg take_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), index = b.expr(a["index"]);
-  THUNDER_CHECK(index.dtype() == DType::i64, Runtime, "take", "take(): Expected a long tensor for index, but got ", index.dtype());
+  THUNDER_CHECK(index.dtype() == DType::i64, Runtime, "take", "take(): Expected a long tensor for index, but got ",
+                index.dtype());
   Expr flat = b("prims.index", reshape(x, {x.tensor().numel()}), Arg::list({index}));
   return same(flat.tensor().strides, contiguous_strides(flat.shape())) ? flat : b("prims.reshape", flat, flat.shape());
 }
@@ -57,7 +59,8 @@ Arg index_body(Builder& b, const Args& a) {
 
 Arg masked_select_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), mask = b.expr(a["mask"]);
-  THUNDER_CHECK(is_bool(mask.dtype()), Runtime, "masked_select", "masked_select: expected BoolTensor for mask, got ", mask.dtype());
+  THUNDER_CHECK(is_bool(mask.dtype()), Runtime, "masked_select", "masked_select: expected BoolTensor for mask, got ",
+                mask.dtype());
   Dims shape = broadcast_of("masked_select", {x.shape(), mask.shape()});
   if (shape.empty()) shape = {Dim(1)};
   return b("torch.getitem", expand(x, shape), expand(mask, shape));
@@ -82,7 +85,7 @@ Arg where_body(Builder& b, const Args& a) { return nonzero_columns(b, a["conditi
 Arg argwhere_body(Builder& b, const Args& a) { return b("prims.nonzero", a["input"]); }
 Arg item_body(Builder& b, const Args& a) { return b("prims.item", a["self"]); }
 
-// ---- writing along one dimension -----------------------------------------------------------------------------------------
+// ---- writing along one dimension ------------------------------------------------------------------------------------
 
 int64_t own_dim(const char* op, const Args& a) { return wrapped_dim(op, a["dim"], a.value("input").rank()); }
 
@@ -97,7 +100,8 @@ Arg scatter_value_body(Builder& b, const Args& a) {
 // "add" and "multiply" of the older spelling.
 Arg scattered(Builder& b, const Args& a, const Arg& src) {
   const std::string& reduce = a.str("reduce");
-  THUNDER_CHECK(reduce == "add" || reduce == "multiply", Runtime, "scatter", "reduce argument must be either add or multiply, got ", reduce);
+  THUNDER_CHECK(reduce == "add" || reduce == "multiply", Runtime, "scatter",
+                "reduce argument must be either add or multiply, got ", reduce);
   int64_t dim = own_dim("scatter", a);
   if (reduce == "add") return b("prims.scatter_add", a["input"], dim, a["index"], src);
   return b("prims.scatter_reduce", a["input"], dim, a["index"], src, "prod", true);
@@ -113,7 +117,8 @@ Arg scatter_add_body(Builder& b, const Args& a) {
 }
 
 Arg scatter_reduce_body(Builder& b, const Args& a) {
-  return b("prims.scatter_reduce", a["input"], own_dim("scatter_reduce", a), a["index"], a["src"], a["reduce"], a["include_self"]);
+  return b("prims.scatter_reduce", a["input"], own_dim("scatter_reduce", a), a["index"], a["src"], a["reduce"],
+           a["include_self"]);
 }
 
 Arg index_add_body(Builder& b, const Args& a) {
@@ -133,12 +138,15 @@ Arg index_fill_body(Builder& b, const Args& a) {
 
 Arg index_fill_tensor_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), value = b.expr(a["value"]);
-  THUNDER_CHECK(value.rank() == 0, Runtime, "index_fill", "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
-                value.rank(), " dimension(s).");
+  THUNDER_CHECK(value.rank() == 0, Runtime, "index_fill",
+                "index_fill_ only supports a 0-dimensional value tensor, but got tensor with ", value.rank(),
+                " dimension(s).");
   Expr index = b.expr(a["index"]);
   int64_t dim = own_dim("index_fill", a);
-  THUNDER_CHECK(index.dtype() == DType::i64, Index, "index_fill", "index_fill_(): Expected dtype int64 for index, got ", index.dtype());
-  THUNDER_CHECK(index.rank() <= 1, Runtime, "index_fill", "Index has to be a vector/scalar, got ", index.rank(), " dimensions");
+  THUNDER_CHECK(index.dtype() == DType::i64, Index, "index_fill", "index_fill_(): Expected dtype int64 for index, got ",
+                index.dtype());
+  THUNDER_CHECK(index.rank() <= 1, Runtime, "index_fill", "Index has to be a vector/scalar, got ", index.rank(),
+                " dimensions");
   ArgList indices(static_cast<size_t>(dim) + 1);
   indices.back() = index;
   Expr wide = x.rank() == 0 ? reshape(x, {Dim(1)}) : x;
@@ -155,7 +163,7 @@ void index_fill_tensor_vjp(VjpContext& c) {
   c.put("value", to_dtype(c.b("torch.sum", g * written), c.in("value").dtype()));
 }
 
-// ---- writing anywhere ------------------------------------------------------------------------------------------------
+// ---- writing anywhere -----------------------------------------------------------------------------------------------
 
 Arg index_put_body(Builder& b, const Args& a) {
   ArgList indices;
@@ -174,12 +182,14 @@ Arg index_put_body(Builder& b, const Args& a) {
 
 Arg put_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), index = b.expr(a["index"]), source = b.expr(a["source"]);
-  THUNDER_CHECK(index.dtype() == DType::i64, Runtime, "put_", "put_(): Expected a long tensor for index, but got ", index.dtype());
-  THUNDER_CHECK(source.dtype() == x.dtype(), Runtime, "put_", "put_(): self and source expected to have the same dtype, but got self.dtype = ",
-                x.dtype(), " and source.dtype = ", source.dtype());
+  THUNDER_CHECK(index.dtype() == DType::i64, Runtime, "put_", "put_(): Expected a long tensor for index, but got ",
+                index.dtype());
+  THUNDER_CHECK(source.dtype() == x.dtype(), Runtime, "put_",
+                "put_(): self and source expected to have the same dtype, but got self.dtype = ", x.dtype(),
+                " and source.dtype = ", source.dtype());
   THUNDER_CHECK(source.tensor().numel() == index.tensor().numel(), Runtime, "put_",
-                "put_(): Expected source and index to have the same number of elements, got ", source.tensor().numel(), " and ",
-                index.tensor().numel());
+                "put_(): Expected source and index to have the same number of elements, got ", source.tensor().numel(),
+                " and ", index.tensor().numel());
   Expr flat = reshape(x, {x.tensor().numel()});
   Expr written = b("prims.index_put", flat, Arg::list({reshape(index, {index.tensor().numel()})}),
                    reshape(source, {index.tensor().numel()}), a["accumulate"]);
@@ -200,15 +210,15 @@ Arg select_scatter_body(Builder& b, const Args& a) {
   THUNDER_CHECK(x.rank() > 0, Index, "select_scatter", "select() cannot be applied to a 0-dim tensor.");
   const Dim& size = x.shape()[dim];
   Dim index = size_arg("select_scatter", a["index"]);
-  THUNDER_CHECK(index >= -size && index < size, Index, "select_scatter", "index ", index, " out of range for tensor of size ",
-                str(x.shape()), " at dimension ", dim);
+  THUNDER_CHECK(index >= -size && index < size, Index, "select_scatter", "index ", index,
+                " out of range for tensor of size ", str(x.shape()), " at dimension ", dim);
   if (index < 0) index += size;
   Dims start(x.shape().size(), Dim(0)), end = x.shape(), step(x.shape().size(), Dim(1));
   start[dim] = index;
   end[dim] = index + 1;
   Expr src = b.expr(a["src"]);
-  THUNDER_CHECK(src.rank() == x.rank() - 1, Runtime, "select_scatter", "expected src to have a size equal to the slice of self, got src of shape ",
-                str(src.shape()));
+  THUNDER_CHECK(src.rank() == x.rank() - 1, Runtime, "select_scatter",
+                "expected src to have a size equal to the slice of self, got src of shape ", str(src.shape()));
   return b("prims.slice_scatter", x, unsqueeze_dims(src, {static_cast<int64_t>(dim)}), start, end, step);
 }
 
@@ -238,72 +248,163 @@ Arg as_strided_scatter_body(Builder& b, const Args& a) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "index_select(Tensor input, int dim, Tensor index) -> Tensor", .doc = "Slices at the positions in a vector.", .tags = kShape,
-     .body = index_select_body, .aten = "index_select", .python = "torch.index_select torch.Tensor.index_select"},
+    {.schema = "index_select(Tensor input, int dim, Tensor index) -> Tensor",
+     .doc = "Slices at the positions in a vector.",
+     .tags = kShape,
+     .body = index_select_body,
+     .aten = "index_select",
+     .python = "torch.index_select torch.Tensor.index_select"},
     {.schema = "gather(Tensor input, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-     .doc = "Elements at positions along a dimension.", .tags = kShape, .body = gather_body, .aten = "gather",
+     .doc = "Elements at positions along a dimension.",
+     .tags = kShape,
+     .body = gather_body,
+     .aten = "gather",
      .python = "torch.gather torch.Tensor.gather"},
-    {.schema = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor", .doc = "gather with broadcasting.", .tags = kShape,
-     .body = take_along_dim_body, .aten = "take_along_dim", .python = "torch.take_along_dim torch.Tensor.take_along_dim"},
-    {.schema = "take(Tensor input, Tensor index) -> Tensor", .doc = "Elements at positions in the flat input.", .tags = kShape,
-     .body = take_body, .aten = "take", .python = "torch.take torch.Tensor.take"},
-    {.schema = "index(Tensor input, any[] indices) -> Tensor", .doc = "Elements at index tensors or masks; None is a whole dimension.",
-     .tags = kShape, .body = index_body, .aten = "index.Tensor", .python = "torch.ops.aten.index"},
-    {.schema = "masked_select(Tensor input, Tensor mask) -> Tensor", .doc = "The elements where a mask is True.", .tags = kShape,
-     .body = masked_select_body, .aten = "masked_select", .python = "torch.masked_select torch.Tensor.masked_select"},
-    {.schema = "nonzero(Tensor input, *, bool as_tuple=False) -> any", .doc = "Positions of elements that are not 0.", .tags = kNoGrad,
-     .body = nonzero_body, .python = "torch.nonzero torch.Tensor.nonzero"},
-    {.schema = "where.condition(Tensor condition) -> Tensor[]", .doc = "Positions of True, one tensor a dimension.", .tags = kNoGrad,
-     .body = where_body, .aten = "nonzero_numpy", .python = "torch.where"},
-    {.schema = "argwhere(Tensor input) -> Tensor", .doc = "Positions of elements that are not 0, one a row.", .tags = kNoGrad,
-     .body = argwhere_body, .aten = "argwhere", .python = "torch.argwhere torch.Tensor.argwhere"},
-    {.schema = "item(Tensor self) -> Number", .doc = "The only element as a Python number.", .tags = kNoGrad, .body = item_body,
+    {.schema = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor",
+     .doc = "gather with broadcasting.",
+     .tags = kShape,
+     .body = take_along_dim_body,
+     .aten = "take_along_dim",
+     .python = "torch.take_along_dim torch.Tensor.take_along_dim"},
+    {.schema = "take(Tensor input, Tensor index) -> Tensor",
+     .doc = "Elements at positions in the flat input.",
+     .tags = kShape,
+     .body = take_body,
+     .aten = "take",
+     .python = "torch.take torch.Tensor.take"},
+    {.schema = "index(Tensor input, any[] indices) -> Tensor",
+     .doc = "Elements at index tensors or masks; None is a whole dimension.",
+     .tags = kShape,
+     .body = index_body,
+     .aten = "index.Tensor",
+     .python = "torch.ops.aten.index"},
+    {.schema = "masked_select(Tensor input, Tensor mask) -> Tensor",
+     .doc = "The elements where a mask is True.",
+     .tags = kShape,
+     .body = masked_select_body,
+     .aten = "masked_select",
+     .python = "torch.masked_select torch.Tensor.masked_select"},
+    {.schema = "nonzero(Tensor input, *, bool as_tuple=False) -> any",
+     .doc = "Positions of elements that are not 0.",
+     .tags = kNoGrad,
+     .body = nonzero_body,
+     .python = "torch.nonzero torch.Tensor.nonzero"},
+    {.schema = "where.condition(Tensor condition) -> Tensor[]",
+     .doc = "Positions of True, one tensor a dimension.",
+     .tags = kNoGrad,
+     .body = where_body,
+     .aten = "nonzero_numpy",
+     .python = "torch.where"},
+    {.schema = "argwhere(Tensor input) -> Tensor",
+     .doc = "Positions of elements that are not 0, one a row.",
+     .tags = kNoGrad,
+     .body = argwhere_body,
+     .aten = "argwhere",
+     .python = "torch.argwhere torch.Tensor.argwhere"},
+    {.schema = "item(Tensor self) -> Number",
+     .doc = "The only element as a Python number.",
+     .tags = kNoGrad,
+     .body = item_body,
      .python = "torch.Tensor.item"},
-    {.schema = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", .doc = "src written at positions along a dimension.",
-     .tags = kShape, .body = scatter_body, .aten = "scatter.src", .python = "torch.scatter torch.Tensor.scatter"},
+    {.schema = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
+     .doc = "src written at positions along a dimension.",
+     .tags = kShape,
+     .body = scatter_body,
+     .aten = "scatter.src",
+     .python = "torch.scatter torch.Tensor.scatter"},
     {.schema = "scatter.value(Tensor input, int dim, Tensor index, Number value) -> Tensor",
-     .doc = "A number written at positions along a dimension.", .tags = kShape, .body = scatter_value_body, .aten = "scatter.value",
+     .doc = "A number written at positions along a dimension.",
+     .tags = kShape,
+     .body = scatter_value_body,
+     .aten = "scatter.value",
      .python = "torch.scatter torch.Tensor.scatter"},
     {.schema = "scatter.reduce(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
-     .doc = "src added or multiplied at positions along a dimension.", .body = scatter_reduce_src_body, .aten = "scatter.reduce",
+     .doc = "src added or multiplied at positions along a dimension.",
+     .body = scatter_reduce_src_body,
+     .aten = "scatter.reduce",
      .python = "torch.scatter torch.Tensor.scatter"},
     {.schema = "scatter.value_reduce(Tensor input, int dim, Tensor index, Number value, *, str reduce) -> Tensor",
-     .doc = "A number added or multiplied at positions along a dimension.", .body = scatter_reduce_value_body,
-     .aten = "scatter.value_reduce", .python = "torch.scatter torch.Tensor.scatter"},
-    {.schema = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor", .doc = "src added at positions along a dimension.",
-     .body = scatter_add_body, .aten = "scatter_add", .python = "torch.scatter_add torch.Tensor.scatter_add"},
-    {.schema = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-     .doc = "src reduced into positions along a dimension.", .body = scatter_reduce_body, .aten = "scatter_reduce.two",
+     .doc = "A number added or multiplied at positions along a dimension.",
+     .body = scatter_reduce_value_body,
+     .aten = "scatter.value_reduce",
+     .python = "torch.scatter torch.Tensor.scatter"},
+    {.schema = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor",
+     .doc = "src added at positions along a dimension.",
+     .body = scatter_add_body,
+     .aten = "scatter_add",
+     .python = "torch.scatter_add torch.Tensor.scatter_add"},
+    {.schema = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) "
+               "-> Tensor",
+     .doc = "src reduced into positions along a dimension.",
+     .body = scatter_reduce_body,
+     .aten = "scatter_reduce.two",
      .python = "torch.scatter_reduce torch.Tensor.scatter_reduce"},
     {.schema = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Number alpha=1) -> Tensor",
-     .doc = "Slices added at the positions in a vector.", .body = index_add_body, .aten = "index_add",
+     .doc = "Slices added at the positions in a vector.",
+     .body = index_add_body,
+     .aten = "index_add",
      .python = "torch.index_add torch.Tensor.index_add"},
-    {.schema = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor", .doc = "Slices written at the positions in a vector.",
-     .tags = kShape, .body = index_copy_body, .aten = "index_copy", .python = "torch.index_copy torch.Tensor.index_copy"},
+    {.schema = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor",
+     .doc = "Slices written at the positions in a vector.",
+     .tags = kShape,
+     .body = index_copy_body,
+     .aten = "index_copy",
+     .python = "torch.index_copy torch.Tensor.index_copy"},
     {.schema = "index_fill(Tensor input, int dim, Tensor index, Number value) -> Tensor",
-     .doc = "A number written to the slices at the positions in a vector.", .tags = kShape, .body = index_fill_body,
-     .aten = "index_fill.int_Scalar", .python = "torch.index_fill torch.Tensor.index_fill"},
+     .doc = "A number written to the slices at the positions in a vector.",
+     .tags = kShape,
+     .body = index_fill_body,
+     .aten = "index_fill.int_Scalar",
+     .python = "torch.index_fill torch.Tensor.index_fill"},
     {.schema = "index_fill.tensor(Tensor input, int dim, Tensor index, Tensor value) -> Tensor",
-     .doc = "A 0-d tensor written to the slices at the positions in a vector.", .tags = kShape, .body = index_fill_tensor_body, .vjp = index_fill_tensor_vjp,
+     .doc = "A 0-d tensor written to the slices at the positions in a vector.",
+     .tags = kShape,
+     .body = index_fill_tensor_body,
+     .vjp = index_fill_tensor_vjp,
      .python = "torch.index_fill torch.Tensor.index_fill"},
     {.schema = "index_put(Tensor input, any[] indices, Tensor values, bool accumulate=False) -> Tensor",
-     .doc = "Values written (or added) at index tensors or masks.", .tags = kShape, .body = index_put_body, .aten = "index_put",
+     .doc = "Values written (or added) at index tensors or masks.",
+     .tags = kShape,
+     .body = index_put_body,
+     .aten = "index_put",
      .python = "torch.index_put torch.Tensor.index_put"},
     {.schema = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-     .doc = "Elements written at positions in the flat input.", .tags = kShape, .body = put_body, .aten = "put",
+     .doc = "Elements written at positions in the flat input.",
+     .tags = kShape,
+     .body = put_body,
+     .aten = "put",
      .python = "torch.put torch.Tensor.put"},
-    {.schema = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor", .doc = "Elements of source, in order, where a mask is True.",
-     .tags = kShape, .body = masked_scatter_body, .aten = "masked_scatter", .python = "torch.masked_scatter torch.Tensor.masked_scatter"},
-    {.schema = "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor", .doc = "src in place of one slice.", .tags = kShape,
-     .body = select_scatter_body, .aten = "select_scatter", .python = "torch.select_scatter torch.Tensor.select_scatter"},
-    {.schema = "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
-     .doc = "src in place of a range of slices.", .tags = kShape, .body = slice_scatter_body, .aten = "slice_scatter",
+    {.schema = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor",
+     .doc = "Elements of source, in order, where a mask is True.",
+     .tags = kShape,
+     .body = masked_scatter_body,
+     .aten = "masked_scatter",
+     .python = "torch.masked_scatter torch.Tensor.masked_scatter"},
+    {.schema = "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor",
+     .doc = "src in place of one slice.",
+     .tags = kShape,
+     .body = select_scatter_body,
+     .aten = "select_scatter",
+     .python = "torch.select_scatter torch.Tensor.select_scatter"},
+    {.schema =
+         "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+     .doc = "src in place of a range of slices.",
+     .tags = kShape,
+     .body = slice_scatter_body,
+     .aten = "slice_scatter",
      .python = "torch.slice_scatter torch.Tensor.slice_scatter"},
-    {.schema = "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", .doc = "src in place of a diagonal.",
-     .tags = kShape, .body = diagonal_scatter_body, .aten = "diagonal_scatter",
+    {.schema = "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     .doc = "src in place of a diagonal.",
+     .tags = kShape,
+     .body = diagonal_scatter_body,
+     .aten = "diagonal_scatter",
      .python = "torch.diagonal_scatter torch.Tensor.diagonal_scatter"},
-    {.schema = "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-     .doc = "src in place of what as_strided would read.", .tags = kShape, .body = as_strided_scatter_body, .aten = "as_strided_scatter",
+    {.schema =
+         "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+     .doc = "src in place of what as_strided would read.",
+     .tags = kShape,
+     .body = as_strided_scatter_body,
+     .aten = "as_strided_scatter",
      .python = "torch.as_strided_scatter torch.Tensor.as_strided_scatter"},
 };
 

@@ -15,10 +15,11 @@ std::vector<std::pair<Dim, Dim>> pairs_of(const Args& a, int64_t rank) {
   Dims given = size_args("pad", a["pad"]);
   THUNDER_CHECK(given.size() % 2 == 0, Runtime, "pad", "Padding length must be divisible by 2, got ", given.size());
   THUNDER_CHECK(static_cast<int64_t>(given.size()) / 2 <= rank, Runtime, "pad",
-                "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ", given.size(),
-                " while the input has ", rank, " dimensions.");
+                "Length of pad should be no more than twice the number of dimensions of the input. Pad length is ",
+                given.size(), " while the input has ", rank, " dimensions.");
   std::vector<std::pair<Dim, Dim>> out(static_cast<size_t>(rank));
-  for (size_t i = 0; i < given.size() / 2; ++i) out[static_cast<size_t>(rank) - 1 - i] = {given[2 * i], given[2 * i + 1]};
+  for (size_t i = 0; i < given.size() / 2; ++i)
+    out[static_cast<size_t>(rank) - 1 - i] = {given[2 * i], given[2 * i + 1]};
   return out;
 }
 
@@ -32,14 +33,16 @@ Arg constant_pad(Builder& b, const Expr& x, const std::vector<std::pair<Dim, Dim
     config.push_back(Dims{low, high, Dim(0)});
     start.push_back(-low);
     end.push_back(x.shape()[i] + high);
-    THUNDER_CHECK(x.shape()[i] + min(low, Dim(0)) + min(high, Dim(0)) >= 0, Runtime, "pad", "The input size ", x.shape()[i], ", plus negative padding ", low, " and ",
-                  high, " resulted in a negative output size, which is invalid. Check dimension ", i, " of your input.");
+    THUNDER_CHECK(x.shape()[i] + min(low, Dim(0)) + min(high, Dim(0)) >= 0, Runtime, "pad", "The input size ",
+                  x.shape()[i], ", plus negative padding ", low, " and ", high,
+                  " resulted in a negative output size, which is invalid. Check dimension ", i, " of your input.");
   }
   if (cuts_only) return b("prims.clone", slice_dims(x, start, end, step));
   bool channels_last = suggests_channels_last(x.tensor());
   Expr padded = b("prims.pad", x, value.is_none() ? Arg(0) : value, Arg::list(std::move(config)));
   if (!channels_last) return padded;
-  return b("prims.clone", padded, kw("memory_format", ConstantArg{x.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
+  return b("prims.clone", padded,
+           kw("memory_format", ConstantArg{x.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
 }
 
 // The tensor with copies of its other end at both ends, one dimension after the other, from the last.
@@ -60,7 +63,8 @@ Arg circular_pad(const Expr& input, const std::vector<std::pair<Dim, Dim>>& pair
     if (low > 0) parts.push_back(slice_dim(x, dim, size - low, size));
     parts.push_back(x);
     if (high > 0) parts.push_back(slice_dim(x, dim, 0, high));
-    x = parts.size() == 1 ? input.builder().expr(parts[0]) : input.builder()("prims.cat", Arg::list(std::move(parts)), dim);
+    x = parts.size() == 1 ? input.builder().expr(parts[0])
+                          : input.builder()("prims.cat", Arg::list(std::move(parts)), dim);
   }
   bool copied = same(x.tensor().strides, contiguous_strides(x.shape())) && !(x.value() == input.value());
   return copied ? x : input.builder()("prims.clone", x, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
@@ -77,32 +81,34 @@ Arg pad_body(Builder& b, const Args& a) {
   int64_t dims = static_cast<int64_t>(n);
   bool known = mode == "reflect" || mode == "replicate" || mode == "circular";
   THUNDER_CHECK(n >= 1 && n <= 3 && (x.rank() == dims + 1 || x.rank() == dims + 2), NotImplemented, "pad",
-                "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got ", x.rank(), " dimensions and ", 2 * n,
-                " pads");
+                "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got ", x.rank(),
+                " dimensions and ", 2 * n, " pads");
   THUNDER_CHECK(known, NotImplemented, "pad", "Unrecognised padding mode ", mode);
   if (mode == "circular") return circular_pad(x, pairs);
   return b(cat("torch.", mode == "reflect" ? "reflection" : "replication", "_pad", n, "d"), x, a["pad"]);
 }
 
-// ---- ATen's reflection and replication -----------------------------------------------------------------------------------
+// ---- ATen's reflection and replication ------------------------------------------------------------------------------
 
 template <bool reflect, int dims>
 Types edge_pad_meta(const Args& a) {
   const TensorType& t = a.tensor("input");
   constexpr const char* name = reflect ? "reflection_pad" : "replication_pad";
   Dims pad = a.dims("padding"), shape = t.shape;
-  THUNDER_CHECK(pad.size() == 2 * dims, Runtime, name, "padding size is expected to be ", 2 * dims, ", but got: ", pad.size());
+  THUNDER_CHECK(pad.size() == 2 * dims, Runtime, name, "padding size is expected to be ", 2 * dims,
+                ", but got: ", pad.size());
   THUNDER_CHECK(t.rank() == dims + 1 || t.rank() == dims + 2, Runtime, name, "Expected ", dims + 1, "D or ", dims + 2,
                 "D tensor, but got input of shape ", str(t.shape));
   for (size_t i = t.rank() == dims + 1 ? 0 : 1; i < t.shape.size(); ++i)
-    THUNDER_CHECK(t.shape[i] != 0, Runtime, name, "Expected a tensor with non-zero size for its padded dimensions, but got input of shape ",
+    THUNDER_CHECK(t.shape[i] != 0, Runtime, name,
+                  "Expected a tensor with non-zero size for its padded dimensions, but got input of shape ",
                   str(t.shape));
   for (size_t i = 0; i < dims; ++i) {
     Dim& size = shape[shape.size() - 1 - i];
     const Dim &low = pad[2 * i], &high = pad[2 * i + 1];
     THUNDER_CHECK(!reflect || (low < size && high < size), Runtime, name,
-                  "Padding size should be less than the corresponding input dimension, but got: padding (", low, ", ", high,
-                  ") at dimension ", shape.size() - 1 - i, " of input ", str(t.shape));
+                  "Padding size should be less than the corresponding input dimension, but got: padding (", low, ", ",
+                  high, ") at dimension ", shape.size() - 1 - i, " of input ", str(t.shape));
     size += low + high;
     THUNDER_CHECK(size >= 1, Runtime, name, "input (", str(t.shape), ") is too small, calculated output size ", size);
   }
@@ -128,20 +134,34 @@ void edge_pad_backward_vjp(VjpContext& c) {
   c.put("grad_output", c.b(forward, c.grad(), c.in("padding")));
 }
 
-#define THUNDER_EDGE_PAD(kind, reflect, n)                                                                                        \
-  {.schema = #kind "_pad" #n "d(Tensor input, int[] padding) -> Tensor", .doc = "Padding made of the input's own elements.",      \
-   .tags = kLinear, .meta = edge_pad_meta<reflect, n>, .vjp = edge_pad_vjp, .aten = #kind "_pad" #n "d",                          \
-   .python = "torch.ops.aten." #kind "_pad" #n "d"},                                                                              \
-      {.schema = #kind "_pad" #n "d_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor",                          \
-       .doc = "The gradient of " #kind "_pad" #n "d.", .tags = kLinear, .meta = edge_pad_backward_meta,                           \
-       .vjp = edge_pad_backward_vjp, .aten = #kind "_pad" #n "d_backward", .python = "torch.ops.aten." #kind "_pad" #n "d_backward"}
+#define THUNDER_EDGE_PAD(kind, reflect, n)                                                            \
+  {.schema = #kind "_pad" #n "d(Tensor input, int[] padding) -> Tensor",                              \
+   .doc = "Padding made of the input's own elements.",                                                \
+   .tags = kLinear,                                                                                   \
+   .meta = edge_pad_meta<reflect, n>,                                                                 \
+   .vjp = edge_pad_vjp,                                                                               \
+   .aten = #kind "_pad" #n "d",                                                                       \
+   .python = "torch.ops.aten." #kind "_pad" #n "d"},                                                  \
+  {                                                                                                   \
+    .schema = #kind "_pad" #n "d_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor", \
+    .doc = "The gradient of " #kind "_pad" #n "d.", .tags = kLinear, .meta = edge_pad_backward_meta,  \
+    .vjp = edge_pad_backward_vjp, .aten = #kind "_pad" #n "d_backward",                               \
+    .python = "torch.ops.aten." #kind "_pad" #n "d_backward"                                          \
+  }
 
 constexpr OpDef kRecords[] = {
     {.schema = "pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor",
      .doc = "Elements in front of and behind the last dimensions: a constant, or mirrored, repeated or wrapped ones.",
-     .tags = kShape, .body = pad_body, .aten = "pad", .python = "torch.nn.functional.pad"},
-    THUNDER_EDGE_PAD(reflection, true, 1), THUNDER_EDGE_PAD(reflection, true, 2), THUNDER_EDGE_PAD(reflection, true, 3),
-    THUNDER_EDGE_PAD(replication, false, 1), THUNDER_EDGE_PAD(replication, false, 2), THUNDER_EDGE_PAD(replication, false, 3),
+     .tags = kShape,
+     .body = pad_body,
+     .aten = "pad",
+     .python = "torch.nn.functional.pad"},
+    THUNDER_EDGE_PAD(reflection, true, 1),
+    THUNDER_EDGE_PAD(reflection, true, 2),
+    THUNDER_EDGE_PAD(reflection, true, 3),
+    THUNDER_EDGE_PAD(replication, false, 1),
+    THUNDER_EDGE_PAD(replication, false, 2),
+    THUNDER_EDGE_PAD(replication, false, 3),
 };
 
 #undef THUNDER_EDGE_PAD

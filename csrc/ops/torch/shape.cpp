@@ -10,12 +10,13 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- cat, stack ------------------------------------------------------------------------------------------------------
+// ---- cat, stack -----------------------------------------------------------------------------------------------------
 
 ArgList promoted(Builder& b, const std::vector<Value>& tensors) {
   ArgList operands(tensors.begin(), tensors.end());
   if (tensors.empty()) return operands;
-  bool one_dtype = std::all_of(tensors.begin(), tensors.end(), [&](Value v) { return v.dtype() == tensors[0].dtype(); });
+  bool one_dtype =
+      std::all_of(tensors.begin(), tensors.end(), [&](Value v) { return v.dtype() == tensors[0].dtype(); });
   if (one_dtype) return operands;
   DType t = result_type(operands);
   for (Arg& x : operands) x = convert(b, x, t);
@@ -23,7 +24,8 @@ ArgList promoted(Builder& b, const std::vector<Value>& tensors) {
 }
 
 void check_tensor_list(const char* op, const Args& a, ErrorKind kind = ErrorKind::Value) {
-  if (a["tensors"].items().empty()) throw Error(kind, cat("[", op, "] ", op, "(): expected a non-empty list of Tensors"));
+  if (a["tensors"].items().empty())
+    throw Error(kind, cat("[", op, "] ", op, "(): expected a non-empty list of Tensors"));
 }
 
 Arg cat_body(Builder& b, const Args& a) {
@@ -54,8 +56,9 @@ Arg stack_body(Builder& b, const Args& a) {
   std::vector<Value> tensors = a.values("tensors");
   int64_t rank = tensors[0].rank(), dim = wrapped_dim("stack", a["dim"], rank + 1);
   for (size_t i = 1; i < tensors.size(); ++i)
-    THUNDER_CHECK(equal(tensors[i].shape(), tensors[0].shape()), Runtime, "stack", "stack expects each tensor to be equal size, but got ",
-                  str(tensors[0].shape()), " at entry 0 and ", str(tensors[i].shape()), " at entry ", i);
+    THUNDER_CHECK(equal(tensors[i].shape(), tensors[0].shape()), Runtime, "stack",
+                  "stack expects each tensor to be equal size, but got ", str(tensors[0].shape()), " at entry 0 and ",
+                  str(tensors[i].shape()), " at entry ", i);
   ArgList operands = promoted(b, tensors);
   if (dim == rank) {
     for (Arg& x : operands) x = unsqueeze_dims(b.expr(x), {dim});
@@ -75,7 +78,8 @@ void stack_vjp(VjpContext& c) {
   Expr parts = all ? c.b("torch.unbind", c.grad(), dim) : Expr();
   for (size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].requires_grad())
-      c.put("tensors", i, to_dtype(all ? parts[i] : c.b("torch.select", c.grad(), dim, static_cast<int64_t>(i)), tensors[i].dtype()));
+      c.put("tensors", i,
+            to_dtype(all ? parts[i] : c.b("torch.select", c.grad(), dim, static_cast<int64_t>(i)), tensors[i].dtype()));
 }
 
 // 0-d to [1]; 1-d to [1, n]; 2-d to [m, n, 1].
@@ -123,19 +127,19 @@ Arg column_stack_body(Builder& b, const Args& a) {
   return b("torch.cat", Arg::list(std::move(out)), 1);
 }
 
-// ---- repetition ------------------------------------------------------------------------------------------------------
+// ---- repetition -----------------------------------------------------------------------------------------------------
 
 struct Repeated {
-  Dims interleaved;            // r0, s0, r1, s1, ...
-  std::vector<int64_t> sizes;  // places of s0, s1, ... of the input's own dimensions
-  std::vector<int64_t> counts; // places of r0, r1, ...
+  Dims interleaved;             // r0, s0, r1, s1, ...
+  std::vector<int64_t> sizes;   // places of s0, s1, ... of the input's own dimensions
+  std::vector<int64_t> counts;  // places of r0, r1, ...
   Dims shape;
 };
 
 Repeated repeated(const Dims& input, const Dims& repeats) {
   THUNDER_CHECK(repeats.size() >= input.size(), Runtime, "repeat",
-                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, got ", repeats.size(),
-                " and ", input.size());
+                "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, got ",
+                repeats.size(), " and ", input.size());
   Repeated r;
   size_t lead = repeats.size() - input.size();
   for (size_t i = 0; i < repeats.size(); ++i) {
@@ -187,7 +191,8 @@ Arg repeat_interleave_body(Builder& b, const Args& a) {
   Dim n = size_arg("repeat_interleave", a["repeats"]);
   THUNDER_CHECK(n >= 0, Runtime, "repeat_interleave", "Repeats must be non-negative, got ", n);
   auto [x, dim] = interleaved(b, a);
-  THUNDER_CHECK(x.rank() > 0, Index, "repeat_interleave", "Dimension out of range: a 0-d tensor has none, got dim=", dim);
+  THUNDER_CHECK(x.rank() > 0, Index, "repeat_interleave",
+                "Dimension out of range: a 0-d tensor has none, got dim=", dim);
   Dims wide = x.shape(), shape = x.shape();
   wide.insert(wide.begin() + dim + 1, n);
   shape[static_cast<size_t>(dim)] *= n;
@@ -210,15 +215,18 @@ void repeat_interleave_vjp(VjpContext& c) {
 Arg repeat_interleave_tensor_body(Builder& b, const Args& a) {
   Expr repeats = b.expr(a["repeats"]);
   auto [x, dim] = interleaved(b, a);
-  THUNDER_CHECK(repeats.rank() <= 1, Runtime, "repeat_interleave", "repeats must be 0-dim or 1-dim tensor, got ", repeats.rank(), " dimensions");
+  THUNDER_CHECK(repeats.rank() <= 1, Runtime, "repeat_interleave", "repeats must be 0-dim or 1-dim tensor, got ",
+                repeats.rank(), " dimensions");
   const Dim size = x.rank() == 0 ? Dim(1) : x.shape()[static_cast<size_t>(dim)];
-  THUNDER_CHECK(repeats.rank() == 0 || repeats.shape()[0] == 1 || repeats.shape()[0] == size, Runtime, "repeat_interleave",
-                "repeats must have the same size as input along dim, but got repeats.size(0) = ", repeats.tensor().numel(),
-                " and input.size(", dim, ") = ", size);
-  return b("prims.take", x, b("prims.repeat_index", expand(reshape(repeats, {repeats.tensor().numel()}), {size}), a["output_size"]), dim);
+  THUNDER_CHECK(repeats.rank() == 0 || repeats.shape()[0] == 1 || repeats.shape()[0] == size, Runtime,
+                "repeat_interleave", "repeats must have the same size as input along dim, but got repeats.size(0) = ",
+                repeats.tensor().numel(), " and input.size(", dim, ") = ", size);
+  return b("prims.take", x,
+           b("prims.repeat_index", expand(reshape(repeats, {repeats.tensor().numel()}), {size}), a["output_size"]),
+           dim);
 }
 
-// ---- order of elements -----------------------------------------------------------------------------------------------
+// ---- order of elements ----------------------------------------------------------------------------------------------
 
 Arg flip_body(Builder& b, const Args& a) {
   return b("prims.flip", a["input"], wrapped_dims("flip", a["dims"], a.value("input").rank()));
@@ -249,8 +257,8 @@ Arg roll_body(Builder& b, const Args& a) {
     Expr flat = reshape(x, {x.tensor().numel()});
     return reshape(rolled(flat, shifts[0], 0), x.shape());
   }
-  THUNDER_CHECK(shifts.size() == dims.size(), Runtime, "roll", "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:",
-                dims.size());
+  THUNDER_CHECK(shifts.size() == dims.size(), Runtime, "roll",
+                "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
   if (x.tensor().numel() == 0) return b("prims.clone", x);
   THUNDER_CHECK(x.rank() > 0, Index, "roll", "a 0-d tensor has no dimension to roll");
   for (size_t i = 0; i < dims.size(); ++i) x = rolled(x, shifts[i], wrapped_dim("roll", dims[i], x.rank()));
@@ -265,7 +273,8 @@ void roll_vjp(VjpContext& c) {
 
 Arg rot90_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(a["dims"].items().size() == 2, Runtime, "rot90", "expected total rotation dims == 2, but got dims = ", a["dims"].items().size());
+  THUNDER_CHECK(a["dims"].items().size() == 2, Runtime, "rot90",
+                "expected total rotation dims == 2, but got dims = ", a["dims"].items().size());
   THUNDER_CHECK(x.rank() >= 2, Runtime, "rot90", "expected total dims >= 2, but got total dims = ", x.rank());
   std::vector<int64_t> d = wrapped_dims("rot90", a["dims"], x.rank());
   int64_t k = ((a.integer("k") % 4) + 4) % 4;
@@ -275,7 +284,7 @@ Arg rot90_body(Builder& b, const Args& a) {
   return b("torch.transpose", flipped, d[0], d[1]);
 }
 
-// ---- diagonals -------------------------------------------------------------------------------------------------------
+// ---- diagonals ------------------------------------------------------------------------------------------------------
 
 Arg diag_embed_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
@@ -297,7 +306,8 @@ void diag_embed_vjp(VjpContext& c) {
 
 Arg diag_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(x.rank() == 1 || x.rank() == 2, Runtime, "diag", "diag(): Supports 1D or 2D tensors. Got ", x.rank(), "D");
+  THUNDER_CHECK(x.rank() == 1 || x.rank() == 2, Runtime, "diag", "diag(): Supports 1D or 2D tensors. Got ", x.rank(),
+                "D");
   if (x.rank() == 1) return b("torch.diag_embed", x, a["diagonal"]);
   Expr d = b("prims.diagonal", x, a["diagonal"], 0, 1);
   return b("prims.reshape", d, d.shape());
@@ -306,9 +316,11 @@ Arg diag_body(Builder& b, const Args& a) {
 Arg one_hot_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["tensor"]);
   Dim classes = size_arg("one_hot", a["num_classes"]);
-  THUNDER_CHECK(x.dtype() == DType::i64, Runtime, "one_hot", "one_hot is only applicable to index tensor of type LongTensor, got ", x.dtype());
+  THUNDER_CHECK(x.dtype() == DType::i64, Runtime, "one_hot",
+                "one_hot is only applicable to index tensor of type LongTensor, got ", x.dtype());
   THUNDER_CHECK(!classes.same(-1), Runtime, "one_hot",
-                "num_classes=-1 takes the number of classes from the values, which are known only when the program runs; pass num_classes");
+                "num_classes=-1 takes the number of classes from the values, which are known only when the program "
+                "runs; pass num_classes");
   THUNDER_CHECK(classes >= 1, Runtime, "one_hot", "num_classes should be positive, got ", classes);
   Dims shape = x.shape();
   shape.push_back(classes);
@@ -318,56 +330,145 @@ Arg one_hot_body(Builder& b, const Args& a) {
 
 constexpr uint64_t kTags = kShape | kLinear;
 
-#define THUNDER_AT_LEAST(n)                                                                                                      \
-  {.schema = "atleast_" #n "d(Tensor input) -> Tensor", .doc = "With at least " #n " dimensions.", .tags = kTags | kCheap,       \
-   .body = at_least_body<n>, .python = "torch.atleast_" #n "d"},                                                                 \
-      {.schema = "atleast_" #n "d.list(Tensor[] ...tensors) -> Tensor[]", .doc = "Each with at least " #n " dimensions.",        \
-       .tags = kTags | kCheap, .body = at_least_list_body<n>, .python = "torch.atleast_" #n "d"}
+#define THUNDER_AT_LEAST(n)                                                                                            \
+  {.schema = "atleast_" #n "d(Tensor input) -> Tensor",                                                                \
+   .doc = "With at least " #n " dimensions.",                                                                          \
+   .tags = kTags | kCheap,                                                                                             \
+   .body = at_least_body<n>,                                                                                           \
+   .python = "torch.atleast_" #n "d"},                                                                                 \
+  {                                                                                                                    \
+    .schema = "atleast_" #n "d.list(Tensor[] ...tensors) -> Tensor[]", .doc = "Each with at least " #n " dimensions.", \
+    .tags = kTags | kCheap, .body = at_least_list_body<n>, .python = "torch.atleast_" #n "d"                           \
+  }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "cat(Tensor[] tensors, int dim=0) -> Tensor", .doc = "One behind the other along a dimension.", .tags = kTags,
-     .body = cat_body, .vjp = cat_vjp, .aten = "cat", .python = "torch.cat"},
-    {.schema = "concat(Tensor[] tensors, int dim=0) -> Tensor", .doc = "One behind the other along a dimension.", .tags = kTags,
-     .body = cat_body, .vjp = cat_vjp, .aten = "cat", .python = "torch.concat"},
-    {.schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor", .doc = "One behind the other along a dimension.", .tags = kTags,
-     .body = cat_body, .vjp = cat_vjp, .aten = "cat", .python = "torch.concatenate"},
-    {.schema = "stack(Tensor[] tensors, int dim=0) -> Tensor", .doc = "Along a new dimension.", .tags = kTags, .body = stack_body,
-     .vjp = stack_vjp, .aten = "stack", .python = "torch.stack"},
-    {.schema = "hstack(Tensor[] tensors) -> Tensor", .doc = "Side by side.", .tags = kTags, .body = numpy_stack_body<1>,
+    {.schema = "cat(Tensor[] tensors, int dim=0) -> Tensor",
+     .doc = "One behind the other along a dimension.",
+     .tags = kTags,
+     .body = cat_body,
+     .vjp = cat_vjp,
+     .aten = "cat",
+     .python = "torch.cat"},
+    {.schema = "concat(Tensor[] tensors, int dim=0) -> Tensor",
+     .doc = "One behind the other along a dimension.",
+     .tags = kTags,
+     .body = cat_body,
+     .vjp = cat_vjp,
+     .aten = "cat",
+     .python = "torch.concat"},
+    {.schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
+     .doc = "One behind the other along a dimension.",
+     .tags = kTags,
+     .body = cat_body,
+     .vjp = cat_vjp,
+     .aten = "cat",
+     .python = "torch.concatenate"},
+    {.schema = "stack(Tensor[] tensors, int dim=0) -> Tensor",
+     .doc = "Along a new dimension.",
+     .tags = kTags,
+     .body = stack_body,
+     .vjp = stack_vjp,
+     .aten = "stack",
+     .python = "torch.stack"},
+    {.schema = "hstack(Tensor[] tensors) -> Tensor",
+     .doc = "Side by side.",
+     .tags = kTags,
+     .body = numpy_stack_body<1>,
      .python = "torch.hstack"},
-    {.schema = "vstack(Tensor[] tensors) -> Tensor", .doc = "One below the other.", .tags = kTags, .body = numpy_stack_body<2>,
+    {.schema = "vstack(Tensor[] tensors) -> Tensor",
+     .doc = "One below the other.",
+     .tags = kTags,
+     .body = numpy_stack_body<2>,
      .python = "torch.vstack torch.row_stack"},
-    {.schema = "dstack(Tensor[] tensors) -> Tensor", .doc = "One behind the other in depth.", .tags = kTags,
-     .body = numpy_stack_body<3>, .python = "torch.dstack"},
-    {.schema = "column_stack(Tensor[] tensors) -> Tensor", .doc = "Vectors as columns.", .tags = kTags, .body = column_stack_body,
+    {.schema = "dstack(Tensor[] tensors) -> Tensor",
+     .doc = "One behind the other in depth.",
+     .tags = kTags,
+     .body = numpy_stack_body<3>,
+     .python = "torch.dstack"},
+    {.schema = "column_stack(Tensor[] tensors) -> Tensor",
+     .doc = "Vectors as columns.",
+     .tags = kTags,
+     .body = column_stack_body,
      .python = "torch.column_stack"},
-    THUNDER_AT_LEAST(1), THUNDER_AT_LEAST(2), THUNDER_AT_LEAST(3),
-    {.schema = "repeat(Tensor self, int[] ...repeats) -> Tensor", .doc = "The whole repeated along dimensions.", .tags = kTags,
-     .body = repeat_body, .vjp = repeat_vjp, .aten = "repeat", .python = "torch.Tensor.repeat"},
-    {.schema = "tile(Tensor input, int[] ...dims) -> Tensor", .doc = "The whole repeated along the last dimensions.", .tags = kTags,
-     .body = tile_body, .aten = "tile", .python = "torch.tile torch.Tensor.tile"},
+    THUNDER_AT_LEAST(1),
+    THUNDER_AT_LEAST(2),
+    THUNDER_AT_LEAST(3),
+    {.schema = "repeat(Tensor self, int[] ...repeats) -> Tensor",
+     .doc = "The whole repeated along dimensions.",
+     .tags = kTags,
+     .body = repeat_body,
+     .vjp = repeat_vjp,
+     .aten = "repeat",
+     .python = "torch.Tensor.repeat"},
+    {.schema = "tile(Tensor input, int[] ...dims) -> Tensor",
+     .doc = "The whole repeated along the last dimensions.",
+     .tags = kTags,
+     .body = tile_body,
+     .aten = "tile",
+     .python = "torch.tile torch.Tensor.tile"},
     {.schema = "repeat_interleave(Tensor input, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
-     .doc = "Each slice repeated.", .tags = kTags, .body = repeat_interleave_body, .vjp = repeat_interleave_vjp,
-     .aten = "repeat_interleave.self_int", .python = "torch.repeat_interleave torch.Tensor.repeat_interleave"},
-    {.schema = "repeat_interleave.tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
-     .doc = "Each slice repeated as often as a tensor says.", .tags = kShape, .body = repeat_interleave_tensor_body,
+     .doc = "Each slice repeated.",
+     .tags = kTags,
+     .body = repeat_interleave_body,
+     .vjp = repeat_interleave_vjp,
+     .aten = "repeat_interleave.self_int",
      .python = "torch.repeat_interleave torch.Tensor.repeat_interleave"},
-    {.schema = "flip(Tensor input, int[] ...dims) -> Tensor", .doc = "Elements in reverse order.", .tags = kTags, .body = flip_body,
-     .vjp = flip_vjp, .aten = "flip", .python = "torch.flip torch.Tensor.flip"},
-    {.schema = "fliplr(Tensor input) -> Tensor", .doc = "Columns in reverse order.", .tags = kTags, .body = flip_one_body<1>,
-     .aten = "fliplr", .python = "torch.fliplr torch.Tensor.fliplr"},
-    {.schema = "flipud(Tensor input) -> Tensor", .doc = "Rows in reverse order.", .tags = kTags, .body = flip_one_body<0>,
-     .aten = "flipud", .python = "torch.flipud torch.Tensor.flipud"},
-    {.schema = "roll(Tensor input, int[] shifts, int[]? dims=None) -> Tensor", .doc = "Elements moved along dimensions, round the end.",
-     .tags = kTags, .body = roll_body, .vjp = roll_vjp, .python = "torch.roll torch.Tensor.roll"},
-    {.schema = "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor", .doc = "Turned k times by 90 degrees.", .tags = kTags,
-     .body = rot90_body, .aten = "rot90", .python = "torch.rot90 torch.Tensor.rot90"},
-    {.schema = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", .doc = "Zeros with the input on a diagonal.",
-     .tags = kTags, .body = diag_embed_body, .vjp = diag_embed_vjp, .aten = "diag_embed", .python = "torch.diag_embed torch.Tensor.diag_embed"},
-    {.schema = "diag(Tensor input, int diagonal=0) -> Tensor", .doc = "The diagonal of a matrix, or the matrix of a diagonal.",
-     .tags = kTags, .body = diag_body, .aten = "diag", .python = "torch.diag torch.Tensor.diag"},
-    {.schema = "one_hot(Tensor tensor, int num_classes=-1) -> Tensor", .doc = "1 at the class, 0 elsewhere.", .tags = kNoGrad,
-     .body = one_hot_body, .aten = "one_hot", .python = "torch.nn.functional.one_hot"},
+    {.schema =
+         "repeat_interleave.tensor(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+     .doc = "Each slice repeated as often as a tensor says.",
+     .tags = kShape,
+     .body = repeat_interleave_tensor_body,
+     .python = "torch.repeat_interleave torch.Tensor.repeat_interleave"},
+    {.schema = "flip(Tensor input, int[] ...dims) -> Tensor",
+     .doc = "Elements in reverse order.",
+     .tags = kTags,
+     .body = flip_body,
+     .vjp = flip_vjp,
+     .aten = "flip",
+     .python = "torch.flip torch.Tensor.flip"},
+    {.schema = "fliplr(Tensor input) -> Tensor",
+     .doc = "Columns in reverse order.",
+     .tags = kTags,
+     .body = flip_one_body<1>,
+     .aten = "fliplr",
+     .python = "torch.fliplr torch.Tensor.fliplr"},
+    {.schema = "flipud(Tensor input) -> Tensor",
+     .doc = "Rows in reverse order.",
+     .tags = kTags,
+     .body = flip_one_body<0>,
+     .aten = "flipud",
+     .python = "torch.flipud torch.Tensor.flipud"},
+    {.schema = "roll(Tensor input, int[] shifts, int[]? dims=None) -> Tensor",
+     .doc = "Elements moved along dimensions, round the end.",
+     .tags = kTags,
+     .body = roll_body,
+     .vjp = roll_vjp,
+     .python = "torch.roll torch.Tensor.roll"},
+    {.schema = "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor",
+     .doc = "Turned k times by 90 degrees.",
+     .tags = kTags,
+     .body = rot90_body,
+     .aten = "rot90",
+     .python = "torch.rot90 torch.Tensor.rot90"},
+    {.schema = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+     .doc = "Zeros with the input on a diagonal.",
+     .tags = kTags,
+     .body = diag_embed_body,
+     .vjp = diag_embed_vjp,
+     .aten = "diag_embed",
+     .python = "torch.diag_embed torch.Tensor.diag_embed"},
+    {.schema = "diag(Tensor input, int diagonal=0) -> Tensor",
+     .doc = "The diagonal of a matrix, or the matrix of a diagonal.",
+     .tags = kTags,
+     .body = diag_body,
+     .aten = "diag",
+     .python = "torch.diag torch.Tensor.diag"},
+    {.schema = "one_hot(Tensor tensor, int num_classes=-1) -> Tensor",
+     .doc = "1 at the class, 0 elsewhere.",
+     .tags = kNoGrad,
+     .body = one_hot_body,
+     .aten = "one_hot",
+     .python = "torch.nn.functional.one_hot"},
 };
 
 #undef THUNDER_AT_LEAST

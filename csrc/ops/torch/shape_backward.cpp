@@ -25,19 +25,24 @@ Expr embedded(const Expr& g, const Dims& sizes, size_t dim, const Dim& start, co
 }
 
 Arg slice_backward_body(Builder& b, const Args& a) {
-  return embedded(b.expr(a["grad_output"]), a.dims("input_sizes"), static_cast<size_t>(a.integer("dim")), a.dim("start"), a.dim("step"));
+  return embedded(b.expr(a["grad_output"]), a.dims("input_sizes"), static_cast<size_t>(a.integer("dim")),
+                  a.dim("start"), a.dim("step"));
 }
 
 void slice_backward_vjp(VjpContext& c) {
-  c.put("grad_output", slice_dim(c.grad(), c.args().integer("dim"), c.args().dim("start"), c.args().dim("end"), c.args().dim("step")));
+  c.put("grad_output",
+        slice_dim(c.grad(), c.args().integer("dim"), c.args().dim("start"), c.args().dim("end"), c.args().dim("step")));
 }
 
 Arg select_backward_body(Builder& b, const Args& a) {
   int64_t dim = a.integer("dim");
-  return embedded(unsqueeze_dims(b.expr(a["grad_output"]), {dim}), a.dims("input_sizes"), static_cast<size_t>(dim), a.dim("index"), 1);
+  return embedded(unsqueeze_dims(b.expr(a["grad_output"]), {dim}), a.dims("input_sizes"), static_cast<size_t>(dim),
+                  a.dim("index"), 1);
 }
 
-void select_backward_vjp(VjpContext& c) { c.put("grad_output", c.b("torch.select", c.grad(), c.in("dim"), c.in("index"))); }
+void select_backward_vjp(VjpContext& c) {
+  c.put("grad_output", c.b("torch.select", c.grad(), c.in("dim"), c.in("index")));
+}
 
 Arg diagonal_backward_body(Builder& b, const Args& a) {
   const TensorType& g = a.tensor("grad_output");
@@ -51,7 +56,9 @@ void diagonal_backward_vjp(VjpContext& c) {
 
 Types unfold_backward_meta(const Args& a) { return {contiguous_like(a.tensor("grad_in"), a.dims("input_sizes"))}; }
 
-void unfold_backward_vjp(VjpContext& c) { c.put("grad_in", c.b("torch.unfold", c.grad(), c.in("dim"), c.in("size"), c.in("step"))); }
+void unfold_backward_vjp(VjpContext& c) {
+  c.put("grad_in", c.b("torch.unfold", c.grad(), c.in("dim"), c.in("size"), c.in("step")));
+}
 
 Arg value_selecting_body(Builder& b, const Args& a) {
   Expr g = b.expr(a["grad"]), indices = b.expr(a["indices"]);
@@ -73,28 +80,53 @@ void value_selecting_vjp(VjpContext& c) {
   c.put("grad", c.b("torch.squeeze", c.b("torch.gather", g, dim, c.b("torch.unsqueeze", indices, dim)), dim));
 }
 
-Types masked_scatter_backward_meta(const Args& a) { return {contiguous_like(a.tensor("grad_output"), a.dims("sizes"))}; }
+Types masked_scatter_backward_meta(const Args& a) {
+  return {contiguous_like(a.tensor("grad_output"), a.dims("sizes"))};
+}
 
 constexpr OpDef kRecords[] = {
     {.schema = "slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor",
-     .doc = "Zeros with the gradient in place of a slice.", .tags = kShape | kLinear, .body = slice_backward_body, .vjp = slice_backward_vjp,
-     .aten = "slice_backward", .python = "torch.ops.aten.slice_backward"},
+     .doc = "Zeros with the gradient in place of a slice.",
+     .tags = kShape | kLinear,
+     .body = slice_backward_body,
+     .vjp = slice_backward_vjp,
+     .aten = "slice_backward",
+     .python = "torch.ops.aten.slice_backward"},
     {.schema = "select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor",
-     .doc = "Zeros with the gradient in place of one slice.", .tags = kShape | kLinear, .body = select_backward_body,
-     .vjp = select_backward_vjp, .aten = "select_backward", .python = "torch.ops.aten.select_backward"},
+     .doc = "Zeros with the gradient in place of one slice.",
+     .tags = kShape | kLinear,
+     .body = select_backward_body,
+     .vjp = select_backward_vjp,
+     .aten = "select_backward",
+     .python = "torch.ops.aten.select_backward"},
     {.schema = "diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-     .doc = "Zeros with the gradient on a diagonal.", .tags = kShape | kLinear, .body = diagonal_backward_body,
-     .vjp = diagonal_backward_vjp, .aten = "diagonal_backward", .python = "torch.ops.aten.diagonal_backward"},
+     .doc = "Zeros with the gradient on a diagonal.",
+     .tags = kShape | kLinear,
+     .body = diagonal_backward_body,
+     .vjp = diagonal_backward_vjp,
+     .aten = "diagonal_backward",
+     .python = "torch.ops.aten.diagonal_backward"},
     {.schema = "unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor",
-     .doc = "The gradients of overlapping windows added up.", .tags = kLinear, .meta = unfold_backward_meta, .vjp = unfold_backward_vjp,
-     .aten = "unfold_backward", .python = "torch.ops.aten.unfold_backward"},
-    {.schema = "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, int[] sizes, bool keepdim) -> Tensor",
-     .doc = "Zeros with each gradient where its value was selected.", .tags = kShape | kLinear, .body = value_selecting_body,
-     .vjp = value_selecting_vjp, .aten = "value_selecting_reduction_backward",
+     .doc = "The gradients of overlapping windows added up.",
+     .tags = kLinear,
+     .meta = unfold_backward_meta,
+     .vjp = unfold_backward_vjp,
+     .aten = "unfold_backward",
+     .python = "torch.ops.aten.unfold_backward"},
+    {.schema = "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, int[] sizes, bool keepdim) -> "
+               "Tensor",
+     .doc = "Zeros with each gradient where its value was selected.",
+     .tags = kShape | kLinear,
+     .body = value_selecting_body,
+     .vjp = value_selecting_vjp,
+     .aten = "value_selecting_reduction_backward",
      .python = "torch.ops.aten.value_selecting_reduction_backward"},
     {.schema = "masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor",
-     .doc = "The gradient of what masked_scatter wrote.", .tags = kShape | kLinear, .meta = masked_scatter_backward_meta,
-     .aten = "masked_scatter_backward", .python = "torch.ops.aten.masked_scatter_backward"},
+     .doc = "The gradient of what masked_scatter wrote.",
+     .tags = kShape | kLinear,
+     .meta = masked_scatter_backward_meta,
+     .aten = "masked_scatter_backward",
+     .python = "torch.ops.aten.masked_scatter_backward"},
 };
 
 }  // namespace

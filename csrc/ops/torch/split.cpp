@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kTags = kShape | kCheap | kLinear;
 
-// ---- one part --------------------------------------------------------------------------------------------------------
+// ---- one part -------------------------------------------------------------------------------------------------------
 
 struct Selected {
   int64_t dim;
@@ -23,8 +23,8 @@ Selected selected(const Args& a, const TensorType& t) {
   int64_t dim = wrapped_dim("select", a["dim"], t.rank());
   const Dim& size = t.shape[static_cast<size_t>(dim)];
   Dim index = size_arg("select", a["index"]);
-  THUNDER_CHECK(index >= -size && index < size, Index, "select", "index ", index, " out of range for tensor of size ", str(t.shape),
-                " at dimension ", dim);
+  THUNDER_CHECK(index >= -size && index < size, Index, "select", "index ", index, " out of range for tensor of size ",
+                str(t.shape), " at dimension ", dim);
   return {dim, index < 0 ? index + size : index};
 }
 
@@ -53,8 +53,8 @@ Narrowed narrowed(const Args& a, const TensorType& t) {
   THUNDER_CHECK(start.same(size) || (start >= -size && start <= size), Index, "narrow",
                 "start out of range (expected to be in range of [", -size, ", ", size, "], but got ", start, ")");
   if (!start.same(0) && start < 0) start += size;
-  THUNDER_CHECK((start + length).same(size) || start + length <= size, Runtime, "narrow", "start (", start, ") + length (", length,
-                ") exceeds dimension size (", size, ").");
+  THUNDER_CHECK((start + length).same(size) || start + length <= size, Runtime, "narrow", "start (", start,
+                ") + length (", length, ") exceeds dimension size (", size, ").");
   return {dim, start, start + length};
 }
 
@@ -73,17 +73,20 @@ Arg diagonal_body(Builder& b, const Args& a) {
   return b("prims.diagonal", a["input"], a["offset"], a["dim1"], a["dim2"]);
 }
 
-Arg unfold_body(Builder& b, const Args& a) { return b("prims.unfold", a["self"], a["dimension"], a["size"], a["step"]); }
+Arg unfold_body(Builder& b, const Args& a) {
+  return b("prims.unfold", a["self"], a["dimension"], a["size"], a["step"]);
+}
 
 Arg as_strided_body(Builder& b, const Args& a) {
-  return b("prims.as_strided", a["input"], size_args("as_strided", a["size"]), size_args("as_strided", a["stride"]), a["storage_offset"]);
+  return b("prims.as_strided", a["input"], size_args("as_strided", a["size"]), size_args("as_strided", a["stride"]),
+           a["storage_offset"]);
 }
 
 Arg detach_body(Builder& b, const Args& a) { return b("prims.detach", a["input"]); }
 Arg view_as_real_body(Builder& b, const Args& a) { return b("prims.view_as_real", a["input"]); }
 Arg view_as_complex_body(Builder& b, const Args& a) { return b("prims.view_as_complex", a["input"]); }
 
-// ---- all parts -------------------------------------------------------------------------------------------------------
+// ---- all parts ------------------------------------------------------------------------------------------------------
 
 struct Parts {
   size_t dim = 0;
@@ -119,12 +122,12 @@ Parts listed_parts(const Args& a, const TensorType& t) {
   Dims sizes = size_args("split_with_sizes", a.list()[1]);
   Dim sum = 0;
   for (const Dim& s : sizes) {
-    THUNDER_CHECK(s >= 0, Runtime, "split_with_sizes", "split_with_sizes expects split_sizes have only non-negative entries, but got ",
-                  str(sizes));
+    THUNDER_CHECK(s >= 0, Runtime, "split_with_sizes",
+                  "split_with_sizes expects split_sizes have only non-negative entries, but got ", str(sizes));
     sum += s;
   }
-  THUNDER_CHECK(sum == size, Runtime, "split_with_sizes", "split_with_sizes expects split_sizes to sum exactly to ", size,
-                " (input tensor's size at dimension ", dim, "), but got split_sizes=", str(sizes));
+  THUNDER_CHECK(sum == size, Runtime, "split_with_sizes", "split_with_sizes expects split_sizes to sum exactly to ",
+                size, " (input tensor's size at dimension ", dim, "), but got split_sizes=", str(sizes));
   return {dim, std::move(sizes)};
 }
 
@@ -141,7 +144,8 @@ Parts chunk_parts(const Args& a, const TensorType& t) {
 }
 
 Parts sections_parts(const Args& a, const TensorType& t) {
-  THUNDER_CHECK(t.rank() > 0, Runtime, "tensor_split", "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  THUNDER_CHECK(t.rank() > 0, Runtime, "tensor_split",
+                "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   size_t dim = static_cast<size_t>(wrapped_dim("tensor_split", a["dim"], t.rank()));
   int64_t n = a.dim("indices_or_sections").specialize();
   THUNDER_CHECK(n > 0, Runtime, "tensor_split", "number of sections must be larger than 0, got ", n);
@@ -201,7 +205,8 @@ void split_by_vjp(VjpContext& c) {
 // Indices are clamped as Python's slices are: parts may be empty or overlap.
 Arg tensor_split_indices_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(x.rank() > 0, Runtime, "tensor_split", "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+  THUNDER_CHECK(x.rank() > 0, Runtime, "tensor_split",
+                "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
   int64_t dim = wrapped_dim("tensor_split", a["dim"], x.rank());
   const Dim& size = x.shape()[static_cast<size_t>(dim)];
   Dims ends = size_args("tensor_split", a["indices_or_sections"]);
@@ -247,8 +252,8 @@ template <int dim_if_many, int rank>
 Arg numpy_split_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   constexpr const char* name = rank == 1 ? "hsplit" : rank == 2 ? "vsplit" : "dsplit";
-  THUNDER_CHECK(x.rank() >= rank, Runtime, name, "torch.", name, " requires a tensor with at least ", rank, " dimensions, but got ",
-                x.rank());
+  THUNDER_CHECK(x.rank() >= rank, Runtime, name, "torch.", name, " requires a tensor with at least ", rank,
+                " dimensions, but got ", x.rank());
   int64_t dim = rank == 1 && x.rank() == 1 ? 0 : dim_if_many;
   const Arg& how = a["indices_or_sections"];
   if (how.kind() == Arg::Kind::Int) {
@@ -260,51 +265,124 @@ Arg numpy_split_body(Builder& b, const Args& a) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "select(Tensor input, int dim, int index) -> Tensor", .doc = "One slice along a dimension, which is dropped.",
-     .tags = kTags, .body = select_body, .vjp = select_vjp, .aten = "select.int", .python = "torch.select torch.Tensor.select"},
-    {.schema = "narrow(Tensor input, int dim, int start, int length) -> Tensor", .doc = "`length` slices along a dimension.",
-     .tags = kTags, .body = narrow_body, .vjp = narrow_vjp, .aten = "narrow", .python = "torch.narrow torch.Tensor.narrow"},
-    {.schema = "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor", .doc = "A diagonal, as the last dimension.",
-     .tags = kTags, .body = diagonal_body, .aten = "diagonal", .python = "torch.diagonal torch.Tensor.diagonal"},
+    {.schema = "select(Tensor input, int dim, int index) -> Tensor",
+     .doc = "One slice along a dimension, which is dropped.",
+     .tags = kTags,
+     .body = select_body,
+     .vjp = select_vjp,
+     .aten = "select.int",
+     .python = "torch.select torch.Tensor.select"},
+    {.schema = "narrow(Tensor input, int dim, int start, int length) -> Tensor",
+     .doc = "`length` slices along a dimension.",
+     .tags = kTags,
+     .body = narrow_body,
+     .vjp = narrow_vjp,
+     .aten = "narrow",
+     .python = "torch.narrow torch.Tensor.narrow"},
+    {.schema = "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+     .doc = "A diagonal, as the last dimension.",
+     .tags = kTags,
+     .body = diagonal_body,
+     .aten = "diagonal",
+     .python = "torch.diagonal torch.Tensor.diagonal"},
     {.schema = "linalg_diagonal(Tensor input, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-     .doc = "A diagonal of matrices, as the last dimension.", .tags = kTags, .body = diagonal_body, .python = "torch.linalg.diagonal"},
-    {.schema = "unfold(Tensor self, int dimension, int size, int step) -> Tensor", .doc = "Windows along a dimension, as a new last one.",
-     .tags = kTags, .body = unfold_body, .aten = "unfold", .python = "torch.Tensor.unfold"},
+     .doc = "A diagonal of matrices, as the last dimension.",
+     .tags = kTags,
+     .body = diagonal_body,
+     .python = "torch.linalg.diagonal"},
+    {.schema = "unfold(Tensor self, int dimension, int size, int step) -> Tensor",
+     .doc = "Windows along a dimension, as a new last one.",
+     .tags = kTags,
+     .body = unfold_body,
+     .aten = "unfold",
+     .python = "torch.Tensor.unfold"},
     {.schema = "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-     .doc = "A view of the storage with any sizes and strides.", .tags = kTags, .body = as_strided_body, .aten = "as_strided",
+     .doc = "A view of the storage with any sizes and strides.",
+     .tags = kTags,
+     .body = as_strided_body,
+     .aten = "as_strided",
      .python = "torch.as_strided torch.Tensor.as_strided"},
-    {.schema = "detach(Tensor input) -> Tensor", .doc = "The same tensor, through which no gradient flows.",
-     .tags = kShape | kCheap, .body = detach_body, .aten = "detach", .python = "torch.detach torch.Tensor.detach"},
-    {.schema = "view_as_real(Tensor input) -> Tensor", .doc = "Complex numbers as pairs.", .tags = kTags, .body = view_as_real_body,
-     .aten = "view_as_real", .python = "torch.view_as_real"},
-    {.schema = "view_as_complex(Tensor input) -> Tensor", .doc = "Pairs as complex numbers.", .tags = kTags,
-     .body = view_as_complex_body, .aten = "view_as_complex", .python = "torch.view_as_complex"},
-    {.schema = "split(Tensor tensor, int split_size_or_sections, int dim=0) -> Tensor[]", .doc = "Parts of one size; the last may be smaller.",
-     .tags = kTags, .body = split_by<split_parts>, .vjp = split_by_vjp<split_parts>, .aten = "split.Tensor",
+    {.schema = "detach(Tensor input) -> Tensor",
+     .doc = "The same tensor, through which no gradient flows.",
+     .tags = kShape | kCheap,
+     .body = detach_body,
+     .aten = "detach",
+     .python = "torch.detach torch.Tensor.detach"},
+    {.schema = "view_as_real(Tensor input) -> Tensor",
+     .doc = "Complex numbers as pairs.",
+     .tags = kTags,
+     .body = view_as_real_body,
+     .aten = "view_as_real",
+     .python = "torch.view_as_real"},
+    {.schema = "view_as_complex(Tensor input) -> Tensor",
+     .doc = "Pairs as complex numbers.",
+     .tags = kTags,
+     .body = view_as_complex_body,
+     .aten = "view_as_complex",
+     .python = "torch.view_as_complex"},
+    {.schema = "split(Tensor tensor, int split_size_or_sections, int dim=0) -> Tensor[]",
+     .doc = "Parts of one size; the last may be smaller.",
+     .tags = kTags,
+     .body = split_by<split_parts>,
+     .vjp = split_by_vjp<split_parts>,
+     .aten = "split.Tensor",
      .python = "torch.split torch.Tensor.split"},
-    {.schema = "split.sizes(Tensor tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]", .doc = "Parts of given sizes.",
-     .tags = kTags, .body = split_by<listed_parts>, .vjp = split_by_vjp<listed_parts>, .aten = "split_with_sizes",
+    {.schema = "split.sizes(Tensor tensor, int[] split_size_or_sections, int dim=0) -> Tensor[]",
+     .doc = "Parts of given sizes.",
+     .tags = kTags,
+     .body = split_by<listed_parts>,
+     .vjp = split_by_vjp<listed_parts>,
+     .aten = "split_with_sizes",
      .python = "torch.split torch.Tensor.split"},
-    {.schema = "split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]", .doc = "Parts of given sizes.",
-     .tags = kTags, .body = split_by<listed_parts>, .vjp = split_by_vjp<listed_parts>, .aten = "split_with_sizes",
+    {.schema = "split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[]",
+     .doc = "Parts of given sizes.",
+     .tags = kTags,
+     .body = split_by<listed_parts>,
+     .vjp = split_by_vjp<listed_parts>,
+     .aten = "split_with_sizes",
      .python = "torch.split_with_sizes torch.Tensor.split_with_sizes"},
-    {.schema = "chunk(Tensor input, int chunks, int dim=0) -> Tensor[]", .doc = "At most so many parts of one size.",
-     .tags = kTags, .body = split_by<chunk_parts>, .vjp = split_by_vjp<chunk_parts>, .aten = "chunk",
+    {.schema = "chunk(Tensor input, int chunks, int dim=0) -> Tensor[]",
+     .doc = "At most so many parts of one size.",
+     .tags = kTags,
+     .body = split_by<chunk_parts>,
+     .vjp = split_by_vjp<chunk_parts>,
+     .aten = "chunk",
      .python = "torch.chunk torch.Tensor.chunk"},
-    {.schema = "tensor_split(Tensor input, int indices_or_sections, int dim=0) -> Tensor[]", .doc = "So many parts, the first ones larger.",
-     .tags = kTags, .body = split_by<sections_parts>, .vjp = split_by_vjp<sections_parts>, .aten = "tensor_split.sections",
+    {.schema = "tensor_split(Tensor input, int indices_or_sections, int dim=0) -> Tensor[]",
+     .doc = "So many parts, the first ones larger.",
+     .tags = kTags,
+     .body = split_by<sections_parts>,
+     .vjp = split_by_vjp<sections_parts>,
+     .aten = "tensor_split.sections",
      .python = "torch.tensor_split torch.Tensor.tensor_split"},
-    {.schema = "tensor_split.indices(Tensor input, int[] indices_or_sections, int dim=0) -> Tensor[]", .doc = "Parts between positions.",
-     .tags = kTags, .body = tensor_split_indices_body, .aten = "tensor_split.indices",
+    {.schema = "tensor_split.indices(Tensor input, int[] indices_or_sections, int dim=0) -> Tensor[]",
+     .doc = "Parts between positions.",
+     .tags = kTags,
+     .body = tensor_split_indices_body,
+     .aten = "tensor_split.indices",
      .python = "torch.tensor_split torch.Tensor.tensor_split"},
-    {.schema = "hsplit(Tensor input, any indices_or_sections) -> Tensor[]", .doc = "tensor_split along columns.", .tags = kTags,
-     .body = numpy_split_body<1, 1>, .python = "torch.hsplit torch.Tensor.hsplit"},
-    {.schema = "vsplit(Tensor input, any indices_or_sections) -> Tensor[]", .doc = "tensor_split along rows.", .tags = kTags,
-     .body = numpy_split_body<0, 2>, .python = "torch.vsplit torch.Tensor.vsplit"},
-    {.schema = "dsplit(Tensor input, any indices_or_sections) -> Tensor[]", .doc = "tensor_split along depth.", .tags = kTags,
-     .body = numpy_split_body<2, 3>, .python = "torch.dsplit torch.Tensor.dsplit"},
-    {.schema = "unbind(Tensor input, int dim=0) -> Tensor[]", .doc = "All slices along a dimension, which is dropped.",
-     .tags = kTags, .body = unbind_body, .vjp = unbind_vjp, .aten = "unbind.int", .python = "torch.unbind torch.Tensor.unbind"},
+    {.schema = "hsplit(Tensor input, any indices_or_sections) -> Tensor[]",
+     .doc = "tensor_split along columns.",
+     .tags = kTags,
+     .body = numpy_split_body<1, 1>,
+     .python = "torch.hsplit torch.Tensor.hsplit"},
+    {.schema = "vsplit(Tensor input, any indices_or_sections) -> Tensor[]",
+     .doc = "tensor_split along rows.",
+     .tags = kTags,
+     .body = numpy_split_body<0, 2>,
+     .python = "torch.vsplit torch.Tensor.vsplit"},
+    {.schema = "dsplit(Tensor input, any indices_or_sections) -> Tensor[]",
+     .doc = "tensor_split along depth.",
+     .tags = kTags,
+     .body = numpy_split_body<2, 3>,
+     .python = "torch.dsplit torch.Tensor.dsplit"},
+    {.schema = "unbind(Tensor input, int dim=0) -> Tensor[]",
+     .doc = "All slices along a dimension, which is dropped.",
+     .tags = kTags,
+     .body = unbind_body,
+     .vjp = unbind_vjp,
+     .aten = "unbind.int",
+     .python = "torch.unbind torch.Tensor.unbind"},
 };
 
 }  // namespace

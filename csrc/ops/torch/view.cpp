@@ -21,7 +21,7 @@ void reshape_back_vjp(VjpContext& c) {
 
 void put_input(VjpContext& c, const Expr& g) { c.put(c.call.op->schema.params[0].name, g); }
 
-// ---- shapes ----------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 Arg reshape_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
@@ -51,8 +51,8 @@ Arg flatten_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
   const Dims& s = x.shape();
   int64_t from = wrapped_dim("flatten", a["start_dim"], x.rank()), to = wrapped_dim("flatten", a["end_dim"], x.rank());
-  THUNDER_CHECK(from <= to, Runtime, "flatten", "flatten() has invalid args: start_dim cannot come after end_dim, got ", from,
-                " and ", to);
+  THUNDER_CHECK(from <= to, Runtime, "flatten", "flatten() has invalid args: start_dim cannot come after end_dim, got ",
+                from, " and ", to);
   if (s.empty()) return reshape(x, {Dim(1)});
   if (from == to) return x;
   Dims shape(s.begin(), s.begin() + from);
@@ -79,13 +79,14 @@ Arg unflatten_body(Builder& b, const Args& a) {
   return viewed(x, shape);
 }
 
-// ---- order of dimensions ---------------------------------------------------------------------------------------------
+// ---- order of dimensions --------------------------------------------------------------------------------------------
 
 Arg permute_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
   size_t given = a["dims"].items().size();
   THUNDER_CHECK(static_cast<int64_t>(given) == x.rank(), Runtime, "permute",
-                "number of dimensions in the tensor input does not match the length of the desired ordering of dimensions, input.dim() = ",
+                "number of dimensions in the tensor input does not match the length of the desired ordering of "
+                "dimensions, input.dim() = ",
                 x.rank(), " is not equal to len(dims) = ", given);
   return permute(x, wrapped_dims("permute", a["dims"], x.rank()));
 }
@@ -136,14 +137,15 @@ Arg numpy_t_body(Builder& b, const Args& a) {
 Arg matrix_transpose_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
   if (x.rank() == 0) return x;
-  THUNDER_CHECK(x.rank() >= 2, Runtime, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got ", x.rank(),
-                "-D tensor.");
+  THUNDER_CHECK(x.rank() >= 2, Runtime, "mT", "tensor.mT is only supported on matrices or batches of matrices. Got ",
+                x.rank(), "-D tensor.");
   return b("torch.transpose", x, -2, -1);
 }
 
 Arg movedim_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
-  std::vector<int64_t> from = wrapped_dims("movedim", a["source"], x.rank()), to = wrapped_dims("movedim", a["destination"], x.rank());
+  std::vector<int64_t> from = wrapped_dims("movedim", a["source"], x.rank()),
+                       to = wrapped_dims("movedim", a["destination"], x.rank());
   THUNDER_CHECK(from.size() == to.size(), Runtime, "movedim", "source and destination must have the same length, got ",
                 from.size(), " and ", to.size());
   if (x.rank() == 0) return x;
@@ -157,7 +159,7 @@ Arg movedim_body(Builder& b, const Args& a) {
   return permute(x, p);
 }
 
-// ---- dimensions of size 1 --------------------------------------------------------------------------------------------
+// ---- dimensions of size 1 -------------------------------------------------------------------------------------------
 
 std::vector<int64_t> of_size_one(const Expr& x, const std::vector<int64_t>& candidates) {
   std::vector<int64_t> out;
@@ -185,7 +187,7 @@ void unsqueeze_vjp(VjpContext& c) {
   put_input(c, c.b("torch.squeeze", c.grad(), wrapped_dim("unsqueeze", c.args()["dim"], c.grad().rank())));
 }
 
-// ---- repetition without a copy ---------------------------------------------------------------------------------------
+// ---- repetition without a copy --------------------------------------------------------------------------------------
 
 Arg expand_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
@@ -220,7 +222,8 @@ Arg meshgrid_body(Builder& b, const Args& a) {
   Dims shape;
   for (Value v : tensors) {
     THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "meshgrid",
-                  "torch.meshgrid expects all tensors to have the same dtype, got ", v.dtype(), " and ", tensors[0].dtype());
+                  "torch.meshgrid expects all tensors to have the same dtype, got ", v.dtype(), " and ",
+                  tensors[0].dtype());
     THUNDER_CHECK(v.rank() <= 1, Runtime, "meshgrid", "expected scalars or 1D tensors, got shape ", str(v.shape()));
     shape.push_back(v.tensor().numel());
   }
@@ -235,56 +238,164 @@ Arg meshgrid_body(Builder& b, const Args& a) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "reshape(Tensor input, int[] ...shape) -> Tensor", .doc = "A view in another shape if strides allow it, else a copy.",
-     .tags = kTags, .body = reshape_body, .vjp = reshape_back_vjp, .aten = "reshape", .python = "torch.reshape torch.Tensor.reshape"},
-    {.schema = "view(Tensor self, int[] ...size) -> Tensor", .doc = "A view in another shape; an error if strides do not allow it.",
-     .tags = kTags, .body = view_body, .vjp = reshape_back_vjp, .aten = "view", .python = "torch.Tensor.view"},
-    {.schema = "view.dtype(Tensor self, dtype dtype) -> Tensor", .doc = "The bytes read as another element type.",
-     .tags = kShape | kCheap, .body = view_dtype_body, .aten = "view.dtype", .python = "torch.Tensor.view"},
-    {.schema = "view_as(Tensor self, Tensor other) -> Tensor", .doc = "A view in the shape of another tensor.",
-     .tags = kTags, .body = view_as_body, .python = "torch.Tensor.view_as"},
-    {.schema = "reshape_as(Tensor self, Tensor other) -> Tensor", .doc = "reshape to the shape of another tensor.",
-     .tags = kTags, .body = reshape_as_body, .python = "torch.Tensor.reshape_as"},
-    {.schema = "flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor", .doc = "Joins neighbouring dimensions to one.",
-     .tags = kTags, .body = flatten_body, .vjp = reshape_back_vjp, .aten = "flatten.using_ints", .python = "torch.flatten torch.Tensor.flatten"},
-    {.schema = "ravel(Tensor input) -> Tensor", .doc = "A row-major 1-d tensor of the elements.",
-     .tags = kTags, .body = ravel_body, .vjp = reshape_back_vjp, .aten = "ravel", .python = "torch.ravel torch.Tensor.ravel"},
-    {.schema = "unflatten(Tensor input, int dim, int[] sizes) -> Tensor", .doc = "Splits a dimension into several.",
-     .tags = kTags, .body = unflatten_body, .vjp = reshape_back_vjp, .aten = "unflatten.int", .python = "torch.unflatten torch.Tensor.unflatten"},
-    {.schema = "permute(Tensor input, int[] ...dims) -> Tensor", .doc = "The dimensions in another order.",
-     .tags = kTags, .body = permute_body, .vjp = permute_vjp, .aten = "permute", .python = "torch.permute torch.Tensor.permute"},
-    {.schema = "transpose(Tensor input, int dim0, int dim1) -> Tensor", .doc = "Two dimensions exchanged.",
-     .tags = kTags, .body = transpose_body, .vjp = transpose_vjp, .aten = "transpose.int", .python = "torch.transpose torch.Tensor.transpose"},
-    {.schema = "swapdims(Tensor input, int dim0, int dim1) -> Tensor", .doc = "Two dimensions exchanged.",
-     .tags = kTags, .body = transpose_body, .vjp = transpose_vjp, .aten = "swapdims", .python = "torch.swapdims torch.Tensor.swapdims"},
-    {.schema = "swapaxes(Tensor input, int axis0, int axis1) -> Tensor", .doc = "Two dimensions exchanged.",
-     .tags = kTags, .body = swapaxes_body, .vjp = transpose_vjp, .aten = "swapaxes", .python = "torch.swapaxes torch.Tensor.swapaxes"},
-    {.schema = "t(Tensor input) -> Tensor", .doc = "A matrix with rows and columns exchanged; a vector as it is.",
-     .tags = kTags, .body = t_body, .vjp = t_vjp, .aten = "t", .python = "torch.t torch.Tensor.t"},
-    {.schema = "numpy_T(Tensor self) -> Tensor", .doc = "The dimensions in reverse order (x.T).",
-     .tags = kTags, .body = numpy_t_body, .python = "torch.Tensor.T"},
-    {.schema = "mT(Tensor self) -> Tensor", .doc = "The last two dimensions exchanged (x.mT).",
-     .tags = kTags, .body = matrix_transpose_body, .python = "torch.Tensor.mT"},
-    {.schema = "movedim(Tensor input, int[] source, int[] destination) -> Tensor", .doc = "Dimensions moved to other places.",
-     .tags = kTags, .body = movedim_body, .aten = "movedim.intlist", .python = "torch.movedim torch.Tensor.movedim"},
-    {.schema = "moveaxis(Tensor input, int[] source, int[] destination) -> Tensor", .doc = "Dimensions moved to other places.",
-     .tags = kTags, .body = movedim_body, .aten = "moveaxis.intlist", .python = "torch.moveaxis torch.Tensor.moveaxis"},
-    {.schema = "squeeze(Tensor input) -> Tensor", .doc = "Without dimensions of size 1.",
-     .tags = kTags, .body = squeeze_body, .vjp = reshape_back_vjp, .aten = "squeeze", .python = "torch.squeeze torch.Tensor.squeeze"},
-    {.schema = "squeeze.dim(Tensor input, int[] dim) -> Tensor", .doc = "Without these dimensions where they have size 1.",
-     .tags = kTags, .body = squeeze_dim_body, .vjp = reshape_back_vjp, .aten = "squeeze.dims", .python = "torch.squeeze torch.Tensor.squeeze"},
-    {.schema = "unsqueeze(Tensor input, int dim) -> Tensor", .doc = "With a new dimension of size 1.",
-     .tags = kTags, .body = unsqueeze_body, .vjp = unsqueeze_vjp, .aten = "unsqueeze", .python = "torch.unsqueeze torch.Tensor.unsqueeze"},
-    {.schema = "expand(Tensor self, int[] ...size, *, bool implicit=False) -> Tensor", .doc = "Dimensions of size 1 repeated without a copy.",
-     .tags = kTags, .body = expand_body, .vjp = expand_vjp, .aten = "expand", .python = "torch.Tensor.expand"},
-    {.schema = "expand_as(Tensor self, Tensor other) -> Tensor", .doc = "expand to the shape of another tensor.",
-     .tags = kTags, .body = expand_as_body, .python = "torch.Tensor.expand_as"},
-    {.schema = "broadcast_to(Tensor input, int[] size) -> Tensor", .doc = "Dimensions of size 1 repeated without a copy.",
-     .tags = kTags, .body = expand_body, .vjp = expand_vjp, .aten = "broadcast_to", .python = "torch.broadcast_to torch.Tensor.broadcast_to"},
-    {.schema = "broadcast_tensors(Tensor[] ...tensors) -> Tensor[]", .doc = "All expanded to the shape to which they broadcast.",
-     .tags = kTags, .body = broadcast_tensors_body, .python = "torch.broadcast_tensors"},
-    {.schema = "meshgrid(Tensor[] ...tensors, *, str? indexing=None) -> Tensor[]", .doc = "Coordinates of a grid spanned by vectors.",
-     .tags = kTags, .body = meshgrid_body, .python = "torch.meshgrid"},
+    {.schema = "reshape(Tensor input, int[] ...shape) -> Tensor",
+     .doc = "A view in another shape if strides allow it, else a copy.",
+     .tags = kTags,
+     .body = reshape_body,
+     .vjp = reshape_back_vjp,
+     .aten = "reshape",
+     .python = "torch.reshape torch.Tensor.reshape"},
+    {.schema = "view(Tensor self, int[] ...size) -> Tensor",
+     .doc = "A view in another shape; an error if strides do not allow it.",
+     .tags = kTags,
+     .body = view_body,
+     .vjp = reshape_back_vjp,
+     .aten = "view",
+     .python = "torch.Tensor.view"},
+    {.schema = "view.dtype(Tensor self, dtype dtype) -> Tensor",
+     .doc = "The bytes read as another element type.",
+     .tags = kShape | kCheap,
+     .body = view_dtype_body,
+     .aten = "view.dtype",
+     .python = "torch.Tensor.view"},
+    {.schema = "view_as(Tensor self, Tensor other) -> Tensor",
+     .doc = "A view in the shape of another tensor.",
+     .tags = kTags,
+     .body = view_as_body,
+     .python = "torch.Tensor.view_as"},
+    {.schema = "reshape_as(Tensor self, Tensor other) -> Tensor",
+     .doc = "reshape to the shape of another tensor.",
+     .tags = kTags,
+     .body = reshape_as_body,
+     .python = "torch.Tensor.reshape_as"},
+    {.schema = "flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor",
+     .doc = "Joins neighbouring dimensions to one.",
+     .tags = kTags,
+     .body = flatten_body,
+     .vjp = reshape_back_vjp,
+     .aten = "flatten.using_ints",
+     .python = "torch.flatten torch.Tensor.flatten"},
+    {.schema = "ravel(Tensor input) -> Tensor",
+     .doc = "A row-major 1-d tensor of the elements.",
+     .tags = kTags,
+     .body = ravel_body,
+     .vjp = reshape_back_vjp,
+     .aten = "ravel",
+     .python = "torch.ravel torch.Tensor.ravel"},
+    {.schema = "unflatten(Tensor input, int dim, int[] sizes) -> Tensor",
+     .doc = "Splits a dimension into several.",
+     .tags = kTags,
+     .body = unflatten_body,
+     .vjp = reshape_back_vjp,
+     .aten = "unflatten.int",
+     .python = "torch.unflatten torch.Tensor.unflatten"},
+    {.schema = "permute(Tensor input, int[] ...dims) -> Tensor",
+     .doc = "The dimensions in another order.",
+     .tags = kTags,
+     .body = permute_body,
+     .vjp = permute_vjp,
+     .aten = "permute",
+     .python = "torch.permute torch.Tensor.permute"},
+    {.schema = "transpose(Tensor input, int dim0, int dim1) -> Tensor",
+     .doc = "Two dimensions exchanged.",
+     .tags = kTags,
+     .body = transpose_body,
+     .vjp = transpose_vjp,
+     .aten = "transpose.int",
+     .python = "torch.transpose torch.Tensor.transpose"},
+    {.schema = "swapdims(Tensor input, int dim0, int dim1) -> Tensor",
+     .doc = "Two dimensions exchanged.",
+     .tags = kTags,
+     .body = transpose_body,
+     .vjp = transpose_vjp,
+     .aten = "swapdims",
+     .python = "torch.swapdims torch.Tensor.swapdims"},
+    {.schema = "swapaxes(Tensor input, int axis0, int axis1) -> Tensor",
+     .doc = "Two dimensions exchanged.",
+     .tags = kTags,
+     .body = swapaxes_body,
+     .vjp = transpose_vjp,
+     .aten = "swapaxes",
+     .python = "torch.swapaxes torch.Tensor.swapaxes"},
+    {.schema = "t(Tensor input) -> Tensor",
+     .doc = "A matrix with rows and columns exchanged; a vector as it is.",
+     .tags = kTags,
+     .body = t_body,
+     .vjp = t_vjp,
+     .aten = "t",
+     .python = "torch.t torch.Tensor.t"},
+    {.schema = "numpy_T(Tensor self) -> Tensor",
+     .doc = "The dimensions in reverse order (x.T).",
+     .tags = kTags,
+     .body = numpy_t_body,
+     .python = "torch.Tensor.T"},
+    {.schema = "mT(Tensor self) -> Tensor",
+     .doc = "The last two dimensions exchanged (x.mT).",
+     .tags = kTags,
+     .body = matrix_transpose_body,
+     .python = "torch.Tensor.mT"},
+    {.schema = "movedim(Tensor input, int[] source, int[] destination) -> Tensor",
+     .doc = "Dimensions moved to other places.",
+     .tags = kTags,
+     .body = movedim_body,
+     .aten = "movedim.intlist",
+     .python = "torch.movedim torch.Tensor.movedim"},
+    {.schema = "moveaxis(Tensor input, int[] source, int[] destination) -> Tensor",
+     .doc = "Dimensions moved to other places.",
+     .tags = kTags,
+     .body = movedim_body,
+     .aten = "moveaxis.intlist",
+     .python = "torch.moveaxis torch.Tensor.moveaxis"},
+    {.schema = "squeeze(Tensor input) -> Tensor",
+     .doc = "Without dimensions of size 1.",
+     .tags = kTags,
+     .body = squeeze_body,
+     .vjp = reshape_back_vjp,
+     .aten = "squeeze",
+     .python = "torch.squeeze torch.Tensor.squeeze"},
+    {.schema = "squeeze.dim(Tensor input, int[] dim) -> Tensor",
+     .doc = "Without these dimensions where they have size 1.",
+     .tags = kTags,
+     .body = squeeze_dim_body,
+     .vjp = reshape_back_vjp,
+     .aten = "squeeze.dims",
+     .python = "torch.squeeze torch.Tensor.squeeze"},
+    {.schema = "unsqueeze(Tensor input, int dim) -> Tensor",
+     .doc = "With a new dimension of size 1.",
+     .tags = kTags,
+     .body = unsqueeze_body,
+     .vjp = unsqueeze_vjp,
+     .aten = "unsqueeze",
+     .python = "torch.unsqueeze torch.Tensor.unsqueeze"},
+    {.schema = "expand(Tensor self, int[] ...size, *, bool implicit=False) -> Tensor",
+     .doc = "Dimensions of size 1 repeated without a copy.",
+     .tags = kTags,
+     .body = expand_body,
+     .vjp = expand_vjp,
+     .aten = "expand",
+     .python = "torch.Tensor.expand"},
+    {.schema = "expand_as(Tensor self, Tensor other) -> Tensor",
+     .doc = "expand to the shape of another tensor.",
+     .tags = kTags,
+     .body = expand_as_body,
+     .python = "torch.Tensor.expand_as"},
+    {.schema = "broadcast_to(Tensor input, int[] size) -> Tensor",
+     .doc = "Dimensions of size 1 repeated without a copy.",
+     .tags = kTags,
+     .body = expand_body,
+     .vjp = expand_vjp,
+     .aten = "broadcast_to",
+     .python = "torch.broadcast_to torch.Tensor.broadcast_to"},
+    {.schema = "broadcast_tensors(Tensor[] ...tensors) -> Tensor[]",
+     .doc = "All expanded to the shape to which they broadcast.",
+     .tags = kTags,
+     .body = broadcast_tensors_body,
+     .python = "torch.broadcast_tensors"},
+    {.schema = "meshgrid(Tensor[] ...tensors, *, str? indexing=None) -> Tensor[]",
+     .doc = "Coordinates of a grid spanned by vectors.",
+     .tags = kTags,
+     .body = meshgrid_body,
+     .python = "torch.meshgrid"},
 };
 
 }  // namespace

@@ -19,7 +19,9 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return out;
 }
 
-std::vector<std::string> numbers(const std::string& text) { return text.empty() ? std::vector<std::string>{} : split(text, ","); }
+std::vector<std::string> numbers(const std::string& text) {
+  return text.empty() ? std::vector<std::string>{} : split(text, ",");
+}
 
 ExpectedTensor read_tensor(const std::string& text) {
   size_t open = text.find('['), middle = text.find(';'), close = text.find(']');
@@ -117,14 +119,22 @@ class LiteralReader {
 
 const char* exception_name(ErrorKind k) {
   switch (k) {
-    case ErrorKind::Runtime: return "RuntimeError";
-    case ErrorKind::Type: return "TypeError";
-    case ErrorKind::Value: return "ValueError";
-    case ErrorKind::Index: return "IndexError";
-    case ErrorKind::NotImplemented: return "NotImplementedError";
-    case ErrorKind::Attribute: return "AttributeError";
-    case ErrorKind::Assertion: return "AssertionError";
-    case ErrorKind::Internal: return "internal error";
+    case ErrorKind::Runtime:
+      return "RuntimeError";
+    case ErrorKind::Type:
+      return "TypeError";
+    case ErrorKind::Value:
+      return "ValueError";
+    case ErrorKind::Index:
+      return "IndexError";
+    case ErrorKind::NotImplemented:
+      return "NotImplementedError";
+    case ErrorKind::Attribute:
+      return "AttributeError";
+    case ErrorKind::Assertion:
+      return "AssertionError";
+    case ErrorKind::Internal:
+      return "internal error";
   }
   return "?";
 }
@@ -136,8 +146,7 @@ void follow_views(const std::vector<const Call*>& calls, std::set<ValueId>& alia
       follow_views(c->body, aliases);
     } else if (c->op->has(kView)) {
       std::vector<Value> in = inputs_of(*c);
-      if (!in.empty() && aliases.count(in[0].id()))
-        for_each_output(*c, [&](Value v) { aliases.insert(v.id()); });
+      if (!in.empty() && aliases.count(in[0].id())) for_each_output(*c, [&](Value v) { aliases.insert(v.id()); });
     }
   }
 }
@@ -160,7 +169,8 @@ class SymbolicInputs {
   std::map<SymbolId, Dim> values_;
 };
 
-std::string compare_dims(const char* what, const Dims& got, const std::vector<std::string>& expected, const SymbolicInputs& symbols) {
+std::string compare_dims(const char* what, const Dims& got, const std::vector<std::string>& expected,
+                         const SymbolicInputs& symbols) {
   bool ok = got.size() == expected.size();
   for (size_t i = 0; ok && i < got.size(); ++i) {
     Dim d = symbols.numbers(got[i]);
@@ -224,8 +234,10 @@ std::string check_case(const Case& c, bool symbolic) {
     if (symbolic) {
       bool row_major = same(t.strides, contiguous_strides(t.shape));
       for (Dim& d : t.shape) d = symbols(d);
-      if (row_major) t.strides = contiguous_strides(t.shape);
-      else for (Dim& d : t.strides) d = symbols(d);
+      if (row_major)
+        t.strides = contiguous_strides(t.shape);
+      else
+        for (Dim& d : t.strides) d = symbols(d);
     }
     inputs.push_back(b.input(t));
     aliases.insert(inputs.back().id());
@@ -237,7 +249,8 @@ std::string check_case(const Case& c, bool symbolic) {
     follow_views(b.calls(), aliases);
     return compare(c, output, aliases, symbols);
   } catch (const Error& e) {
-    if (c.exception.empty() || c.exception != exception_name(e.kind())) return cat(exception_name(e.kind()), ": ", e.what());
+    if (c.exception.empty() || c.exception != exception_name(e.kind()))
+      return cat(exception_name(e.kind()), ": ", e.what());
     return "";
   } catch (const std::exception& e) {
     return e.what();

@@ -32,8 +32,9 @@ struct CaseArguments {
 };
 CaseArguments read_arguments(const std::string& text, const std::vector<Value>& inputs);
 
-/// "" if the operator gives what the case expects, else what is different.  `symbolic`: every size of the inputs that is not 0
-/// or 1, and every stride, is a symbol whose hint is the number; the results are compared after putting the numbers in.
+/// "" if the operator gives what the case expects, else what is different.  `symbolic`: every size of the inputs that
+/// is not 0 or 1, and every stride, is a symbol whose hint is the number; the results are compared after putting the
+/// numbers in.
 std::string check_case(const Case& c, bool symbolic);
 
 }  // namespace thunder::testing

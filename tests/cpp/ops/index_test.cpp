@@ -1,4 +1,5 @@
-// Index and order operators against what PyTorch answered (cases_index.inc): shapes, strides, dtypes, views, exceptions.
+// Index and order operators against what PyTorch answered (cases_index.inc): shapes, strides, dtypes, views,
+// exceptions.
 #include <doctest.h>
 
 #include "ops/case_reader.h"

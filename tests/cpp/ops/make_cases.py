@@ -4,7 +4,8 @@
     python tests/cpp/ops/make_cases.py
 
 A row is: operator | inputs | arguments | results.  An input is dtype[shape;strides], `$0` stands for the first of them.
-A result is dtype[shape;strides], with `@` behind it if it shares memory with an input and `*` for a size that depends on
+A result is dtype[shape;strides],
+    with `@` behind it if it shares memory with an input and `*` for a size that depends on
 values; or the name of the exception.
 """
 
@@ -18,7 +19,8 @@ warnings.filterwarnings("ignore")
 HERE = pathlib.Path(__file__).parent
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i64": torch.int64,
-    "i32": torch.int32, "b8": torch.bool, "ui8": torch.uint8, "c64": torch.complex64, "c128": torch.complex128, "i16": torch.int16,
+    "i32": torch.int32, "b8": torch.bool, "ui8": torch.uint8, "c64": torch.complex64, "c128": torch.complex128,
+        "i16": torch.int16,
 }  # fmt: skip
 NAMES = {v: k for k, v in DTYPES.items()}
 
@@ -29,7 +31,8 @@ class In:
         self.strides = tuple(strides) if strides is not None else torch.empty(self.shape).stride()
 
     def make(self, fill):
-        extent = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) if 0 not in self.shape else 1
+        extent = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides,
+            strict=True)) if 0 not in self.shape else 1
         dtype = DTYPES[self.dtype]
         if dtype is torch.bool:
             base = torch.ones(extent, dtype=dtype) if fill else torch.arange(extent) % 2 == 1
@@ -97,37 +100,44 @@ def describe(out, other, tensors):
     return " ".join(parts)
 
 
-def run(fn, inputs, args, kwargs):
-    results = []
-    for fill in (0, 1):
-        tensors = [i.make(fill) for i in inputs]
-        try:
-            results.append((fn(*subst(args, tensors), **{k: subst(v, tensors) for k, v in kwargs.items()}), tensors))
-        except Exception as e:
-            name = type(e).__name__
-            return {"OutOfMemoryError": "RuntimeError", "_LinAlgError": "RuntimeError"}.get(name, name)
-    return describe(results[0][0], results[1][0], results[0][1])
-
-
-ROWS: list[str] = []
+CASES = []
 FUNCTIONS = {
     "one_hot": F.one_hot, "pad": F.pad, "getitem": lambda x, k: x[k], "index": lambda x, i: torch.ops.aten.index(x, i),
-    "numpy_T": lambda x: x.T, "slice_backward": torch.ops.aten.slice_backward, "select_backward": torch.ops.aten.select_backward,
+    "numpy_T": lambda x: x.T, "slice_backward": torch.ops.aten.slice_backward,
+        "select_backward": torch.ops.aten.select_backward,
     "diagonal_backward": torch.ops.aten.diagonal_backward, "unfold_backward": torch.ops.aten.unfold_backward,
     "value_selecting_reduction_backward": torch.ops.aten.value_selecting_reduction_backward, "adjoint": torch.adjoint,
     "mT": lambda x: x.mT, "mH": lambda x: x.mH, "H": lambda x: x.H, "linalg_diagonal": torch.linalg.diagonal,
 }  # fmt: skip
 
 
+class Case:
+    def __init__(self, op, fn, inputs, args, kwargs):
+        self.op, self.fn, self.args, self.kwargs = op, fn, args, kwargs
+        self.inputs = inputs if isinstance(inputs, list) else [inputs]
+
+    def __call__(self, *tensors):
+        return self.fn(*subst(self.args, tensors), **{k: subst(v, tensors) for k, v in self.kwargs.items()})
+
+    def __str__(self):
+        shown = ", ".join([text(a) for a in self.args] + [f"{k}={text(v)}" for k, v in self.kwargs.items()])
+        return f"torch.{self.op} | {' '.join(map(str, self.inputs))} | {shown}"
+
+    def expected(self):
+        results = []
+        for fill in (0, 1):
+            tensors = [i.make(fill) for i in self.inputs]
+            try:
+                results.append((self(*tensors), tensors))
+            except Exception as e:
+                return type(e).__name__
+        return describe(results[0][0], results[1][0], results[0][1])
+
+
 def case(op, inputs, *args, **kwargs):
-    fn = FUNCTIONS.get(op) or getattr(torch, op, None) or getattr(torch.Tensor, op)
-    if op in ("view", "expand", "repeat", "unfold", "view_as", "expand_as"):
-        fn = getattr(torch.Tensor, op)
-    if not isinstance(inputs, list):
-        inputs = [inputs]
-    result = run(fn, inputs, args, kwargs)
-    shown = ", ".join([text(a) for a in args] + [f"{k}={text(v)}" for k, v in kwargs.items()])
-    ROWS.append(f"torch.{op} | {' '.join(map(str, inputs))} | {shown} | {result}")
+    methods = ("view", "expand", "repeat", "unfold", "view_as", "expand_as")
+    fn = FUNCTIONS.get(op) or (None if op in methods else getattr(torch, op, None)) or getattr(torch.Tensor, op)
+    CASES.append(Case(op, fn, inputs, args, kwargs))
 
 
 def setitem(inputs, key, value):
@@ -136,15 +146,13 @@ def setitem(inputs, key, value):
         y[k] = v
         return y
 
-    result = run(fn, inputs, (Ref(0), key, value), {})
-    ROWS.append(f"torch.setitem | {' '.join(map(str, inputs))} | $0, {text(key)}, {text(value)} | {result}")
+    CASES.append(Case("setitem", fn, inputs, (Ref(0), key, value), {}))
 
 
 def write(name):
-    rows = list(dict.fromkeys(ROWS))
+    rows = dict.fromkeys(f"{c} | {c.expected()}" for c in CASES)
     (HERE / f"{name}.inc").write_text("".join(f'R"case({r})case",\n' for r in rows))
     print(name, len(rows))
-    ROWS.clear()
 
 
 X = Ref(0)
@@ -152,7 +160,8 @@ S = slice
 SCALAR, VEC, MAT = In([]), In([4]), In([3, 4])
 CUBE = In([2, 3, 4])
 SHAPES = [
-    SCALAR, VEC, MAT, CUBE, In([3, 4], [1, 3]), In([2, 3, 4], [1, 8, 2]), In([2, 3, 4], [24, 8, 2]), In([4, 1, 3], [0, 5, 1]),
+    SCALAR, VEC, MAT, CUBE, In([3, 4], [1, 3]), In([2, 3, 4], [1, 8, 2]), In([2, 3, 4], [24, 8, 2]), In([4, 1, 3],
+        [0, 5, 1]),
     In([0]), In([2, 0, 3]), In([1, 1]), In([2, 3, 4, 5], [60, 1, 15, 3]), In([2, 3, 4, 5]), In([1, 3, 1], [7, 2, 9]),
     In([3, 4], [8, 2]),
 ]  # fmt: skip
@@ -164,7 +173,8 @@ def shape_cases():
         for s in x.shape:
             n *= s
         r = len(x.shape)
-        for target in [(n,), (-1,), (n, 1), (1, n), (), (2, -1), (-1, 4), (3, 2, -1), (-1, 1, 2), x.shape, (5, 7), (-1, -1), (4, 6), (12, 2), (2, 12), (-2, 3)]:
+        for target in [(n,), (-1,), (n, 1), (1, n), (), (2, -1), (-1, 4), (3, 2, -1), (-1, 1, 2), x.shape, (5, 7),
+            (-1, -1), (4, 6), (12, 2), (2, 12), (-2, 3)]:
             case("reshape", x, X, target)
             case("view", x, X, target)
         for a in range(-r - 1, r + 1):
@@ -199,7 +209,9 @@ def shape_cases():
             case("kthvalue", x, X, 1, a)
             case("median", x, X, a)
             case("mode", x, X, a)
-        for op in ("squeeze", "flatten", "ravel", "t", "numpy_T", "mT", "atleast_1d", "atleast_2d", "atleast_3d", "detach", "diag", "diag_embed", "flipud", "fliplr", "msort", "argsort", "diagonal", "median", "rot90", "hsplit"):  # fmt: skip
+        for op in ("squeeze", "flatten", "ravel", "t", "numpy_T", "mT", "atleast_1d", "atleast_2d", "atleast_3d",
+            "detach", "diag", "diag_embed", "flipud", "fliplr", "msort", "argsort", "diagonal", "median", "rot90",
+            "hsplit"):  # fmt: skip
             case(op, x, X, *([2] if op == "hsplit" else []))
         case("permute", x, X, tuple(reversed(range(r))))
         case("permute", x, X, tuple(range(r)))
@@ -225,10 +237,12 @@ def shape_cases():
         for reps in [(), (2,), (1, 2), (2, 1, 3), (1, 1, 1), (1, 1, 1, 1), (0, 1, 2), (2, 2, 1, 1, 3)]:
             case("repeat", x, X, reps)
             case("tile", x, X, reps)
-        for size in [x.shape, (-1,) * r, (5,) + x.shape, (1,) + x.shape, (2, 1, 3, 4), (3, 4), (4, 6, 3), (-1, 3), (1,), (4,), (1, 1), (2, 2)]:
+        for size in [x.shape, (-1,) * r, (5,) + x.shape, (1,) + x.shape, (2, 1, 3, 4), (3, 4), (4, 6, 3), (-1, 3),
+            (1,), (4,), (1, 1), (2, 2)]:
             case("expand", x, X, size)
             case("broadcast_to", x, X, size)
-        for p in [(1, 1), (0, 0), (-1, 2), (1, 0, 2, 3), (0, 0, 0, 0, 1, 1), (-2, -2), (-9, 1), (1,), (1, 1, 1, 1, 1, 1, 1, 1, 1, 1)]:
+        for p in [(1, 1), (0, 0), (-1, 2), (1, 0, 2, 3), (0, 0, 0, 0, 1, 1), (-2, -2), (-9, 1), (1,), (1, 1, 1, 1, 1,
+            1, 1, 1, 1, 1)]:
             case("pad", x, X, p)
             case("pad", x, X, p, value=1.5)
         case("movedim", x, X, (0, 1), (-1, 0))
@@ -240,8 +254,12 @@ def shape_cases():
         case("dstack", x, [X, X])
         case("column_stack", x, [X, X])
         case("meshgrid", x, X, X, indexing="ij")
-    for p, mode in [((1, 1), "reflect"), ((2, 1), "replicate"), ((1, 2), "circular"), ((1, 1, 2, 0), "reflect"), ((1, 1, 2, 1), "replicate"), ((1, 2, 0, 1), "circular"), ((1, 1, 1, 1, 1, 0), "reflect"), ((1, 1, 1, 1, 1, 1), "replicate"), ((0, 1, 1, 0, 1, 1), "circular"), ((5, 5), "reflect"), ((5, 0), "circular"), ((-1, 1), "circular"), ((-1, 1), "replicate"), ((1, 1), "wrong")]:  # fmt: skip
-        for x in [VEC, MAT, CUBE, In([2, 3, 4], [1, 8, 2]), In([2, 3, 4, 5]), In([2, 3, 4, 5], [60, 1, 15, 3]), In([2, 2, 3, 4, 3]), In([2, 2, 3, 4, 3], [72, 1, 24, 6, 2])]:
+    for p, mode in [((1, 1), "reflect"), ((2, 1), "replicate"), ((1, 2), "circular"), ((1, 1, 2, 0), "reflect"), ((1,
+        1, 2, 1), "replicate"), ((1, 2, 0, 1), "circular"), ((1, 1, 1, 1, 1, 0), "reflect"), ((1, 1, 1, 1, 1, 1),
+        "replicate"), ((0, 1, 1, 0, 1, 1), "circular"), ((5, 5), "reflect"), ((5, 0), "circular"), ((-1, 1),
+        "circular"), ((-1, 1), "replicate"), ((1, 1), "wrong")]:  # fmt: skip
+        for x in [VEC, MAT, CUBE, In([2, 3, 4], [1, 8, 2]), In([2, 3, 4, 5]), In([2, 3, 4, 5], [60, 1, 15, 3]),
+            In([2, 2, 3, 4, 3]), In([2, 2, 3, 4, 3], [72, 1, 24, 6, 2])]:
             case("pad", x, X, p, mode)
     for x in [CUBE, In([2, 3, 6], [18, 1, 3]), In([6])]:
         for d in (0, 1, 2, -1):
@@ -260,14 +278,14 @@ def shape_cases():
     many_inputs()
     dtype_cases()
     backward_cases()
-    write("cases_shape")
 
 
 def rearrangements():
     for x in [SCALAR, VEC, MAT, CUBE, In([3, 4], [1, 3])]:
         for op in ("adjoint", "mH", "H", "resolve_conj", "resolve_neg"):
             case(op, x, X)
-    for x in [In([2, 8, 3, 4]), In([2, 8, 3, 4], [96, 1, 32, 8]), In([8, 3, 4]), In([3, 4]), In([2, 3, 4, 6]), In([2, 3, 4, 6], [72, 1, 18, 3]), In([2, 2, 8, 2, 2])]:
+    for x in [In([2, 8, 3, 4]), In([2, 8, 3, 4], [96, 1, 32, 8]), In([8, 3, 4]), In([3, 4]), In([2, 3, 4, 6]), In([2,
+        3, 4, 6], [72, 1, 18, 3]), In([2, 2, 8, 2, 2])]:
         for r in (1, 2, 3, 0):
             case("pixel_shuffle", x, X, r)
             case("pixel_unshuffle", x, X, r)
@@ -286,10 +304,13 @@ def rearrangements():
 def many_inputs():
     cl = In([2, 3, 4, 5], [60, 1, 15, 3])
     lists = [
-        [MAT, In([2, 4])], [MAT, In([3, 2])], [MAT, VEC], [In([0]), MAT], [MAT, In([0])], [SCALAR, SCALAR], [SCALAR], [cl, cl],
+        [MAT, In([2, 4])], [MAT, In([3, 2])], [MAT, VEC], [In([0]), MAT], [MAT, In([0])], [SCALAR, SCALAR], [SCALAR],
+            [cl, cl],
         [cl, In([2, 3, 4, 5])], [In([3, 4], [1, 3]), In([3, 4], [1, 3])], [MAT, In([3, 4], dtype="f64")],
-        [MAT, In([3, 4], dtype="i64")], [In([3, 4], dtype="b8"), In([3, 4], dtype="i64")], [MAT, SCALAR], [CUBE, MAT], [VEC, In([1])],
-        [In([4], dtype="bf16"), In([4], dtype="f16")], [In([1, 4]), In([3, 1]), In([])], [In([2, 4, 1, 1], [4, 1, 4, 4]), In([2, 4, 1, 1], [4, 1, 4, 4])],
+        [MAT, In([3, 4], dtype="i64")], [In([3, 4], dtype="b8"), In([3, 4], dtype="i64")], [MAT, SCALAR], [CUBE,
+            MAT], [VEC, In([1])],
+        [In([4], dtype="bf16"), In([4], dtype="f16")], [In([1, 4]), In([3, 1]), In([])], [In([2, 4, 1, 1], [4, 1, 4,
+            4]), In([2, 4, 1, 1], [4, 1, 4, 4])],
     ]  # fmt: skip
     for tensors in lists:
         refs = [Ref(i) for i in range(len(tensors))]
@@ -314,11 +335,13 @@ def dtype_cases():
     for x in [In([3, 4]), In([3, 4], [1, 3]), In([4, 1], [1, 1]), In([3, 4], dtype="f64"), In([]), In([3, 3])]:
         for t in (torch.int32, torch.float64, torch.int16, torch.float32, torch.bool):
             case("view", x, X, t)
-    for x in [In([3, 2]), In([3, 2], [1, 3]), In([3, 2], [3, 1]), In([2]), In([3, 3]), In([]), In([3, 2], dtype="i64"), In([3, 2], dtype="f64")]:
+    for x in [In([3, 2]), In([3, 2], [1, 3]), In([3, 2], [3, 1]), In([2]), In([3, 3]), In([]), In([3, 2],
+        dtype="i64"), In([3, 2], dtype="f64")]:
         case("view_as_complex", x, X)
     for x in [In([3, 2], dtype="c64"), In([3, 2], [1, 3], dtype="c64"), In([], dtype="c64"), In([2])]:
         case("view_as_real", x, X)
-    for x in [In([3], dtype="i64"), In([], dtype="i64"), In([2, 3], dtype="i64"), In([3], dtype="i32"), In([0], dtype="i64")]:
+    for x in [In([3], dtype="i64"), In([], dtype="i64"), In([2, 3], dtype="i64"), In([3], dtype="i32"), In([0],
+        dtype="i64")]:
         for n in (1, 4, 0, -5):
             case("one_hot", x, X, n)
 
@@ -340,27 +363,38 @@ def index_cases():
     long = lambda *s, strides=None: In(s, strides, "i64")
     for x in [SCALAR, VEC, MAT, CUBE, In([2, 3, 4], [1, 8, 2]), In([2, 3, 4, 5], [60, 1, 15, 3]), In([0, 3])]:
         simple = [
-            0, -1, 5, None, ..., True, False, (), S(None), S(1, None), S(None, -1), S(None, None, 2), S(3, 1), S(-100, 100), S(1, 2, 3), S(None, None, -1),
-            (0, 1), (0, ...), (..., 0), (..., None), (None, 0), (S(None), 0), (S(None), S(1, 3)), (0, 0, 0), (..., 0, ...), (S(None), None, S(0, 1)),
-            (None, ..., None), (S(1), ..., -1), [0, 1], [[0, 1], [1, 0]], [True, False], [], ([0, 1], [0, 1]), (S(None), [0, 1]), ([0], S(None), [1]),
-            (0, [0, 1]), ([0, 1], 0), (True, 0), (0, True), (S(None), True), 1.5, (0, S(None, None, 0)), (..., S(0, 2)), (..., S(2, None)),
+            0, -1, 5, None, ..., True, False, (), S(None), S(1, None), S(None, -1), S(None, None, 2), S(3, 1),
+                S(-100, 100), S(1, 2, 3), S(None, None, -1),
+            (0, 1), (0, ...), (..., 0), (..., None), (None, 0), (S(None), 0), (S(None), S(1, 3)), (0, 0, 0), (..., 0,
+                ...), (S(None), None, S(0, 1)),
+            (None, ..., None), (S(1), ..., -1), [0, 1], [[0, 1], [1, 0]], [True, False], [], ([0, 1], [0, 1]),
+                (S(None), [0, 1]), ([0], S(None), [1]),
+            (0, [0, 1]), ([0, 1], 0), (True, 0), (0, True), (S(None), True), 1.5, (0, S(None, None, 0)), (..., S(0,
+                2)), (..., S(2, None)),
         ]  # fmt: skip
         for key in simple:
             case("getitem", x, X, key)
     I, J, K = Ref(1), Ref(2), Ref(3)
-    layouts = [CUBE, In([2, 3, 4], [1, 8, 2]), In([2, 3, 4], [12, 1, 3]), In([2, 3, 4, 5]), In([2, 3, 4, 5], [60, 1, 15, 3]), In([2, 3, 4, 5], [1, 40, 10, 2])]
-    indices = [(long(2), long(2)), (long(), long(2)), (long(5, 1), long(2)), (long(2, 3), long(2, 3, strides=[1, 2])), (In([2], dtype="i32"), long(1)), (long(0), long(0)), (long(2), long(3)), (long(2, 2, strides=[1, 2]), long())]  # fmt: skip
+    layouts = [CUBE, In([2, 3, 4], [1, 8, 2]), In([2, 3, 4], [12, 1, 3]), In([2, 3, 4, 5]), In([2, 3, 4, 5], [60, 1,
+        15, 3]), In([2, 3, 4, 5], [1, 40, 10, 2])]
+    indices = [(long(2), long(2)), (long(), long(2)), (long(5, 1), long(2)), (long(2, 3), long(2, 3, strides=[1,
+        2])), (In([2], dtype="i32"), long(1)), (long(0), long(0)), (long(2), long(3)), (long(2, 2, strides=[1, 2]),
+        long())]  # fmt: skip
     keys = [
-        I, (I, J), (I, S(None), J), (S(None), I, J), (S(None), I), (..., I), (I, ..., J), (0, I), (I, 0, J), (None, I), (I, None, J), (I, None),
-        (S(1, None), I, 0), (S(None), None, I), (S(None), S(None), I), (I, S(0, 2)), (0, S(None), I), (S(None), 0, I), (I, J, None),
+        I, (I, J), (I, S(None), J), (S(None), I, J), (S(None), I), (..., I), (I, ..., J), (0, I), (I, 0, J), (None,
+            I), (I, None, J), (I, None),
+        (S(1, None), I, 0), (S(None), None, I), (S(None), S(None), I), (I, S(0, 2)), (0, S(None), I), (S(None), 0,
+            I), (I, J, None),
     ]  # fmt: skip
     for x in layouts:
         for i, j in indices:
             for key in keys:
                 case("getitem", [x, i, j], X, key)
     masks = [
-        (In([2], dtype="b8"), I), (In([2, 3], dtype="b8"), I), (In([2, 3, 4], dtype="b8"), I), (In([3], dtype="b8"), (S(None), I)), (In([3, 4], dtype="b8"), (S(None), I)),
-        (In([4], dtype="b8"), (..., I)), (In([2], dtype="ui8"), I), (In([], dtype="b8"), I), (In([5], dtype="b8"), I), (In([3], dtype="b8"), (0, I)), (In([2, 3, 4, 5], dtype="b8"), I),
+        (In([2], dtype="b8"), I), (In([2, 3], dtype="b8"), I), (In([2, 3, 4], dtype="b8"), I), (In([3], dtype="b8"),
+            (S(None), I)), (In([3, 4], dtype="b8"), (S(None), I)),
+        (In([4], dtype="b8"), (..., I)), (In([2], dtype="ui8"), I), (In([], dtype="b8"), I), (In([5], dtype="b8"),
+            I), (In([3], dtype="b8"), (0, I)), (In([2, 3, 4, 5], dtype="b8"), I),
     ]  # fmt: skip
     for x in [CUBE, In([2, 3, 4], [1, 8, 2])]:
         for mask, key in masks:
@@ -379,7 +413,8 @@ def index_cases():
         case("where", In(x.shape, x.strides, "b8"), X)
         case("argwhere", In(x.shape, x.strides, "b8"), X)
     for x in [SCALAR, VEC, MAT, In([3, 4], [1, 3]), CUBE, In([2, 3, 4], [1, 8, 2])]:
-        for i in [long(2), long(), long(2, 2), In([2], dtype="i32"), In([2]), long(1, 4), long(3, 4), long(3, 1), long(2, 3, 2), long(2, 2, 2), long(0)]:
+        for i in [long(2), long(), long(2, 2), In([2], dtype="i32"), In([2]), long(1, 4), long(3, 4), long(3, 1),
+            long(2, 3, 2), long(2, 2, 2), long(0)]:
             for d in (0, 1, -1):
                 src = In(i.shape)
                 case("index_select", [x, i], X, d, I)
@@ -432,7 +467,6 @@ def index_cases():
     setitem_cases(long)
     search_cases(long)
     unique_cases()
-    write("cases_index")
 
 
 def setitem_cases(long):
@@ -444,7 +478,8 @@ def setitem_cases(long):
     for key in [I, (S(None), I), (I, 0), (..., I), (0, I), (S(1, 2), I), (None, I)]:
         for i in [long(2), long(), In([2], dtype="b8"), In([3], dtype="b8")]:
             setitem([CUBE, i], key, 1.5)
-            for v in [In([]), In([1]), In([1, 1, 1, 1, 1]), In([4]), In([2, 1]), In([2, 3, 4]), In([], dtype="f64"), In([4], dtype="f64")]:
+            for v in [In([]), In([1]), In([1, 1, 1, 1, 1]), In([4]), In([2, 1]), In([2, 3, 4]), In([], dtype="f64"),
+                In([4], dtype="f64")]:
                 setitem([CUBE, i, v], key, J)
 
 
@@ -465,7 +500,8 @@ def unique_cases():
 
 def search_cases(long):
     I = Ref(1)
-    for s, v in [(In([4]), MAT), (MAT, In([3, 2])), (MAT, VEC), (In([4]), In([])), (In([]), VEC), (VEC, In([3], dtype="f64")), (In([4]), In([3, 4], [1, 3]))]:
+    for s, v in [(In([4]), MAT), (MAT, In([3, 2])), (MAT, VEC), (In([4]), In([])), (In([]), VEC), (VEC, In([3],
+        dtype="f64")), (In([4]), In([3, 4], [1, 3]))]:
         case("searchsorted", [s, v], X, I)
         case("searchsorted", [s, v], X, I, out_int32=True, side="right")
         case("searchsorted", [s, v], X, I, side="wrong")
@@ -476,6 +512,8 @@ def search_cases(long):
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
     shape_cases()
+    write("cases_shape")
+    CASES.clear()
     index_cases()
+    write("cases_index")

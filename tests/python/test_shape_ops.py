@@ -1,0 +1,105 @@
+"""Shape and index operators compiled, against eager: values, layouts, what they share memory with, gradients.
+
+The cases are those of tests/cpp/ops/make_cases.py, from which the C++ tests of the metas are made, too.
+"""
+
+import pathlib
+import sys
+
+import pytest
+import torch
+
+import thunder
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "cpp" / "ops"))
+import make_cases  # noqa: E402
+
+PER_OPERATOR = 60  # of each operator's cases, evenly spread
+# What PyTorch itself cannot differentiate,
+    or gets wrong: the gradient of as_strided_scatter's first input is 0 where it was
+# not written, and not where it was.
+NO_GRADIENT = {"as_strided_scatter"}
+
+
+def cases_by_operator():
+    make_cases.CASES.clear()
+    make_cases.shape_cases()
+    make_cases.index_cases()
+    by_op = {}
+    for case in make_cases.CASES:
+        by_op.setdefault(case.op, {})[str(case)] = case
+    return {op: list(cases.values()) for op, cases in by_op.items()}
+
+
+CASES = cases_by_operator()
+
+
+def sample(cases):
+    return cases[:: max(1, len(cases) // PER_OPERATOR)]
+
+
+def eager(case, requires_grad=False):
+    """(inputs, flat results) or nothing if the case is an error or gives no tensors."""
+    inputs = [i.make(0) for i in case.inputs]
+    for t in inputs:
+        if requires_grad and t.is_floating_point():
+            t.requires_grad_()
+    try:
+        results = make_cases.flat(case(*inputs))
+    except Exception:
+        return None
+    return (inputs, results) if all(isinstance(r, torch.Tensor) for r in results) else None
+
+
+def storage(t):
+    return t.untyped_storage().data_ptr()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("op", CASES)
+def test_forward(op):
+    ran = 0
+    for case in sample(CASES[op]):
+        expected = eager(case)
+        if expected is None:
+            continue
+        inputs, results = expected
+        got = make_cases.flat(thunder.jit(case)(*inputs))
+        assert len(got) == len(results), str(case)
+        for a, b in zip(got, results, strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True, msg=lambda m, c=case: f"{c}\n{m}")
+            if a.numel():
+                assert a.stride() == b.stride(), str(case)
+                shared = [[storage(r) == storage(i) for i in inputs] for r in (a, b)]
+                assert shared[0] == shared[1], str(case)
+        ran += 1
+    assert ran
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("op", [op for op in CASES if op not in NO_GRADIENT])
+def test_gradient(op):
+    torch.manual_seed(0)
+    for case in sample(CASES[op]):
+        # A leaf whose elements share memory has no gradient of its own for each.
+        if any(0 in i.strides for i in case.inputs):
+            continue
+        expected = eager(case, requires_grad=True)
+        if expected is None:
+            continue
+        inputs, results = expected
+        got = make_cases.flat(thunder.jit(case)(*inputs))
+        pairs = [(a, b) for a, b in zip(got, results, strict=True) if b.requires_grad and a.requires_grad]
+        leaves = [i for i in inputs if i.requires_grad]
+        if not pairs or not leaves:
+            continue
+        cotangents = [torch.randn_like(b) for _, b in pairs]
+        try:
+            wanted = torch.autograd.grad([b for _, b in pairs], leaves, cotangents, allow_unused=True)
+        except RuntimeError:  # PyTorch has no rule for it
+            continue
+        gradients = torch.autograd.grad([a for a, _ in pairs], leaves, cotangents, allow_unused=True)
+        for a, b in zip(gradients, wanted, strict=True):
+            a, b = (torch.zeros(()) if g is None else g for g in (a, b))
+            torch.testing.assert_close(a.expand_as(b) if a.dim() == 0 else a, b, equal_nan=True, msg=lambda m,
+                c=case: f"{c}\n{m}")
