@@ -6,7 +6,17 @@
 import sys
 import time
 
-from common import ROUNDS, child, child_arguments, emit, interleaved, no_garbage_collection, summary, tiny_llama, train_step
+from common import (
+    ROUNDS,
+    child,
+    child_arguments,
+    emit,
+    interleaved,
+    no_garbage_collection,
+    summary,
+    tiny_llama,
+    train_step,
+)
 
 
 def add():
@@ -67,11 +77,25 @@ def main():
     more = ["--no-compare"] if "--no-compare" in sys.argv else []
     times = child(__file__, "add", *more)
     for peer, t in times.items():
-        emit("call of a + b", peer=peer, microseconds=t["median"], microseconds_min=t["min"], ratio=t["median"] / times["eager"]["median"],
-             ratio_min=t["min"] / times["eager"]["min"], **(dict(target=3.0) if peer == "thunder" else {}))  # fmt: skip
+        emit(
+            "call of a + b",
+            peer=peer,
+            microseconds=t["median"],
+            microseconds_min=t["min"],
+            ratio=t["median"] / times["eager"]["median"],
+            ratio_min=t["min"] / times["eager"]["min"],
+            **(dict(target=3.0) if peer == "thunder" else {}),
+        )
     times = child(__file__, "guards")
     for state, t in times.items():
-        emit("guards of 22 layers", peer="thunder", state=state, microseconds=t["median"], microseconds_min=t["min"], target=30.0)
+        emit(
+            "guards of 22 layers",
+            peer="thunder",
+            state=state,
+            microseconds=t["median"],
+            microseconds_min=t["min"],
+            target=30.0,
+        )
 
 
 if __name__ == "__main__":

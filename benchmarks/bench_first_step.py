@@ -1,6 +1,8 @@
-"""How long does the first step take (acquire, compile, run; forward and backward) of litgpt's 22-layer TinyLlama at width 64?
+"""How long does the first step take (acquire, compile, run; forward and backward) of litgpt's 22-layer TinyLlama at
+width 64?
 
-And where does that time go, and how does it grow with the number of layers?  --compare: torch.compile's beside it (a minute).
+And where does that time go, and how does it grow with the number of layers?  --compare: torch.compile's beside it (a
+minute).
 """
 
 import time
@@ -42,12 +44,27 @@ def main():
         return measure(*arguments)
     runs = [child(__file__, "thunder", 22) for _ in range(3)]
     best = min(runs, key=lambda r: r["first"])
-    emit("first step", peer="thunder", layers=22, seconds=sorted(r["first"] for r in runs)[1], seconds_min=best["first"], target=0.6,
-         **{k: best[k] for k in ("acquisition", "passes", "programs", "second", "milliseconds_of_passes")})  # fmt: skip
+    emit(
+        "first step",
+        peer="thunder",
+        layers=22,
+        seconds=sorted(r["first"] for r in runs)[1],
+        seconds_min=best["first"],
+        target=0.6,
+        **{k: best[k] for k in ("acquisition", "passes", "programs", "second", "milliseconds_of_passes")},
+    )
     for layers in (2, 5, 11, 44):
         r = min((child(__file__, "thunder", layers) for _ in range(2)), key=lambda r: r["first"])
-        emit("first step, growth", peer="thunder", layers=layers, seconds_min=r["first"], milliseconds_a_layer=r["first"] / layers * 1e3,
-             acquisition=r["acquisition"], passes=r["passes"], programs=r["programs"])  # fmt: skip
+        emit(
+            "first step, growth",
+            peer="thunder",
+            layers=layers,
+            seconds_min=r["first"],
+            milliseconds_a_layer=r["first"] / layers * 1e3,
+            acquisition=r["acquisition"],
+            passes=r["passes"],
+            programs=r["programs"],
+        )
     if COMPARE:
         r = child(__file__, "torch.compile", 22)
         emit("first step", peer="torch.compile", layers=22, seconds=r["first"], second=r["second"])

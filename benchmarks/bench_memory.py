@@ -1,4 +1,6 @@
-"""How much memory does a training step need?  Peak of the second step's resident memory: 4 layers, width 768, batch 2 x 128."""
+"""How much memory does a training step need?  Peak of the second step's resident memory: 4 layers, width 768, batch
+2 x 128.
+"""
 
 from common import child, child_arguments, compiled, emit, llama, peak_mb, reset_peak, resident_mb, train_step
 
@@ -30,8 +32,13 @@ def main():
         runs = [child(__file__, peer) for _ in range(3)]
         peak = sorted(r["peak"] for r in runs)[1]
         eager = eager or peak
-        emit("peak memory of the second step", peer=peer, megabytes=peak, megabytes_before=sorted(r["before"] for r in runs)[1],
-             **(dict(ratio=peak / eager, target=1.0) if peer != "eager" else {}))  # fmt: skip
+        emit(
+            "peak memory of the second step",
+            peer=peer,
+            megabytes=peak,
+            megabytes_before=sorted(r["before"] for r in runs)[1],
+            **(dict(ratio=peak / eager, target=1.0) if peer != "eager" else {}),
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,18 @@
-"""What does a training step cost in the long run?  4 layers, width 768, batch 2 x 128, float32, one thread, eager beside Thunder."""
+"""What does a training step cost in the long run?  4 layers, width 768, batch 2 x 128, float32, one thread, eager
+beside Thunder.
+"""
 
-from common import child, child_arguments, compiled, emit, interleaved, llama, no_garbage_collection, summary, train_step
+from common import (
+    child,
+    child_arguments,
+    compiled,
+    emit,
+    interleaved,
+    llama,
+    no_garbage_collection,
+    summary,
+    train_step,
+)
 
 
 def measure():
@@ -33,7 +45,13 @@ def main():
         return measure()
     times = child(__file__, "measure")
     for peer, t in times.items():
-        ratios = {} if peer == "eager" else dict(ratio=t["median"] / times["eager"]["median"], ratio_min=t["min"] / times["eager"]["min"], target=1.03)
+        ratios = (
+            {}
+            if peer == "eager"
+            else dict(
+                ratio=t["median"] / times["eager"]["median"], ratio_min=t["min"] / times["eager"]["min"], target=1.03
+            )
+        )
         emit("train step", peer=peer, milliseconds=t["median"], milliseconds_min=t["min"], **ratios)
 
 

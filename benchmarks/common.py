@@ -1,7 +1,7 @@
 """What the benchmarks share: fresh processes, interleaved rounds, JSON lines.
 
-A benchmark file is run as it is (the parent: starts a process per measurement, and prints a JSON line for each result), or with
-`--child NAME`, which measures one thing in this process and prints one JSON line.
+A benchmark file is run as it is (the parent: starts a process per measurement, and prints a JSON line for each result),
+or with `--child NAME`, which measures one thing in this process and prints one JSON line.
 """
 
 import contextlib
@@ -38,9 +38,13 @@ def child(file, *arguments, timeout=600):
             "TRITON_CACHE_DIR": cache,
         }
         done = subprocess.run(
-            [sys.executable, file, "--child", *map(str, arguments)], stdout=subprocess.PIPE, text=True, env=environment,
-            timeout=timeout, check=True,
-        )  # fmt: skip
+            [sys.executable, file, "--child", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            timeout=timeout,
+            check=True,
+        )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -55,7 +59,7 @@ def child_arguments():
 
 
 def interleaved(functions, rounds=ROUNDS, inner=1):
-    """{name: seconds of a call, one a round}: every round runs all functions, so that noise of the machine meets all alike."""
+    """{name: seconds of a call, one a round}: every round runs all functions, so that noise meets all alike."""
     times = {name: [] for name in functions}
     names = list(functions)
     for i in range(rounds):
@@ -79,7 +83,14 @@ def llama(layers, width, heads, vocabulary=256, block=256, name="Llama-2-7b-hf",
 
     GPT, _ = litgpt_import.load()
     torch.manual_seed(0)
-    sizes = dict(n_layer=layers, n_embd=width, n_head=heads, intermediate_size=width * 11 // 4, block_size=block, padded_vocab_size=vocabulary)
+    sizes = dict(
+        n_layer=layers,
+        n_embd=width,
+        n_head=heads,
+        intermediate_size=width * 11 // 4,
+        block_size=block,
+        padded_vocab_size=vocabulary,
+    )
     return GPT.from_name(name, **{**sizes, **more})
 
 

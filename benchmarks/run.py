@@ -1,4 +1,7 @@
-"""Runs the benchmarks (all, or the files given), prints their JSON lines and at the end a table of them.  --compare is passed on."""
+"""Runs the benchmarks (all, or the files given); prints their JSON lines, and a table of them at the end.
+
+--compare is passed on.
+"""
 
 import json
 import subprocess

@@ -23,9 +23,14 @@ def make(layers, width):
     GPT, _ = litgpt_import.load()
     torch.manual_seed(0)
     return GPT.from_name(
-        "Llama-2-7b-hf", n_layer=layers, n_embd=width, n_head=width // 32, intermediate_size=width * 11 // 4,
-        block_size=128, padded_vocab_size=1024,
-    )  # fmt: skip
+        "Llama-2-7b-hf",
+        n_layer=layers,
+        n_embd=width,
+        n_head=width // 32,
+        intermediate_size=width * 11 // 4,
+        block_size=128,
+        padded_vocab_size=1024,
+    )
 
 
 def a_batch():
@@ -86,8 +91,22 @@ def train(peer, options):
 
 def measure(peer, options, folder):
     results = Path(folder) / f"{peer}.pt"
-    command = [sys.executable, __file__, "--peer", peer, "--results", str(results), "--steps", str(options.steps),
-               "--layers", str(options.layers), "--width", str(options.width), "--threads", str(options.threads)]  # fmt: skip
+    command = [
+        sys.executable,
+        __file__,
+        "--peer",
+        peer,
+        "--results",
+        str(results),
+        "--steps",
+        str(options.steps),
+        "--layers",
+        str(options.layers),
+        "--width",
+        str(options.width),
+        "--threads",
+        str(options.threads),
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1]), torch.load(results)
 
@@ -99,7 +118,10 @@ def table(options):
     with tempfile.TemporaryDirectory() as folder:
         rows = {peer: measure(peer, options, folder) for peer in peers}
     losses, gradients = rows["eager"][1]
-    print(f"\n{options.steps} steps of AdamW, {options.layers} layers, width {options.width}, batch 4 x 64, {options.threads} thread{'s' * (options.threads > 1)}\n")
+    print(
+        f"\n{options.steps} steps of AdamW, {options.layers} layers, width {options.width}, batch 4 x 64, "
+        f"{options.threads} thread{'s' * (options.threads > 1)}\n"
+    )
     print(f"{'':15}{'first step, s':>15}{'step, ms':>12}{'peak, MB':>12}{'loss differs by':>18}{'gradients by':>15}")
     for peer, (figures, (other_losses, other_gradients)) in rows.items():
         line = f"{peer:15}{figures['first']:15.3f}{figures['step'] * 1e3:12.1f}{figures['peak']:12.0f}"

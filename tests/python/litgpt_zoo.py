@@ -31,7 +31,8 @@ def _heads(full):
 
 
 def _adjustments(full):
-    # The original length must be in the range of the narrow model's positions, or the adjustment would not bend anything.
+    # The original length must be in the range of the narrow model's positions, or the adjustment would not bend
+    # anything.
     if full.rope_adjustments and "original_max_seq_len" in full.rope_adjustments:
         return {**full.rope_adjustments, "original_max_seq_len": BLOCK}
     return full.rope_adjustments
@@ -42,13 +43,21 @@ def narrow(Config, full):
     n_head, groups = _heads(full)
     wider = 0 if full.n_head * full.head_size == full.n_embd else 16
     changed = dict(
-        n_layer=2, n_head=n_head, n_query_groups=groups, head_size=HEAD, n_embd=n_head * HEAD + wider, block_size=BLOCK,
-        vocab_size=50, padded_vocab_size=64, intermediate_size=48,
+        n_layer=2,
+        n_head=n_head,
+        n_query_groups=groups,
+        head_size=HEAD,
+        n_embd=n_head * HEAD + wider,
+        block_size=BLOCK,
+        vocab_size=50,
+        padded_vocab_size=64,
+        intermediate_size=48,
         sliding_window_size=WINDOW if full.sliding_window_size else None,
         sliding_window_indices=_pattern(full.sliding_window_indices) if full.sliding_window_size else None,
-        rope_indices=_pattern(full.rope_indices), rope_adjustments=_adjustments(full),
+        rope_indices=_pattern(full.rope_indices),
+        rope_adjustments=_adjustments(full),
         attention_scores_scalar=HEAD + 4 if full.attention_scores_scalar else None,
-    )  # fmt: skip
+    )
     if full.n_expert:
         changed.update(n_expert=4, n_expert_per_token=2)
         if full.moe_intermediate_size:
@@ -76,20 +85,43 @@ def _key(config):
 # Switches of the model that no published config of this litgpt sets.
 _EXTRA = {
     "latent-attention": dict(
-        norm_class_name="RMSNorm", mlp_class_name="LLaMAMLP", parallel_residual=False, bias=False, rotary_percentage=1.0,
+        norm_class_name="RMSNorm",
+        mlp_class_name="LLaMAMLP",
+        parallel_residual=False,
+        bias=False,
+        rotary_percentage=1.0,
         latent_attention=dict(q_lora_rank=24, kv_lora_rank=20, qk_rope_head_dim=8, qk_nope_head_dim=12, v_head_dim=16),
-        rope_adjustments=dict(factor=4.0, beta_fast=32.0, beta_slow=1.0, original_max_seq_len=8, mscale=1.0, mscale_all_dim=0.8),
+        rope_adjustments=dict(
+            factor=4.0, beta_fast=32.0, beta_slow=1.0, original_max_seq_len=8, mscale=1.0, mscale_all_dim=0.8
+        ),
     ),
     "grouped-experts": dict(
-        norm_class_name="RMSNorm", mlp_class_name="LLaMAMoE", parallel_residual=False, bias=False, rotary_percentage=1.0,
-        moe_intermediate_size=24, n_expert=8, n_expert_per_token=3, n_shared_expert=2, n_expert_groups=4, n_topk_groups=2,
-        n_topk_scores_per_group=2, first_k_dense_replace=1, routed_scaling_factor=2.5, norm_topk_prob=True,
+        norm_class_name="RMSNorm",
+        mlp_class_name="LLaMAMoE",
+        parallel_residual=False,
+        bias=False,
+        rotary_percentage=1.0,
+        moe_intermediate_size=24,
+        n_expert=8,
+        n_expert_per_token=3,
+        n_shared_expert=2,
+        n_expert_groups=4,
+        n_topk_groups=2,
+        n_topk_scores_per_group=2,
+        first_k_dense_replace=1,
+        routed_scaling_factor=2.5,
+        norm_topk_prob=True,
     ),
     "interleaved-rotary": dict(
-        norm_class_name="RMSNorm", mlp_class_name="LLaMAMLP", parallel_residual=False, bias=False, rotary_percentage=0.5,
-        rope_interleave=True, n_query_groups=2,
+        norm_class_name="RMSNorm",
+        mlp_class_name="LLaMAMLP",
+        parallel_residual=False,
+        bias=False,
+        rotary_percentage=0.5,
+        rope_interleave=True,
+        n_query_groups=2,
     ),
-}  # fmt: skip
+}
 
 
 def architectures():
@@ -104,9 +136,17 @@ def architectures():
     zoo = {config.name: config for config in found.values()}
     for name, switches in _EXTRA.items():
         zoo[name] = Config(
-            name=name, n_layer=2, n_head=4, head_size=HEAD, n_embd=4 * HEAD, block_size=BLOCK, vocab_size=50,
-            padded_vocab_size=64, intermediate_size=48, **switches,
-        )  # fmt: skip
+            name=name,
+            n_layer=2,
+            n_head=4,
+            head_size=HEAD,
+            n_embd=4 * HEAD,
+            block_size=BLOCK,
+            vocab_size=50,
+            padded_vocab_size=64,
+            intermediate_size=48,
+            **switches,
+        )
     return zoo
 
 
@@ -117,7 +157,11 @@ def float64_model():
     litgpt_import.load()
     spec = importlib.util.find_spec("litgpt.model")
     source = spec.loader.get_source("litgpt.model")
-    for old, new in ((".float()", ".double()"), ("torch.float32", "torch.float64"), ("dtype=torch.float)", "dtype=torch.float64)")):
+    for old, new in (
+        (".float()", ".double()"),
+        ("torch.float32", "torch.float64"),
+        ("dtype=torch.float)", "dtype=torch.float64)"),
+    ):
         assert old in source
         source = source.replace(old, new)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("litgpt.model_float64", None))
@@ -148,7 +192,11 @@ def build(config, dtype=torch.float32, module=None):
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
             # Norms start as the identity, with which a wrong gradient can hide.
-            scale, offset = (0.2, 1.0) if p.ndim == 1 and name.endswith("weight") else (0.3 if p.ndim == 1 else p.shape[-1] ** -0.5, 0)
+            scale, offset = (
+                (0.2, 1.0)
+                if p.ndim == 1 and name.endswith("weight")
+                else (0.3 if p.ndim == 1 else p.shape[-1] ** -0.5, 0)
+            )
             p.copy_(offset + scale * noise)
     return model.to(dtype)
 

@@ -1,6 +1,6 @@
 """The showcase: the traces of a two-layer Llama 2, as files, as programs that run, and as text that parses.
 
-    THUNDER_UPDATE_GOLDEN=1 pytest tests/python/test_golden.py     # writes tests/golden/* anew; look at the difference
+THUNDER_UPDATE_GOLDEN=1 pytest tests/python/test_golden.py     # writes tests/golden/* anew; look at the difference
 """
 
 import os
@@ -34,11 +34,16 @@ class Showcase:
     def tensors(self):
         """What each input of the forward is: (name, tensor) in the order of the trace."""
         known = [self.x, self.model.cos, self.model.sin, *self.model.parameters()]
-        types = [re.search(rf'# {name}: "cpu \w+\[(.*)\]"', self.forward[-1].python()).group(1) for name in self.forward[-1].inputs]
+        types = [
+            re.search(rf'# {name}: "cpu \w+\[(.*)\]"', self.forward[-1].python()).group(1)
+            for name in self.forward[-1].inputs
+        ]
         ordered = []
         # Modules list parameters in the order of their definition, and so does the trace; buffers come before.
         for name, shape in zip(self.forward[-1].inputs, types, strict=True):
-            tensor = next(t for t in known if ", ".join(map(str, t.shape)) == shape and not any(t is o for _, o in ordered))
+            tensor = next(
+                t for t in known if ", ".join(map(str, t.shape)) == shape and not any(t is o for _, o in ordered)
+            )
             ordered.append((name, tensor))
         return ordered
 
@@ -80,16 +85,33 @@ def test_form_of_the_forward(showcase):
     assert "  = args" in lines and "  del args" in lines
     text = "\n".join(lines)
     # Every tensor that a call makes is annotated with device, dtype and shape.
-    assert re.search(r'  t\d+ = torch\.nn\.functional\.linear\(t\d+, t\d+, None\)  # t\d+: "cpu f32\[2, 5, 192\]"', text)
-    assert re.search(r"  \((t\d+), (t\d+)\) = sdpaex_grad_forward_scaled_dot_product_\w+\(t\d+, t\d+, t\d+, None, 0\.0, True, 0\.25\)", text)
-    assert re.search(r"  return \(\{'output': t\d+, 'flat_args': \[t0, .*\], 'flat_output': \(t\d+,\)\}, \(\(t0, .*\), \(.*\)\)\)$", text)
+    assert re.search(
+        r'  t\d+ = torch\.nn\.functional\.linear\(t\d+, t\d+, None\)  # t\d+: "cpu f32\[2, 5, 192\]"', text
+    )
+    assert re.search(
+        r"  \((t\d+), (t\d+)\) = sdpaex_grad_forward_scaled_dot_product_\w+"
+        r"\(t\d+, t\d+, t\d+, None, 0\.0, True, 0\.25\)",
+        text,
+    )
+    assert re.search(
+        r"  return \(\{'output': t\d+, 'flat_args': \[t0, .*\], 'flat_output': \(t\d+,\)\}, \(\(t0, .*\), \(.*\)\)\)$",
+        text,
+    )
 
 
 def test_form_of_the_backward(showcase):
     text = showcase.backward[-1].python()
     assert "@torch.no_grad()\n@no_autocast\ndef backward_fn(saved_for_backward, cotangents):\n" in text
-    for line in ('  # saved_for_backward: "Collection"', '  # cotangents: "Collection"', "  C0, \\", "  = saved_for_backward",
-                 "  clear_collection(saved_for_backward)", "  del saved_for_backward", "  clear_collection(C0)", "  del C0"):  # fmt: skip
+    for line in (
+        '  # saved_for_backward: "Collection"',
+        '  # cotangents: "Collection"',
+        "  C0, \\",
+        "  = saved_for_backward",
+        "  clear_collection(saved_for_backward)",
+        "  del saved_for_backward",
+        "  clear_collection(C0)",
+        "  del C0",
+    ):
         assert line + "\n" in text, line
     assert "from thunder.executors.pythonex import clear_collection\n" in text
     assert text.count("sdpaex_scaled_dot_product") == 2 and text.count("torch.ops.aten.embedding_backward(") == 1
@@ -100,7 +122,9 @@ def test_form_of_the_backward(showcase):
 
 
 def made_and_read(trace):
-    return [(call.outputs, call.inputs) for call in trace.calls if not call.name.startswith(("del", "prims.python_del"))]
+    return [
+        (call.outputs, call.inputs) for call in trace.calls if not call.name.startswith(("del", "prims.python_del"))
+    ]
 
 
 @pytest.mark.parametrize("which", ["forward", "backward"])
@@ -125,7 +149,9 @@ def test_values_die_after_their_last_use(showcase, which):
 
 
 def test_dataflow_order(showcase):
-    """Matrix products, embedding and attention come in the order of the model's forward, each reading what the one before it led to."""
+    """Matrix products, embedding and attention come in the order of the model's forward, each reading what the
+    one before it led to.
+    """
     names = [call.name.rpartition(".")[2] for call in showcase.forward[-1].calls]
     main = [n for n in names if n in ("embedding", "linear") or n.startswith("sdpaex")]
     attention = "sdpaex_grad_forward_scaled_dot_product_flash_attention_for_cpu"
@@ -135,17 +161,24 @@ def test_dataflow_order(showcase):
     calls = showcase.forward[-1].calls
     leads_to = {}
     for i, call in enumerate(calls):
-        sources = {i} if call.name.rpartition(".")[2] in ("embedding", "linear") or call.name.startswith("sdpaex") else set()
+        sources = (
+            {i} if call.name.rpartition(".")[2] in ("embedding", "linear") or call.name.startswith("sdpaex") else set()
+        )
         for name in call.inputs:
             sources |= leads_to.get(name, set())
         for name in call.outputs:
             leads_to[name] = sources
     # The output depends on every one of them.
     assert leads_to[showcase.forward[-1].calls[-1].outputs[0]] == {
-        i for i, c in enumerate(calls) if c.name.rpartition(".")[2] in ("embedding", "linear") or c.name.startswith("sdpaex")
+        i
+        for i, c in enumerate(calls)
+        if c.name.rpartition(".")[2] in ("embedding", "linear") or c.name.startswith("sdpaex")
     }
 
-    shapes = re.findall(r'= torch\.nn\.functional\.linear\(t\d+, (t\d+), None\)  # t\d+: "cpu f32\[2, 5, (\d+)\]"', showcase.forward[-1].python())
+    shapes = re.findall(
+        r'= torch\.nn\.functional\.linear\(t\d+, (t\d+), None\)  # t\d+: "cpu f32\[2, 5, (\d+)\]"',
+        showcase.forward[-1].python(),
+    )
     assert [int(n) for _, n in shapes] == [192, 64, 176, 176, 64] * 2 + [96]
 
 
@@ -220,7 +253,13 @@ def test_a_pass_that_breaks_the_program_is_caught(showcase):
 def test_provenance_names_every_pass(showcase):
     names = [t.pass_name for t in showcase.forward]
     assert names[0] == "" and names[-1] == "Delete Last Used"
-    for name in ("Dead Code Elimination", "Common Subexpression Elimination", "Autodiff", "Forward Backward Split", "Transform For Execution"):
+    for name in (
+        "Dead Code Elimination",
+        "Common Subexpression Elimination",
+        "Autodiff",
+        "Forward Backward Split",
+        "Transform For Execution",
+    ):
         assert name in names
     assert [t.pass_name for t in showcase.backward][-1] == "Delete Last Used"
     assert str(showcase.forward[1]).startswith("# Constructed by Dead Code Elimination (took ")

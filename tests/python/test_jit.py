@@ -35,7 +35,7 @@ class Mlp(nn.Module):
         return self.b(self.dropout(torch.relu(self.a(x)))) * self.scale
 
 
-# ---- what is compiled ------------------------------------------------------------------------------------------------------
+# ---- what is compiled ------------------------------------------------------------------------------------------------
 
 
 def test_function():
@@ -105,8 +105,13 @@ def test_default_and_keyword_arguments():
 
     x, y, z = torch.randn(3, 3).unbind(0)
     compiled = thunder.jit(f)
-    for args, kwargs in [((x,), {}), ((x, y), {}), ((x, y, z), dict(scale=2)), ((x,), dict(b=y, scale=3.0, c=z)),
-                         ((x,), dict(c=z, b=y))]:  # fmt: skip
+    for args, kwargs in [
+        ((x,), {}),
+        ((x, y), {}),
+        ((x, y, z), dict(scale=2)),
+        ((x,), dict(b=y, scale=3.0, c=z)),
+        ((x,), dict(c=z, b=y)),
+    ]:
         assert_close(compiled(*args, **kwargs), f(*args, **kwargs))
 
 
@@ -169,7 +174,14 @@ def test_isinstance_and_type_inside():
     seen = []
 
     def f(x, p):
-        seen.append((isinstance(x, torch.Tensor), isinstance(p, nn.Parameter), torch.is_tensor(x), torch.compiler.is_compiling()))
+        seen.append(
+            (
+                isinstance(x, torch.Tensor),
+                isinstance(p, nn.Parameter),
+                torch.is_tensor(x),
+                torch.compiler.is_compiling(),
+            )
+        )
         return x + p
 
     thunder.jit(f)(torch.ones(2), nn.Parameter(torch.ones(2)))
@@ -235,7 +247,7 @@ def test_torch_tensor_of_numbers_and_of_traced_tensors():
     check(lambda x: torch.as_tensor(x) + 1, torch.randn(3))
 
 
-# ---- modules ---------------------------------------------------------------------------------------------------------------
+# ---- modules ---------------------------------------------------------------------------------------------------------
 
 
 def test_module_trains_like_eager():
@@ -399,7 +411,7 @@ def test_gradients_accumulate():
     assert_close(model.a.weight.grad, 2 * once)
 
 
-# ---- global state ----------------------------------------------------------------------------------------------------------
+# ---- global state ----------------------------------------------------------------------------------------------------
 
 
 def test_grad_modes():
@@ -453,13 +465,20 @@ def test_default_dtype():
         torch.set_default_dtype(torch.float32)
 
 
-# ---- the cache -------------------------------------------------------------------------------------------------------------
+# ---- the cache -------------------------------------------------------------------------------------------------------
 
 
 def test_cache_of_constant_values():
     f = thunder.jit(lambda x, n: x * n)
-    for x, n in [(torch.ones(3), 2), (torch.zeros(3), 2), (torch.ones(3), 3), (torch.ones(4), 2), (torch.ones(3), 2.0),
-                 (torch.ones(3), True), (torch.ones(3, dtype=torch.float64), 2)]:  # fmt: skip
+    for x, n in [
+        (torch.ones(3), 2),
+        (torch.zeros(3), 2),
+        (torch.ones(3), 3),
+        (torch.ones(4), 2),
+        (torch.ones(3), 2.0),
+        (torch.ones(3), True),
+        (torch.ones(3, dtype=torch.float64), 2),
+    ]:
         assert_close(f(x, n), x * n)
     assert thunder.cache_misses(f) == 6 and thunder.cache_hits(f) == 1
 
@@ -540,7 +559,7 @@ def test_transforms_run_on_the_acquired_program():
     assert any("sin" in n for n in names)
 
 
-# ---- errors ----------------------------------------------------------------------------------------------------------------
+# ---- errors ----------------------------------------------------------------------------------------------------------
 
 
 def line_of(marker):
@@ -565,7 +584,11 @@ def unsupported(x):
 
 @pytest.mark.parametrize(
     "fn, kind, what",
-    [(branches, RuntimeError, "value of a tensor"), (shapes, RuntimeError, "matmul"), (unsupported, NotImplementedError, "lu_factor")],
+    [
+        (branches, RuntimeError, "value of a tensor"),
+        (shapes, RuntimeError, "matmul"),
+        (unsupported, NotImplementedError, "lu_factor"),
+    ],
     ids=["branch", "shape", "unsupported"],
 )
 def test_errors_name_the_users_line(fn, kind, what):

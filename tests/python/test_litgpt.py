@@ -122,7 +122,8 @@ def test_error_is_eagers(name, dtype):
     eager, ours = run(model), run(thunder.jit(model))
     assert ours.keys() == eager.keys() == exact.keys()
     errors = {n: (error(ours[n], exact[n]), error(eager[n], exact[n])) for n in exact}
-    # The rounding of the result itself is nobody's error: a scalar that eager happens to hit exactly must not forbid it.
+    # The rounding of the result itself is nobody's error: a scalar that eager happens to hit exactly must not forbid
+    # it.
     wrong = {n: e for n, e in errors.items() if e[0] > 2 * e[1] + torch.finfo(dtype).eps / 2}
     assert not wrong, wrong
 
@@ -180,7 +181,11 @@ def test_batched_positions():
         with torch.no_grad():
             first = fn(idx[:, :4], pos)
             second = fn(idx[:, 4:5], pos[:, -1:] + 1)
-        return first, second, *(t for block in gpt.transformer.h for t in (block.attn.kv_cache.k, block.attn.kv_cache.v))
+        return (
+            first,
+            second,
+            *(t for block in gpt.transformer.h for t in (block.attn.kv_cache.k, block.attn.kv_cache.v)),
+        )
 
     eager, ours = with_cache(config), with_cache(config)
     for a, b in zip(run(ours, thunder.jit(ours)), run(eager, eager), strict=True):
@@ -200,11 +205,34 @@ def test_chunked_head():
 def test_the_zoo_has_every_switch():
     """The narrowing loses none: each field of Config that differs among the configs still does."""
     configs = list(ZOO.values())
-    for field in ("parallel_residual", "norm_class_name", "mlp_class_name", "bias", "attn_bias", "rotary_percentage", "norm_qk",
-                  "norm_qk_type", "post_attention_norm", "post_mlp_norm", "shared_attention_norm", "scale_embeddings", "norm_1",
-                  "lm_head_bias", "gelu_approximate", "rope_condense_ratio"):  # fmt: skip
+    for field in (
+        "parallel_residual",
+        "norm_class_name",
+        "mlp_class_name",
+        "bias",
+        "attn_bias",
+        "rotary_percentage",
+        "norm_qk",
+        "norm_qk_type",
+        "post_attention_norm",
+        "post_mlp_norm",
+        "shared_attention_norm",
+        "scale_embeddings",
+        "norm_1",
+        "lm_head_bias",
+        "gelu_approximate",
+        "rope_condense_ratio",
+    ):
         assert len({getattr(c, field) for c in configs}) > 1, field
-    for field in ("sliding_window_size", "attention_logit_softcapping", "final_logit_softcapping", "rope_indices",
-                  "rope_adjustments", "latent_attention", "n_expert_groups", "attention_scores_scalar"):  # fmt: skip
+    for field in (
+        "sliding_window_size",
+        "attention_logit_softcapping",
+        "final_logit_softcapping",
+        "rope_indices",
+        "rope_adjustments",
+        "latent_attention",
+        "n_expert_groups",
+        "attention_scores_scalar",
+    ):
         assert len({getattr(c, field) is None for c in configs}) == 2, field
     assert {c.n_head // c.n_query_groups for c in configs} >= {1, 2, 3, 4, 8}
