@@ -1,3 +1,379 @@
 """
 The C++ side of Thunder: traces, operators, passes, front end and runtime.
 """
+
+from collections.abc import Sequence
+
+from thunder import CompiledFunction as CompiledFunction
+from thunder._inspection import (
+    _python_callable as python_callable,
+    _python_ctx as python_ctx
+)
+from thunder.extend._trace import <lambda> as __eq__
+from thunder.extend.executors import _replace_calls as replace
+
+
+class Call:
+    """A call of an operator in a trace."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def op(self) -> str: ...
+
+    @property
+    def executor(self) -> str: ...
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the values it reads."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the values it makes."""
+
+    @property
+    def args(self) -> list[str]:
+        """Its arguments as they print, in schema order."""
+
+    @property
+    def body(self) -> list: ...
+
+    @property
+    def location(self) -> object:
+        """(file, line) of the user's program, or None."""
+
+    def __repr__(self) -> str: ...
+
+    @property
+    arguments = call_arguments
+
+    @property
+    result = call_result
+
+    @property
+    input_values = call_inputs
+
+    @property
+    output_values = call_outputs
+
+    @property
+    symbol = call_symbol
+
+    @property
+    has_effects = call_has_effects
+
+    @property
+    is_view = call_is_view
+
+    @property
+    is_symbolic = call_is_symbolic
+
+    __hash__ = call_id
+
+class Trace:
+    """
+    A program of the compiler. str() prints it as Python; exec() of that text runs it.
+    """
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+    def python(self, bodies: bool = False) -> str:
+        """The program without the primitives of its calls and without strides."""
+
+    def text(self, header: bool = True, annotations: bool = True, bodies: bool = True, strides: bool = True) -> str: ...
+
+    def opaque_context(self) -> dict:
+        """The objects that the text names and cannot spell."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> list[str]: ...
+
+    @property
+    def outputs(self) -> list[str]: ...
+
+    @property
+    def calls(self) -> list: ...
+
+    @property
+    def pass_name(self) -> str: ...
+
+    @property
+    def milliseconds(self) -> float: ...
+
+    def verify(self) -> None:
+        """RuntimeError with the call that is wrong."""
+
+    @property
+    input_values = trace_inputs
+
+    @property
+    result = trace_result
+
+def parse(text: str, context: dict = {}) -> Trace:
+    """The reverse of str(trace)."""
+
+def difference(arg0: Trace, arg1: Trace, /) -> str:
+    """Empty if the traces are structurally equal, else the first difference."""
+
+class Op:
+    """An operator's record."""
+
+    @property
+    def level(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def full_name(self) -> str: ...
+
+    @property
+    def print_name(self) -> str: ...
+
+    @property
+    def doc(self) -> str: ...
+
+    @property
+    def aten(self) -> str: ...
+
+    @property
+    def python(self) -> list[str]: ...
+
+    @property
+    def scalar(self) -> str: ...
+
+    @property
+    def executor(self) -> str: ...
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def results(self) -> str: ...
+
+    @property
+    def tags(self) -> list: ...
+
+    @property
+    def domain(self) -> tuple[float, float]: ...
+
+    @property
+    def has_meta(self) -> bool: ...
+
+    @property
+    def has_body(self) -> bool: ...
+
+    @property
+    def has_vjp(self) -> bool: ...
+
+    @property
+    def params(self) -> list: ...
+
+    def __repr__(self) -> str: ...
+
+def ops() -> list:
+    """All operators, in order of registration."""
+
+def find_op(arg: str, /) -> Op: ...
+
+def tag_names() -> list[str]:
+    """Names of the operators' tags, in the order of their bits."""
+
+def check_record(arg: Op, /) -> str:
+    """What is wrong with the record's ATen operator; empty if nothing."""
+
+class Executor:
+    """Who runs operators: see docs/adding_an_executor.md."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def is_fusion(self) -> bool: ...
+
+    @property
+    def unavailable(self) -> str:
+        """Why it cannot be used here; empty if it can."""
+
+    @property
+    def symbols(self) -> list[str]:
+        """Symbols that it has implementations of."""
+
+    def __repr__(self) -> str: ...
+
+def check_records() -> list[tuple[str, str]]:
+    """
+    Records whose `aten` field does not fit the operator of this PyTorch, with what is wrong.
+    """
+
+def all_executors() -> list[Executor]: ...
+
+def default_executors() -> list[Executor]: ...
+
+def always_executors() -> list[Executor]: ...
+
+def find_executor(arg: str, /) -> Executor: ...
+
+def add_executor(arg: Executor, /) -> None: ...
+
+def remove_executor(arg: str, /) -> None: ...
+
+def add_default_executor(arg: Executor, /) -> None: ...
+
+def remove_default_executor(arg: str, /) -> None: ...
+
+def add_always_executor(arg: Executor, /) -> None: ...
+
+class Tracer:
+    """Records the torch calls of a running function."""
+
+    def handle(self, func: object, args: object, kwargs: object | None) -> object: ...
+
+    def apply(self, op: str, args: tuple, kwargs: dict = {}, in_place: bool = False) -> object: ...
+
+    def call_symbol(self, arg0: str, arg1: tuple, arg2: dict, /) -> object: ...
+
+    def copy_into(self, arg0: object, arg1: object, arg2: str, /) -> None: ...
+
+    def add_captured(self, arg: object, /) -> None: ...
+
+    def shape(self, arg: object, /) -> tuple: ...
+
+    def requires_grad(self, arg: object, /) -> bool: ...
+
+    def describe(self, arg: object, /) -> str: ...
+
+    def knows(self, arg: object, /) -> bool: ...
+
+    @property
+    def location(self) -> str: ...
+
+def set_hooks(arg0: object, arg1: object, arg2: object, arg3: list, arg4: list, arg5: Sequence[str], arg6: object, /) -> None: ...
+
+def register_function(callable: object, kind: str, op: str = '', in_place: bool = False, reflected: bool = False, method: bool = False, handler: object | None = None) -> None: ...
+
+def is_registered(arg: object, /) -> bool: ...
+
+def autocast_policy(arg0: str, arg1: str, /) -> str: ...
+
+def dtype_names() -> list[str]: ...
+
+def number_operation(arg0: str, arg1: object, arg2: object, /) -> object: ...
+
+def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list) -> object:
+    """
+    The compiled function of `fn`; `module` is the nn.Module it runs, or None.
+    """
+
+def last_traces(arg: object, /) -> list[Trace]: ...
+
+def last_backward_traces(arg: object, /) -> list[Trace]: ...
+
+def last_epilogue_traces(arg: object, /) -> list[Trace]: ...
+
+def last_program(arg: object, /) -> str: ...
+
+def stats(arg: object, /) -> dict: ...
+
+def evaluate(arg0: str, arg1: tuple, arg2: dict, /) -> object:
+    """Runs one operator on real tensors, without autograd."""
+
+def clear_cache(arg: object, /) -> None: ...
+
+def check_guards(arg0: object, /, *args) -> bool:
+    """
+    Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.
+    """
+
+class PythonExecutor(Executor):
+    def __init__(self, name: str, version: str, unavailable: str) -> None: ...
+
+class PythonFusionExecutor(PythonExecutor):
+    def __init__(self, name: str, version: str, unavailable: str) -> None: ...
+
+def register_gradient_rule(arg0: str, arg1: object, /) -> None: ...
+
+def unregister_gradient_rule(arg: str, /) -> None: ...
+
+def get_grad(arg: object, /) -> object: ...
+
+def put_grad(argument: object, gradient: object | None) -> None: ...
+
+def new_tensor(tracer: Tracer, like: object | None, shape: object | None, dtype: object | None, device: object | None, requires_grad: object | None) -> object: ...
+
+class Value:
+    """A value of a trace."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_tensor(self) -> bool: ...
+
+    @property
+    def shape(self) -> tuple: ...
+
+    @property
+    def strides(self) -> tuple: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+    @property
+    def device(self) -> object: ...
+
+    @property
+    def requires_grad(self) -> bool: ...
+
+    @property
+    def nbytes(self) -> object:
+        """None if a size is known only when the program runs."""
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+def call_arguments(arg: Call, /) -> list: ...
+
+def call_result(arg: Call, /) -> object: ...
+
+def call_inputs(arg: Call, /) -> list: ...
+
+def call_outputs(arg: Call, /) -> list: ...
+
+def call_symbol(arg: Call, /) -> str: ...
+
+def call_has_effects(arg: Call, /) -> bool: ...
+
+def call_is_view(arg: Call, /) -> bool: ...
+
+def call_is_symbolic(arg: Call, /) -> bool: ...
+
+def call_equals(arg0: Call, arg1: Call, /) -> bool: ...
+
+def call_id(arg: Call, /) -> int: ...
+
+def call_aten(arg: Call, /) -> object: ...
+
+def trace_inputs(arg: Trace, /) -> list: ...
+
+def trace_result(arg: Trace, /) -> object: ...
+
+def trace_replace(trace: Trace, calls: Sequence[Call], fn: object, executor: str, prefix: str) -> Trace: ...
+
+def region_values(arg0: Trace, arg1: Sequence[Call], /) -> tuple[list, list]:
+    """
+    What the calls read from outside, and what of their results others read.
+    """

@@ -227,6 +227,9 @@ Types scatter_reduce_meta(const Args& a) {
   bool known = std::find(std::begin(kKinds), std::end(kKinds), a.str("reduce")) != std::end(kKinds);
   THUNDER_CHECK(known, Runtime, "scatter_reduce", "reduce argument must be either sum, prod, mean, amax or amin, got ",
                 a.str("reduce"));
+  bool ordered = a.str("reduce") == "amax" || a.str("reduce") == "amin";
+  THUNDER_CHECK(!ordered || !is_complex(a.tensor("a").dtype), NotImplemented, "scatter_reduce", a.str("reduce"),
+                " is not implemented for complex numbers, which have no order");
   return scatter_like("scatter_reduce", a, true);
 }
 

