@@ -1,0 +1,46 @@
+// CUDA C++ source text to cubins, by the NVRTC library that comes with PyTorch's CUDA wheels.  Needs no GPU and no CUDA
+// toolkit; cubins are kept in the disk cache.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace thunder {
+
+struct CudaSource {
+  std::string name;    // shows in messages and line information, "fusion3"
+  std::string source;  // kernels are `extern "C" __global__`
+  std::vector<std::string> options = {};  // after the default ones, for example "--use_fast_math"
+};
+
+struct CompiledCubin {
+  std::string name;
+  std::string cubin;  // empty if the compilation failed, and then
+  std::string log;    // has the reason: NVRTC's messages, or why there is no NVRTC
+  bool from_cache = false;
+  bool ok() const { return !cubin.empty(); }
+};
+
+struct CudaArch {
+  int major = 0, minor = 0;
+  bool specific = false;  // sm_90a: instructions of exactly this architecture (wgmma)
+};
+
+/// One result a source, in order.  Sources that are not in the disk cache compile in parallel threads, equal ones once.
+std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, CudaArch arch);
+inline std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, int major, int minor) {
+  return compile_cuda(sources, CudaArch{major, minor, false});
+}
+
+/// Whether NVRTC can be loaded; if not, `why_not` says what was looked for.  Loads it.  It is looked for at
+/// $THUNDER_NVRTC (a file), among the libraries of the process, beside PyTorch's, then on the loader's path.
+bool nvrtc_available(std::string* why_not = nullptr);
+/// {13, 0}; {0, 0} without NVRTC.
+struct NvrtcVersion {
+  int major = 0, minor = 0;
+};
+NvrtcVersion nvrtc_version();
+/// The folder of `cuda_bf16.h` and its like, which is passed to NVRTC if it is there; empty if it is not.
+std::string cuda_include_folder();
+
+}  // namespace thunder
