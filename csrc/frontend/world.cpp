@@ -1,6 +1,8 @@
 #include "frontend/world.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "frontend/hooks.h"
 
@@ -16,12 +18,6 @@ uint64_t version_of(PyObject* dict) {
 #else
   static uint64_t never = 1;  // no stamp to go by: compare every time
   return ++never;
-#endif
-}
-
-void prefetch(PyObject* dict) {
-#if PY_VERSION_HEX < 0x030D0000
-  __builtin_prefetch(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag);
 #endif
 }
 
@@ -64,7 +60,7 @@ Ref attribute(PyObject* o, const char* name) {
 
 void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
   if (!dict || !PyDict_Check(dict)) return;
-  if (std::find(dicts_.begin(), dicts_.end(), dict) != dicts_.end()) return;
+  if (!watched_.insert(dict).second) return;
   Watch w;
   w.dict = Ref::borrow(dict);
   w.name = std::move(name);
@@ -97,6 +93,23 @@ void WorldGuard::watch_module(PyObject* root) {
   for (const char* global : {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
                              "_global_backward_pre_hooks"})
     watch_dict(attribute(nn.get(), global).get(), global, true);
+  sort_by_address();
+}
+
+// After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one page, and
+// the processor's own prefetching sees streams.
+void WorldGuard::sort_by_address() {
+  std::vector<size_t> order(dicts_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return std::less<PyObject*>()(dicts_[a], dicts_[b]); });
+  std::vector<Watch> watches;
+  watches.reserve(order.size());
+  for (size_t i : order) watches.push_back(std::move(watches_[i]));
+  watches_ = std::move(watches);
+  for (size_t i = 0; i < order.size(); ++i) {
+    dicts_[i] = watches_[i].dict.get();
+    versions_[i] = version_of(dicts_[i]);
+  }
 }
 
 void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string& name) {
@@ -182,14 +195,17 @@ bool WorldGuard::refresh_tensors(std::string* why) {
   return true;
 }
 
+void WorldGuard::add_lines(CacheLines& lines) const {
+#if PY_VERSION_HEX < 0x030D0000
+  for (PyObject* dict : dicts_) lines.add(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag, sizeof(uint64_t));
+#endif
+  lines.add(dicts_.data(), dicts_.size() * sizeof(PyObject*));
+  lines.add(versions_.data(), versions_.size() * sizeof(uint64_t));
+}
+
 bool WorldGuard::check(std::string* why) {
   bool written = false;
-  // After a real step none of the dicts is in the cache: the loads of several at once hide each other's wait.
-  constexpr size_t kAhead = 32;
-  const size_t n = dicts_.size();
-  for (size_t i = 0; i < std::min(n, kAhead); ++i) prefetch(dicts_[i]);
-  for (size_t i = 0; i < n; ++i) {
-    if (i + kAhead < n) prefetch(dicts_[i + kAhead]);
+  for (size_t i = 0; i < dicts_.size(); ++i) {
     if (version_of(dicts_[i]) == versions_[i]) [[likely]] continue;
     if (!compare(watches_[i], why)) return false;
     versions_[i] = version_of(dicts_[i]);

@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
+#include "frontend/cache_lines.h"
 #include "frontend/python.h"
 
 namespace thunder::frontend {
@@ -26,6 +28,8 @@ class WorldGuard {
 
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
+  /// The memory that check() reads while nothing changes.
+  void add_lines(CacheLines& lines) const;
   /// The captured tensors now, borrowed, in order of add_tensor().
   const std::vector<PyObject*>& tensors() const { return current_; }
 
@@ -51,6 +55,7 @@ class WorldGuard {
   };
 
   void watch_dict(PyObject* dict, std::string name, bool exact);
+  void sort_by_address();
   void watch_code(PyObject* code, PyObject* globals, const std::string& name);
   bool compare(Watch& w, std::string* why);
   bool refresh_tensors(std::string* why);
@@ -58,6 +63,7 @@ class WorldGuard {
 
   std::vector<PyObject*> dicts_;      // borrowed from watches_, packed for the fast check
   std::vector<uint64_t> versions_;
+  std::unordered_set<PyObject*> watched_;
   std::vector<Watch> watches_;
   std::vector<Cell> cells_;
   std::vector<Place> places_;

@@ -77,6 +77,8 @@ struct JitFunction::CacheEntry {
   std::string key;
   std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
   frontend::WorldGuard world;
+  CapturedTensors state;     // as they were when `captured` was last found equal
+  frontend::CacheLines lines;
   Fingerprint captured;      // of the arguments and the captured tensors together, if there are any
   struct Source {
     bool captured;
@@ -91,18 +93,7 @@ struct JitFunction::CacheEntry {
   Fingerprint fingerprint_all(const Flattened& flat) const {
     Fingerprint f;
     for (PyObject* t : flat.tensors) f.add(torch_py::tensor(t));
-    // As with the dicts: after a real step nothing of this is in the cache, so loads are started ahead of their use, an object
-    // first and what it points to later.
-    const std::vector<PyObject*>& captured_tensors = world.tensors();
-    const size_t n = captured_tensors.size();
-    for (size_t i = 0; i < n + 16; ++i) {
-      if (i < n) __builtin_prefetch(&reinterpret_cast<THPVariable*>(captured_tensors[i])->cdata);
-      if (i >= 8 && i - 8 < n) {
-        const char* impl = reinterpret_cast<const char*>(torch_py::tensor(captured_tensors[i - 8]).unsafeGetTensorImpl());
-        for (size_t line = 0; line < sizeof(c10::TensorImpl); line += 64) __builtin_prefetch(impl + line);
-      }
-      if (i >= 16) f.add(torch_py::tensor(captured_tensors[i - 16]));
-    }
+    for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
     if (!by_place) return f;
     for (const auto* list : {&flat.tensors, &world.tensors()})
       for (PyObject* t : *list) {
@@ -113,9 +104,34 @@ struct JitFunction::CacheEntry {
     return f;
   }
 
+  // The captured tensors where torch sees them: a Python object of a tensor begins with the object's header.
+  std::vector<const at::Tensor*> handles() const {
+    std::vector<const at::Tensor*> out;
+    out.reserve(world.tensors().size());
+    for (PyObject* t : world.tensors()) out.push_back(&torch_py::tensor(t));
+    return out;
+  }
+  bool shares_memory(const Flattened& flat) const {
+    return std::any_of(flat.tensors.begin(), flat.tensors.end(), [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
+  }
+  void remember() {
+    state = CapturedTensors(handles());
+    lines.clear();
+    world.add_lines(lines);
+    for (PyObject* t : world.tensors()) lines.add(&reinterpret_cast<THPVariable*>(t)->cdata, sizeof(void*));
+    state.add_lines([&](const void* p, size_t bytes) { lines.add(p, bytes); });
+    lines.seal();
+  }
+
   bool guards_hold(const Flattened& flat, std::string* why) {
+    lines.prefetch();
     if (!world.check(why)) return false;
-    if ((world.tensors().empty() && !by_place) || fingerprint_all(flat) == captured) return true;
+    if (world.tensors().empty() && !by_place) return true;
+    if (!by_place && state.unchanged(handles()) && !shares_memory(flat)) return true;
+    if (fingerprint_all(flat) == captured) {
+      remember();
+      return true;
+    }
     if (why) *why = "a parameter, buffer or captured tensor has other metadata";
     return false;
   }
@@ -244,6 +260,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   e->key = key.flat.key;
   for (PyObject* o : key.flat.objects) e->objects.push_back(Ref::borrow(o));
   e->captured = e->fingerprint_all(key.flat);
+  e->remember();
   record_ = record;
   last_entry_ = e->entry;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();

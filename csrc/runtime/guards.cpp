@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <vector>
@@ -31,6 +32,39 @@ constexpr const char* kGlobalNames[] = {"grad mode, autocast cache or determinis
                                         "dispatch state (autocast, inference mode, functorch)",
                                         "autocast or default dtype", "active function or dispatch modes"};
 constexpr size_t kGlobalWords = std::size(kGlobalNames);
+
+// torch::autograd::AutogradMeta, as far as requires_grad() reads it; its header includes half of PyTorch.
+constexpr size_t kAutogradMetaBytes = 192;
+
+// Identifies the memory that a tensor lies on; the tensor itself where it has no storage.
+const void* storage_of(const c10::TensorImpl* impl) {
+  return impl->has_storage() ? static_cast<const void*>(impl->unsafe_storage().unsafeGetStorageImpl()) : impl;
+}
+
+size_t metadata_words(const c10::TensorImpl* impl) { return 2 + 2 * impl->sizes().size(); }
+
+// All that a compiled program assumes about a tensor but its aliases, in metadata_words() words.
+void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
+  bool strided = impl->layout() == c10::kStrided;
+  c10::IntArrayRef sizes = impl->sizes(), strides = strided ? impl->strides() : c10::IntArrayRef();
+  const size_t rank = sizes.size();
+  const c10::Device device = impl->device();
+  uint64_t aligned = 0;
+  if (impl->has_storage()) {
+    auto base =
+        reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+    aligned = ((base + static_cast<uintptr_t>(impl->storage_offset()) * impl->itemsize()) & 15) == 0;
+  }
+  w[0] = static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(device.type()) << 8 |
+         static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 16 | static_cast<uint64_t>(rank) << 24 |
+         static_cast<uint64_t>(impl->requires_grad()) << 40 | static_cast<uint64_t>(impl->is_wrapped_number()) << 41 |
+         aligned << 42 | static_cast<uint64_t>(impl->layout()) << 48;
+  w[1] = (impl->key_set() & kRelevantKeys).raw_repr();
+  for (size_t i = 0; i < rank; ++i) {
+    w[2 + i] = static_cast<uint64_t>(sizes[i]);
+    w[2 + rank + i] = strided ? static_cast<uint64_t>(strides[i]) : 0;
+  }
+}
 
 uint64_t mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9E3779B97F4A7C15ull;
@@ -137,8 +171,7 @@ void Fingerprint::begin() {
 // plus 1, a bit that tells the two apart, and how far the data lies from that one's.
 uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  const void* storage =
-      impl->has_storage() ? static_cast<const void*>(impl->unsafe_storage().unsafeGetStorageImpl()) : impl;
+  const void* storage = storage_of(impl);
   Seen now{storage, impl, tensors_++};
   const Seen* first = nullptr;
   auto look = [&](const Seen& s) {
@@ -174,29 +207,53 @@ uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
 void Fingerprint::add(const at::Tensor& tensor) {
   if (!tensor.defined()) return add_number(~0ull);
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  bool strided = impl->layout() == c10::kStrided;
-  c10::IntArrayRef sizes = impl->sizes(), strides = strided ? impl->strides() : c10::IntArrayRef();
-  size_t rank = sizes.size();
-  reserve(3 + 2 * rank);
-  uint64_t* w = words_ + size_;
-  const c10::Device device = impl->device();
-  uint64_t aligned = 0;
-  if (impl->has_storage()) {
-    auto base =
-        reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
-    aligned = ((base + static_cast<uintptr_t>(impl->storage_offset()) * impl->itemsize()) & 15) == 0;
+  size_t words = metadata_words(impl);
+  reserve(1 + words);
+  words_[size_] = alias_class(tensor);
+  write_metadata(impl, words_ + size_ + 1);
+  size_ += 1 + words;
+}
+
+CapturedTensors::CapturedTensors(const std::vector<const at::Tensor*>& tensors) {
+  for (const at::Tensor* t : tensors) {
+    const c10::TensorImpl* impl = t->unsafeGetTensorImpl();
+    auto count = static_cast<uint32_t>(metadata_words(impl));
+    items_.push_back({impl, storage_of(impl), impl->storage_offset(), static_cast<uint32_t>(words_.size()), count});
+    words_.resize(words_.size() + count);
+    write_metadata(impl, words_.data() + items_.back().first);
+    storages_.push_back(items_.back().storage);
   }
-  w[0] = static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(device.type()) << 8 |
-         static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 16 | static_cast<uint64_t>(rank) << 24 |
-         static_cast<uint64_t>(impl->requires_grad()) << 40 | static_cast<uint64_t>(impl->is_wrapped_number()) << 41 |
-         aligned << 42 | static_cast<uint64_t>(impl->layout()) << 48;
-  w[1] = (impl->key_set() & kRelevantKeys).raw_repr();
-  w[2] = alias_class(tensor);
-  for (size_t i = 0; i < rank; ++i) {
-    w[3 + i] = static_cast<uint64_t>(sizes[i]);
-    w[3 + rank + i] = strided ? static_cast<uint64_t>(strides[i]) : 0;
+  std::sort(storages_.begin(), storages_.end());
+}
+
+bool CapturedTensors::unchanged(const std::vector<const at::Tensor*>& tensors) const {
+  if (tensors.size() != items_.size()) return false;
+  c10::SmallVector<uint64_t, 32> now;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    const c10::TensorImpl* impl = tensors[i]->unsafeGetTensorImpl();
+    if (impl != item.impl || storage_of(impl) != item.storage || impl->storage_offset() != item.offset ||
+        metadata_words(impl) != item.count)
+      return false;
+    now.resize(item.count);
+    write_metadata(impl, now.data());
+    if (std::memcmp(now.data(), words_.data() + item.first, item.count * sizeof(uint64_t)) != 0) return false;
   }
-  size_ += 3 + 2 * rank;
+  return true;
+}
+
+bool CapturedTensors::shares_memory(const at::Tensor& tensor) const {
+  return tensor.defined() && std::binary_search(storages_.begin(), storages_.end(), storage_of(tensor.unsafeGetTensorImpl()));
+}
+
+void CapturedTensors::add_lines(const std::function<void(const void*, size_t)>& add) const {
+  for (const Item& item : items_) {
+    add(item.impl, sizeof(c10::TensorImpl));
+    if (const void* meta = item.impl->autograd_meta()) add(meta, kAutogradMetaBytes);
+    if (item.storage != item.impl) add(item.storage, sizeof(c10::StorageImpl));
+  }
+  add(items_.data(), items_.size() * sizeof(Item));
+  add(words_.data(), words_.size() * sizeof(uint64_t));
 }
 
 // Four lanes, since a multiplication waits for the one before it in its lane.

@@ -12,8 +12,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace thunder {
 
@@ -71,6 +73,31 @@ class Fingerprint {
   Seen seen_[kInlineSeen];
   std::unique_ptr<SeenTable> more_seen_;
   uint64_t inline_[kInline];
+};
+
+/// What fingerprints of tensors that a function captured say, kept where it is cheap to ask whether anything changed: while a
+/// tensor is the same object on the same storage as before, what it shares its memory with is the same as before too.
+class CapturedTensors {
+ public:
+  CapturedTensors() = default;
+  explicit CapturedTensors(const std::vector<const at::Tensor*>& tensors);
+  /// The same tensors, on the same storages, with the same metadata.
+  bool unchanged(const std::vector<const at::Tensor*>& tensors) const;
+  /// Whether one of them lies on the tensor's storage.
+  bool shares_memory(const at::Tensor& tensor) const;
+  /// Calls `add(address, bytes)` for the memory that unchanged() will read.
+  void add_lines(const std::function<void(const void*, size_t)>& add) const;
+
+ private:
+  struct Item {
+    const c10::TensorImpl* impl;
+    const void* storage;
+    int64_t offset;
+    uint32_t first, count;  // of its words
+  };
+  std::vector<Item> items_;
+  std::vector<uint64_t> words_;
+  std::vector<const void*> storages_;  // sorted
 };
 
 /// What the words of global state say, to name the guard that failed: "grad mode", "autocast", ...; empty if they are
