@@ -11,14 +11,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 namespace thunder {
 
-/// Whether there are a driver and a device; if not, `why_not` says what is missing.
+/// Whether there are a driver and a device; if not, `why_not` says what is missing.  This and all that follows initialises
+/// CUDA, after which a forked child cannot use it: not to be called before the program itself uses a CUDA tensor.
 bool cuda_available(std::string* why_not = nullptr);
+/// At most kMaxDevices.
 int cuda_device_count();
+inline constexpr int kMaxDevices = 64;
 /// 13000 for 13.0: the newest CUDA that the driver knows; 0 without one.
 int cuda_driver_version();
 
@@ -48,13 +50,13 @@ struct CudaKernelAttributes {
   size_t local_bytes = 0;    // of a thread; not 0: registers were spilled
 };
 
-/// One function of a cubin.  The cubin is loaded on a device by the first call that names the device.  Errors of the
-/// driver are exceptions (ErrorKind::Runtime) with the driver's name for the error and its description.
+/// One function of a cubin.  The cubin is loaded on a device by the first call that names the device, once for all
+/// kernels with the same bytes, and stays loaded: a captured CUDA graph may hold its functions longer than anybody here.
+/// Errors of the driver are exceptions (ErrorKind::Runtime) with the driver's name for the error and its description.
 class CudaKernel {
  public:
-  /// Nothing is loaded yet.  Kernels of one cubin may share its bytes; each loads it for itself.
+  /// Nothing is loaded yet.
   CudaKernel(std::shared_ptr<const std::string> cubin, std::string name);
-  ~CudaKernel();
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
 
@@ -70,15 +72,12 @@ class CudaKernel {
   void launch(int device, CudaDim grid, CudaDim block, size_t shared_bytes, void* stream, void** params) const;
 
  private:
-  static constexpr int kMaxDevices = 64;
   void* function(int device) const;
   void* load(int device) const;
 
   std::shared_ptr<const std::string> cubin_;
   std::string name_;
-  mutable std::mutex mutex_;  // of loading
   mutable std::array<std::atomic<void*>, kMaxDevices> functions_{};
-  mutable std::array<void*, kMaxDevices> modules_{};
 };
 
 }  // namespace thunder

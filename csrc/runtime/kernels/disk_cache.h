@@ -15,9 +15,9 @@ namespace thunder {
 
 /// What names an entry: SHA-256 of everything that the entry depends on.
 struct CacheKey {
-  std::string hex;               // 64 digits
-  uint64_t material_bytes = 0;   // length of what was hashed, and
-  uint64_t material_check = 0;   // an independent hash of it: both stand in the entry and must agree
+  std::string hex;              // 64 digits
+  uint64_t material_bytes = 0;  // length of what was hashed, and
+  uint64_t material_check = 0;  // an independent hash of it: both stand in the entry and must agree
 };
 
 /// Collects what an entry depends on.  Each part is hashed with its length, so ("ab", "c") differs from ("a", "bc").
@@ -45,6 +45,10 @@ class DiskCache {
   std::optional<std::string> load(const CacheKey& key) const;
   /// Keeps `bytes` under `key`, in place of what was there.  False if that failed, which was warned of.
   bool store(const CacheKey& key, std::string_view bytes) const;
+  /// The two halves of store(), for those who hold a lock (see warn_once()): write() returns 0 or an errno value, which
+  /// warn() tells the user.
+  int write(const CacheKey& key, std::string_view bytes) const;
+  void warn(int problem) const;
   /// The file of an entry.  It begins with the bytes as stored (what describes them follows them), so an ELF file in the
   /// cache can be handed to the loader where it lies.
   std::string path(const CacheKey& key) const;

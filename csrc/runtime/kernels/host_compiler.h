@@ -19,7 +19,7 @@ class HostModule {
 
   /// The address of an `extern "C"` function of the source; Error (Internal) if there is none of that name.
   void* symbol(const std::string& name) const;
-  /// Whether no compiler ran for it: the library came from the disk cache or was in the process already.
+  /// Whether it came from the disk cache, without a compiler.
   bool from_cache() const { return from_cache_; }
 
  private:
@@ -29,9 +29,10 @@ class HostModule {
   bool from_cache_;
 };
 
-/// Compiles and loads `source`, which should include no header (each costs more than the kernel).  Null if there is no
-/// compiler or it refuses, and then `error` says why, with the compiler's own messages.  `extra_flags` follow the
-/// default ones.  May be called from several threads; the same source is compiled once.
+/// Compiles and loads `source`, which should include no header (each costs more than the kernel) and may call the
+/// functions of libm, but not the C++ library, which is not linked.  Null if there is no compiler or it refuses, and then
+/// `error` says why, with the compiler's own messages.  `extra_flags` follow the default ones.  May be called from
+/// several threads; the same source is compiled once.
 std::shared_ptr<HostModule> compile_host(const std::string& source, std::string* error,
                                          const std::vector<std::string>& extra_flags = {});
 

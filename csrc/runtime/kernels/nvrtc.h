@@ -8,8 +8,8 @@
 namespace thunder {
 
 struct CudaSource {
-  std::string name;    // shows in messages and line information, "fusion3"
-  std::string source;  // kernels are `extern "C" __global__`
+  std::string name;                       // shows in messages and line information, "fusion3"
+  std::string source;                     // kernels are `extern "C" __global__`
   std::vector<std::string> options = {};  // after the default ones, for example "--use_fast_math"
 };
 
@@ -32,15 +32,16 @@ inline std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& so
   return compile_cuda(sources, CudaArch{major, minor, false});
 }
 
-/// Whether NVRTC can be loaded; if not, `why_not` says what was looked for.  Loads it.  It is looked for at
-/// $THUNDER_NVRTC (a file), among the libraries of the process, beside PyTorch's, then on the loader's path.
+/// Whether NVRTC is here; if not, `why_not` says what was looked for.  It is looked for at $THUNDER_NVRTC (a file), among
+/// the libraries of the process, beside PyTorch's, then on the loader's path.  It is loaded by the first compilation that
+/// the disk cache does not answer, because loading its 140 MB takes longer than reading cubins.
 bool nvrtc_available(std::string* why_not = nullptr);
-/// {13, 0}; {0, 0} without NVRTC.
 struct NvrtcVersion {
   int major = 0, minor = 0;
 };
+/// {13, 0}; {0, 0} without NVRTC.  Loads it.
 NvrtcVersion nvrtc_version();
-/// The folder of `cuda_bf16.h` and its like, which is passed to NVRTC if it is there; empty if it is not.
+/// The folder of `cuda_bf16.h` and its like, which is passed to NVRTC for sources that include; empty if not there.
 std::string cuda_include_folder();
 
 }  // namespace thunder

@@ -1,0 +1,131 @@
+#include "runtime/kernels/cuda_api.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "core/error.h"
+#include "runtime/kernels/cuda_driver.h"
+
+namespace thunder {
+namespace {
+
+struct Driver {
+  CudaApi api{};
+  bool ready = false;
+  std::string why_not;
+};
+
+std::string described(const CudaApi& api, int error) {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  api.cuGetErrorName(error, &name);
+  api.cuGetErrorString(error, &text);
+  return cat(name ? name : cat("error ", error), ": ", text ? text : "no description");
+}
+
+/// Empty, or the name of a function that the driver does not have.
+std::string resolve_all(void* handle, CudaApi& api) {
+  std::string missing;
+  auto resolve = [&]<class F>(const char* name, F*& function) {
+    function = reinterpret_cast<F*>(::dlsym(handle, name));
+    if (!function) missing = name;
+  };
+  resolve("cuInit", api.cuInit);
+  resolve("cuDriverGetVersion", api.cuDriverGetVersion);
+  resolve("cuGetErrorName", api.cuGetErrorName);
+  resolve("cuGetErrorString", api.cuGetErrorString);
+  resolve("cuDeviceGetCount", api.cuDeviceGetCount);
+  resolve("cuDeviceGet", api.cuDeviceGet);
+  resolve("cuDeviceGetName", api.cuDeviceGetName);
+  resolve("cuDeviceGetAttribute", api.cuDeviceGetAttribute);
+  resolve("cuDeviceTotalMem_v2", api.cuDeviceTotalMem_v2);
+  resolve("cuDevicePrimaryCtxRetain", api.cuDevicePrimaryCtxRetain);
+  resolve("cuCtxGetCurrent", api.cuCtxGetCurrent);
+  resolve("cuCtxSetCurrent", api.cuCtxSetCurrent);
+  resolve("cuModuleLoadData", api.cuModuleLoadData);
+  resolve("cuModuleGetFunction", api.cuModuleGetFunction);
+  resolve("cuFuncGetAttribute", api.cuFuncGetAttribute);
+  resolve("cuFuncSetAttribute", api.cuFuncSetAttribute);
+  resolve("cuOccupancyMaxActiveBlocksPerMultiprocessor", api.cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  resolve("cuLaunchKernel", api.cuLaunchKernel);
+  return missing;
+}
+
+Driver load_driver() {
+  Driver driver;
+  void* handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* reason = ::dlerror();
+    driver.why_not = cat("no CUDA driver: ", reason ? reason : "libcuda.so.1 cannot be loaded");
+    return driver;
+  }
+  if (const std::string missing = resolve_all(handle, driver.api); !missing.empty()) {
+    driver.why_not = cat("the CUDA driver is too old: it has no function ", missing);
+    return driver;
+  }
+  if (const int status = driver.api.cuInit(0); status != 0) {
+    driver.why_not = cat("the CUDA driver does not start: ", described(driver.api, status));
+    return driver;
+  }
+  driver.ready = true;
+  return driver;
+}
+
+const Driver& driver() {
+  static const Driver* loaded = new Driver(load_driver());
+  return *loaded;
+}
+
+void* primary_context(const CudaApi& api, int device) {
+  static std::array<std::atomic<void*>, kMaxDevices> contexts{};
+  THUNDER_CHECK(device >= 0 && device < kMaxDevices, Runtime, "cuda", "no device ", device, ", expected 0 to ",
+                cuda_device_count() - 1);
+  if (void* context = contexts[device].load(std::memory_order_acquire)) return context;
+  int handle = 0;
+  void* context = nullptr;
+  check_cuda(api.cuDeviceGet(&handle, device), "cuda", "looking for a device");
+  // Never released: the context must outlive all that is loaded in it.  Two threads here get the same one.
+  check_cuda(api.cuDevicePrimaryCtxRetain(&context, handle), "cuda", "taking the primary context");
+  contexts[device].store(context, std::memory_order_release);
+  return context;
+}
+
+}  // namespace
+
+const CudaApi* cuda_api(std::string* why_not) {
+  if (driver().ready) return &driver().api;
+  if (why_not) *why_not = driver().why_not;
+  return nullptr;
+}
+
+const CudaApi& require_cuda() {
+  THUNDER_CHECK(driver().ready, Runtime, "cuda", driver().why_not);
+  return driver().api;
+}
+
+void check_cuda(int status, const std::string& who, const char* doing) {
+  if (status == 0) return;
+  const CudaApi& api = driver().api;
+  int version = 0;
+  api.cuDriverGetVersion(&version);
+  throw Error(ErrorKind::Runtime, cat("[", who, "] ", described(api, status), ", while ", doing, " (driver for CUDA ",
+                                      version / 1000, ".", version % 1000 / 10, ")"));
+}
+
+CudaContextScope::CudaContextScope(int device) {
+  const CudaApi& api = require_cuda();
+  void* wanted = primary_context(api, device);
+  check_cuda(api.cuCtxGetCurrent(&before_), "cuda", "asking for the current context");
+  if (before_ == wanted) return;
+  check_cuda(api.cuCtxSetCurrent(wanted), "cuda", "making the primary context current");
+  changed_ = true;
+}
+
+CudaContextScope::~CudaContextScope() {
+  if (changed_) driver().api.cuCtxSetCurrent(before_);
+}
+
+}  // namespace thunder

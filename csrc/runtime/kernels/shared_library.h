@@ -1,0 +1,19 @@
+// Libraries that are looked for while the program runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace thunder {
+
+/// The file of a library that this process has loaded, by its name ("libc10.so"); empty if it has not.
+std::string loaded_library(const std::string& name);
+
+std::string folder_of(const std::string& path);
+/// The files of `folder` whose names begin with `prefix`, sorted.
+std::vector<std::string> files_in(const std::string& folder, const std::string& prefix);
+bool file_exists(const std::string& path);
+/// Changes when the file is another one: name, size and time of its last change.  Empty if there is none.
+std::string file_identity(const std::string& path);
+
+}  // namespace thunder

@@ -1,0 +1,104 @@
+// What the tests of the kernel runtime share: a cache folder of their own, and child processes.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+namespace kernel_test {
+
+/// An environment variable has another value (or none) for the length of a scope.
+class Environment {
+ public:
+  Environment(std::string name, std::optional<std::string> value) : name_(std::move(name)) {
+    if (const char* before = std::getenv(name_.c_str())) before_ = before;
+    set(value);
+  }
+  ~Environment() { set(before_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  void set(const std::optional<std::string>& value) {
+    if (value)
+      ::setenv(name_.c_str(), value->c_str(), 1);
+    else
+      ::unsetenv(name_.c_str());
+  }
+  std::string name_;
+  std::optional<std::string> before_;
+};
+
+/// An empty folder, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "thunder-test-XXXXXX").string();
+    if (!::mkdtemp(name.data())) std::abort();
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Thunder's cache is an empty folder for the length of a scope.
+struct OwnCache {
+  Folder folder;
+  Environment variable{"THUNDER_CACHE_DIR", folder.path()};
+};
+
+inline std::string contents(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+inline void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+inline size_t count_files(const std::string& folder) {
+  size_t n = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) n += entry.is_regular_file();
+  return n;
+}
+
+/// Starts `body` in a forked child, which exits with what it returns.
+template <class Body>
+pid_t start_child(Body body) {
+  std::fflush(nullptr);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    int status = 99;
+    try {
+      status = body();
+    } catch (...) {
+    }
+    ::_exit(status);
+  }
+  return pid;
+}
+
+inline int wait_for(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+template <class Body>
+int in_child(Body body) {
+  return wait_for(start_child(body));
+}
+
+}  // namespace kernel_test
