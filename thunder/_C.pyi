@@ -13,6 +13,11 @@ from thunder.extend._trace import <lambda> as __eq__
 from thunder.extend.executors import _replace_calls as replace
 
 
+def warn_once(topic: str, message: str) -> None:
+    """
+    Warns with a RuntimeWarning, once in the life of the process for each topic: what the compiler itself calls for a missing library or a cache that cannot be written.
+    """
+
 class Call:
     """A call of an operator in a trace."""
 

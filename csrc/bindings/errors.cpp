@@ -1,4 +1,5 @@
 #include "bindings/bind.h"
+#include "core/warning.h"
 #include "runtime/python_error.h"
 
 namespace thunder::bindings {
@@ -20,7 +21,12 @@ void set_error(const std::exception_ptr& p) {
 
 void set_python_error() noexcept { set_error(std::current_exception()); }
 
-void bind_errors(nb::module_&) {
+void bind_errors(nb::module_& m) {
+  set_warning_handler(&warn_in_python);
+  m.def("warn_once", &warn_once, nb::arg("topic"), nb::arg("message"), nb::call_guard<nb::gil_scoped_release>(),
+        "Warns with a RuntimeWarning, once in the life of the process for each topic: what the compiler itself calls "
+        "for a "
+        "missing library or a cache that cannot be written.");
   nb::register_exception_translator([](const std::exception_ptr& p, void*) { set_error(p); });
 }
 

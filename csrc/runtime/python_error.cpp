@@ -21,6 +21,18 @@ void throw_python_error() {
   throw error;
 }
 
+void warn_in_python(const std::string& message) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool raised = PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0;
+  try {
+    if (raised) throw_python_error();
+  } catch (...) {
+    PyGILState_Release(state);
+    throw;
+  }
+  PyGILState_Release(state);
+}
+
 namespace {
 
 PyObject* exception_type(ErrorKind kind) {

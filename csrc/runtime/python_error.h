@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <exception>
+#include <string>
 
 namespace thunder {
 
@@ -14,5 +15,9 @@ namespace thunder {
 /// Sets the Python error that an exception stands for: torch's python_error as it was, c10 errors and ours as the
 /// Python type that PyTorch raises for them.  False for exceptions of other kinds.  Needs the GIL.
 bool set_python_error(const std::exception_ptr& exception);
+
+/// Python's `warnings.warn(message, RuntimeWarning)`: the WarningHandler of a process with Python (core/warning.h).  Takes
+/// the GIL.  Throws python_error where the user made errors of warnings.
+void warn_in_python(const std::string& message);
 
 }  // namespace thunder

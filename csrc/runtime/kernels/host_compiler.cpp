@@ -48,32 +48,40 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 /// The first line of `--version`, kept on disk, so that a warm process starts no compiler at all.
-std::optional<std::string> version_of(const Compiler& compiler) {
+std::optional<std::string> version_of(const Compiler& compiler, std::string* problem) {
   const DiskCache cache = DiskCache::open();
   const CacheKey key = CacheKeyBuilder("compiler version").add(compiler.identity).key();
   if (auto known = cache.load(key)) return known;
   const PrivateFolder folder;
-  if (folder.problem()) return std::nullopt;
+  if (folder.problem()) {
+    *problem = cat("no temporary folder (", folder.file(""), "): ", std::strerror(folder.problem()));
+    return std::nullopt;
+  }
   std::vector<std::string> command = compiler.command;
   command.push_back("--version");
-  std::string problem;
-  // -1: the status may be somebody else's; the output decides.
-  if (run_program(command, folder.file("log"), &problem) > 0) return std::nullopt;
+  const int status = run_program(command, folder.file("log"), problem);
   const std::string out = read_file(folder.file("log")).value_or("");
   const std::string version = out.substr(0, out.find('\n'));
-  if (version.empty()) return std::nullopt;
+  // -1: the status may be somebody else's; the output decides.
+  if (status > 0 || version.empty()) {
+    *problem = cat("--version gives exit status ", status, " and ", version.empty() ? "nothing" : version);
+    return std::nullopt;
+  }
   cache.store(key, version);
   return version;
 }
 
-std::optional<Compiler> compiler_from(const std::string& candidate) {
+std::optional<Compiler> compiler_from(const std::string& candidate, std::string* problem) {
   Compiler compiler{words_of(candidate), "", ""};
   if (compiler.command.empty()) return std::nullopt;
   compiler.command[0] = find_program(compiler.command[0]);
   struct stat info;
-  if (compiler.command[0].empty() || ::stat(compiler.command[0].c_str(), &info) != 0) return std::nullopt;
+  if (compiler.command[0].empty() || ::stat(compiler.command[0].c_str(), &info) != 0) {
+    *problem = "not found";
+    return std::nullopt;
+  }
   compiler.identity = cat(join(compiler.command, " "), " ", info.st_size, " ", info.st_mtime, " ", info.st_ino);
-  auto version = version_of(compiler);
+  auto version = version_of(compiler, problem);
   if (!version) return std::nullopt;
   compiler.version = *version;
   return compiler;
@@ -90,13 +98,16 @@ std::optional<Compiler> find_compiler(std::string* why_not) {
     std::lock_guard lock(mutex);
     if (auto it = known->find(environment); it != known->end()) return it->second;
   }
+  std::string problems;
   for (const char* candidate : {own ? own : "", "c++", "g++", "clang++"}) {
-    if (auto compiler = compiler_from(candidate)) {
+    std::string problem;
+    if (auto compiler = compiler_from(candidate, &problem)) {
       std::lock_guard lock(mutex);
       return known->emplace(environment, *compiler).first->second;
     }
+    if (*candidate) problems += cat(problems.empty() ? "" : "; ", candidate, ": ", problem);
   }
-  if (why_not) *why_not = "no working C++ compiler: looked for $CXX, c++, g++ and clang++ on $PATH";
+  if (why_not) *why_not = cat("no working C++ compiler by $CXX or on $PATH (", problems, ")");
   return std::nullopt;
 }
 
