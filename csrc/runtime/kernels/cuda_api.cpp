@@ -12,12 +12,6 @@
 namespace thunder {
 namespace {
 
-struct Driver {
-  CudaApi api{};
-  bool ready = false;
-  std::string why_not;
-};
-
 std::string described(const CudaApi& api, int error) {
   const char* name = nullptr;
   const char* text = nullptr;
@@ -54,29 +48,24 @@ std::string resolve_all(void* handle, CudaApi& api) {
   return missing;
 }
 
-Driver load_driver() {
-  Driver driver;
+/// Null if there is no driver to use, and `why_not` says why.
+const CudaApi* load_driver(std::string* why_not) {
   void* handle = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* reason = ::dlerror();
-    driver.why_not = cat("no CUDA driver: ", reason ? reason : "libcuda.so.1 cannot be loaded");
-    return driver;
+    *why_not = cat("no CUDA driver: ", reason ? reason : "libcuda.so.1 cannot be loaded");
+    return nullptr;
   }
-  if (const std::string missing = resolve_all(handle, driver.api); !missing.empty()) {
-    driver.why_not = cat("the CUDA driver is too old: it has no function ", missing);
-    return driver;
+  static CudaApi api;
+  if (const std::string missing = resolve_all(handle, api); !missing.empty()) {
+    *why_not = cat("the CUDA driver is too old: it has no function ", missing);
+    return nullptr;
   }
-  if (const int status = driver.api.cuInit(0); status != 0) {
-    driver.why_not = cat("the CUDA driver does not start: ", described(driver.api, status));
-    return driver;
+  if (const int status = api.cuInit(0); status != 0) {
+    *why_not = cat("the CUDA driver does not start: ", described(api, status));
+    return nullptr;
   }
-  driver.ready = true;
-  return driver;
-}
-
-const Driver& driver() {
-  static const Driver* loaded = new Driver(load_driver());
-  return *loaded;
+  return &api;
 }
 
 void* primary_context(const CudaApi& api, int device) {
@@ -96,19 +85,26 @@ void* primary_context(const CudaApi& api, int device) {
 }  // namespace
 
 const CudaApi* cuda_api(std::string* why_not) {
-  if (driver().ready) return &driver().api;
-  if (why_not) *why_not = driver().why_not;
-  return nullptr;
+  // Only success is remembered, with one load for each launch; what fails may be asked again.
+  static std::atomic<const CudaApi*> loaded{nullptr};
+  if (const CudaApi* api = loaded.load(std::memory_order_acquire)) return api;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  std::string ignored;
+  if (!loaded) loaded = load_driver(why_not ? why_not : &ignored);
+  return loaded;
 }
 
 const CudaApi& require_cuda() {
-  THUNDER_CHECK(driver().ready, Runtime, "cuda", driver().why_not);
-  return driver().api;
+  std::string why_not;
+  const CudaApi* api = cuda_api(&why_not);
+  THUNDER_CHECK(api, Runtime, "cuda", why_not);
+  return *api;
 }
 
 void check_cuda(int status, const std::string& who, const char* doing) {
   if (status == 0) return;
-  const CudaApi& api = driver().api;
+  const CudaApi& api = require_cuda();
   int version = 0;
   api.cuDriverGetVersion(&version);
   throw Error(ErrorKind::Runtime, cat("[", who, "] ", described(api, status), ", while ", doing, " (driver for CUDA ",
@@ -125,7 +121,7 @@ CudaContextScope::CudaContextScope(int device) {
 }
 
 CudaContextScope::~CudaContextScope() {
-  if (changed_) driver().api.cuCtxSetCurrent(before_);
+  if (changed_) require_cuda().cuCtxSetCurrent(before_);
 }
 
 }  // namespace thunder
