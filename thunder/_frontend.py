@@ -319,16 +319,43 @@ def _zero(func, args, kwargs):
     return args[0]
 
 
+def _write_statistics(given, new, op):
+    """Running statistics, which eager's kernel writes to."""
+    tracer = current_tracer()
+    for name, value in zip(("running_mean", "running_var"), new, strict=True):
+        if given.get(name) is not None:
+            tracer.copy_into(given[name], tracer.apply("torch.detach", (value,)), op)
+
+
 @_handler("nn.functional.batch_norm")
 def _batch_norm(func, args, kwargs):
-    tracer = current_tracer()
     given = inspect.signature(func).bind(*args, **kwargs).arguments
-    output, *new = tracer.apply("torch.batch_norm_functional", (), given)
+    output, *new = current_tracer().apply("torch.batch_norm_functional", (), given)
     if given.get("training", False):
-        for name, value in zip(("running_mean", "running_var"), new):
-            if given.get(name) is not None:
-                tracer.copy_into(given[name], tracer.apply("torch.detach", (value,)), "batch_norm")
+        _write_statistics(given, new, "batch_norm")
     return output
+
+
+@_handler("nn.functional.instance_norm")
+def _instance_norm(func, args, kwargs):
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    if given.get("running_mean") is None and given.get("running_var") is None:
+        return current_tracer().apply("torch.instance_norm", (), given)
+    output, *new = current_tracer().apply("torch.instance_norm_functional", (), given)
+    if given.get("use_input_stats", True):
+        _write_statistics(given, new, "instance_norm")
+    return output
+
+
+@_handler("native_batch_norm")
+def _native_batch_norm(func, args, kwargs):
+    names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    if not given["training"] or given["running_mean"] is None:
+        return current_tracer().apply("torch.native_batch_norm", (), given)
+    *results, mean, var = current_tracer().apply("torch._native_batch_norm_legit_functional", (), given)
+    _write_statistics(given, (mean, var), "native_batch_norm")
+    return tuple(results)
 
 
 def _is_basic(key):

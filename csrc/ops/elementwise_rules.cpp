@@ -34,6 +34,10 @@ Expr zero_where(const Expr& g, const Expr& mask) { return g.builder()("torch.mas
 }  // namespace
 
 void zero_vjp(VjpContext& c) { put(c, c.b("torch.zeros_like", c.grad())); }
+void zeros_vjp(VjpContext& c) {
+  for (size_t i : {0, 1})
+    if (needs(c, i)) put_reduced(c, i, c.b("torch.zeros_like", c.grad()));
+}
 void identity_vjp(VjpContext& c) { put(c, c.grad()); }
 
 // ---- one operand -----------------------------------------------------------------------------------------------------
@@ -114,11 +118,7 @@ void mul_vjp(VjpContext& c) {
 }
 
 void div_vjp(VjpContext& c) {
-  if (!option(c, "rounding_mode").is_none()) {
-    for (size_t i : {0, 1})
-      if (needs(c, i)) put_reduced(c, i, c.b("torch.zeros_like", c.grad()));
-    return;
-  }
+  if (!option(c, "rounding_mode").is_none()) return zeros_vjp(c);
   if (needs(c, 0)) put_reduced(c, 0, c.grad() / conj(in(c, 1)));
   if (needs(c, 1)) put_reduced(c, 1, -c.grad() * conj(c.b("torch.div", c.b("torch.div", in(c, 0), in(c, 1)), in(c, 1))));
 }

@@ -8,6 +8,8 @@ namespace thunder::ops {
 
 /// For operators that are constant almost everywhere (floor, sign): zeros.
 void zero_vjp(VjpContext& c);
+/// Likewise, of two operands.
+void zeros_vjp(VjpContext& c);
 /// The result is the first operand plus something that does not depend on it (frac, clone).
 void identity_vjp(VjpContext& c);
 

@@ -243,7 +243,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "eq(Scalar a, Scalar b) -> Tensor", .doc = "Whether a equals b.", .tags = kCompareTags | kCommutative,
      .meta = compare, .aten = "eq.Tensor", .scalar = "a == b"},
     {.schema = "floor_div(Scalar a, Scalar b) -> Tensor", .doc = "The largest integer not above a / b, in the operands' dtype.",
-     .tags = kBoolTags, .meta = binary_real, .aten = "floor_divide"},
+     .tags = kTags, .meta = binary_real, .vjp = zeros_vjp, .aten = "floor_divide"},
     {.schema = "fmod(Scalar a, Scalar b) -> Tensor", .doc = "The remainder of the division rounded towards zero: it has a's sign.",
      .tags = kTags, .meta = binary_real, .vjp = fmod_vjp, .aten = "fmod.Tensor"},
     {.schema = "ge(Scalar a, Scalar b) -> Tensor", .doc = "Whether a is at least b.", .tags = kCompareTags,

@@ -178,8 +178,8 @@ void take_vjp(VjpContext& c) {
 }
 
 void check_gather(const char* op, const TensorType& t, const TensorType& index, int64_t dim, const TensorType* src) {
-  THUNDER_CHECK(is_index_dtype(index.dtype), Runtime, op, "Expected dtype int32/int64 for index, got ", index.dtype);
   if (index.numel().same(0)) return;
+  THUNDER_CHECK(is_index_dtype(index.dtype), Runtime, op, "Expected dtype int32/int64 for index, got ", index.dtype);
   auto dims_of = [](const TensorType& x) { return std::max<int64_t>(x.rank(), 1); };
   THUNDER_CHECK(dims_of(index) == dims_of(t), Runtime, op, "Index tensor must have the same number of dimensions as ",
                 src ? "self" : "input", " tensor, got ", index.rank(), " and ", t.rank());

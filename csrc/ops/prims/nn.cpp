@@ -96,6 +96,8 @@ void check_convolution(const TensorType& x, const TensorType& w, const Args& arg
                 ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ", str(w.shape));
   if (args.has("bias")) {
     const TensorType& bias = args.tensor("bias");
+    THUNDER_CHECK(bias.dtype == x.dtype, Runtime, "convolution", "Input type (", scalar_type_name(x.dtype), ") and bias type (",
+                  scalar_type_name(bias.dtype), ") should be the same");
     Dim out_channels = transposed ? w.shape[1] * groups : w.shape[0];
     THUNDER_CHECK(bias.rank() == 1 && bias.shape[0] == out_channels, Runtime, "convolution", "Given weight of size ",
                   str(w.shape), ", expected bias to be 1-dimensional with ", out_channels,

@@ -189,7 +189,7 @@ constexpr OpDef kRecords[] = {
      .tags = kTags, .body = div_mode_body, .vjp = div_vjp, .aten = "div.Tensor_mode",
      .python = "torch.div torch.divide torch.Tensor.div torch.Tensor.divide"},
     {.schema = "floor_divide(Scalar input, Scalar other) -> Tensor",
-     .doc = "The largest integer not above input / other, in the promoted dtype.", .tags = kTags | kNoGrad,
+     .doc = "The largest integer not above input / other, in the promoted dtype.", .tags = kTags,
      .body = floor_divide_body, .aten = "floor_divide",
      .python = "torch.floor_divide torch.Tensor.floor_divide torch.Tensor.__floordiv__ torch.Tensor.__rfloordiv__"},
     {.schema = "remainder(Scalar input, Scalar other) -> Tensor",

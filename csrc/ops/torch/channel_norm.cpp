@@ -71,17 +71,20 @@ Formula applied(Builder& b, const Args& a, const Formula& x, const Moments& m) {
   return y;
 }
 
+// A statistic that the gradient needs; none flows through it.
+Arg saved(const Formula& statistic, DType t) { return statistic.b()("prims.detach", store(statistic, t)); }
+
 Arg native_batch_norm_body(Builder& b, const Args& a) {
   bool training = a.flag("training");
   check_batch_norm(a, training);
   THUNDER_CHECK(!training || !given(a, "running_mean"), NotImplemented, "native_batch_norm",
-                "running statistics would be written in place; use torch.nn.functional.batch_norm");
+                "running statistics would be written in place; use torch._native_batch_norm_legit_functional");
   const TensorType t = a.tensor("input");
   Formula x = compute(b, suggested_layout(b, a["input"]));
   Moments m = batch_moments(b, a, x, training);
   Arg y = store(applied(b, a, x, m), t.dtype);
   DType stats = statistics_type(a);
-  if (training) return Arg::tuple({y, store(m.mean, stats), store(m.invstd, stats)});
+  if (training) return Arg::tuple({y, saved(m.mean, stats), saved(m.invstd, stats)});
   Arg none = full(b, {0}, 0.0, stats, t.device);
   return Arg::tuple({y, none, full(b, {0}, 0.0, stats, t.device)});
 }
@@ -100,7 +103,7 @@ Arg functional_batch_norm_body(Builder& b, const Args& a) {
   };
   Formula unbiased = m.var.call("prims.mul", Arg(count)).call("prims.div", Arg(count - 1));
   Arg y = store(applied(b, a, x, m), t.dtype);
-  return Arg::tuple({y, store(m.mean, stats), store(m.invstd, stats), moved("running_mean", m.mean), moved("running_var", unbiased)});
+  return Arg::tuple({y, saved(m.mean, stats), saved(m.invstd, stats), moved("running_mean", m.mean), moved("running_var", unbiased)});
 }
 
 void batch_norm_vjp(VjpContext& c) {
@@ -127,10 +130,22 @@ Types batch_norm_backward_meta(const Args& a) {
   return {mask[0].boolean() ? Type(gx) : none, mask[1].boolean() ? gc : none, mask[2].boolean() ? gc : none};
 }
 
+// A vector without elements, which counts as having no channels: the result is a copy.
+Arg batch_norm_of_nothing(Builder& b, const Args& a) {
+  for (const char* name : {"running_mean", "running_var"})
+    THUNDER_CHECK(!given(a, name) || a.tensor(name).numel() == 0, Runtime, "batch_norm", name, " should contain 0 elements not ",
+                  a.tensor(name).numel());
+  Expr y = b("prims.clone", a["input"]);
+  if (given(a, "weight")) y = y * b("torch.select", a["weight"], 0, 0);
+  if (given(a, "bias")) y = y + b("torch.select", a["bias"], 0, 0);
+  return Arg::tuple({y.arg(), a["running_mean"], a["running_var"]});
+}
+
 // (output, new running mean, new running variance); statistics that do not change are returned as they came.
 Arg batch_norm_functional_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   bool training = a.flag("training");
+  if (x.rank() == 1 && known_empty(x.shape)) return batch_norm_of_nothing(b, a);
   if (training && x.rank() >= 1) {
     Dim per_channel = x.shape[0] * product(Dims(x.shape.begin() + std::min<int64_t>(2, x.rank()), x.shape.end()));
     THUNDER_CHECK(!(per_channel == 1), Value, "batch_norm", "Expected more than 1 value per channel when training, got input size torch.Size([",
@@ -176,9 +191,22 @@ Arg native_group_norm_body(Builder& b, const Args& a) {
   return Arg::tuple({out, store(mean, stats), store(rstd, stats)});
 }
 
+// d mean / dx = 1 / count, and d rstd / dx = -rstd^3 (x - mean) / count.
+void group_statistics_vjp(VjpContext& c) {
+  Expr x = c.in("input");
+  Groups g = groups_of(c.args());
+  auto wide = [&](const Expr& statistic) { return to_dtype(c.b("torch.unsqueeze", statistic, 2), x.dtype()); };
+  Expr rows = torch_reshape(x, g.split), mean = wide(c.out(1)), rstd = wide(c.out(2));
+  Expr slope = c.b("torch.zeros_like", rows);
+  if (c.has_grad(1)) slope = slope + wide(c.grad(1));
+  if (c.has_grad(2)) slope = slope - wide(c.grad(2)) * c.b("torch.pow", rstd, 3) * (rows - mean);
+  c.put("input", torch_reshape(c.b("torch.div", slope, Arg(g.split[2])), x.shape()));
+}
+
 void native_group_norm_vjp(VjpContext& c) {
-  if (!c.has_grad(0)) return;
   const Args a = c.args();
+  if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
+  if (!c.has_grad(0)) return;
   ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
   auto dense = [&](const Expr& v) { return c.b("torch.contiguous", v); };
   Expr r = c.b("torch.native_group_norm_backward", dense(c.grad(0)), dense(c.in("input")), c.out(1), c.out(2), a["weight"], a["N"], a["C"],
@@ -215,23 +243,37 @@ Arg group_norm_body(Builder& b, const Args& a) {
 
 // ---- instance norm ---------------------------------------------------------------------------------------------------
 
-// A batch norm in which each channel of each sample is a channel of its own.
-Arg instance_norm_body(Builder& b, const Args& a) {
+// A batch norm in which each channel of each sample is a channel of its own.  (output, new running mean, new running variance);
+// statistics that do not change are returned as they came.
+Arg instance_norm_functional_body(Builder& b, const Args& a) {
   const TensorType t = a.tensor("input");
-  THUNDER_CHECK(!given(a, "running_mean") && !given(a, "running_var"), NotImplemented, "instance_norm",
-                "running statistics are not supported; leave running_mean and running_var out");
-  THUNDER_CHECK(a.flag("use_input_stats"), Runtime, "instance_norm", "Expected running_mean and running_var to be defined when use_input_stats is false");
+  bool training = a.flag("use_input_stats");
+  THUNDER_CHECK(training || (given(a, "running_mean") && given(a, "running_var")), Runtime, "instance_norm",
+                "Expected running_mean and running_var to be defined when use_input_stats is false");
   Dims spatial(t.shape.begin() + std::min<int64_t>(2, t.rank()), t.shape.end());
-  THUNDER_CHECK(t.rank() >= 2 && !(product(spatial) == 1), Value, "instance_norm",
+  THUNDER_CHECK(!training || (t.rank() >= 2 && !(product(spatial) == 1)), Value, "instance_norm",
                 "Expected more than 1 spatial element when training, got input size torch.Size([", join(t.shape), "])");
+  THUNDER_CHECK(t.rank() >= 2, Index, "instance_norm", "expected an input with 2 dimensions or more, got ", t.rank());
   Dims merged = {1, t.shape[0] * t.shape[1]};
   merged.insert(merged.end(), spatial.begin(), spatial.end());
   auto repeated = [&](const char* name) {
     return a.has(name) ? b("torch.repeat", a[name], Arg(Dims{t.shape[0]})) : Expr(b, Arg());
   };
   Expr x = torch_reshape(b("torch.contiguous", a["input"]), merged);
-  Expr y = b("torch.native_batch_norm", x, repeated("weight"), repeated("bias"), nullptr, nullptr, true, a["momentum"], a["eps"])[0];
-  return torch_reshape(y, t.shape).arg();
+  Expr r = b("torch.batch_norm_functional", x, repeated("running_mean"), repeated("running_var"), repeated("weight"), repeated("bias"),
+             training, a["momentum"], a["eps"]);
+  auto averaged = [&](const char* name, const Expr& of_samples) {
+    if (!training || !given(a, name)) return a[name];
+    return b("torch.mean", torch_reshape(of_samples, {t.shape[0], t.shape[1]}), 0).arg();
+  };
+  return Arg::tuple({torch_reshape(r[0], t.shape).arg(), averaged("running_mean", r[1]), averaged("running_var", r[2])});
+}
+
+Arg instance_norm_body(Builder& b, const Args& a) {
+  THUNDER_CHECK(!a.flag("use_input_stats") || (!given(a, "running_mean") && !given(a, "running_var")), NotImplemented, "instance_norm",
+                "running statistics would be written in place; use torch.instance_norm_functional");
+  return b("torch.instance_norm_functional", a["input"], a["running_mean"], a["running_var"], a["weight"], a["bias"],
+           a["use_input_stats"], a["momentum"], a["eps"])[0];
 }
 
 constexpr OpDef kRecords[] = {
@@ -260,6 +302,9 @@ constexpr OpDef kRecords[] = {
                "int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
      .doc = "Gradients of group norm; None where output_mask is false.", .meta = group_norm_backward_meta,
      .aten = "native_group_norm_backward", .python = "torch.ops.aten.native_group_norm_backward"},
+    {.schema = "instance_norm_functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
+               "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+     .doc = "Normalises each channel of each sample; also the running statistics after it.", .body = instance_norm_functional_body},
     {.schema = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
                "bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
      .doc = "Normalises each channel of each sample.", .body = instance_norm_body, .python = "torch.nn.functional.instance_norm"},

@@ -49,6 +49,8 @@ Arg isclose_body(Builder& b, const Args& a) {
   if (a.flag("equal_nan") && is_inexact(x.dtype))
     close = b("torch.logical_or", close, b("torch.logical_and", b("torch.isnan", input), b("torch.isnan", other)));
   if (a.real("rtol") == 0 && a.real("atol") == 0) return close;
+  if (!is_inexact(x.dtype)) other = b("torch.to", other, default_dtype());
+  if (is_bool(x.dtype)) input = b("torch.to", input, default_dtype());
   Expr allowed = b("torch.abs", other * a.real("rtol")) + a.real("atol");
   Expr distance = b("torch.abs", input - other);
   Expr near = b("torch.logical_and", b("torch.isfinite", distance), b("torch.le", distance, allowed));

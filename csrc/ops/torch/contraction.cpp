@@ -232,6 +232,9 @@ Arg tensordot_body(Builder& b, const Args& a) {
   THUNDER_CHECK(dx.size() == dy.size(), Runtime, "tensordot", "both dimension lists should have same length");
   Dims k, rows, columns;
   for (size_t i = 0; i < dx.size(); ++i) {
+    // A size of 1 is broadcast against the other's, so the other can be summed at once.
+    if (y.shape()[dy[i]] == 1) x = b("torch.sum", x, dx[i], true, kw("dtype", x.dtype()));
+    else if (x.shape()[dx[i]] == 1) y = b("torch.sum", y, dy[i], true, kw("dtype", y.dtype()));
     THUNDER_CHECK(x.shape()[dx[i]] == y.shape()[dy[i]], Runtime, "tensordot", "contracted dimensions need to match, but first has size ",
                   x.shape()[dx[i]], " in dim ", dx[i], " and second has size ", y.shape()[dy[i]], " in dim ", dy[i]);
     k.push_back(x.shape()[dx[i]]);

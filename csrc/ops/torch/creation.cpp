@@ -136,23 +136,50 @@ Arg make_arange(Builder& b, const Args& a, const Arg& start, const Arg& end, con
 Arg arange_end_body(Builder& b, const Args& a) { return make_arange(b, a, 0, a["end"], 1); }
 Arg arange_body(Builder& b, const Args& a) { return make_arange(b, a, a["start"], a["end"], a["step"]); }
 
+// An end of linspace or logspace as a number of the compute dtype: a literal, or a 0-d tensor.
+Arg range_end(Builder& b, const Args& a, const char* name, DType t, DType compute, Device device) {
+  const Arg& x = a[name];
+  if (x.is_tensor()) {
+    THUNDER_CHECK(x.value().rank() == 0, Runtime, a.op().schema.name, a.op().schema.name, " only supports 0-dimensional start and end "
+                  "tensors, but got ", name, " with ", x.value().rank(), " dimension(s).");
+    Expr moved = x.value().tensor().device == device ? b.expr(x) : b("torch.to", x, device);
+    return b("torch.to", b("torch.to", moved, t), compute);
+  }
+  if (!x.is_literal_number()) return full(b, {}, x, compute, device);
+  if (x.kind() == Arg::Kind::Complex) return x;
+  return is_inexact(t) ? x.real() : std::trunc(x.real());  // an integer range has integer ends
+}
+
+DType range_type(const Args& a) {
+  DType t = result_type({a["start"], a["end"]});
+  return dtype_or(a, is_complex(t) ? (default_dtype() == DType::f64 ? DType::c128 : DType::c64) : default_dtype());
+}
+
 // From both ends to the middle, as ATen does, so that the last element is `end` exactly.
-Arg linspace_body(Builder& b, const Args& a) {
+Expr evenly_spaced(Builder& b, const Args& a, DType t, DType compute, Device device) {
   check_no_grad(a);
   Dim steps = as_dim(a["steps"]);
-  THUNDER_CHECK(steps >= 0, Runtime, "linspace", "number of steps must be non-negative");
-  DType t = dtype_or(a, default_dtype());
-  Device device = device_or(a, {});
-  double start = a.real("start"), end = a.real("end"), n = static_cast<double>(steps.specialize());
-  if (n <= 1) return full(b, {steps}, start, t, device);
-  double step = (end - start) / (n - 1);
-  DType compute = is_floating(t) ? compute_type(t) : DType::f64;
+  THUNDER_CHECK(steps >= 0, Runtime, a.op().schema.name, "number of steps must be non-negative, got ", steps);
+  Expr start = b.expr(range_end(b, a, "start", t, compute, device)), end = b.expr(range_end(b, a, "end", t, compute, device));
+  int64_t n = steps.specialize();
+  if (n <= 1) return b.expr(expand_to(b, start.arg().is_tensor() ? start.arg() : full(b, {}, start, compute, device), {steps}));
+  Expr first = start.arg().is_tensor() ? start : b("torch.scalar_tensor", start, kw("dtype", compute), kw("device", device));
+  Expr step = b("torch.div", b("torch.sub", end, first), static_cast<double>(n - 1));
   Expr i = b("prims.iota", steps, 0, 1, kw("dtype", DType::i64), kw("device", device));
-  Expr x = b("torch.to", i, compute);
+  Expr x = b("torch.to", i, real_part_type(compute));
   Expr forwards = b("torch.add", b("torch.mul", x, step), start);
-  Expr backwards = b("torch.rsub", b("torch.mul", b("torch.rsub", x, n - 1), step), end);
-  Expr first_half = b("torch.lt", i, static_cast<int64_t>(n) / 2);
-  return b("torch.to", b("torch.where", first_half, forwards, backwards), t);
+  Expr backwards = b("torch.rsub", b("torch.mul", b("torch.rsub", x, static_cast<double>(n - 1)), step), end);
+  return b("torch.where", b("torch.lt", i, n / 2), forwards, backwards);
+}
+
+Arg linspace_body(Builder& b, const Args& a) {
+  DType t = range_type(a), compute = is_inexact(t) ? compute_type(t) : DType::f64;
+  return b("torch.to", evenly_spaced(b, a, t, compute, device_or(a, {})), t);
+}
+
+Arg logspace_body(Builder& b, const Args& a) {
+  DType t = range_type(a), compute = is_inexact(t) ? compute_type(t) : DType::f64;
+  return b("torch.to", b("torch.pow", a["base"], evenly_spaced(b, a, t, compute, device_or(a, {}))), t);
 }
 
 Arg eye_body(Builder& b, const Args& a) {
@@ -190,6 +217,10 @@ constexpr uint64_t kTags = kCreation | kNoGrad;
 // clang-format off
 #define THUNDER_FACTORY_OPTIONS "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
 #define THUNDER_LIKE_OPTIONS THUNDER_FACTORY_OPTIONS ", memory_format? memory_format=None"
+#define THUNDER_EVEN_RANGE(name, overload, start, end, more, given, text, function)                                        \
+  {.schema = name overload "(" start " start, " end " end, int steps" more ", " THUNDER_FACTORY_OPTIONS ") -> Tensor",   \
+   .doc = text, .tags = kTags, .body = function,                                                                          \
+   .aten = name overload "(start, end, steps" given ", dtype=dtype, device=device)", .python = "torch." name}
 constexpr OpDef kRecords[] = {
     {.schema = "zeros(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Zeros.", .tags = kTags,
      .body = filled_body<0>, .python = "torch.zeros"},
@@ -231,9 +262,18 @@ constexpr OpDef kRecords[] = {
      .body = arange_end_body, .python = "torch.arange"},
     {.schema = "arange.start(Number start, Number end, Number step=1, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
      .doc = "start, start + step, ... before `end`.", .tags = kTags, .body = arange_body, .python = "torch.arange"},
-    {.schema = "linspace(Number start, Number end, int steps, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "`steps` numbers, evenly spaced, both ends included.", .tags = kTags, .body = linspace_body,
-     .aten = "linspace(start, end, steps, dtype=dtype, device=device)", .python = "torch.linspace"},
+    THUNDER_EVEN_RANGE("linspace", "", "Number", "Number", "", "", "`steps` numbers, evenly spaced, both ends included.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", ".Tensor_Tensor", "Tensor", "Tensor", "", "", "linspace between the values of 0-d tensors.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", ".Tensor_Scalar", "Tensor", "Number", "", "", "linspace from the value of a 0-d tensor.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", ".Scalar_Tensor", "Number", "Tensor", "", "", "linspace to the value of a 0-d tensor.", linspace_body),
+    THUNDER_EVEN_RANGE("logspace", "", "Number", "Number", ", float base=10.0", ", base",
+                       "`base` to the powers of `steps` evenly spaced numbers.", logspace_body),
+    THUNDER_EVEN_RANGE("logspace", ".Tensor_Tensor", "Tensor", "Tensor", ", float base=10.0", ", base",
+                       "logspace between the values of 0-d tensors.", logspace_body),
+    THUNDER_EVEN_RANGE("logspace", ".Tensor_Scalar", "Tensor", "Number", ", float base=10.0", ", base",
+                       "logspace from the value of a 0-d tensor.", logspace_body),
+    THUNDER_EVEN_RANGE("logspace", ".Scalar_Tensor", "Number", "Tensor", ", float base=10.0", ", base",
+                       "logspace to the value of a 0-d tensor.", logspace_body),
     {.schema = "eye(int n, int? m=None, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Ones on the diagonal of an n x m matrix.",
      .tags = kTags, .body = eye_body, .python = "torch.eye"},
     {.schema = "tril(Tensor input, int diagonal=0) -> Tensor",

@@ -39,7 +39,9 @@ Arg take_along_dim_body(Builder& b, const Args& a) {
   Dims common = broadcast_of("take_along_dim", {from, to}), x_shape = common, index_shape = common;
   x_shape[dim] = x.shape()[dim];
   index_shape[dim] = indices.shape()[dim];
-  return b("torch.gather", expand(x, x_shape), static_cast<int64_t>(dim), expand(indices, index_shape));
+  // Along a dimension an index may count from the end, which gather does not allow.
+  Expr from_start = b("torch.where", b("torch.lt", indices, 0), b("torch.add", indices, x_shape[dim]), indices);
+  return b("torch.gather", expand(x, x_shape), static_cast<int64_t>(dim), expand(from_start, index_shape));
 }
 
 Arg take_body(Builder& b, const Args& a) {

@@ -64,7 +64,9 @@ Arg native_layer_norm_body(Builder& b, const Args& a) {
   Formula y = centred * spread(rstd, t.shape, dims);
   if (a.has("weight")) y = y * spread_leading(as(Formula(b, a["weight"]), y.dtype()), t.shape);
   if (a.has("bias")) y = y + spread_leading(as(Formula(b, a["bias"]), y.dtype()), t.shape);
-  return Arg::tuple({store(y, t.dtype), keep_dims(b, store(mean, stats), dims), keep_dims(b, store(rstd, stats), dims)});
+  // The statistics are for the gradient; none flows through them.
+  auto statistic = [&](const Formula& f) { return b("prims.detach", keep_dims(b, store(f, stats), dims)).arg(); };
+  return Arg::tuple({store(y, t.dtype), statistic(mean), statistic(rstd)});
 }
 
 void native_layer_norm_vjp(VjpContext& c) {

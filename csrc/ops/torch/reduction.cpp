@@ -283,7 +283,8 @@ Arg vector_norm_body(Builder& b, const Args& a) {
   Arg dims = a["dim"], keep = a["keepdim"];
   Expr magnitude = b("torch.abs", x);
   if (std::isinf(p)) return p > 0 ? b("torch.amax", magnitude, dims_of(a), keep) : b("torch.amin", magnitude, dims_of(a), keep);
-  if (p == 0) return b("torch.sum", b("torch.ne", x, 0.0), dims, keep, kw("dtype", real_part_type(x.dtype())));
+  // Counted through the magnitude, so that the result is a constant function of x rather than none: its gradient is zero.
+  if (p == 0) return b("torch.sum", b("torch.where", b("torch.ne", x, 0.0), 1.0, magnitude), dims, keep);
   if (p == 1) return b("torch.sum", magnitude, dims, keep);
   if (p == 2) return b("torch.sqrt", b("torch.sum", b("torch.mul", magnitude, magnitude), dims, keep));
   return b("torch.pow", b("torch.sum", b("torch.pow", magnitude, p), dims, keep), 1.0 / p);

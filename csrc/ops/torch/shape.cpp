@@ -110,7 +110,7 @@ Arg at_least_list_body(Builder& b, const Args& a) {
 
 template <int rank>
 Arg numpy_stack_body(Builder& b, const Args& a) {
-  check_tensor_list(rank == 1 ? "hstack" : rank == 2 ? "vstack" : "dstack", a);
+  check_tensor_list(rank == 1 ? "hstack" : rank == 2 ? "vstack" : "dstack", a, ErrorKind::Runtime);
   ArgList out;
   for (Value v : a.values("tensors")) out.push_back(at_least(Expr(b, v), rank));
   int64_t dim = rank == 1 ? (out[0].value().rank() == 1 ? 0 : 1) : rank == 2 ? 0 : 2;
@@ -118,7 +118,7 @@ Arg numpy_stack_body(Builder& b, const Args& a) {
 }
 
 Arg column_stack_body(Builder& b, const Args& a) {
-  check_tensor_list("column_stack", a);
+  check_tensor_list("column_stack", a, ErrorKind::Runtime);
   ArgList out;
   for (Value v : a.values("tensors")) {
     Expr x(b, v);

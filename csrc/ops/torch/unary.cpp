@@ -76,7 +76,11 @@ Arg is_signed_inf(Builder& b, const Args& a) {
 Arg logit_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "logit", "not implemented for ", torch_name(a.tensor("input").dtype));
   Arg x = convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype));
-  if (a.has("eps")) x = b("prims.minimum", b("prims.maximum", x, a["eps"]), b("torch.rsub", a["eps"], 1.0));
+  if (a.has("eps")) {
+    double low = a.real("eps"), high = 1 - low;
+    Arg below_high = b("prims.where", b("prims.gt", x, high), high, x);
+    x = b("prims.where", b("prims.lt", x, low), low, below_high);
+  }
   return b("prims.log", b("prims.div", x, b("prims.sub", 1, x)));
 }
 
