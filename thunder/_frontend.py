@@ -347,6 +347,19 @@ def _instance_norm(func, args, kwargs):
     return output
 
 
+@_handler("nn.functional.embedding")
+def _embedding(func, args, kwargs):
+    tracer = current_tracer()
+    names = ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    max_norm = given.pop("max_norm", None)
+    if max_norm is not None:
+        with torch.no_grad():
+            norm = (given["weight"], given["input"], max_norm, given.get("norm_type", 2.0))
+            tracer.apply("torch.embedding_renorm", norm, in_place=True)
+    return tracer.apply("torch.embedding.functional", (), given)
+
+
 @_handler("native_batch_norm")
 def _native_batch_norm(func, args, kwargs):
     names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
@@ -437,12 +450,12 @@ def _register():
     for op in _C.ops():
         if op.level != "torch":
             continue
+        results = getattr(torch.return_types, op.name.rpartition(".")[2], None)
         for path in op.python:
-            target = _resolve(path)
-            if target is None:
-                continue
             name = path.rpartition(".")[2]
-            _C.register_function(target, "operator", op.name, reflected=name in _REFLECTED, method=path.startswith("torch.Tensor."))
+            if (target := _resolve(path)) is not None:
+                _C.register_function(target, "operator", op.name, reflected=name in _REFLECTED,
+                                     method=path.startswith("torch.Tensor."), result=results)
             for in_place in _in_place_names(path):
                 target = _resolve(in_place)
                 if target is not None:

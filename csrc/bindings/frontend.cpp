@@ -73,7 +73,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle numbe
 }
 
 void register_function(nb::handle callable, const std::string& kind, const std::string& op, bool in_place, bool reflected,
-                       bool method, nb::handle handler) {
+                       bool method, nb::handle handler, nb::handle result) {
   frontend::TorchFunction f;
   f.kind = kind == "operator" ? frontend::TorchFunction::Operator
            : kind == "pass through" ? frontend::TorchFunction::PassThrough
@@ -83,6 +83,7 @@ void register_function(nb::handle callable, const std::string& kind, const std::
   f.reflected = reflected;
   f.method = method;
   if (!handler.is_none()) f.handler = ref(handler);
+  if (!result.is_none()) f.result = ref(result);
   frontend::register_torch_function(callable.ptr(), std::move(f));
 }
 
@@ -118,7 +119,8 @@ void bind_frontend(nb::module_& m) {
       .def_prop_ro("location", &Tracer::location);
   m.def("set_hooks", set_hooks);
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
-        nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false, nb::arg("handler").none() = nb::none());
+        nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false, nb::arg("handler").none() = nb::none(),
+        nb::arg("result").none() = nb::none());
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
   m.def("autocast_policy", [](const std::string& op, const std::string& device) {
     return frontend::autocast_policy(op, Device::parse(device).type);

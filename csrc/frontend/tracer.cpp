@@ -304,7 +304,9 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
     write(written, result, f.op.c_str());
     return Ref::borrow(written);
   }
-  return to_python(result, [&](Value v) { return wrap(v, call); });
+  Ref object = to_python(result, [&](Value v) { return wrap(v, call); });
+  if (!f.result || !PyTuple_CheckExact(object.get())) return object;
+  return Ref::steal(PyObject_CallOneArg(f.result.get(), object.get()));
 }
 
 Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place) {
@@ -336,7 +338,11 @@ void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
   b_.set_grad_enabled(hooks().grad_enabled());
   const TensorType to = value_of(target).tensor();
   Arg from = convert(source);
-  Expr v = from.is_tensor() ? b_.expr(from) : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
+  // A number leaves what requires grad a constant function of what it was.
+  bool constant = to.requires_grad && hooks().grad_enabled();
+  Expr v = from.is_tensor() ? b_.expr(from)
+           : constant      ? b_("torch.fill", value_of(target), from)
+                           : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
   if (v.dtype() != to.dtype) v = b_("torch.to", v, to.dtype);
   if (v.tensor().device != to.device) v = b_("torch.to", v, to.device);
   if (!same(v.shape(), to.shape)) v = b_("torch.expand", v, to.shape);

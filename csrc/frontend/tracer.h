@@ -28,6 +28,7 @@ struct TorchFunction {
   bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
   bool reflected = false;  ///< __radd__: the first two arguments change places
   Ref handler;
+  Ref result;              ///< the class of several results (torch.return_types.max), or null
 };
 
 /// The callables known; filled when thunder is imported, from the records' `python` fields.

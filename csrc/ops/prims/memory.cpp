@@ -8,6 +8,7 @@ namespace {
 
 Types restride_meta(const Args& a) {
   TensorType t = a.tensor("a");
+  t.requires_grad = false;
   t.strides = a.dims("strides");
   THUNDER_CHECK(t.strides.size() == t.shape.size(), Runtime, "restride", "one stride a dimension is needed, got ",
                 t.strides.size(), " for ", t.shape.size(), " dimensions");

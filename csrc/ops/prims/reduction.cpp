@@ -1,5 +1,6 @@
 // Primitives that combine the elements along dimensions.  Results drop the reduced dimensions and are laid out row-major.
 #include <algorithm>
+#include <limits>
 
 #include "core/builder.h"
 #include "core/error.h"
@@ -55,10 +56,9 @@ Types var_meta(const Args& a) {
 }
 
 Types scan_meta(const Args& a) {
-  TensorType x = a.tensor("a");
+  const TensorType& x = a.tensor("a");
   canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
-  x.strides = contiguous_strides(x.shape);
-  return {std::move(x)};
+  return {contiguous_type(x.dtype, x.device, x.shape)};
 }
 
 // ---- gradients -------------------------------------------------------------------------------------------------------
@@ -99,6 +99,7 @@ void prod_vjp(VjpContext& c) {
   Expr x = c.in("a"), others = x;
   std::vector<int64_t> dims = reduced_dims(c.args());
   if (dims.empty() || x.rank() == 0) return c.put("a", c.grad());
+  if (x.tensor().numel() == 0) return c.put("a", c.b("torch.zeros_like", x));
   std::vector<int64_t> order;
   Dim length = 1;
   Dims kept;
@@ -142,6 +143,40 @@ void cumprod_vjp(VjpContext& c) {
   c.put("a", c.b("torch.cumprod_backward", c.grad(), c.in("a"), c.args()["dim"], c.out()));
 }
 
+Types cumulative_extremum_meta(const Args& a) {
+  TensorType values = scan_meta(a)[0].tensor(), indices = values;
+  THUNDER_CHECK(!is_complex(values.dtype), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(values.dtype));
+  indices.dtype = DType::i64;
+  return {values, indices};
+}
+
+Types logcumsumexp_meta(const Args& a) {
+  THUNDER_CHECK(is_inexact(a.tensor("a").dtype), NotImplemented, "logcumsumexp", "not implemented for ", torch_name(a.tensor("a").dtype));
+  return scan_meta(a);
+}
+
+// Each extremum gives its gradient to the element that it is.
+void cumulative_extremum_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  Expr zeros = c.b("torch.zeros_like", c.in("a"), kw("memory_format", ConstantArg{"torch.contiguous_format"}));
+  c.put("a", c.b("torch.scatter_add", zeros, c.in("dim"), c.out(1), c.grad(0)));
+}
+
+// sum over j >= i of g[j] exp(x[i] - out[j]), as logarithms of its positive and of its negative part.
+void logcumsumexp_vjp(VjpContext& c) {
+  Expr x = c.in("a"), g = c.grad(), out = c.out();
+  THUNDER_CHECK(!is_complex(x.dtype()), NotImplemented, "logcumsumexp", "the gradient of a complex input is not supported");
+  if (x.rank() == 0) return c.put("a", g);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<int64_t> dim{c.args().integer("dim")};
+  auto part = [&](const Expr& of_one_sign) {
+    Expr logarithm = c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity);
+    Expr sums = c.b("torch.flip", c.b("torch.logcumsumexp", c.b("torch.flip", logarithm - out, dim), dim[0]), dim);
+    return c.b("torch.exp", sums + x);
+  };
+  c.put("a", part(g) - part(-g));
+}
+
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "sum(Tensor a, int[] dims) -> Tensor", .doc = "The sum over `dims`, in the dtype of `a`.",
@@ -169,6 +204,15 @@ constexpr OpDef kRecords[] = {
      .tags = kLinear, .meta = scan_meta, .vjp = cumsum_vjp, .aten = "cumsum"},
     {.schema = "cumprod(Tensor a, int dim) -> Tensor", .doc = "Products of all elements up to each one along `dim`.",
      .tags = kNoTag, .meta = scan_meta, .vjp = cumprod_vjp, .aten = "cumprod"},
+    {.schema = "cummax(Tensor a, int dim) -> (Tensor, Tensor)",
+     .doc = "The largest of all elements up to each one along `dim`, and its index (int64), the last one of equals.",
+     .tags = kNoTag, .meta = cumulative_extremum_meta, .vjp = cumulative_extremum_vjp, .aten = "cummax"},
+    {.schema = "cummin(Tensor a, int dim) -> (Tensor, Tensor)",
+     .doc = "The smallest of all elements up to each one along `dim`, and its index (int64), the last one of equals.",
+     .tags = kNoTag, .meta = cumulative_extremum_meta, .vjp = cumulative_extremum_vjp, .aten = "cummin"},
+    {.schema = "logcumsumexp(Tensor a, int dim) -> Tensor",
+     .doc = "log(exp(x0) + exp(x1) + ...) up to each element along `dim`, without overflow.",
+     .tags = kNoTag, .meta = logcumsumexp_meta, .vjp = logcumsumexp_vjp, .aten = "logcumsumexp"},
 };
 // clang-format on
 

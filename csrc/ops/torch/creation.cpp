@@ -63,6 +63,30 @@ Arg zeros_like_body(Builder& b, const Args& a) { return like(b, a, 0); }
 Arg ones_like_body(Builder& b, const Args& a) { return like(b, a, 1); }
 Arg full_like_body(Builder& b, const Args& a) { return like(b, a, a["fill_value"]); }
 
+// Of the input only its type is read, so the types are a meta's: the result requires grad, which is zero, if the input does.
+Types fill_meta(const Args& a) {
+  TensorType t = a.tensor("input");
+  const Arg& value = a["value"];
+  THUNDER_CHECK(!value.is_tensor() || value.value().rank() == 0, Runtime, "fill",
+                "fill only supports 0-dimension value tensor but got tensor with ", value.is_tensor() ? value.value().rank() : 0, " dimensions.");
+  t.strides = preserve_format_strides(t);
+  t.requires_grad = false;
+  return {t};
+}
+
+Arg fill_body(Builder& b, const Args& a) {
+  const TensorType& t = a.tensor("input");
+  Expr value = a["value"].is_tensor() ? b("torch.to", b("torch.to", a["value"], t.device), t.dtype)
+                                      : b.expr(full(b, {}, a["value"], t.dtype, t.device));
+  Expr wide = b.expr(expand_to(b, value, t.shape));
+  return b("prims.restride", wide, preserve_format_strides(t));
+}
+
+void fill_vjp(VjpContext& c) {
+  if (c.needs("input")) c.put("input", c.b("torch.zeros_like", c.grad()));
+  if (c.needs("value")) c.put("value", to_dtype(c.b("torch.sum", c.grad()), c.in("value").dtype()));
+}
+
 Arg empty_like_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   return b("prims.empty_strided", x.shape, strides_in(x, a["memory_format"]), kw("dtype", dtype_or(a, x.dtype)),
@@ -242,6 +266,11 @@ constexpr OpDef kRecords[] = {
     {.schema = "full_like(Tensor input, Number fill_value, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "One number in the input's shape and layout.", .tags = kTags, .body = full_like_body,
      .aten = "full_like(input, fill_value, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.full_like"},
+    {.schema = "fill(Tensor input, Number value) -> Tensor", .doc = "The number everywhere, in the input's shape, dtype and layout.",
+     .tags = kCheap, .meta = fill_meta, .body = fill_body, .vjp = fill_vjp, .aten = "fill.Scalar", .python = "torch.fill"},
+    {.schema = "fill.Tensor(Tensor input, Tensor value) -> Tensor",
+     .doc = "The value of a 0-d tensor everywhere, in the input's shape, dtype and layout.", .tags = kCheap, .meta = fill_meta,
+     .body = fill_body, .vjp = fill_vjp, .aten = "fill.Tensor", .python = "torch.fill"},
     {.schema = "empty_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "Elements that are not set, in the input's shape and layout.", .tags = kTags, .body = empty_like_body,
      .aten = "empty_like(input, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.empty_like"},

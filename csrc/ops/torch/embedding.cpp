@@ -33,9 +33,22 @@ Arg embedding_body(Builder& b, const Args& a) { return rows_at(b, a, a["weight"]
 
 Arg functional_embedding_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!a.has("max_norm"), NotImplemented, "embedding",
-                "max_norm is not supported: it would rescale rows of the weight in place; normalise the weight before");
+                "max_norm would rescale rows of the weight in place; use torch.embedding_renorm before");
   padding_index(a);
   return rows_at(b, a, a["weight"], a["input"]);
+}
+
+// The rows that are looked up, scaled down to a p-norm of at most max_norm: what F.embedding does to its weight first.
+Arg embedding_renorm_body(Builder& b, const Args& a) {
+  Expr w = b.expr(a["weight"]);
+  THUNDER_CHECK(w.rank() == 2, Runtime, "embedding_renorm", "'weight' must be 2-D");
+  const Dim& rows = w.shape()[0];
+  Expr length = b("torch.norm", w, a["norm_type"], 1, true);
+  Arg blank = full(b, {rows}, false, DType::boolean, w.tensor().device);
+  Expr used = b("torch.index_fill", blank, 0, reshape(b, a["indices"], {a.tensor("indices").numel()}), true);
+  Expr long_ones = b("torch.logical_and", b("torch.unsqueeze", used, 1), b("torch.gt", length, a["max_norm"]));
+  Expr scale = b("torch.div", a["max_norm"], length + 1e-7);
+  return b("torch.where", long_ones, w * scale, w).arg();
 }
 
 void put_embedding(VjpContext& c, const Arg& indices, const Arg& padding) {
@@ -78,6 +91,9 @@ constexpr OpDef kRecords[] = {
      .doc = "Rows of weight at the indices in input; the row at padding_idx gets no gradient.",
      .body = functional_embedding_body, .vjp = functional_embedding_vjp,
      .aten = "embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)", .python = "torch.nn.functional.embedding"},
+    {.schema = "embedding_renorm(Tensor weight, Tensor indices, float max_norm, float norm_type) -> Tensor",
+     .doc = "The weight with the rows at indices scaled down to a p-norm of at most max_norm.", .tags = kNoGrad,
+     .body = embedding_renorm_body, .aten = "embedding_renorm", .python = "torch.ops.aten.embedding_renorm torch.embedding_renorm"},
     {.schema = "embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
      .doc = "Gradient of embedding for its weight.", .body = embedding_backward_body, .aten = "embedding_backward",
      .python = "torch.ops.aten.embedding_backward"},

@@ -5,6 +5,7 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/common.h"
+#include "ops/formula.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -106,8 +107,8 @@ Arg sum_to_size_body(Builder& b, const Args& a) {
     }
   }
   THUNDER_CHECK(fits, Runtime, "sum_to_size", "size {", str(size), "} is not expandable to size {", str(x.shape), "}.");
-  if (dims.empty()) return a["input"];
-  Arg sum = reduce_in(b, "prims.sum", a["input"], dims, x.dtype);
+  if (dims.empty() && !size.empty()) return a["input"];
+  Arg sum = reduce_in(b, "prims.sum", a["input"], dims, is_inexact(x.dtype) ? x.dtype : DType::i64);
   return same(sum.value().shape(), size) ? sum : b("torch.reshape", sum, size);
 }
 
@@ -117,6 +118,14 @@ Arg nansum_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   Expr clean = is_floating(x.dtype()) ? b("torch.where", b("torch.isnan", x), 0.0, x) : x;
   return b("torch.sum", clean, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
+}
+
+Arg nanmean_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "nanmean", "expected input to have floating point or complex dtype but got ",
+                scalar_type_name(x.dtype()));
+  Expr count = b("torch.sum", b("torch.logical_not", b("torch.isnan", x)), a["dim"], a["keepdim"]);
+  return b("torch.div", b("torch.nansum", x, a["dim"], a["keepdim"], kw("dtype", a["dtype"])), count);
 }
 
 Arg count_nonzero_body(Builder& b, const Args& a) {
@@ -152,6 +161,15 @@ Arg aminmax_all(Builder& b, const Args& a, std::string_view prim) {
 
 Arg max_body(Builder& b, const Args& a) { return aminmax_all(b, a, "prims.amax"); }
 Arg min_body(Builder& b, const Args& a) { return aminmax_all(b, a, "prims.amin"); }
+
+Arg aminmax_body(Builder& b, const Args& a) {
+  const TensorType& x = a.tensor("input");
+  THUNDER_CHECK(a.has("dim") || x.numel() != 0, Runtime, "aminmax", "cannot compute aminmax over an empty dimension as the operation has "
+                "no identity.");
+  Arg dims = a.has("dim") ? Arg(std::vector<int64_t>{canonical_dim("aminmax", a.integer("dim"), x.rank())})
+                          : Arg(canonical_dims("aminmax", nullptr, x.rank()));
+  return Arg::tuple({b("torch.amin", a["input"], dims, a["keepdim"]), b("torch.amax", a["input"], dims, a["keepdim"])});
+}
 
 void extremum_vjp(VjpContext& c) {
   std::vector<int64_t> dims = given(c.args(), "dim") ? dims_of(c.args())
@@ -332,10 +350,17 @@ Arg scan(Builder& b, const Args& a, std::string_view prim) {
 Arg cumsum_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumsum"); }
 Arg cumprod_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumprod"); }
 
+int64_t scanned_dim(const Args& a) { return canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank()); }
+
+template <auto& Prim>
+Arg scan_by(Builder& b, const Args& a) {
+  return b(Prim, a["input"], scanned_dim(a));
+}
+constexpr char kCummax[] = "prims.cummax", kCummin[] = "prims.cummin", kLogcumsumexp[] = "prims.logcumsumexp";
+
 Types cumprod_backward_meta(const Args& a) {
-  TensorType t = a.tensor("input");
-  t.strides = contiguous_strides(t.shape);
-  return {std::move(t)};
+  const TensorType& t = a.tensor("input");
+  return {contiguous_type(t.dtype, t.device, t.shape)};
 }
 
 // clang-format off
@@ -350,6 +375,9 @@ constexpr OpDef kRecords[] = {
     {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body, .aten = "nansum",
      .python = "torch.nansum torch.Tensor.nansum"},
+    {.schema = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "The mean over `dim` of what is a number.", .tags = kReduction, .body = nanmean_body, .aten = "nanmean",
+     .python = "torch.nanmean torch.Tensor.nanmean"},
     {.schema = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim` (all for None) divided by the number of elements summed.",
      .tags = kReduction, .body = mean_body, .vjp = mean_vjp, .aten = "mean.dim", .python = "torch.mean torch.Tensor.mean"},
@@ -378,6 +406,9 @@ constexpr OpDef kRecords[] = {
     {.schema = "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tensor, Tensor)",
      .doc = "The smallest elements along `dim`, and their indices (int64).", .tags = kReduction, .body = min_dim_body,
      .vjp = with_indices_vjp, .aten = "min.dim", .python = "torch.min torch.Tensor.min"},
+    {.schema = "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor, Tensor)",
+     .doc = "The smallest and the largest element, along `dim` or of all.", .tags = kReduction, .body = aminmax_body,
+     .aten = "aminmax", .python = "torch.aminmax torch.Tensor.aminmax"},
     {.schema = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor",
      .doc = "The index (int64) of the largest element along `dim`; of the flattened tensor for None.",
      .tags = kReduction | kNoGrad, .body = argmax_body, .aten = "argmax", .python = "torch.argmax torch.Tensor.argmax"},
@@ -447,6 +478,15 @@ constexpr OpDef kRecords[] = {
     {.schema = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
      .doc = "Products of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumprod_body, .aten = "cumprod",
      .python = "torch.cumprod torch.Tensor.cumprod"},
+    {.schema = "cummax(Tensor input, int dim) -> (Tensor, Tensor)",
+     .doc = "The largest of all elements up to each one along `dim`, and their indices (int64).", .tags = kNoTag,
+     .body = scan_by<kCummax>, .aten = "cummax", .python = "torch.cummax torch.Tensor.cummax"},
+    {.schema = "cummin(Tensor input, int dim) -> (Tensor, Tensor)",
+     .doc = "The smallest of all elements up to each one along `dim`, and their indices (int64).", .tags = kNoTag,
+     .body = scan_by<kCummin>, .aten = "cummin", .python = "torch.cummin torch.Tensor.cummin"},
+    {.schema = "logcumsumexp(Tensor input, int dim) -> Tensor",
+     .doc = "log(exp(x0) + exp(x1) + ...) up to each element along `dim`, without overflow.", .tags = kNoTag,
+     .body = scan_by<kLogcumsumexp>, .aten = "logcumsumexp", .python = "torch.logcumsumexp torch.Tensor.logcumsumexp"},
     {.schema = "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
      .doc = "The gradient of cumprod's input.", .tags = kNoTag, .meta = cumprod_backward_meta, .aten = "cumprod_backward",
      .python = "torch.ops.aten.cumprod_backward"},

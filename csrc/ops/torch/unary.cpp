@@ -132,7 +132,7 @@ void logit_vjp(VjpContext& c) {
 void sinc_vjp(VjpContext& c) {
   Expr x = c.in("input"), angle = x * std::numbers::pi;
   Expr slope = (angle * c.b("torch.cos", angle) - c.b("torch.sin", angle)) / (angle * x);
-  put_reduced(c, 0, c.grad() * c.b("torch.masked_fill", slope, c.b("torch.eq", x, 0), 0));
+  put_reduced(c, 0, c.grad() * conj(c.b("torch.masked_fill", slope, c.b("torch.eq", x, 0), 0)));
 }
 
 // ---- records ---------------------------------------------------------------------------------------------------------

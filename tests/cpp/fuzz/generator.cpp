@@ -57,9 +57,8 @@ void Coverage::add(const Op& record) {
   operators_.push_back(op);
   // Gradients are compared with differences: nothing random, nothing that cuts the graph.
   // (As in PyTorch, the statistics that these norms return have no gradient.)
-  static const std::vector<std::string> cuts = {"prims.graft", "torch.detach", "torch.native_layer_norm", "torch.native_group_norm",
-                                                "torch.native_batch_norm", "torch._native_batch_norm_legit_functional",
-                                                "torch.batch_norm_functional"};
+  static const std::vector<std::string> cuts = {"prims.graft", "torch.detach", "torch.native_layer_norm", "torch.native_batch_norm",
+                                                "torch._native_batch_norm_legit_functional", "torch.batch_norm_functional"};
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();
   if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity)) smooth_.push_back(op);
 }

@@ -37,6 +37,7 @@ Made masked(Draw& d) {
 // x[key] with integers, slices, None, ... and tensors.
 Made key(Draw& d) {
   Value v = with_rank(d, 1);
+  bool writes = d.smooth() && d.op.schema.name == "setitem";
   ArgList parts;
   for (int64_t i = 0; i < v.rank() && !(i > 0 && d.random.chance(0.3)); ++i) {
     int64_t n = Draw::size(v, i);
@@ -44,7 +45,8 @@ Made key(Draw& d) {
     if (d.random.chance(0.1)) parts.push_back(nullptr);
     if (x < 0.25 && n > 0) parts.push_back(d.random.between(-n, n - 1));
     else if (x < 0.6) parts.push_back(Arg::slice(d.random.chance(0.5) ? Arg() : Arg(d.random.between(-2, 2)), d.random.chance(0.5) ? Arg() : Arg(d.random.between(-1, 4)), d.random.chance(0.7) ? Arg() : Arg(2)));
-    else if (x < 0.7 && n > 0) parts.push_back(d.indices({d.random.between(1, 3)}, n));
+    // An element that is written twice has a gradient that no difference shows.
+    else if (x < 0.7 && n > 0) parts.push_back(d.indices({writes ? 1 : d.random.between(1, 3)}, n));
     else if (x < 0.75) parts.push_back(d.mask({n}));
     else parts.push_back(Arg::slice({}, {}, {}));
   }

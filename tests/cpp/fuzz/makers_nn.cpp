@@ -66,7 +66,8 @@ Made embedding(Draw& d) {
   Arg no_padding = functional ? Arg() : Arg(-1);
   if (!d.smooth() && d.random.chance(0.5)) no_padding = d.random.below(rows);
   Named m = {{"weight", weight}, {functional ? "input" : "indices", indices}, {"padding_idx", no_padding},
-             {"max_norm", nullptr}, {"scale_grad_by_freq", false}, {"sparse", false}, {"num_weights", rows}};
+             {"max_norm", d.op.schema.name == "embedding_renorm" ? Arg(1.0) : Arg()},
+             {"norm_type", 2.0}, {"scale_grad_by_freq", false}, {"sparse", false}, {"num_weights", rows}};
   if (d.op.schema.name == "embedding_backward") m["grad"] = floats(d, g, weight.dtype());
   return m;
 }
@@ -169,6 +170,7 @@ void add_nn_makers(Makers& m) {
             {"torch.native_batch_norm_backward", batch_norm}, {"torch.instance_norm", batch_norm}, {"torch.group_norm", group_norm},
             {"torch.native_group_norm", group_norm}, {"torch.native_group_norm_backward", group_norm}});
   m.insert({{"torch.embedding", embedding}, {"torch.embedding.functional", embedding}, {"torch.embedding_backward", embedding},
+            {"torch.embedding_renorm", embedding},
             {"torch.cross_entropy", classification}, {"torch.nll_loss", classification}, {"torch.nll_loss_forward", classification},
             {"torch.nll_loss_backward", classification}, {"torch.nll_loss2d_forward", classification},
             {"torch.nll_loss2d_backward", classification}, {"torch.scaled_dot_product_attention", attention}});

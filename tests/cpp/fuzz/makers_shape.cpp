@@ -173,11 +173,26 @@ Made as_strided(Draw& d) {
   return Named{{param(d, 0), v}, {"size", Arg(size)}, {"stride", Arg(stride)}, {"storage_offset", nullptr}};
 }
 
+// Whether two places of a strided view are one element.
+bool overlaps(const Shape& size, const Shape& stride) {
+  std::vector<int64_t> offsets = {0};
+  for (size_t d = 0; d < size.size(); ++d) {
+    std::vector<int64_t> next;
+    for (int64_t offset : offsets)
+      for (int64_t i = 0; i < size[d]; ++i) next.push_back(offset + i * stride[d]);
+    offsets = std::move(next);
+  }
+  std::sort(offsets.begin(), offsets.end());
+  return std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end();
+}
+
 Made as_strided_scatter(Draw& d) {
   Made m = as_strided(d);
   if (!m) return m;
-  Shape size;
+  Shape size, stride;
   for (const Arg& n : (*m)["size"].items()) size.push_back(n.dim().constant());
+  for (const Arg& n : (*m)["stride"].items()) stride.push_back(n.dim().constant());
+  if (d.smooth() && overlaps(size, stride)) return std::nullopt;
   (*m)["src"] = d.tensor({.dtype = (*m)[param(d, 0)].value().dtype(), .shape = size, .values = {}});
   return m;
 }

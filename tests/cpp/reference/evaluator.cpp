@@ -259,8 +259,9 @@ void Evaluator::bind_output(const Arg& output, const Datum& result, const Call& 
 void Evaluator::run_body(const Call& call, const std::vector<const Call*>& body, const std::shared_ptr<Arena>& arena) {
   std::vector<ValueId> inner;
   for (const Call* c : body) {
+    for (Value v : outputs_of(*c))
+      if (!defined(v)) inner.push_back(v.id());  // a call may also return what it was given
     run(*c, arena);
-    for (Value v : outputs_of(*c)) inner.push_back(v.id());
   }
   Datum result = argument(call.output);
   // What a body computes on its way is nobody else's to read.
