@@ -1,5 +1,6 @@
 #include "bindings/bind.h"
 #include "executors/aten/aten.h"
+#include "executors/fuser/fuser.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
@@ -23,7 +24,9 @@ void bind_executors(nb::module_& m) {
   std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
   std::shared_ptr<Executor> sdpa = make_sdpa_executor();
   register_sdpa_lowering();
-  for (const auto& e : {sdpa, aten, python}) all.add(e);
+  std::shared_ptr<Executor> fuser = make_fuser_executor();
+  register_fuser_lowering();
+  for (const auto& e : {sdpa, fuser, aten, python}) all.add(e);
   all.add_default(sdpa);
   all.add_always(aten);
   all.add_always(python);

@@ -45,6 +45,9 @@ class Executor {
   /// Fusion executors: the trace with regions replaced by calls of this executor.  Others return it as it is.
   virtual Trace fuse(const Trace& trace) const { return trace; }
   virtual bool is_fusion() const { return false; }
+  /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is saved for a
+  /// backward can be chosen among them; the call itself if there is nothing to gain.
+  virtual std::vector<const Call*> open(const Call& call, Arena& /*arena*/) const { return {&call}; }
 
   /// Adds an implementation of a symbol; later ones are asked first.
   void register_implementation(std::string symbol, Implementation implementation);

@@ -14,6 +14,7 @@ const PassName kCse{"cse", "Common Subexpression Elimination"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
 const PassName kJointCse{"joint_cse", "Joint Common Subexpression Elimination"};
+const PassName kOpen{"open", "Opening For Fusion"};
 const PassName kSplit{"split", "Forward Backward Split"};
 const PassName kClaim{"claim", "Transform For Execution"};
 const PassName kDel{"delete_last_used", "Delete Last Used"};
@@ -73,6 +74,8 @@ class Pipeline {
     // Rules repeat each other, and what the forward has computed.  The forward's own calls stay: split() closes them again.
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
+    // A fusion executor computes parts of a composite again as easily as the whole.
+    if (fuses_) joint.trace = run(kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
     ForwardBackward parts;
     Trace forward = run(kSplit, joint.trace, c_.history, [&](const Trace&) {
       parts = split(joint, {.aggressive_recompute = fuses_});
@@ -84,6 +87,27 @@ class Pipeline {
     c_.backward = finish(backward, c_.backward_history);
   }
 
+  // Opens what a fusion executor sees through, unless an executor before it takes the call whole.
+  Trace open_for_fusion(const Trace& t, JointTrace& joint) {
+    Trace out = t.derived();
+    size_t forward_calls = 0;
+    for (size_t i = 0; i < t.calls.size(); ++i) {
+      for (const Call* c : opened(*t.calls[i], *t.arena)) out.calls.push_back(c);
+      if (i + 1 == joint.forward_calls) forward_calls = out.calls.size();
+    }
+    joint.forward_calls = forward_calls;
+    joint.forward.assign(out.calls.begin(), out.calls.begin() + static_cast<ptrdiff_t>(forward_calls));
+    return out;
+  }
+
+  std::vector<const Call*> opened(const Call& call, Arena& arena) {
+    for (const auto& e : options_.executors) {
+      if (e->is_fusion()) return e->open(call, arena);
+      if (e->find(call)) break;
+    }
+    return {&call};
+  }
+
   // From a program of operators to one that runs.
   Trace finish(const Trace& trace, TraceHistory& history) {
     Trace t = run(kClaim, trace, history, [&](const Trace& x) { return claim(x, options_.executors); });
@@ -91,7 +115,7 @@ class Pipeline {
     for (const auto& e : options_.executors)
       if (e->is_fusion())
         t = run(
-            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return e->fuse(x); }, false);
+            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return claim(e->fuse(x), options_.executors); }, false);
     // Opened composites may hold calls that only served other results, and a region its own copy of what stands outside.
     t = run(
         kDce, t, history, [](const Trace& x) { return dce(x); }, false);

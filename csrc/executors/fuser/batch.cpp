@@ -1,0 +1,112 @@
+#include "executors/fuser/batch.h"
+
+#include <Python.h>
+
+#include "runtime/kernels/nvrtc.h"
+
+namespace thunder {
+namespace {
+
+// A compiling thread may want to warn, which takes the GIL.
+class Released {
+ public:
+  Released() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+  ~Released() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
+template <class T>
+const T& wait(const std::shared_future<T>& f) {
+  if (f.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    Released released;
+    f.wait();
+  }
+  return f.get();
+}
+
+}  // namespace
+
+std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name) {
+  return names.emplace(anonymous, name).first->second;
+}
+
+std::string KernelBatch::add_host(const fuser::Kernel& kernel, const std::string& name) {
+  std::string known = add(host_names_, fuser::emit_host(kernel, ""), name);
+  if (known == name) {
+    texts_[name] = fuser::emit_host(kernel, name);
+    host_source_ += texts_[name];
+  }
+  return known;
+}
+
+std::string KernelBatch::add_cuda(const fuser::Kernel& kernel, const std::string& name) {
+  std::string known = add(cuda_names_, fuser::emit_cuda(kernel, ""), name);
+  if (known == name) {
+    texts_[name] = fuser::emit_cuda(kernel, name);
+    cuda_.push_back({name, fuser::cuda_prelude() + texts_[name]});
+  }
+  return known;
+}
+
+std::string KernelBatch::text(const std::string& name) const {
+  auto it = texts_.find(name);
+  return it == texts_.end() ? "" : it->second;
+}
+
+void KernelBatch::start() {
+  if (!host_source_.empty())
+    host_ = std::async(std::launch::async, [source = fuser::host_prelude() + host_source_] {
+              HostResult r;
+              r.module = compile_host(source, &r.error);
+              return r;
+            }).share();
+  if (!cuda_.empty() && cuda_available()) {
+    std::lock_guard lock(mutex_);
+    cuda_results_[0] = std::async(std::launch::async, [this] { return compile_all(0); }).share();
+  }
+}
+
+KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
+  const CudaDeviceProperties& p = cuda_device_properties(device);
+  std::vector<CudaSource> sources;
+  for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, {}});
+  CudaResults out;
+  for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor))
+    out[c.name] = {c.ok() ? std::make_shared<const std::string>(std::move(c.cubin)) : nullptr, std::move(c.log)};
+  return out;
+}
+
+void* KernelBatch::host_function(const std::string& name, std::string* why) {
+  const HostResult& r = wait(host_);
+  if (!r.module) {
+    *why = r.error;
+    return nullptr;
+  }
+  return r.module->symbol(name);
+}
+
+std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, int device, std::string* why) {
+  std::shared_future<CudaResults> results;
+  {
+    std::lock_guard lock(mutex_);
+    auto& f = cuda_results_[device];
+    if (!f.valid()) f = std::async(std::launch::async, [this, device] { return compile_all(device); }).share();
+    results = f;
+  }
+  // A finishing kernel lives in the cubin of its main one.
+  const std::string suffix = "_finish";
+  const bool finish = name.size() > suffix.size() && name.ends_with(suffix);
+  const CudaResults& all = wait(results);
+  const CudaResult& r = all.at(finish ? name.substr(0, name.size() - suffix.size()) : name);
+  if (!r.cubin) {
+    *why = r.log;
+    return nullptr;
+  }
+  return std::make_shared<CudaKernel>(r.cubin, name);
+}
+
+}  // namespace thunder

@@ -1,0 +1,57 @@
+// The kernels of one program, compiled together.
+#pragma once
+
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fuser/emit.h"
+#include "runtime/kernels/cuda_driver.h"
+#include "runtime/kernels/host_compiler.h"
+
+namespace thunder {
+
+/// All kernels of a program for the host are one translation unit; those for CUDA are compiled side by side.  Kernels of the same
+/// text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first waits.
+class KernelBatch {
+ public:
+  /// The name under which the kernel is found: its own, or that of an equal one before it.
+  std::string add_host(const fuser::Kernel& kernel, const std::string& name);
+  std::string add_cuda(const fuser::Kernel& kernel, const std::string& name);
+  void start();
+
+  /// Null, and `why`, if the compilation failed.
+  void* host_function(const std::string& name, std::string* why);
+  std::shared_ptr<CudaKernel> cuda_kernel(const std::string& name, int device, std::string* why);
+  /// The kernel's own text, without what all kernels share.
+  std::string text(const std::string& name) const;
+
+ private:
+  struct Cuda {
+    std::string name, source;
+  };
+  struct CudaResult {
+    std::shared_ptr<const std::string> cubin;
+    std::string log;
+  };
+  using CudaResults = std::map<std::string, CudaResult>;
+  std::string add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name);
+  CudaResults compile_all(int device) const;
+
+  std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
+  std::string host_source_;
+  std::vector<Cuda> cuda_;
+  std::map<std::string, std::string> texts_;
+  std::mutex mutex_;
+  struct HostResult {
+    std::shared_ptr<HostModule> module;
+    std::string error;
+  };
+  std::shared_future<HostResult> host_;
+  std::map<int, std::shared_future<CudaResults>> cuda_results_;
+};
+
+}  // namespace thunder

@@ -1,0 +1,24 @@
+// One fusion of a program: what is known of it when the program is compiled, and how it runs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+#include "executors/fuser/batch.h"
+
+namespace thunder {
+
+struct FusedKernel {
+  std::string name;       ///< in the trace
+  bool on_cuda = false;
+  fuser::Kernel kernel;   ///< of the fast variant: all pointers aligned to 16 bytes
+  fuser::Kernel any;      ///< CUDA only: the variant for other pointers
+  std::string function, any_function;  ///< in the batch
+  std::shared_ptr<KernelBatch> batch;
+  std::vector<TensorType> outputs;
+  std::weak_ptr<Arena> arena;  ///< which owns the operator that owns this
+};
+
+}  // namespace thunder

@@ -1,0 +1,126 @@
+#include "executors/fuser/fuser.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "executors/fuser/fused_kernel.h"
+#include "fuser/partition.h"
+
+namespace thunder {
+namespace {
+
+constexpr int64_t kCachedBytes = 160;  // of one thread: about 40 registers
+
+bool reduces(const fuser::Kernel& k) {
+  return std::any_of(k.phases.begin(), k.phases.end(), [](const fuser::Phase& p) { return !p.reductions.empty(); });
+}
+
+// Chunks of 16 bytes of the narrowest large operand, as far as the row's length allows.
+int widest_lanes(const fuser::Fusion& f) {
+  int64_t size = 8, most = 1;
+  auto large = [&](auto&& fn) {
+    for (const auto* list : {&f.inputs, &f.outputs})
+      for (Value v : *list) fn(v);
+  };
+  large([&](Value v) { most = std::max(most, fuser::numel(v)); });
+  large([&](Value v) {
+    if (fuser::numel(v) * 2 >= most) size = std::min<int64_t>(size, itemsize(v.dtype()));
+  });
+  return static_cast<int>(std::min<int64_t>(8, 16 / size));
+}
+
+class FuserExecutor final : public Executor {
+ public:
+  FuserExecutor() : Executor("fuser") {}
+  bool is_fusion() const override { return true; }
+  std::vector<const Call*> open(const Call& call, Arena& arena) const override { return fuser::opened(call, arena); }
+
+  Trace fuse(const Trace& trace) const override {
+    auto batch = std::make_shared<KernelBatch>();
+    fuser::PartitionOptions options;
+    options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch); };
+    Trace out = fuser::partition(trace, options);
+    batch->start();
+    return out;
+  }
+
+ private:
+  static bool lower_host(const fuser::Fusion& f, FusedKernel& k) {
+    auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.split_rows = true});
+    if (kernel) k.kernel = std::move(*kernel);
+    return kernel.has_value();
+  }
+
+  static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k) {
+    for (int lanes = widest_lanes(f); lanes >= 1; lanes /= 2) {
+      auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes, .cached = true});
+      if (!kernel) continue;
+      const int64_t kept = kernel->cached_bytes * fuser::cuda_shape(*kernel).chunks;
+      if (!reduces(*kernel) || kept > kCachedBytes) kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes});
+      k.kernel = std::move(*kernel);
+      if (lanes == 1) {
+        k.any = k.kernel;
+        return true;
+      }
+      auto any = fuser::lower(f.roots, f.producer, f.materialized, {});
+      if (!any) return false;
+      k.any = std::move(*any);
+      return true;
+    }
+    return false;
+  }
+
+  static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena, const std::shared_ptr<KernelBatch>& batch) {
+    auto k = std::make_shared<FusedKernel>();
+    k->on_cuda = f.outputs.at(0).tensor().device.type == DeviceType::cuda;
+    if (!(k->on_cuda ? lower_cuda(f, *k) : lower_host(f, *k))) return nullptr;
+    // The variants must agree with the plain lowering on what comes in and goes out.
+    if (k->kernel.inputs != f.inputs || k->kernel.outputs != f.outputs) return nullptr;
+    k->name = cat("fusion", arena->unique("fusion"));
+    k->arena = arena;
+    k->batch = batch;
+    k->function = k->on_cuda ? batch->add_cuda(k->kernel, k->name) : batch->add_host(k->kernel, k->name);
+    k->any_function = !k->on_cuda ? "" : k->kernel.lanes == 1 ? k->function : batch->add_cuda(k->any, k->name + "_any");
+    for (Value v : f.outputs) k->outputs.push_back(v.tensor());
+    OpDef def;
+    const std::string schema = k->name + "() -> any";
+    def.schema = schema;
+    auto op = std::make_unique<Op>("fuser", def);
+    for (size_t i = 0; i < f.inputs.size(); ++i) {
+      Param p;
+      p.name = cat("a", i);
+      op->schema.params.push_back(std::move(p));
+    }
+    op->print_name = k->name;
+    op->executor = "fuser";
+    op->context_owner = k;
+    return &arena->own(std::move(op));
+  }
+};
+
+void collect(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen,
+             std::vector<std::pair<std::string, std::string>>& out) {
+  for (const Call* c : calls) {
+    if (c->op->executor != "fuser") {
+      collect(c->body, seen, out);
+      continue;
+    }
+    const auto& k = *static_cast<const FusedKernel*>(c->op->context_owner.get());
+    if (seen.insert(k.function).second) out.emplace_back(k.function, k.batch->text(k.function));
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> kernels_of(const Trace& trace) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::unordered_set<std::string> seen;
+  collect(trace.calls, seen, out);
+  return out;
+}
+
+std::shared_ptr<Executor> make_fuser_executor() { return std::make_shared<FuserExecutor>(); }
+
+}  // namespace thunder

@@ -1,0 +1,213 @@
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "core/error.h"
+#include "core/warning.h"
+#include "executors/fuser/fused_kernel.h"
+#include "executors/fuser/fuser.h"
+#include "runtime/convert.h"
+#include "runtime/instruction.h"
+#include "passes/executor.h"
+#include "passes/passes.h"
+#include "passes/visit.h"
+#include "runtime/kernels/current_stream.h"
+#include "runtime/program.h"
+
+namespace thunder {
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements that are worth another thread
+
+struct Output {
+  c10::SmallVector<int64_t, 5> sizes, strides;
+  at::TensorOptions options;
+};
+
+using HostKernel = void (*)(const void* const*, void* const*, char*, int64_t, int64_t);
+using HostFinish = void (*)(const void* const*, void* const*, char*, int64_t);
+using Pointers = c10::SmallVector<void*, 16>;
+
+class FusionCall final : public Instruction {
+ public:
+  FusionCall(std::shared_ptr<FusedKernel> kernel, Trace alternative) : k_(std::move(kernel)), alternative_(std::move(alternative)) {
+    moves_operands = false;
+    for (const TensorType& t : k_->outputs) {
+      Output o;
+      for (const Dim& d : t.shape) o.sizes.push_back(d.constant());
+      for (const Dim& d : t.strides) o.strides.push_back(d.constant());
+      o.options = at::TensorOptions().dtype(to_aten(t.dtype)).device(to_aten(t.device));
+      made_.push_back(std::move(o));
+    }
+  }
+
+  std::string str() const override { return k_->name; }
+
+  void run(Frame& frame) const override {
+    Pointers in, out;
+    for (const Operand& o : operands) in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
+    std::vector<at::Tensor> results;
+    results.reserve(made_.size());
+    for (const Output& o : made_) {
+      results.push_back(at::empty_strided(o.sizes, o.strides, o.options));
+      out.push_back(results.back().mutable_data_ptr());
+    }
+    if (!(k_->on_cuda ? run_cuda(frame, in, out, results) : run_host(in, out))) return run_body(frame);
+    if (!drops.empty()) drop(frame);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
+  }
+
+ private:
+  // ---- the CPU -------------------------------------------------------------------------------------------------------
+
+  bool run_host(const Pointers& in, const Pointers& out) const {
+    auto* kernel = reinterpret_cast<HostKernel>(host_.load(std::memory_order_acquire));
+    if (!kernel) {
+      std::string why;
+      void* f = k_->batch->host_function(k_->function, &why);
+      if (!f) return give_up(why);
+      if (!k_->kernel.columns.empty()) finish_.store(k_->batch->host_function(k_->function + "_finish", &why));
+      host_.store(f, std::memory_order_release);
+      kernel = reinterpret_cast<HostKernel>(f);
+    }
+    const fuser::Kernel& k = k_->kernel;
+    if (!k.columns.empty()) return run_columns(kernel, in, out);
+    const bool by_column = fuser::host_splits_columns(k);
+    const int64_t n = by_column ? k.cols : k.rows;
+    const int64_t grain = by_column ? kGrain : std::max<int64_t>(1, kGrain / k.cols);
+    if (n <= grain) {
+      kernel(in.data(), out.data(), nullptr, 0, n);
+      return true;
+    }
+    at::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) { kernel(in.data(), out.data(), nullptr, begin, end); });
+    return true;
+  }
+
+  // Every thread sums its own part of the rows: the result depends on the number of threads, not on their timing.
+  bool run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
+    const fuser::Kernel& k = k_->kernel;
+    const int64_t bytes = fuser::partial_bytes(k);
+    const int64_t parts = std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
+    at::Tensor partial = at::empty({parts * bytes + 64}, at::TensorOptions().dtype(at::kByte));
+    auto* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.mutable_data_ptr()) + 63) / 64 * 64);
+    auto part = [&](int64_t p) { kernel(in.data(), out.data(), base + p * bytes, k.rows * p / parts, k.rows * (p + 1) / parts); };
+    if (parts == 1) part(0);
+    else at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) { for (int64_t p = begin; p < end; ++p) part(p); });
+    reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts);
+    return true;
+  }
+
+  // ---- CUDA ----------------------------------------------------------------------------------------------------------
+
+  struct Variant {
+    std::shared_ptr<CudaKernel> kernel, finish;
+    unsigned most_blocks = 0;  // that run at once
+  };
+
+  static bool aligned(const Pointers& pointers) {
+    return std::all_of(pointers.begin(), pointers.end(), [](void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
+  }
+
+  const Variant* variant(bool fast, int device, std::string* why) const {
+    std::lock_guard lock(mutex_);
+    Variant& v = variants_[fast ? 1 : 0];
+    if (v.kernel) return &v;
+    const fuser::Kernel& k = fast ? k_->kernel : k_->any;
+    const std::string& name = fast ? k_->function : k_->any_function;
+    std::shared_ptr<CudaKernel> main = k_->batch->cuda_kernel(name, device, why);
+    if (!main) return nullptr;
+    if (!k.columns.empty()) v.finish = k_->batch->cuda_kernel(name + "_finish", device, why);
+    const fuser::CudaShape shape = fuser::cuda_shape(k);
+    if (shape.persistent)
+      v.most_blocks = static_cast<unsigned>(cuda_device_properties(device).multiprocessors *
+                                            std::max(1, main->blocks_per_multiprocessor(device, shape.threads * shape.rows_per_block, 0)));
+    v.kernel = std::move(main);
+    return &v;
+  }
+
+  bool run_cuda(Frame&, const Pointers& in, const Pointers& out, const std::vector<at::Tensor>& results) const {
+    const int device = results[0].device().index();
+    const bool fast = k_->kernel.lanes == 1 || (aligned(in) && aligned(out));
+    std::string why;
+    const Variant* v = variant(fast, device, &why);
+    if (!v) return give_up(why);
+    const fuser::Kernel& k = fast ? k_->kernel : k_->any;
+    const fuser::CudaShape shape = fuser::cuda_shape(k);
+    unsigned blocks = static_cast<unsigned>(shape.blocks_x);
+    if (shape.persistent) blocks = std::min(blocks, std::max(1u, v->most_blocks / static_cast<unsigned>(shape.blocks_y)));
+    at::Tensor partial;
+    void* partial_pointer = nullptr;
+    int parts = static_cast<int>(blocks) * shape.rows_per_block;
+    if (!k.columns.empty()) {
+      partial = at::empty({parts * fuser::partial_bytes(k)}, results[0].options().dtype(at::kByte));
+      partial_pointer = partial.mutable_data_ptr();
+    }
+    c10::SmallVector<void*, 24> params;
+    for (void* const& p : in) params.push_back(const_cast<void**>(&p));
+    for (void* const& p : out) params.push_back(const_cast<void**>(&p));
+    params.push_back(&partial_pointer);
+    void* stream = current_cuda_stream(device);
+    v->kernel->launch(device, {blocks, static_cast<unsigned>(shape.blocks_y), 1},
+                      {static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.rows_per_block), 1}, 0, stream, params.data());
+    if (k.columns.empty()) return true;
+    params.push_back(&parts);
+    v->finish->launch(device, {static_cast<unsigned>((k.cols + 31) / 32), 1, 1}, {32, 8, 1}, 0, stream, params.data());
+    return true;
+  }
+
+  // ---- without a kernel ----------------------------------------------------------------------------------------------
+
+  bool give_up(const std::string& why) const {
+    warn_once("fuser", cat("[", k_->name, "] a kernel cannot be compiled, its operators run one by one: ", why));
+    return false;
+  }
+
+  void run_body(Frame& frame) const {
+    std::shared_ptr<Program> body;
+    {
+      std::lock_guard lock(mutex_);
+      if (!body_) body_ = Program::build(claim(alternative_, Executors::instance().always(), false));
+      body = body_;
+    }
+    std::vector<c10::IValue> inputs;
+    for (const Operand& o : operands) inputs.push_back(frame.registers[o.reg]);
+    std::vector<c10::IValue> results = body->run(std::move(inputs));
+    if (!drops.empty()) drop(frame);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
+  }
+
+  std::shared_ptr<FusedKernel> k_;
+  Trace alternative_;  // the same by other executors, for when no kernel can be compiled
+  std::vector<Output> made_;
+  mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
+  mutable std::mutex mutex_;
+  mutable std::array<Variant, 2> variants_;
+  mutable std::shared_ptr<Program> body_;
+};
+
+}  // namespace
+
+void register_fuser_lowering() {
+  register_lowering("fuser", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
+    auto kernel = std::static_pointer_cast<FusedKernel>(call.op->context_owner);
+    Trace alternative;
+    alternative.arena = kernel->arena.lock();
+    alternative.calls = call.body;
+    alternative.output = call.output;
+    for (const Arg& a : call.args) alternative.inputs.push_back(a.value());
+    auto out = std::make_unique<FusionCall>(std::move(kernel), std::move(alternative));
+    for (const Arg& a : call.args) out->operands.push_back(assembler.natural(a));
+    return out;
+  });
+}
+
+}  // namespace thunder

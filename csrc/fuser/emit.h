@@ -1,0 +1,41 @@
+// From the loop IR to source text: one printer a target over the same statements.
+#pragma once
+
+#include <string>
+
+#include "fuser/kernel.h"
+
+namespace thunder::fuser {
+
+/// What all kernels of a translation unit need: storage types, conversions, mathematics by its `th_` names.
+const std::string& host_prelude();
+const std::string& cuda_prelude();
+
+/// Functions for the host, extern "C":
+///   void NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end)
+/// walks rows [begin, end), or columns if there is but one row and nothing is reduced.  With column reductions, `partial` holds the
+/// sums of this part of the rows, and
+///   void NAME_finish(const void* const* in, void* const* out, char* partial, int64 parts)
+/// sums the parts, which lie one after the other, and stores the results.
+std::string emit_host(const Kernel& kernel, const std::string& name);
+/// Whether begin and end of the host function count columns.
+bool host_splits_columns(const Kernel& kernel);
+
+/// How the CUDA kernel wants to be launched.
+struct CudaShape {
+  int threads = 256;       ///< of a block that work on one row
+  int rows_per_block = 1;
+  int chunks = 1;          ///< of a row that a thread works on (K)
+  int64_t blocks_x = 1;    ///< along rows; without reductions along all chunks
+  int64_t blocks_y = 1;    ///< along columns
+  bool persistent = false; ///< at most as many blocks as run at once, each walks over several rows
+};
+CudaShape cuda_shape(const Kernel& kernel);
+/// extern "C" __global__ functions NAME(inputs..., outputs..., [partial]) and, with column reductions,
+/// NAME_finish(inputs..., outputs..., partial, parts) for blocks of 32 x 8 threads, 32 columns each.
+std::string emit_cuda(const Kernel& kernel, const std::string& name);
+
+/// Bytes of the column sums of one part.
+int64_t partial_bytes(const Kernel& kernel);
+
+}  // namespace thunder::fuser

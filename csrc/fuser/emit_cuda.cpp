@@ -1,0 +1,175 @@
+#include <algorithm>
+
+#include "fuser/emit.h"
+#include "fuser/emit_common.h"
+
+namespace thunder::fuser {
+namespace {
+
+constexpr int64_t kRegisterBytes = 160;  // of vectors that one thread may keep over the phases of a row
+constexpr int kColumnLanes = 32;         // column sums that one thread may keep
+
+std::string line(int depth, const std::string& text) { return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n"; }
+
+bool reduces_rows(const Kernel& k) {
+  return !k.row_stores.empty() || std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
+}
+
+std::string parameters(const Kernel& k) {
+  std::string out;
+  for (size_t i = 0; i < k.inputs.size(); ++i)
+    out += "const " + storage_name(k.inputs[i].dtype()) + "* __restrict__ in" + std::to_string(i) + ", ";
+  for (size_t i = 0; i < k.outputs.size(); ++i)
+    out += storage_name(k.outputs[i].dtype()) + "* __restrict__ out" + std::to_string(i) + ", ";
+  return out;
+}
+
+std::string part_of(const Accumulator& a, int64_t at) {
+  return "(" + a.type + "*)(partial + " + std::to_string(at) + ")";
+}
+
+void phase(std::string& out, const Kernel& k, const Phase& p, const CudaShape& s, bool tiled) {
+  indent(out, p.row, 2);
+  for (const Accumulator& a : p.reductions) out += line(2, a.type + " " + a.name + " = " + identity(a) + ";");
+  if (p.has_loop()) {
+    const std::string unroll = k.cached || !k.columns.empty() || !reduces_rows(k) ? "#pragma unroll\n" : "#pragma unroll 1\n";
+    out += unroll + line(2, "for (int k = 0; k < K; ++k) {");
+    out += line(3, tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;");
+    out += line(3, "if (q < " + std::to_string(k.cols / k.lanes) + ") {");
+    indent(out, p.chunk, 4);
+    out += "#pragma unroll\n" + line(4, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
+    indent(out, p.lane, 5);
+    out += line(4, "}");
+    indent(out, p.stores, 4);
+    out += line(3, "}") + line(2, "}");
+  }
+  for (const Accumulator& a : p.reductions)
+    out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " + combine_function(a.combine) +
+                       "(a, b); });");
+  (void)s;
+}
+
+std::string finish(const Kernel& k, const std::string& name) {
+  const std::string cols = std::to_string(k.cols);
+  std::string out = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "_finish(" + parameters(k) +
+                    "const char* __restrict__ partial, int parts) {\n";
+  out += line(1, "using I = long long;");
+  out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
+  int64_t at = 0;
+  for (const Accumulator& a : k.columns) {
+    out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
+    out += line(1, "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) " + a.name + " = " + combine_function(a.combine) + "(" +
+                       a.name + ", ((const " + a.type + "*)(partial + I(s) * " + std::to_string(partial_bytes(k)) + " + " +
+                       std::to_string(at) + "))[c]);");
+    out += line(1, a.name + " = th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " + combine_function(a.combine) +
+                       "(a, b); });");
+    at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
+  }
+  out += line(1, "if (threadIdx.y != 0 || c >= " + cols + ") return;");
+  indent(out, k.finish, 1);
+  return out + "}\n";
+}
+
+int power_of_two(int64_t n) {
+  int p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+
+}  // namespace
+
+// Two chunks a thread give it several loads in flight, and let four blocks or more share a multiprocessor; a row that fits one warp
+// needs no barrier, so several such rows share a block.
+CudaShape cuda_shape(const Kernel& k) {
+  CudaShape s;
+  const int64_t chunks = k.cols / k.lanes;
+  const bool rows = reduces_rows(k);
+  if (!rows && k.columns.empty() && k.rows == 1) {
+    s.threads = static_cast<int>(std::min<int64_t>(256, power_of_two(std::max<int64_t>(chunks, 32))));
+    s.chunks = 1;
+    s.blocks_x = 1;
+    s.blocks_y = 1;
+    s.blocks_x = (chunks + s.threads - 1) / s.threads;
+    return s;
+  }
+  if (rows) {
+    s.threads = std::clamp(power_of_two((chunks + 1) / 2), 32, 1024);
+    s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
+    if (!k.columns.empty())
+      while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
+        s.threads *= 2;
+        s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
+      }
+    s.rows_per_block = s.threads == 32 ? 4 : 1;
+  } else {
+    // Columns are tiled over blocks.
+    s.threads = static_cast<int>(std::clamp<int64_t>(power_of_two(chunks), 32, 128));
+    s.chunks = 1;
+    s.blocks_y = (chunks + s.threads - 1) / s.threads;
+    s.rows_per_block = std::max(1, 128 / s.threads);
+  }
+  s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
+  s.persistent = !k.columns.empty();
+  return s;
+}
+
+std::string emit_cuda(const Kernel& k, const std::string& name) {
+  const CudaShape s = cuda_shape(k);
+  const bool flat = !reduces_rows(k) && k.columns.empty() && k.rows == 1, tiled = !reduces_rows(k) && !flat;
+  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) + ") " + name + "(" +
+                    parameters(k) + "char* __restrict__ partial) {\n";
+  out += line(1, std::string("using I = ") + (k.wide ? "long long;" : "int;"));
+  out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");
+  if (!k.columns.empty()) {
+    out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x[k][j]\n";
+    for (const Accumulator& a : k.columns)
+      out += line(1, a.type + " " + a.name + "[K][" + std::to_string(k.lanes) + "];") + "#pragma unroll\n" +
+             line(1, "for (int i = 0; i < K * " + std::to_string(k.lanes) + "; ++i) (&" + a.name + "[0][0])[i] = " + identity(a) + ";");
+  }
+  if (flat) {
+    std::string body;
+    for (const Phase& p : k.phases) {
+      indent(body, p.row, 1);
+      body += line(1, "const I q = I(blockIdx.x) * T + threadIdx.x;") + line(1, "if (q >= " + std::to_string(k.cols / k.lanes) + ") return;") +
+              line(1, "constexpr int k = 0;");
+      indent(body, p.chunk, 1);
+      body += "#pragma unroll\n" + line(1, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
+      indent(body, p.lane, 2);
+      body += line(1, "}");
+      indent(body, p.stores, 1);
+    }
+    return out + body + "}\n";
+  }
+  const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "I(blockIdx.x)";
+  if (s.persistent) {
+    out += line(1, "for (I r = " + first + "; r < " + std::to_string(k.rows) + "; r += I(gridDim.x) * " + std::to_string(s.rows_per_block) + ") {");
+  } else {
+    out += line(1, "const I r = " + first + ";") + line(1, "if (r >= " + std::to_string(k.rows) + ") return;") + line(1, "{");
+  }
+  for (const std::string& v : k.cached_vectors) out += line(2, v);
+  for (const Phase& p : k.phases) phase(out, k, p, s, tiled);
+  if (!k.row_stores.empty()) {
+    out += line(2, "if (threadIdx.x == 0) {");
+    indent(out, k.row_stores, 3);
+    out += line(2, "}");
+  }
+  out += line(1, "}");
+  if (!k.columns.empty()) {
+    const std::string part = s.rows_per_block > 1 ? "(long long)(blockIdx.x) * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "(long long)(blockIdx.x)";
+    out += line(1, "partial += (" + part + ") * " + std::to_string(partial_bytes(k)) + ";");
+    out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {");
+    out += line(2, tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;");
+    out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" + line(3, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
+    int64_t at = 0;
+    for (const Accumulator& a : k.columns) {
+      out += line(4, "(" + part_of(a, at) + ")[q * " + std::to_string(k.lanes) + " + j] = " + a.name + "[k][j];");
+      at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
+    }
+    out += line(3, "}") + line(1, "}");
+  }
+  out += "}\n";
+  if (!k.columns.empty()) out += finish(k, name);
+  return out;
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,145 @@
+#include "fuser/graph.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "fuser/kernel.h"
+
+namespace thunder::fuser {
+namespace {
+
+bool is_supported(DType t) {
+  switch (t) {
+    case DType::f32: case DType::f64: case DType::bf16: case DType::f16: case DType::i64: case DType::i32: case DType::i16:
+    case DType::i8: case DType::u8: case DType::boolean: return true;
+    default: return false;
+  }
+}
+
+bool is_constant(const Type& type) {
+  if (!type.is_tensor() || !is_supported(type.tensor().dtype)) return false;
+  const TensorType& t = type.tensor();
+  auto constant = [](const Dims& dims) { return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); }); };
+  return constant(t.shape) && constant(t.strides) && product(t.shape).constant() > 0;
+}
+
+// All tensors of one device and constant sizes; numbers are literals.
+bool is_plain(const Call& call) {
+  if (!call.output.is_value() || !is_constant(call.output.value().type())) return false;
+  const Device device = call.output.value().tensor().device;
+  bool ok = call.symbols.empty();
+  for_each_input(call, [&](Value v) { ok = ok && is_constant(v.type()) && v.tensor().device == device; });
+  return ok && (device.type == DeviceType::cpu || device.type == DeviceType::cuda);
+}
+
+const std::unordered_set<std::string>& moves() {
+  static const std::unordered_set<std::string> names = {
+      "prims.broadcast_in_dim", "prims.transpose", "prims.view", "prims.reshape", "prims.slice", "prims.squeeze", "prims.cat",
+      "prims.pad", "prims.flip", "prims.detach"};
+  return names;
+}
+const std::unordered_set<std::string>& creations() {
+  static const std::unordered_set<std::string> names = {"prims.full", "prims.iota", "prims.arange"};
+  return names;
+}
+const std::unordered_set<std::string>& reductions() {
+  static const std::unordered_set<std::string> names = {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"};
+  return names;
+}
+
+bool pads_plainly(const Call& call) {
+  Args a = call.arguments();
+  if (!a["value"].is_literal_number()) return false;
+  for (const Arg& d : a["config"].items())
+    if (d.items().size() != 3 || !d.items()[2].dim().is_constant() || d.items()[2].dim().constant() != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+Kind kind_of(const Call& call) {
+  if (!call.op->is_prim() || call.op->has(kEffects) || !is_plain(call)) return Kind::Barrier;
+  const std::string& name = call.op->full_name;
+  if (moves().count(name)) return name == "prims.pad" && !pads_plainly(call) ? Kind::Barrier : Kind::Move;
+  if (creations().count(name)) return Kind::Create;
+  if (reductions().count(name)) {
+    int64_t rows = 0, cols = 0;
+    return reduced(call, rows, cols) == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
+  }
+  if (!call.op->has(kPointwise) || call.op->scalar.empty() || call.op->has(kCreation)) return Kind::Barrier;
+  bool any = false, same_shape = true;
+  for_each_input(call, [&](Value v) {
+    any = true;
+    same_shape = same_shape && same(v.shape(), call.output.value().shape());
+  });
+  return any && same_shape ? Kind::Pointwise : Kind::Barrier;
+}
+
+bool is_view(const Call& call) {
+  if (!call.op->is_prim()) return false;
+  if (call.op->has(kView)) return true;
+  if (call.op->full_name != "prims.reshape") return false;
+  const TensorType& from = call.arguments().tensor("a");
+  return view_strides(from.shape, from.strides, call.output.value().shape()).has_value();
+}
+
+std::vector<int64_t> sizes(Value v) {
+  std::vector<int64_t> out;
+  for (const Dim& d : v.shape()) out.push_back(d.constant());
+  return out;
+}
+
+int64_t numel(Value v) {
+  int64_t n = 1;
+  for (const Dim& d : v.shape()) n *= d.constant();
+  return n;
+}
+
+int64_t bytes(Value v) { return numel(v) * itemsize(v.dtype()); }
+
+Reduced reduced(const Call& call, int64_t& rows, int64_t& cols) {
+  Args a = call.arguments();
+  std::vector<int64_t> shape = sizes(a.value("a"));
+  std::vector<char> is_reduced(shape.size(), 0);
+  for (int64_t d : a.integers("dims")) is_reduced[static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(shape.size()) : d)] = 1;
+  int64_t kept = 1, gone = 1;
+  bool kept_after_gone = false, gone_after_kept = false, any_kept = false, any_gone = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    if (is_reduced[i]) {
+      gone *= shape[i];
+      any_gone = true;
+      gone_after_kept |= any_kept;
+    } else {
+      kept *= shape[i];
+      any_kept = true;
+      kept_after_gone |= any_gone;
+    }
+  }
+  if (kept_after_gone && gone_after_kept) return Reduced::Neither;
+  if (kept_after_gone) {
+    rows = gone, cols = kept;
+    return Reduced::Outer;
+  }
+  rows = kept, cols = gone;
+  return Reduced::Inner;
+}
+
+std::string storage_name(DType t) {
+  switch (t) {
+    case DType::f32: return "float";
+    case DType::f64: return "double";
+    case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
+    case DType::i64: return "int64";
+    case DType::i32: return "int32";
+    case DType::i16: return "int16";
+    case DType::i8: return "int8";
+    case DType::u8: return "uint8";
+    default: return "bool";
+  }
+}
+
+std::string compute_name(DType t) { return t == DType::bf16 || t == DType::f16 ? "float" : storage_name(t); }
+
+}  // namespace thunder::fuser

@@ -1,0 +1,35 @@
+// What the fuser sees of a program: which calls it can generate code for, who makes and who reads each value.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/trace.h"
+#include "passes/visit.h"
+
+namespace thunder::fuser {
+
+enum class Kind : uint8_t {
+  Barrier,     ///< not ours
+  Pointwise,   ///< one element from one element of each operand
+  Move,        ///< one element from one element, by index arithmetic (views, cat, pad, flip, broadcasts)
+  Create,      ///< from no operand (full, iota)
+  Reduce,
+};
+
+/// Of a primitive with constant sizes on one device.
+Kind kind_of(const Call& call);
+/// A Move that PyTorch does without copying: outside of kernels it stays a view.
+bool is_view(const Call& call);
+
+/// Number of elements; the type must have constant sizes.
+int64_t numel(Value v);
+std::vector<int64_t> sizes(Value v);
+int64_t bytes(Value v);
+
+/// Which dimensions a reduction keeps: it must reduce the last ones (rows of the input become elements) or the first ones
+/// (columns do), dimensions of size 1 aside.
+enum class Reduced : uint8_t { Neither, Inner, Outer };
+Reduced reduced(const Call& call, int64_t& rows, int64_t& cols);
+
+}  // namespace thunder::fuser

@@ -1,0 +1,62 @@
+// The loop IR: what a generated kernel computes, before a target gives it threads.
+//
+// A kernel walks over `rows` rows of `cols` elements.  A row is walked once a phase; after a phase its reductions are known, and
+// later phases use them.  In a phase's loop, `chunk` statements run once for `lanes` neighbouring elements, `lane` statements once
+// an element.  Statements are C++ over these names:
+//
+//   r, q, j        the row, the chunk in the row, the lane in the chunk: element lanes*q + j of row r
+//   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
+//   in0, out0      pointers to the elements of inputs and outputs
+//
+// A column reduction sums over rows: it has an accumulator for every column, and `finish` runs once a column when all rows are
+// done.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+
+namespace thunder::fuser {
+
+/// How two partial results become one.
+enum class Combine : uint8_t { Add, Mul, Max, Min, Or, And };
+
+struct Accumulator {
+  std::string name;
+  std::string type;  ///< C++ type of the sum
+  Combine combine = Combine::Add;
+};
+
+struct Phase {
+  std::vector<std::string> row;    ///< once a row, before the loop
+  std::vector<std::string> chunk;
+  std::vector<std::string> lane;
+  std::vector<std::string> stores; ///< once a chunk, after its lanes
+  std::vector<Accumulator> reductions;  ///< of the row, `lane` adds to them
+  bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }
+};
+
+struct Kernel {
+  int64_t rows = 1, cols = 1;
+  int lanes = 1;
+  bool cached = false;  ///< vectors that were loaded stay in registers over all phases of a row
+  std::vector<Value> inputs, outputs;
+  std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
+  int64_t cached_bytes = 0;                 ///< of one chunk of them
+  std::vector<Phase> phases;
+  std::vector<std::string> row_stores;      ///< once a row, by one thread, at the end
+  std::vector<Accumulator> columns;
+  std::vector<std::string> finish;          ///< once a column `c`; a column's sum goes by its accumulator's name
+  std::vector<const Call*> calls;           ///< what it computes, in the order of the trace
+  bool wide = false;                        ///< an offset may not fit 32 bits
+  bool divides = false;                     ///< an index divides within a row: compilers do not vectorise that
+  int64_t numel() const { return rows * cols; }
+};
+
+/// The storage type's name in generated code: "bf16", "float", "int64".
+std::string storage_name(DType t);
+/// The type that elements are computed in: float for bf16 and f16.
+std::string compute_name(DType t);
+
+}  // namespace thunder::fuser

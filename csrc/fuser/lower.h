@@ -1,0 +1,46 @@
+// From a group of calls to the loop IR of one kernel.
+//
+// A group is given by its roots: values that must exist in memory, and reductions.  Everything else that they need is computed
+// where it is used, element by element, up to what other kernels or operators have made.  Views become index arithmetic.
+// Lowering says no (nullopt) where the roots do not fit one walk over rows: a reduction that another row needs, lengths that
+// differ, an access to a root of the group at another place than the one being computed.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "fuser/graph.h"
+#include "fuser/kernel.h"
+
+namespace thunder::fuser {
+
+struct Root {
+  Value value;
+  bool stored = true;  ///< read by others: it is written to memory
+};
+
+struct LowerOptions {
+  int lanes = 1;          ///< elements that a chunk computes
+  bool cached = false;    ///< keep loaded vectors over the phases of a row
+  bool split_rows = false;///< without reductions: walk the last dimension as columns if that saves divisions
+  bool eager_rounding = false;  ///< round every bf16 and f16 value as eager does
+};
+
+/// The fusible call that makes a value; null for an input, or for what a barrier makes.
+using Producer = std::function<const Call*(Value)>;
+/// Whether a value exists in memory although its producer is fusible, because another kernel makes it.
+using Materialized = std::function<bool(Value)>;
+
+/// `roots` are in the order of the program.
+std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
+                            const LowerOptions& options);
+
+/// The walk that reductions ask for, or the longest root; false if they do not agree.
+struct Walk {
+  int64_t rows = 1, cols = 1;
+  bool reduces = false;
+};
+bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk);
+
+}  // namespace thunder::fuser

@@ -1,0 +1,522 @@
+#include "fuser/partition.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+
+namespace thunder::fuser {
+namespace {
+
+constexpr size_t kMaxRoots = 16;         // of a kernel: beyond that registers and parameters run out
+constexpr size_t kNear = 48;             // calls between two kernels that only share an operand, and may become one
+constexpr size_t kMaxInlined = 64;       // calls that may be computed twice rather than stored
+
+struct Item {
+  const Call* call;      // a primitive, or a barrier as it was claimed
+  const Call* claimed;   // what runs it outside of kernels; null: to be claimed
+  Kind kind;
+  bool view = false;     // a Move without a copy
+};
+
+// What stands for a claimed primitive in the eyes of kind_of(): the call of the primitive itself.
+const Call* unclaimed(const Call& call, Arena& arena) {
+  if (!call.op->implements || !call.op->implements->is_prim()) return &call;
+  Call plain = call;
+  plain.op = call.op->implements;
+  return arena.make_call(std::move(plain));
+}
+
+bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
+  const Call* plain = unclaimed(call, arena);
+  if (kind_of(*plain) != Kind::Barrier) {
+    out.push_back(plain);
+    return true;
+  }
+  if (call.body.empty() || call.op->has(kEffects)) return false;
+  for (const Call* inner : call.body)
+    if (!open_into(*inner, arena, out)) return false;
+  return true;
+}
+
+class Partitioner {
+ public:
+  Partitioner(const Trace& trace, const PartitionOptions& options) : trace_(trace), options_(options) {}
+
+  Trace run() {
+    open();
+    find_roots();
+    group();
+    decide();
+    return rebuild();
+  }
+
+ private:
+  // ---- 1. calls ------------------------------------------------------------------------------------------------------
+
+  bool behind(const Op& op) const {
+    return op.executor.empty() ||
+           std::find(options_.behind.begin(), options_.behind.end(), op.executor) != options_.behind.end();
+  }
+
+  void open() {
+    Arena& arena = *trace_.arena;
+    for (const Call* call : trace_.calls) {
+      std::vector<const Call*> parts;
+      if (!behind(*call->op) || !open_into(*call, arena, parts)) {
+        add({call, call, Kind::Barrier});
+        continue;
+      }
+      for (const Call* part : parts) {
+        const bool whole = parts.size() == 1 && part->output.is_value() && call->output.is_value() &&
+                           part->output.value() == call->output.value() && !call->op->executor.empty();
+        add({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
+      }
+    }
+  }
+
+  void add(Item item) {
+    visit_outputs(*item.call, [&](Value v) { maker_.set(v, static_cast<int>(items_.size())); });
+    items_.push_back(item);
+  }
+
+  bool fusible(int i) const { return i >= 0 && items_[static_cast<size_t>(i)].kind != Kind::Barrier; }
+  const Call* producer(Value v) const {
+    int i = maker_[v];
+    return fusible(i) ? items_[static_cast<size_t>(i)].call : nullptr;
+  }
+
+  // ---- roots ---------------------------------------------------------------------------------------------------------
+
+  // A value that others read: below views it is the tensor that must exist.
+  void demand(Value v) {
+    int i = maker_[v];
+    if (!fusible(i) || demanded_[v]) return;
+    demanded_.set(v, 1);
+    Item& item = items_[static_cast<size_t>(i)];
+    if (item.view) visit_inputs(*item.call, [&](Value u) { demand(u); });
+  }
+
+  void find_roots() {
+    for (const Item& item : items_)
+      if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { demand(v); });
+    visit_values(trace_.output, [&](Value v) { demand(v); });
+    count_loads();
+    std::vector<std::set<int>> readers(items_.size());
+    is_root_.assign(items_.size(), 0);
+    for (size_t i = items_.size(); i-- > 0;) {
+      const Item& item = items_[i];
+      if (item.kind == Kind::Barrier) continue;
+      Value v = item.call->output.value();
+      const bool exists = demanded_[v] && !item.view;
+      const bool live = exists || !readers[i].empty();
+      if (!live) continue;
+      const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view && (loads_[i] > 1 || inlined_[i] > kMaxInlined);
+      if (exists || item.kind == Kind::Reduce || repeated) is_root_[i] = 1;
+      visit_inputs(*item.call, [&](Value u) {
+        int j = maker_[u];
+        if (!fusible(j)) return;
+        std::set<int>& r = readers[static_cast<size_t>(j)];
+        if (is_root_[i]) r.insert(static_cast<int>(i));
+        else for (int x : readers[i]) if (r.size() < 2) r.insert(x);
+      });
+    }
+  }
+
+  // Large operands that computing a value from scratch reads, and how many calls that takes.
+  void count_loads() {
+    loads_.assign(items_.size(), 0);
+    inlined_.assign(items_.size(), 0);
+    std::vector<std::set<ValueId>> leaves(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      if (item.kind == Kind::Barrier) continue;
+      const int64_t size = numel(item.call->output.value());
+      inlined_[i] = 1;
+      visit_inputs(*item.call, [&](Value u) {
+        int j = maker_[u];
+        const bool leaf = !fusible(j) || (demanded_[u] && !items_[static_cast<size_t>(j)].view) || items_[static_cast<size_t>(j)].kind == Kind::Reduce;
+        if (!leaf) {
+          leaves[i].insert(leaves[static_cast<size_t>(j)].begin(), leaves[static_cast<size_t>(j)].end());
+          inlined_[i] += inlined_[static_cast<size_t>(j)];
+        } else if (u.type().is_tensor() && numel(u) * 2 >= size) {
+          leaves[i].insert(u.id());
+        }
+      });
+      loads_[i] = leaves[i].size();
+      if (loads_[i] > 8) leaves[i].erase(std::next(leaves[i].begin(), 8), leaves[i].end());
+    }
+  }
+
+  // ---- 2. kernels ----------------------------------------------------------------------------------------------------
+
+  struct Group {
+    std::vector<int> roots;  // items, in program order; empty: joined another group
+    int first = 0, last = 0;
+    Walk walk;
+  };
+
+  // What a root reads outside of itself: other roots, items of barriers, and leaves.
+  struct Reads {
+    std::vector<int> roots, barriers;
+    std::vector<Value> leaves;
+    bool done = false;
+  };
+
+  const Reads& reads(int root) {
+    Reads& r = reads_[static_cast<size_t>(root)];
+    if (r.done) return r;
+    r.done = true;
+    ValueSet seen;
+    std::vector<Value> queue;
+    visit_inputs(*items_[static_cast<size_t>(root)].call, [&](Value v) { queue.push_back(v); });
+    while (!queue.empty()) {
+      Value v = queue.back();
+      queue.pop_back();
+      if (seen[v]) continue;
+      seen.set(v, 1);
+      int i = maker_[v];
+      if (i < 0) {
+        r.leaves.push_back(v);
+      } else if (!fusible(i)) {
+        r.leaves.push_back(v);
+        r.barriers.push_back(i);
+      } else if (is_root_[static_cast<size_t>(i)]) {
+        r.roots.push_back(i);
+      } else {
+        visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) { queue.push_back(u); });
+      }
+    }
+    return r;
+  }
+
+  int group_of(int root) const { return group_[static_cast<size_t>(root)]; }
+
+  void group() {
+    reads_.resize(items_.size());
+    group_.assign(items_.size(), -1);
+    find_effects();
+    for (size_t i = 0; i < items_.size(); ++i)
+      if (is_root_[i]) place(static_cast<int>(i));
+  }
+
+  // Calls with effects keep their order.
+  void find_effects() {
+    int before = -1;
+    effect_before_.assign(items_.size(), -1);
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].kind != Kind::Barrier || !effects(*items_[i].call)) continue;
+      effect_before_[i] = before;
+      before = static_cast<int>(i);
+    }
+  }
+
+  void place(int root) {
+    const int own = static_cast<int>(groups_.size());
+    Group g;
+    g.roots = {root};
+    g.first = g.last = root;
+    groups_.push_back(g);
+    group_[static_cast<size_t>(root)] = own;
+    alone_possible_.push_back(can_lower(groups_.back().roots, groups_.back().walk));
+    if (!alone_possible_.back()) return;
+    std::vector<int> candidates;
+    for (int r : reads(root).roots) candidates.push_back(group_of(r));
+    std::sort(candidates.rbegin(), candidates.rend());
+    const size_t from_reads = candidates.size();
+    for (Value v : reads(root).leaves)
+      if (auto it = last_reader_.find(v.id()); it != last_reader_.end() && is_large(v, root)) candidates.push_back(group_of(it->second));
+    int now = own;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      const int other = candidates[c];
+      if (other == now || groups_[static_cast<size_t>(other)].roots.empty() || !alone_possible_[static_cast<size_t>(other)]) continue;
+      if (c >= from_reads && root - groups_[static_cast<size_t>(other)].last > static_cast<int>(kNear)) continue;
+      if (merge(other, now)) now = other;
+    }
+    for (Value v : reads(root).leaves) last_reader_[v.id()] = root;
+  }
+
+  bool is_large(Value v, int root) const {
+    const Call& call = *items_[static_cast<size_t>(root)].call;
+    int64_t size = numel(call.output.value());
+    if (items_[static_cast<size_t>(root)].kind == Kind::Reduce) size = std::max(size, numel(call.arguments().value("a")));
+    return v.type().is_tensor() && numel(v) * 2 >= size;
+  }
+
+  bool merge(int into, int from) {
+    Group &a = groups_[static_cast<size_t>(into)], &b = groups_[static_cast<size_t>(from)];
+    if (a.roots.size() + b.roots.size() > kMaxRoots) return false;
+    if (device_of(a.roots[0]) != device_of(b.roots[0])) return false;
+    std::vector<int> both = a.roots;
+    both.insert(both.end(), b.roots.begin(), b.roots.end());
+    std::sort(both.begin(), both.end());
+    Walk walk;
+    if (has_path_between(into, from) || !can_lower(both, walk)) return false;
+    for (int r : b.roots) group_[static_cast<size_t>(r)] = into;
+    a.roots = both;
+    a.first = std::min(a.first, b.first);
+    a.last = std::max(a.last, b.last);
+    a.walk = walk;
+    b.roots.clear();
+    return true;
+  }
+
+  Device device_of(int root) const { return items_[static_cast<size_t>(root)].call->output.value().tensor().device; }
+
+  // Whether what one of the two needs from outside needs, in turn, the other (or itself).
+  bool has_path_between(int a, int b) {
+    const int first = std::min(groups_[static_cast<size_t>(a)].first, groups_[static_cast<size_t>(b)].first);
+    std::vector<int> queue;
+    std::set<int> seen_groups, seen_barriers;
+    auto visit_root = [&](int root, bool member) {
+      for (int r : reads(root).roots) {
+        int g = group_of(r);
+        if (g == a || g == b) {
+          if (!member) return true;
+          continue;
+        }
+        if (groups_[static_cast<size_t>(g)].last >= first && seen_groups.insert(g).second) queue.push_back(g);
+      }
+      for (int i : reads(root).barriers)
+        if (i >= first && seen_barriers.insert(i).second) queue.push_back(~i);
+      return false;
+    };
+    for (int g : {a, b})
+      for (int r : groups_[static_cast<size_t>(g)].roots) visit_root(r, true);
+    while (!queue.empty()) {
+      int unit = queue.back();
+      queue.pop_back();
+      if (unit >= 0) {
+        for (int r : groups_[static_cast<size_t>(unit)].roots)
+          if (visit_root(r, false)) return true;
+      } else if (visit_barrier(~unit, a, b, first, seen_groups, seen_barriers, queue)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool visit_barrier(int item, int a, int b, int first, std::set<int>& groups, std::set<int>& barriers, std::vector<int>& queue) {
+    bool found = false;
+    for (int unit : barrier_reads(item)) {
+      if (unit >= 0) {
+        const int g = group_of(unit);
+        if (g < 0) continue;
+        if (g == a || g == b) found = true;
+        else if (groups_[static_cast<size_t>(g)].last >= first && groups.insert(g).second) queue.push_back(g);
+      } else if (~unit >= first && barriers.insert(~unit).second) {
+        queue.push_back(unit);
+      }
+    }
+    return found;
+  }
+
+  // Roots (as they are) and barriers (complemented) that a barrier reads, through views.
+  const std::vector<int>& barrier_reads(int item) {
+    auto [it, fresh] = barrier_reads_.try_emplace(item);
+    if (!fresh) return it->second;
+    std::vector<int>& out = it->second;
+    std::vector<Value> queue;
+    visit_inputs(*items_[static_cast<size_t>(item)].call, [&](Value v) { queue.push_back(v); });
+    while (!queue.empty()) {
+      Value v = queue.back();
+      queue.pop_back();
+      int i = maker_[v];
+      if (i < 0) continue;
+      if (!fusible(i)) out.push_back(~i);
+      else if (is_root_[static_cast<size_t>(i)]) out.push_back(i);
+      else visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) { queue.push_back(u); });
+    }
+    if (effect_before_[static_cast<size_t>(item)] >= 0) out.push_back(~effect_before_[static_cast<size_t>(item)]);
+    return out;
+  }
+
+  std::vector<Root> as_roots(const std::vector<int>& items) const {
+    std::vector<Root> out;
+    for (int i : items) out.push_back({items_[static_cast<size_t>(i)].call->output.value(), true});
+    return out;
+  }
+
+  bool can_lower(const std::vector<int>& roots, Walk& walk) {
+    std::vector<Root> values = as_roots(roots);
+    Producer p = [this](Value v) { return producer(v); };
+    if (!walk_of(values, p, walk)) return false;
+    std::set<int> members(roots.begin(), roots.end());
+    Materialized m = [&](Value v) {
+      int i = maker_[v];
+      return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
+    };
+    return lower(values, p, m, {}).has_value();
+  }
+
+  // ---- 3. which kernels pay ------------------------------------------------------------------------------------------
+
+  void decide() {
+    outside_.assign(items_.size(), 0);
+    std::vector<char> chosen(groups_.size(), 0);
+    for (size_t g = 0; g < groups_.size(); ++g) chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && pays(groups_[g]);
+    ops_.assign(groups_.size(), nullptr);
+    // From the end, so that who reads a root is known when its own kernel is made.
+    ValueSet read;
+    for (const Item& item : items_)
+      if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { read_outside(v, read); });
+    visit_values(trace_.output, [&](Value v) { read_outside(v, read); });
+    std::vector<size_t> order;
+    for (size_t g = 0; g < groups_.size(); ++g)
+      if (!groups_[g].roots.empty()) order.push_back(g);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return groups_[a].last > groups_[b].last; });
+    for (size_t g : order)
+      for (int r : groups_[g].roots)
+        for (int other : reads(r).roots)
+          if (group_of(other) != static_cast<int>(g)) read.set(items_[static_cast<size_t>(other)].call->output.value(), 1);
+    for (size_t g : order)
+      if (!chosen[g])
+        for (int r : groups_[g].roots) run_outside(r, read);
+    for (size_t g : order)
+      if (chosen[g]) make(g, read);
+  }
+
+  void read_outside(Value v, ValueSet& read) {
+    int i = maker_[v];
+    if (!fusible(i)) return;
+    read.set(v, 1);
+    const Item& item = items_[static_cast<size_t>(i)];
+    if (is_root_[static_cast<size_t>(i)]) return;
+    if (outside_[static_cast<size_t>(i)]) return;
+    outside_[static_cast<size_t>(i)] = 1;
+    visit_inputs(*item.call, [&](Value u) { read_outside(u, read); });
+  }
+
+  // A root that no kernel makes, with all that it inlines.
+  void run_outside(int i, ValueSet& read) {
+    if (outside_[static_cast<size_t>(i)]) return;
+    outside_[static_cast<size_t>(i)] = 1;
+    visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value u) {
+      int j = maker_[u];
+      if (!fusible(j)) return;
+      read.set(u, 1);
+      if (!is_root_[static_cast<size_t>(j)]) run_outside(j, read);
+    });
+  }
+
+  // More than one operator's work, or work that no operator does.
+  bool pays(const Group& g) {
+    int work = 0;
+    std::set<int> seen;
+    std::vector<int> queue = g.roots;
+    while (!queue.empty()) {
+      int i = queue.back();
+      queue.pop_back();
+      if (!seen.insert(i).second) continue;
+      const Item& item = items_[static_cast<size_t>(i)];
+      if (item.call->op->full_name == "prims.pad" || item.call->op->full_name == "prims.iota") return true;
+      if (!item.view && item.kind != Kind::Create) ++work;
+      visit_inputs(*item.call, [&](Value v) {
+        int j = maker_[v];
+        if (fusible(j) && (!is_root_[static_cast<size_t>(j)] || group_of(j) == group_of(g.roots[0]))) queue.push_back(j);
+      });
+    }
+    return work > 1;
+  }
+
+  void make(size_t index, const ValueSet& read) {
+    const Group& g = groups_[index];
+    Fusion f;
+    for (int r : g.roots) {
+      Value v = items_[static_cast<size_t>(r)].call->output.value();
+      f.roots.push_back({v, read[v] != 0});
+    }
+    f.producer = [this](Value v) { return producer(v); };
+    f.materialized = [this, index](Value v) {
+      int i = maker_[v];
+      return fusible(i) && is_root_[static_cast<size_t>(i)] && group_of(i) != static_cast<int>(index);
+    };
+    std::optional<Kernel> kernel = lower(f.roots, f.producer, f.materialized, {});
+    const Op* op = nullptr;
+    if (kernel) {
+      f.calls = kernel->calls;
+      std::sort(f.calls.begin(), f.calls.end(), [&](const Call* a, const Call* b) { return maker_[a->output.value()] < maker_[b->output.value()]; });
+      f.inputs = kernel->inputs;
+      f.outputs = kernel->outputs;
+      op = options_.make_op(f);
+    }
+    if (!op) {
+      ValueSet none;
+      for (int r : g.roots) run_outside(r, none);
+      return;
+    }
+    ArgList args(f.inputs.begin(), f.inputs.end()), outputs(f.outputs.begin(), f.outputs.end());
+    ops_[index] = trace_.arena->make_call(Call{.op = op, .args = std::move(args), .output = Arg::tuple(std::move(outputs)),
+                                               .body = f.calls, .location = items_[static_cast<size_t>(g.roots.back())].call->location, .symbols = {}});
+  }
+
+  // ---- the new program -----------------------------------------------------------------------------------------------
+
+  Trace rebuild() {
+    Trace out = trace_.derived();
+    out_ = &out.calls;
+    placed_.assign(items_.size(), 0);
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].kind == Kind::Barrier) emit_item(static_cast<int>(i));
+      else if (is_root_[i] && groups_[static_cast<size_t>(group_of(static_cast<int>(i)))].last == static_cast<int>(i)) emit_root(static_cast<int>(i));
+    }
+    visit_values(trace_.output, [&](Value v) { need(v); });
+    return out;
+  }
+
+  void need(Value v) {
+    int i = maker_[v];
+    if (i < 0) return;
+    if (items_[static_cast<size_t>(i)].kind == Kind::Barrier || outside_[static_cast<size_t>(i)]) emit_item(i);
+    else if (is_root_[static_cast<size_t>(i)]) emit_root(i);
+  }
+
+  void emit_item(int i) {
+    if (placed_[static_cast<size_t>(i)]) return;
+    placed_[static_cast<size_t>(i)] = 1;
+    const Item& item = items_[static_cast<size_t>(i)];
+    if (effect_before_[static_cast<size_t>(i)] >= 0) emit_item(effect_before_[static_cast<size_t>(i)]);
+    const Call* call = item.claimed ? item.claimed : item.call;
+    visit_inputs(*call, [&](Value v) { need(v); });
+    out_->push_back(call);
+  }
+
+  void emit_root(int i) {
+    if (outside_[static_cast<size_t>(i)]) return emit_item(i);
+    const int g = group_of(i);
+    const Call* call = ops_[static_cast<size_t>(g)];
+    if (!call || !emitted_.insert(g).second) return;
+    visit_inputs(*call, [&](Value v) { need(v); });
+    out_->push_back(call);
+  }
+
+  const Trace& trace_;
+  const PartitionOptions& options_;
+  std::vector<Item> items_;
+  ValueMap<int> maker_{-1};
+  ValueSet demanded_;
+  std::vector<size_t> loads_, inlined_;
+  std::vector<char> is_root_, outside_, placed_;
+  std::vector<Reads> reads_;
+  std::vector<Group> groups_;
+  std::vector<char> alone_possible_;
+  std::vector<int> group_, effect_before_;
+  std::map<ValueId, int> last_reader_;
+  std::map<int, std::vector<int>> barrier_reads_;
+  std::vector<const Call*> ops_;
+  std::set<int> emitted_;
+  std::vector<const Call*>* out_ = nullptr;
+};
+
+}  // namespace
+
+std::vector<const Call*> opened(const Call& call, Arena& arena) {
+  std::vector<const Call*> out;
+  if (open_into(call, arena, out)) return out;
+  return {&call};
+}
+
+Trace partition(const Trace& trace, const PartitionOptions& options) { return Partitioner(trace, options).run(); }
+
+}  // namespace thunder::fuser

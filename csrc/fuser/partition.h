@@ -1,0 +1,48 @@
+// The partitioner: which calls of a program become which kernels.
+//
+// Purpose       Save trips to memory.  A value is written only if an operator that is not ours, or another kernel, reads it.
+// Precondition  A claimed trace.  Calls of the executors named in `behind` are opened where all of their primitives are fusible.
+// Method        1. Every value that must exist (read by a barrier, returned) and every reduction becomes a root; so does one that
+//                  several roots would compute again from more than one large operand.  The rest is computed where it is used.
+//               2. In program order, a root joins the kernel of a root that it reads, else one that reads the same operand, if
+//                  nothing outside lies between the two and the loop IR can express both (lower()).
+//               3. Kernels that would do no more than one operator does stay with the operators.
+//
+//   t2 = torch.mul(t0, t1)                  [t3] = fusion0(t0, t1)
+//   t3 = torch.exp(t2)               ->       # t2 = prims.mul(t0, t1)
+//   t4 = torch.matmul(t3, t1)                 # t3 = prims.exp(t2)
+//                                           t4 = torch.matmul(t3, t1)
+//
+// Views at the border stay views: a kernel reads what lies below a view, and what is read through a view outside is stored once.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+#include "fuser/lower.h"
+
+namespace thunder::fuser {
+
+/// One kernel of the new program.
+struct Fusion {
+  std::vector<Root> roots;
+  std::vector<const Call*> calls;  ///< in program order
+  std::vector<Value> inputs, outputs;
+  Producer producer;
+  Materialized materialized;
+};
+
+struct PartitionOptions {
+  std::vector<std::string> behind = {"aten", "python"};
+  /// Makes the operator of a kernel; null leaves its calls as they are.
+  std::function<const Op*(const Fusion&)> make_op;
+};
+
+Trace partition(const Trace& trace, const PartitionOptions& options);
+
+/// The calls in the place of which a call may stand: its primitives, if all are fusible; else itself.
+std::vector<const Call*> opened(const Call& call, Arena& arena);
+
+}  // namespace thunder::fuser

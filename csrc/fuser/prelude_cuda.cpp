@@ -1,0 +1,119 @@
+#include "fuser/emit.h"
+
+namespace thunder::fuser {
+
+const std::string& cuda_prelude() {
+  static const std::string text = R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
+typedef unsigned int uint32; typedef unsigned short uint16;
+#define TH_NAN __int_as_float(0x7fc00000)
+#define TH_INF __int_as_float(0x7f800000)
+#define TH_D static __device__ __forceinline__
+#define TH_UNARY(NAME) TH_D float th_##NAME(float x) { return NAME##f(x); } TH_D double th_##NAME(double x) { return NAME(x); }
+#define TH_BINARY(NAME) TH_D float th_##NAME(float x, float y) { return NAME##f(x, y); } TH_D double th_##NAME(double x, double y) { return NAME(x, y); }
+TH_UNARY(exp) TH_UNARY(log) TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(tanh) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos)
+TH_UNARY(atan) TH_UNARY(asinh) TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erf) TH_UNARY(erfc) TH_UNARY(exp2) TH_UNARY(expm1) TH_UNARY(log2)
+TH_UNARY(log10) TH_UNARY(log1p) TH_UNARY(lgamma) TH_UNARY(sqrt)
+TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(copysign)
+TH_D int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; int64 r = 1; while (n) { if (n & 1) r *= x; n >>= 1; x *= x; } return r; }
+TH_D int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
+#define TH_ROUND(NAME) TH_D float th_##NAME(float x) { return NAME##f(x); } TH_D double th_##NAME(double x) { return NAME(x); } template <class T> TH_D T th_##NAME(T x) { return x; }
+TH_ROUND(ceil) TH_ROUND(floor) TH_ROUND(rint) TH_ROUND(trunc)
+template <class T> TH_D T th_abs(T x) { return x < 0 ? T(-x) : x; }
+TH_D float th_abs(float x) { return fabsf(x); }
+TH_D double th_abs(double x) { return fabs(x); }
+TH_D bool th_abs(bool x) { return x; }
+template <class T> TH_D bool th_isfinite(T) { return true; }
+template <class T> TH_D bool th_isinf(T) { return false; }
+template <class T> TH_D bool th_signbit(T x) { return x < 0; }
+TH_D bool th_isinf(float x) { return fabsf(x) == TH_INF; }
+TH_D bool th_isinf(double x) { return fabs(x) == double(TH_INF); }
+TH_D bool th_isfinite(float x) { return fabsf(x) < TH_INF; }
+TH_D bool th_isfinite(double x) { return fabs(x) < double(TH_INF); }
+TH_D bool th_signbit(float x) { return __float_as_int(x) < 0; }
+TH_D bool th_signbit(double x) { return __double_as_longlong(x) < 0; }
+template <class T> TH_D T th_add(T a, T b) { return a + b; }
+template <class T> TH_D T th_mul(T a, T b) { return a * b; }
+template <class T> TH_D T th_max(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> TH_D T th_min(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> TH_D T th_or(T a, T b) { return a | b; }
+template <class T> TH_D T th_and(T a, T b) { return a & b; }
+template <class T> struct th_limits { TH_D T highest() { return T(~0ull >> (65 - 8 * sizeof(T))); } TH_D T lowest() { return T(-highest() - 1); } };
+template <> struct th_limits<float> { TH_D float highest() { return TH_INF; } TH_D float lowest() { return -TH_INF; } };
+template <> struct th_limits<double> { TH_D double highest() { return TH_INF; } TH_D double lowest() { return -TH_INF; } };
+template <> struct th_limits<uint8> { TH_D uint8 highest() { return 255; } TH_D uint8 lowest() { return 0; } };
+template <> struct th_limits<bool> { TH_D bool highest() { return true; } TH_D bool lowest() { return false; } };
+template <class T> TH_D T th_highest() { return th_limits<T>::highest(); }
+template <class T> TH_D T th_lowest() { return th_limits<T>::lowest(); }
+struct bf16 { uint16 bits; };
+struct f16 { uint16 bits; };
+TH_D float th_get(bf16 x) { return __uint_as_float(uint32(x.bits) << 16); }
+TH_D float th_get(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+template <class T> TH_D T th_get(T x) { return x; }
+TH_D void th_set(bf16& out, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(x)); }
+TH_D void th_set(f16& out, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x)); }
+template <class T, class U> TH_D void th_set(T& out, U x) { out = T(x); }
+TH_D float th_round_bf16(float x) { bf16 h; th_set(h, x); return th_get(h); }
+TH_D float th_round_f16(float x) { f16 h; th_set(h, x); return th_get(h); }
+template <class T> TH_D auto th_load(const T* p) { return th_get(*p); }
+template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Vec { T at[N]; };
+template <int BYTES> struct th_word { typedef uint4 type; };
+template <> struct th_word<8> { typedef uint2 type; };
+template <> struct th_word<4> { typedef uint32 type; };
+template <> struct th_word<2> { typedef uint16 type; };
+template <> struct th_word<1> { typedef uint8 type; };
+template <class T, int N> TH_D Vec<T, N> th_load_vector(const T* p) {
+  constexpr int B = sizeof(T) * N, W = B > 16 ? 16 : B;
+  typedef typename th_word<W>::type word;
+  Vec<T, N> v;
+#pragma unroll
+  for (int i = 0; i < B / W; ++i) reinterpret_cast<word*>(&v)[i] = __ldg(reinterpret_cast<const word*>(p) + i);
+  return v;
+}
+template <class T, int N> TH_D Vec<T, N> th_load_vector(const T* p, bool wanted) {
+  Vec<T, N> v;
+  if (wanted) v = th_load_vector<T, N>(p);
+  else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) v.at[i] = T();
+  }
+  return v;
+}
+template <class T, int N> TH_D void th_store_vector(T* p, const Vec<T, N>& v) {
+  constexpr int B = sizeof(T) * N, W = B > 16 ? 16 : B;
+  typedef typename th_word<W>::type word;
+#pragma unroll
+  for (int i = 0; i < B / W; ++i) reinterpret_cast<word*>(p)[i] = reinterpret_cast<const word*>(&v)[i];
+}
+template <class T> TH_D T th_shuffle(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+TH_D bool th_shuffle(bool x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
+TH_D int8 th_shuffle(int8 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
+TH_D uint8 th_shuffle(uint8 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
+TH_D int16 th_shuffle(int16 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
+// The value of all T threads of a row, known to each of them.
+template <int T, class V, class F> TH_D V th_reduce(V x, F f) {
+#pragma unroll
+  for (int m = 16; m > 0; m /= 2) x = f(x, th_shuffle(x, m));
+  if constexpr (T > 32) {
+    __shared__ V parts[T / 32];
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = parts[0];
+#pragma unroll
+    for (int i = 1; i < T / 32; ++i) x = f(x, parts[i]);
+  }
+  return x;
+}
+template <class V, class F> TH_D V th_reduce_y(V x, F f) {
+  __shared__ V parts[8][33];
+  __syncthreads();
+  parts[threadIdx.y][threadIdx.x] = x;
+  __syncthreads();
+  for (int i = 1; i < 8; ++i) if (threadIdx.y == 0) x = f(x, parts[i][threadIdx.x]);
+  return x;
+}
+)";
+  return text;
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,103 @@
+#include "fuser/emit.h"
+
+namespace thunder::fuser {
+
+// No header is included: they would cost more time than the kernels.  The mathematical functions are the C library's; declared as
+// vector functions they become its vector variants inside vectorised loops, where it has them.
+const std::string& host_prelude() {
+  static const std::string text = R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
+typedef unsigned int uint32; typedef unsigned short uint16;
+#define TH_NAN __builtin_nanf("")
+#define TH_INF __builtin_inff()
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(TH_NO_VECTOR_MATH)
+#define TH_SIMD __attribute__((simd("notinbranch")))
+#else
+#define TH_SIMD
+#endif
+#define TH_UNARY(NAME, attribute) extern "C" attribute float NAME##f(float) noexcept; extern "C" attribute double NAME(double) noexcept; \
+  static inline float th_##NAME(float x) { return NAME##f(x); } static inline double th_##NAME(double x) { return NAME(x); }
+#define TH_BINARY(NAME, attribute) extern "C" attribute float NAME##f(float, float) noexcept; extern "C" attribute double NAME(double, double) noexcept; \
+  static inline float th_##NAME(float x, float y) { return NAME##f(x, y); } static inline double th_##NAME(double x, double y) { return NAME(x, y); }
+TH_UNARY(exp, TH_SIMD) TH_UNARY(log, TH_SIMD) TH_UNARY(sin, TH_SIMD) TH_UNARY(cos, TH_SIMD) TH_UNARY(tan, TH_SIMD) TH_UNARY(tanh, TH_SIMD)
+TH_UNARY(sinh, TH_SIMD) TH_UNARY(cosh, TH_SIMD) TH_UNARY(asin, TH_SIMD) TH_UNARY(acos, TH_SIMD) TH_UNARY(atan, TH_SIMD) TH_UNARY(asinh, TH_SIMD)
+TH_UNARY(acosh, TH_SIMD) TH_UNARY(atanh, TH_SIMD) TH_UNARY(erf, TH_SIMD) TH_UNARY(erfc, TH_SIMD) TH_UNARY(exp2, TH_SIMD) TH_UNARY(expm1, TH_SIMD)
+TH_UNARY(log2, TH_SIMD) TH_UNARY(log10, TH_SIMD) TH_UNARY(log1p, TH_SIMD) TH_UNARY(lgamma, )
+TH_BINARY(atan2, TH_SIMD) TH_BINARY(hypot, TH_SIMD) TH_BINARY(nextafter, )
+extern "C" TH_SIMD float powf(float, float) noexcept; extern "C" TH_SIMD double pow(double, double) noexcept;
+static inline float th_pow(float x, float y) { return powf(x, y); }
+static inline double th_pow(double x, double y) { return pow(x, y); }
+static inline int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; int64 r = 1; while (n) { if (n & 1) r *= x; n >>= 1; x *= x; } return r; }
+static inline int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
+static inline float th_sqrt(float x) { return __builtin_sqrtf(x); }
+static inline double th_sqrt(double x) { return __builtin_sqrt(x); }
+static inline float th_copysign(float x, float y) { return __builtin_copysignf(x, y); }
+static inline double th_copysign(double x, double y) { return __builtin_copysign(x, y); }
+#define TH_ROUND(NAME) static inline float th_##NAME(float x) { return __builtin_##NAME##f(x); } static inline double th_##NAME(double x) { return __builtin_##NAME(x); } \
+  template <class T> static inline T th_##NAME(T x) { return x; }
+TH_ROUND(ceil) TH_ROUND(floor) TH_ROUND(rint) TH_ROUND(trunc)
+template <class T> static inline T th_abs(T x) { return x < 0 ? T(-x) : x; }
+static inline float th_abs(float x) { return __builtin_fabsf(x); }
+static inline double th_abs(double x) { return __builtin_fabs(x); }
+static inline bool th_abs(bool x) { return x; }
+template <class T> static inline bool th_isfinite(T) { return true; }
+template <class T> static inline bool th_isinf(T) { return false; }
+template <class T> static inline bool th_signbit(T x) { return x < 0; }
+static inline bool th_isfinite(float x) { return th_abs(x) <= __FLT_MAX__; }
+static inline bool th_isfinite(double x) { return th_abs(x) <= __DBL_MAX__; }
+static inline bool th_isinf(float x) { return th_abs(x) > __FLT_MAX__; }
+static inline bool th_isinf(double x) { return th_abs(x) > __DBL_MAX__; }
+static inline bool th_signbit(float x) { return __builtin_signbitf(x); }
+static inline bool th_signbit(double x) { return __builtin_signbit(x); }
+template <class T> static inline T th_add(T a, T b) { return a + b; }
+template <class T> static inline T th_mul(T a, T b) { return a * b; }
+template <class T> static inline T th_max(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> static inline T th_min(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> static inline T th_or(T a, T b) { return a | b; }
+template <class T> static inline T th_and(T a, T b) { return a & b; }
+template <class T> constexpr T th_highest() { return T(~0ull >> (65 - 8 * sizeof(T))); }
+template <> constexpr float th_highest<float>() { return __builtin_inff(); }
+template <> constexpr double th_highest<double>() { return __builtin_inf(); }
+template <> constexpr uint8 th_highest<uint8>() { return 255; }
+template <> constexpr bool th_highest<bool>() { return true; }
+template <class T> constexpr T th_lowest() { return T(-th_highest<T>() - 1); }
+template <> constexpr float th_lowest<float>() { return -__builtin_inff(); }
+template <> constexpr double th_lowest<double>() { return -__builtin_inf(); }
+template <> constexpr uint8 th_lowest<uint8>() { return 0; }
+template <> constexpr bool th_lowest<bool>() { return false; }
+#pragma omp declare reduction(th_max : float, double, int64, int32, int16, int8, uint8 : omp_out = th_max(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(th_min : float, double, int64, int32, int16, int8, uint8 : omp_out = th_min(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(th_or : bool : omp_out = omp_out | omp_in) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(th_and : bool : omp_out = omp_out & omp_in) initializer(omp_priv = omp_orig)
+struct bf16 { uint16 bits; };
+struct f16 { uint16 bits; };
+static inline float th_float(uint32 bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
+static inline uint32 th_bits(float x) { uint32 b; __builtin_memcpy(&b, &x, 4); return b; }
+static inline float th_get(bf16 x) { return th_float(uint32(x.bits) << 16); }
+static inline float th_get(f16 x) {
+  const uint32 sign = uint32(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
+  const float normal = th_float((rest << 13) + 0x38000000), small = float(rest) * 0x1p-24f;
+  const float value = rest >= 0x7c00 ? th_float((rest << 13) | 0x7f800000) : rest < 0x400 ? small : normal;
+  return th_float(th_bits(value) | sign);
+}
+template <class T> static inline T th_get(T x) { return x; }
+static inline uint16 th_to_bf16(float x) {
+  const uint32 b = th_bits(x), rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+  return x != x ? 0x7fc0 : uint16(rounded);
+}
+static inline uint16 th_to_f16(float x) {
+  const uint32 b = th_bits(x), sign = (b >> 16) & 0x8000, a = b & 0x7fffffff;
+  const uint32 normal = (a - 0x38000000 + 0xfff + ((a >> 13) & 1)) >> 13;
+  const uint32 small = th_bits(th_float(a) + 0.5f) - 0x3f000000;
+  return uint16(sign | (a > 0x7f800000 ? 0x7e00 : a >= 0x477ff000 ? 0x7c00 : a < 0x38800000 ? small : normal));
+}
+static inline float th_round_bf16(float x) { return th_float(uint32(th_to_bf16(x)) << 16); }
+static inline float th_round_f16(float x) { f16 h; h.bits = th_to_f16(x); return th_get(h); }
+template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
+static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
+static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }
+template <class T, class U> static inline void th_set(T& out, U x) { out = T(x); }
+)";
+  return text;
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,74 @@
+#include "fuser/scalar.h"
+
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+
+#include "core/error.h"
+#include "fuser/kernel.h"
+
+namespace thunder::fuser {
+
+std::string literal(double value, DType t) {
+  const std::string type = compute_name(t);
+  if (t == DType::boolean) return value != 0 ? "true" : "false";
+  if (is_floating(t)) {
+    if (std::isnan(value)) return type + "(TH_NAN)";
+    if (std::isinf(value)) return type + (value > 0 ? "(TH_INF)" : "(-TH_INF)");
+    char text[64];
+    std::snprintf(text, sizeof text, t == DType::f64 ? "%.17g" : "%.9g", value);
+    std::string out = text;
+    if (out.find_first_of(".e") == std::string::npos) out += ".0";
+    if (t != DType::f64) out += "f";
+    return value < 0 ? "(" + out + ")" : out;
+  }
+  return literal(Arg(Dim(static_cast<int64_t>(value))), t);
+}
+
+std::string literal(const Arg& number, DType t) {
+  if (is_floating(t) || t == DType::boolean || number.kind() != Arg::Kind::Int) {
+    if (!is_floating(t) && t != DType::boolean && number.kind() == Arg::Kind::Bool)
+      return compute_name(t) + (number.boolean() ? "(1)" : "(0)");
+    return literal(number.real(), t);
+  }
+  const int64_t i = number.dim().constant();
+  if (i == INT64_MIN) return "int64(-9223372036854775807ll - 1)";
+  return compute_name(t) + "(" + std::to_string(i) + (t == DType::i64 ? "ll)" : ")");
+}
+
+std::string scalar_text(const Op& op, const std::vector<std::pair<std::string, std::string>>& operands) {
+  const std::string& s = op.scalar;
+  std::string out;
+  for (size_t i = 0; i < s.size();) {
+    if (!std::isalpha(static_cast<unsigned char>(s[i])) && s[i] != '_') {
+      out += s[i++];
+      continue;
+    }
+    size_t end = i;
+    while (end < s.size() && (std::isalnum(static_cast<unsigned char>(s[end])) || s[end] == '_')) ++end;
+    std::string word = s.substr(i, end - i);
+    i = end;
+    bool found = false;
+    if (end < s.size() && s[end] == '(') {
+      out += "th_" + word;
+      continue;
+    }
+    for (const auto& [name, text] : operands)
+      if (name == word) {
+        out += text;
+        found = true;
+      }
+    THUNDER_ASSERT(found, op.full_name, ": the scalar expression mentions '", word, "'");
+  }
+  return out;
+}
+
+std::string converted(const std::string& text, DType from, DType to) {
+  if (compute_name(from) == compute_name(to)) return text;
+  if (to == DType::boolean) return "(" + text + " != 0)";
+  // Beyond the range of the target the language leaves the result open; PyTorch goes through a wide integer.
+  if (is_floating(from) && !is_floating(to) && to != DType::i64) return compute_name(to) + "(int64(" + text + "))";
+  return compute_name(to) + "(" + text + ")";
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,19 @@
+// The text of scalar computations in generated code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/trace.h"
+
+namespace thunder::fuser {
+
+/// A number as a literal of the type that elements of `t` are computed in.
+std::string literal(const Arg& number, DType t);
+std::string literal(double value, DType t);
+/// The record's scalar expression with operands by schema name: "th_exp(t3)", "(t1 + t2)".
+std::string scalar_text(const Op& op, const std::vector<std::pair<std::string, std::string>>& operands);
+/// A value of type `from` as one of type `to`, as PyTorch converts.
+std::string converted(const std::string& text, DType from, DType to);
+
+}  // namespace thunder::fuser
