@@ -3,7 +3,9 @@
 #include "executors/fuser/fuser.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
+#include "bindings/types.h"
 #include "passes/executor.h"
+#include "runtime/kernels/nvrtc.h"
 
 namespace thunder::bindings {
 
@@ -31,6 +33,17 @@ void bind_executors(nb::module_& m) {
   all.add_always(aten);
   all.add_always(python);
 
+  m.def("trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); }, "The kernels of a program as (name, source), each once.");
+  m.def("trace_cuda_texts", [](const PyTrace& t) { return cuda_texts_of(t.trace); });
+  m.def("always_emit_cuda", &set_always_emit_cuda, nb::arg("on"), "Makes the CUDA text of every kernel, for trace_cuda_texts().");
+  m.def("compile_cuda", [](const std::vector<std::pair<std::string, std::string>>& sources, int major, int minor) {
+    std::vector<CudaSource> list;
+    for (const auto& [name, text] : sources) list.push_back({name, text, {}});
+    std::vector<std::pair<bool, std::string>> out;
+    nb::gil_scoped_release released;
+    for (const CompiledCubin& c : compile_cuda(list, major, minor)) out.emplace_back(c.ok(), c.log);
+    return out;
+  }, nb::arg("sources"), nb::arg("major"), nb::arg("minor"), "For each source whether NVRTC compiled it, and its log.");
   m.def("check_records", [] {
     std::vector<std::pair<std::string, std::string>> out;
     for (const Op* op : Registry::instance().all())

@@ -86,7 +86,7 @@ bool host_splits_columns(const Kernel& k) {
 std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
   std::string out = "extern \"C\" void " + name +
-                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n" + pointers(k);
+                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = int64;\n" + pointers(k);
   for (const Accumulator& a : k.columns) out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n", (void)a;
   if (!k.columns.empty()) {
     out += column_pointers(k, "partial");

@@ -35,7 +35,7 @@ bool is_plain(const Call& call) {
 const std::unordered_set<std::string>& moves() {
   static const std::unordered_set<std::string> names = {
       "prims.broadcast_in_dim", "prims.transpose", "prims.view", "prims.reshape", "prims.slice", "prims.squeeze", "prims.cat",
-      "prims.pad", "prims.flip", "prims.detach"};
+      "prims.pad", "prims.flip", "prims.detach", "prims.take", "prims.take_along_axis"};
   return names;
 }
 const std::unordered_set<std::string>& creations() {
@@ -45,6 +45,11 @@ const std::unordered_set<std::string>& creations() {
 const std::unordered_set<std::string>& reductions() {
   static const std::unordered_set<std::string> names = {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"};
   return names;
+}
+
+bool takes_plainly(const Call& call) {
+  Args a = call.arguments();
+  return a.value("a").rank() > 0 && a.value("index").rank() > 0 && a["dim"].kind() == Arg::Kind::Int;
 }
 
 bool pads_plainly(const Call& call) {
@@ -60,7 +65,9 @@ bool pads_plainly(const Call& call) {
 Kind kind_of(const Call& call) {
   if (!call.op->is_prim() || call.op->has(kEffects) || !is_plain(call)) return Kind::Barrier;
   const std::string& name = call.op->full_name;
-  if (moves().count(name)) return name == "prims.pad" && !pads_plainly(call) ? Kind::Barrier : Kind::Move;
+  if (name == "prims.pad" && !pads_plainly(call)) return Kind::Barrier;
+  if (name.starts_with("prims.take") && moves().count(name) && !takes_plainly(call)) return Kind::Barrier;
+  if (moves().count(name)) return Kind::Move;
   if (creations().count(name)) return Kind::Create;
   if (reductions().count(name)) {
     int64_t rows = 0, cols = 0;

@@ -341,6 +341,7 @@ class Lowering {
     const std::string& name = call.op->full_name;
     if (name == "prims.cat") return cat_element(call, index);
     if (name == "prims.pad") return pad_element(call, index);
+    if (name == "prims.take" || name == "prims.take_along_axis") return taken_element(call, index);
     Args a = call.arguments();
     Value source = a.value("a");
     std::vector<int64_t> from = sizes(source);
@@ -374,6 +375,22 @@ class Lowering {
       throw Refused();
     }
     return out;
+  }
+
+  // An element at a place that another tensor gives.  A place outside of the tensor is the user's error, which the kernel reports.
+  Scalar taken_element(const Call& call, Multi index) {
+    Args a = call.arguments();
+    Value source = a.value("a"), places = a.value("index");
+    int64_t dim = a.integer("dim");
+    if (dim < 0) dim += static_cast<int64_t>(index.size());
+    const size_t d = static_cast<size_t>(dim);
+    const int64_t extent = sizes(source)[d];
+    Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
+    Scope scope = std::max(place.scope, predicate_scope_);
+    const std::string condition = predicate_.empty() ? "" : ", " + predicate_;
+    Scalar checked = define("I", "th_place<I>(" + place.text + ", " + std::to_string(extent) + condition + ")", scope);
+    index[d] = indices_.dynamic(checked.text, extent, scope);
+    return element(source, index);
   }
 
   // `e < bound` as text, with the lane left out where it cannot matter; empty where it always or never holds.

@@ -28,8 +28,25 @@ const Call* unclaimed(const Call& call, Arena& arena) {
   return arena.make_call(std::move(plain));
 }
 
+// Parts without elements add nothing to a cat, and have no place in a kernel.
+const Call* without_empty_parts(const Call& call, Arena& arena) {
+  if (call.op->full_name != "prims.cat") return &call;
+  auto is_empty = [](const Arg& a) {
+    const Dims& shape = a.value().shape();
+    return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
+  };
+  const int at = call.op->schema.index_of("tensors");
+  const ArgList& parts = call.args[static_cast<size_t>(at)].items();
+  if (std::none_of(parts.begin(), parts.end(), is_empty) || std::all_of(parts.begin(), parts.end(), is_empty)) return &call;
+  ArgList left;
+  std::copy_if(parts.begin(), parts.end(), std::back_inserter(left), [&](const Arg& a) { return !is_empty(a); });
+  Call shorter = call;
+  shorter.args[static_cast<size_t>(at)] = Arg::list(std::move(left));
+  return arena.make_call(std::move(shorter));
+}
+
 bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
-  const Call* plain = unclaimed(call, arena);
+  const Call* plain = without_empty_parts(*unclaimed(call, arena), arena);
   if (kind_of(*plain) != Kind::Barrier) {
     out.push_back(plain);
     return true;

@@ -54,6 +54,10 @@ TH_D void th_set(f16& out, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bi
 template <class T, class U> TH_D void th_set(T& out, U x) { out = T(x); }
 TH_D float th_round_bf16(float x) { bf16 h; th_set(h, x); return th_get(h); }
 TH_D float th_round_f16(float x) { f16 h; th_set(h, x); return th_get(h); }
+template <class I> TH_D I th_place(int64 i, int64 n, bool wanted = true) {
+  if (wanted && (i < 0 || i >= n)) asm volatile("trap;");
+  return i < 0 || i >= n ? 0 : I(i);
+}
 template <class T> TH_D auto th_load(const T* p) { return th_get(*p); }
 template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Vec { T at[N]; };
 template <int BYTES> struct th_word { typedef uint4 type; };

@@ -92,6 +92,11 @@ static inline uint16 th_to_f16(float x) {
 }
 static inline float th_round_bf16(float x) { return th_float(uint32(th_to_bf16(x)) << 16); }
 static inline float th_round_f16(float x) { f16 h; h.bits = th_to_f16(x); return th_get(h); }
+extern "C" { int th_outside = 0; }
+template <class I> static inline I th_place(int64 i, int64 n, bool wanted = true) {
+  if (wanted && (i < 0 || i >= n)) th_outside = 1;
+  return i < 0 || i >= n ? 0 : I(i);
+}
 template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
 static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
 static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }

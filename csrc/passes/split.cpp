@@ -41,6 +41,11 @@ bool is_cheap(const Call& call) {
   return std::all_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_cheap(*c); });
 }
 
+// What a fusion executor may take in: its results need not exist in memory for another such call to read them.
+bool is_fusible(const Call& call) {
+  return call.body.empty() && call.op->is_prim() && call.op->has(kPointwise | kView | kShape | kReduction | kCreation | kIdentity);
+}
+
 class Splitter {
  public:
   Splitter(const JointTrace& joint, const SplitOptions& options)
@@ -59,6 +64,7 @@ class Splitter {
         is_output_.set(v, 1);
         is_output_storage_.set(aliases_.root(v), 1);
       });
+    find_in_memory();
     emitted_.assign(joint.forward_calls, 0);
   }
 
@@ -91,6 +97,27 @@ class Splitter {
   bool may_recompute(const Call& call) const {
     if (effects(call)) return false;
     return options_.aggressive_recompute ? is_cheap(call) : is_cast(call);
+  }
+
+  // What the forward writes in any case: what operators make or read that do not fuse, and what several kernels would otherwise
+  // compute from several operands each.
+  void find_in_memory() {
+    ValueMap<int> readers(0);
+    for (size_t i = 0; i < joint_.forward_calls; ++i) {
+      const bool fusible = is_fusible(*calls_[i]);
+      visit_inputs(*calls_[i], [&](Value v) {
+        if (!fusible) in_memory_.set(aliases_.root(v), 1);
+        readers.set(v, readers[v] + 1);
+      });
+      if (!fusible) visit_outputs(*calls_[i], [&](Value v) { in_memory_.set(aliases_.root(v), 1); });
+    }
+    for (size_t i = 0; i < joint_.forward_calls; ++i) {
+      if (!calls_[i]->output.is_value() || readers[calls_[i]->output.value()] < 2) continue;
+      const int64_t size = bytes(calls_[i]->output.value());
+      int operands = 0;
+      visit_inputs(*calls_[i], [&](Value v) { operands += bytes(v) * 2 >= size; });
+      if (operands > 1) in_memory_.set(aliases_.root(calls_[i]->output.value()), 1);
+    }
   }
 
   // ---- what to save --------------------------------------------------------------------------------------------------
@@ -153,9 +180,11 @@ class Splitter {
     });
   }
 
-  // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.
+  // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.  So do those of a value
+  // that would not be written but to be saved.
   int64_t cost(const Node& n) const {
     double weight = options_.aggressive_recompute ? std::pow(1.1, std::min(n.distance, 50)) : 1.0;
+    if (options_.aggressive_recompute && !in_memory_[n.root]) weight *= 2;
     return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes(n.root)) * weight));
   }
 
@@ -201,7 +230,8 @@ class Splitter {
     // A view of what the caller holds is derived again from that very tensor, so that autograd notices a write to it.
     if (is_input_[root]) return !is_pure_view(call);
     if (is_output_storage_[root]) return root == v || gives_output(call) || !is_pure_view(call);
-    return keep_[root] != 0;
+    // A view is derived again from what it is a view of: kept twice it would be one more tensor to save.
+    return keep_[root] != 0 && (root == v || !is_pure_view(call));
   }
 
   bool gives_output(const Call& call) const {
@@ -243,6 +273,7 @@ class Splitter {
   int source_ = 0, sink_ = 0;
   std::vector<Node> nodes_;
   std::unordered_map<Value, int, ValueHash> index_;
+  ValueSet in_memory_;            // storages that the forward makes in any case
   ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 

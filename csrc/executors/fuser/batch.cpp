@@ -89,6 +89,8 @@ void* KernelBatch::host_function(const std::string& name, std::string* why) {
   return r.module->symbol(name);
 }
 
+int* KernelBatch::host_outside() { return static_cast<int*>(wait(host_).module->symbol("th_outside")); }
+
 std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, int device, std::string* why) {
   std::shared_future<CudaResults> results;
   {

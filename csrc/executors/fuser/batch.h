@@ -25,6 +25,8 @@ class KernelBatch {
 
   /// Null, and `why`, if the compilation failed.
   void* host_function(const std::string& name, std::string* why);
+  /// Set by a host kernel that was given an index outside of its tensor.
+  int* host_outside();
   std::shared_ptr<CudaKernel> cuda_kernel(const std::string& name, int device, std::string* why);
   /// The kernel's own text, without what all kernels share.
   std::string text(const std::string& name) const;

@@ -18,6 +18,7 @@ struct FusedKernel {
   std::string function, any_function;  ///< in the batch
   std::shared_ptr<KernelBatch> batch;
   std::vector<TensorType> outputs;
+  std::string cuda_text;  ///< see set_always_emit_cuda()
   std::weak_ptr<Arena> arena;  ///< which owns the operator that owns this
 };
 

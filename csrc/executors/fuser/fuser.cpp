@@ -1,6 +1,7 @@
 #include "executors/fuser/fuser.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_set>
 
@@ -12,6 +13,8 @@ namespace thunder {
 namespace {
 
 constexpr int64_t kCachedBytes = 160;  // of one thread: about 40 registers
+
+std::atomic<bool> always_emit_cuda{false};
 
 bool reduces(const fuser::Kernel& k) {
   return std::any_of(k.phases.begin(), k.phases.end(), [](const fuser::Phase& p) { return !p.reductions.empty(); });
@@ -84,6 +87,7 @@ class FuserExecutor final : public Executor {
     k->function = k->on_cuda ? batch->add_cuda(k->kernel, k->name) : batch->add_host(k->kernel, k->name);
     k->any_function = !k->on_cuda ? "" : k->kernel.lanes == 1 ? k->function : batch->add_cuda(k->any, k->name + "_any");
     for (Value v : f.outputs) k->outputs.push_back(v.tensor());
+    if (FusedKernel other; always_emit_cuda && lower_cuda(f, other)) k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
     OpDef def;
     const std::string schema = k->name + "() -> any";
     def.schema = schema;
@@ -100,15 +104,15 @@ class FuserExecutor final : public Executor {
   }
 };
 
-void collect(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen,
-             std::vector<std::pair<std::string, std::string>>& out) {
+template <class F>
+void for_each_kernel(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen, F&& fn) {
   for (const Call* c : calls) {
     if (c->op->executor != "fuser") {
-      collect(c->body, seen, out);
+      for_each_kernel(c->body, seen, fn);
       continue;
     }
     const auto& k = *static_cast<const FusedKernel*>(c->op->context_owner.get());
-    if (seen.insert(k.function).second) out.emplace_back(k.function, k.batch->text(k.function));
+    if (seen.insert(k.function).second) fn(k);
   }
 }
 
@@ -117,9 +121,18 @@ void collect(const std::vector<const Call*>& calls, std::unordered_set<std::stri
 std::vector<std::pair<std::string, std::string>> kernels_of(const Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
   std::unordered_set<std::string> seen;
-  collect(trace.calls, seen, out);
+  for_each_kernel(trace.calls, seen, [&](const FusedKernel& k) { out.emplace_back(k.function, k.batch->text(k.function)); });
   return out;
 }
+
+std::vector<std::pair<std::string, std::string>> cuda_texts_of(const Trace& trace) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::unordered_set<std::string> seen;
+  for_each_kernel(trace.calls, seen, [&](const FusedKernel& k) { out.emplace_back(k.name, fuser::cuda_prelude() + k.cuda_text); });
+  return out;
+}
+
+void set_always_emit_cuda(bool on) { always_emit_cuda = on; }
 
 std::shared_ptr<Executor> make_fuser_executor() { return std::make_shared<FuserExecutor>(); }
 

@@ -14,6 +14,11 @@ namespace thunder {
 std::shared_ptr<Executor> make_fuser_executor();
 void register_fuser_lowering();
 
+/// Whether the text for CUDA is made for every kernel, also where it runs on the CPU: tests look at it without a GPU.
+void set_always_emit_cuda(bool on);
+/// The text for CUDA of the kernels in a program compiled while that was on, prelude included, each once.
+std::vector<std::pair<std::string, std::string>> cuda_texts_of(const Trace& trace);
+
 /// The source text of the kernels in a program, in order, each once; of composites' bodies, too.
 std::vector<std::pair<std::string, std::string>> kernels_of(const Trace& trace);
 

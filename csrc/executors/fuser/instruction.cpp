@@ -75,24 +75,29 @@ class FusionCall final : public Instruction {
       void* f = k_->batch->host_function(k_->function, &why);
       if (!f) return give_up(why);
       if (!k_->kernel.columns.empty()) finish_.store(k_->batch->host_function(k_->function + "_finish", &why));
+      outside_.store(k_->batch->host_outside());
       host_.store(f, std::memory_order_release);
       kernel = reinterpret_cast<HostKernel>(f);
     }
+    if (k_->kernel.columns.empty()) run_rows(kernel, in, out);
+    else run_columns(kernel, in, out);
+    int* outside = outside_.load(std::memory_order_relaxed);
+    if (*outside == 0) return true;
+    *outside = 0;
+    throw Error(ErrorKind::Index, cat("[", k_->name, "] index out of range"));
+  }
+
+  void run_rows(HostKernel kernel, const Pointers& in, const Pointers& out) const {
     const fuser::Kernel& k = k_->kernel;
-    if (!k.columns.empty()) return run_columns(kernel, in, out);
     const bool by_column = fuser::host_splits_columns(k);
     const int64_t n = by_column ? k.cols : k.rows;
     const int64_t grain = by_column ? kGrain : std::max<int64_t>(1, kGrain / k.cols);
-    if (n <= grain) {
-      kernel(in.data(), out.data(), nullptr, 0, n);
-      return true;
-    }
+    if (n <= grain) return kernel(in.data(), out.data(), nullptr, 0, n);
     at::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) { kernel(in.data(), out.data(), nullptr, begin, end); });
-    return true;
   }
 
   // Every thread sums its own part of the rows: the result depends on the number of threads, not on their timing.
-  bool run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
+  void run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
     const fuser::Kernel& k = k_->kernel;
     const int64_t bytes = fuser::partial_bytes(k);
     const int64_t parts = std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
@@ -102,7 +107,6 @@ class FusionCall final : public Instruction {
     if (parts == 1) part(0);
     else at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) { for (int64_t p = begin; p < end; ++p) part(p); });
     reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts);
-    return true;
   }
 
   // ---- CUDA ----------------------------------------------------------------------------------------------------------
@@ -189,6 +193,7 @@ class FusionCall final : public Instruction {
   Trace alternative_;  // the same by other executors, for when no kernel can be compiled
   std::vector<Output> made_;
   mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
+  mutable std::atomic<int*> outside_{nullptr};
   mutable std::mutex mutex_;
   mutable std::array<Variant, 2> variants_;
   mutable std::shared_ptr<Program> body_;
