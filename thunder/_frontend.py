@@ -391,6 +391,14 @@ def _setitem(func, args, kwargs):
         tracer.copy_into(target, tracer.apply("torch.setitem", (target, key, value)), "__setitem__")
 
 
+@_handler("Tensor.new_tensor")
+def _new_tensor(func, args, kwargs):
+    like, *rest = args
+    given = {"dtype": like.dtype, "device": like.device} | {k: v for k, v in kwargs.items() if v is not None and k != "data"}
+    data = rest[0] if rest else kwargs["data"]
+    return _tensor(torch.tensor, (data, *rest[1:]), given)
+
+
 @_handler("tensor", "as_tensor", "asarray")
 def _tensor(func, args, kwargs):
     tracer = current_tracer()
@@ -436,11 +444,17 @@ def _detach_in_place(func, args, kwargs):
 
 
 def _in_place_names(path):
-    """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__."""
+    """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__; of one that is in place itself, none."""
     head, _, name = path.rpartition(".")
+    if _is_in_place(name):
+        return []
     if name.startswith("__") and name.endswith("__"):
         return [f"{head}.__i{name[2:]}"] if head.endswith("Tensor") else []
     return [f"{head}.{name}_"]
+
+
+def _is_in_place(name):
+    return name.endswith("_") and not name.endswith("__")
 
 
 _REFLECTED = {f"__r{name}__" for name in ("add sub mul truediv div floordiv mod pow matmul and or xor lshift rshift".split())}
@@ -453,9 +467,11 @@ def _register():
         results = getattr(torch.return_types, op.name.rpartition(".")[2], None)
         for path in op.python:
             name = path.rpartition(".")[2]
-            if (target := _resolve(path)) is not None:
-                _C.register_function(target, "operator", op.name, reflected=name in _REFLECTED,
-                                     method=path.startswith("torch.Tensor."), result=results)
+            target = _resolve(path)
+            if target is None:
+                continue
+            _C.register_function(target, "operator", op.name, in_place=_is_in_place(name), reflected=name in _REFLECTED,
+                                 method=path.startswith("torch.Tensor."), result=results)
             for in_place in _in_place_names(path):
                 target = _resolve(in_place)
                 if target is not None:

@@ -130,6 +130,11 @@ std::vector<int64_t> canonical_dims(std::string_view op, const Arg& dims, int64_
   return out;
 }
 
+void check_no_grad(const Args& a) {
+  THUNDER_CHECK(a.op().schema.index_of("requires_grad") < 0 || !a.has("requires_grad") || !a.flag("requires_grad"), NotImplemented,
+                a.op().schema.name, "requires_grad=True inside a compiled function is not supported; make the tensor outside");
+}
+
 // ---- devices ---------------------------------------------------------------------------------------------------------
 
 Device common_device(std::string_view op, const ArgList& operands) {

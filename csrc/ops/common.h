@@ -58,6 +58,9 @@ int64_t canonical_dim(std::string_view op, int64_t dim, int64_t rank);
 /// As above for several; sorted; Error (Runtime) for a repeated one.  `all_if_empty`: no dims, or None, means all.
 std::vector<int64_t> canonical_dims(std::string_view op, const Arg& dims, int64_t rank, bool all_if_empty = true);
 
+/// Error (NotImplemented) if a factory is asked for a tensor that requires grad.
+void check_no_grad(const Args& a);
+
 // ---- devices ---------------------------------------------------------------------------------------------------------
 
 /// The device that operands compute on: that of the tensors with dimensions; a 0-d CPU tensor joins any of them.

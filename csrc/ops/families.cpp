@@ -44,6 +44,7 @@ std::span<const OpDef> conv();
 std::span<const OpDef> pool();
 std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> contraction();
+std::span<const OpDef> complex();
 }  // namespace torch
 
 namespace {
@@ -87,6 +88,7 @@ constexpr Family kFamilies[] = {
     {"torch", "pool", torch::pool},
     {"torch", "pointwise_loss", torch::pointwise_loss},
     {"torch", "contraction", torch::contraction},
+    {"torch", "complex", torch::complex},
     {"torch", "unary", torch::unary},
     {"torch", "binary", torch::binary},
     {"torch", "comparison", torch::comparison},

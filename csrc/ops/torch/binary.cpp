@@ -115,15 +115,43 @@ Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
 Arg logaddexp_body(Builder& b, const Args& a) { return log_add(b, a, "prims.exp", 1); }
 Arg logaddexp2_body(Builder& b, const Args& a) { return log_add(b, a, "prims.exp2", 0.69314718055994530942); }
 
-Arg xlogy_body(Builder& b, const Args& a) {
+// input * log(other), or a kin of the logarithm; 0 where the input is 0.
+Arg times_log(Builder& b, const Args& a, const char* log) {
+  const std::string& op = a.op().schema.name;
   DType t = apply(Promotion::IntToFloat, result_type({a["input"], a["other"]}));
-  ArgList x = broadcast_operands(b, "xlogy", {a["input"], a["other"]}, t);
+  THUNDER_CHECK(!is_complex(t), NotImplemented, op, "not implemented for ", torch_name(t));
+  ArgList x = broadcast_operands(b, op, {a["input"], a["other"]}, t);
   Device device = (x[0].is_tensor() ? x[0] : x[1]).value().tensor().device;
   for (Arg& operand : x)
-    if (!operand.is_tensor()) operand = expand_to(b, full(b, {}, operand, t, device), broadcast_shape_of("xlogy", x));
-  Arg product = b("prims.mul", x[0], b("prims.log", x[1]));
+    if (!operand.is_tensor()) operand = expand_to(b, full(b, {}, operand, t, device), broadcast_shape_of(op, x));
+  Arg product = b("prims.mul", x[0], b(log, x[1]));
   Arg zero = b("prims.where", b("prims.eq", x[0], 0), 0.0, product);
   return b("prims.where", b("prims.isnan", x[1]), x[1], zero);
+}
+
+Arg xlogy_body(Builder& b, const Args& a) { return times_log(b, a, "prims.log"); }
+Arg xlog1py_body(Builder& b, const Args& a) { return times_log(b, a, "prims.log1p"); }
+
+void xlog1py_vjp(VjpContext& c) {
+  Expr x = c.in("input"), y = c.in("other");
+  if (c.needs("input")) {
+    Expr undefined = c.b("torch.logical_and", c.b("torch.eq", x, 0), c.b("torch.le", y, -1));
+    Expr logarithm = y.arg().is_tensor() ? c.b("torch.log1p", y)
+                                         : c.b("torch.log1p", c.b("torch.scalar_tensor", y, kw("dtype", c.out().dtype())));
+    put_reduced(c, "input", c.grad() * c.b("torch.where", undefined, 0, logarithm));
+  }
+  if (c.needs("other")) put_reduced(c, "other", c.grad() * c.b("torch.div", x, y + 1));
+}
+
+// The step function, with `values` at 0.
+Arg heaviside_body(Builder& b, const Args& a) {
+  DType t = a.tensor("input").dtype;
+  THUNDER_CHECK(!is_complex(t) && !is_complex(a.tensor("values").dtype), Runtime, "heaviside",
+                "heaviside is not yet implemented for complex tensors.");
+  THUNDER_CHECK(t == a.tensor("values").dtype, Runtime, "heaviside", "heaviside is not yet implemented for tensors with different dtypes.");
+  ArgList x = broadcast_operands(b, "heaviside", {a["input"], a["values"]}, t);
+  Arg step = convert(b, b("prims.gt", x[0], is_bool(t) ? Arg(false) : Arg(0)), t);
+  return b("prims.where", b("prims.eq", x[0], is_bool(t) ? Arg(false) : Arg(0)), x[1], step);
 }
 
 // ---- powers ----------------------------------------------------------------------------------------------------------
@@ -243,6 +271,12 @@ constexpr OpDef kRecords[] = {
      .doc = "input * log(other), 0 where input is 0 (unless other is NaN).", .tags = kTags, .body = xlogy_body,
      .vjp = xlogy_vjp, .aten = "xlogy.Tensor", .python = "torch.xlogy torch.special.xlogy torch.Tensor.xlogy",
      .domain = {0.01, 1e9}},
+    {.schema = "xlog1py(Scalar input, Scalar other) -> Tensor",
+     .doc = "input * log(1 + other), 0 where input is 0 (unless other is NaN).", .tags = kTags, .body = xlog1py_body,
+     .vjp = xlog1py_vjp, .aten = "special_xlog1py", .python = "torch.special.xlog1py", .domain = {0.01, 1e9}},
+    {.schema = "heaviside(Tensor input, Tensor values) -> Tensor",
+     .doc = "0 below 0, 1 above it, and `values` at it.", .tags = kTags | kNoGrad, .body = heaviside_body, .aten = "heaviside",
+     .python = "torch.heaviside torch.Tensor.heaviside"},
 };
 // clang-format on
 

@@ -1,4 +1,5 @@
 // torch.*: tensors made from no tensor, or in the likeness of one.
+#include <algorithm>
 #include <cmath>
 
 #include "core/builder.h"
@@ -12,11 +13,6 @@ bool given(const Args& a, std::string_view name) { return a.op().schema.index_of
 
 DType dtype_or(const Args& a, DType fallback) { return given(a, "dtype") ? a.dtype("dtype") : fallback; }
 Device device_or(const Args& a, Device fallback) { return given(a, "device") ? a.device("device") : fallback; }
-
-void check_no_grad(const Args& a) {
-  THUNDER_CHECK(!given(a, "requires_grad") || !a.flag("requires_grad"), NotImplemented, a.op().schema.name,
-                "requires_grad=True inside a compiled function is not supported; make the tensor outside");
-}
 
 Dims size_of(const Args& a, std::string_view name) {
   Dims out;
@@ -236,6 +232,23 @@ Arg triu_body(Builder& b, const Args& a) { return triangle(b, a, "torch.ge"); }
 void tril_vjp(VjpContext& c) { c.put("input", c.b("torch.tril", c.grad(), c.args()["diagonal"])); }
 void triu_vjp(VjpContext& c) { c.put("input", c.b("torch.triu", c.grad(), c.args()["diagonal"])); }
 
+// How many elements of a triangle lie in the rows 0 ... rows - 1 of a lower one whose first row has `first` columns.
+int64_t elements_of_lower(int64_t rows, int64_t columns, int64_t first) {
+  int64_t n = 0;
+  for (int64_t r = 0; r < rows; ++r) n += std::clamp<int64_t>(first + r, 0, columns);
+  return n;
+}
+
+template <bool kLower>
+Types triangle_indices_meta(const Args& a) {
+  const std::string& op = a.op().schema.name;
+  int64_t rows = a.integer("row"), columns = a.integer("col"), offset = a.integer("offset");
+  THUNDER_CHECK(rows >= 0, Runtime, op, "row must be non-negative, got ", rows);
+  THUNDER_CHECK(columns >= 0, Runtime, op, "col must be non-negative, got ", columns);
+  int64_t n = kLower ? elements_of_lower(rows, columns, offset + 1) : rows * columns - elements_of_lower(rows, columns, offset);
+  return {contiguous_type(dtype_or(a, DType::i64), device_or(a, {}), {Dim(2), Dim(n)})};
+}
+
 constexpr uint64_t kTags = kCreation | kNoGrad;
 
 // clang-format off
@@ -305,6 +318,12 @@ constexpr OpDef kRecords[] = {
                        "logspace to the value of a 0-d tensor.", logspace_body),
     {.schema = "eye(int n, int? m=None, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Ones on the diagonal of an n x m matrix.",
      .tags = kTags, .body = eye_body, .python = "torch.eye"},
+    {.schema = "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None, layout? layout=None) -> Tensor",
+     .doc = "Rows and columns (2 x n) of the elements of a row x col matrix with column - row <= offset.", .tags = kTags,
+     .meta = triangle_indices_meta<true>, .aten = "tril_indices(row, col, offset, dtype=dtype, device=device)", .python = "torch.tril_indices"},
+    {.schema = "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None, layout? layout=None) -> Tensor",
+     .doc = "Rows and columns (2 x n) of the elements of a row x col matrix with column - row >= offset.", .tags = kTags,
+     .meta = triangle_indices_meta<false>, .aten = "triu_indices(row, col, offset, dtype=dtype, device=device)", .python = "torch.triu_indices"},
     {.schema = "tril(Tensor input, int diagonal=0) -> Tensor",
      .doc = "Each matrix's elements with column - row <= diagonal; zeros elsewhere.", .tags = kCheap, .body = tril_body,
      .vjp = tril_vjp, .aten = "tril", .python = "torch.tril torch.Tensor.tril"},

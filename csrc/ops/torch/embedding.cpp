@@ -93,7 +93,7 @@ constexpr OpDef kRecords[] = {
      .aten = "embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)", .python = "torch.nn.functional.embedding"},
     {.schema = "embedding_renorm(Tensor weight, Tensor indices, float max_norm, float norm_type) -> Tensor",
      .doc = "The weight with the rows at indices scaled down to a p-norm of at most max_norm.", .tags = kNoGrad,
-     .body = embedding_renorm_body, .aten = "embedding_renorm", .python = "torch.ops.aten.embedding_renorm torch.embedding_renorm"},
+     .body = embedding_renorm_body, .aten = "embedding_renorm", .python = "torch.ops.aten.embedding_renorm torch.embedding_renorm_"},
     {.schema = "embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
      .doc = "Gradient of embedding for its weight.", .body = embedding_backward_body, .aten = "embedding_backward",
      .python = "torch.ops.aten.embedding_backward"},

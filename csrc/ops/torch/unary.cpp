@@ -1,5 +1,6 @@
 // torch.*: pointwise operators of one tensor.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ops/common.h"
@@ -90,6 +91,15 @@ Arg sinc_body(Builder& b, const Args& a) {
   return b("prims.where", b("prims.eq", x, 0), 1.0, b("prims.div", b("prims.sin", angle), angle));
 }
 
+// -x log(x) for positive numbers, 0 at 0, minus infinity below.
+Arg entr_body(Builder& b, const Args& a) {
+  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "entr", "not implemented for ", torch_name(a.tensor("input").dtype));
+  Arg x = convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype));
+  Arg positive = b("prims.mul", b("prims.neg", x), b("prims.log", x));
+  Arg defined = b("prims.where", b("prims.lt", x, 0), -std::numeric_limits<double>::infinity(), positive);
+  return b("prims.where", b("prims.eq", x, 0), 0.0, defined);
+}
+
 // ---- backward operators ----------------------------------------------------------------------------------------------
 
 // grad * (1 - output^2); `output` is tanh's.
@@ -128,6 +138,8 @@ void logit_vjp(VjpContext& c) {
   Expr clamped = c.b("torch.logical_or", c.b("torch.lt", x, eps), c.b("torch.gt", x, 1 - eps));
   put_reduced(c, 0, c.b("torch.masked_fill", inside, clamped, 0));
 }
+
+void entr_vjp(VjpContext& c) { put_reduced(c, 0, c.grad() * -(c.b("torch.log", c.in("input")) + 1)); }
 
 void sinc_vjp(VjpContext& c) {
   Expr x = c.in("input"), angle = x * std::numbers::pi;
@@ -235,6 +247,8 @@ constexpr OpDef kRecords[] = {
      .domain = {0.01, 0.99}},
     keeping("neg(Tensor input) -> Tensor", "-input; not defined for booleans.", neg_vjp, "neg",
             "torch.neg torch.negative torch.Tensor.neg torch.Tensor.negative torch.Tensor.__neg__"),
+    {.schema = "entr(Tensor input) -> Tensor", .doc = "-x log(x), 0 at 0 and minus infinity below it.", .tags = kTags,
+     .body = entr_body, .vjp = entr_vjp, .aten = "special_entr", .python = "torch.special.entr", .domain = {0.01, 1e9}},
     {.schema = "polygamma(int n, Tensor input) -> Tensor", .doc = "The n-th derivative of the digamma function.",
      .tags = kTags,
      .body = [](Builder& b, const Args& a) -> Arg {

@@ -66,6 +66,10 @@ Made range(Draw& d) {
                {"step", d.random.between(1, 2)}, {"dtype", nullptr}};
 }
 
+Made triangle_indices(Draw& d) {
+  return Named{{"row", d.random.between(0, 4)}, {"col", d.random.between(0, 4)}, {"offset", d.random.between(-3, 3)}, {"dtype", nullptr}};
+}
+
 Made random_range(Draw& d) {
   return Named{{"low", d.random.between(-2, 1)}, {"high", d.random.between(2, 6)}, {"size", Arg(d.shape())}, {"dtype", nullptr}};
 }
@@ -98,6 +102,7 @@ void add_creation_makers(Makers& m) {
             {"torch.arange", range}, {"torch.arange.start", range}, {"torch.linspace", range}, {"prims.empty", shaped},
             {"prims.empty_strided", empty_strided}, {"torch.empty_strided", empty_strided}, {"prims.uniform", random_floats},
             {"prims.normal", random_floats}, {"prims.randint", random_integers}, {"torch.randint", random_range},
+            {"torch.tril_indices", triangle_indices}, {"torch.triu_indices", triangle_indices},
             {"torch.randint.low", random_range}, {"prims.randperm", permutation_of_integers}, {"prims.multinomial", multinomial},
             {"torch.multinomial", multinomial}, {"prims.bernoulli", bernoulli}, {"torch.bernoulli", bernoulli}, {"torch.rand_like", like},
             {"torch.randn_like", like}, {"prims.tensor_from_sequence", tensor_from_sequence}, {"torch.tensor", from_data}});

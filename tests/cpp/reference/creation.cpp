@@ -61,6 +61,23 @@ Datum tensor_from_sequence(const Inputs& in) {
   return out;
 }
 
+template <bool kLower>
+Datum triangle_indices(const Inputs& in) {
+  int64_t rows = in.integer("row"), columns = in.integer("col"), offset = in.integer("offset");
+  std::vector<int64_t> r, c;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      if (kLower ? j - i <= offset : j - i >= offset) {
+        r.push_back(i);
+        c.push_back(j);
+      }
+  DType t = in.has("dtype") ? in.dtype("dtype") : DType::i64;
+  ArrayPtr out = make_array(t, in.has("device") ? in.device("device") : Device{}, {2, static_cast<int64_t>(r.size())});
+  r.insert(r.end(), c.begin(), c.end());
+  for (size_t k = 0; k < r.size(); ++k) out->data[k] = in.store(t, converted(Element::integer(r[k]), DType::i64, t));
+  return out;
+}
+
 // Reads low/high, mean/std or such under whatever name the schema has, with a default.
 double parameter(const Inputs& in, std::string_view name, double otherwise) {
   return in.has(name) && in[name].is_number() ? in.real(name) : otherwise;
@@ -184,6 +201,8 @@ void add_creation(Kernels& k) {
   // Memory that nobody wrote has no value; zeros stand for it.
   k["prims.empty"] = [](const Inputs& in) -> Datum { return fresh(in, in.integers("shape")); };
   k["prims.empty_strided"] = k["prims.empty"];
+  k["torch.tril_indices"] = triangle_indices<true>;
+  k["torch.triu_indices"] = triangle_indices<false>;
   k["prims.tensor_from_sequence"] = tensor_from_sequence;
   k["prims.uniform"] = uniform;
   k["prims.normal"] = normal;
