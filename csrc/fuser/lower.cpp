@@ -1,5 +1,6 @@
 #include "fuser/lower.h"
 
+#include <cstdint>
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,5 +1,6 @@
 #include "fuser/scalar.h"
 
+#include <cstdint>
 #include <cctype>
 #include <cmath>
 #include <cstdio>

@@ -2,6 +2,8 @@
 
 #include <Python.h>
 
+#include <chrono>
+
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder {

@@ -1,6 +1,7 @@
 // Files for the kernel runtime: whole reads, atomic writes, private folders.  Problems are errno values, not exceptions.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
