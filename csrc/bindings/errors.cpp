@@ -25,8 +25,7 @@ void bind_errors(nb::module_& m) {
   set_warning_handler(&warn_in_python);
   m.def("warn_once", &warn_once, nb::arg("topic"), nb::arg("message"), nb::call_guard<nb::gil_scoped_release>(),
         "Warns with a RuntimeWarning, once in the life of the process for each topic: what the compiler itself calls "
-        "for a "
-        "missing library or a cache that cannot be written.");
+        "for a missing library or a cache that cannot be written.");
   nb::register_exception_translator([](const std::exception_ptr& p, void*) { set_error(p); });
 }
 
