@@ -18,6 +18,7 @@ from ._inspection import (
     explain_miss,
     last_backward_traces,
     last_epilogue_traces,
+    last_kernels,
     last_traces,
     parse,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "jit",
     "last_backward_traces",
     "last_epilogue_traces",
+    "last_kernels",
     "last_traces",
     "parse",
     "pytorch_executor",

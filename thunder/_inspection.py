@@ -30,6 +30,13 @@ def last_epilogue_traces(fn):
     return _C.last_epilogue_traces(_function(fn))
 
 
+def last_kernels(fn):
+    """The source of the kernels that the last compilation generated, forward and backward, as one text (C++, or CUDA C++ for
+    programs on a GPU). Each fusion of the traces has its kernel's name, except that equal kernels are generated once."""
+    kernels = dict(pair for traces in (last_traces(fn), last_backward_traces(fn)) if traces for pair in _C.trace_kernels(traces[-1]))
+    return "\n".join(kernels.values())
+
+
 def cache_hits(fn):
     """How many calls ran a program that was compiled before."""
     return _C.stats(_function(fn))["cache_hits"]
@@ -75,7 +82,9 @@ def _python_ctx(trace):
     def visit(calls):
         for call in calls:
             name = call.name
-            if "." not in name and (found := symbol(call.op.rpartition(".")[0] and _base_name(call.op))) is not None:
+            if call.executor == "fuser":
+                context[name] = _C.call_function(call)
+            elif "." not in name and (found := symbol(call.op.rpartition(".")[0] and _base_name(call.op))) is not None:
                 context[name] = found
 
     visit(trace.calls)

@@ -29,7 +29,8 @@ void bind_executors(nb::module_& m) {
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
   for (const auto& e : {sdpa, fuser, aten, python}) all.add(e);
-  all.add_default(sdpa);
+  all.add_default(fuser);
+  all.add_default(sdpa);  // to the front: attention as a whole is faster than its parts fused
   all.add_always(aten);
   all.add_always(python);
 

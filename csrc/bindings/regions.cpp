@@ -6,6 +6,7 @@
 #include "passes/region.h"
 #include "passes/visit.h"
 #include "runtime/interop.h"
+#include "runtime/program.h"
 
 namespace thunder::bindings {
 namespace {
@@ -96,6 +97,26 @@ nb::object aten_call(const PyCall& c) {
   return nb::make_tuple(schema.name(), schema.overload_name(), args, kwargs);
 }
 
+// A call by itself as a Python function of the values that it reads, in the order of its arguments.
+nb::object function_of(const PyCall& c) {
+  Trace t;
+  t.name = c.call->op->print_name;
+  t.arena = c.arena;
+  for (const Arg& a : c.call->args) t.inputs.push_back(a.value());
+  t.calls = {c.call};
+  t.output = c.call->output;
+  return nb::cpp_function([program = Program::build(t), output = c.call->output](const nb::args& args) {
+    std::vector<c10::IValue> inputs, results;
+    for (nb::handle a : args) inputs.push_back(from_python(a.ptr()));
+    {
+      BelowAutograd below;
+      results = program->run(std::move(inputs));
+    }
+    size_t next = 0;
+    return object(frontend::to_python(output, [&](Value) { return Ref::steal(to_python(results[next++])); }));
+  });
+}
+
 void bind_value(nb::module_& m) {
   nb::class_<PyValue>(m, "Value", "A value of a trace.")
       .def_prop_ro("name", [](const PyValue& v) { return v.value.name(); })
@@ -138,6 +159,7 @@ void bind_regions(nb::module_& m) {
   m.def("call_equals", [](const PyCall& a, const PyCall& b) { return a.call == b.call; });
   m.def("call_id", [](const PyCall& c) { return reinterpret_cast<uintptr_t>(c.call); });
   m.def("call_aten", aten_call);
+  m.def("call_function", function_of, "What runs the call, as a function of its arguments, which are all values.");
   m.def("trace_inputs", [](const PyTrace& t) { return wrap_values(t.trace.inputs, t.trace.arena); });
   m.def("trace_result", [](const PyTrace& t) { return wrap_arg(t.trace.output, t.trace.arena); });
   m.def("trace_replace", replace, nb::arg("trace"), nb::arg("calls"), nb::arg("fn"), nb::arg("executor"), nb::arg("prefix"));
