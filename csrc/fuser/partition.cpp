@@ -85,8 +85,10 @@ class Partitioner {
         add({call, call, Kind::Barrier});
         continue;
       }
+      const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
       for (const Call* part : parts) {
-        const bool whole = parts.size() == 1 && part->output.is_value() && call->output.is_value() &&
+        // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make it up.
+        const bool whole = (parts.size() == 1 || only_views) && part->output.is_value() && call->output.is_value() &&
                            part->output.value() == call->output.value() && !call->op->executor.empty();
         add({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
       }
@@ -530,8 +532,9 @@ class Partitioner {
 
 std::vector<const Call*> opened(const Call& call, Arena& arena) {
   std::vector<const Call*> out;
-  if (open_into(call, arena, out)) return out;
-  return {&call};
+  // There is nothing to choose among views: they cost nothing.
+  if (!open_into(call, arena, out) || std::all_of(out.begin(), out.end(), [](const Call* c) { return is_view(*c); })) return {&call};
+  return out;
 }
 
 Trace partition(const Trace& trace, const PartitionOptions& options) { return Partitioner(trace, options).run(); }
