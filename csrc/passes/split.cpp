@@ -230,8 +230,8 @@ class Splitter {
     // A view of what the caller holds is derived again from that very tensor, so that autograd notices a write to it.
     if (is_input_[root]) return !is_pure_view(call);
     if (is_output_storage_[root]) return root == v || gives_output(call) || !is_pure_view(call);
-    // A view is derived again from what it is a view of: kept twice it would be one more tensor to save.
-    return keep_[root] != 0 && (root == v || !is_pure_view(call));
+    // Kernels read through views; else one more saved tensor costs less than deriving it again.
+    return keep_[root] != 0 && (root == v || !options_.aggressive_recompute || !is_pure_view(call));
   }
 
   bool gives_output(const Call& call) const {
