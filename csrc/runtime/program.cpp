@@ -4,7 +4,11 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <unordered_map>
@@ -198,6 +202,40 @@ class Compiler final : public Assembler {
   size_t position_ = 0;
 };
 
+// ---- where the host's time goes -------------------------------------------------------------------------------------
+
+// With THUNDER_HOST_TIMES=1: how long instructions take to issue, by what they print as, shown when the process ends.  On a GPU that is
+// the host's share, as nothing waits.
+class HostTimes {
+ public:
+  static HostTimes* active() {
+    static HostTimes* times = [] {
+      const char* text = std::getenv("THUNDER_HOST_TIMES");
+      return text && *text && std::string_view(text) != "0" ? new HostTimes : nullptr;
+    }();
+    return times;
+  }
+  void add(const std::string& name, std::chrono::nanoseconds t) {
+    std::lock_guard lock(mutex_);
+    if (rows_.empty()) std::atexit([] { active()->print(); });
+    auto& [count, total] = rows_[name];
+    ++count;
+    total += t;
+  }
+
+ private:
+  void print() {
+    std::vector<std::pair<std::string, std::pair<int64_t, std::chrono::nanoseconds>>> rows(rows_.begin(), rows_.end());
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
+    for (const auto& [name, row] : rows)
+      std::fprintf(stderr, "%10.1f us x%-8lld %8.2f us each  %s\n", static_cast<double>(row.second.count()) / 1e3,
+                   static_cast<long long>(row.first), static_cast<double>(row.second.count()) / 1e3 / static_cast<double>(row.first),
+                   name.c_str());
+  }
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::pair<int64_t, std::chrono::nanoseconds>> rows_;
+};
+
 // ---- run ------------------------------------------------------------------------------------------------------------
 
 // Frames that are not in use, kept with their buffers: a run allocates nothing.  Recursion takes another frame.
@@ -272,9 +310,12 @@ std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
     if (int32_t r = impl_->input_registers[i]; r >= 0) frame.registers[r] = std::move(inputs[i]);
   inputs.clear();
   auto expectation = impl_->expectations.begin();
+  HostTimes* times = HostTimes::active();
   for (const auto& instruction : impl_->instructions) {
     try {
+      const auto start = times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
       instruction->run(frame);
+      if (times) times->add(instruction->str(), std::chrono::steady_clock::now() - start);
     } catch (...) {
       rethrow_with_line(*instruction);
     }
