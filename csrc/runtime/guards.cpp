@@ -26,7 +26,7 @@ constexpr c10::DispatchKeySet kRelevantKeys = c10::DispatchKeySet(
      c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize,
      c10::DispatchKey::ADInplaceOrView});
 
-constexpr const char* kGlobalNames[] = {"grad mode, autocast cache or deterministic algorithms",
+constexpr const char* kGlobalNames[] = {"grad mode, autocast cache, deterministic algorithms or attention backends",
                                         "dispatch state (autocast, inference "
                                         "mode, functorch)",
                                         "dispatch state (autocast, inference mode, functorch)",
@@ -155,7 +155,10 @@ void Fingerprint::begin() {
   words_[0] = static_cast<uint64_t>(c10::GradMode::is_enabled()) |
               static_cast<uint64_t>(at::autocast::is_autocast_cache_enabled()) << 1 |
               static_cast<uint64_t>(context.deterministicAlgorithms()) << 2 |
-              static_cast<uint64_t>(context.deterministicAlgorithmsWarnOnly()) << 3;
+              static_cast<uint64_t>(context.deterministicAlgorithmsWarnOnly()) << 3 |
+              static_cast<uint64_t>(context.userEnabledFlashSDP()) << 4 |
+              static_cast<uint64_t>(context.userEnabledMemEfficientSDP()) << 5 |
+              static_cast<uint64_t>(context.userEnabledCuDNNSDP()) << 6;
   words_[1] = keys.included_.raw_repr();
   words_[2] = keys.excluded_.raw_repr();
   words_[3] = static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) |
