@@ -69,6 +69,13 @@ bool flash_cpu_fits(const Params& p) {
 
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
+// 16-bit kernels read 16 bytes at a time.
+bool rows_are_aligned(const TensorType& t) {
+  for (size_t i = 0; i < 3; ++i)
+    if (t.shape[i] != 1 && mod(t.strides[i], 8) != 0) return false;
+  return true;
+}
+
 bool is_trained(const Params& p) { return p.q.requires_grad || p.k.requires_grad || p.v.requires_grad; }
 
 // Top-left and bottom-right causal alignment agree only for a square; the kernel's is bottom-right, PyTorch's is top-left.
@@ -78,6 +85,8 @@ bool flash_cuda_fits(const Params& p, int capability) {
   if (small_shared_memory && is_trained(p) && p.q.shape[3] > 192) return false;
   if (p.v.shape[3] != p.q.shape[3] || p.q.shape[3] > 256 || mod(p.q.shape[3], 8) != 0) return false;
   if (p.causal && p.q.shape[2] != p.k.shape[2]) return false;
+  for (const TensorType* t : {&p.q, &p.k, &p.v})
+    if (!rows_are_aligned(*t)) return false;
   return last_stride_is_one(p, true);
 }
 
@@ -92,11 +101,11 @@ bool efficient_fits(const Params& p, int capability) {
   return last_stride_is_one(p, false);
 }
 
-// Rows start at multiples of 16 bytes, as cuDNN's bulk copies need, and no two elements share a place.
+// cuDNN's bulk copies take no dimension that is only broadcast.
 bool fits_bulk_copies(const TensorType& t) {
   for (size_t i = 0; i < 3; ++i)
-    if (t.shape[i] != 1 && (t.strides[i] == 0 || mod(t.strides[i], 8) != 0)) return false;
-  return true;
+    if (t.shape[i] != 1 && t.strides[i] == 0) return false;
+  return rows_are_aligned(t);
 }
 
 // Before 9.15.1 the last block of a length that no block divides could be wrong.
