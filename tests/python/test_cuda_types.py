@@ -1,4 +1,4 @@
-"""What the compiler says of CUDA programs, without a GPU: which attention kernel it takes, and the layouts of all results.
+"""What the compiler says of CUDA programs, without a GPU: attention kernels, and the layouts of all results.
 
 Runs in a process of its own, where every result is compared with the trace (THUNDER_CHECK_RUN) and the GPU is given.
 """
