@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils._device import DeviceContext, _device_constructors
 
 from . import _C
 
@@ -112,8 +113,13 @@ class _TraceMode(TorchFunctionMode):
     def __init__(self, tracer):
         super().__init__()
         self._handle = tracer.handle
+        # torch.set_default_device and `with torch.device(...)` around the call are modes below this one, which never reach them.
+        below = [m.device for m in _get_current_function_mode_stack() if isinstance(m, DeviceContext)]
+        self._device = below[-1] if below else None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if self._device is not None and func in _device_constructors() and (kwargs or {}).get("device") is None:
+            kwargs = {**(kwargs or {}), "device": self._device}
         return self._handle(func, args, kwargs)
 
 

@@ -5,8 +5,8 @@
     python benchmarks/gpu/headline.py --model Llama-2-7b-hf --layers 2 --batch 2 --seq 5            # small shapes
     python benchmarks/gpu/headline.py --model Llama-2-7b-hf --layers 2 --batch 2 --seq 5 --forward
 
-Each peer runs in a fresh process with empty caches, and again up to its first step with the caches that it left.  The last
-thing printed is the table:
+Each peer runs in a fresh process with empty caches, and again up to its first step with the caches that it left.
+The last thing printed is the table:
 
     ms        forward and backward, CUDA events, the median
     min       the least of them
@@ -113,7 +113,7 @@ def machine(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", action="append", help=f"default {PEERS}; the option again for each thunder:executor,...")
+    parser.add_argument("--peers", action="append", help=f"default {PEERS}; again for each thunder:executor,...")
     parser.add_argument("--json", action="store_true", help="a JSON line a peer, too")
     parser.add_argument("--no-again", dest="again", action="store_false", help="no second process")
     parser.add_argument("--timeout", type=int, default=900, help="seconds for a process")

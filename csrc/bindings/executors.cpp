@@ -1,5 +1,7 @@
 #include "bindings/bind.h"
 #include "executors/aten/aten.h"
+#include "executors/aten/lowering.h"
+#include "executors/cudnn/cudnn.h"
 #include "executors/fuser/fuser.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
@@ -24,13 +26,13 @@ void bind_executors(nb::module_& m) {
 
   Executors& all = Executors::instance();
   std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
-  std::shared_ptr<Executor> sdpa = make_sdpa_executor();
-  register_sdpa_lowering();
+  std::shared_ptr<Executor> cudnn = make_cudnn_executor(), sdpa = make_sdpa_executor();
+  for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
-  for (const auto& e : {sdpa, fuser, aten, python}) all.add(e);
-  all.add_default(fuser);
-  all.add_default(sdpa);  // to the front: attention as a whole is faster than its parts fused
+  for (const auto& e : {cudnn, sdpa, fuser, aten, python}) all.add(e);
+  // Each to the front: attention as a whole is faster than its parts fused.
+  for (const auto& e : {fuser, sdpa, cudnn}) all.add_default(e);
   all.add_always(aten);
   all.add_always(python);
 

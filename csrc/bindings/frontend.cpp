@@ -117,6 +117,7 @@ void bind_frontend(nb::module_& m) {
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })
       .def("knows", [](Tracer& t, nb::handle o) { return t.knows(o.ptr()); })
       .def_prop_ro("location", &Tracer::location);
+  set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
         nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false, nb::arg("handler").none() = nb::none(),

@@ -7,6 +7,14 @@
 namespace thunder {
 namespace {
 constexpr std::string_view kNames[] = {"cpu", "cuda", "meta", "mps", "xpu", "other"};
+CurrentIndex current_index = nullptr;
+}  // namespace
+
+void set_current_index(CurrentIndex f) { current_index = f; }
+
+Device with_index(Device d) {
+  if (d.index < 0 && current_index) d.index = current_index(d.type);
+  return d;
 }
 
 std::string_view name(DeviceType t) { return kNames[static_cast<size_t>(t)]; }

@@ -21,6 +21,13 @@ struct Device {
   static Device parse(std::string_view text);
 };
 
+/// The index that a device of that type means where none is given; -1 leaves it open.
+using CurrentIndex = int16_t (*)(DeviceType);
+/// Tells the compiler which device is current: "cuda" is a place only with an index.
+void set_current_index(CurrentIndex f);
+/// The device with the current index where it has none.
+Device with_index(Device d);
+
 std::string_view name(DeviceType t);
 inline std::ostream& operator<<(std::ostream& out, const Device& d) { return out << d.str(); }
 

@@ -173,7 +173,8 @@ Arg adapt(const Param& p, const Arg& a) {
     return Arg::list(ArgList(p.repeat > 0 ? p.repeat : 1, a));
   }
   if (p.kind == Param::Kind::Device) {
-    if (a.kind() == Arg::Kind::Str) return Device::parse(a.str());
+    if (a.kind() == Arg::Kind::Str) return with_index(Device::parse(a.str()));
+    if (a.kind() == Arg::Kind::Device) return with_index(a.device());
     if (a.kind() == Arg::Kind::Int) return Device{DeviceType::cuda, static_cast<int16_t>(a.dim().constant())};
   }
   if (p.kind == Param::Kind::Float && a.is_literal_number()) return a.real();

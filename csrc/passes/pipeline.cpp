@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "passes/autodiff.h"
+#include "passes/group_heads.h"
 #include "passes/passes.h"
 
 namespace thunder {
@@ -11,6 +12,7 @@ namespace {
 
 const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
+const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
 const PassName kJointCse{"joint_cse", "Joint Common Subexpression Elimination"};
@@ -54,7 +56,10 @@ class Pipeline {
     Trace t = acquired;
     // The user's rewrites see the program as it was acquired, before we take anything out of it.
     for (const auto& [name, transform] : options_.transforms) t = run(name, t, c_.history, transform);
-    // Dead code first: it costs the later passes time, and nothing may be saved for it.
+    // Leaves the expansions of keys and values behind as dead code.
+    t = run(
+        kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
+    // Dead code early: it costs the later passes time, and nothing may be saved for it.
     t = run(
         kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);
     // Before autodiff, so that a value computed twice is differentiated once.

@@ -2,7 +2,9 @@
 
 #include <ATen/ScalarOps.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/error.h"
@@ -152,6 +154,17 @@ c10::IValue literal_to_ivalue(const Arg& a) {
 }
 
 void adopt_default_dtype() { set_default_dtype(from_aten(c10::get_default_dtype_as_scalartype())); }
+
+int16_t current_device_index(DeviceType type) {
+  if (type != DeviceType::cuda && type != DeviceType::xpu) return -1;
+  c10::DeviceType t = to_aten(Device{type, -1}).type();
+  if (!c10::impl::hasDeviceGuardImpl(t)) return -1;
+  try {
+    return std::max<int16_t>(c10::impl::getDeviceGuardImpl(t)->getDevice().index(), 0);
+  } catch (const c10::Error&) {
+    return -1;  // no driver: who uses the device gets PyTorch's own error
+  }
+}
 
 TensorType type_of(const at::Tensor& t) {
   TensorType out;

@@ -25,6 +25,8 @@ c10::IValue literal_to_ivalue(const Arg& literal);
 
 /// Makes torch.get_default_dtype() the compiler's: at the start of a compilation.
 void adopt_default_dtype();
+/// The index of the device that PyTorch takes now where none is given; -1 for types that this PyTorch has no device of.
+int16_t current_device_index(DeviceType type);
 
 /// A tensor's type, strides and requires_grad included.
 TensorType type_of(const at::Tensor& t);

@@ -1,3 +1,5 @@
+#include <Python.h>  // before the standard library, as it asks
+
 #include "runtime/guards.h"
 
 #include <ATen/Context.h>
@@ -9,7 +11,10 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
+
+#include "runtime/convert.h"
 
 // Declared by hand: ATen/autocast_mode.h includes every operator.
 namespace at::autocast {
@@ -26,7 +31,7 @@ constexpr c10::DispatchKeySet kRelevantKeys = c10::DispatchKeySet(
      c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize,
      c10::DispatchKey::ADInplaceOrView});
 
-constexpr const char* kGlobalNames[] = {"grad mode, autocast cache or deterministic algorithms",
+constexpr const char* kGlobalNames[] = {"grad mode, autocast cache, deterministic algorithms or attention backends",
                                         "dispatch state (autocast, inference "
                                         "mode, functorch)",
                                         "dispatch state (autocast, inference mode, functorch)",
@@ -64,6 +69,24 @@ void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
     w[2 + i] = static_cast<uint64_t>(sizes[i]);
     w[2 + rank + i] = strided ? static_cast<uint64_t>(strides[i]) : 0;
   }
+}
+
+// The device of torch.set_default_device() or of `with torch.device(...)`, which are function modes of Python: the innermost.
+uint64_t hash_of_default_device(int64_t modes) {
+  static PyObject* at = [] {
+    PyObject* module = PyImport_ImportModule("torch._C");
+    return module ? PyObject_GetAttrString(module, "_get_function_stack_at") : nullptr;
+  }();
+  Py_hash_t hash = 0;
+  for (int64_t i = modes; at && i-- > 0 && hash == 0;) {
+    PyObject* mode = PyObject_CallFunction(at, "L", static_cast<long long>(i));
+    PyObject* device = mode && std::string_view(Py_TYPE(mode)->tp_name) == "DeviceContext" ? PyObject_GetAttrString(mode, "device") : nullptr;
+    if (device) hash = PyObject_Hash(device);
+    Py_XDECREF(device);
+    Py_XDECREF(mode);
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return static_cast<uint64_t>(hash);
 }
 
 uint64_t mix(uint64_t h, uint64_t v) {
@@ -155,7 +178,10 @@ void Fingerprint::begin() {
   words_[0] = static_cast<uint64_t>(c10::GradMode::is_enabled()) |
               static_cast<uint64_t>(at::autocast::is_autocast_cache_enabled()) << 1 |
               static_cast<uint64_t>(context.deterministicAlgorithms()) << 2 |
-              static_cast<uint64_t>(context.deterministicAlgorithmsWarnOnly()) << 3;
+              static_cast<uint64_t>(context.deterministicAlgorithmsWarnOnly()) << 3 |
+              static_cast<uint64_t>(context.userEnabledFlashSDP()) << 4 |
+              static_cast<uint64_t>(context.userEnabledMemEfficientSDP()) << 5 |
+              static_cast<uint64_t>(context.userEnabledCuDNNSDP()) << 6;
   words_[1] = keys.included_.raw_repr();
   words_[2] = keys.excluded_.raw_repr();
   words_[3] = static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) |
@@ -165,6 +191,8 @@ void Fingerprint::begin() {
               static_cast<uint64_t>(at::impl::PythonTorchFunctionTLS::get_disabled_state()) << 24 |
               static_cast<uint64_t>(c10::impl::TorchDispatchModeTLS::stack_len()) << 32;
   size_ = kGlobalWords;
+  saw_gpu_ = false;
+  if (int64_t modes = at::impl::PythonTorchFunctionTLS::stack_len(); modes > 0) add_number(hash_of_default_device(modes));
 }
 
 // 0 for a tensor that shares nothing.  Else the first earlier one that it is, or whose storage it shares: its index
@@ -207,6 +235,10 @@ uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
 void Fingerprint::add(const at::Tensor& tensor) {
   if (!tensor.defined()) return add_number(~0ull);
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!saw_gpu_ && impl->is_cuda()) {
+    saw_gpu_ = true;
+    add_number(static_cast<uint64_t>(current_device_index(DeviceType::cuda)));  // what "cuda" means in the program
+  }
   size_t words = metadata_words(impl);
   reserve(1 + words);
   words_[size_] = alias_class(tensor);

@@ -69,6 +69,7 @@ class Fingerprint {
   uint64_t* words_;
   size_t size_ = 0, capacity_ = kInline;
   uint32_t tensors_ = 0;
+  bool saw_gpu_ = false;
   uint64_t filter_ = 0;  // a bit per hash of the storages in seen_
   Seen seen_[kInlineSeen];
   std::unique_ptr<SeenTable> more_seen_;

@@ -5,27 +5,63 @@ also pay for a compiler's run each.  So the embedded fuser stands in the default
 `--fuser` puts it into all.
 """
 
+import os
+
 import pytest
 
-from thunder import _C
+# Files whose tests say nothing about a device: there the default device decides where their tensors are.
+_BY_DEFAULT_DEVICE = ("test_jit", "test_inplace", "test_shape_ops", "test_shared_memory", "test_runtime_autograd")
 
 
 def pytest_addoption(parser):
+    parser.addoption("--device", default="cpu", help="where the tests run: cpu or cuda")
     parser.addoption("--fuser", action="store_true", help="the fuser stays in the default executors in every file")
 
 
 def pytest_configure(config):
+    from thunder import _C
+
     config.addinivalue_line("markers", "fuser: runs with the embedded fuser among the default executors")
     if not config.getoption("--fuser"):
         _C.remove_default_executor("fuser")
+    device = config.getoption("--device")
+    os.environ["THUNDER_TEST_DEVICE"] = device
+    if device != "cpu":
+        # The layouts that kernels give may differ from the CPU's: every result is compared with what the trace says.
+        os.environ.setdefault("THUNDER_CHECK_RUN", "1")
+
+
+def pytest_collection_modifyitems(items):
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 @pytest.fixture(autouse=True)
-def default_executors(request):
+def _default_device(request):
+    device = request.config.getoption("--device")
+    if device == "cpu" or request.module.__name__ not in _BY_DEFAULT_DEVICE:
+        yield
+        return
+    import torch
+
+    with torch.device(device):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _default_executors(request):
+    from thunder import _C
+
     if request.config.getoption("--fuser") or not request.node.get_closest_marker("fuser"):
         yield
         return
-    for name in ("fuser", "sdpa"):  # each to the front
-        _C.add_default_executor(_C.find_executor(name))
+    before = _C.default_executors()
+    for executor in reversed([e for e in before if e.name in ("cudnn", "sdpa")] + [_C.find_executor("fuser")]):
+        _C.add_default_executor(executor)  # to the front
     yield
     _C.remove_default_executor("fuser")

@@ -6,6 +6,7 @@ import sys
 
 import litgpt_import
 import torch
+from devices import DEVICE
 
 HEAD = 16  # large enough that every rotary fraction of the zoo leaves an even number of elements
 BLOCK = 16
@@ -198,7 +199,7 @@ def build(config, dtype=torch.float32, module=None):
                 else (0.3 if p.ndim == 1 else p.shape[-1] ** -0.5, 0)
             )
             p.copy_(offset + scale * noise)
-    return model.to(dtype)
+    return model.to(DEVICE, dtype)
 
 
 class WithLoss(torch.nn.Module):
@@ -216,4 +217,4 @@ class WithLoss(torch.nn.Module):
 
 def tokens(length=8, batch=2):
     generator = torch.Generator().manual_seed(1)
-    return torch.randint(0, 50, (2, batch, length), generator=generator).unbind(0)
+    return torch.randint(0, 50, (2, batch, length), generator=generator).to(DEVICE).unbind(0)

@@ -254,6 +254,7 @@ def test_provenance_names_every_pass(showcase):
     names = [t.pass_name for t in showcase.forward]
     assert names[0] == "" and names[-1] == "Delete Last Used"
     for name in (
+        "Grouped Heads In Attention",
         "Dead Code Elimination",
         "Common Subexpression Elimination",
         "Autodiff",
@@ -262,7 +263,7 @@ def test_provenance_names_every_pass(showcase):
     ):
         assert name in names
     assert [t.pass_name for t in showcase.backward][-1] == "Delete Last Used"
-    assert str(showcase.forward[1]).startswith("# Constructed by Dead Code Elimination (took ")
+    assert str(showcase.forward[2]).startswith("# Constructed by Dead Code Elimination (took ")
 
 
 @pytest.mark.fuser

@@ -5,6 +5,7 @@ import contextlib
 import litgpt_zoo as zoo
 import pytest
 import torch
+from devices import DEVICE
 
 import thunder
 
@@ -133,18 +134,18 @@ def generate(fn, gpt, steps=3):
     idx, _ = zoo.tokens()
     outputs = []
     with torch.no_grad():
-        pos = torch.arange(5)
+        pos = torch.arange(5, device=DEVICE)
         outputs.append(fn(idx[:, :5], pos))
         for i in range(5, 5 + steps):
             # A copy: whether a tensor is aligned to 16 bytes is part of the key.
-            outputs.append(fn(idx[:, i : i + 1].clone(), torch.tensor([i])))
+            outputs.append(fn(idx[:, i : i + 1].clone(), torch.tensor([i], device=DEVICE)))
     caches = [block.attn.kv_cache for block in gpt.transformer.h]
     return outputs, [t.clone() for c in caches for t in (c.k, c.v)]
 
 
 def with_cache(config):
     gpt = zoo.build(config)
-    gpt.set_kv_cache(batch_size=2, max_seq_length=12)
+    gpt.set_kv_cache(batch_size=2, max_seq_length=12, device=DEVICE)
     return gpt
 
 
@@ -157,7 +158,7 @@ def test_inference_with_a_cache(name):
         # Ring buffers look at a position's value to decide how much of the cache there is.
         idx, _ = zoo.tokens()
         with torch.no_grad(), pytest.raises(RuntimeError, match=r"(?s)known only when.*model\.py:\d+ in forward"):
-            compiled(idx[:, :3], torch.arange(3))
+            compiled(idx[:, :3], torch.arange(3, device=DEVICE))
         return
     want, want_caches = generate(with_cache(config), gpt_want := None) if False else _eager(config)
     got, caches = generate(compiled, gpt)
@@ -175,7 +176,7 @@ def test_batched_positions():
     # Each sequence at its own position: the cache is written row by row, through views of views.
     config = ZOO["Llama-3-8B"]
     idx, _ = zoo.tokens()
-    pos = torch.tensor([[0, 1, 2, 3], [2, 3, 4, 5]])
+    pos = torch.tensor([[0, 1, 2, 3], [2, 3, 4, 5]], device=DEVICE)
 
     def run(gpt, fn):
         with torch.no_grad():

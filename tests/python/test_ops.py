@@ -9,13 +9,14 @@ import os
 
 import pytest
 import torch
+from devices import DEVICE, ON_CPU
 from torch.testing._internal.common_methods_invocations import op_db
 
 import thunder
 from thunder import _C
 
-# Samples per operator and dtype in the ordinary run; THUNDER_ALL_SAMPLES=1 takes them all.
-MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else 8
+# Samples per operator and dtype; THUNDER_ALL_SAMPLES=1 takes them all.
+MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else int(os.environ.get("THUNDER_SAMPLES", 8))
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
 # Results that are not determined by the inputs.
 NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
@@ -64,7 +65,7 @@ def _deviation(request):
     known = DEVIATIONS.get(test, {})
     reason = known.get(entry) or known.get(entry.rpartition("-")[0])
     if reason:
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=ON_CPU))
 
 
 OPS = [op for op in op_db if _has_record(op)]
@@ -75,7 +76,7 @@ def _name(op):
 
 
 def _samples(op, dtype, requires_grad=False):
-    for i, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=requires_grad)):
+    for i, sample in enumerate(op.sample_inputs(DEVICE, dtype, requires_grad=requires_grad)):
         if MAX_SAMPLES is not None and i >= MAX_SAMPLES:
             return
         yield sample
@@ -117,8 +118,8 @@ def _compare(actual, expected, name, exact_layout=True):
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d)[6:])
 @pytest.mark.parametrize("op", OPS, ids=_name)
 def test_forward(op, dtype):
-    if dtype not in op.supported_dtypes("cpu"):
-        pytest.skip("PyTorch has no CPU kernel for this dtype")
+    if dtype not in op.supported_dtypes(DEVICE):
+        pytest.skip("PyTorch has no kernel for this dtype")
     for sample in _samples(op, dtype):
         args = (sample.input, *sample.args)
         expected = _seeded(op, *args, **sample.kwargs)
@@ -129,8 +130,8 @@ def test_forward(op, dtype):
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.supports_autograd], ids=_name)
 def test_gradient(op):
-    if torch.float64 not in op.supported_backward_dtypes("cpu"):
-        pytest.skip("PyTorch has no float64 gradient of this operator on the CPU")
+    if torch.float64 not in op.supported_backward_dtypes(DEVICE):
+        pytest.skip("PyTorch has no float64 gradient of this operator")
     for sample in _samples(op, torch.float64, requires_grad=True):
         args = (sample.input, *sample.args)
         inputs = [t for t in _tensors((args, sample.kwargs)) if t.requires_grad]
@@ -169,7 +170,7 @@ def _refuses(fn, error_type, *args, **kwargs):
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.error_inputs_func is not None], ids=_name)
 def test_errors(op):
-    for error in op.error_inputs("cpu"):
+    for error in op.error_inputs(DEVICE):
         sample = error.sample_input
         if "out" in sample.kwargs:
             continue  # about out=, which is written through the in-place machinery: test_inplace.py

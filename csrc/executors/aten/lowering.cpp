@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <mutex>
+#include <unordered_map>
 
 #include "core/error.h"
 #include "core/print.h"
@@ -471,6 +473,17 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
       out->operands.push_back(Operand::of(*a.default_value()));
   }
   return out;
+}
+
+void lower_by_records(const std::string& executor) {
+  register_lowering(executor, [](const Call& call, const Assembler& assembler) {
+    static std::mutex mutex;
+    static std::unordered_map<const Op*, std::unique_ptr<Lowering>> lowerings;
+    std::lock_guard lock(mutex);
+    auto& lowering = lowerings[call.op];
+    if (!lowering) lowering = std::make_unique<Lowering>(*call.op);
+    return lowering->lower(call, assembler);
+  });
 }
 
 }  // namespace thunder::aten

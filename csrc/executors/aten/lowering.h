@@ -52,4 +52,7 @@ class Lowering {
   bool prefer_wrapped_ = false;
 };
 
+/// Operators of that executor run as their records' `aten` fields say.
+void lower_by_records(const std::string& executor);
+
 }  // namespace thunder::aten

@@ -2,54 +2,26 @@
 
 #include <string>
 
-#include "core/builder.h"
 #include "core/error.h"
-#include "ops/common.h"
+#include "executors/sdpa/kernels.h"
 #include "ops/formula.h"
-#include "ops/torch/attention.h"
 
 namespace thunder {
 namespace {
 
+using namespace attention;
 using ops::torch::AttentionKernel;
 using ops::torch::attention_kernel;
 using ops::torch::attention_scale;
-
-// ---- types of the kernels' results -----------------------------------------------------------------------------------
-
-TensorType typed(const TensorType& like, Dims shape, Dims strides, DType t) {
-  return TensorType{.dtype = t, .device = like.device, .shape = std::move(shape), .strides = std::move(strides)};
-}
-
-/// [B, H, S, ...] stored as [B, S, H, ...].
-TensorType heads_inside(const TensorType& like, const Dims& shape, DType t) {
-  Dims stored = shape;
-  std::swap(stored[1], stored[2]);
-  Dims strides = contiguous_strides(stored);
-  std::swap(strides[1], strides[2]);
-  return typed(like, shape, std::move(strides), t);
-}
-
-TensorType like_query(const Args& a) {
-  const TensorType& q = a.tensor("query");
-  return typed(q, q.shape, preserve_format_strides(q), q.dtype);
-}
-
-TensorType number_tensor(const TensorType& like, Dims shape, DType t) {
-  Dims strides = contiguous_strides(shape);
-  return typed(like, std::move(shape), std::move(strides), t);
-}
-
-Types one(const Types& types) { return {types.front()}; }
 
 // ---- flash attention on the CPU --------------------------------------------------------------------------------------
 
 Types cpu_flash_types(const Args& a) {
   const TensorType& q = a.tensor("query");
-  return {like_query(a), heads_inside(q, {q.shape[0], q.shape[1], q.shape[2]}, compute_type(q.dtype))};
+  return {like(q), heads_inside(q, {q.shape[0], q.shape[1], q.shape[2]}, compute_type(q.dtype))};
 }
 
-Types cpu_flash_output(const Args& a) { return one(cpu_flash_types(a)); }
+Types cpu_flash_output(const Args& a) { return first_of(cpu_flash_types(a)); }
 
 Types cpu_flash_backward_types(const Args& a) {
   Types out;
@@ -57,21 +29,10 @@ Types cpu_flash_backward_types(const Args& a) {
   return out;
 }
 
-void put_all(VjpContext& c, const Expr& gradients) {
-  c.put("query", gradients[0]);
-  c.put("key", gradients[1]);
-  c.put("value", gradients[2]);
-}
-
-// The kernel reads the gradient's last dimension as dense.
-Expr dense_last(const Expr& g) {
-  return g.tensor().strides.back() == 1 ? g : g.builder()("torch.clone", g, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
-}
-
 void cpu_flash_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_all(c, c.b("sdpa.scaled_dot_product_flash_attention_for_cpu_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
+  put_gradients(c, c.b("sdpa.scaled_dot_product_flash_attention_for_cpu_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
                  c.out(0), c.out(1), a["dropout_p"], a["is_causal"], kw("attn_mask", a["attn_mask"]), kw("scale", a["scale"])));
 }
 
@@ -80,25 +41,16 @@ void cpu_flash_vjp(VjpContext& c) {
 Types cuda_flash_types(const Args& a) {
   const TensorType& q = a.tensor("query");
   Type none;
-  return {like_query(a), number_tensor(q, {q.shape[0], q.shape[1], q.shape[2]}, DType::f32), none, none, none, none,
-          number_tensor(q, {2}, DType::u64), number_tensor(q, {}, DType::u64), none};
+  return {like(q), contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2]}, DType::f32), none, none, none, none,
+          contiguous_result(q, {2}, DType::u64), contiguous_result(q, {}, DType::u64), none};
 }
 
-Types cuda_flash_output(const Args& a) { return one(cuda_flash_types(a)); }
-
-Types cuda_flash_backward_types(const Args& a) {
-  Types out;
-  for (const char* name : {"query", "key", "value"}) {
-    const TensorType& t = a.tensor(name);
-    out.push_back(typed(t, t.shape, preserve_format_strides(t), t.dtype));
-  }
-  return out;
-}
+Types cuda_flash_output(const Args& a) { return first_of(cuda_flash_types(a)); }
 
 void cuda_flash_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_all(c, c.b("sdpa.scaled_dot_product_flash_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"], c.out(0),
+  put_gradients(c, c.b("sdpa.scaled_dot_product_flash_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"], c.out(0),
                  c.out(1), nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], a["dropout_p"], a["is_causal"],
                  c.out(6), c.out(7), kw("scale", a["scale"])));
 }
@@ -111,10 +63,10 @@ Types efficient_types(const Args& a) {
   shape.back() = v.shape.back();
   Dim padded_rows = ceildiv(q.shape[2], 32) * 32;
   Type seed = ops::contiguous_type(DType::i64, Device{DeviceType::cpu, -1}, {});  // a placeholder, as there is no dropout
-  return {heads_inside(q, shape, q.dtype), number_tensor(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32), seed, seed};
+  return {heads_inside(q, shape, q.dtype), contiguous_result(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32), seed, seed};
 }
 
-Types efficient_output(const Args& a) { return one(efficient_types(a)); }
+Types efficient_output(const Args& a) { return first_of(efficient_types(a)); }
 
 Types efficient_backward_types(const Args& a) {
   Types out = cpu_flash_backward_types(a);
@@ -125,7 +77,7 @@ Types efficient_backward_types(const Args& a) {
 void efficient_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_all(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
+  put_gradients(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
                  a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3), a["dropout_p"], a["is_causal"], kw("scale", a["scale"])));
 }
 
@@ -158,7 +110,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
                "Tensor logsumexp, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, "
                "Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
-     .doc = "Its gradients.", .tags = kTags, .meta = cuda_flash_backward_types,
+     .doc = "Its gradients.", .tags = kTags, .meta = gradients_like_operands,
      .aten = "_scaled_dot_product_flash_attention_backward"},
 
     {.schema = "scaled_dot_product_efficient_attention" ATTENTION_PARAMS " -> Tensor",
@@ -213,7 +165,7 @@ Expr aligned_mask(const Expr& mask, const TensorType& q, const TensorType& k) {
 }
 
 Arg call_kernel(Builder& b, const Args& a, const char* prefix) {
-  AttentionKernel kernel = attention_kernel(a);
+  AttentionKernel kernel = attention_kernel(a, support_of(a));
   Arg mask;
   if (a.has("attn_mask")) {
     Expr additive = ops::torch::additive_mask(b, a["attn_mask"], a.tensor("query").dtype);
@@ -230,7 +182,7 @@ Arg differentiate(Builder& b, const Args& a) { return call_kernel(b, a, "grad_fo
 
 bool takes(const Call& call) {
   const Args a = call.arguments();
-  return a.real("dropout_p") == 0 && attention_kernel(a) != AttentionKernel::Math;
+  return a.real("dropout_p") == 0 && attention_kernel(a, support_of(a)) != AttentionKernel::Math;
 }
 
 }  // namespace

@@ -11,7 +11,4 @@ namespace thunder {
 
 std::shared_ptr<Executor> make_sdpa_executor();
 
-/// How the executor's operators run: the ATen operators that their records name.
-void register_sdpa_lowering();
-
 }  // namespace thunder

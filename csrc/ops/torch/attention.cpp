@@ -69,16 +69,30 @@ bool flash_cpu_fits(const Params& p) {
 
 bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
+// 16-bit kernels read 16 bytes at a time.
+bool rows_are_aligned(const TensorType& t) {
+  for (size_t i = 0; i < 3; ++i)
+    if (t.shape[i] != 1 && mod(t.strides[i], 8) != 0) return false;
+  return true;
+}
+
+bool is_trained(const Params& p) { return p.q.requires_grad || p.k.requires_grad || p.v.requires_grad; }
+
 // Top-left and bottom-right causal alignment agree only for a square; the kernel's is bottom-right, PyTorch's is top-left.
-bool flash_cuda_fits(const Params& p) {
-  if (p.mask || !fits_fused(p) || !is_half(p.q.dtype)) return false;
+bool flash_cuda_fits(const Params& p, int capability) {
+  if (p.mask || !fits_fused(p) || !is_half(p.q.dtype) || capability < 80) return false;
+  bool small_shared_memory = (capability >= 86 && capability <= 89) || capability >= 120;  // too small for a wide backward
+  if (small_shared_memory && is_trained(p) && p.q.shape[3] > 192) return false;
   if (p.v.shape[3] != p.q.shape[3] || p.q.shape[3] > 256 || mod(p.q.shape[3], 8) != 0) return false;
   if (p.causal && p.q.shape[2] != p.k.shape[2]) return false;
+  for (const TensorType* t : {&p.q, &p.k, &p.v})
+    if (!rows_are_aligned(*t)) return false;
   return last_stride_is_one(p, true);
 }
 
-bool efficient_fits(const Params& p) {
+bool efficient_fits(const Params& p, int capability) {
   if (!fits_fused(p) || !(is_half(p.q.dtype) || p.q.dtype == DType::f32)) return false;
+  if (capability < 80 && p.q.dtype == DType::bf16) return false;
   if (p.mask && p.mask->requires_grad) return false;
   int64_t alignment = is_half(p.q.dtype) ? 8 : 4;
   for (const TensorType* t : {&p.q, &p.v})
@@ -87,14 +101,42 @@ bool efficient_fits(const Params& p) {
   return last_stride_is_one(p, false);
 }
 
+// cuDNN's bulk copies take no dimension that is only broadcast.
+bool fits_bulk_copies(const TensorType& t) {
+  for (size_t i = 0; i < 3; ++i)
+    if (t.shape[i] != 1 && t.strides[i] == 0) return false;
+  return rows_are_aligned(t);
+}
+
+// Before 9.15.1 the last block of a length that no block divides could be wrong.
+bool lengths_fit_cudnn(const Params& p, int64_t version) {
+  constexpr int64_t kBlock = 128, kFixed = 91501;
+  const Dim &rows = p.q.shape[2], &columns = p.k.shape[2];
+  if (rows == 1 || columns == 1 || (p.causal && rows != columns)) return false;
+  return version >= kFixed || (mod(rows, kBlock) == 0 && mod(columns, kBlock) == 0);
+}
+
 }  // namespace
 
-AttentionKernel attention_kernel(const Args& args) {
+AttentionKernel attention_kernel(const Args& args, const AttentionSupport& support) {
   Params p = params(args);
-  if (p.q.device.type == DeviceType::cpu) return flash_cpu_fits(p) ? AttentionKernel::FlashCpu : AttentionKernel::Math;
+  if (p.q.device.type == DeviceType::cpu)
+    return support.flash && flash_cpu_fits(p) ? AttentionKernel::FlashCpu : AttentionKernel::Math;
   if (p.q.device.type != DeviceType::cuda) return AttentionKernel::Math;
   if (p.mask && p.causal) return AttentionKernel::Math;
-  return flash_cuda_fits(p) ? AttentionKernel::FlashCuda : efficient_fits(p) ? AttentionKernel::Efficient : AttentionKernel::Math;
+  if (support.flash && flash_cuda_fits(p, support.capability)) return AttentionKernel::FlashCuda;
+  return support.efficient && efficient_fits(p, support.capability) ? AttentionKernel::Efficient : AttentionKernel::Math;
+}
+
+bool fits_cudnn_attention(const Args& args, const AttentionSupport& support) {
+  constexpr int64_t kOldest = 90000, kMostHeads = 65535, kMostHeadSize = 128;
+  Params p = params(args);
+  if (!support.cudnn || support.cudnn_version < kOldest || support.capability < 80) return false;
+  if (p.q.device.type != DeviceType::cuda || p.mask || p.dropout != 0 || !fits_fused(p) || !is_half(p.q.dtype)) return false;
+  if (p.q.shape[0] > kMostHeads || p.q.shape[1] > kMostHeads) return false;
+  for (const TensorType* t : {&p.q, &p.k, &p.v})
+    if (t->shape[3] > kMostHeadSize || mod(t->shape[3], 8) != 0 || !fits_bulk_copies(*t)) return false;
+  return last_stride_is_one(p, false) && lengths_fit_cudnn(p, support.cudnn_version);
 }
 
 Dims attention_strides(AttentionKernel kernel, const TensorType& q, const TensorType& v) {

@@ -14,8 +14,18 @@ enum class AttentionKernel {
   Efficient,  ///< CUDA
 };
 
+/// What may be taken, from outside of the call: PyTorch's switches (torch.nn.attention.sdpa_kernel) and the GPU.
+struct AttentionSupport {
+  bool flash = true, efficient = true, cudnn = true;
+  int capability = 90;      ///< of the CUDA device: 10 * major + minor
+  int64_t cudnn_version = 0;  ///< 0: there is no cuDNN
+};
+
 /// The kernel that eager takes on the CPU; on CUDA flash where it can, else efficient, else math.
-AttentionKernel attention_kernel(const Args& args);
+AttentionKernel attention_kernel(const Args& args, const AttentionSupport& support = {});
+
+/// Whether cuDNN's kernel can take the call.  No masks: eager's choice for them is the efficient kernel's job here.
+bool fits_cudnn_attention(const Args& args, const AttentionSupport& support);
 
 /// Strides of attention's result by that kernel.
 Dims attention_strides(AttentionKernel kernel, const TensorType& query, const TensorType& value);

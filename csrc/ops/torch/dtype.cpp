@@ -80,7 +80,7 @@ Arg cpu_body(Builder& b, const Args& a) {
 }
 
 Arg cuda_body(Builder& b, const Args& a) {
-  Device device = a.has("device") ? a.device("device") : Device{DeviceType::cuda, -1};
+  Device device = a.has("device") ? a.device("device") : with_index({DeviceType::cuda, -1});
   return b("torch.to", a["input"], kw("device", device), kw("non_blocking", a["non_blocking"]),
            kw("memory_format", a["memory_format"]));
 }

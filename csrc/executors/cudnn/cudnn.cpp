@@ -1,0 +1,95 @@
+#include "executors/cudnn/cudnn.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "executors/sdpa/kernels.h"
+
+namespace thunder {
+namespace {
+
+using namespace attention;
+
+// The output has the query's order of dimensions in memory; with its shape too, it is laid out like the query.
+TensorType output_type(const Args& a) {
+  const TensorType &q = a.tensor("query"), &v = a.tensor("value");
+  if (q.shape[3] == v.shape[3]) return like(q);
+  Dims shape = q.shape;
+  shape[3] = v.shape[3];
+  std::vector<size_t> order(4);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) { return q.strides[i] > q.strides[j]; });
+  Dims strides(4, Dim(1));
+  Dim next = 1;
+  for (size_t i = 4; i-- > 0;) {
+    strides[order[i]] = next;
+    next *= shape[order[i]];
+  }
+  return result(q, std::move(shape), std::move(strides), q.dtype);
+}
+
+Types types(const Args& a) {
+  const TensorType& q = a.tensor("query");
+  Type none, seed = contiguous_result(q, {}, DType::i64);  // a placeholder, as there is no dropout
+  return {output_type(a), contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2], 1}, DType::f32), none, none, none, none, seed, seed,
+          none};
+}
+
+Types output(const Args& a) { return {output_type(a)}; }
+
+// An empty bias would be taken for one: without a bias it is undefined.
+void vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"], c.out(0),
+                       c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], 0.0,
+                       a["is_causal"], kw("scale", a["scale"])));
+}
+
+#define ATTENTION_PARAMS "(Tensor query, Tensor key, Tensor value, bool is_causal=False, float? scale=None)"
+
+constexpr OpDef kRecords[] = {
+    {.schema = "scaled_dot_product_attention" ATTENTION_PARAMS " -> Tensor",
+     .doc = "Attention by cuDNN.", .tags = kMatmul, .meta = output,
+     .aten = "_scaled_dot_product_cudnn_attention(query, key, value, None, False, 0.0, is_causal, False, scale=scale)"},
+    {.schema = "grad_forward_scaled_dot_product_attention" ATTENTION_PARAMS
+               " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)",
+     .doc = "The same with the log-sum-exp and the random state.", .tags = kMatmul, .meta = types, .vjp = vjp,
+     .aten = "_scaled_dot_product_cudnn_attention(query, key, value, None, True, 0.0, is_causal, False, scale=scale)"},
+    {.schema = "scaled_dot_product_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
+               "Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, Tensor? attn_bias, Tensor? cum_seq_q, "
+               "Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, *, float? scale=None) "
+               "-> (Tensor, Tensor, Tensor)",
+     .doc = "Its gradients.", .tags = kMatmul, .meta = gradients_like_operands,
+     .aten = "_scaled_dot_product_cudnn_attention_backward"},
+};
+
+#undef ATTENTION_PARAMS
+
+Arg call_kernel(Builder& b, const Args& a, const char* name) {
+  return b.call_named(name, {a["query"], a["key"], a["value"], a["is_causal"], ops::torch::attention_scale(a)}, {});
+}
+
+Arg infer(Builder& b, const Args& a) { return call_kernel(b, a, "cudnn.scaled_dot_product_attention"); }
+Arg differentiate(Builder& b, const Args& a) {
+  return call_kernel(b, a, "cudnn.grad_forward_scaled_dot_product_attention").items()[0];
+}
+
+bool takes(const Call& call) {
+  const Args a = call.arguments();
+  return a.tensor("query").device.type == DeviceType::cuda && ops::torch::fits_cudnn_attention(a, support_of(a));
+}
+
+}  // namespace
+
+std::shared_ptr<Executor> make_cudnn_executor() {
+  auto executor = std::make_shared<Executor>("cudnn");
+  for (const OpDef& def : kRecords)
+    executor->register_operator(def, "cudnnex_" + std::string(def.schema.substr(0, def.schema.find('('))));
+  executor->register_implementation("torch.scaled_dot_product_attention",
+                                    {.checker = takes, .op = nullptr, .transform = infer, .grad_transform = differentiate});
+  return executor;
+}
+
+}  // namespace thunder

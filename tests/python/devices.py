@@ -1,0 +1,17 @@
+"""Where the tests run: on the CPU, or with `pytest --device cuda` on a GPU."""
+
+import os
+
+import torch
+
+DEVICE = os.environ.get("THUNDER_TEST_DEVICE", "cpu")
+ON_CPU = DEVICE == "cpu"
+
+
+def on_device(x):
+    """The tensor on that device with its strides, gaps included; anything else as it is."""
+    if ON_CPU or not isinstance(x, torch.Tensor):
+        return x
+    size = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
+    memory = x.detach().as_strided((size,), (1,)).to(DEVICE)
+    return memory.as_strided(x.shape, x.stride()).requires_grad_(x.requires_grad)

@@ -1,0 +1,217 @@
+"""What the compiler says of CUDA programs, without a GPU: attention kernels, and the layouts of all results.
+
+Runs in a process of its own, where every result is compared with the trace (THUNDER_CHECK_RUN) and the GPU is given.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+PRELUDE = """
+import sys
+sys.path.insert(0, {folder!r})
+import fake_cuda, torch, thunder
+import torch.nn.functional as F
+
+def made(heads, rows=256, size=64, batch=2, dtype=torch.bfloat16, inside=True):
+    # As a projection gives it: [batch, rows, heads, size] in memory.
+    t = torch.randn(batch, rows, heads, size, device="cuda", dtype=dtype) if inside else None
+    t = t.transpose(1, 2) if inside else torch.randn(batch, heads, rows, size, device="cuda", dtype=dtype)
+    return t.requires_grad_()
+
+def run(fn, *args, **options):
+    compiled = thunder.jit(fn, **options)
+    out = compiled(*args)
+    grads = out.grad_fn(torch.ones(out.shape, dtype=out.dtype, device="cuda"))
+    return compiled, out, grads
+
+def kernels(compiled):
+    calls = [*thunder.last_traces(compiled)[-1].calls, *thunder.last_backward_traces(compiled)[-1].calls]
+    return [c.name.replace("scaled_dot_product_", "") for c in calls if c.name.startswith(("sdpaex", "cudnnex"))]
+"""
+
+
+def in_fake_cuda(program, capability=(9, 0), cudnn=91700):
+    indented = "".join(f"    {line}\n" for line in program.strip("\n").splitlines())
+    text = PRELUDE.format(folder=str(HERE))
+    text += f"\nwith fake_cuda.tensors(capability={capability}, cudnn={cudnn}):\n{indented}"
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "THUNDER_CHECK_RUN": "1", "CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
+CUDNN = ["cudnnex_grad_forward_attention", "cudnnex_attention_backward"]
+FLASH = ["sdpaex_grad_forward_flash_attention", "sdpaex_flash_attention_backward"]
+EFFICIENT = ["sdpaex_grad_forward_efficient_attention", "sdpaex_efficient_attention_backward"]
+
+CHOICES = """
+def attention(**options):
+    return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **options)
+
+half = dict(dtype=torch.float16)
+mask = torch.zeros(256, 256, device="cuda", dtype=torch.bfloat16)
+cases = {
+    "causal": (attention(is_causal=True), made(8), made(8), made(8)),
+    "not causal, f16": (attention(scale=0.3), made(8, **half), made(8, **half), made(8, **half)),
+    "other memory": (attention(is_causal=True), made(8, inside=False), made(8), made(8, inside=False)),
+    "grouped": (attention(is_causal=True, enable_gqa=True), made(8), made(2), made(2)),
+    "wide heads": (attention(is_causal=True), made(4, size=192), made(4, size=192), made(4, size=192)),
+    "one row": (attention(), made(4, rows=1), made(4), made(4)),
+    "value of another size": (attention(), made(4), made(4), made(4, size=32)),
+    "no multiple of 128": (attention(is_causal=True), made(4, rows=100), made(4, rows=100), made(4, rows=100)),
+    "float32": (attention(is_causal=True), *(made(4, dtype=torch.float32) for _ in range(3))),
+    "causal, not square": (attention(is_causal=True), made(4), made(4, rows=512), made(4, rows=512)),
+    "mask": (attention(attn_mask=mask), made(4), made(4), made(4)),
+    "float64": (attention(is_causal=True), *(made(4, dtype=torch.float64) for _ in range(3))),
+    "size of 12": (attention(is_causal=True), *(made(4, size=12) for _ in range(3))),
+}
+for name, (fn, *args) in cases.items():
+    compiled, out, grads = run(fn, *args)
+    print(name, *kernels(compiled), sep=": ")
+    assert all(g.shape == a.shape for g, a in zip(grads, args))
+"""
+
+EXPECTED = {
+    "causal": CUDNN,
+    "not causal, f16": CUDNN,
+    "other memory": CUDNN,
+    "grouped": CUDNN,
+    "wide heads": FLASH,
+    "one row": FLASH,
+    "value of another size": CUDNN,
+    "no multiple of 128": CUDNN,
+    "float32": EFFICIENT,
+    "causal, not square": EFFICIENT,
+    "mask": EFFICIENT,
+    "float64": [],
+    "size of 12": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("capability", "cudnn", "changed"),
+    [
+        ((9, 0), 91700, {}),
+        ((9, 0), 91500, {"no multiple of 128": FLASH}),  # cuDNN 9.15.0 is wrong there
+        ((8, 6), 91700, {"wide heads": FLASH}),
+        ((9, 0), 0, {name: FLASH for name in EXPECTED if EXPECTED[name] == CUDNN} | {"value of another size": EFFICIENT}),
+        ((7, 5), 91700, {name: [] for name in EXPECTED} | {"float32": EFFICIENT, "not causal, f16": EFFICIENT}),
+    ],
+)
+def test_choice_of_a_kernel(capability, cudnn, changed):
+    lines = in_fake_cuda(CHOICES, capability, cudnn)
+    found = {name: used for name, *used in (line.split(": ") for line in lines)}
+    assert found == {**EXPECTED, **changed}
+
+
+SWITCHES = """
+from torch.nn.attention import SDPBackend, sdpa_kernel
+fn = thunder.jit(lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True))
+q = made(4).detach()
+for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
+    with sdpa_kernel(backend):
+        fn(q)
+    names = [c.name for c in thunder.last_traces(fn)[-1].calls]
+    print(names[0] if len(names) <= 2 else "opened")
+torch.use_deterministic_algorithms(True)
+fn(q)
+print([c.name for c in thunder.last_traces(fn)[-1].calls][0])
+"""
+
+
+def test_switches_of_pytorch():
+    assert in_fake_cuda(SWITCHES) == [
+        "cudnnex_scaled_dot_product_attention",
+        "sdpaex_scaled_dot_product_flash_attention",
+        "sdpaex_scaled_dot_product_efficient_attention",
+        "opened",
+        "sdpaex_scaled_dot_product_flash_attention",
+    ]
+
+
+GROUPED = """
+def repeat(x, n):
+    b, h, t, d = x.shape
+    return x[:, :, None].expand(b, h, n, t, d).reshape(b, h * n, t, d)
+
+def interleaved(q, k, v):
+    return F.scaled_dot_product_attention(q, k.repeat_interleave(4, dim=1), v.repeat_interleave(4, dim=1), is_causal=True)
+
+def expanded(q, k, v):
+    return F.scaled_dot_product_attention(q, repeat(k, 4), repeat(v, 4), is_causal=True)
+
+for fn in (interleaved, expanded):
+    for dtype in (torch.bfloat16, torch.float32):
+        compiled, out, grads = run(fn, made(8, dtype=dtype), made(2, dtype=dtype), made(2, dtype=dtype))
+        calls = [*thunder.last_traces(compiled)[-1].calls, *thunder.last_backward_traces(compiled)[-1].calls]
+        calls = [c.name for c in calls if c.name != "python_del" and not c.is_view]
+        print(len(calls), [tuple(g.shape) for g in grads[1:]])
+"""
+
+
+def test_grouped_heads_are_not_expanded():
+    lines = in_fake_cuda(GROUPED)
+    shapes = "[(2, 2, 256, 64), (2, 2, 256, 64)]"
+    for bf16, f32 in (lines[:2], lines[2:]):
+        assert bf16.endswith(shapes) and f32.endswith(shapes)
+        # One kernel forward and one backward; the efficient kernel, which float32 takes, reads whole heads.
+        assert int(bf16.split()[0]) < int(f32.split()[0])
+
+
+DEVICES = """
+def fn(x):
+    return x + torch.arange(3, device="cuda") + torch.ones(3, device=x.device) + torch.full((3,), 2.0, device="cuda:0")
+
+x = torch.randn(3, device="cuda", requires_grad=True)
+compiled, out, grads = run(fn, x)
+print(out.device, grads[0].device)
+with torch.device("cuda"):
+    print(thunder.jit(lambda x: x * torch.ones(3))(x.detach()).device)
+"""
+
+
+def test_a_device_without_an_index_is_the_current_one():
+    assert in_fake_cuda(DEVICES) == ["cuda:0 cuda:0", "cuda:0"]
+
+
+MODEL = """
+import litgpt_import
+GPT, _ = litgpt_import.load()
+torch.set_default_dtype(torch.bfloat16)
+with torch.device("cuda"):
+    gpt = GPT.from_name("tiny-llama-1.1b", n_layer=2, n_embd=256, n_head=8, n_query_groups=2, intermediate_size=512,
+                        padded_vocab_size=1024, block_size=256)
+    ids = torch.randint(0, 1024, (2, 256))
+torch.set_default_dtype(torch.float32)
+
+class Loss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gpt = gpt
+
+    def forward(self, ids, targets):
+        logits = self.gpt(ids)
+        return F.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))
+
+model = Loss()
+compiled = thunder.jit(model)
+loss = compiled(ids, ids)
+grads = loss.grad_fn(torch.ones((), device="cuda", dtype=loss.dtype))
+grads = [g for g in grads if g is not None]
+print(len(grads) == len(list(model.parameters())), len(kernels(compiled)))
+"""
+
+
+def test_a_model():
+    assert in_fake_cuda(MODEL) == ["True 4"]
