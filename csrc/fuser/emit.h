@@ -28,6 +28,7 @@ struct CudaShape {
   int chunks = 1;          ///< of a row that a thread works on (K)
   int64_t blocks_x = 1;    ///< along rows; without reductions along all chunks
   int64_t blocks_y = 1;    ///< along columns
+  int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
   bool persistent = false; ///< at most as many blocks as run at once, each walks over several rows
 };
 CudaShape cuda_shape(const Kernel& kernel);

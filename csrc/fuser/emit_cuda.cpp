@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "fuser/emit.h"
 #include "fuser/emit_common.h"
@@ -7,6 +8,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kRegisterBytes = 160;  // of vectors that one thread may keep over the phases of a row
+constexpr int kPersistentThreads = 512;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;         // column sums that one thread may keep
 
 std::string line(int depth, const std::string& text) { return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n"; }
@@ -93,7 +95,8 @@ CudaShape cuda_shape(const Kernel& k) {
     return s;
   }
   if (rows) {
-    s.threads = std::clamp(power_of_two((chunks + 1) / 2), 32, 1024);
+    static const int kChunks = std::getenv("THUNDER_K") ? atoi(std::getenv("THUNDER_K")) : 2;
+    s.threads = std::clamp(power_of_two((chunks + kChunks - 1) / kChunks), 32, 1024);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
@@ -110,6 +113,8 @@ CudaShape cuda_shape(const Kernel& k) {
   }
   s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
   s.persistent = !k.columns.empty();
+  // Enough loads in flight; more blocks would only mean more partial sums to write and read again.
+  s.blocks_per_multiprocessor = std::max(1, kPersistentThreads / (s.threads * s.rows_per_block));
   return s;
 }
 

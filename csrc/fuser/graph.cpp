@@ -35,7 +35,7 @@ bool is_plain(const Call& call) {
 const std::unordered_set<std::string>& moves() {
   static const std::unordered_set<std::string> names = {
       "prims.broadcast_in_dim", "prims.transpose", "prims.view", "prims.reshape", "prims.slice", "prims.squeeze", "prims.cat",
-      "prims.pad", "prims.flip", "prims.detach", "prims.take", "prims.take_along_axis"};
+      "prims.pad", "prims.flip", "prims.detach", "prims.restride", "prims.take", "prims.take_along_axis"};
   return names;
 }
 const std::unordered_set<std::string>& creations() {

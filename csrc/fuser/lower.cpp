@@ -353,7 +353,7 @@ class Lowering {
                      const Multi& index) {
     Multi out(from.size());
     if (name == "prims.view" || name == "prims.reshape") return delinearize(linearize(index, to), from);
-    if (name == "prims.detach") return index;
+    if (name == "prims.detach" || name == "prims.restride") return index;
     if (name == "prims.broadcast_in_dim") {
       std::vector<int64_t> dims = a.integers("broadcast_dims");
       for (size_t i = 0; i < from.size(); ++i) out[i] = from[i] == 1 ? Index(0) : index[static_cast<size_t>(dims[i])];

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "passes/attention_layout.h"
 #include "passes/autodiff.h"
 #include "passes/group_heads.h"
 #include "passes/passes.h"
@@ -10,6 +11,7 @@
 namespace thunder {
 namespace {
 
+const PassName kLayout{"attention_layout", "Attention Layout"};
 const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
@@ -59,6 +61,8 @@ class Pipeline {
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
+    // Once heads are grouped, so that the small keys are laid out; before autodiff, so that gradients are laid out alike.
+    if (fuses_) t = run(kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
     // Dead code early: it costs the later passes time, and nothing may be saved for it.
     t = run(
         kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);

@@ -132,7 +132,8 @@ class FusionCall final : public Instruction {
     const fuser::CudaShape shape = fuser::cuda_shape(k);
     if (shape.persistent)
       v.most_blocks = static_cast<unsigned>(cuda_device_properties(device).multiprocessors *
-                                            std::max(1, main->blocks_per_multiprocessor(device, shape.threads * shape.rows_per_block, 0)));
+                                            std::clamp(main->blocks_per_multiprocessor(device, shape.threads * shape.rows_per_block, 0), 1,
+                                                       shape.blocks_per_multiprocessor));
     v.kernel = std::move(main);
     return &v;
   }
