@@ -8,7 +8,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kRegisterBytes = 160;  // of vectors that one thread may keep over the phases of a row
-constexpr int kPersistentThreads = 512;  // of a multiprocessor, where each walks over many rows
+constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;         // column sums that one thread may keep
 
 std::string line(int depth, const std::string& text) { return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n"; }
@@ -51,6 +51,32 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const CudaShape& s
   (void)s;
 }
 
+int64_t chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? p.chunks : k.cols / k.lanes; }
+
+int64_t blocks_of(const Kernel& k, const Phase& p, int threads) { return (chunks_of(k, p) + threads - 1) / threads; }
+
+// Each section has blocks of its own, so that no block does the work of two.
+std::string sections(const Kernel& k, const CudaShape& s) {
+  std::string out = line(1, "constexpr int k = 0;");
+  int64_t before = 0;
+  for (const Phase& p : k.phases) {
+    const int64_t blocks = blocks_of(k, p, s.threads);
+    const bool last = &p == &k.phases.back();
+    out += line(1, last ? "{" : "if (blockIdx.x < " + std::to_string(before + blocks) + ") {");
+    out += line(2, "const I q = (I(blockIdx.x) - " + std::to_string(before) + ") * T + threadIdx.x;");
+    out += line(2, "if (q >= " + std::to_string(chunks_of(k, p)) + ") return;");
+    indent(out, p.row, 2);
+    indent(out, p.chunk, 2);
+    out += "#pragma unroll\n" + line(2, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
+    indent(out, p.lane, 3);
+    out += line(2, "}");
+    indent(out, p.stores, 2);
+    out += line(1, last ? "}" : "  return;\n  }");
+    before += blocks;
+  }
+  return out;
+}
+
 std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
   std::string out = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "_finish(" + parameters(k) +
@@ -89,9 +115,8 @@ CudaShape cuda_shape(const Kernel& k) {
   if (!rows && k.columns.empty() && k.rows == 1) {
     s.threads = static_cast<int>(std::min<int64_t>(256, power_of_two(std::max<int64_t>(chunks, 32))));
     s.chunks = 1;
-    s.blocks_x = 1;
-    s.blocks_y = 1;
-    s.blocks_x = (chunks + s.threads - 1) / s.threads;
+    s.blocks_x = 0;
+    for (const Phase& p : k.phases) s.blocks_x += blocks_of(k, p, s.threads);
     return s;
   }
   if (rows) {
@@ -131,20 +156,7 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
       out += line(1, a.type + " " + a.name + "[K][" + std::to_string(k.lanes) + "];") + "#pragma unroll\n" +
              line(1, "for (int i = 0; i < K * " + std::to_string(k.lanes) + "; ++i) (&" + a.name + "[0][0])[i] = " + identity(a) + ";");
   }
-  if (flat) {
-    std::string body;
-    for (const Phase& p : k.phases) {
-      indent(body, p.row, 1);
-      body += line(1, "const I q = I(blockIdx.x) * T + threadIdx.x;") + line(1, "if (q >= " + std::to_string(k.cols / k.lanes) + ") return;") +
-              line(1, "constexpr int k = 0;");
-      indent(body, p.chunk, 1);
-      body += "#pragma unroll\n" + line(1, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
-      indent(body, p.lane, 2);
-      body += line(1, "}");
-      indent(body, p.stores, 1);
-    }
-    return out + body + "}\n";
-  }
+  if (flat) return out + sections(k, s) + "}\n";
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "I(blockIdx.x)";
   if (s.persistent) {
     out += line(1, "for (I r = " + first + "; r < " + std::to_string(k.rows) + "; r += I(gridDim.x) * " + std::to_string(s.rows_per_block) + ") {");

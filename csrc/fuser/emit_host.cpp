@@ -94,7 +94,16 @@ std::string emit_host(const Kernel& k, const std::string& name) {
       out += line(1, "for (int64 q = 0; q < " + cols + "; ++q) " + a.name + "_part[q] = " + identity(a) + ";");
   }
   if (host_splits_columns(k)) {
-    for (const Phase& p : k.phases) phase(out, p, "begin", "end", 1);
+    int64_t before = 0;
+    for (const Phase& p : k.phases) {
+      const std::string start = std::to_string(before), end = std::to_string(before + (p.chunks ? p.chunks : k.cols));
+      out += line(1, "{");
+      out += line(2, "const int64 first = begin > " + start + " ? begin - " + start + " : 0;");
+      out += line(2, "const int64 last = (end < " + end + " ? end : " + end + ") - " + start + ";");
+      phase(out, p, "first", "last", 2);
+      out += line(1, "}");
+      before += p.chunks ? p.chunks : k.cols;
+    }
     return out + "}\n";
   }
   out += line(1, "for (int64 r = begin; r < end; ++r) {");

@@ -8,6 +8,9 @@
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
 //   in0, out0      pointers to the elements of inputs and outputs
 //
+// Without reductions there is one row, and its phases are sections: parts of the output that are computed in different ways, such as
+// those of a cat.  Each has chunks of its own, from 0.
+//
 // A column reduction sums over rows: it has an accumulator for every column, and `finish` runs once a column when all rows are
 // done.
 #pragma once
@@ -33,6 +36,7 @@ struct Phase {
   std::vector<std::string> chunk;
   std::vector<std::string> lane;
   std::vector<std::string> stores; ///< once a chunk, after its lanes
+  int64_t chunks = 0;                   ///< of a section
   std::vector<Accumulator> reductions;  ///< of the row, `lane` adds to them
   bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }
 };

@@ -17,6 +17,7 @@ struct Refused {};
 
 using Multi = std::vector<Index>;  // an index per dimension
 
+constexpr int64_t kSection = 64;         // elements in a row of a part of a cat, from which on it is a section of its own
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
 
 class Lowering {
@@ -37,7 +38,8 @@ class Lowering {
     place_ = indices_.add(indices_.mul(row_, kernel_.cols), column_);
     choose_order(walk);
     classify();
-    for (size_t level = 0; level <= top_level_; ++level) lower_phase(level);
+    if (walk.reduces || kernel_.rows > 1 || !lower_sections())
+      for (size_t level = 0; level <= top_level_; ++level) lower_phase(level);
     lower_finish();
     collect();
     return std::move(kernel_);
@@ -501,6 +503,49 @@ class Lowering {
     pending_.clear();
   }
 
+  // The cat behind a root, if each of its parts is worth threads of its own: then no element asks which part it belongs to.
+  const Call* cat_behind(Value v) const {
+    while (!is_leaf(v)) {
+      const Call& call = *producer_(v);
+      if (call.op->full_name == "prims.cat") return &call;
+      if (kind_of(call) != Kind::Pointwise && call.op->full_name != "prims.restride") return nullptr;
+      Value next;
+      visit_inputs(call, [&](Value u) {
+        if (!next) next = u;
+      });
+      if (!next || sizes(next) != sizes(v)) return nullptr;
+      v = next;
+    }
+    return nullptr;
+  }
+
+  bool lower_sections() {
+    const Call* cat = roots_.size() == 1 && order_.empty() ? cat_behind(roots_[0].value) : nullptr;
+    if (!cat || numel(roots_[0].value) != kernel_.cols) return false;
+    const std::vector<int64_t> shape = sizes(cat->output.value());
+    int64_t dim = cat->arguments().integer("dim");
+    if (dim < 0) dim += static_cast<int64_t>(shape.size());
+    int64_t inner = 1, outer = 1;
+    for (size_t i = 0; i < shape.size(); ++i) (static_cast<int64_t>(i) < dim ? outer : inner) *= static_cast<int64_t>(i) == dim ? 1 : shape[i];
+    std::vector<int64_t> lengths;
+    for (Value part : cat->arguments().values("tensors")) lengths.push_back(sizes(part)[static_cast<size_t>(dim)]);
+    for (int64_t n : lengths)
+      if (n * inner < kSection || n * inner % options_.lanes != 0) return false;
+    if (lengths.size() < 2) return false;
+    int64_t base = 0;
+    for (int64_t n : lengths) {
+      const int64_t chunks = n * inner / options_.lanes, full = shape[static_cast<size_t>(dim)] * inner;
+      Index q = indices_.variable("q", outer * chunks, Scope::Chunk);
+      Index within = indices_.add(indices_.mul(indices_.mod(q, chunks), options_.lanes), lane_);
+      place_ = indices_.add(indices_.add(indices_.mul(indices_.div(q, chunks), full), within), Index(base));
+      row_memo_.clear();
+      lower_phase(0);
+      kernel_.phases.back().chunks = outer * chunks;
+      base += n * inner;
+    }
+    return true;
+  }
+
   static Combine combine_of(const Call& call) {
     const std::string& name = call.op->full_name;
     return name == "prims.sum" ? Combine::Add : name == "prims.prod" ? Combine::Mul : name == "prims.amax" ? Combine::Max
@@ -544,8 +589,9 @@ class Lowering {
   }
 
   std::string output(Value v) {
-    kernel_.outputs.push_back(v);
-    return "out" + std::to_string(kernel_.outputs.size() - 1);
+    auto known = std::find(kernel_.outputs.begin(), kernel_.outputs.end(), v);
+    if (known == kernel_.outputs.end()) known = kernel_.outputs.insert(known, v);
+    return "out" + std::to_string(known - kernel_.outputs.begin());
   }
 
   void store_full(Value v) {

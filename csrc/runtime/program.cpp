@@ -233,22 +233,27 @@ class HostTimes {
   void add(const std::string& name, std::chrono::nanoseconds t) {
     std::lock_guard lock(mutex_);
     if (rows_.empty()) std::atexit([] { active()->print(); });
-    auto& [count, total] = rows_[name];
-    ++count;
-    total += t;
+    Row& row = rows_[name];
+    ++row.count;
+    row.total += t;
+    row.least = std::min(row.least, t);
   }
 
  private:
   void print() {
-    std::vector<std::pair<std::string, std::pair<int64_t, std::chrono::nanoseconds>>> rows(rows_.begin(), rows_.end());
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
+    std::vector<std::pair<std::string, Row>> rows(rows_.begin(), rows_.end());
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.total > b.second.total; });
+    auto us = [](std::chrono::nanoseconds t) { return static_cast<double>(t.count()) / 1e3; };
     for (const auto& [name, row] : rows)
-      std::fprintf(stderr, "%10.1f us x%-8lld %8.2f us each  %s\n", static_cast<double>(row.second.count()) / 1e3,
-                   static_cast<long long>(row.first), static_cast<double>(row.second.count()) / 1e3 / static_cast<double>(row.first),
-                   name.c_str());
+      std::fprintf(stderr, "%10.1f us x%-8lld %8.2f us each, %8.2f at least  %s\n", us(row.total), static_cast<long long>(row.count),
+                   us(row.total) / static_cast<double>(row.count), us(row.least), name.c_str());
   }
+  struct Row {
+    int64_t count = 0;
+    std::chrono::nanoseconds total{0}, least = std::chrono::nanoseconds::max();
+  };
   std::mutex mutex_;
-  std::unordered_map<std::string, std::pair<int64_t, std::chrono::nanoseconds>> rows_;
+  std::unordered_map<std::string, Row> rows_;
 };
 
 // ---- run ------------------------------------------------------------------------------------------------------------
