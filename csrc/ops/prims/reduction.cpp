@@ -90,7 +90,7 @@ void var_vjp(VjpContext& c) {
   for (int64_t d : dims)
     if (x.rank() > 0) count = count * x.shape()[d];
   Expr mean = dims.empty() ? x : c.b("torch.mean", x, dims, true);
-  double n = static_cast<double>(count.specialize()) - c.args()["correction"].real();
+  double n = static_cast<double>(count.specialize()) - c.args().real("correction");
   c.put("a", restore(c, c.grad()) * (x - mean) * (2.0 / n));
 }
 
@@ -118,8 +118,8 @@ void prod_vjp(VjpContext& c) {
   Expr rows = c.b("torch.reshape", c.b("torch.permute", x, order), flat);
   Expr one = c.b("torch.ones", ones, kw("dtype", x.dtype()), kw("device", x.tensor().device));
   auto before = [&](const Expr& r) {
-    Expr head = c.b("torch.narrow", r, -1, 0, length - 1);
-    return c.b("torch.cumprod", c.b("torch.cat", Arg::list({one, head}), -1), -1);
+    Expr products = c.b("torch.cumprod", c.b("torch.cat", Arg::list({one, r}), -1), -1);
+    return c.b("torch.narrow", products, -1, 0, length);  // length may be 0, also one that only the run knows
   };
   Expr left = before(rows);
   Expr right = c.b("torch.flip", before(c.b("torch.flip", rows, std::vector<int64_t>{-1})), std::vector<int64_t>{-1});

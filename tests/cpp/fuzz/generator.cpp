@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/print.h"
 #include "ops/families.h"
+#include "passes/visit.h"
 
 namespace thunder::fuzz {
 
@@ -20,10 +21,12 @@ Datum copied(const Datum& d) {
   return d.is_tensor() ? Datum(std::make_shared<reference::Array>(*d.array)) : d;
 }
 
-bool draws(const Op& op) {
+bool computes(const Op& op) {
   if (!op.executor.empty() || (op.level != "prims" && op.level != "clang" && op.level != "torch")) return false;
-  return (op.meta || op.body) && !op.has(kCollective | kWrite | kInput | kInplace);
+  return (op.meta || op.body) && !op.has(kCollective | kInput | kInplace);
 }
+
+bool draws(const Op& op) { return computes(op) && !op.has(kWrite); }
 
 bool all_finite(const Datum& d) {
   if (!d.is_tensor()) return true;
@@ -49,6 +52,7 @@ Coverage::Coverage() {
     for (const OpDef& def : family.records()) {
       const Op& op = Registry::instance().get(Op(family.level, def).full_name);
       if (draws(op)) add(op);
+      else if (computes(op)) writes_.push_back(&op);
     }
 }
 
@@ -85,16 +89,46 @@ const Op* Coverage::draw(Random& random, bool smooth) const {
   return best;
 }
 
+const Op* Coverage::draw_write() const {
+  return *std::min_element(writes_.begin(), writes_.end(), [&](const Op* a, const Op* b) { return count(a) < count(b); });
+}
+
+void Coverage::describe(const std::vector<const Call*>& calls) {
+  for (const Call* c : calls) {
+    std::vector<Value> tensors;
+    for (const Arg& a : c->args)
+      for (Value v : values_in(a))
+        if (v.type().is_tensor()) tensors.push_back(v);
+    bool scalar = false, empty = false, mixed = false, view = is_pure_view(*c);
+    for (Value v : tensors) {
+      scalar |= v.rank() == 0;
+      for (const Dim& d : v.shape()) empty |= d.same(0);
+      mixed |= v.dtype() != tensors[0].dtype();
+      view |= !same(v.tensor().strides, contiguous_strides(v.shape()));
+    }
+    cases_["0-d"] += scalar;
+    cases_["empty"] += empty;
+    cases_["mixed dtypes"] += mixed;
+    cases_["view"] += view;
+    cases_["several results"] += outputs_of(*c).size() > 1;
+  }
+}
+
 std::string Coverage::histogram() const {
   std::ostringstream out;
   for (const Op* op : operators_) out << op->full_name << " " << count(op) << " of " << attempts(op) << "\n";
+  for (const Op* op : writes_) out << op->full_name << " " << count(op) << " of " << attempts(op) << "\n";
+  for (const auto& [name, n] : cases_) out << "calls, " << name << ": " << n << "\n";
   return out.str();
 }
 
 std::vector<std::string> Coverage::below(int least) const {
   std::vector<std::string> out;
-  for (const Op* op : operators_)
-    if (count(op) < least) out.push_back(cat(op->full_name, " (", count(op), " of ", attempts(op), " attempts)"));
+  for (const std::vector<const Op*>* ops : {&operators_, &writes_})
+    for (const Op* op : *ops)
+      if (count(op) < least) out.push_back(cat(op->full_name, " (", count(op), " of ", attempts(op), " attempts)"));
+  for (const auto& [name, n] : cases_)
+    if (n < least) out.push_back(cat("calls, ", name, " (", n, ")"));
   return out;
 }
 
@@ -314,6 +348,7 @@ bool Generator::attempt(const Op& op, const ArgList& args, const std::vector<Val
     for (Value v : outputs_of(*c))
       if (std::find(pool_.begin(), pool_.end(), v) == pool_.end() && (all_finite(evaluator_->get(v)) || random_->chance(0.1))) pool_.push_back(v);
   coverage_.occurred(&op);
+  coverage_.describe(b.calls());
   if (on_sample) on_sample(op, args);
   return true;
 }
@@ -335,16 +370,29 @@ bool Generator::accept(const std::vector<const Call*>& calls) {
   return true;
 }
 
+// Eager refuses to write to a leaf that requires a gradient, and to memory that several elements share.
+std::vector<Value> Generator::writable_inputs() const {
+  std::vector<Value> out;
+  for (Value v : trace_.inputs) {
+    bool shared = v.requires_grad();
+    for (const Dim& s : v.tensor().strides) shared |= s.same(0);
+    if (!shared) out.push_back(v);
+  }
+  return out;
+}
+
 // A write to an input at the end, as the epilogue makes them.
 void Generator::add_write() {
-  const Op* copy = Registry::instance().find("prims.copy_");
-  if (!copy || trace_.inputs.empty()) return;
-  Value to = random_->pick(trace_.inputs);
-  std::vector<Value> sources;
-  for (Value v : pool_)
-    if (usable(v) && !(v == to) && v.dtype() == to.dtype() && Draw::shape_of(v) == Draw::shape_of(to)) sources.push_back(v);
-  if (sources.empty() || to.requires_grad()) return;
-  attempt(*copy, {to, random_->pick(sources)}, {});
+  std::vector<Value> targets = writable_inputs();
+  if (targets.empty()) return;
+  const Op& op = *coverage_.draw_write();
+  coverage_.tried(&op);
+  pending_.clear();
+  Draw draw(*this, op, *random_);
+  Value to = random_->pick(targets), from = draw.like(to);
+  // copy_ broadcasts and converts, copy_data_ takes what fits only.
+  if (op.full_name == "prims.copy_" && random_->chance(0.5)) from = draw.tensor({.dtype = {}, .shape = draw.broadcastable(Draw::shape_of(to)), .values = {}});
+  if (!(from == to)) attempt(op, {to, from}, pending_);
 }
 
 // Mostly late values; sometimes one twice, or an input.
