@@ -414,6 +414,7 @@ Types masked_scatter_meta(const Args& a) {
                 " and ", src.dtype);
   THUNDER_CHECK(std::equal(mask.shape.begin(), mask.shape.end(), t.shape.begin(), t.shape.end()), Runtime, "masked_scatter", "mask of shape ", str(mask.shape),
                 " does not match the tensor's ", str(t.shape));
+  common_device("masked_scatter", {a["a"], a["mask"], a["source"]});
   return {contiguous_like(t, t.shape)};
 }
 

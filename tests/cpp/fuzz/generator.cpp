@@ -1,6 +1,7 @@
 #include "fuzz/generator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <sstream>
 
 #include "core/error.h"
@@ -225,6 +226,17 @@ Value Draw::tensor(const Want& want) {
 
 Value Draw::indices(Shape shape, int64_t below, DType t) {
   return g_.new_input(t, std::move(shape), [=, this] { return static_cast<double>(below > 0 ? random.below(below) : 0); });
+}
+
+Value Draw::distinct_indices(int64_t length, int64_t below) {
+  Shape left(static_cast<size_t>(below));
+  std::iota(left.begin(), left.end(), int64_t{0});
+  return g_.new_input(DType::i64, {length}, [&] {
+    auto it = left.begin() + random.below(static_cast<int64_t>(left.size()));
+    auto position = static_cast<double>(*it);
+    left.erase(it);
+    return position;
+  });
 }
 
 Value Draw::mask(Shape shape) {

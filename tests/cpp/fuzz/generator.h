@@ -90,6 +90,8 @@ class Draw {
   Value tensor(const Want& want);
   Value like(Value other) { return tensor({.dtype = other.dtype(), .shape = shape_of(other), .values = {}}); }
   Value indices(Shape shape, int64_t below, DType t = DType::i64);
+  /// A row of positions of which no two are the same; `length` <= `below`.
+  Value distinct_indices(int64_t length, int64_t below);
   Value mask(Shape shape);
   Shape shape(int64_t min_rank = 0, int64_t max_rank = 4);
   DType float_type();
