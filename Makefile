@@ -8,6 +8,8 @@ PY      := .venv/bin/python
 STAMP   := .venv/stamp
 INSTALLED := .venv/installed
 CMAKE   := $(PY) -m cmake
+# Where its package put it, which may be in the environment that .venv was made from.
+NINJA    = $(shell $(PY) -c 'import importlib.metadata as m; print(next(f.locate().resolve() for f in m.files("ninja") if f.name == "ninja"))')
 # pyproject.toml names the folder by Python's cache tag, for example build/cpython-311.
 BUILD    = build/$(shell $(PY) -c 'import sys; print(sys.implementation.cache_tag)')
 PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
@@ -64,7 +66,7 @@ bench: build
 
 sanitize: $(STAMP)
 	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$$($(PY) -c 'import ninja; print(ninja.BIN_DIR)')/ninja" \
+	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$(NINJA)" \
 	  -DTHUNDER_BUILD_PYTHON=OFF -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_SANITIZE=address,undefined
 	@$(CMAKE) --build build/sanitize
 	build/sanitize/thunder_tests

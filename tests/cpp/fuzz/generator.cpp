@@ -198,12 +198,12 @@ Value Draw::tensor(const Want& want) {
     if (!v.type().is_tensor() || (want.dtype && v.dtype() != *want.dtype)) return false;
     if (want.shape && shape_of(v) != *want.shape) return false;
     if (smooth() && !want.dtype && !is_inexact(v.dtype())) return false;
-    if (!restricted || is_complex(v.dtype())) return true;
-    for (const Element& e : g_.evaluator_->get(v).array->data) {
-      double x = to_double(e, v.dtype());
-      if (!(x > domain.low && x < domain.high)) return false;
-    }
-    return true;
+    const std::vector<Element>& data = g_.evaluator_->get(v).array->data;
+    auto inside = [&](double x) { return x > domain.low && x < domain.high; };
+    if (!is_complex(v.dtype())) return !restricted || std::all_of(data.begin(), data.end(), [&](const Element& e) { return inside(to_double(e, v.dtype())); });
+    // Real numbers that became complex ones lie on the axes, and so do the cuts of asin, acosh and others, across which there is
+    // no derivative.  The domain says where the real axis is free of them.
+    return !smooth() || std::all_of(data.begin(), data.end(), [&](const Element& e) { return e.im == 0 ? inside(e.re) : e.re != 0; });
   };
   if (!want.fresh && !want.constant && random.chance(0.75)) {
     std::vector<Value> candidates;
@@ -236,7 +236,7 @@ Value Draw::distinct_indices(int64_t length, int64_t below) {
     auto position = static_cast<double>(*it);
     left.erase(it);
     return position;
-  });
+  }, false, /*dense=*/true);
 }
 
 Value Draw::mask(Shape shape) {
@@ -271,8 +271,9 @@ Dims Generator::input_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant) {
-  TensorType type{t, Device{}, Dims(shape.begin(), shape.end()), input_strides(shape), false};
+Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant, bool dense) {
+  Dims dims(shape.begin(), shape.end());
+  TensorType type{t, Device{}, dims, dense ? contiguous_strides(dims) : input_strides(shape), false};
   type.requires_grad = is_inexact(t) && !constant && (smooth_ || random_->chance(0.3));
   reference::ArrayPtr a = reference::make_array(t, Device{}, shape);
   for (Element& e : a->data) {

@@ -133,7 +133,7 @@ class Generator {
   void add_write();
   Arg choose_output();
   bool usable(Value v) const;
-  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false);
+  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false, bool dense = false);
   Dims input_strides(const std::vector<int64_t>& shape);
 
   Coverage& coverage_;

@@ -192,6 +192,14 @@ Made masked_scatter(Draw& d) {
   return Named{{param(d, 0), v}, {"mask", d.mask(Draw::shape_of(v))}, {"source", d.like(v)}};
 }
 
+// Bounds of which no two are the same: where they are, eager sends the gradient nowhere, though the result follows the bound.
+Made bounds(Draw& d) {
+  Value v = d.tensor({});
+  auto bound = [&] { return d.tensor({.dtype = v.dtype(), .shape = d.broadcastable(Draw::shape_of(v)), .values = {}, .fresh = d.smooth()}); };
+  int64_t which = d.random.below(3);
+  return Named{{"input", v}, {"min", which == 0 ? Arg() : Arg(bound())}, {"max", which == 1 ? Arg() : Arg(bound())}};
+}
+
 }  // namespace
 
 void add_index_makers(Makers& m) {
@@ -220,7 +228,7 @@ void add_index_makers(Makers& m) {
             {"torch.setitem", key}, {"prims.repeat_index", small_integers}, {"torch.repeat_interleave.tensor", repeats},
             {"torch.repeat_interleave", repeat_number}, {"torch.one_hot", one_hot}, {"torch.searchsorted", sorted_row},
             {"torch.searchsorted.scalar", sorted_row}, {"torch.bucketize", sorted_row}, {"torch.bucketize.scalar", sorted_row},
-            {"torch.kthvalue", kthvalue}});
+            {"torch.kthvalue", kthvalue}, {"torch.clamp.Tensor", bounds}});
   m["torch.take_along_dim"] = [](Draw& d) -> Made {
     Value v = with_rank(d, 1);
     int64_t dim = random_dim(d, v);
