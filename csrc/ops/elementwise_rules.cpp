@@ -84,7 +84,7 @@ void log1p_vjp(VjpContext& c) { put(c, c.grad() / conj(in(c, 0) + 1)); }
 void log2_vjp(VjpContext& c) { put(c, c.grad() / (conj(in(c, 0)) * std::numbers::ln2)); }
 void neg_vjp(VjpContext& c) { put(c, -c.grad()); }
 void polygamma_vjp(VjpContext& c) {
-  int64_t n = in(c, 0).arg().dim().constant();
+  int64_t n = as_dim(in(c, 0)).constant();
   put_reduced(c, 1, c.grad() * c.b("torch.polygamma", n + 1, in(c, 1)));
 }
 void real_vjp(VjpContext& c) { put(c, c.grad()); }

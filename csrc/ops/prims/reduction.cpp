@@ -52,6 +52,7 @@ Types arg_extremum_meta(const Args& a) {
 Types var_meta(const Args& a) {
   const TensorType& x = a.tensor("a");
   THUNDER_CHECK(is_inexact(x.dtype), Runtime, "var", "std and var only support floating point and complex dtypes");
+  a.real("correction");  // refuses what is not a real number
   return {reduced(a, real_part_type(x.dtype))};
 }
 

@@ -47,11 +47,13 @@ Made key(Draw& d) {
   for (int64_t i = 0; i < v.rank() && !(i > 0 && d.random.chance(0.3)); ++i) {
     int64_t n = Draw::size(v, i);
     double x = d.random.uniform(0, 1);
+    // A gradient reads by the key, and whether a length that only the run knows broadcasts with another cannot be decided.
+    bool beside_tensor = d.smooth() && std::any_of(parts.begin(), parts.end(), [](const Arg& p) { return p.is_tensor(); });
     if (d.random.chance(0.1)) parts.push_back(nullptr);
     if (x < 0.25 && n > 0) parts.push_back(d.random.between(-n, n - 1));
     else if (x < 0.6) parts.push_back(Arg::slice(d.random.chance(0.5) ? Arg() : Arg(d.random.between(-2, 2)), d.random.chance(0.5) ? Arg() : Arg(d.random.between(-1, 4)), d.random.chance(0.7) ? Arg() : Arg(2)));
-    else if (x < 0.7 && n > 0) parts.push_back(some_rows(d, n));
-    else if (x < 0.75) parts.push_back(d.mask({n}));
+    else if (x < 0.7 && n > 0 && !beside_tensor) parts.push_back(some_rows(d, n));
+    else if (x < 0.75 && !beside_tensor) parts.push_back(d.mask({n}));
     else parts.push_back(Arg::slice({}, {}, {}));
   }
   Arg whole = parts.size() == 1 ? parts[0] : Arg::tuple(parts);
