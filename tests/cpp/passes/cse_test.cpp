@@ -120,7 +120,7 @@ TEST_CASE("cse: a body reads the number that stays, when it named another one fo
   ShapeEnv environment;
   ShapeEnv::Scope scope(environment);
   Builder b(std::make_shared<Arena>());
-  Value mask = b.input(TensorType{DType::boolean, Device{}, {4}, {1}, false}, "mask");
+  Value mask = b.input(TensorType{DType::boolean, Device{}, {4, 3}, {3, 1}, false}, "mask");
   Expr first = b("torch.where", mask);
   b("prims.size", first[0], 0);
   Trace merged = cse(b.finish("f", b("torch.where", mask)));
