@@ -16,11 +16,11 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers fuzz bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | fuzz | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -55,6 +55,11 @@ test-layers: $(STAMP)
 test-cpp: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	$(BUILD)/thunder_tests
+
+# Ten times the random programs of `make test`; THUNDER_FUZZ_SEED=n for others.
+fuzz: $(INSTALLED)
+	@$(CMAKE) --build $(BUILD) --target thunder_tests
+	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
 
 # PYTEST="-k name -x" for a part of them.
 test-python: build

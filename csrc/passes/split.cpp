@@ -56,7 +56,11 @@ void open_views(const Call* call, std::vector<const Call*>& out) {
 class Splitter {
  public:
   Splitter(const JointTrace& joint, const SplitOptions& options)
-      : joint_(joint), options_(options), calls_(opened(joint)), aliases_({calls_.begin(), calls_.begin() + forward_end()}), producer_(-1) {
+      : joint_(joint),
+        options_(options),
+        calls_(opened(joint)),
+        aliases_({calls_.begin(), calls_.begin() + forward_end()}),
+        producer_(-1) {
     for (size_t i = 0; i < joint.primal_inputs; ++i) is_input_.set(joint.trace.inputs[i], 1);
     for (size_t i = 0; i < forward_calls_; ++i)
       visit_outputs(*calls_[i], [&](Value v) {
