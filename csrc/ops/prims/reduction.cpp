@@ -166,14 +166,16 @@ void cumulative_extremum_vjp(VjpContext& c) {
 // sum over j >= i of g[j] exp(x[i] - out[j]), as logarithms of its positive and of its negative part.
 void logcumsumexp_vjp(VjpContext& c) {
   Expr x = c.in("a"), g = c.grad(), out = c.out();
-  THUNDER_CHECK(!is_complex(x.dtype()), NotImplemented, "logcumsumexp", "the gradient of a complex input is not supported");
   if (x.rank() == 0) return c.put("a", g);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<int64_t> dim{c.args().integer("dim")};
-  auto part = [&](const Expr& of_one_sign) {
-    Expr logarithm = c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity);
+  auto weighted = [&](const Expr& logarithm) {
     Expr sums = c.b("torch.flip", c.b("torch.logcumsumexp", c.b("torch.flip", logarithm - out, dim), dim[0]), dim);
     return c.b("torch.exp", sums + x);
+  };
+  if (is_complex(x.dtype())) return c.put("a", conj(weighted(c.b("torch.log", conj(g)))));
+  auto part = [&](const Expr& of_one_sign) {
+    return weighted(c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
   };
   c.put("a", part(g) - part(-g));
 }
