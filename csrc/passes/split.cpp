@@ -43,7 +43,8 @@ bool is_cheap(const Call& call) {
 
 // What a fusion executor may take in: its results need not exist in memory for another such call to read them.
 bool is_fusible(const Call& call) {
-  return call.body.empty() && call.op->is_prim() && call.op->has(kPointwise | kView | kShape | kReduction | kCreation | kIdentity);
+  return call.body.empty() && call.op->is_prim() &&
+         call.op->has(kPointwise | kView | kShape | kReduction | kCreation | kIdentity);
 }
 
 // A call that views several tensors at once (atleast_3d of a list) is opened: one view may be saved where another is derived
