@@ -8,17 +8,19 @@ PY      := .venv/bin/python
 STAMP   := .venv/stamp
 INSTALLED := .venv/installed
 CMAKE   := $(PY) -m cmake
+# Where its package put it, which may be in the environment that .venv was made from.
+NINJA    = $(shell $(PY) -c 'import importlib.metadata as m; print(next(f.locate().resolve() for f in m.files("ninja") if f.name == "ninja"))')
 # pyproject.toml names the folder by Python's cache tag, for example build/cpython-311.
 BUILD    = build/$(shell $(PY) -c 'import sys; print(sys.implementation.cache_tag)')
 PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers fuzz bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | fuzz | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -54,6 +56,11 @@ test-cpp: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	$(BUILD)/thunder_tests
 
+# Ten times the random programs of `make test`; THUNDER_FUZZ_SEED=n for others.
+fuzz: $(INSTALLED)
+	@$(CMAKE) --build $(BUILD) --target thunder_tests
+	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
+
 # PYTEST="-k name -x" for a part of them.
 test-python: build
 	$(PY) -m pytest $(PYTEST)
@@ -64,7 +71,7 @@ bench: build
 
 sanitize: $(STAMP)
 	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$$($(PY) -c 'import ninja; print(ninja.BIN_DIR)')/ninja" \
+	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$(NINJA)" \
 	  -DTHUNDER_BUILD_PYTHON=OFF -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_SANITIZE=address,undefined
 	@$(CMAKE) --build build/sanitize
 	build/sanitize/thunder_tests

@@ -101,10 +101,38 @@ const Arg& Args::operator[](std::string_view param) const {
   return (*args_)[static_cast<size_t>(i)];
 }
 
+namespace {
+
+const Arg& literal(const Op& op, std::string_view param, const Arg& a) {
+  THUNDER_CHECK(!a.is_value(), Runtime, op.schema.name, "'", param, "' must be known when the program is compiled, got ",
+                a.value().name(), ", a number that only the run knows");
+  return a;
+}
+
+const Dim& dim_of(const Op& op, std::string_view param, const Arg& a) {
+  if (a.is_value() && a.value().type().is_number() && a.value().type().number().dim) return *a.value().type().number().dim;
+  return literal(op, param, a).dim();
+}
+
+}  // namespace
+
+const Dim& Args::dim(std::string_view param) const { return dim_of(*op_, param, (*this)[param]); }
+
+bool Args::flag(std::string_view param) const { return literal(*op_, param, (*this)[param]).boolean(); }
+
+double Args::real(std::string_view param) const {
+  const Arg& a = (*this)[param];
+  bool integer = a.is_value() ? a.value().type().is_number() && a.number_kind() == NumberKind::Int : a.kind() == Arg::Kind::Int;
+  if (integer) return static_cast<double>(dim(param).specialize());
+  if (literal(*op_, param, a).kind() != Arg::Kind::Complex) return a.real();
+  THUNDER_CHECK(a.complex().imag() == 0, Runtime, op_->schema.name, "'", param,
+                "': value cannot be converted to type double without overflow, got ", a.complex());
+  return a.complex().real();
+}
+
 Dims Args::dims(std::string_view param) const {
   Dims out;
-  for (const Arg& a : (*this)[param].items())
-    out.push_back(a.is_value() ? a.value().type().number().dim.value() : a.dim());
+  for (const Arg& a : (*this)[param].items()) out.push_back(dim_of(*op_, param, a));
   return out;
 }
 

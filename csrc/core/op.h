@@ -141,10 +141,13 @@ class Args {
 
   Value value(std::string_view param) const { return (*this)[param].value(); }
   const TensorType& tensor(std::string_view param) const { return value(param).tensor(); }
-  const Dim& dim(std::string_view param) const { return (*this)[param].dim(); }
+  // Error (Runtime) for a number that only the run knows (the result of item()).
+  /// A literal, or the symbol that a number value binds.
+  const Dim& dim(std::string_view param) const;
   int64_t integer(std::string_view param) const { return dim(param).constant(); }
-  bool flag(std::string_view param) const { return (*this)[param].boolean(); }
-  double real(std::string_view param) const { return (*this)[param].real(); }
+  bool flag(std::string_view param) const;
+  /// A number without an imaginary part; a symbolic one is taken at its hint.
+  double real(std::string_view param) const;
   const std::string& str(std::string_view param) const { return (*this)[param].str(); }
   DType dtype(std::string_view param) const { return (*this)[param].dtype(); }
   Device device(std::string_view param) const { return (*this)[param].device(); }

@@ -22,11 +22,17 @@ ArgList Substitution::operator()(const ArgList& args) const {
   return out;
 }
 
+// Bodies count: they read numbers that bind symbols, which need not be among the arguments of the call that they belong to.
+static bool mentions_replaced(const Call& call, const Substitution& map) {
+  bool found = false;
+  for_each_input(call, [&](Value v) { found |= !map(v).same(Arg(v)); });
+  for_each_output(call, [&](Value v) { found |= !map(v).same(Arg(v)); });
+  for (const Call* inner : call.body) found = found || mentions_replaced(*inner, map);
+  return found;
+}
+
 const Call* substitute(Arena& arena, const Call* call, const Substitution& map) {
-  bool changes = false;
-  for_each_input(*call, [&](Value v) { changes |= !map(v).same(Arg(v)); });
-  for_each_output(*call, [&](Value v) { changes |= !map(v).same(Arg(v)); });
-  if (!changes) return call;
+  if (!mentions_replaced(*call, map)) return call;
   Call copy = *call;
   copy.args = map(call->args);
   copy.output = map(call->output);

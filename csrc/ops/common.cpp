@@ -102,7 +102,7 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape) {
 Dim as_dim(const Arg& a) {
   if (!a.is_value()) return a.dim();
   const NumberType& n = a.value().type().number();
-  THUNDER_CHECK(n.dim, Runtime, "size", "the integer ", a.value().name(), ", known only when the program runs, cannot be a size");
+  THUNDER_CHECK(n.dim, Runtime, "size", "the integer ", a.value().name(), ", known only when the program runs, cannot be a size or a dimension");
   return *n.dim;
 }
 
@@ -122,7 +122,7 @@ std::vector<int64_t> canonical_dims(std::string_view op, const Arg& dims, int64_
     for (int64_t i = 0; all_if_empty && i < rank; ++i) out.push_back(i);
     return out;
   }
-  for (const Arg& d : given) out.push_back(canonical_dim(op, d.dim().constant(), rank));
+  for (const Arg& d : given) out.push_back(canonical_dim(op, as_dim(d).constant(), rank));
   std::sort(out.begin(), out.end());
   auto repeated = std::adjacent_find(out.begin(), out.end());
   THUNDER_CHECK(repeated == out.end(), Runtime, op, "dim ", *repeated, " appears multiple times in the list of dims");

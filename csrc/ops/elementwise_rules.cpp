@@ -44,7 +44,12 @@ void identity_vjp(VjpContext& c) { put(c, c.grad()); }
 
 void abs_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.sgn", in(c, 0))); }
 void acos_vjp(VjpContext& c) { put(c, c.grad() * -conj(rsqrt(1 - in(c, 0) * in(c, 0)))); }
-void acosh_vjp(VjpContext& c) { put(c, c.grad() * conj(rsqrt(sqr(in(c, 0)) - 1))); }
+void acosh_vjp(VjpContext& c) {
+  Expr x = in(c, 0);
+  // Left of the imaginary axis the root of x^2 - 1 is on the other branch than the product of the roots.
+  Expr slope = is_complex(x.dtype()) ? rsqrt(x - 1) * rsqrt(x + 1) : rsqrt(sqr(x) - 1);
+  put(c, c.grad() * conj(slope));
+}
 void asin_vjp(VjpContext& c) { put(c, c.grad() * conj(rsqrt(1 - in(c, 0) * in(c, 0)))); }
 void asinh_vjp(VjpContext& c) { put(c, c.grad() * conj(rsqrt(sqr(in(c, 0)) + 1))); }
 void atan_vjp(VjpContext& c) { put(c, c.grad() / conj(in(c, 0) * in(c, 0) + 1)); }
@@ -79,7 +84,7 @@ void log1p_vjp(VjpContext& c) { put(c, c.grad() / conj(in(c, 0) + 1)); }
 void log2_vjp(VjpContext& c) { put(c, c.grad() / (conj(in(c, 0)) * std::numbers::ln2)); }
 void neg_vjp(VjpContext& c) { put(c, -c.grad()); }
 void polygamma_vjp(VjpContext& c) {
-  int64_t n = in(c, 0).arg().dim().constant();
+  int64_t n = as_dim(in(c, 0)).constant();
   put_reduced(c, 1, c.grad() * c.b("torch.polygamma", n + 1, in(c, 1)));
 }
 void real_vjp(VjpContext& c) { put(c, c.grad()); }

@@ -43,7 +43,15 @@ bool is_cheap(const Call& call) {
 
 // What a fusion executor may take in: its results need not exist in memory for another such call to read them.
 bool is_fusible(const Call& call) {
-  return call.body.empty() && call.op->is_prim() && call.op->has(kPointwise | kView | kShape | kReduction | kCreation | kIdentity);
+  return call.body.empty() && call.op->is_prim() &&
+         call.op->has(kPointwise | kView | kShape | kReduction | kCreation | kIdentity);
+}
+
+// A call that views several tensors at once (atleast_3d of a list) is opened: one view may be saved where another is derived
+// again from what the caller holds.
+void open_views(const Call* call, std::vector<const Call*>& out) {
+  if (call->body.empty() || outputs_of(*call).size() < 2 || !is_pure_view(*call)) return out.push_back(call);
+  for (const Call* inner : call->body) open_views(inner, out);
 }
 
 class Splitter {
@@ -51,11 +59,11 @@ class Splitter {
   Splitter(const JointTrace& joint, const SplitOptions& options)
       : joint_(joint),
         options_(options),
-        calls_(joint.trace.calls),
-        aliases_({calls_.begin(), calls_.begin() + static_cast<ptrdiff_t>(joint.forward_calls)}),
+        calls_(opened(joint)),
+        aliases_({calls_.begin(), calls_.begin() + forward_end()}),
         producer_(-1) {
     for (size_t i = 0; i < joint.primal_inputs; ++i) is_input_.set(joint.trace.inputs[i], 1);
-    for (size_t i = 0; i < joint.forward_calls; ++i)
+    for (size_t i = 0; i < forward_calls_; ++i)
       visit_outputs(*calls_[i], [&](Value v) {
         if (!is_input_[v]) producer_.set(v, static_cast<int>(i));
       });
@@ -65,7 +73,7 @@ class Splitter {
         is_output_storage_.set(aliases_.root(v), 1);
       });
     find_in_memory();
-    emitted_.assign(joint.forward_calls, 0);
+    emitted_.assign(forward_calls_, 0);
   }
 
   ForwardBackward run() {
@@ -90,6 +98,17 @@ class Splitter {
   }
 
  private:
+  std::vector<const Call*> opened(const JointTrace& joint) {
+    const std::vector<const Call*>& calls = joint.trace.calls;
+    std::vector<const Call*> out;
+    out.reserve(calls.size());
+    for (size_t i = 0; i < joint.forward_calls; ++i) open_views(calls[i], out);
+    forward_calls_ = out.size();
+    out.insert(out.end(), calls.begin() + static_cast<ptrdiff_t>(joint.forward_calls), calls.end());
+    return out;
+  }
+  ptrdiff_t forward_end() const { return static_cast<ptrdiff_t>(forward_calls_); }
+
   bool from_forward(Value v) const { return is_input_[v] || producer_[v] >= 0; }
   // Storage that lives on whether it is saved or not: the caller holds it.
   bool is_free(Value root) const { return is_input_[root] || is_output_storage_[root]; }
@@ -103,7 +122,7 @@ class Splitter {
   // compute from several operands each.
   void find_in_memory() {
     ValueMap<int> readers(0);
-    for (size_t i = 0; i < joint_.forward_calls; ++i) {
+    for (size_t i = 0; i < forward_calls_; ++i) {
       const bool fusible = is_fusible(*calls_[i]);
       visit_inputs(*calls_[i], [&](Value v) {
         if (!fusible) in_memory_.set(aliases_.root(v), 1);
@@ -111,7 +130,7 @@ class Splitter {
       });
       if (!fusible) visit_outputs(*calls_[i], [&](Value v) { in_memory_.set(aliases_.root(v), 1); });
     }
-    for (size_t i = 0; i < joint_.forward_calls; ++i) {
+    for (size_t i = 0; i < forward_calls_; ++i) {
       if (!calls_[i]->output.is_value() || readers[calls_[i]->output.value()] < 2) continue;
       const int64_t size = bytes(calls_[i]->output.value());
       int operands = 0;
@@ -137,13 +156,13 @@ class Splitter {
       Value root = aliases_.root(v);
       if (!is_free(root)) demand_node(root);
     };
-    for (size_t i = joint_.forward_calls; i < calls_.size(); ++i) visit_inputs(*calls_[i], demand);
+    for (size_t i = forward_calls_; i < calls_.size(); ++i) visit_inputs(*calls_[i], demand);
     for (const Arg& g : joint_.gradients()) visit_values(g, demand);
     for (size_t i = 0; i < nodes_.size(); ++i) connect(static_cast<int>(i));
     for (const Node& n : nodes_) network_.add_edge(n.in, n.out, cost(n));
     network_.max_flow(source_, sink_);
     std::vector<char> after = network_.sink_side(sink_);
-    recomputed_.assign(joint_.forward_calls, 0);
+    recomputed_.assign(forward_calls_, 0);
     for (const Node& n : nodes_) {
       if (after[n.in]) recomputed_[producer_[n.root]] = 1;
       if (after[n.out] && !after[n.in]) keep_.set(n.root, 1);
@@ -196,7 +215,7 @@ class Splitter {
     t.arena = joint_.trace.arena;
     t.output = joint_.trace.output.items()[1];
     out_ = &t.calls;
-    for (size_t i = joint_.forward_calls; i < calls_.size(); ++i) {
+    for (size_t i = forward_calls_; i < calls_.size(); ++i) {
       visit_inputs(*calls_[i], [&](Value v) { need(v); });
       t.calls.push_back(calls_[i]);
     }
@@ -264,7 +283,8 @@ class Splitter {
 
   const JointTrace& joint_;
   const SplitOptions& options_;
-  const std::vector<const Call*>& calls_;
+  size_t forward_calls_ = 0;
+  std::vector<const Call*> calls_;  // the forward's, then the backward's
   Aliases aliases_;
   ValueMap<int> producer_;  // index of the forward call; -1 for anything else
   ValueSet is_input_, is_output_, is_output_storage_;

@@ -4,6 +4,7 @@
 
 #include "core/builder.h"
 #include "core/error.h"
+#include "ops/common.h"
 #include "ops/shape_common.h"
 
 namespace thunder::ops::prims {
@@ -255,18 +256,19 @@ void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
   bool include_self = c.args().flag("include_self");
   Expr used = slice_dims(src, Dims(src.shape().size(), Dim(0)), index.shape(), Dims(src.shape().size(), Dim(1)));
   Expr ones = b("torch.ones_like", a);
-  if (c.needs("a")) put_a(g * b("prims.scatter_reduce", ones, dim, index, src, "prod", true));
+  if (c.needs("a")) put_a(g * conj(b("prims.scatter_reduce", ones, dim, index, src, "prod", true)));
   if (!c.needs("src")) return;
   Expr start = include_self ? a : ones;
   Expr is_zero = b("torch.eq", used, 0);
-  Expr zeros_at = b("prims.scatter_add", b("torch.zeros_like", a), dim, index, b("torch.to", is_zero, a.dtype()));
+  DType real = real_part_type(a.dtype());
+  Expr zeros_at = b("prims.scatter_add", b("torch.zeros_like", a, kw("dtype", real)), dim, index, b("torch.to", is_zero, real));
   Expr without_zeros =
       b("prims.scatter_reduce", start, dim, index, b("torch.masked_fill", used, is_zero, 1), "prod", true);
   Expr single = b("torch.masked_fill", without_zeros, b("torch.gt", zeros_at, 1), 0);
   Expr whole = b("prims.scatter_reduce", start, dim, index, src, "prod", true);
   Expr rest =
       b("torch.where", is_zero, b("torch.gather", single, dim, index), b("torch.gather", whole, dim, index) / used);
-  put_src(b("torch.gather", g, dim, index) * rest);
+  put_src(b("torch.gather", g, dim, index) * conj(rest));
 }
 
 // As autograd: ties of amax and amin share the gradient.
@@ -292,8 +294,9 @@ void scatter_reduce_vjp(VjpContext& c) {
     put_a(g);
     put_src(at_src(g));
   } else if (kind == "mean") {
-    Expr count = include_self ? b("torch.ones_like", g) : b("torch.zeros_like", g);
-    count = b("prims.scatter_add", count, dim, index, b("torch.ones_like", used));
+    Arg real = real_part_type(g.dtype());
+    Expr count = b(include_self ? "torch.ones_like" : "torch.zeros_like", g, kw("dtype", real));
+    count = b("prims.scatter_add", count, dim, index, b("torch.ones_like", used, kw("dtype", real)));
     count = b("torch.clamp", count, kw("min", 1));
     put_a(g / count);
     put_src(at_src(g) / at_src(count));
@@ -411,6 +414,7 @@ Types masked_scatter_meta(const Args& a) {
                 " and ", src.dtype);
   THUNDER_CHECK(std::equal(mask.shape.begin(), mask.shape.end(), t.shape.begin(), t.shape.end()), Runtime, "masked_scatter", "mask of shape ", str(mask.shape),
                 " does not match the tensor's ", str(t.shape));
+  common_device("masked_scatter", {a["a"], a["mask"], a["source"]});
   return {contiguous_like(t, t.shape)};
 }
 

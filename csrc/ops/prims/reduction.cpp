@@ -52,6 +52,7 @@ Types arg_extremum_meta(const Args& a) {
 Types var_meta(const Args& a) {
   const TensorType& x = a.tensor("a");
   THUNDER_CHECK(is_inexact(x.dtype), Runtime, "var", "std and var only support floating point and complex dtypes");
+  a.real("correction");  // refuses what is not a real number
   return {reduced(a, real_part_type(x.dtype))};
 }
 
@@ -90,7 +91,7 @@ void var_vjp(VjpContext& c) {
   for (int64_t d : dims)
     if (x.rank() > 0) count = count * x.shape()[d];
   Expr mean = dims.empty() ? x : c.b("torch.mean", x, dims, true);
-  double n = static_cast<double>(count.specialize()) - c.args()["correction"].real();
+  double n = static_cast<double>(count.specialize()) - c.args().real("correction");
   c.put("a", restore(c, c.grad()) * (x - mean) * (2.0 / n));
 }
 
@@ -118,8 +119,8 @@ void prod_vjp(VjpContext& c) {
   Expr rows = c.b("torch.reshape", c.b("torch.permute", x, order), flat);
   Expr one = c.b("torch.ones", ones, kw("dtype", x.dtype()), kw("device", x.tensor().device));
   auto before = [&](const Expr& r) {
-    Expr head = c.b("torch.narrow", r, -1, 0, length - 1);
-    return c.b("torch.cumprod", c.b("torch.cat", Arg::list({one, head}), -1), -1);
+    Expr products = c.b("torch.cumprod", c.b("torch.cat", Arg::list({one, r}), -1), -1);
+    return c.b("torch.narrow", products, -1, 0, length);  // length may be 0, also one that only the run knows
   };
   Expr left = before(rows);
   Expr right = c.b("torch.flip", before(c.b("torch.flip", rows, std::vector<int64_t>{-1})), std::vector<int64_t>{-1});
@@ -165,14 +166,16 @@ void cumulative_extremum_vjp(VjpContext& c) {
 // sum over j >= i of g[j] exp(x[i] - out[j]), as logarithms of its positive and of its negative part.
 void logcumsumexp_vjp(VjpContext& c) {
   Expr x = c.in("a"), g = c.grad(), out = c.out();
-  THUNDER_CHECK(!is_complex(x.dtype()), NotImplemented, "logcumsumexp", "the gradient of a complex input is not supported");
   if (x.rank() == 0) return c.put("a", g);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<int64_t> dim{c.args().integer("dim")};
-  auto part = [&](const Expr& of_one_sign) {
-    Expr logarithm = c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity);
+  auto weighted = [&](const Expr& logarithm) {
     Expr sums = c.b("torch.flip", c.b("torch.logcumsumexp", c.b("torch.flip", logarithm - out, dim), dim[0]), dim);
     return c.b("torch.exp", sums + x);
+  };
+  if (is_complex(x.dtype())) return c.put("a", conj(weighted(c.b("torch.log", conj(g)))));
+  auto part = [&](const Expr& of_one_sign) {
+    return weighted(c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
   };
   c.put("a", part(g) - part(-g));
 }

@@ -187,6 +187,8 @@ Arg native_group_norm_body(Builder& b, const Args& a) {
   if (a.has("bias")) y = y + spread_channels(channel(b, a, "bias", y.dtype()), t.shape, 1);
   Arg out = store(y, t.dtype);
   if (last) out = b("prims.clone", out, kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"})).arg();
+  // Dimensions of size 1 may have any stride in a contiguous input; the kernel's result is new memory.
+  else out = with_strides(b.expr(out), contiguous_strides(t.shape)).arg();
   DType stats = statistics_type(a);
   return Arg::tuple({out, store(mean, stats), store(rstd, stats)});
 }

@@ -217,13 +217,13 @@ Arg tensordot_body(Builder& b, const Args& a) {
                   dims.items().size(), " items");
     auto list = [&](const Arg& d, int64_t rank) {
       std::vector<int64_t> out;
-      for (const Arg& i : d.is_sequence() ? d.items() : ArgList{d}) out.push_back(canonical_dim("tensordot", i.dim().constant(), rank));
+      for (const Arg& i : d.is_sequence() ? d.items() : ArgList{d}) out.push_back(canonical_dim("tensordot", as_dim(i).constant(), rank));
       return out;
     };
     dx = list(dims.items()[0], x.rank());
     dy = list(dims.items()[1], y.rank());
   } else {
-    int64_t n = dims.dim().constant();
+    int64_t n = as_dim(dims).constant();
     THUNDER_CHECK(n >= 0, Runtime, "tensordot", "tensordot expects dims >= 0, but got dims=", n);
     THUNDER_CHECK(n <= std::min(x.rank(), y.rank()), Runtime, "tensordot", "tensordot expects dims < ndim_a or ndim_b, but got dims=", n);
     dx = range(x.rank() - n, x.rank());

@@ -66,7 +66,7 @@ Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool tra
     THUNDER_CHECK(p.str() == "same" || p.str() == "valid", Runtime, op, "Invalid padding string: '", p.str(), "'");
     if (p.str() == "same") x = pad_same(x, kernel, stride, dilation, padding);
   } else {
-    padding = p.is_sequence() ? spatial(op, a, "padding", n) : Dims(static_cast<size_t>(n), p.dim());
+    padding = p.is_sequence() ? spatial(op, a, "padding", n) : Dims(static_cast<size_t>(n), as_dim(p));
   }
   Dims output_padding = transposed ? spatial(op, a, "output_padding", n) : Dims(static_cast<size_t>(n), Dim(0));
   Expr y = b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed, output_padding, a["groups"]);

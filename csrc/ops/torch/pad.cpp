@@ -75,8 +75,8 @@ Arg pad_body(Builder& b, const Args& a) {
   std::vector<std::pair<Dim, Dim>> pairs = pairs_of(a, x.rank());
   const std::string& mode = a.str("mode");
   if (mode == "constant") return constant_pad(b, x, pairs, a["value"]);
-  THUNDER_CHECK(!a.has("value") || a["value"].real() == 0, Runtime, "pad", "Padding mode \"", mode,
-                "\" doesn't take in value argument, got ", a["value"].real());
+  THUNDER_CHECK(!a.has("value") || a.real("value") == 0, Runtime, "pad", "Padding mode \"", mode,
+                "\" doesn't take in value argument, got ", a.real("value"));
   size_t n = a["pad"].items().size() / 2;
   int64_t dims = static_cast<int64_t>(n);
   bool known = mode == "reflect" || mode == "replicate" || mode == "circular";

@@ -159,7 +159,7 @@ Dims adaptive_size(std::string_view op, const Args& a, size_t n) {
   Dims out;
   for (size_t i = 0; i < n; ++i) {
     const Arg& item = given.is_sequence() ? given.items().at(given.items().size() == 1 ? 0 : i) : given;
-    out.push_back(item.is_none() ? x.shape[rank - n + i] : item.dim());
+    out.push_back(item.is_none() ? x.shape[rank - n + i] : as_dim(item));
     THUNDER_CHECK(out.back() >= 0, Runtime, op, "elements of output_size must be greater than or equal to 0, but received ", str(out));
   }
   return out;

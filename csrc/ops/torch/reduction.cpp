@@ -231,7 +231,7 @@ Arg all_body(Builder& b, const Args& a) { return truth(b, a, "prims.all"); }
 
 double correction_of(const Args& a) {
   if (a.op().schema.index_of("unbiased") >= 0) return a.flag("unbiased") ? 1 : 0;
-  return a["correction"].is_none() ? 1.0 : a["correction"].real();
+  return a.has("correction") ? a.real("correction") : 1.0;
 }
 
 Expr variance(Builder& b, const Args& a) {
@@ -297,7 +297,7 @@ Arg vector_norm_body(Builder& b, const Args& a) {
   if (given(a, "dtype")) x = b("torch.to", x, a["dtype"]);
   THUNDER_CHECK(is_inexact(x.dtype()), Runtime, a.op().schema.name,
                 "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ", torch_name(x.dtype()));
-  double p = a["ord"].is_none() ? 2.0 : a["ord"].real();
+  double p = a.has("ord") ? a.real("ord") : 2.0;
   Arg dims = a["dim"], keep = a["keepdim"];
   Expr magnitude = b("torch.abs", x);
   if (std::isinf(p)) return p > 0 ? b("torch.amax", magnitude, dims_of(a), keep) : b("torch.amin", magnitude, dims_of(a), keep);
@@ -312,7 +312,7 @@ Arg vector_norm_body(Builder& b, const Args& a) {
 void vector_norm_vjp(VjpContext& c) {
   Expr x = c.in("input");
   std::vector<int64_t> dims = dims_of(c.args());
-  double p = c.args()["ord"].is_none() ? 2.0 : c.args()["ord"].real();
+  double p = c.args().has("ord") ? c.args().real("ord") : 2.0;
   Expr g = restore(c, c.grad(), dims), norm = restore(c, to_dtype(c.out(), x.dtype()), dims);
   auto zero_where_zero = [&](const Expr& e) { return c.b("torch.masked_fill", e, c.b("torch.eq", norm, 0.0), 0.0); };
   if (p == 0) return c.put("input", c.b("torch.zeros_like", x));

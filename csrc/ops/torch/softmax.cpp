@@ -24,7 +24,7 @@ Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& 
   Arg input = a["input"];
   if (a.has("dtype")) input = b("torch.to", input, a["dtype"]).arg();
   const TensorType t = input.value().tensor();
-  int64_t dim = canonical_dim(op, dim_arg.dim().constant(), t.rank());
+  int64_t dim = canonical_dim(op, as_dim(dim_arg).constant(), t.rank());
   check_floating(op, kernel, input);
   if (known_empty(t.shape)) return b("prims.clone", input, kw("memory_format", ConstantArg{"torch.contiguous_format"})).arg();
   Dims shape = t.rank() == 0 ? Dims{1} : t.shape;

@@ -80,11 +80,24 @@ std::vector<int64_t> some_dims(Drawn& d) {
   return dims;
 }
 
+// Now and then an option that only the run knows; operators that cannot take one must say so.
+std::optional<Value> number_of_run(Drawn& d, K kind) {
+  static const std::map<K, NumberKind> kinds = {{K::Int, NumberKind::Int}, {K::Float, NumberKind::Float}, {K::Bool, NumberKind::Bool}};
+  auto it = kinds.find(kind);
+  if (it == kinds.end() || !d.random().chance(0.03)) return std::nullopt;
+  return d.draw.number_value(it->second);
+}
+
 Arg integers(Drawn& d, const Param& p) {
   if (p.name.starts_with("dim") || p.name == "axes") return Arg(some_dims(d));
   if (one_of(p.name, {"shape", "size", "sizes"})) return Arg(d.draw.shape());
   std::vector<int64_t> out;
   for (int64_t i = d.random().between(1, 3); i > 0; --i) out.push_back(d.random().between(1, 3));
+  if (std::optional<Value> v = number_of_run(d, K::Int)) {
+    ArgList items = Arg(out).items();
+    items[0] = *v;
+    return Arg::list(std::move(items));
+  }
   return Arg(out);
 }
 
@@ -110,6 +123,7 @@ Arg draw_one(Drawn& d, const Param& p, bool last_chance) {
     if (p.kind == K::Int) return integers(d, p);
     return p.default_value.value_or(Arg::list({}));
   }
+  if (std::optional<Value> v = number_of_run(d, p.kind)) return *v;
   switch (p.kind) {
     case K::Tensor: return next_tensor(d);
     case K::Scalar: return scalar(d, p, last_chance);

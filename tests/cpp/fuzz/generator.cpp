@@ -1,11 +1,13 @@
 #include "fuzz/generator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <sstream>
 
 #include "core/error.h"
 #include "core/print.h"
 #include "ops/families.h"
+#include "passes/visit.h"
 
 namespace thunder::fuzz {
 
@@ -20,10 +22,12 @@ Datum copied(const Datum& d) {
   return d.is_tensor() ? Datum(std::make_shared<reference::Array>(*d.array)) : d;
 }
 
-bool draws(const Op& op) {
+bool computes(const Op& op) {
   if (!op.executor.empty() || (op.level != "prims" && op.level != "clang" && op.level != "torch")) return false;
-  return (op.meta || op.body) && !op.has(kCollective | kWrite | kInput | kInplace);
+  return (op.meta || op.body) && !op.has(kCollective | kInput | kInplace);
 }
+
+bool draws(const Op& op) { return computes(op) && !op.has(kWrite); }
 
 bool all_finite(const Datum& d) {
   if (!d.is_tensor()) return true;
@@ -49,6 +53,7 @@ Coverage::Coverage() {
     for (const OpDef& def : family.records()) {
       const Op& op = Registry::instance().get(Op(family.level, def).full_name);
       if (draws(op)) add(op);
+      else if (computes(op)) writes_.push_back(&op);
     }
 }
 
@@ -56,9 +61,10 @@ void Coverage::add(const Op& record) {
   const Op* op = &record;
   operators_.push_back(op);
   // Gradients are compared with differences: nothing random, nothing that cuts the graph.
-  // (As in PyTorch, the statistics that these norms return have no gradient.)
+  // (As in PyTorch, the statistics that these norms return have no gradient, nor has what other bits of a tensor mean.)
   static const std::vector<std::string> cuts = {"prims.graft", "torch.detach", "torch.native_layer_norm", "torch.native_batch_norm",
-                                                "torch._native_batch_norm_legit_functional", "torch.batch_norm_functional"};
+                                                "torch._native_batch_norm_legit_functional", "torch.batch_norm_functional",
+                                                "torch.instance_norm_functional", "torch.view.dtype"};
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();
   if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity)) smooth_.push_back(op);
 }
@@ -85,16 +91,46 @@ const Op* Coverage::draw(Random& random, bool smooth) const {
   return best;
 }
 
+const Op* Coverage::draw_write() const {
+  return *std::min_element(writes_.begin(), writes_.end(), [&](const Op* a, const Op* b) { return count(a) < count(b); });
+}
+
+void Coverage::describe(const std::vector<const Call*>& calls) {
+  for (const Call* c : calls) {
+    std::vector<Value> tensors;
+    for (const Arg& a : c->args)
+      for (Value v : values_in(a))
+        if (v.type().is_tensor()) tensors.push_back(v);
+    bool scalar = false, empty = false, mixed = false, view = is_pure_view(*c);
+    for (Value v : tensors) {
+      scalar |= v.rank() == 0;
+      for (const Dim& d : v.shape()) empty |= d.same(0);
+      mixed |= v.dtype() != tensors[0].dtype();
+      view |= !same(v.tensor().strides, contiguous_strides(v.shape()));
+    }
+    cases_["0-d"] += scalar;
+    cases_["empty"] += empty;
+    cases_["mixed dtypes"] += mixed;
+    cases_["view"] += view;
+    cases_["several results"] += outputs_of(*c).size() > 1;
+  }
+}
+
 std::string Coverage::histogram() const {
   std::ostringstream out;
   for (const Op* op : operators_) out << op->full_name << " " << count(op) << " of " << attempts(op) << "\n";
+  for (const Op* op : writes_) out << op->full_name << " " << count(op) << " of " << attempts(op) << "\n";
+  for (const auto& [name, n] : cases_) out << "calls, " << name << ": " << n << "\n";
   return out.str();
 }
 
 std::vector<std::string> Coverage::below(int least) const {
   std::vector<std::string> out;
-  for (const Op* op : operators_)
-    if (count(op) < least) out.push_back(cat(op->full_name, " (", count(op), " of ", attempts(op), " attempts)"));
+  for (const std::vector<const Op*>* ops : {&operators_, &writes_})
+    for (const Op* op : *ops)
+      if (count(op) < least) out.push_back(cat(op->full_name, " (", count(op), " of ", attempts(op), " attempts)"));
+  for (const auto& [name, n] : cases_)
+    if (n < least) out.push_back(cat("calls, ", name, " (", n, ")"));
   return out;
 }
 
@@ -163,12 +199,12 @@ Value Draw::tensor(const Want& want) {
     if (!v.type().is_tensor() || (want.dtype && v.dtype() != *want.dtype)) return false;
     if (want.shape && shape_of(v) != *want.shape) return false;
     if (smooth() && !want.dtype && !is_inexact(v.dtype())) return false;
-    if (!restricted || is_complex(v.dtype())) return true;
-    for (const Element& e : g_.evaluator_->get(v).array->data) {
-      double x = to_double(e, v.dtype());
-      if (!(x > domain.low && x < domain.high)) return false;
-    }
-    return true;
+    const std::vector<Element>& data = g_.evaluator_->get(v).array->data;
+    auto inside = [&](double x) { return x > domain.low && x < domain.high; };
+    if (!is_complex(v.dtype())) return !restricted || std::all_of(data.begin(), data.end(), [&](const Element& e) { return inside(to_double(e, v.dtype())); });
+    // Real numbers that became complex ones lie on the axes, and so do the cuts of asin, acosh and others, across which there is
+    // no derivative.  The domain says where the real axis is free of them.
+    return !smooth() || std::all_of(data.begin(), data.end(), [&](const Element& e) { return e.im == 0 ? inside(e.re) : e.re != 0; });
   };
   if (!want.fresh && !want.constant && random.chance(0.75)) {
     std::vector<Value> candidates;
@@ -191,6 +227,17 @@ Value Draw::tensor(const Want& want) {
 
 Value Draw::indices(Shape shape, int64_t below, DType t) {
   return g_.new_input(t, std::move(shape), [=, this] { return static_cast<double>(below > 0 ? random.below(below) : 0); });
+}
+
+Value Draw::distinct_indices(int64_t length, int64_t below) {
+  Shape left(static_cast<size_t>(below));
+  std::iota(left.begin(), left.end(), int64_t{0});
+  return g_.new_input(DType::i64, {length}, [&] {
+    auto it = left.begin() + random.below(static_cast<int64_t>(left.size()));
+    auto position = static_cast<double>(*it);
+    left.erase(it);
+    return position;
+  }, false, /*dense=*/true);
 }
 
 Value Draw::mask(Shape shape) {
@@ -225,8 +272,9 @@ Dims Generator::input_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant) {
-  TensorType type{t, Device{}, Dims(shape.begin(), shape.end()), input_strides(shape), false};
+Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant, bool dense) {
+  Dims dims(shape.begin(), shape.end());
+  TensorType type{t, Device{}, dims, dense ? contiguous_strides(dims) : input_strides(shape), false};
   type.requires_grad = is_inexact(t) && !constant && (smooth_ || random_->chance(0.3));
   reference::ArrayPtr a = reference::make_array(t, Device{}, shape);
   for (Element& e : a->data) {
@@ -314,6 +362,7 @@ bool Generator::attempt(const Op& op, const ArgList& args, const std::vector<Val
     for (Value v : outputs_of(*c))
       if (std::find(pool_.begin(), pool_.end(), v) == pool_.end() && (all_finite(evaluator_->get(v)) || random_->chance(0.1))) pool_.push_back(v);
   coverage_.occurred(&op);
+  coverage_.describe(b.calls());
   if (on_sample) on_sample(op, args);
   return true;
 }
@@ -335,16 +384,29 @@ bool Generator::accept(const std::vector<const Call*>& calls) {
   return true;
 }
 
+// Eager refuses to write to a leaf that requires a gradient, and to memory that several elements share.
+std::vector<Value> Generator::writable_inputs() const {
+  std::vector<Value> out;
+  for (Value v : trace_.inputs) {
+    bool shared = v.requires_grad();
+    for (const Dim& s : v.tensor().strides) shared |= s.same(0);
+    if (!shared) out.push_back(v);
+  }
+  return out;
+}
+
 // A write to an input at the end, as the epilogue makes them.
 void Generator::add_write() {
-  const Op* copy = Registry::instance().find("prims.copy_");
-  if (!copy || trace_.inputs.empty()) return;
-  Value to = random_->pick(trace_.inputs);
-  std::vector<Value> sources;
-  for (Value v : pool_)
-    if (usable(v) && !(v == to) && v.dtype() == to.dtype() && Draw::shape_of(v) == Draw::shape_of(to)) sources.push_back(v);
-  if (sources.empty() || to.requires_grad()) return;
-  attempt(*copy, {to, random_->pick(sources)}, {});
+  std::vector<Value> targets = writable_inputs();
+  if (targets.empty()) return;
+  const Op& op = *coverage_.draw_write();
+  coverage_.tried(&op);
+  pending_.clear();
+  Draw draw(*this, op, *random_);
+  Value to = random_->pick(targets), from = draw.like(to);
+  // copy_ broadcasts and converts, copy_data_ takes what fits only.
+  if (op.full_name == "prims.copy_" && random_->chance(0.5)) from = draw.tensor({.dtype = {}, .shape = draw.broadcastable(Draw::shape_of(to)), .values = {}});
+  if (!(from == to)) attempt(op, {to, from}, pending_);
 }
 
 // Mostly late values; sometimes one twice, or an input.

@@ -38,17 +38,23 @@ class Coverage {
   int attempts(const Op* op) const;
   void occurred(const Op* op) { ++counts_[op].first; }
   void tried(const Op* op) { ++counts_[op].second; }
+  /// Counts what is special about calls that were accepted: sizes, dtypes, layouts, results.
+  void describe(const std::vector<const Call*>& calls);
   /// Of a few random operators the one that occurred least.
   const Op* draw(Random& random, bool smooth) const;
+  /// Of the operators that write, the one that occurred least: programs end with one now and then.
+  const Op* draw_write() const;
   std::string histogram() const;
-  /// Operators that occurred less than `least` times.
+  /// Operators, and special cases, that occurred less than `least` times.
   std::vector<std::string> below(int least) const;
 
  private:
   void add(const Op& op);
   std::vector<const Op*> operators_;
   std::vector<const Op*> smooth_;
+  std::vector<const Op*> writes_;
   std::map<const Op*, std::pair<int, int>> counts_;
+  std::map<std::string, int> cases_ = {{"0-d", 0}, {"empty", 0}, {"mixed dtypes", 0}, {"view", 0}, {"several results", 0}};
 };
 
 /// What went wrong while a program was made: an internal error, a meta that the evaluator contradicts, an unknown primitive.
@@ -84,6 +90,8 @@ class Draw {
   Value tensor(const Want& want);
   Value like(Value other) { return tensor({.dtype = other.dtype(), .shape = shape_of(other), .values = {}}); }
   Value indices(Shape shape, int64_t below, DType t = DType::i64);
+  /// A row of positions of which no two are the same; `length` <= `below`.
+  Value distinct_indices(int64_t length, int64_t below);
   Value mask(Shape shape);
   Shape shape(int64_t min_rank = 0, int64_t max_rank = 4);
   DType float_type();
@@ -121,10 +129,11 @@ class Generator {
   void step(const GeneratorOptions& options);
   bool attempt(const Op& op, const ArgList& args, const std::vector<Value>& new_inputs);
   bool accept(const std::vector<const Call*>& calls);
+  std::vector<Value> writable_inputs() const;
   void add_write();
   Arg choose_output();
   bool usable(Value v) const;
-  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false);
+  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false, bool dense = false);
   Dims input_strides(const std::vector<int64_t>& shape);
 
   Coverage& coverage_;

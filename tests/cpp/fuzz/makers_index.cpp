@@ -34,20 +34,26 @@ Made masked(Draw& d) {
                {"value", d.op.schema.overload == "Tensor" ? Arg(d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}})) : Arg(1)}};
 }
 
+// Two writes to one place have no order, so what is written to differs.
+Value some_rows(Draw& d, int64_t n) {
+  if (d.op.schema.name == "setitem") return d.distinct_indices(d.random.between(1, std::min<int64_t>(3, n)), n);
+  return d.indices({d.random.between(1, 3)}, n);
+}
+
 // x[key] with integers, slices, None, ... and tensors.
 Made key(Draw& d) {
   Value v = with_rank(d, 1);
-  bool writes = d.smooth() && d.op.schema.name == "setitem";
   ArgList parts;
   for (int64_t i = 0; i < v.rank() && !(i > 0 && d.random.chance(0.3)); ++i) {
     int64_t n = Draw::size(v, i);
     double x = d.random.uniform(0, 1);
+    // A gradient reads by the key, and whether a length that only the run knows broadcasts with another cannot be decided.
+    bool beside_tensor = d.smooth() && std::any_of(parts.begin(), parts.end(), [](const Arg& p) { return p.is_tensor(); });
     if (d.random.chance(0.1)) parts.push_back(nullptr);
     if (x < 0.25 && n > 0) parts.push_back(d.random.between(-n, n - 1));
     else if (x < 0.6) parts.push_back(Arg::slice(d.random.chance(0.5) ? Arg() : Arg(d.random.between(-2, 2)), d.random.chance(0.5) ? Arg() : Arg(d.random.between(-1, 4)), d.random.chance(0.7) ? Arg() : Arg(2)));
-    // An element that is written twice has a gradient that no difference shows.
-    else if (x < 0.7 && n > 0) parts.push_back(d.indices({writes ? 1 : d.random.between(1, 3)}, n));
-    else if (x < 0.75) parts.push_back(d.mask({n}));
+    else if (x < 0.7 && n > 0 && !beside_tensor) parts.push_back(some_rows(d, n));
+    else if (x < 0.75 && !beside_tensor) parts.push_back(d.mask({n}));
     else parts.push_back(Arg::slice({}, {}, {}));
   }
   Arg whole = parts.size() == 1 ? parts[0] : Arg::tuple(parts);
@@ -188,6 +194,14 @@ Made masked_scatter(Draw& d) {
   return Named{{param(d, 0), v}, {"mask", d.mask(Draw::shape_of(v))}, {"source", d.like(v)}};
 }
 
+// Bounds of which no two are the same: where they are, eager sends the gradient nowhere, though the result follows the bound.
+Made bounds(Draw& d) {
+  Value v = d.tensor({});
+  auto bound = [&] { return d.tensor({.dtype = v.dtype(), .shape = d.broadcastable(Draw::shape_of(v)), .values = {}, .fresh = d.smooth()}); };
+  int64_t which = d.random.below(3);
+  return Named{{"input", v}, {"min", which == 0 ? Arg() : Arg(bound())}, {"max", which == 1 ? Arg() : Arg(bound())}};
+}
+
 }  // namespace
 
 void add_index_makers(Makers& m) {
@@ -216,7 +230,7 @@ void add_index_makers(Makers& m) {
             {"torch.setitem", key}, {"prims.repeat_index", small_integers}, {"torch.repeat_interleave.tensor", repeats},
             {"torch.repeat_interleave", repeat_number}, {"torch.one_hot", one_hot}, {"torch.searchsorted", sorted_row},
             {"torch.searchsorted.scalar", sorted_row}, {"torch.bucketize", sorted_row}, {"torch.bucketize.scalar", sorted_row},
-            {"torch.kthvalue", kthvalue}});
+            {"torch.kthvalue", kthvalue}, {"torch.clamp.Tensor", bounds}});
   m["torch.take_along_dim"] = [](Draw& d) -> Made {
     Value v = with_rank(d, 1);
     int64_t dim = random_dim(d, v);

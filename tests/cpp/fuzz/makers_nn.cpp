@@ -31,14 +31,17 @@ Made layer_norm(Draw& d) {
 // ---- channels --------------------------------------------------------------------------------------------------------
 
 Made batch_norm(Draw& d) {
-  Shape s = {d.random.between(2, 3), d.random.between(1, 3), d.random.between(1, 3)};
-  if (d.random.chance(0.3)) s.pop_back();
+  // Statistics of an instance need more than one place each.
+  bool instance = d.op.schema.name.starts_with("instance_norm");
+  Shape s = {d.random.between(2, 3), d.random.between(1, 3), d.random.between(instance ? 2 : 1, 3)};
+  if (!instance && d.random.chance(0.3)) s.pop_back();
   Value x = floats(d, s);
   DType t = x.dtype();
   Shape c = {s[1]};
   bool train = d.random.chance(0.5);
-  bool optional_statistics = d.op.schema.name != "_native_batch_norm_legit_functional" && train && d.random.chance(0.3);
-  Arg mean = optional_statistics ? Arg() : Arg(positive(d, c, t)), var = optional_statistics ? Arg() : Arg(positive(d, c, t));
+  bool no_statistics = d.op.schema.name != "_native_batch_norm_legit_functional" && train && d.random.chance(0.3);
+  if (d.op.schema.name == "instance_norm") no_statistics = train;
+  Arg mean = no_statistics ? Arg() : Arg(positive(d, c, t)), var = no_statistics ? Arg() : Arg(positive(d, c, t));
   return Named{{"input", x}, {"weight", maybe(d, floats(d, c, t))}, {"bias", maybe(d, floats(d, c, t))}, {"running_mean", mean},
                {"running_var", var}, {"training", train}, {"use_input_stats", train}, {"train", train}, {"eps", 0.1}, {"momentum", 0.1},
                {"grad_out", floats(d, s, t)}, {"save_mean", floats(d, c, t)}, {"save_invstd", positive(d, c, t)}, {"output_mask", output_mask(d)}};
@@ -167,7 +170,7 @@ void add_nn_makers(Makers& m) {
   m.insert({{"torch.layer_norm", layer_norm}, {"torch.layer_norm.torch", layer_norm}, {"torch.native_layer_norm", layer_norm},
             {"torch.native_layer_norm_backward", layer_norm}, {"torch.rms_norm", layer_norm}, {"torch.batch_norm_functional", batch_norm},
             {"torch.native_batch_norm", batch_norm}, {"torch._native_batch_norm_legit_functional", batch_norm},
-            {"torch.native_batch_norm_backward", batch_norm}, {"torch.instance_norm", batch_norm}, {"torch.group_norm", group_norm},
+            {"torch.native_batch_norm_backward", batch_norm}, {"torch.instance_norm", batch_norm}, {"torch.instance_norm_functional", batch_norm}, {"torch.group_norm", group_norm},
             {"torch.native_group_norm", group_norm}, {"torch.native_group_norm_backward", group_norm}});
   m.insert({{"torch.embedding", embedding}, {"torch.embedding.functional", embedding}, {"torch.embedding_backward", embedding},
             {"torch.embedding_renorm", embedding},

@@ -1,3 +1,5 @@
+#include "core/parse.h"
+#include "core/print.h"
 #include "passes/pass_ops.h"
 #include "passes/passes.h"
 
@@ -111,6 +113,19 @@ TEST_CASE("cse: many equal and many different calls take linear time") {
   for (int i = 0; i < 20000; ++i) sum = b("pt.mul", sum, b("pt.exp", x));
   Trace merged = cse(b.finish("f", sum));
   CHECK(merged.calls.size() == 20001);
+}
+
+TEST_CASE("cse: a body reads the number that stays, when it named another one for the same length") {
+  ops::register_all();
+  ShapeEnv environment;
+  ShapeEnv::Scope scope(environment);
+  Builder b(std::make_shared<Arena>());
+  Value mask = b.input(TensorType{DType::boolean, Device{}, {4, 3}, {3, 1}, false}, "mask");
+  Expr first = b("torch.where", mask);
+  b("prims.size", first[0], 0);
+  Trace merged = cse(b.finish("f", b("torch.where", mask)));
+  CHECK_NOTHROW(verify(merged));
+  CHECK_NOTHROW(parse(print(merged), python_context(merged)));
 }
 
 }  // namespace

@@ -185,5 +185,15 @@ TEST_CASE("split: a view that shares its call with an output") {
   CHECK(names(split_of(t).saved) == "x, t2, t3");
 }
 
+TEST_CASE("split: of a call that views several tensors, one view is saved and another derived again") {
+  ops::register_all();
+  Builder b(std::make_shared<Arena>());
+  Value x = b.input(f32({3, 2}, true), "x");
+  Expr returned = b("prims.sum", x, Arg::list({0})), inner = b("prims.sum", x, Arg::list({0}));
+  Expr views = b("torch.atleast_3d", Arg::list({inner, returned}));
+  ForwardBackward parts = split_of(b.finish("f", Arg::tuple({b("torch.atan2", views[0], views[1]), returned})));
+  CHECK(code(parts.backward).find("prims.broadcast_in_dim(" + returned.value().name()) != std::string::npos);
+}
+
 }  // namespace
 }  // namespace thunder

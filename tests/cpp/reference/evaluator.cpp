@@ -256,8 +256,24 @@ void Evaluator::bind_output(const Arg& output, const Datum& result, const Call& 
   for (size_t i = 0; i < result.items.size(); ++i) bind_output(output.items()[i], result.items[i], call);
 }
 
+// An executor that took a call whole runs it on its arguments, in which it finds every length again: the numbers that bind them
+// outside, and that the call's body names, need not be there any more.
+void Evaluator::define_lengths(const std::vector<const Call*>& body, std::vector<ValueId>& defined_here) {
+  for (const Call* c : body) {
+    for (Value v : c->symbols) {
+      auto known = symbols_.find(*bound_symbol(v));
+      if (known == symbols_.end() || defined(v)) continue;
+      values_[v.id()] = Datum::integer(known->second);
+      defined_here.push_back(v.id());
+    }
+    define_lengths(c->body, defined_here);
+  }
+}
+
 void Evaluator::run_body(const Call& call, const std::vector<const Call*>& body, const std::shared_ptr<Arena>& arena) {
   std::vector<ValueId> inner;
+  for (Value v : call.symbols) get(v);
+  if (!call.op->executor.empty()) define_lengths(body, inner);
   for (const Call* c : body) {
     for (Value v : outputs_of(*c))
       if (!defined(v)) inner.push_back(v.id());  // a call may also return what it was given

@@ -128,6 +128,7 @@ class Evaluator {
 
  private:
   void run_body(const Call& call, const std::vector<const Call*>& body, const std::shared_ptr<Arena>& arena);
+  void define_lengths(const std::vector<const Call*>& body, std::vector<ValueId>& defined_here);
   void run_record_body(const Call& call, const Op& op, const std::shared_ptr<Arena>& arena);
   void bind_output(const Arg& output, const Datum& result, const Call& call);
   void check_type(Value v, const Datum& d, const Call& call);

@@ -379,6 +379,7 @@ void add_indexing(Kernels& k) {
   k["prims.item"] = item;
   k["prims.bincount"] = bincount;
   k["prims.copy_"] = copy_into;
+  k["prims.copy_data_"] = copy_into;
 }
 
 }  // namespace thunder::reference

@@ -196,7 +196,13 @@ Kernel cumulative_extreme(bool greatest) {
 }
 
 Datum logcumsumexp(const Inputs& in) {
-  return scan(in, [](Element& state, int64_t&, const Element& next, int64_t) {
+  bool complex = is_complex(in.tensor("a").dtype);
+  return scan(in, [complex](Element& state, int64_t&, const Element& next, int64_t) {
+           if (complex) {
+             Element top = state.re > next.re ? state : next, low = state.re > next.re ? next : state;
+             state = std::isfinite(top.re) ? Element::complex(top.z() + std::log(1.0 + std::exp(low.z() - top.z()))) : Element::complex(state.z() + next.z());
+             return;
+           }
            double top = std::max(state.re, next.re), low = std::min(state.re, next.re);
            state.re = std::isfinite(top) ? top + std::log1p(std::exp(low - top)) : state.re + next.re;
          }).first;

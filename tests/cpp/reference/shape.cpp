@@ -1,6 +1,7 @@
 // Primitives that move elements: views and copies are the same here, since arrays have no strides.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "reference/bytes.h"
 #include "reference/evaluator.h"
@@ -62,7 +63,10 @@ Slice slice_of(const Inputs& in, const Array& a) {
   Slice s{in.integers("start_indices"), in.integers("end_indices"), {}, {}};
   s.step = in.has("strides") ? in.integers("strides") : std::vector<int64_t>(s.start.size(), 1);
   if (s.step.empty()) s.step.assign(s.start.size(), 1);
-  for (size_t d = 0; d < a.shape.size(); ++d) s.shape.push_back(std::max<int64_t>(0, (s.end[d] - s.start[d] + s.step[d] - 1) / s.step[d]));
+  for (size_t d = 0; d < a.shape.size(); ++d) {
+    if (s.step[d] < 1) throw Undefined("slice: a step that the run found not to be positive");
+    s.shape.push_back(std::max<int64_t>(0, (s.end[d] - s.start[d] + s.step[d] - 1) / s.step[d]));
+  }
   return s;
 }
 
@@ -280,7 +284,12 @@ Datum as_strided(const Inputs& in) {
 
 Datum as_strided_scatter(const Inputs& in) {
   auto out = std::make_shared<Array>(in.tensor("a"));
-  for_each_strided(in, [&](int64_t to, int64_t from) { out->data[at(to)] = in.tensor("src").data[at(from)]; });
+  std::set<int64_t> written;
+  for_each_strided(in, [&](int64_t to, int64_t from) {
+    // As in PyTorch: which of several elements a place keeps, and where its gradient goes, is not specified.
+    if (!written.insert(to).second) throw Undefined("as_strided_scatter: two elements for one place");
+    out->data[at(to)] = in.tensor("src").data[at(from)];
+  });
   return out;
 }
 

@@ -1,0 +1,89 @@
+"""What the random programs (tests/cpp/fuzz) found and PyTorch's operator database has no samples for, against eager."""
+
+import pytest
+import torch
+
+import thunder
+
+
+def gradients(fn, *inputs):
+    inputs = [x.detach().clone().requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
+    result = fn(*inputs)
+    weights = torch.linspace(0.5, 1.5, result.numel(), dtype=torch.float64).reshape(result.shape)
+    loss = (torch.view_as_real(result) if result.is_complex() else result[..., None]) * weights[..., None]
+    loss.sum().backward()
+    return [result.detach(), *(x.grad for x in inputs)]
+
+
+def agree(fn, *inputs):
+    torch.testing.assert_close(gradients(thunder.jit(fn), *inputs), gradients(fn, *inputs))
+
+
+@pytest.mark.parametrize("name", ["acosh", "asin", "asinh", "sinc", "log", "sqrt", "tan"])
+def test_complex_gradients_in_all_quadrants(name):
+    agree(getattr(torch, name), torch.tensor([1.5 + 0.5j, -1.5 + 0.5j, -0.3 - 0.7j, 0.3 - 2j], dtype=torch.complex128))
+
+
+def test_complex_gradient_of_logcumsumexp():
+    agree(lambda x: torch.logcumsumexp(x, 0), torch.randn(5, dtype=torch.complex128))
+
+
+def test_product_over_no_elements():
+    agree(lambda x: x.prod(1), torch.ones(3, 0, 2, dtype=torch.float64))
+
+
+def test_product_over_a_length_that_only_the_run_knows():
+    def fn(x):
+        return x[x > 5].prod() + x.sum()
+
+    agree(fn, torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+    agree(fn, torch.tensor([6.0, 2.0, 7.0], dtype=torch.float64))
+
+
+def test_mask_twice_in_one_program():
+    def fn(x):
+        mask = x > 0
+        i, j = torch.where(mask)
+        k, m = torch.where(mask)
+        return x[i, j] * k + m
+
+    x = torch.tensor([[1.0, -1.0], [2.0, 3.0]])
+    torch.testing.assert_close(thunder.jit(fn)(x), fn(x))
+
+
+def test_views_of_several_tensors_of_which_one_is_returned():
+    def fn(x):
+        returned, inner = x.sum(0), x.cos().sum(0)
+        a, b = torch.atleast_3d(inner, returned)
+        return torch.cat([torch.atan2(a, b).flatten(), returned])
+
+    agree(fn, torch.rand(3, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.var(correction=1 + 1j),
+        lambda x: torch.xlogy(x + 0j, x),
+        lambda x: torch.xlogy(x, x + 0j),
+    ],
+    ids=["var", "xlogy", "xlogy_other"],
+)
+def test_refused_as_eager_refuses(fn):
+    x = torch.rand(3)
+    with pytest.raises(Exception) as eager:
+        fn(x)
+    with pytest.raises(eager.type):
+        thunder.jit(fn)(x)
+
+
+def test_a_correction_that_is_a_size():
+    agree(lambda x: x.var(correction=x.shape[0] - 2), torch.rand(5, dtype=torch.float64))
+
+
+def test_a_dimension_that_only_the_run_knows_is_refused_clearly():
+    def fn(x, n):
+        return torch.nn.functional.normalize(x, dim=n.item())
+
+    with pytest.raises(RuntimeError, match="known only when the program runs"):
+        thunder.jit(fn)(torch.rand(2, 3), torch.tensor(1))
