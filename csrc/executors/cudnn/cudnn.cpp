@@ -38,11 +38,16 @@ Types types(const Args& a) {
 
 Types output(const Args& a) { return {output_type(a)}; }
 
+// The kernel takes the gradient to be laid out like the output, whatever its strides say.
+Expr laid_out_like(const Expr& g, const Expr& out) {
+  return same(g.tensor().strides, out.tensor().strides) ? g : g.builder()("prims.restride", g, out.tensor().strides);
+}
+
 // An empty bias would be taken for one: without a bias it is undefined.
 void vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"], c.out(0),
+  put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"], a["key"], a["value"], c.out(0),
                        c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], 0.0,
                        a["is_causal"], kw("scale", a["scale"])));
 }

@@ -1,7 +1,8 @@
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
+#include <c10/core/Allocator.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ constexpr int64_t kGrain = 16384;  // elements that are worth another thread
 
 struct Output {
   c10::SmallVector<int64_t, 5> sizes, strides;
-  at::TensorOptions options;
+  at::ScalarType type;
 };
 
 using HostKernel = void (*)(const void* const*, void* const*, char*, int64_t, int64_t);
@@ -43,7 +44,7 @@ class FusionCall final : public Instruction {
       Output o;
       for (const Dim& d : t.shape) o.sizes.push_back(d.constant());
       for (const Dim& d : t.strides) o.strides.push_back(d.constant());
-      o.options = at::TensorOptions().dtype(to_aten(t.dtype)).device(to_aten(t.device));
+      o.type = to_aten(t.dtype);
       made_.push_back(std::move(o));
     }
   }
@@ -56,7 +57,7 @@ class FusionCall final : public Instruction {
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
     for (const Output& o : made_) {
-      results.push_back(at::empty_strided(o.sizes, o.strides, o.options));
+      results.push_back(allocate(o));
       out.push_back(results.back().mutable_data_ptr());
     }
     if (!(k_->on_cuda ? run_cuda(frame, in, out, results) : run_host(in, out))) return run_body(frame);
@@ -136,6 +137,13 @@ class FusionCall final : public Instruction {
                                                        shape.blocks_per_multiprocessor));
     v.kernel = std::move(main);
     return &v;
+  }
+
+  // Without the dispatcher: a step of a large model makes hundreds of these.
+  at::Tensor allocate(const Output& o) const {
+    if (!k_->on_cuda) return at::Tensor(at::detail::empty_strided_cpu(o.sizes, o.strides, o.type));
+    static c10::Allocator* const allocator = c10::GetAllocator(c10::DeviceType::CUDA);
+    return at::Tensor(at::detail::empty_strided_generic(o.sizes, o.strides, allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), o.type));
   }
 
   bool run_cuda(Frame&, const Pointers& in, const Pointers& out, const std::vector<at::Tensor>& results) const {
