@@ -68,6 +68,10 @@ bool Arg::is_literal_number() const {
   return k == Kind::Bool || k == Kind::Int || k == Kind::Float || k == Kind::Complex;
 }
 
+bool Arg::is_real_literal() const {
+  return is_literal_number() && kind() != Kind::Complex && (kind() != Kind::Int || dim().is_constant());
+}
+
 bool Arg::is_number() const { return is_literal_number() || (is_value() && value().type().is_number()); }
 
 double Arg::real() const {

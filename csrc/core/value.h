@@ -108,6 +108,7 @@ class Arg {
   /// A literal bool, int, float or complex, or a value that is a number.
   bool is_number() const;
   bool is_literal_number() const;
+  bool is_real_literal() const;  ///< a number that is not complex and does not depend on a symbol
 
   // Each asserts the kind.
   thunder::Value value() const { return std::get<thunder::Value>(v_); }

@@ -45,6 +45,7 @@ std::span<const OpDef> pool();
 std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> contraction();
 std::span<const OpDef> complex();
+std::span<const OpDef> linalg();
 }  // namespace torch
 
 namespace {
@@ -89,6 +90,7 @@ constexpr Family kFamilies[] = {
     {"torch", "pointwise_loss", torch::pointwise_loss},
     {"torch", "contraction", torch::contraction},
     {"torch", "complex", torch::complex},
+    {"torch", "linalg", torch::linalg},
     {"torch", "unary", torch::unary},
     {"torch", "binary", torch::binary},
     {"torch", "comparison", torch::comparison},

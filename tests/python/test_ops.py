@@ -44,15 +44,12 @@ def _has_record(opinfo):
 DEVIATIONS = {
     "test_gradient": {
         "nextafter": "PyTorch says that the result requires grad and fails in backward",
-        "norm_nuc": "the nuclear norm needs a singular value decomposition, which has no record yet",
         "as_strided_scatter": "a storage offset of the input that a view has is not known to the compiler",
         "tensor_split": "indices given as a tensor are data-dependent control flow",
     },
     "test_errors": {
     },
     "test_forward": {
-        "nn_functional_one_hot": "without num_classes the shape depends on the values",
-        "norm_nuc": "the nuclear norm needs a singular value decomposition, which has no record yet",
         "tensor_split": "indices given as a tensor are data-dependent control flow",
     },
 }

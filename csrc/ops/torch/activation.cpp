@@ -49,7 +49,7 @@ Arg clamped(const Formula& x, const Arg& low, const Arg& high) {
 
 Arg hardtanh_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!is_bool(a.tensor("input").dtype), Runtime, "hardtanh", "Bool inputs not supported for hardtanh");
-  bool literals = a["min_val"].is_literal_number() && a["max_val"].is_literal_number();
+  bool literals = a["min_val"].is_real_literal() && a["max_val"].is_real_literal();
   THUNDER_CHECK(!literals || !(a.real("min_val") > a.real("max_val")), Value, "hardtanh",
                 "min_val cannot be greater than max_val, got ", a.real("min_val"), " and ", a.real("max_val"));
   return clamped(Formula(b, a["input"]), a["min_val"], a["max_val"]);

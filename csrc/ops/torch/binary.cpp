@@ -172,7 +172,7 @@ Arg cheap_power(Builder& b, const Arg& x, double n) {
 Arg pow_scalar_body(Builder& b, const Args& a) {
   const Arg& n = a["exponent"];
   DType t = result_type({a["input"], n});
-  bool real = n.is_literal_number() && n.kind() != Arg::Kind::Complex && (n.kind() != Arg::Kind::Int || n.dim().is_constant());
+  bool real = n.is_real_literal();
   THUNDER_CHECK(is_inexact(t) || !real || n.real() >= 0, Runtime, "pow",
                 "Integers to negative integer powers are not allowed.");
   Arg x = convert(b, a["input"], t);

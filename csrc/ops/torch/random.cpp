@@ -65,7 +65,7 @@ Arg normal_body(Builder& b, const Args& a) {
   ArgList given = {a["mean"], a["std"]};
   const TensorType& like = (a["mean"].is_tensor() ? a["mean"] : a["std"]).value().tensor();
   THUNDER_CHECK(is_floating(like.dtype), NotImplemented, "normal", "\"normal\" not implemented for '", scalar_type_name(like.dtype), "'");
-  THUNDER_CHECK(!a["std"].is_literal_number() || a.real("std") >= 0, Runtime, "normal", "normal expects std >= 0.0, but found std ", a.real("std"));
+  THUNDER_CHECK(!a["std"].is_real_literal() || a.real("std") >= 0, Runtime, "normal", "normal expects std >= 0.0, but found std ", a.real("std"));
   Expr drawn = b("prims.normal", broadcast_shape_of("normal", given), kw("dtype", like.dtype), kw("device", like.device));
   Expr y = b("torch.add", b("torch.mul", drawn, a["std"]), a["mean"]);
   return with_strides(to_dtype(y, like.dtype), contiguous_strides(y.shape())).arg();

@@ -331,8 +331,12 @@ void vector_norm_vjp(VjpContext& c) {
 
 Arg norm_body(Builder& b, const Args& a) {
   Arg p = a["p"];
+  if (p.kind() == Arg::Kind::Str && p.str() == "nuc") {
+    Arg dims = a.has("dim") ? a["dim"] : Arg(std::vector<int64_t>{0, 1});
+    return b("torch.linalg_matrix_norm", a["input"], p, dims, a["keepdim"], kw("dtype", a["dtype"]));
+  }
   if (p.kind() == Arg::Kind::Str) {
-    THUNDER_CHECK(p.str() == "fro", NotImplemented, "norm", "p='", p.str(), "' is not supported; there are 'fro' and numbers");
+    THUNDER_CHECK(p.str() == "fro", Runtime, "norm", "expected p to be 'fro', 'nuc' or a number, got '", p.str(), "'");
     p = 2.0;
   }
   return b("torch.vector_norm", a["input"], p, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
@@ -470,7 +474,7 @@ constexpr OpDef kRecords[] = {
      .doc = "(sum |x|^ord)^(1/ord) over `dim`; ord may be 0 and +-inf.", .tags = kReduction, .body = vector_norm_body,
      .vjp = vector_norm_vjp, .aten = "linalg_vector_norm", .python = "torch.linalg.vector_norm"},
     {.schema = "norm(Tensor input, any p='fro', int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-     .doc = "The p-norm of the elements over `dim`; 'fro' is 2.", .tags = kReduction, .body = norm_body,
+     .doc = "The p-norm of the elements over `dim`; 'fro' is 2, 'nuc' the sum of a matrix's singular values.", .tags = kReduction, .body = norm_body,
      .python = "torch.norm torch.Tensor.norm torch.functional.norm"},
     {.schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
      .doc = "Sums of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumsum_body, .aten = "cumsum",

@@ -313,15 +313,21 @@ Arg diag_body(Builder& b, const Args& a) {
   return b("prims.reshape", d, d.shape());
 }
 
+// One more than the largest class, as a size: the length of a vector that repeats its one element so many times.
+Dim classes_of(const Expr& x) {
+  Builder& b = x.builder();
+  THUNDER_CHECK(!x.tensor().numel().same(0), Runtime, "one_hot", "Can not infer total number of classes from empty tensor.");
+  Expr count = b("torch.add", b("torch.max", x), 1);
+  return b("prims.repeat_index", reshape(count, {Dim(1)}), nullptr).shape()[0];
+}
+
 Arg one_hot_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["tensor"]);
   Dim classes = size_arg("one_hot", a["num_classes"]);
   THUNDER_CHECK(x.dtype() == DType::i64, Runtime, "one_hot",
                 "one_hot is only applicable to index tensor of type LongTensor, got ", x.dtype());
-  THUNDER_CHECK(!classes.same(-1), Runtime, "one_hot",
-                "num_classes=-1 takes the number of classes from the values, which are known only when the program "
-                "runs; pass num_classes");
-  THUNDER_CHECK(classes >= 1, Runtime, "one_hot", "num_classes should be positive, got ", classes);
+  if (classes.same(-1)) classes = classes_of(x);
+  else THUNDER_CHECK(classes >= 1, Runtime, "one_hot", "num_classes should be positive, got ", classes);
   Dims shape = x.shape();
   shape.push_back(classes);
   Arg blank = full(b, shape, 0, DType::i64, x.tensor().device);

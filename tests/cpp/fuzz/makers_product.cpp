@@ -1,5 +1,6 @@
 // Arguments of products and convolutions.
 #include <algorithm>
+#include <limits>
 
 #include "fuzz/makers.h"
 
@@ -131,6 +132,14 @@ Made convolution_backward(Draw& d) {
   return c.named;
 }
 
+// Fresh ones: the singular values of what a program made are often equal.
+Made matrices(Draw& d) {
+  DType t = d.random.chance(0.7) ? DType::f64 : DType::f32;
+  static const std::vector<Arg> orders = {"fro", "nuc", 1, -1, 2, -2, std::numeric_limits<double>::infinity()};
+  return Named{{"A", d.tensor({.dtype = t, .shape = d.shape(2, 2), .values = {}, .fresh = true})}, {"ord", d.random.pick(orders)},
+               {"full_matrices", !d.smooth() && d.random.chance(0.3)}, {"driver", nullptr}, {"dtype", nullptr}, {"dim", Arg(Shape{0, 1})}};
+}
+
 }  // namespace
 
 void add_product_makers(Makers& m) {
@@ -139,6 +148,9 @@ void add_product_makers(Makers& m) {
             {"torch.tensordot", tensordot}, {"torch.bilinear", bilinear}});
   m.insert({{"torch.matmul", letters({{"n", "n"}, {"nm", "mp"}, {"n", "np"}, {"nm", "m"}, {"bnm", "bmp"}, {"bnm", "mp"}, {"abnm", "1bmp"}})},
             {"torch.mm", letters({{"nm", "mp"}})}, {"torch.bmm", letters({{"bnm", "bmp"}})}, {"torch.mv", letters({{"nm", "m"}})},
+            {"torch.linalg_svd", matrices}, {"torch.linalg_svdvals", matrices}, {"torch.linalg_matrix_norm", matrices},
+            {"torch.linalg_norm", matrices}, {"torch.inner", letters({{"n", "n"}, {"nk", "mk"}, {"bnk", "k"}})},
+            {"torch.trace", letters({{"nm"}})},
             {"torch.dot", letters({{"n", "n"}})}, {"torch.vdot", letters({{"n", "n"}})}, {"torch.outer", letters({{"n", "m"}})},
             {"torch.addmm", letters({{"np", "nm", "mp"}, {"p", "nm", "mp"}})}, {"torch.baddbmm", letters({{"bnp", "bnm", "bmp"}, {"1np", "bnm", "bmp"}})},
             {"torch.addbmm", letters({{"np", "bnm", "bmp"}})}, {"torch.addmv", letters({{"n", "nm", "m"}})},

@@ -140,6 +140,7 @@ const Kernels& kernels() {
     add_padding(k);
     add_pooling(k);
     add_unique(k);
+    add_linalg(k);
     return k;
   }();
   return all;
