@@ -2,6 +2,7 @@
 #include "executors/aten/aten.h"
 #include "executors/aten/lowering.h"
 #include "executors/cudnn/cudnn.h"
+#include "executors/fuser/batch.h"
 #include "executors/fuser/fuser.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
@@ -36,6 +37,8 @@ void bind_executors(nb::module_& m) {
   all.add_always(aten);
   all.add_always(python);
 
+  m.def("wait_for_compilations", &wait_for_compilations, "Until no kernel is being compiled in the background.");
+  nb::module_::import_("atexit").attr("register")(m.attr("wait_for_compilations"));
   m.def("trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); }, "The kernels of a program as (name, source), each once.");
   m.def("trace_cuda_texts", [](const PyTrace& t) { return cuda_texts_of(t.trace); });
   m.def("always_emit_cuda", &set_always_emit_cuda, nb::arg("on"), "Makes the CUDA text of every kernel, for trace_cuda_texts().");

@@ -31,18 +31,19 @@ std::string column_pointers(const Kernel& k, const std::string& part) {
 }
 
 // Compilers vectorise a reduction whose order they may choose.
-std::string simd(const Phase& p) {
+std::string simd(const Phase& p, bool gathers) {
   constexpr const char* names[] = {"+", "*", "th_max", "th_min", "th_or", "th_and"};
   std::string out = "#pragma omp simd";
+  if (gathers) out += " reduction(|:th_outside)";
   for (const Accumulator& a : p.reductions) out += " reduction(" + std::string(names[static_cast<size_t>(a.combine)]) + ":" + a.name + ")";
   return out + "\n";
 }
 
-void phase(std::string& out, const Phase& p, const std::string& first, const std::string& last, int depth) {
+void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last, int depth) {
   indent(out, p.row, depth);
   for (const Accumulator& a : p.reductions) out += line(depth, a.type + " " + a.name + " = " + identity(a) + ";");
   if (!p.has_loop()) return;
-  out += simd(p) + line(depth, "for (int64 q = " + first + "; q < " + last + "; ++q) {");
+  out += simd(p, k.gathers) + line(depth, "for (int64 q = " + first + "; q < " + last + "; ++q) {");
   indent(out, p.chunk, depth + 1);
   indent(out, p.lane, depth + 1);
   indent(out, p.stores, depth + 1);
@@ -51,8 +52,8 @@ void phase(std::string& out, const Phase& p, const std::string& first, const std
 
 std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols), bytes = std::to_string(partial_bytes(k));
-  std::string out = "extern \"C\" void " + name +
-                    "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n" + pointers(k) +
+  std::string out = "extern \"C\" int " + name +
+                    "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int th_outside = 0;\n" + pointers(k) +
                     column_pointers(k, "partial") + line(1, "for (int64 s = 1; s < parts; ++s) {");
   int64_t at = 0;
   for (const Accumulator& a : k.columns) {
@@ -62,10 +63,10 @@ std::string finish(const Kernel& k, const std::string& name) {
                                               "(" + a.name + "_part[c], from_" + a.name + "[c]);");
     at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
   }
-  out += line(1, "}") + "#pragma omp simd\n" + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
+  out += line(1, "}") + simd({}, k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
   for (const Accumulator& a : k.columns) out += line(2, "const " + a.type + " " + a.name + " = " + a.name + "_part[c];");
   indent(out, k.finish, 2);
-  return out + "  }\n}\n";
+  return out + "  }\n  return th_outside;\n}\n";
 }
 
 }  // namespace
@@ -85,8 +86,8 @@ bool host_splits_columns(const Kernel& k) {
 
 std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
-  std::string out = "extern \"C\" void " + name +
-                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = int64;\n" + pointers(k);
+  std::string out = "extern \"C\" int " + name +
+                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = int64;\n  int th_outside = 0;\n" + pointers(k);
   for (const Accumulator& a : k.columns) out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n", (void)a;
   if (!k.columns.empty()) {
     out += column_pointers(k, "partial");
@@ -100,16 +101,16 @@ std::string emit_host(const Kernel& k, const std::string& name) {
       out += line(1, "{");
       out += line(2, "const int64 first = begin > " + start + " ? begin - " + start + " : 0;");
       out += line(2, "const int64 last = (end < " + end + " ? end : " + end + ") - " + start + ";");
-      phase(out, p, "first", "last", 2);
+      phase(out, k, p, "first", "last", 2);
       out += line(1, "}");
       before += p.chunks ? p.chunks : k.cols;
     }
-    return out + "}\n";
+    return out + "  return th_outside;\n}\n";
   }
   out += line(1, "for (int64 r = begin; r < end; ++r) {");
-  for (const Phase& p : k.phases) phase(out, p, "0", cols, 2);
+  for (const Phase& p : k.phases) phase(out, k, p, "0", cols, 2);
   indent(out, k.row_stores, 2);
-  out += "  }\n}\n";
+  out += "  }\n  return th_outside;\n}\n";
   if (!k.columns.empty()) out += finish(k, name);
   return out;
 }

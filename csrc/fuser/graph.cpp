@@ -62,8 +62,14 @@ bool pads_plainly(const Call& call) {
 
 }  // namespace
 
+bool may_fuse(const Op& op) {
+  if (!op.is_prim() || op.has(kEffects)) return false;
+  if (moves().count(op.full_name) || creations().count(op.full_name) || reductions().count(op.full_name)) return true;
+  return op.has(kPointwise) && !op.scalar.empty() && !op.has(kCreation);
+}
+
 Kind kind_of(const Call& call) {
-  if (!call.op->is_prim() || call.op->has(kEffects) || !is_plain(call)) return Kind::Barrier;
+  if (!may_fuse(*call.op) || !is_plain(call)) return Kind::Barrier;
   const std::string& name = call.op->full_name;
   if (name == "prims.pad" && !pads_plainly(call)) return Kind::Barrier;
   if (name.starts_with("prims.take") && moves().count(name) && !takes_plainly(call)) return Kind::Barrier;
@@ -73,7 +79,10 @@ Kind kind_of(const Call& call) {
     int64_t rows = 0, cols = 0;
     return reduced(call, rows, cols) == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
   }
-  if (!call.op->has(kPointwise) || call.op->scalar.empty() || call.op->has(kCreation)) return Kind::Barrier;
+  // The next number of a half is not the next float, in which halves are computed.
+  const DType out = call.output.value().dtype();
+  if (name.starts_with("prims.shift_") && out == DType::boolean) return Kind::Barrier;
+  if (name == "prims.nextafter" && (out == DType::bf16 || out == DType::f16)) return Kind::Barrier;
   bool any = false, same_shape = true;
   for_each_input(call, [&](Value v) {
     any = true;
@@ -108,7 +117,8 @@ Reduced reduced(const Call& call, int64_t& rows, int64_t& cols) {
   Args a = call.arguments();
   std::vector<int64_t> shape = sizes(a.value("a"));
   std::vector<char> is_reduced(shape.size(), 0);
-  for (int64_t d : a.integers("dims")) is_reduced[static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(shape.size()) : d)] = 1;
+  if (!shape.empty())  // a 0-d tensor counts as having one dimension
+    for (int64_t d : a.integers("dims")) is_reduced[static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(shape.size()) : d)] = 1;
   int64_t kept = 1, gone = 1;
   bool kept_after_gone = false, gone_after_kept = false, any_kept = false, any_gone = false;
   for (size_t i = 0; i < shape.size(); ++i) {

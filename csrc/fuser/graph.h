@@ -17,6 +17,8 @@ enum class Kind : uint8_t {
   Reduce,
 };
 
+/// Whether some call of the operator is not a Barrier.
+bool may_fuse(const Op& op);
 /// Of a primitive with constant sizes on one device.
 Kind kind_of(const Call& call);
 /// A Move that PyTorch does without copying: outside of kernels it stays a view.

@@ -54,6 +54,7 @@ struct Kernel {
   std::vector<std::string> finish;          ///< once a column `c`; a column's sum goes by its accumulator's name
   std::vector<const Call*> calls;           ///< what it computes, in the order of the trace
   bool wide = false;                        ///< an offset may not fit 32 bits
+  bool gathers = false;                     ///< from places that are read at run time, and may be outside of their tensor
   bool divides = false;                     ///< an index divides within a row: compilers do not vectorise that
   int64_t numel() const { return rows * cols; }
 };

@@ -30,6 +30,7 @@ class Lowering {
     kernel_.cols = walk.cols;
     kernel_.lanes = options_.lanes;
     kernel_.cached = options_.cached;
+    note_range(kernel_.numel());
     if (kernel_.cols % options_.lanes != 0) throw Refused();
     row_ = indices_.variable("r", kernel_.rows, Scope::Row);
     chunk_ = indices_.variable("q", kernel_.cols / options_.lanes, Scope::Chunk);
@@ -144,6 +145,7 @@ class Lowering {
       linear = indices_.add(linear, indices_.mul(index[i], stride));
       stride *= shape[i];
     }
+    note_range(indices_.max(linear));
     return linear;
   }
 
@@ -171,8 +173,13 @@ class Lowering {
     Index out;
     for (size_t i = 0; i < index.size(); ++i)
       if (t.shape[i].constant() != 1) out = indices_.add(out, indices_.mul(index[i], t.strides[i].constant()));
-    if (indices_.max(out) >= (int64_t{1} << 31)) kernel_.wide = true;
+    note_range(indices_.max(out));
     return out;
+  }
+
+  // Loops step beyond their end by less than a grid of threads.
+  void note_range(int64_t most) {
+    if (most >= (int64_t{1} << 31) - (int64_t{1} << 24)) kernel_.wide = true;
   }
 
   // ---- statements ----------------------------------------------------------------------------------------------------
@@ -263,10 +270,7 @@ class Lowering {
     Index at = offset(t, index);
     Scope scope = std::max(indices_.scope(at), predicate_scope_);
     const std::string guard = predicate_.empty() ? "" : predicate_;
-    if (options_.lanes > 1 && scope == Scope::Lane && predicate_scope_ != Scope::Lane) {
-      const int32_t lane = Indices::atom(lane_);
-      if (at.factor_of(lane) == 1 && indices_.multiple_of(at, options_.lanes, lane)) return load_vector(v, at, array, storage, guard);
-    }
+    if (predicate_scope_ != Scope::Lane && is_vector(at)) return load_vector(v, at, array, storage, guard);
     std::string text = "th_load(" + array + " + (" + indices_.text(at) + "))";
     if (!guard.empty()) text = guard + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
     return define(compute_name(t.dtype), text, scope);
@@ -295,7 +299,26 @@ class Lowering {
     return define(compute_name(v.dtype()), "th_get(" + it->second + ".at[j])", Scope::Lane);
   }
 
+  // Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before the lanes are walked.
+  bool is_vector(const Index& at) {
+    if (options_.lanes == 1) return false;
+    const int32_t lane = Indices::atom(lane_);
+    return at.factor_of(lane) == 1 && indices_.multiple_of(at, options_.lanes, lane) && indices_.scope(without_lane(at)) != Scope::Lane;
+  }
+
   Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }
+
+  // Integers wrap around, which signed numbers of C++ do not; those narrower than `int` are computed in it.
+  static bool wraps(const Op& op, DType out) {
+    if (out != DType::i32 && out != DType::i64) return false;
+    const std::string& name = op.full_name;
+    return name == "prims.add" || name == "prims.sub" || name == "prims.mul" || name == "prims.neg";
+  }
+
+  std::string rounded(const std::string& text, DType t) const {
+    if (!options_.eager_rounding || (t != DType::bf16 && t != DType::f16)) return text;
+    return "th_round_" + storage_name(t) + "(" + text + ")";
+  }
 
   Scalar pointwise(const Call& call, const Multi& index) {
     const DType out = call.output.value().dtype();
@@ -319,17 +342,18 @@ class Lowering {
         operands.emplace_back(call.op->schema.params[i].name, literal(a, operand));
       }
     }
+    if (wraps(*call.op, out))
+      for (auto& [name, text] : operands) text = "u" + compute_name(out) + "(" + text + ")";
     std::string text = scalar_text(*call.op, operands);
     if (call.op->full_name == "prims.convert_element_type") text = converted(text, from, out);
     else if (compute_name(out) != "float" && compute_name(out) != "double") text = compute_name(out) + "(" + text + ")";
-    if (options_.eager_rounding && (out == DType::bf16 || out == DType::f16)) text = "th_round_" + storage_name(out) + "(" + text + ")";
-    return define(compute_name(out), text, scope);
+    return define(compute_name(out), rounded(text, out), scope);
   }
 
   Scalar create(const Call& call, const Multi& index) {
     Args a = call.arguments();
     const DType out = call.output.value().dtype();
-    if (call.op->full_name == "prims.full") return {literal(a["fill_value"], out), Scope::Row};
+    if (call.op->full_name == "prims.full") return {rounded(literal(a["fill_value"], out), out), Scope::Row};
     const std::string type = compute_name(out), at = indices_.text(index[0]);
     const Scope scope = indices_.scope(index[0]);
     if (call.op->full_name == "prims.arange") return define(type, type + "(" + at + ")", scope);
@@ -391,7 +415,8 @@ class Lowering {
     Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
     Scope scope = std::max(place.scope, predicate_scope_);
     const std::string condition = predicate_.empty() ? "" : ", " + predicate_;
-    Scalar checked = define("I", "th_place<I>(" + place.text + ", " + std::to_string(extent) + condition + ")", scope);
+    kernel_.gathers = true;
+    Scalar checked = define("I", "TH_PLACE(" + place.text + ", " + std::to_string(extent) + condition + ")", scope);
     index[d] = indices_.dynamic(checked.text, extent, scope);
     return element(source, index);
   }
@@ -465,12 +490,12 @@ class Lowering {
     Scope scope = Scope::Row;
     for (size_t i = 0; i < from.size(); ++i) {
       const int64_t low = a["config"].items()[i].items()[0].dim().constant();
-      bool always = false, never_below = false;
+      bool always = false, never_inside = false;
       Scope s = Scope::Row;
-      std::string too_low = low > 0 ? below(index[i], low, s, never_below) : "";
+      std::string too_low = low > 0 ? below(index[i], low, s, never_inside) : "";
       scope = std::max(scope, s);
       std::string fits = below(index[i], low + from[i], s, always);
-      if (fits.empty() && !always) return {literal(a["value"], out), Scope::Row};
+      if (never_inside || (fits.empty() && !always)) return {rounded(literal(a["value"], out), out), Scope::Row};
       scope = std::max(scope, s);
       if (!too_low.empty()) inside += (inside.empty() ? "" : " && ") + ("!(" + too_low + ")");
       if (!fits.empty()) inside += (inside.empty() ? "" : " && ") + fits;
@@ -479,7 +504,7 @@ class Lowering {
     if (inside.empty()) return element(source, inner);
     Scalar condition = define("bool", inside, scope);
     Scalar value = under(condition, true, [&] { return element(source, inner); });
-    return select(compute_name(out), condition, value, {literal(a["value"], out), Scope::Row});
+    return select(compute_name(out), condition, value, {rounded(literal(a["value"], out), out), Scope::Row});
   }
 
   // ---- phases --------------------------------------------------------------------------------------------------------
@@ -497,7 +522,7 @@ class Lowering {
       if (info.mode == Mode::Row && info.stored) store_row(r.value);
     }
     for (auto& [value, name] : pending_) {
-      info_.at(value.id()).name = name;
+      info_.at(value.id()).name = rounded(name, value.dtype());
       if (info_.at(value.id()).stored) store_row(value);
     }
     pending_.clear();
@@ -581,11 +606,11 @@ class Lowering {
     const Call& call = *producer_(v);
     DType out;
     Scalar s = operand(call, out);
-    info.name = "col" + std::to_string(next_++);
+    const std::string name = "col" + std::to_string(next_++);
+    info.name = rounded(name, out);
     Combine combine = combine_of(call);
-    kernel_.phases.back().lane.push_back("TH_COLUMN(" + info.name + ") = " + function_of(combine) + "(TH_COLUMN(" + info.name + "), " +
-                                         s.text + ");");
-    kernel_.columns.push_back({info.name, compute_name(out), combine});
+    kernel_.phases.back().lane.push_back("TH_COLUMN(" + name + ") = " + function_of(combine) + "(TH_COLUMN(" + name + "), " + s.text + ");");
+    kernel_.columns.push_back({name, compute_name(out), combine});
   }
 
   std::string output(Value v) {
@@ -602,8 +627,7 @@ class Lowering {
     Index at = offset(v.tensor(), index);
     const std::string array = output(v), storage = storage_name(v.dtype());
     Phase& p = kernel_.phases.back();
-    const int32_t lane = options_.lanes > 1 ? Indices::atom(lane_) : -1;
-    if (options_.lanes > 1 && at.factor_of(lane) == 1 && indices_.multiple_of(at, options_.lanes, lane)) {
+    if (is_vector(at)) {
       const std::string lanes = std::to_string(options_.lanes), y = "y" + std::to_string(next_++);
       p.chunk.push_back("Vec<" + storage + ", " + lanes + "> " + y + ";");
       p.lane.push_back("th_set(" + y + ".at[j], " + s.text + ");");
@@ -637,6 +661,16 @@ class Lowering {
   }
 
   void collect() {
+    // A call may read what no element needs (a pad that cuts all of it off); the calls are a program all the same.
+    std::vector<const Call*> open(calls_.begin(), calls_.end());
+    while (!open.empty()) {
+      const Call* call = open.back();
+      open.pop_back();
+      visit_inputs(*call, [&](Value v) {
+        if (is_leaf(v)) input(v);
+        else if (calls_.insert(producer_(v)).second) open.push_back(producer_(v));
+      });
+    }
     kernel_.calls.assign(calls_.begin(), calls_.end());
     kernel_.divides = indices_.divides();
     for (const Root& r : roots_)

@@ -4,7 +4,7 @@ namespace thunder::fuser {
 
 const std::string& cuda_prelude() {
   static const std::string text = R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
-typedef unsigned int uint32; typedef unsigned short uint16;
+typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_NAN __int_as_float(0x7fc00000)
 #define TH_INF __int_as_float(0x7f800000)
 #define TH_D static __device__ __forceinline__
@@ -14,17 +14,19 @@ TH_UNARY(exp) TH_UNARY(log) TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(t
 TH_UNARY(atan) TH_UNARY(asinh) TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erf) TH_UNARY(erfc) TH_UNARY(exp2) TH_UNARY(expm1) TH_UNARY(log2)
 TH_UNARY(log10) TH_UNARY(log1p) TH_UNARY(lgamma) TH_UNARY(sqrt)
 TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(copysign)
-TH_D int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; int64 r = 1; while (n) { if (n & 1) r *= x; n >>= 1; x *= x; } return r; }
+TH_D int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
 TH_D int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
 #define TH_ROUND(NAME) TH_D float th_##NAME(float x) { return NAME##f(x); } TH_D double th_##NAME(double x) { return NAME(x); } template <class T> TH_D T th_##NAME(T x) { return x; }
 TH_ROUND(ceil) TH_ROUND(floor) TH_ROUND(rint) TH_ROUND(trunc)
-template <class T> TH_D T th_abs(T x) { return x < 0 ? T(-x) : x; }
+template <class T> TH_D T th_abs(T x) { return x < 0 ? T(0 - uint64(x)) : x; }
 TH_D float th_abs(float x) { return fabsf(x); }
 TH_D double th_abs(double x) { return fabs(x); }
 TH_D bool th_abs(bool x) { return x; }
 template <class T> TH_D bool th_isfinite(T) { return true; }
 template <class T> TH_D bool th_isinf(T) { return false; }
 template <class T> TH_D bool th_signbit(T x) { return x < 0; }
+template <class T> TH_D T th_shift_left(T x, T n) { return n < 0 || n >= T(8 * sizeof(T)) ? T(0) : T((unsigned long long)(x) << n); }
+template <class T> TH_D T th_shift_right(T x, T n) { return n < 0 || n >= T(8 * sizeof(T)) ? T(x < 0 ? -1 : 0) : T(x >> n); }
 TH_D bool th_isinf(float x) { return fabsf(x) == TH_INF; }
 TH_D bool th_isinf(double x) { return fabs(x) == double(TH_INF); }
 TH_D bool th_isfinite(float x) { return fabsf(x) < TH_INF; }
@@ -33,6 +35,11 @@ TH_D bool th_signbit(float x) { return __float_as_int(x) < 0; }
 TH_D bool th_signbit(double x) { return __double_as_longlong(x) < 0; }
 template <class T> TH_D T th_add(T a, T b) { return a + b; }
 template <class T> TH_D T th_mul(T a, T b) { return a * b; }
+// Sums and products of integers wrap around, which signed numbers of C++ do not.
+TH_D int64 th_add(int64 a, int64 b) { return int64(uint64(a) + uint64(b)); }
+TH_D int64 th_mul(int64 a, int64 b) { return int64(uint64(a) * uint64(b)); }
+TH_D int32 th_add(int32 a, int32 b) { return int32(uint32(a) + uint32(b)); }
+TH_D int32 th_mul(int32 a, int32 b) { return int32(uint32(a) * uint32(b)); }
 template <class T> TH_D T th_max(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> TH_D T th_min(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> TH_D T th_or(T a, T b) { return a | b; }
@@ -58,6 +65,7 @@ template <class I> TH_D I th_place(int64 i, int64 n, bool wanted = true) {
   if (wanted && (i < 0 || i >= n)) asm volatile("trap;");
   return i < 0 || i >= n ? 0 : I(i);
 }
+#define TH_PLACE(...) th_place<I>(__VA_ARGS__)
 template <class T> TH_D auto th_load(const T* p) { return th_get(*p); }
 template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Vec { T at[N]; };
 template <int BYTES> struct th_word { typedef uint4 type; };

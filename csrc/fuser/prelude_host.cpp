@@ -2,11 +2,12 @@
 
 namespace thunder::fuser {
 
+// The sign bit is read as an integer's: g++ 12 breaks down over its own builtin in vectors of two floats.
 // No header is included: they would cost more time than the kernels.  The mathematical functions are the C library's; declared as
 // vector functions they become its vector variants inside vectorised loops, where it has them.
 const std::string& host_prelude() {
   static const std::string text = R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
-typedef unsigned int uint32; typedef unsigned short uint16;
+typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_NAN __builtin_nanf("")
 #define TH_INF __builtin_inff()
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(TH_NO_VECTOR_MATH)
@@ -26,7 +27,7 @@ TH_BINARY(atan2, TH_SIMD) TH_BINARY(hypot, TH_SIMD) TH_BINARY(nextafter, )
 extern "C" TH_SIMD float powf(float, float) noexcept; extern "C" TH_SIMD double pow(double, double) noexcept;
 static inline float th_pow(float x, float y) { return powf(x, y); }
 static inline double th_pow(double x, double y) { return pow(x, y); }
-static inline int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; int64 r = 1; while (n) { if (n & 1) r *= x; n >>= 1; x *= x; } return r; }
+static inline int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
 static inline int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
 static inline float th_sqrt(float x) { return __builtin_sqrtf(x); }
 static inline double th_sqrt(double x) { return __builtin_sqrt(x); }
@@ -35,21 +36,28 @@ static inline double th_copysign(double x, double y) { return __builtin_copysign
 #define TH_ROUND(NAME) static inline float th_##NAME(float x) { return __builtin_##NAME##f(x); } static inline double th_##NAME(double x) { return __builtin_##NAME(x); } \
   template <class T> static inline T th_##NAME(T x) { return x; }
 TH_ROUND(ceil) TH_ROUND(floor) TH_ROUND(rint) TH_ROUND(trunc)
-template <class T> static inline T th_abs(T x) { return x < 0 ? T(-x) : x; }
+template <class T> static inline T th_abs(T x) { return x < 0 ? T(0 - uint64(x)) : x; }
 static inline float th_abs(float x) { return __builtin_fabsf(x); }
 static inline double th_abs(double x) { return __builtin_fabs(x); }
 static inline bool th_abs(bool x) { return x; }
 template <class T> static inline bool th_isfinite(T) { return true; }
 template <class T> static inline bool th_isinf(T) { return false; }
 template <class T> static inline bool th_signbit(T x) { return x < 0; }
+template <class T> static inline T th_shift_left(T x, T n) { return n < 0 || n >= T(8 * sizeof(T)) ? T(0) : T((unsigned long long)(x) << n); }
+template <class T> static inline T th_shift_right(T x, T n) { return n < 0 || n >= T(8 * sizeof(T)) ? T(x < 0 ? -1 : 0) : T(x >> n); }
 static inline bool th_isfinite(float x) { return th_abs(x) <= __FLT_MAX__; }
 static inline bool th_isfinite(double x) { return th_abs(x) <= __DBL_MAX__; }
 static inline bool th_isinf(float x) { return th_abs(x) > __FLT_MAX__; }
 static inline bool th_isinf(double x) { return th_abs(x) > __DBL_MAX__; }
-static inline bool th_signbit(float x) { return __builtin_signbitf(x); }
-static inline bool th_signbit(double x) { return __builtin_signbit(x); }
+static inline bool th_signbit(float x) { int32 b; __builtin_memcpy(&b, &x, 4); return b < 0; }
+static inline bool th_signbit(double x) { int64 b; __builtin_memcpy(&b, &x, 8); return b < 0; }
 template <class T> static inline T th_add(T a, T b) { return a + b; }
 template <class T> static inline T th_mul(T a, T b) { return a * b; }
+// Sums and products of integers wrap around, which signed numbers of C++ do not.
+static inline int64 th_add(int64 a, int64 b) { return int64(uint64(a) + uint64(b)); }
+static inline int64 th_mul(int64 a, int64 b) { return int64(uint64(a) * uint64(b)); }
+static inline int32 th_add(int32 a, int32 b) { return int32(uint32(a) + uint32(b)); }
+static inline int32 th_mul(int32 a, int32 b) { return int32(uint32(a) * uint32(b)); }
 template <class T> static inline T th_max(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> static inline T th_min(T a, T b) { return a != a || a < b ? a : b; }
 template <class T> static inline T th_or(T a, T b) { return a | b; }
@@ -64,8 +72,8 @@ template <> constexpr float th_lowest<float>() { return -__builtin_inff(); }
 template <> constexpr double th_lowest<double>() { return -__builtin_inf(); }
 template <> constexpr uint8 th_lowest<uint8>() { return 0; }
 template <> constexpr bool th_lowest<bool>() { return false; }
-#pragma omp declare reduction(th_max : float, double, int64, int32, int16, int8, uint8 : omp_out = th_max(omp_out, omp_in)) initializer(omp_priv = omp_orig)
-#pragma omp declare reduction(th_min : float, double, int64, int32, int16, int8, uint8 : omp_out = th_min(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(th_max : float, double, int64, int32, int16, int8, uint8, bool : omp_out = th_max(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+#pragma omp declare reduction(th_min : float, double, int64, int32, int16, int8, uint8, bool : omp_out = th_min(omp_out, omp_in)) initializer(omp_priv = omp_orig)
 #pragma omp declare reduction(th_or : bool : omp_out = omp_out | omp_in) initializer(omp_priv = omp_orig)
 #pragma omp declare reduction(th_and : bool : omp_out = omp_out & omp_in) initializer(omp_priv = omp_orig)
 struct bf16 { uint16 bits; };
@@ -92,11 +100,12 @@ static inline uint16 th_to_f16(float x) {
 }
 static inline float th_round_bf16(float x) { return th_float(uint32(th_to_bf16(x)) << 16); }
 static inline float th_round_f16(float x) { f16 h; h.bits = th_to_f16(x); return th_get(h); }
-extern "C" { int th_outside = 0; }
-template <class I> static inline I th_place(int64 i, int64 n, bool wanted = true) {
-  if (wanted && (i < 0 || i >= n)) th_outside = 1;
-  return i < 0 || i >= n ? 0 : I(i);
+static inline int64 th_place(int& outside, int64 i, int64 n, bool wanted = true) {
+  const bool is_outside = i < 0 || i >= n;
+  outside |= wanted && is_outside;
+  return is_outside ? 0 : i;
 }
+#define TH_PLACE(...) th_place(th_outside, __VA_ARGS__)
 template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
 static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
 static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }

@@ -16,12 +16,13 @@ std::string literal(double value, DType t) {
   if (is_floating(t)) {
     if (std::isnan(value)) return type + "(TH_NAN)";
     if (std::isinf(value)) return type + (value > 0 ? "(TH_INF)" : "(-TH_INF)");
+    if (t != DType::f64 && std::fabs(value) > 3.4028235677973366e38) return literal(std::copysign(INFINITY, value), t);
     char text[64];
     std::snprintf(text, sizeof text, t == DType::f64 ? "%.17g" : "%.9g", value);
     std::string out = text;
     if (out.find_first_of(".e") == std::string::npos) out += ".0";
     if (t != DType::f64) out += "f";
-    return value < 0 ? "(" + out + ")" : out;
+    return std::signbit(value) ? "(" + out + ")" : out;
   }
   return literal(Arg(Dim(static_cast<int64_t>(value))), t);
 }

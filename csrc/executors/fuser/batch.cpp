@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <chrono>
+#include <condition_variable>
 
 #include "runtime/kernels/nvrtc.h"
 
@@ -21,6 +22,38 @@ class Released {
   PyThreadState* state_;
 };
 
+// The threads that compile, of all batches.  Never destroyed, so that a thread may leave at any time.
+struct Compilations {
+  std::mutex mutex;
+  std::condition_variable none;
+  int running = 0;
+  static Compilations& all() {
+    static auto* compilations = new Compilations;
+    return *compilations;
+  }
+};
+
+template <class F>
+auto in_background(F compile) {
+  Compilations& all = Compilations::all();
+  {
+    std::lock_guard lock(all.mutex);
+    ++all.running;
+  }
+  struct Done {
+    ~Done() {
+      Compilations& all = Compilations::all();
+      std::lock_guard lock(all.mutex);
+      if (--all.running == 0) all.none.notify_all();
+    }
+  };
+  auto done = std::make_shared<Done>();
+  return std::async(std::launch::async, [compile = std::move(compile), done = std::move(done)]() mutable {
+           const std::shared_ptr<Done> until_here = std::move(done);
+           return compile();
+         }).share();
+}
+
 template <class T>
 const T& wait(const std::shared_future<T>& f) {
   if (f.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
@@ -31,6 +64,21 @@ const T& wait(const std::shared_future<T>& f) {
 }
 
 }  // namespace
+
+// A program may go while its kernels are compiled.
+KernelBatch::~KernelBatch() {
+  const Released released;
+  if (host_.valid()) host_.wait();
+  for (auto& [device, results] : cuda_results_)
+    if (results.valid()) results.wait();
+}
+
+void wait_for_compilations() {
+  Compilations& all = Compilations::all();
+  const Released released;
+  std::unique_lock lock(all.mutex);
+  all.none.wait(lock, [&] { return all.running == 0; });
+}
 
 std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name) {
   return names.emplace(anonymous, name).first->second;
@@ -61,14 +109,14 @@ std::string KernelBatch::text(const std::string& name) const {
 
 void KernelBatch::start() {
   if (!host_source_.empty())
-    host_ = std::async(std::launch::async, [source = fuser::host_prelude() + host_source_] {
-              HostResult r;
-              r.module = compile_host(source, &r.error);
-              return r;
-            }).share();
+    host_ = in_background([source = fuser::host_prelude() + host_source_] {
+      HostResult r;
+      r.module = compile_host(source, &r.error);
+      return r;
+    });
   if (!cuda_.empty() && cuda_available()) {
     std::lock_guard lock(mutex_);
-    cuda_results_[0] = std::async(std::launch::async, [this] { return compile_all(0); }).share();
+    cuda_results_[0] = in_background([this] { return compile_all(0); });
   }
 }
 
@@ -91,14 +139,12 @@ void* KernelBatch::host_function(const std::string& name, std::string* why) {
   return r.module->symbol(name);
 }
 
-int* KernelBatch::host_outside() { return static_cast<int*>(wait(host_).module->symbol("th_outside")); }
-
 std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, int device, std::string* why) {
   std::shared_future<CudaResults> results;
   {
     std::lock_guard lock(mutex_);
     auto& f = cuda_results_[device];
-    if (!f.valid()) f = std::async(std::launch::async, [this, device] { return compile_all(device); }).share();
+    if (!f.valid()) f = in_background([this, device] { return compile_all(device); });
     results = f;
   }
   // A finishing kernel lives in the cubin of its main one.

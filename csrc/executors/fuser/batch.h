@@ -18,6 +18,11 @@ namespace thunder {
 /// text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first waits.
 class KernelBatch {
  public:
+  KernelBatch() = default;
+  ~KernelBatch();
+  KernelBatch(const KernelBatch&) = delete;
+  KernelBatch& operator=(const KernelBatch&) = delete;
+
   /// The name under which the kernel is found: its own, or that of an equal one before it.
   std::string add_host(const fuser::Kernel& kernel, const std::string& name);
   std::string add_cuda(const fuser::Kernel& kernel, const std::string& name);
@@ -25,8 +30,6 @@ class KernelBatch {
 
   /// Null, and `why`, if the compilation failed.
   void* host_function(const std::string& name, std::string* why);
-  /// Set by a host kernel that was given an index outside of its tensor.
-  int* host_outside();
   std::shared_ptr<CudaKernel> cuda_kernel(const std::string& name, int device, std::string* why);
   /// The kernel's own text, without what all kernels share.
   std::string text(const std::string& name) const;
@@ -55,5 +58,8 @@ class KernelBatch {
   std::shared_future<HostResult> host_;
   std::map<int, std::shared_future<CudaResults>> cuda_results_;
 };
+
+/// Until no thread compiles any more: they use what an exit of the process takes away.
+void wait_for_compilations();
 
 }  // namespace thunder

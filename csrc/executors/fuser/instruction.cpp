@@ -32,8 +32,8 @@ struct Output {
   at::ScalarType type;
 };
 
-using HostKernel = void (*)(const void* const*, void* const*, char*, int64_t, int64_t);
-using HostFinish = void (*)(const void* const*, void* const*, char*, int64_t);
+using HostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t);
+using HostFinish = int (*)(const void* const*, void* const*, char*, int64_t);
 using Pointers = c10::SmallVector<void*, 16>;
 
 class FusionCall final : public Instruction {
@@ -76,38 +76,42 @@ class FusionCall final : public Instruction {
       void* f = k_->batch->host_function(k_->function, &why);
       if (!f) return give_up(why);
       if (!k_->kernel.columns.empty()) finish_.store(k_->batch->host_function(k_->function + "_finish", &why));
-      outside_.store(k_->batch->host_outside());
       host_.store(f, std::memory_order_release);
       kernel = reinterpret_cast<HostKernel>(f);
     }
-    if (k_->kernel.columns.empty()) run_rows(kernel, in, out);
-    else run_columns(kernel, in, out);
-    int* outside = outside_.load(std::memory_order_relaxed);
-    if (*outside == 0) return true;
-    *outside = 0;
-    throw Error(ErrorKind::Index, cat("[", k_->name, "] index out of range"));
+    const bool inside = k_->kernel.columns.empty() ? run_rows(kernel, in, out) : run_columns(kernel, in, out);
+    THUNDER_CHECK(inside, Index, k_->name, "index out of range");
+    return true;
   }
 
-  void run_rows(HostKernel kernel, const Pointers& in, const Pointers& out) const {
+  // Whether all places were inside of their tensors.
+  bool run_rows(HostKernel kernel, const Pointers& in, const Pointers& out) const {
     const fuser::Kernel& k = k_->kernel;
     const bool by_column = fuser::host_splits_columns(k);
     const int64_t n = by_column ? k.cols : k.rows;
     const int64_t grain = by_column ? kGrain : std::max<int64_t>(1, kGrain / k.cols);
-    if (n <= grain) return kernel(in.data(), out.data(), nullptr, 0, n);
-    at::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) { kernel(in.data(), out.data(), nullptr, begin, end); });
+    if (n <= grain) return kernel(in.data(), out.data(), nullptr, 0, n) == 0;
+    std::atomic<int> outside{0};
+    at::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) {
+      if (kernel(in.data(), out.data(), nullptr, begin, end)) outside.store(1, std::memory_order_relaxed);
+    });
+    return outside == 0;
   }
 
   // Every thread sums its own part of the rows: the result depends on the number of threads, not on their timing.
-  void run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
+  bool run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
     const fuser::Kernel& k = k_->kernel;
     const int64_t bytes = fuser::partial_bytes(k);
     const int64_t parts = std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
     at::Tensor partial = at::empty({parts * bytes + 64}, at::TensorOptions().dtype(at::kByte));
     auto* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.mutable_data_ptr()) + 63) / 64 * 64);
-    auto part = [&](int64_t p) { kernel(in.data(), out.data(), base + p * bytes, k.rows * p / parts, k.rows * (p + 1) / parts); };
+    std::atomic<int> outside{0};
+    auto part = [&](int64_t p) {
+      if (kernel(in.data(), out.data(), base + p * bytes, k.rows * p / parts, k.rows * (p + 1) / parts)) outside.store(1, std::memory_order_relaxed);
+    };
     if (parts == 1) part(0);
     else at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) { for (int64_t p = begin; p < end; ++p) part(p); });
-    reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts);
+    return reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts) == 0 && outside == 0;
   }
 
   // ---- CUDA ----------------------------------------------------------------------------------------------------------
@@ -202,7 +206,6 @@ class FusionCall final : public Instruction {
   Trace alternative_;  // the same by other executors, for when no kernel can be compiled
   std::vector<Output> made_;
   mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
-  mutable std::atomic<int*> outside_{nullptr};
   mutable std::mutex mutex_;
   mutable std::array<Variant, 2> variants_;
   mutable std::shared_ptr<Program> body_;

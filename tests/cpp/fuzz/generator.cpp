@@ -46,12 +46,13 @@ std::vector<Datum> Program::fresh_inputs() const {
 
 // ---- Coverage --------------------------------------------------------------------------------------------------------
 
-Coverage::Coverage() {
+Coverage::Coverage(const std::function<bool(const Op&)>& keep) {
   ops::register_all();
   // The families' records only: other tests and executors add operators of their own to the registry.
   for (const ops::Family& family : ops::families())
     for (const OpDef& def : family.records()) {
       const Op& op = Registry::instance().get(Op(family.level, def).full_name);
+      if (keep && !keep(op)) continue;
       if (draws(op)) add(op);
       else if (computes(op)) writes_.push_back(&op);
     }
@@ -160,7 +161,7 @@ Draw::Shape Draw::shape(int64_t min_rank, int64_t max_rank) {
   int64_t rank = random.between(min_rank, max_rank);
   if (min_rank == 0 && random.chance(0.1)) rank = 0;
   Shape s;
-  for (int64_t d = 0; d < rank; ++d) s.push_back(random.chance(0.2) ? 1 : random.between(2, 4));
+  for (int64_t d = 0; d < rank; ++d) s.push_back(random.chance(0.2) ? 1 : g_.wide_ && random.chance(0.3) ? 8 : random.between(2, 4));
   if (rank > 0 && random.chance(smooth() ? 0.02 : 0.07)) s[static_cast<size_t>(random.below(rank))] = 0;
   return s;
 }
@@ -311,6 +312,7 @@ Program Generator::make(uint64_t seed, const GeneratorOptions& options) {
   inputs_.clear();
   pool_.clear();
   smooth_ = options.smooth;
+  wide_ = options.wide;
   Program p;
   p.seed = seed;
   p.environment = std::make_shared<ShapeEnv>();

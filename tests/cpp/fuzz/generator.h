@@ -31,7 +31,8 @@ struct Program {
 /// How often each operator occurred, over all programs of a run.
 class Coverage {
  public:
-  Coverage();
+  /// Of the operators that `keep` likes, or of all.
+  explicit Coverage(const std::function<bool(const Op&)>& keep = {});
   /// Operators that are drawn: those of the registry that compute something without the outside world.
   const std::vector<const Op*>& operators() const { return operators_; }
   int count(const Op* op) const;
@@ -67,6 +68,8 @@ struct GeneratorOptions {
   int calls = 8;
   /// Only operators through which gradients flow, and inputs that require them.
   bool smooth = false;
+  /// Dimensions of 8 elements too, so that rows can be cut into vectors.
+  bool wide = false;
 };
 
 class Generator;
@@ -146,7 +149,7 @@ class Generator {
   std::vector<reference::Datum> inputs_;
   std::vector<Value> pool_;         ///< values that calls may read
   std::vector<Value> pending_;      ///< inputs made for the call being drawn
-  bool smooth_ = false;
+  bool smooth_ = false, wide_ = false;
 };
 
 }  // namespace thunder::fuzz

@@ -1,0 +1,200 @@
+#include "fuser/kernel_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "core/error.h"
+#include "core/print.h"
+#include "fuser/emit.h"
+#include "fuser/loops.h"
+#include "fuzz/random.h"
+#include "runtime/kernels/host_compiler.h"
+#include "runtime/kernels/nvrtc.h"
+
+namespace thunder::test {
+
+using reference::Array;
+using reference::Datum;
+using reference::Element;
+
+namespace {
+
+constexpr int kPerturbed = 4;
+
+// The unit roundoff of what kernels compute in.
+double roundoff(DType t) { return t == DType::f64 ? 0x1p-52 : 0x1p-23; }
+double storage_roundoff(DType t) { return t == DType::bf16 ? 0x1p-8 : t == DType::f16 ? 0x1p-10 : roundoff(t); }
+double smallest(DType t) { return t == DType::f16 ? 0x1p-24 : t == DType::f64 ? 1e-300 : 1e-37; }
+
+bool ordinary(double x, DType t) {
+  if (t == DType::f64 || !std::isfinite(x) || x == 0) return true;
+  return std::fabs(x) < 1e30 && std::fabs(x) > 1e-30;
+}
+
+// Runs the calls without rounding; every floating value is moved by up to `moved` roundoffs.
+struct Walk {
+  std::vector<Array> outputs;
+  bool is_ordinary = true;
+};
+
+Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shared_ptr<Arena>& arena, double moved, uint64_t seed) {
+  fuzz::Random random(seed);
+  reference::EvaluatorOptions options;
+  options.rounding = reference::Rounding::None;
+  reference::Evaluator e(options);
+  Walk out;
+  auto move = [&](Array& a) {
+    if (!is_floating(a.dtype)) return;
+    for (Element& x : a.data) {
+      out.is_ordinary = out.is_ordinary && ordinary(x.re, a.dtype);
+      x.re *= 1 + moved * roundoff(a.dtype) * random.uniform(-1, 1);
+    }
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) e.define(fusion.inputs[i], Datum(std::make_shared<Array>(*inputs[i].array)));
+  for (const Call* c : fusion.calls) {
+    e.run(*c, arena);
+    if (moved == 0 && !is_floating(c->output.value().dtype())) continue;
+    Datum d = Datum(std::make_shared<Array>(*e.get(c->output.value()).array));
+    move(*d.array);
+    e.define(c->output.value(), d);
+  }
+  for (Value v : fusion.outputs) out.outputs.push_back(*e.get(v).array);
+  return out;
+}
+
+}  // namespace
+
+std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>& inputs, const std::shared_ptr<Arena>& arena, uint64_t seed) {
+  Expectation out;
+  out.inputs = inputs;
+  Walk exact = walk(fusion, inputs, arena, 0, seed);
+  if (!exact.is_ordinary) return std::nullopt;
+  out.outputs = std::move(exact.outputs);
+  for (const Array& a : out.outputs) out.spread.emplace_back(a.data.size(), 0.0);
+  for (int i = 1; i <= kPerturbed; ++i) {
+    Walk other = walk(fusion, inputs, arena, 4, seed + static_cast<uint64_t>(i) * 7919);
+    for (size_t o = 0; o < out.outputs.size(); ++o)
+      for (size_t k = 0; k < out.spread[o].size(); ++k) {
+        const DType t = out.outputs[o].dtype;
+        const double x = reference::to_double(out.outputs[o].data[k], t), y = reference::to_double(other.outputs[o].data[k], t);
+        double& s = out.spread[o][k];
+        if (std::isfinite(x) != std::isfinite(y) || std::isnan(x) != std::isnan(y)) s = NAN;
+        else if (std::isfinite(x) && is_floating(t)) s = std::max(s, std::fabs(x - y));
+        else if (x != y && !std::isnan(x)) s = NAN;
+      }
+  }
+  return out;
+}
+
+void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena, const std::string& where) {
+  auto shared = std::make_shared<const Expectation>(std::move(expected));
+  auto one = [&](const fuser::Kernel& kernel, bool as_loops) {
+    Run r{kernel, as_loops, cat("k", runs_.size()), "", where, shared, fusion.inputs, fusion.outputs, arena};
+    r.text = as_loops ? loops(kernel, r.name) : fuser::emit_host(kernel, r.name);
+    runs_.push_back(std::move(r));
+  };
+  one(fusion.plain, false);
+  for (const fuser::Kernel& k : fusion.lowered) one(k, k.lanes > 1 || k.cached);
+}
+
+std::vector<std::string> KernelChecks::run() {
+  if (runs_.empty()) return {};
+  std::string source = fuser::host_prelude() + loops_prelude(), error;
+  for (const Run& r : runs_) source += r.text;
+  std::shared_ptr<HostModule> module = compile_host(source, &error);
+  if (!module) return {"the kernels do not compile: " + error.substr(0, 4000)};
+  int* misaligned = static_cast<int*>(module->symbol("th_misaligned"));
+  std::vector<std::string> out;
+  for (const Run& r : runs_) {
+    void* finish = !r.loops && !r.kernel.columns.empty() ? module->symbol(r.name + "_finish") : nullptr;
+    for (const std::string& what : run_one(r, module->symbol(r.name), finish, misaligned))
+      out.push_back(cat(r.where, ", ", r.loops ? "as loops" : "on the host", ": ", what, "\n", r.text));
+  }
+  return out;
+}
+
+namespace {
+
+// Rows in two parts, as two threads do.
+int call_host(const fuser::Kernel& k, void* function, void* finish, const void* const* in, void* const* out) {
+  auto* kernel = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t)>(function);
+  const int64_t n = fuser::host_splits_columns(k) ? k.cols : k.rows, half = n / 2, bytes = fuser::partial_bytes(k);
+  std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
+  char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
+  int status = kernel(in, out, base, 0, half) | kernel(in, out, base + bytes, half, n);
+  if (finish) status |= reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t)>(finish)(in, out, base, 2);
+  return status;
+}
+
+std::string compare(const Array& got, const Array& want, const std::vector<double>& spread) {
+  for (size_t k = 0; k < want.data.size(); ++k) {
+    const DType t = want.dtype;
+    const double x = reference::to_double(want.data[k], t), y = reference::to_double(got.data[k], t), s = spread[k];
+    if (std::isnan(s)) continue;
+    bool same = x == y || (std::isnan(x) && std::isnan(y));
+    if (!is_floating(t)) same = want.data[k].i == got.data[k].i;
+    else if (!same && std::isfinite(x) && std::isfinite(y)) same = std::fabs(x - y) <= 16 * s + 8 * storage_roundoff(t) * std::fabs(x) + smallest(t);
+    // What does not fit the type, or nearly so.
+    else if (!same && std::isfinite(x) && t == DType::f16) same = std::fabs(x) + 16 * s > 65000;
+    if (!same) return cat("element ", k, " of ", want.data.size(), " is ", y, ", expected ", x, " within ", s, " (", t, ")");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> KernelChecks::run_one(const Run& r, void* function, void* finish, int* misaligned) const {
+  std::vector<std::unique_ptr<Memory>> in, out;
+  std::vector<const void*> in_pointers;
+  std::vector<void*> out_pointers;
+  for (Value v : r.kernel.inputs) {
+    const size_t at = static_cast<size_t>(std::find(r.inputs.begin(), r.inputs.end(), v) - r.inputs.begin());
+    if (at == r.inputs.size()) return {"the variant has another input"};
+    in.push_back(std::make_unique<Memory>(v.tensor()));
+    in.back()->write(*r.expected->inputs[at].array);
+    in_pointers.push_back(in.back()->data());
+  }
+  for (Value v : r.kernel.outputs) {
+    out.push_back(std::make_unique<Memory>(v.tensor()));
+    out_pointers.push_back(out.back()->data());
+  }
+  if (r.kernel.outputs.size() != r.outputs.size()) return {"the variant has other outputs"};
+  *misaligned = 0;
+  int status = 0;
+  if (r.loops) status = reinterpret_cast<int (*)(const void* const*, void* const*)>(function)(in_pointers.data(), out_pointers.data());
+  else status = call_host(r.kernel, function, finish, in_pointers.data(), out_pointers.data());
+  if (status != 0) return {"reports an index outside of its tensor"};
+  std::vector<std::string> wrong;
+  if (*misaligned) wrong.push_back("a vector at an address that is not a multiple of its size");
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Value v = r.kernel.outputs[i];
+    const size_t at = static_cast<size_t>(std::find(r.outputs.begin(), r.outputs.end(), v) - r.outputs.begin());
+    if (at == r.outputs.size()) return {"the variant has another output"};
+    if (!out[i]->margin_intact()) wrong.push_back(cat("writes behind output ", i));
+    if (std::string what = compare(*out[i]->read(), r.expected->outputs[at], r.expected->spread[at]); !what.empty())
+      wrong.push_back(cat("output ", i, ": ", what));
+  }
+  return wrong;
+}
+
+std::vector<std::string> KernelChecks::compile_cuda_texts() {
+  constexpr size_t kTogether = 40;
+  std::vector<CudaSource> sources;
+  std::vector<std::string> where;
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    if (i % kTogether == 0) {
+      sources.push_back({cat("kernels", i), fuser::cuda_prelude()});
+      where.emplace_back();
+    }
+    sources.back().source += fuser::emit_cuda(runs_[i].kernel, runs_[i].name);
+    where.back() += " " + runs_[i].name;
+  }
+  std::vector<std::string> out;
+  for (const CompiledCubin& c : compile_cuda(sources, 9, 0))
+    if (!c.ok()) out.push_back(c.name + ": " + c.log.substr(0, 3000));
+  return out;
+}
+
+}  // namespace thunder::test

@@ -1,0 +1,49 @@
+// Kernels against the reference evaluator, many in one translation unit.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuser/fused.h"
+#include "fuser/memory.h"
+#include "reference/evaluator.h"
+
+namespace thunder::test {
+
+/// What a kernel must give, and how far off it may be: what the calls give in double precision, and how far that moves when every
+/// value on the way moves by a rounding error.
+struct Expectation {
+  std::vector<reference::Datum> inputs;
+  std::vector<reference::Array> outputs;
+  std::vector<std::vector<double>> spread;  ///< an element each; NaN: anything goes
+};
+
+/// Nothing if a value on the way leaves the range in which float has full precision.
+std::optional<Expectation> expect(const Fused& fusion, const std::vector<reference::Datum>& inputs, const std::shared_ptr<Arena>& arena,
+                                  uint64_t seed);
+
+/// The kernels of several programs.
+class KernelChecks {
+ public:
+  /// The kernel as `emit_host` prints it, and its variants as loops.  `where` is printed with a finding.
+  void add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena, const std::string& where);
+  size_t size() const { return runs_.size(); }
+  /// Compiles and runs all on the host; what is wrong.
+  std::vector<std::string> run();
+  /// Compiles the CUDA text of all with NVRTC; what is wrong.
+  std::vector<std::string> compile_cuda_texts();
+
+ private:
+  struct Run {
+    fuser::Kernel kernel;
+    bool loops;
+    std::string name, text, where;
+    std::shared_ptr<const Expectation> expected;
+    std::vector<Value> inputs, outputs;  // in the order of the expectation
+    std::shared_ptr<Arena> arena;
+  };
+  std::vector<std::string> run_one(const Run& run, void* function, void* finish, int* misaligned) const;
+  std::vector<Run> runs_;
+};
+
+}  // namespace thunder::test

@@ -1,0 +1,77 @@
+#include "fuser/loops.h"
+
+#include "fuser/emit_common.h"
+
+namespace thunder::test {
+
+using namespace fuser;
+
+const std::string& loops_prelude() {
+  static const std::string text = R"(
+extern "C" { int th_misaligned = 0; }
+template <class T, int N> struct Vec { T at[N]; };
+template <class T, int N> static inline Vec<T, N> th_load_vector(const T* p, bool wanted = true) {
+  Vec<T, N> v;
+  for (int i = 0; i < N; ++i) v.at[i] = T();
+  if (!wanted) return v;
+  if ((unsigned long)p % (sizeof(T) * N > 16 ? 16 : sizeof(T) * N)) th_misaligned = 1;
+  for (int i = 0; i < N; ++i) v.at[i] = p[i];
+  return v;
+}
+template <class T, int N> static inline void th_store_vector(T* p, const Vec<T, N>& v) {
+  if ((unsigned long)p % (sizeof(T) * N > 16 ? 16 : sizeof(T) * N)) th_misaligned = 1;
+  for (int i = 0; i < N; ++i) p[i] = v.at[i];
+}
+)";
+  return text;
+}
+
+namespace {
+
+std::string pointers(const Kernel& k) {
+  std::string out;
+  for (size_t i = 0; i < k.inputs.size(); ++i) {
+    const std::string type = storage_name(k.inputs[i].dtype()), n = std::to_string(i);
+    out += "  const " + type + "* in" + n + " = (const " + type + "*)in[" + n + "];\n";
+  }
+  for (size_t i = 0; i < k.outputs.size(); ++i) {
+    const std::string type = storage_name(k.outputs[i].dtype()), n = std::to_string(i);
+    out += "  " + type + "* out" + n + " = (" + type + "*)out[" + n + "];\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string loops(const Kernel& k, const std::string& name) {
+  const std::string chunks = std::to_string(k.cols / k.lanes), lanes = std::to_string(k.lanes), cols = std::to_string(k.cols);
+  std::string out = "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
+                    "(const void* const* in, void* const* out) {\n  using I = int64; int th_outside = 0; constexpr int K = " + chunks + ";\n" +
+                    pointers(k);
+  for (const Accumulator& a : k.columns)
+    out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name + "_all) x = " + identity(a) + ";\n";
+  out += "  for (I r = 0; r < " + std::to_string(k.rows) + "; ++r) {\n";
+  indent(out, k.cached_vectors, 2);
+  for (const Phase& p : k.phases) {
+    indent(out, p.row, 2);
+    for (const Accumulator& a : p.reductions) out += "    " + a.type + " " + a.name + " = " + identity(a) + ";\n";
+    out += "    for (I q = 0; q < " + chunks + "; ++q) {\n      const int k = q; (void)k;\n";
+    indent(out, p.chunk, 3);
+    out += "      for (int j = 0; j < " + lanes + "; ++j) {\n";
+    indent(out, p.lane, 4);
+    out += "      }\n";
+    indent(out, p.stores, 3);
+    out += "    }\n";
+  }
+  indent(out, k.row_stores, 2);
+  out += "  }\n";
+  if (!k.columns.empty()) {
+    out += "  for (I c = 0; c < " + cols + "; ++c) {\n";
+    for (const Accumulator& a : k.columns) out += "    const " + a.type + " " + a.name + " = " + a.name + "_all[c];\n";
+    indent(out, k.finish, 2);
+    out += "  }\n";
+  }
+  return out + "  return th_outside;\n}\n";
+}
+
+}  // namespace thunder::test
