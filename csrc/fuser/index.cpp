@@ -111,6 +111,12 @@ void Indices::split(const Index& e, int64_t by, Index& quotient, Index& rest) co
     if (t.factor % by == 0) quotient.terms_.push_back({t.atom, t.factor / by});
     else rest.terms_.push_back(t);
   }
+  // C++ rounds quotients of negative numbers up, so the rest must not be negative.
+  if (const int64_t least = min(rest); least < 0) {
+    const int64_t up = (by - 1 - least) / by;
+    quotient.constant_ -= up;
+    rest.constant_ += up * by;
+  }
 }
 
 int64_t Indices::common(const Index& rest, int64_t by, Index& high, Index& low) const {

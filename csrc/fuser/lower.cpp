@@ -17,7 +17,6 @@ struct Refused {};
 
 using Multi = std::vector<Index>;  // an index per dimension
 
-constexpr int64_t kSection = 64;         // elements in a row of a part of a cat, from which on it is a section of its own
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
 
 class Lowering {
@@ -29,7 +28,7 @@ class Lowering {
     kernel_.rows = walk.rows;
     kernel_.cols = walk.cols;
     kernel_.lanes = options_.lanes;
-    kernel_.cached = options_.cached;
+    kernel_.cached = options_.cached && walk.reduces;  // else a row has one phase
     note_range(kernel_.numel());
     if (kernel_.cols % options_.lanes != 0) throw Refused();
     row_ = indices_.variable("r", kernel_.rows, Scope::Row);
@@ -286,7 +285,7 @@ class Lowering {
                                (guard.empty() ? "" : ", " + guard) + ");";
       const std::string type = "Vec<" + storage + ", " + lanes + ">";
       // A guard's name lives in its phase, so only unguarded loads are kept over phases.
-      if (options_.cached && guard.empty()) {
+      if (kernel_.cached && guard.empty()) {
         kernel_.cached_vectors.push_back(type + " " + it->second + "[K];");
         kernel_.cached_bytes += itemsize(v.dtype()) * options_.lanes;
         buffer(Scope::Chunk).push_back(it->second + "[k] = " + text);
@@ -555,7 +554,7 @@ class Lowering {
     std::vector<int64_t> lengths;
     for (Value part : cat->arguments().values("tensors")) lengths.push_back(sizes(part)[static_cast<size_t>(dim)]);
     for (int64_t n : lengths)
-      if (n * inner < kSection || n * inner % options_.lanes != 0) return false;
+      if (n * inner < options_.section || n * inner % options_.lanes != 0) return false;
     if (lengths.size() < 2) return false;
     int64_t base = 0;
     for (int64_t n : lengths) {

@@ -24,6 +24,7 @@ struct LowerOptions {
   int lanes = 1;          ///< elements that a chunk computes
   bool cached = false;    ///< keep loaded vectors over the phases of a row
   bool split_rows = false;///< without reductions: walk the last dimension as columns if that saves divisions
+  int64_t section = 64;   ///< elements that a part of a cat must have to be computed apart from the others
   bool eager_rounding = false;  ///< round every bf16 and f16 value as eager does
 };
 

@@ -2,6 +2,7 @@
 // THUNDER_FUZZ=10000 makes more of them, THUNDER_FUZZ_SEED others.
 #include <doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "core/error.h"
@@ -61,7 +62,7 @@ class FuserFuzz {
  private:
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
   static std::vector<fuser::LowerOptions> variants() {
-    std::vector<fuser::LowerOptions> out = {{.split_rows = true}};
+    std::vector<fuser::LowerOptions> out = {{.split_rows = true}, {.section = 4}, {.lanes = 2, .section = 4}};
     for (int lanes : {8, 4, 2})
       for (bool cached : {true, false}) out.push_back({.lanes = lanes, .cached = cached});
     return out;

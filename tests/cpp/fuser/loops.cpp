@@ -55,7 +55,7 @@ std::string loops(const Kernel& k, const std::string& name) {
   for (const Phase& p : k.phases) {
     indent(out, p.row, 2);
     for (const Accumulator& a : p.reductions) out += "    " + a.type + " " + a.name + " = " + identity(a) + ";\n";
-    out += "    for (I q = 0; q < " + chunks + "; ++q) {\n      const int k = q; (void)k;\n";
+    out += "    for (I q = 0; q < " + (p.chunks ? std::to_string(p.chunks) : chunks) + "; ++q) {\n      const int k = q; (void)k;\n";
     indent(out, p.chunk, 3);
     out += "      for (int j = 0; j < " + lanes + "; ++j) {\n";
     indent(out, p.lane, 4);

@@ -1,0 +1,183 @@
+// Index arithmetic: what simplifies, and that everything that does keeps its value.
+#include "fuser/index.h"
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "core/error.h"
+#include "fuzz/random.h"
+
+namespace thunder::fuser {
+namespace {
+
+struct Nest {
+  Indices indices;
+  Index r = indices.variable("r", 6, Scope::Row), q = indices.variable("q", 8, Scope::Chunk), j = indices.variable("j", 8, Scope::Lane);
+  Index column() const { return indices.add(indices.mul(q, 8), j); }
+  Index place() const { return indices.add(indices.mul(r, 64), column()); }
+  std::string text(const Index& e) const { return indices.text(e); }
+};
+
+TEST_CASE("index: sums are in normal form") {
+  Nest n;
+  CHECK(n.text(n.indices.add(n.r, n.indices.mul(n.r, -1))) == "0");
+  CHECK(n.indices.add(n.r, n.q) == n.indices.add(n.q, n.r));
+  CHECK(n.text(n.indices.add(n.place(), Index(-3))) == "64 * r + 8 * q + j - 3");
+  CHECK(n.indices.mul(n.place(), 0) == Index(0));
+  CHECK(n.indices.variable("one", 1, Scope::Lane) == Index(0));
+  CHECK(n.indices.min(n.indices.add(Index(2), n.indices.mul(n.j, -1))) == -5);
+  CHECK(n.indices.max(n.place()) == 6 * 64 - 1);
+}
+
+TEST_CASE("index: quotients and remainders vanish where ranges allow") {
+  Nest n;
+  CHECK(n.indices.div(n.place(), 64) == n.r);
+  CHECK(n.indices.mod(n.place(), 64) == n.column());
+  CHECK(n.indices.div(n.indices.mod(n.place(), 64), 8) == n.q);
+  CHECK(n.indices.mod(n.place(), 8) == n.j);
+  CHECK(n.indices.mod(n.place(), 1) == Index(0));
+  CHECK(!n.indices.divides());
+  CHECK(n.text(n.indices.div(n.place(), 16)) == "4 * r + ((q) / 2)");
+  CHECK(n.indices.divides());
+}
+
+TEST_CASE("index: quotients of rows cost no vectors") {
+  Nest n;
+  CHECK(n.text(n.indices.div(n.r, 4)) == "((r) / 4)");
+  CHECK(!n.indices.divides());
+}
+
+TEST_CASE("index: a quotient and its remainder join again") {
+  Nest n;
+  const Index q = n.indices.div(n.place(), 24), m = n.indices.mod(n.place(), 24);
+  CHECK(n.indices.add(n.indices.mul(q, 24), m) == n.place());
+  CHECK(n.indices.add(m, n.indices.mul(q, 24)) == n.place());
+  // (X / 4) / 6 = X / 24
+  CHECK(n.indices.div(n.indices.div(n.column(), 3), 5) == n.indices.div(n.column(), 15));
+}
+
+TEST_CASE("index: what is known to be smaller than its range keeps its lanes visible") {
+  Nest n;
+  const Index shifted = n.indices.add(n.column(), Index(-16));
+  const Index inside = n.indices.bounded(shifted, 32, 8);
+  CHECK(inside.factor_of(Indices::atom(n.j)) == 1);
+  CHECK(n.indices.multiple_of(inside, 8, Indices::atom(n.j)));
+  CHECK(n.indices.div(inside, 32) == Index(0));
+  CHECK(n.indices.mod(inside, 32) == inside);
+  CHECK(n.indices.bounded(n.j, 8, 8) == n.j);
+  CHECK(n.indices.bounded(shifted, 1, 8) == Index(0));
+  CHECK(n.indices.scope(inside) == Scope::Lane);
+}
+
+TEST_CASE("index: how often an index changes") {
+  Nest n;
+  CHECK(n.indices.scope(n.r) == Scope::Row);
+  CHECK(n.indices.scope(n.indices.div(n.place(), 8)) == Scope::Chunk);
+  CHECK(n.indices.scope(n.indices.div(n.place(), 3)) == Scope::Lane);
+  CHECK(n.indices.scope(n.indices.dynamic("t1", 5, Scope::Lane)) == Scope::Lane);
+}
+
+// ---- every expression keeps its value --------------------------------------------------------------------------------
+
+// Evaluates the text that kernels get, for given values of the variables.
+class Reader {
+ public:
+  Reader(const std::string& text, const std::map<std::string, int64_t>& values) : text_(text), values_(values) {}
+  int64_t sum() {
+    int64_t value = accept('-') ? -product() : product();
+    for (;;) {
+      if (accept('+')) value += product();
+      else if (accept('-')) value -= product();
+      else return value;
+    }
+  }
+
+ private:
+  int64_t product() {
+    int64_t value = factor();
+    for (;;) {
+      if (accept('*')) value *= factor();
+      else if (accept('/')) value /= factor();
+      else if (accept('%')) value %= factor();
+      else return value;
+    }
+  }
+  int64_t factor() {
+    if (accept('(')) {
+      int64_t value = sum();
+      REQUIRE(accept(')'));
+      return value;
+    }
+    size_t end = at_;
+    while (end < text_.size() && std::isalnum(static_cast<unsigned char>(text_[end]))) ++end;
+    REQUIRE(end > at_);
+    const std::string word = text_.substr(at_, end - at_);
+    at_ = end;
+    return std::isdigit(static_cast<unsigned char>(word[0])) ? std::stoll(word) : values_.at(word);
+  }
+  bool accept(char c) {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    return true;
+  }
+  const std::string& text_;
+  const std::map<std::string, int64_t>& values_;
+  size_t at_ = 0;
+};
+
+TEST_CASE("index: random expressions have the value of their definition, for all values of their variables") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    fuzz::Random random(seed);
+    Indices indices;
+    const std::vector<std::string> names = {"r", "q", "j"};
+    std::vector<int64_t> extents;
+    std::vector<std::map<std::string, int64_t>> points = {{}};
+    struct Made {
+      Index index;
+      std::vector<int64_t> values;  // at each point
+    };
+    std::vector<Made> made;
+    for (size_t v = 0; v < names.size(); ++v) {
+      extents.push_back(random.pick(std::vector<int64_t>{1, 2, 3, 4, 6, 8}));
+      std::vector<std::map<std::string, int64_t>> more;
+      for (const auto& p : points)
+        for (int64_t x = 0; x < extents.back(); ++x) more.push_back(p), more.back()[names[v]] = x;
+      points = more;
+    }
+    for (size_t v = 0; v < names.size(); ++v) {
+      Made m{indices.variable(names[v], extents[v], static_cast<Scope>(v)), {}};
+      for (const auto& p : points) m.values.push_back(p.at(names[v]));
+      made.push_back(m);
+    }
+    for (int step = 0; step < 14; ++step) {
+      const Made a = random.pick(made), b = random.pick(made);
+      const int64_t n = random.pick(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 8, 12, 16, 24});
+      const int64_t least = *std::min_element(a.values.begin(), a.values.end());
+      Made m;
+      switch (random.below(5)) {
+        case 0: m = {indices.add(a.index, b.index), a.values}; for (size_t i = 0; i < points.size(); ++i) m.values[i] += b.values[i]; break;
+        case 1: m = {indices.add(indices.mul(a.index, n), b.index), a.values}; for (size_t i = 0; i < points.size(); ++i) m.values[i] = a.values[i] * n + b.values[i]; break;
+        // Kernels divide no negative numbers: C++ would round towards zero.
+        case 2: if (least < 0 || indices.min(a.index) < 0) continue; m = {indices.div(a.index, n), a.values}; for (int64_t& x : m.values) x /= n; break;
+        case 3: if (least < 0 || indices.min(a.index) < 0) continue; m = {indices.mod(a.index, n), a.values}; for (int64_t& x : m.values) x %= n; break;
+        default: m = {indices.add(indices.mul(a.index, -1), Index(n)), a.values}; for (int64_t& x : m.values) x = n - x; break;
+      }
+      made.push_back(m);
+      const std::string text = indices.text(m.index);
+      for (size_t i = 0; i < points.size(); ++i) {
+        INFO("seed ", seed, ": ", text);
+        REQUIRE(Reader(text, points[i]).sum() == m.values[i]);
+        REQUIRE(indices.min(m.index) <= m.values[i]);
+        REQUIRE(indices.max(m.index) >= m.values[i]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace thunder::fuser

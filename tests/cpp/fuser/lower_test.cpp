@@ -1,0 +1,197 @@
+// Lowering of small programs: run as kernels against the evaluator, and what is refused.
+#include "fuser/lower.h"
+
+#include <doctest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "core/parse.h"
+#include "fuser/kernel_checks.h"
+#include "fuzz/random.h"
+#include "ops/families.h"
+#include "runtime/kernels/host_compiler.h"
+
+namespace thunder::test {
+namespace {
+
+using fuser::Kernel;
+using fuser::LowerOptions;
+using fuser::Root;
+
+/// A program by its text; values go by their printed names.
+struct Program {
+  explicit Program(const std::string& body, const std::string& inputs) {
+    ops::register_all();
+    trace = parse("import thunder.core.prims as prims\n\ndef f(" + inputs + "):\n" + body);
+    for (const Call* c : trace.calls) maker[c->output.value().id()] = c;
+  }
+  std::vector<Root> roots() const {
+    std::vector<Root> out;
+    for_each_value(trace.output, [&](Value v) { out.push_back({v, true}); });
+    return out;
+  }
+  /// The returned values are roots, and the reductions among what `also` names.
+  std::optional<Kernel> lower(const LowerOptions& options = {}, const std::vector<size_t>& also = {}) const {
+    std::vector<Root> all;
+    const std::vector<Root> returned = roots();
+    for (size_t i = 0; i < trace.calls.size(); ++i) {
+      const Value v = trace.calls[i]->output.value();
+      const bool stored = std::any_of(returned.begin(), returned.end(), [&](const Root& r) { return r.value == v; });
+      if (stored || std::find(also.begin(), also.end(), i) != also.end()) all.push_back({v, stored});
+    }
+    auto producer = [this](Value v) -> const Call* {
+      auto it = maker.find(v.id());
+      return it == maker.end() ? nullptr : it->second;
+    };
+    return fuser::lower(all, producer, [](Value) { return false; }, options);
+  }
+
+  Trace trace;
+  std::map<ValueId, const Call*> maker;
+};
+
+size_t loops_of(const Kernel& k) {
+  size_t n = 0;
+  for (const fuser::Phase& p : k.phases) n += p.has_loop();
+  return n;
+}
+
+const std::string kIn = "  # a: \"cpu f32[4, 8]\"\n";
+
+TEST_CASE("lower: a pointwise chain is one loop over all elements, in vectors where the length allows") {
+  Program p(kIn + "  t1 = prims.mul(a, 2.0)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.exp(t1)  # t2: \"cpu f32[4, 8]\"\n  return t2\n", "a");
+  const Kernel k = p.lower().value();
+  CHECK(k.rows == 1);
+  CHECK(k.cols == 32);
+  CHECK(k.inputs == p.trace.inputs);
+  CHECK(k.calls.size() == 2);
+  CHECK(loops_of(k) == 1);
+  const Kernel wide = p.lower({.lanes = 8}).value();
+  REQUIRE(wide.phases[0].chunk.size() >= 1);
+  CHECK(wide.phases[0].chunk[0].find("th_load_vector<float, 8>(in0 + (8 * q))") != std::string::npos);
+  CHECK(wide.phases[0].stores.size() == 1);
+  CHECK(!p.lower({.lanes = 64}));  // not a divisor of the length
+}
+
+TEST_CASE("lower: softmax is a row pass with two reductions, kept in registers if asked for") {
+  Program p(kIn +
+                "  t1 = prims.amax(a, [1])  # t1: \"cpu f32[4]\"\n"
+                "  t2 = prims.broadcast_in_dim(t1, [4, 8], [0])  # t2: \"cpu f32[4, 8] strides=(1, 0)\"\n"
+                "  t3 = prims.sub(a, t2)  # t3: \"cpu f32[4, 8]\"\n  t4 = prims.exp(t3)  # t4: \"cpu f32[4, 8]\"\n"
+                "  t5 = prims.sum(t4, [1])  # t5: \"cpu f32[4]\"\n"
+                "  t6 = prims.broadcast_in_dim(t5, [4, 8], [0])  # t6: \"cpu f32[4, 8] strides=(1, 0)\"\n"
+                "  t7 = prims.div(t4, t6)  # t7: \"cpu f32[4, 8]\"\n  return t7\n",
+            "a");
+  const Kernel k = p.lower({.lanes = 4, .cached = true}, {0, 4}).value();
+  CHECK(k.rows == 4);
+  CHECK(k.cols == 8);
+  CHECK(loops_of(k) == 3);
+  CHECK(k.cached_vectors.size() == 1);
+  CHECK(k.outputs.size() == 1);
+  CHECK(k.row_stores.empty());
+  // Without the reductions among the roots, each element would have to add up its row.
+  CHECK(!p.lower({}, {0}));
+  CHECK(!p.lower());
+}
+
+TEST_CASE("lower: sums over the first dimension have a column each, and are finished in the end") {
+  Program p(kIn + "  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n  t2 = prims.neg(t1)  # t2: \"cpu f32[8]\"\n  return t2\n", "a");
+  const Kernel k = p.lower({}, {0}).value();
+  CHECK(k.columns.size() == 1);
+  CHECK(k.finish.size() == 2);
+  CHECK(k.rows == 4);
+}
+
+TEST_CASE("lower: what does not fit one walk over rows is refused") {
+  const std::string sum = "  t1 = prims.sum(a, [1])  # t1: \"cpu f32[4]\"\n";
+  SUBCASE("a middle dimension") {
+    Program p("  # a: \"cpu f32[2, 3, 4]\"\n  t1 = prims.sum(a, [1])  # t1: \"cpu f32[2, 4]\"\n  return t1\n", "a");
+    CHECK(!p.lower());
+  }
+  SUBCASE("reductions of other rows") {
+    Program p(kIn + "  # b: \"cpu f32[2, 16]\"\n" + sum + "  t2 = prims.sum(b, [1])  # t2: \"cpu f32[2]\"\n  return (t1, t2)\n", "a, b");
+    CHECK(!p.lower());
+  }
+  SUBCASE("values longer than the walk, or of another length") {
+    Program p(kIn + "  # b: \"cpu f32[5]\"\n" + sum + "  t2 = prims.neg(b)  # t2: \"cpu f32[5]\"\n  return (t1, t2)\n", "a, b");
+    CHECK(!p.lower());
+  }
+  SUBCASE("another row's sum") {
+    Program p(kIn + sum + "  t2 = prims.flip(t1, [0])  # t2: \"cpu f32[4]\"\n  t3 = prims.neg(t2)  # t3: \"cpu f32[4]\"\n  return (t1, t3)\n", "a");
+    CHECK(!p.lower());
+  }
+  SUBCASE("an element of the group that is being computed elsewhere") {
+    Program p(kIn + "  t1 = prims.exp(a)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.flip(t1, [1])  # t2: \"cpu f32[4, 8]\"\n  return (t1, t2)\n", "a");
+    CHECK(!p.lower());
+  }
+}
+
+TEST_CASE("lower: more statements than a reader, or a compiler, would take are refused") {
+  std::string body = kIn, last = "a";
+  for (int i = 0; i < 4100; ++i) {
+    const std::string t = "t" + std::to_string(i);
+    body += "  " + t + " = prims.sin(" + last + ")  # " + t + ": \"cpu f32[4, 8]\"\n";
+    last = t;
+  }
+  CHECK(!Program(body + "  return " + last + "\n", "a").lower());
+}
+
+TEST_CASE("lower: every move gives the elements that the evaluator gives") {
+  if (host_compiler_command().empty()) {
+    MESSAGE("skipped: no compiler");
+    return;
+  }
+  struct Move {
+    const char *name, *inputs, *types, *call, *result;
+  };
+  const std::vector<Move> moves = {
+      {"broadcast", "a", "cpu f32[4, 1]", "prims.broadcast_in_dim(a, [3, 4, 8], [1, 2])", "cpu f32[3, 4, 8] strides=(0, 1, 0)"},
+      {"transpose", "a", "cpu f32[4, 8]", "prims.transpose(a, [1, 0])", "cpu f32[8, 4] strides=(1, 8)"},
+      {"view", "a", "cpu f32[4, 8]", "prims.view(a, [2, 16])", "cpu f32[2, 16]"},
+      {"reshape", "a", "cpu f32[4, 8] strides=(1, 4)", "prims.reshape(a, [2, 16])", "cpu f32[2, 16]"},
+      {"slice", "a", "cpu f32[4, 9]", "prims.slice(a, [1, 0], [4, 9], [1, 2])", "cpu f32[3, 5] strides=(9, 2)"},
+      {"squeeze", "a", "cpu f32[4, 1, 8]", "prims.squeeze(a, [1])", "cpu f32[4, 8]"},
+      {"flip", "a", "cpu f32[4, 8]", "prims.flip(a, [0, 1])", "cpu f32[4, 8]"},
+      {"cat", "a, b", "cpu f32[4, 8]", "prims.cat([a, b, a], 1)", "cpu f32[4, 24]"},
+      {"cat rows", "a, b", "cpu f32[4, 8]", "prims.cat([a, b], 0)", "cpu f32[8, 8]"},
+      {"pad", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(1, 0, 0), (-2, 3, 0)])", "cpu f32[5, 9]"},
+      {"pad lanes", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(0, 0, 0), (8, 8, 0)])", "cpu f32[4, 24]"},
+      {"pad cuts all", "a", "cpu f32[4, 1]", "prims.pad(a, 1.5, [(1, 0, 0), (2, -1, 0)])", "cpu f32[5, 2]"},
+  };
+  KernelChecks checks;
+  for (const Move& m : moves) {
+    std::string body, type = m.types, result = m.result;
+    for (char name : std::string(m.inputs))
+      if (std::isalpha(static_cast<unsigned char>(name))) body += std::string("  # ") + name + ": \"" + type + "\"\n";
+    const std::string dense = result.substr(0, result.find(" strides"));
+    // An operand with a layout of its own gives the sum that layout; it is the move that is looked at.
+    body += std::string("  t1 = ") + m.call + "  # t1: \"" + result + "\"\n  t2 = prims.clone(t1)  # t2: \"" + dense + "\"\n  return t2\n";
+    Program p(body, m.inputs);
+    CAPTURE(m.name);
+    const std::optional<Kernel> k = p.lower();
+    REQUIRE(k);
+    Fused f;
+    f.plain = *k;
+    f.calls = p.trace.calls;
+    f.inputs = k->inputs;
+    f.outputs = k->outputs;
+    for (const LowerOptions& o : std::vector<LowerOptions>{{.split_rows = true}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
+      if (auto variant = p.lower(o)) f.lowered.push_back(*variant);
+    fuzz::Random random(7);
+    std::vector<reference::Datum> inputs;
+    for (Value v : f.inputs) {
+      std::vector<int64_t> shape;
+      for (const Dim& d : v.shape()) shape.push_back(d.constant());
+      auto a = reference::make_array(v.dtype(), v.tensor().device, shape);
+      for (auto& e : a->data) e = reference::Element::real(reference::round_real(v.dtype(), random.uniform(-1, 1)));
+      inputs.push_back(reference::Datum(a));
+    }
+    checks.add(f, expect(f, inputs, p.trace.arena, 1).value(), p.trace.arena, m.name);
+  }
+  for (const std::string& wrong : checks.run()) FAIL_CHECK(wrong);
+}
+
+}  // namespace
+}  // namespace thunder::test

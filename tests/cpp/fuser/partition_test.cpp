@@ -1,0 +1,143 @@
+#include <algorithm>
+
+#include "fuser/fused.h"
+#include "passes/pass_ops.h"
+
+namespace thunder {
+namespace {
+
+using test::f32;
+using test::Partitioned;
+using test::partitioned;
+using test::pass_builder;
+
+// The program's lines, verified, and bodies as they are.
+std::string code(const Partitioned& p) { return test::code(p.trace); }
+
+TEST_CASE("partition: an empty trace, and one without anything fusible, stay as they are") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({2}), "x");
+  CHECK(code(partitioned(b.finish("f", x))) == "return x\n");
+  Builder c = pass_builder();
+  Value y = c.input(f32({2}), "y");
+  Trace t = c.finish("f", c("pt.heavy", y));
+  CHECK(partitioned(t).trace.calls == t.calls);
+}
+
+TEST_CASE("partition: a chain becomes one kernel; what nobody reads is not computed") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x"), y = b.input(f32({4}), "y");
+  Expr m = b("prims.mul", x, y);
+  b("prims.neg", m);
+  Trace t = b.finish("f", b("pt.heavy", b("prims.exp", m)));
+  Partitioned p = partitioned(t);
+  REQUIRE(p.fusions.size() == 1);
+  CHECK(p.fusions[0].calls.size() == 2);
+  CHECK(p.fusions[0].inputs == t.inputs);
+  CHECK(code(p).find("] = fusion0(x, y)") + code(p).find("fusion0(x, y)") != 2 * std::string::npos);
+  CHECK(p.trace.calls.size() == 2);
+}
+
+TEST_CASE("partition: a single operator is not worth a kernel") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x");
+  Trace t = b.finish("f", b("pt.heavy", b("prims.exp", x)));
+  Partitioned p = partitioned(t);
+  CHECK(p.fusions.empty());
+  CHECK(p.trace.calls == t.calls);
+}
+
+TEST_CASE("partition: no kernel across a barrier that needs the one half and gives the other") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x");
+  Expr e = b("prims.exp", b("prims.neg", x));
+  Expr h = b("pt.heavy", e);
+  Trace t = b.finish("f", b("prims.sin", b("prims.mul", e, h)));
+  Partitioned p = partitioned(t);
+  REQUIRE(p.fusions.size() == 2);
+  REQUIRE(p.trace.calls.size() == 3);
+  CHECK(p.trace.calls[1]->op->full_name == "pt.heavy");
+  test::code(p.trace);
+}
+
+TEST_CASE("partition: calls with effects keep their order, and writes stay between what reads before and after") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x");
+  Expr r = b("pt.rand", x);
+  Expr e = b("prims.exp", b("prims.neg", x));
+  Expr s = b("pt.rand", e);
+  Trace t = b.finish("f", Arg::tuple({s, r, b("prims.mul", b("prims.add", s, r), e)}));
+  Partitioned p = partitioned(t);
+  std::vector<const Call*> random;
+  for (const Call* c : p.trace.calls)
+    if (c->op->full_name == "pt.rand") random.push_back(c);
+  REQUIRE(random.size() == 2);
+  CHECK(random[0]->output.value() == r.value());
+  CHECK(random[1]->output.value() == s.value());
+  test::code(p.trace);
+}
+
+TEST_CASE("partition: views at the border stay views of what a kernel stores") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4, 8}), "x");
+  Expr e = b("prims.exp", b("prims.neg", x));
+  Expr turned = b("prims.transpose", e, Arg::list({1, 0}));
+  Trace t = b.finish("f", Arg::tuple({e, b("pt.heavy", turned)}));
+  Partitioned p = partitioned(t);
+  REQUIRE(p.fusions.size() == 1);
+  CHECK(p.fusions[0].outputs == std::vector<Value>{e.value()});
+  REQUIRE(p.trace.calls.size() == 3);
+  CHECK(p.trace.calls[1]->op->full_name == "prims.transpose");
+}
+
+TEST_CASE("partition: a kernel reads what lies below a view") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4, 8}), "x");
+  Expr h = b("pt.heavy", x);
+  Expr turned = b("prims.transpose", h, Arg::list({1, 0}));
+  Trace t = b.finish("f", b("prims.exp", b("prims.neg", turned)));
+  Partitioned p = partitioned(t);
+  REQUIRE(p.fusions.size() == 1);
+  CHECK(p.fusions[0].inputs == std::vector<Value>{h.value()});
+  CHECK(p.trace.calls.size() == 2);
+}
+
+TEST_CASE("partition: a value that two kernels read is stored once, or computed twice where that is cheap") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4, 8}), "x"), y = b.input(f32({4, 8}), "y");
+  Expr shared = b("prims.mul", b("prims.exp", x), b("prims.sin", y));
+  Expr rows = b("prims.sum", shared, Arg::list({1}));
+  Expr h = b("pt.heavy", rows);
+  Expr wide = b("prims.broadcast_in_dim", h, Arg::list({4, 8}), Arg::list({0}));
+  Trace t = b.finish("f", b("prims.neg", b("prims.mul", wide, shared)));
+  Partitioned p = partitioned(t);
+  REQUIRE(p.fusions.size() == 2);
+  int makers = 0;
+  for (const test::Fused& f : p.fusions) makers += std::count(f.outputs.begin(), f.outputs.end(), shared.value());
+  CHECK(makers == 1);
+  test::code(p.trace);
+}
+
+TEST_CASE("partition: a kernel that nobody wants to make leaves its calls") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x");
+  Trace t = b.finish("f", b("prims.sin", b("prims.exp", b("prims.neg", x))));
+  Partitioned p = partitioned(t, {}, [](const fuser::Fusion&) { return false; });
+  CHECK(p.fusions.empty());
+  CHECK(p.trace.calls == t.calls);
+}
+
+TEST_CASE("partition: composites open where all of their primitives are fusible, else stay whole") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x");
+  Expr s = b("torch.softmax", b("torch.exp", x), 0);
+  Trace t = b.finish("f", b("pt.scale", s));
+  Partitioned p = partitioned(t);
+  REQUIRE(p.fusions.size() == 1);
+  REQUIRE(p.trace.calls.size() == 2);
+  CHECK(p.trace.calls[1]->op->full_name == "pt.scale");
+  test::code(p.trace);
+}
+
+}  // namespace
+}  // namespace thunder
