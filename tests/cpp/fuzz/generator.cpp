@@ -52,9 +52,9 @@ Coverage::Coverage(const std::function<bool(const Op&)>& keep) {
   for (const ops::Family& family : ops::families())
     for (const OpDef& def : family.records()) {
       const Op& op = Registry::instance().get(Op(family.level, def).full_name);
-      if (keep && !keep(op)) continue;
-      if (draws(op)) add(op);
-      else if (computes(op)) writes_.push_back(&op);
+      if (draws(op)) {
+        if (!keep || keep(op)) add(op);
+      } else if (computes(op)) writes_.push_back(&op);
     }
 }
 

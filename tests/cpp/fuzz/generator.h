@@ -31,7 +31,7 @@ struct Program {
 /// How often each operator occurred, over all programs of a run.
 class Coverage {
  public:
-  /// Of the operators that `keep` likes, or of all.
+  /// Of the operators that `keep` likes, or of all; and of all writes.
   explicit Coverage(const std::function<bool(const Op&)>& keep = {});
   /// Operators that are drawn: those of the registry that compute something without the outside world.
   const std::vector<const Op*>& operators() const { return operators_; }
