@@ -1,6 +1,6 @@
-#include <algorithm>
 #include "passes/pipeline.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "passes/pass_ops.h"
