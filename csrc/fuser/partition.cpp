@@ -537,6 +537,11 @@ std::vector<const Call*> opened(const Call& call, Arena& arena) {
   return out;
 }
 
-Trace partition(const Trace& trace, const PartitionOptions& options) { return Partitioner(trace, options).run(); }
+Trace partition(const Trace& trace, const PartitionOptions& options) {
+  // A kernel reads when it runs, not when its calls stood: a write in between would be seen too early or too late.
+  for (const Call* c : trace.calls)
+    if (effects(*c) & kWrite) return trace;
+  return Partitioner(trace, options).run();
+}
 
 }  // namespace thunder::fuser

@@ -40,6 +40,7 @@ struct PartitionOptions {
   std::function<const Op*(const Fusion&)> make_op;
 };
 
+/// A trace that writes to memory (an epilogue) is left as it is.
 Trace partition(const Trace& trace, const PartitionOptions& options);
 
 /// The calls in the place of which a call may stand: its primitives, if all are fusible; else itself.

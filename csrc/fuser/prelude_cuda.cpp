@@ -42,6 +42,10 @@ TH_D int32 th_add(int32 a, int32 b) { return int32(uint32(a) + uint32(b)); }
 TH_D int32 th_mul(int32 a, int32 b) { return int32(uint32(a) * uint32(b)); }
 template <class T> TH_D T th_max(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> TH_D T th_min(T a, T b) { return a != a || a < b ? a : b; }
+#if __CUDA_ARCH__ >= 800
+TH_D float th_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+TH_D float th_min(float a, float b) { float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+#endif
 template <class T> TH_D T th_or(T a, T b) { return a | b; }
 template <class T> TH_D T th_and(T a, T b) { return a & b; }
 template <class T> struct th_limits { TH_D T highest() { return T(~0ull >> (65 - 8 * sizeof(T))); } TH_D T lowest() { return T(-highest() - 1); } };

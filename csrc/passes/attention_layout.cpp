@@ -66,6 +66,19 @@ class Layouter {
     return maker && v.rank() == 4 && is_contiguous(v.tensor()) && !same(v.tensor().strides, heads_inside(v.shape())) && !is_pure_view(*maker);
   }
 
+  // A part of something larger that attention alone would keep in memory until the backward, once query and key are copies.
+  bool keeps_more(const Arg& a) const {
+    const Value v = a.value();
+    const Call* maker = made_[v];
+    if (!maker || v.rank() != 4 || !is_pure_view(*maker) || is_contiguous(v.tensor())) return false;
+    return std::any_of(v.shape().begin(), v.shape().end(), [&](const Dim& n) {
+      const size_t i = static_cast<size_t>(&n - v.shape().data());
+      const Dim& stride = v.tensor().strides[i];
+      return n.is_constant() && stride.is_constant() && v.tensor().numel().is_constant() &&
+             n.constant() * stride.constant() >= 2 * v.tensor().numel().constant();
+    });
+  }
+
   void relayout(const Call& call) {
     ArgList args = call.args;
     const int query = call.op->schema.index_of("query"), key = call.op->schema.index_of("key");
@@ -77,6 +90,8 @@ class Layouter {
         Arg& a = args[static_cast<size_t>(i)];
         if (is_fresh(a)) a = b("prims.restride", a, heads_inside(a.value().shape())).arg();
       }
+      Arg& value = args[static_cast<size_t>(call.op->schema.index_of("value"))];
+      if (value.value().requires_grad() && keeps_more(value)) value = b("prims.restride", value, heads_inside(value.value().shape())).arg();
       result = b.call(*call.op, args);
     });
     rewriter_.replace_outputs(call, result, "attention_layout");

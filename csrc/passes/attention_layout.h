@@ -17,6 +17,9 @@
 //   t5 = ltorch.transpose(t4, 1, 2)
 //   t6 = ltorch.reshape(t5, [2, 32, 64])                          # a view
 //
+// A value that is a small part of a larger tensor (the joint projection of query, key and value) is copied as well if gradients flow:
+// saved for the backward it would keep all of that tensor.
+//
 // It is left alone unless all that reads the output are such transposes, read by nothing but reshapes that merge the heads: the
 // caller never sees another layout than eager's.
 #pragma once
