@@ -216,6 +216,20 @@ class Executor:
 
     def __repr__(self) -> str: ...
 
+def wait_for_compilations() -> None:
+    """Until no kernel is being compiled in the background."""
+
+def trace_kernels(arg: Trace, /) -> list[tuple[str, str]]:
+    """The kernels of a program as (name, source), each once."""
+
+def trace_cuda_texts(arg: Trace, /) -> list[tuple[str, str]]: ...
+
+def always_emit_cuda(on: bool) -> None:
+    """Makes the CUDA text of every kernel, for trace_cuda_texts()."""
+
+def compile_cuda(sources: Sequence[tuple[str, str]], major: int, minor: int) -> list[tuple[bool, str]]:
+    """For each source whether NVRTC compiled it, and its log."""
+
 def check_records() -> list[tuple[str, str]]:
     """
     Records whose `aten` field does not fit the operator of this PyTorch, with what is wrong.
@@ -371,6 +385,11 @@ def call_equals(arg0: Call, arg1: Call, /) -> bool: ...
 def call_id(arg: Call, /) -> int: ...
 
 def call_aten(arg: Call, /) -> object: ...
+
+def call_function(arg: Call, /) -> object:
+    """
+    What runs the call, as a function of its arguments, which are all values.
+    """
 
 def trace_inputs(arg: Trace, /) -> list: ...
 
