@@ -60,7 +60,7 @@ Index Indices::bounded(const Index& e, int64_t extent, int64_t lanes) {
   return single({Atom::Alias, {}, e, 0, extent, scope(e)});
 }
 
-Index Indices::add(const Index& a, const Index& b) const {
+Index Indices::add(const Index& a, const Index& b) {
   Index sum;
   sum.constant_ = a.constant_ + b.constant_;
   auto i = a.terms_.begin();
@@ -79,11 +79,11 @@ Index Indices::add(const Index& a, const Index& b) const {
 }
 
 // f*d*(X / d) + f*(X % d) is f*X.
-Index Indices::joined(Index sum) const {
+Index Indices::joined(Index sum) {
   for (const Index::Term& t : sum.terms_) {
     const Atom& a = atoms_[static_cast<size_t>(t.atom)];
     if (a.kind != Atom::Mod) continue;
-    Index quotient = const_cast<Indices*>(this)->div(a.of, a.by);
+    Index quotient = div(a.of, a.by);
     if (quotient.constant_ != 0 || quotient.terms_.size() != 1 || quotient.terms_[0].factor != 1) continue;
     if (sum.factor_of(quotient.terms_[0].atom) != t.factor * a.by) continue;
     const int32_t mod = t.atom, div = quotient.terms_[0].atom;

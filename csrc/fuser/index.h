@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ class Indices {
   /// The same number, known to be in [0, extent) where it is used.
   Index bounded(const Index& e, int64_t extent, int64_t lanes);
 
-  Index add(const Index& a, const Index& b) const;
+  Index add(const Index& a, const Index& b);
   Index mul(const Index& a, int64_t factor) const;
   Index div(const Index& e, int64_t by);
   Index mod(const Index& e, int64_t by);
@@ -85,9 +86,9 @@ class Indices {
   void split(const Index& e, int64_t by, Index& quotient, Index& rest) const;
   /// A divisor g of `by` such that rest = g*high + low with 0 <= low < g; 1 if there is none but that.
   int64_t common(const Index& rest, int64_t by, Index& high, Index& low) const;
-  Index joined(Index sum) const;
+  Index joined(Index sum);
 
-  std::vector<Atom> atoms_;
+  std::deque<Atom> atoms_;  // one may be looked at while others are made
   bool divides_ = false;
 };
 
