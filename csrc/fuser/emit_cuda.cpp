@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
 
 #include "fuser/emit.h"
 #include "fuser/emit_common.h"
@@ -8,6 +7,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kRegisterBytes = 160;  // of vectors that one thread may keep over the phases of a row
+constexpr int kChunksPerThread = 2;      // of a row: several loads in flight, and yet many threads
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;         // column sums that one thread may keep
 
@@ -120,8 +120,7 @@ CudaShape cuda_shape(const Kernel& k) {
     return s;
   }
   if (rows) {
-    static const int kChunks = std::getenv("THUNDER_K") ? atoi(std::getenv("THUNDER_K")) : 2;
-    s.threads = std::clamp(power_of_two((chunks + kChunks - 1) / kChunks), 32, 1024);
+    s.threads = std::clamp(power_of_two((chunks + kChunksPerThread - 1) / kChunksPerThread), 32, 1024);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {

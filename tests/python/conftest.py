@@ -65,3 +65,20 @@ def _default_executors(request):
         _C.add_default_executor(executor)  # to the front
     yield
     _C.remove_default_executor("fuser")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many of litgpt's architectures pass all tests that are parametrised by them."""
+
+    def reports(outcome):
+        return [r.nodeid for r in terminalreporter.stats.get(outcome, ()) if "test_litgpt.py" in r.nodeid]
+
+    if not reports("passed") and not reports("failed"):
+        return
+    import test_litgpt
+
+    def architectures(outcome):
+        return {name for name in test_litgpt.ZOO for node in reports(outcome) if node.endswith((f"[{name}]", f"-{name}]"))}
+
+    passed, failed = architectures("passed"), architectures("failed")
+    terminalreporter.write_line(f"litgpt architectures: {len(passed - failed)} of {len(passed | failed)} pass")
