@@ -16,8 +16,8 @@ namespace {
 struct Nest {
   Indices indices;
   Index r = indices.variable("r", 6, Scope::Row), q = indices.variable("q", 8, Scope::Chunk), j = indices.variable("j", 8, Scope::Lane);
-  Index column() const { return indices.add(indices.mul(q, 8), j); }
-  Index place() const { return indices.add(indices.mul(r, 64), column()); }
+  Index column() { return indices.add(indices.mul(q, 8), j); }
+  Index place() { return indices.add(indices.mul(r, 64), column()); }
   std::string text(const Index& e) const { return indices.text(e); }
 };
 
