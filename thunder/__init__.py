@@ -60,8 +60,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
 
     Args:
         fn: A callable on tensors (and anything else), or a torch.nn.Module.  Without it, returns a decorator.
-        executors: Who runs the operators, highest priority first: executors or their names.  The always executors ("aten",
-            "python") follow by themselves.  None: `thunder.get_default_executors()`.
+        executors: Who runs the operators, highest priority first: executors or their names.  The always executors
+            ("aten", "python") follow by themselves.  None: `thunder.get_default_executors()`.
         cache: What a compiled program may be used again for.
             "constant values": calls with the same tensor metadata and equal Python values.
             "symbolic values": like it; sizes and numbers that the program does not depend on may differ.
@@ -95,7 +95,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
 
 def __getattr__(name):
     # Imported on first use: they cost time that a plain `import thunder` should not.
-    if name in ("torch", "prims", "clang", "numpy", "examine", "core", "executors", "extend", "transforms", "distributed"):
+    modules = "torch prims clang numpy examine core executors extend transforms distributed"
+    if name in modules.split():
         import importlib
 
         return importlib.import_module(f"thunder.{name}")

@@ -30,8 +30,8 @@ class TensorProxy(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         raise NotImplementedError(
-            f"[{func}] a tensor of a compiled function was used where its operations cannot be recorded: kept after the "
-            "function returned, or passed to C++ code"
+            f"[{func}] a tensor of a compiled function was used where its operations cannot be recorded: kept after "
+            "the function returned, or passed to C++ code"
         )
 
     def __repr__(self, **_):
@@ -104,7 +104,8 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
     setattr(TracedNumber, f"__{_name}__", _forward)
     setattr(TracedNumber, f"__r{_name}__", _backward)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(TracedNumber, f"__{_name}__", functools.partialmethod(lambda self, other, op: _number_operation(op, self, other), op=_name))
+    _forward = functools.partialmethod(lambda self, other, op: _number_operation(op, self, other), op=_name)
+    setattr(TracedNumber, f"__{_name}__", _forward)
 
 
 class _TraceMode(TorchFunctionMode):
@@ -113,7 +114,8 @@ class _TraceMode(TorchFunctionMode):
     def __init__(self, tracer):
         super().__init__()
         self._handle = tracer.handle
-        # torch.set_default_device and `with torch.device(...)` around the call are modes below this one, which never reach them.
+        # torch.set_default_device and `with torch.device(...)` around the call are modes below this one, which never
+        # reach them.
         below = [m.device for m in _get_current_function_mode_stack() if isinstance(m, DeviceContext)]
         self._device = below[-1] if below else None
 
@@ -168,29 +170,30 @@ def _check_attributes(before):
             if isinstance(value, TensorProxy):
                 del vars(module)[name]
                 raise NotImplementedError(
-                    f"[jit] the compiled module keeps a tensor in its attribute '{name}'; register a buffer and write into it "
-                    "in place, or return the tensor"
+                    f"[jit] the compiled module keeps a tensor in its attribute '{name}'; register a buffer and write "
+                    "into it in place, or return the tensor"
                 )
 
 
 def _autograd_function_apply(cls, *args, **kwargs):
     raise NotImplementedError(
-        f"[{cls.__name__}.apply] a torch.autograd.Function inside a compiled function is not supported. Call it outside, or "
-        "register it as an operator with its gradient (docs/adding_an_executor.md)\n  at " + _location()
+        f"[{cls.__name__}.apply] a torch.autograd.Function inside a compiled function is not supported. Call it "
+        "outside, or register it as an operator with its gradient (docs/adding_an_executor.md)\n  at " + _location()
     )
 
 
-# ---- torch functions that need more than a record --------------------------------------------------------------------------
+# ---- torch functions that need more than a record ------------------------------------------------------------------
 
 _PASS_THROUGH = """
     Tensor.dtype Tensor.device Tensor.layout Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_sparse
-    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_leaf Tensor.is_mps Tensor.is_xpu Tensor.is_mkldnn
+    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_leaf Tensor.is_mps Tensor.is_xpu
+    Tensor.is_mkldnn
     Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
     Tensor.dim Tensor.ndimension Tensor.is_contiguous Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
-    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.stride Tensor.get_device Tensor.has_names
-    Tensor.__hash__ Tensor.is_same_size Tensor.dim_order
-    device _C._set_grad_enabled is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero get_device result_type can_cast
-    promote_types broadcast_shapes is_same_size is_storage typename
+    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.stride Tensor.get_device
+    Tensor.has_names Tensor.__hash__ Tensor.is_same_size Tensor.dim_order
+    device _C._set_grad_enabled is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
+    get_device result_type can_cast promote_types broadcast_shapes is_same_size is_storage typename
 """
 
 
@@ -251,7 +254,8 @@ def _set_requires_grad(func, args, kwargs):
 @_handler("Tensor.grad", "Tensor.grad_fn")
 def _gradient_state(func, args, kwargs):
     if len(args) > 1:
-        raise NotImplementedError(f"[{func.__self__.__name__}] assigning .grad inside a compiled function is not supported")
+        name = func.__self__.__name__
+        raise NotImplementedError(f"[{name}] assigning .grad inside a compiled function is not supported")
     if isinstance(args[0], TensorProxy):
         return None
     raise NotImplementedError("[grad] reading a parameter's .grad inside a compiled function is not supported")
@@ -271,12 +275,14 @@ def _iterate(func, args, kwargs):
     return iter(current_tracer().apply("torch.unbind", (args[0],)))
 
 
-@_handler("Tensor.__bool__", "Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__", "is_nonzero")
+@_handler("Tensor.__bool__", "Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__",
+          "is_nonzero")
 def _python_value(func, args, kwargs):
     TracedNumber(None)._unknown(func.__name__)
 
 
-@_handler("Tensor.tolist", "Tensor.numpy", "Tensor.__array__", "Tensor.__dlpack__", "Tensor.data_ptr", "Tensor.untyped_storage",
+@_handler("Tensor.tolist", "Tensor.numpy", "Tensor.__array__", "Tensor.__dlpack__", "Tensor.data_ptr",
+          "Tensor.untyped_storage",
           "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.register_hook", "Tensor.retain_grad",
           "Tensor.share_memory_", "Tensor.set_", "Tensor.resize_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
           "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
@@ -284,8 +290,8 @@ def _python_value(func, args, kwargs):
 def _needs_data(func, args, kwargs):
     name = getattr(func, "__name__", str(func))
     raise NotImplementedError(
-        f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function runs; "
-        "call it outside the compiled function"
+        f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function "
+        "runs; call it outside the compiled function"
     )
 
 
@@ -400,7 +406,8 @@ def _setitem(func, args, kwargs):
 @_handler("Tensor.new_tensor")
 def _new_tensor(func, args, kwargs):
     like, *rest = args
-    given = {"dtype": like.dtype, "device": like.device} | {k: v for k, v in kwargs.items() if v is not None and k != "data"}
+    given = {"dtype": like.dtype, "device": like.device}
+    given |= {k: v for k, v in kwargs.items() if v is not None and k != "data"}
     data = rest[0] if rest else kwargs["data"]
     return _tensor(torch.tensor, (data, *rest[1:]), given)
 
@@ -450,7 +457,7 @@ def _detach_in_place(func, args, kwargs):
 
 
 def _in_place_names(path):
-    """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__; of one that is in place itself, none."""
+    """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__; none of one that is in place."""
     head, _, name = path.rpartition(".")
     if _is_in_place(name):
         return []
@@ -463,7 +470,9 @@ def _is_in_place(name):
     return name.endswith("_") and not name.endswith("__")
 
 
-_REFLECTED = {f"__r{name}__" for name in ("add sub mul truediv div floordiv mod pow matmul and or xor lshift rshift".split())}
+_REFLECTED = {
+    f"__r{name}__" for name in "add sub mul truediv div floordiv mod pow matmul and or xor lshift rshift".split()
+}
 
 
 def _register():

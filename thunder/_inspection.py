@@ -26,14 +26,20 @@ def last_backward_traces(fn):
 
 
 def last_epilogue_traces(fn):
-    """What runs after the computation, with autograd on: writes into inputs, and outputs that alias inputs or each other."""
+    """What runs after the computation, autograd on: writes into inputs, and outputs that alias inputs or each other."""
     return _C.last_epilogue_traces(_function(fn))
 
 
 def last_kernels(fn):
-    """The source of the kernels that the last compilation generated, forward and backward, as one text (C++, or CUDA C++ for
-    programs on a GPU). Each fusion of the traces has its kernel's name, except that equal kernels are generated once."""
-    kernels = dict(pair for traces in (last_traces(fn), last_backward_traces(fn)) if traces for pair in _C.trace_kernels(traces[-1]))
+    """The source of the kernels that the last compilation generated, forward and backward, as one text.
+
+    It is C++, or CUDA C++ for programs on a GPU. Each fusion of the traces has its kernel's name, except that equal
+    kernels are generated once.
+    """
+    kernels = {}
+    for traces in (last_traces(fn), last_backward_traces(fn)):
+        if traces:
+            kernels.update(_C.trace_kernels(traces[-1]))
     return "\n".join(kernels.values())
 
 
@@ -48,8 +54,8 @@ def cache_misses(fn):
 
 
 def compile_stats(fn):
-    """Counts and times: cache_hits, cache_misses, last_miss, and for the last compilation acquisition_seconds, passes_seconds
-    and programs_seconds; `passes`: milliseconds of each pass."""
+    """Counts and times: cache_hits, cache_misses, last_miss, and of the last compilation acquisition_seconds,
+    passes_seconds and programs_seconds; `passes`: milliseconds of each pass."""
     stats = _C.stats(_function(fn))
     stats["passes"] = {
         f"{which}: {trace.pass_name}": trace.milliseconds
@@ -74,7 +80,7 @@ def parse(text, context=None):
 
 
 def _python_ctx(trace):
-    """The names that the printed program uses and does not import: executors' operators, and objects that print cannot spell."""
+    """Names that the printed program uses, not imports: executors' operators, objects that print cannot spell."""
     from .symbols import symbol
 
     context = dict(trace.opaque_context())

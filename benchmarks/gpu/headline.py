@@ -22,7 +22,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import peer as one
 

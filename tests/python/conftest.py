@@ -1,8 +1,8 @@
 """Options of the test suite.
 
-Most files check operators, passes and the runtime against eager, often bit by bit, which generated kernels are not; they would
-also pay for a compiler's run each.  So the embedded fuser stands in the default list only of tests marked `fuser`, unless
-`--fuser` puts it into all.
+Most files check operators, passes and the runtime against eager, often bit by bit, which generated kernels are not;
+they would also pay for a compiler's run each.  So the embedded fuser stands in the default list only of tests marked
+`fuser`, unless `--fuser` puts it into all.
 """
 
 import os

@@ -2,7 +2,7 @@
 
     with fake_cuda.tensors(capability=(9, 0), cudnn=91700):
         q = torch.randn(2, 8, 16, 64, device="cuda")
-        compiled(q)                                   # compiled and run; THUNDER_CHECK_RUN=1 compares dtypes, shapes and strides
+        compiled(q)  # compiled and run; THUNDER_CHECK_RUN=1 compares dtypes, shapes and strides
 
 A backward runs through `out.grad_fn(cotangent)`: autograd's engine would want a device.
 """
@@ -22,7 +22,7 @@ _CPU, _CUDA = 0, 1  # places in c10's table of device guards
 
 @contextlib.contextmanager
 def _guard():
-    """A CPU build knows no CUDA device guard, which autograd asks for streams: the CPU's, which does nothing, stands in."""
+    """A CPU build knows no CUDA device guard, which autograd asks for streams: the CPU's, idle, stands in."""
     library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
     table = (ctypes.c_void_p * 2).in_dll(library, "_ZN3c104impl26device_guard_impl_registryE")
     before = table[_CUDA]

@@ -58,7 +58,7 @@ def test_attention(dtype, heads, sizes, causal, inside, executors):
     with sdpa_kernel(SDPBackend.MATH):
         doubles = [t.detach().double().requires_grad_() for t in tensors]
         exact = results(fn, doubles, cotangent)
-    # Not by cuDNN: PyTorch keeps its plans by everything but the layout of the gradient, which is another one in eager here.
+    # Not by cuDNN: PyTorch keeps its plans by everything but the gradient's layout, which is another one in eager here.
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
         eager = results(fn, tensors, cotangent.to(dtype))
     ours = results(thunder.jit(fn, executors=executors), tensors, cotangent.to(dtype))

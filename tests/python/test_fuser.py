@@ -1,4 +1,4 @@
-"""The embedded fuser on the CPU against eager, judged by eager's own error in float64, and what happens around its compiler."""
+"""The embedded fuser on the CPU against eager, by eager's own error in float64, and what happens to its compiler."""
 
 import contextlib
 import os
@@ -31,7 +31,8 @@ def threads(n):
 
 
 def fusions(f):
-    return [line for trace in (thunder.last_traces(f), thunder.last_backward_traces(f)) if trace for line in str(trace[-1]).splitlines() if " = fusion" in line]
+    programs = [str(traces[-1]) for traces in (thunder.last_traces(f), thunder.last_backward_traces(f)) if traces]
+    return [line for program in programs for line in program.splitlines() if " = fusion" in line]
 
 
 def flat(result):
@@ -40,7 +41,12 @@ def flat(result):
 
 def run(f, args, seed=1):
     """Outputs, and the gradients of those inputs that require them."""
-    args = [a.detach().as_strided(a.size(), a.stride(), a.storage_offset()).requires_grad_(a.requires_grad) if isinstance(a, torch.Tensor) else a for a in args]
+    args = [
+        a.detach().as_strided(a.size(), a.stride(), a.storage_offset()).requires_grad_(a.requires_grad)
+        if isinstance(a, torch.Tensor)
+        else a
+        for a in args
+    ]
     outputs = flat(f(*args))
     wanted = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
     differentiable = [o for o in outputs if o.requires_grad]
@@ -201,7 +207,8 @@ def test_integers(dtype):
 
     def f(a, b):
         c = a * b + a - b
-        return c, (a + 1) > a, -a, a.abs(), torch.maximum(a, b) ^ 3, (a & b).sum(-1), c.amax(-1), c.amin(), a.to(torch.float32) * 2, c != b
+        bits = torch.maximum(a, b) ^ 3, (a & b).sum(-1)
+        return c, (a + 1) > a, -a, a.abs(), *bits, c.amax(-1), c.amin(), a.to(torch.float32) * 2, c != b
 
     check(f, a, b)
 
@@ -218,7 +225,8 @@ def test_booleans():
 
     def f(a, b):
         c = a & ~b
-        return c | b, a ^ b, c.any(-1), (a | b).all(0), c.sum(), (a + b) * b, torch.where(c, 2.5, b.float()), torch.amax(c, -1)
+        chosen = torch.where(c, 2.5, b.float())
+        return c | b, a ^ b, c.any(-1), (a | b).all(0), c.sum(), (a + b) * b, chosen, torch.amax(c, -1)
 
     check(f, a, b)
 
@@ -232,8 +240,9 @@ def test_special_numbers():
     def f(x, y):
         a = x * 1.0
         return (
-            torch.maximum(a, y), torch.minimum(a, y), a + -0.0, torch.copysign(y, a), a.sign(), a.round(), torch.signbit(a), a.isnan(), a.isinf(),
-            torch.where(a > 0, a, -inf), torch.where(a > 0, nan, y), a.amax(), a[:4].amin(), a.clamp(min=-1), a.relu(), (a > 0) == (y > 0), a.abs(), a * 1e300,
+            torch.maximum(a, y), torch.minimum(a, y), a + -0.0, torch.copysign(y, a), a.sign(), a.round(),
+            torch.signbit(a), a.isnan(), a.isinf(), torch.where(a > 0, a, -inf), torch.where(a > 0, nan, y),
+            a.amax(), a[:4].amin(), a.clamp(min=-1), a.relu(), (a > 0) == (y > 0), a.abs(), a * 1e300,
         )  # fmt: skip
 
     compiled = thunder.jit(f)
@@ -246,7 +255,11 @@ def test_special_numbers():
 
 def test_numbers_become_integers():
     x = torch.tensor([1.7, -1.7, 0.0, 100.9, -128.0, 127.5])
-    check(lambda x: ((x * 1).to(torch.int8), (x + 1).long(), (x * 1).int(), (x - 1).bool(), (x.abs() * 1).to(torch.uint8)), x)
+
+    def f(x):
+        return (x * 1).to(torch.int8), (x + 1).long(), (x * 1).int(), (x - 1).bool(), (x.abs() * 1).to(torch.uint8)
+
+    check(f, x)
 
 
 # ---- shapes and layouts --------------------------------------------------------------------------------------------
@@ -391,7 +404,8 @@ PROGRAM = """
 
 def start(program, **environment):
     env = {**os.environ, **environment}
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process):
@@ -418,7 +432,14 @@ def test_two_processes_on_an_empty_cache(tmp_path):
         assert out.strip() == "True []"
 
 
-@pytest.mark.parametrize("how", ["sys.exit()", "del f, y, x; gc.collect(); sys.exit()", "threading.Thread(target=thunder.jit(g), args=(x,)).start()"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "sys.exit()",
+        "del f, y, x; gc.collect(); sys.exit()",
+        "threading.Thread(target=thunder.jit(g), args=(x,)).start()",
+    ],
+)
 def test_exit_while_compiling(tmp_path, how):
     # The forward waits for its own kernels; those of the backward are still being compiled.
     program = f"""

@@ -1,6 +1,7 @@
 """Every record of the torch language that PyTorch's own operator database has samples for, against eager.
 
-Values, dtype, shape, strides of results; gradients in float64 against eager's autograd; error inputs raise eager's exception type.
+Values, dtype, shape, strides of results; gradients in float64 against eager's autograd; error inputs raise eager's
+exception type.
 One test per operator, check and dtype: `pytest -k "ops and softmax"`.
 """
 
@@ -22,8 +23,8 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
 NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
 
 
-# Entries whose callable is a function around a method or around several operators.  Not the random ones, which op_db seeds
-# inside of the callable: test_random.py.
+# Entries whose callable is a function around a method or around several operators.  Not the random ones, which op_db
+# seeds inside of the callable: test_random.py.
 WRAPPED = set("""
     T H mT mH bfloat16 bool byte char contiguous double einsum empty_strided expand expand_as float half int item
     long masked.amax masked.amin masked.argmax masked.argmin masked.cumprod masked.cumsum masked.log_softmax

@@ -1,7 +1,8 @@
 """The executor `sdpa` over the grid of what scaled_dot_product_attention takes, against float64.
 
-Each case compiles one call, compares its output and its gradients with eager's in float64, and allows twice the error that
-eager itself makes in the case's dtype.  PyTorch's own choice of a kernel says where the fused operator must stand in the trace.
+Each case compiles one call, compares its output and its gradients with eager's in float64, and allows twice the error
+that eager itself makes in the case's dtype.  PyTorch's own choice of a kernel says where the fused operator must
+stand in the trace.
 """
 
 import dataclasses
@@ -313,7 +314,7 @@ def test_dropout_keeps_the_mean(p):
     assert abs(sums.mean() - 1) < 6 * math.sqrt(variance / sums.numel())
     assert abs(sums.var() / variance - 1) < 0.1
     torch.testing.assert_close(out[..., :1].expand_as(out), out)  # a weight is dropped for all of a value's elements
-    # The backward pass drops the same weights: the gradient of a sum of the output is that sum, divided among the values.
+    # The backward drops the same weights: the gradient of a sum of the output is that sum, divided among the values.
     (g,) = torch.autograd.grad(out[..., 0].sum(), value)
     torch.testing.assert_close(g[..., 0].sum(), sums.sum())
 

@@ -1,4 +1,4 @@
-"""What eager's kernels write to their arguments, besides the in-place operators: running statistics, embeddings' weights."""
+"""What eager's kernels write to their arguments, besides the in-place operators: running statistics, embeddings."""
 
 import copy
 
