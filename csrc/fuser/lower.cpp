@@ -17,6 +17,7 @@ struct Refused {};
 
 using Multi = std::vector<Index>;  // an index per dimension
 
+constexpr size_t kMaxDepth = 300;        // of operands within operands: lowering is recursive
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
 
 class Lowering {
@@ -216,7 +217,9 @@ class Lowering {
     for (const Index& i : index) key += "," + i.key();
     for (auto* memo : {&row_memo_, &loop_memo_})
       if (auto it = memo->find(key); it != memo->end()) return it->second;
+    if (++depth_ > kMaxDepth) throw Refused();
     Scalar s = compute(v, index);
+    --depth_;
     (s.scope == Scope::Row && predicate_.empty() ? row_memo_ : loop_memo_).emplace(key, s);
     return s;
   }
@@ -701,7 +704,7 @@ class Lowering {
   Scope predicate_scope_ = Scope::Row;
   ValueId computing_ = UINT32_MAX;
   bool in_finish_ = false;
-  size_t next_ = 0, statements_ = 0;
+  size_t next_ = 0, statements_ = 0, depth_ = 0;
 };
 
 }  // namespace

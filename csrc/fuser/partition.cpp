@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxRoots = 16;         // of a kernel: beyond that registers and parameters run out
 constexpr size_t kNear = 48;             // calls between two kernels that only share an operand, and may become one
+constexpr size_t kLongest = 128;         // calls that are computed where they are used: longer chains are cut
 constexpr size_t kMaxInlined = 64;       // calls that may be computed twice rather than stored
 
 struct Item {
@@ -132,7 +133,8 @@ class Partitioner {
       const bool live = exists || !readers[i].empty();
       if (!live) continue;
       const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view && (loads_[i] > 1 || inlined_[i] > kMaxInlined);
-      if (exists || item.kind == Kind::Reduce || repeated) is_root_[i] = 1;
+      const bool too_long = inlined_[i] >= kLongest && !item.view;
+      if (exists || item.kind == Kind::Reduce || repeated || too_long) is_root_[i] = 1;
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
         if (!fusible(j)) return;
@@ -156,7 +158,7 @@ class Partitioner {
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
         const bool leaf = !fusible(j) || (demanded_[u] && !items_[static_cast<size_t>(j)].view) || items_[static_cast<size_t>(j)].kind == Kind::Reduce;
-        if (!leaf) {
+        if (!leaf && inlined_[static_cast<size_t>(j)] < kLongest) {
           leaves[i].insert(leaves[static_cast<size_t>(j)].begin(), leaves[static_cast<size_t>(j)].end());
           inlined_[i] += inlined_[static_cast<size_t>(j)];
         } else if (u.type().is_tensor() && numel(u) * 2 >= size) {
