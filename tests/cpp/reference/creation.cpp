@@ -109,7 +109,7 @@ Datum randint(const Inputs& in) {
   ArrayPtr out = fresh(in, in.integers("shape"));
   auto low = static_cast<int64_t>(parameter(in, "low", 0)), high = static_cast<int64_t>(parameter(in, "high", 2));
   for (Element& e : out->data) {
-    int64_t i = low + static_cast<int64_t>(in.uniform() * static_cast<double>(high - low));
+    int64_t i = low + static_cast<int64_t>(in.uniform() * (static_cast<double>(high) - static_cast<double>(low)));
     e = in.store(out->dtype, converted(Element::integer(i), DType::i64, out->dtype));
   }
   return out;
