@@ -78,7 +78,8 @@ def pytest_terminal_summary(terminalreporter):
     import test_litgpt
 
     def architectures(outcome):
-        return {name for name in test_litgpt.ZOO for node in reports(outcome) if node.endswith((f"[{name}]", f"-{name}]"))}
+        nodes = reports(outcome)
+        return {name for name in test_litgpt.ZOO if any(node.endswith((f"[{name}]", f"-{name}]")) for node in nodes)}
 
     passed, failed = architectures("passed"), architectures("failed")
     terminalreporter.write_line(f"litgpt architectures: {len(passed - failed)} of {len(passed | failed)} pass")
