@@ -34,6 +34,7 @@ def child(file, *arguments, timeout=600):
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "TORCHINDUCTOR_CACHE_DIR": cache,
+            "THUNDER_CACHE_DIR": cache,
             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
             "TRITON_CACHE_DIR": cache,
         }

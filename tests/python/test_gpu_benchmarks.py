@@ -25,7 +25,7 @@ def test_headline_prints_its_table_last():
     assert thunder["loss"] == pytest.approx(eager["loss"], rel=1e-4)
     assert thunder["grad_norm"] == pytest.approx(eager["grad_norm"], rel=1e-4)
     assert thunder["without_grad"] == eager["without_grad"] == 0
-    assert thunder["program"]["instructions"] > 50
+    assert thunder["program"]["instructions"] > 20
     assert [line.split()[0] for line in lines[-3:]] == ["peer", "thunder", "eager"]
 
 

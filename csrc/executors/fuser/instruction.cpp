@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -52,6 +53,9 @@ class FusionCall final : public Instruction {
   std::string str() const override { return k_->name; }
 
   void run(Frame& frame) const override {
+    // The program's own guard stands for its first GPU; a kernel may belong to another.
+    c10::OptionalDeviceGuard guard;
+    if (k_->on_cuda) guard.reset_device(device_of(frame));
     Pointers in, out;
     for (const Operand& o : operands) in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
     std::vector<at::Tensor> results;
@@ -141,6 +145,11 @@ class FusionCall final : public Instruction {
                                                        shape.blocks_per_multiprocessor));
     v.kernel = std::move(main);
     return &v;
+  }
+
+  at::Device device_of(const Frame& frame) const {
+    if (!operands.empty()) return frame.registers[operands[0].reg].toTensor().device();
+    return to_aten(k_->outputs[0].device);
   }
 
   // Without the dispatcher: a step of a large model makes hundreds of these.
