@@ -521,6 +521,8 @@ class Lowering {
       if (info.mode == Mode::Inner) add_up(r.value);
       if (info.mode == Mode::Outer) add_column(r.value, info);
       if (info.mode == Mode::Full && info.stored) store_full(r.value);
+      // In program order, so that what comes later finds its operands computed instead of asking ever deeper.
+      else if (info.mode == Mode::Full && top_level_ == 0) element_of_root(r.value, here(r.value));
       if (info.mode == Mode::Row && info.stored) store_row(r.value);
     }
     for (auto& [value, name] : pending_) {
@@ -621,11 +623,16 @@ class Lowering {
     return "out" + std::to_string(known - kernel_.outputs.begin());
   }
 
-  void store_full(Value v) {
-    Multi index = here(v);
+  Scalar element_of_root(Value v, const Multi& index) {
     computing_ = v.id();
     Scalar s = element(v, index);
     computing_ = UINT32_MAX;
+    return s;
+  }
+
+  void store_full(Value v) {
+    Multi index = here(v);
+    Scalar s = element_of_root(v, index);
     Index at = offset(v.tensor(), index);
     const std::string array = output(v), storage = storage_name(v.dtype());
     Phase& p = kernel_.phases.back();
