@@ -6,12 +6,9 @@
 namespace thunder::fuser {
 namespace {
 
-constexpr int64_t kRegisterBytes = 160;  // of vectors that one thread may keep over the phases of a row
 constexpr int kChunksPerThread = 2;      // of a row: several loads in flight, and yet many threads
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;         // column sums that one thread may keep
-
-std::string line(int depth, const std::string& text) { return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n"; }
 
 bool reduces_rows(const Kernel& k) {
   return !k.row_stores.empty() || std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
@@ -26,17 +23,13 @@ std::string parameters(const Kernel& k) {
   return out;
 }
 
-std::string part_of(const Accumulator& a, int64_t at) {
-  return "(" + a.type + "*)(partial + " + std::to_string(at) + ")";
-}
-
-void phase(std::string& out, const Kernel& k, const Phase& p, const CudaShape& s, bool tiled) {
+void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& chunk) {
   indent(out, p.row, 2);
   for (const Accumulator& a : p.reductions) out += line(2, a.type + " " + a.name + " = " + identity(a) + ";");
   if (p.has_loop()) {
     const std::string unroll = k.cached || !k.columns.empty() || !reduces_rows(k) ? "#pragma unroll\n" : "#pragma unroll 1\n";
     out += unroll + line(2, "for (int k = 0; k < K; ++k) {");
-    out += line(3, tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;");
+    out += line(3, chunk);
     out += line(3, "if (q < " + std::to_string(k.cols / k.lanes) + ") {");
     indent(out, p.chunk, 4);
     out += "#pragma unroll\n" + line(4, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
@@ -48,10 +41,7 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const CudaShape& s
   for (const Accumulator& a : p.reductions)
     out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " + combine_function(a.combine) +
                        "(a, b); });");
-  (void)s;
 }
-
-int64_t chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? p.chunks : k.cols / k.lanes; }
 
 int64_t blocks_of(const Kernel& k, const Phase& p, int threads) { return (chunks_of(k, p) + threads - 1) / threads; }
 
@@ -83,19 +73,48 @@ std::string finish(const Kernel& k, const std::string& name) {
                     "const char* __restrict__ partial, int parts) {\n";
   out += line(1, "using I = long long;");
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
-  int64_t at = 0;
-  for (const Accumulator& a : k.columns) {
+  for_each_column(k, [&](const Accumulator& a, int64_t at) {
     out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
     out += line(1, "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) " + a.name + " = " + combine_function(a.combine) + "(" +
                        a.name + ", ((const " + a.type + "*)(partial + I(s) * " + std::to_string(partial_bytes(k)) + " + " +
                        std::to_string(at) + "))[c]);");
     out += line(1, a.name + " = th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " + combine_function(a.combine) +
                        "(a, b); });");
-    at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
-  }
+  });
   out += line(1, "if (threadIdx.y != 0 || c >= " + cols + ") return;");
   indent(out, k.finish, 1);
   return out + "}\n";
+}
+
+// The column sums of each row of threads are a part of their own.
+std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
+  const std::string row = s.rows_per_block > 1 ? " * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "", lanes = std::to_string(k.lanes);
+  std::string out = line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k)) + ";");
+  out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
+  out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" + line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
+  for_each_column(k, [&](const Accumulator& a, int64_t at) {
+    out += line(4, "((" + a.type + "*)(partial + " + std::to_string(at) + "))[q * " + lanes + " + j] = " + a.name + "[k][j];");
+  });
+  return out + line(3, "}") + line(1, "}");
+}
+
+// Accumulators in registers, for the columns that a thread works on.
+std::string declare_columns(const Kernel& k) {
+  if (k.columns.empty()) return "";
+  const std::string lanes = std::to_string(k.lanes);
+  std::string out = "#undef TH_COLUMN\n#define TH_COLUMN(x) x[k][j]\n";
+  for (const Accumulator& a : k.columns)
+    out += line(1, a.type + " " + a.name + "[K][" + lanes + "];") + "#pragma unroll\n" +
+           line(1, "for (int i = 0; i < K * " + lanes + "; ++i) (&" + a.name + "[0][0])[i] = " + identity(a) + ";");
+  return out;
+}
+
+// Opens the loop over the rows of a block, or the block of its one row.
+std::string rows_of(const Kernel& k, const CudaShape& s) {
+  const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
+  const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
+  if (s.persistent) return line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
+  return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
 
 int power_of_two(int64_t n) {
@@ -149,40 +168,19 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
                     parameters(k) + "char* __restrict__ partial) {\n";
   out += line(1, std::string("using I = ") + (k.wide ? "long long;" : "int;"));
   out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");
-  if (!k.columns.empty()) {
-    out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x[k][j]\n";
-    for (const Accumulator& a : k.columns)
-      out += line(1, a.type + " " + a.name + "[K][" + std::to_string(k.lanes) + "];") + "#pragma unroll\n" +
-             line(1, "for (int i = 0; i < K * " + std::to_string(k.lanes) + "; ++i) (&" + a.name + "[0][0])[i] = " + identity(a) + ";");
-  }
+  out += declare_columns(k);
   if (flat) return out + sections(k, s) + "}\n";
-  const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "I(blockIdx.x)";
-  if (s.persistent) {
-    out += line(1, "for (I r = " + first + "; r < " + std::to_string(k.rows) + "; r += I(gridDim.x) * " + std::to_string(s.rows_per_block) + ") {");
-  } else {
-    out += line(1, "const I r = " + first + ";") + line(1, "if (r >= " + std::to_string(k.rows) + ") return;") + line(1, "{");
-  }
+  const std::string chunk = tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;";
+  out += rows_of(k, s);
   for (const std::string& v : k.cached_vectors) out += line(2, v);
-  for (const Phase& p : k.phases) phase(out, k, p, s, tiled);
+  for (const Phase& p : k.phases) phase(out, k, p, chunk);
   if (!k.row_stores.empty()) {
     out += line(2, "if (threadIdx.x == 0) {");
     indent(out, k.row_stores, 3);
     out += line(2, "}");
   }
   out += line(1, "}");
-  if (!k.columns.empty()) {
-    const std::string part = s.rows_per_block > 1 ? "(long long)(blockIdx.x) * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "(long long)(blockIdx.x)";
-    out += line(1, "partial += (" + part + ") * " + std::to_string(partial_bytes(k)) + ";");
-    out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {");
-    out += line(2, tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;");
-    out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" + line(3, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
-    int64_t at = 0;
-    for (const Accumulator& a : k.columns) {
-      out += line(4, "(" + part_of(a, at) + ")[q * " + std::to_string(k.lanes) + " + j] = " + a.name + "[k][j];");
-      at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
-    }
-    out += line(3, "}") + line(1, "}");
-  }
+  if (!k.columns.empty()) out += store_partial_sums(k, s, chunk);
   out += "}\n";
   if (!k.columns.empty()) out += finish(k, name);
   return out;

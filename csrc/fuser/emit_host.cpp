@@ -5,8 +5,6 @@ namespace thunder::fuser {
 
 namespace {
 
-std::string line(int depth, const std::string& text) { return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n"; }
-
 std::string pointers(const Kernel& k) {
   std::string out;
   for (size_t i = 0; i < k.inputs.size(); ++i) {
@@ -22,11 +20,9 @@ std::string pointers(const Kernel& k) {
 
 std::string column_pointers(const Kernel& k, const std::string& part) {
   std::string out;
-  int64_t at = 0;
-  for (const Accumulator& a : k.columns) {
+  for_each_column(k, [&](const Accumulator& a, int64_t at) {
     out += line(1, a.type + "* __restrict " + a.name + "_part = (" + a.type + "*)(" + part + " + " + std::to_string(at) + ");");
-    at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
-  }
+  });
   return out;
 }
 
@@ -55,14 +51,12 @@ std::string finish(const Kernel& k, const std::string& name) {
   std::string out = "extern \"C\" int " + name +
                     "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int th_outside = 0;\n" + pointers(k) +
                     column_pointers(k, "partial") + line(1, "for (int64 s = 1; s < parts; ++s) {");
-  int64_t at = 0;
-  for (const Accumulator& a : k.columns) {
+  for_each_column(k, [&](const Accumulator& a, int64_t at) {
     out += line(2, "const " + a.type + "* __restrict from_" + a.name + " = (const " + a.type + "*)(partial + s * " + bytes + " + " +
                        std::to_string(at) + ");");
     out += "#pragma omp simd\n" + line(2, "for (int64 c = 0; c < " + cols + "; ++c) " + a.name + "_part[c] = " + combine_function(a.combine) +
                                               "(" + a.name + "_part[c], from_" + a.name + "[c]);");
-    at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
-  }
+  });
   out += line(1, "}") + simd({}, k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
   for (const Accumulator& a : k.columns) out += line(2, "const " + a.type + " " + a.name + " = " + a.name + "_part[c];");
   indent(out, k.finish, 2);
@@ -72,9 +66,7 @@ std::string finish(const Kernel& k, const std::string& name) {
 }  // namespace
 
 int64_t partial_bytes(const Kernel& k) {
-  int64_t at = 0;
-  for (const Accumulator& a : k.columns) at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
-  return at;
+  return for_each_column(k, [](const Accumulator&, int64_t) {});
 }
 
 bool host_splits_columns(const Kernel& k) {
@@ -88,8 +80,8 @@ std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
   std::string out = "extern \"C\" int " + name +
                     "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = int64;\n  int th_outside = 0;\n" + pointers(k);
-  for (const Accumulator& a : k.columns) out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n", (void)a;
   if (!k.columns.empty()) {
+    out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n";
     out += column_pointers(k, "partial");
     for (const Accumulator& a : k.columns)
       out += line(1, "for (int64 q = 0; q < " + cols + "; ++q) " + a.name + "_part[q] = " + identity(a) + ";");
@@ -97,13 +89,13 @@ std::string emit_host(const Kernel& k, const std::string& name) {
   if (host_splits_columns(k)) {
     int64_t before = 0;
     for (const Phase& p : k.phases) {
-      const std::string start = std::to_string(before), end = std::to_string(before + (p.chunks ? p.chunks : k.cols));
+      const std::string start = std::to_string(before), end = std::to_string(before + chunks_of(k, p));
       out += line(1, "{");
       out += line(2, "const int64 first = begin > " + start + " ? begin - " + start + " : 0;");
       out += line(2, "const int64 last = (end < " + end + " ? end : " + end + ") - " + start + ";");
       phase(out, k, p, "first", "last", 2);
       out += line(1, "}");
-      before += p.chunks ? p.chunks : k.cols;
+      before += chunks_of(k, p);
     }
     return out + "  return th_outside;\n}\n";
   }

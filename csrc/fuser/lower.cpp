@@ -1,11 +1,12 @@
 #include "fuser/lower.h"
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 
 #include "core/error.h"
+#include "fuser/emit_common.h"
 #include "fuser/index.h"
 #include "fuser/scalar.h"
 
@@ -90,8 +91,7 @@ class Lowering {
                     : numel(r.value) == kernel_.rows        ? Mode::Row
                                                             : throw Refused();
       }
-      if (info.mode != Mode::Outer && info.mode != Mode::Column) top_level_ = std::max(top_level_, info.level);
-      if (info.mode == Mode::Outer) top_level_ = std::max(top_level_, info.level);
+      if (info.mode != Mode::Column) top_level_ = std::max(top_level_, info.level);
       info_.emplace(r.value.id(), info);
     }
   }
@@ -228,8 +228,10 @@ class Lowering {
     auto root = info_.find(v.id());
     if (root != info_.end() && root->second.mode != Mode::Full) return root_element(v, root->second, index);
     if (root != info_.end() && v.id() != computing_ && !is_here(v, index)) throw Refused();
-    if (is_leaf(v)) return load(v, index);
-    const Call& call = *producer_(v);
+    return is_leaf(v) ? load(v, index) : computed(*producer_(v), index);
+  }
+
+  Scalar computed(const Call& call, const Multi& index) {
     calls_.insert(&call);
     switch (kind_of(call)) {
       case Kind::Pointwise: return pointwise(call, index);
@@ -256,14 +258,7 @@ class Lowering {
         if (!in_finish_ || !(at == finish_column_)) throw Refused();
         break;
     }
-    const Call& call = *producer_(v);
-    calls_.insert(&call);
-    switch (kind_of(call)) {
-      case Kind::Pointwise: return pointwise(call, index);
-      case Kind::Move: return move(call, index);
-      case Kind::Create: return create(call, index);
-      default: throw Refused();
-    }
+    return computed(*producer_(v), index);
   }
 
   Scalar load(Value v, const Multi& index) {
@@ -271,10 +266,9 @@ class Lowering {
     const std::string storage = storage_name(t.dtype), array = "in" + std::to_string(input(v));
     Index at = offset(t, index);
     Scope scope = std::max(indices_.scope(at), predicate_scope_);
-    const std::string guard = predicate_.empty() ? "" : predicate_;
-    if (predicate_scope_ != Scope::Lane && is_vector(at)) return load_vector(v, at, array, storage, guard);
+    if (predicate_scope_ != Scope::Lane && is_vector(at)) return load_vector(v, at, array, storage, predicate_);
     std::string text = "th_load(" + array + " + (" + indices_.text(at) + "))";
-    if (!guard.empty()) text = guard + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
+    if (!predicate_.empty()) text = predicate_ + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
     return define(compute_name(t.dtype), text, scope);
   }
 
@@ -580,10 +574,6 @@ class Lowering {
     return name == "prims.sum" ? Combine::Add : name == "prims.prod" ? Combine::Mul : name == "prims.amax" ? Combine::Max
            : name == "prims.amin" ? Combine::Min : name == "prims.any" ? Combine::Or : Combine::And;
   }
-  static const char* function_of(Combine c) {
-    constexpr const char* names[] = {"th_add", "th_mul", "th_max", "th_min", "th_or", "th_and"};
-    return names[static_cast<size_t>(c)];
-  }
 
   // The operand of a reduction, at this element.
   Scalar operand(const Call& call, DType& out) {
@@ -601,7 +591,7 @@ class Lowering {
     Scalar s = operand(call, out);
     std::string name = "sum" + std::to_string(next_++);
     Combine combine = combine_of(call);
-    kernel_.phases.back().lane.push_back(name + " = " + function_of(combine) + "(" + name + ", " + s.text + ");");
+    kernel_.phases.back().lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
     kernel_.phases.back().reductions.push_back({name, compute_name(out), combine});
     pending_.emplace_back(v, name);
   }
@@ -613,7 +603,7 @@ class Lowering {
     const std::string name = "col" + std::to_string(next_++);
     info.name = rounded(name, out);
     Combine combine = combine_of(call);
-    kernel_.phases.back().lane.push_back("TH_COLUMN(" + name + ") = " + function_of(combine) + "(TH_COLUMN(" + name + "), " + s.text + ");");
+    kernel_.phases.back().lane.push_back("TH_COLUMN(" + name + ") = " + combine_function(combine) + "(TH_COLUMN(" + name + "), " + s.text + ");");
     kernel_.columns.push_back({name, compute_name(out), combine});
   }
 
@@ -713,10 +703,6 @@ class Lowering {
   bool in_finish_ = false;
   size_t next_ = 0, statements_ = 0, depth_ = 0;
 };
-
-}  // namespace
-
-namespace {
 
 // The innermost dimension, as the first root lies in memory, as columns.
 Walk with_rows(const std::vector<Root>& roots, Walk walk) {

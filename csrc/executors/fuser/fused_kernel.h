@@ -15,8 +15,8 @@ struct FusedKernel {
   bool on_cuda = false;
   fuser::Kernel kernel;   ///< of the fast variant: all pointers aligned to 16 bytes
   fuser::Kernel any;      ///< CUDA only: the variant for other pointers
-  std::string function, any_function;  ///< in the batch
-  std::shared_ptr<KernelBatch> batch;
+  std::string function, any_function;  ///< in their batches
+  std::shared_ptr<KernelBatch> batch, any_batch;
   std::vector<TensorType> outputs;
   std::string cuda_text;  ///< see set_always_emit_cuda()
   std::weak_ptr<Arena> arena;  ///< which owns the operator that owns this

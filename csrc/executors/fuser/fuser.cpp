@@ -16,21 +16,14 @@ constexpr int64_t kCachedBytes = 160;  // of one thread: about 40 registers
 
 std::atomic<bool> always_emit_cuda{false};
 
-bool reduces(const fuser::Kernel& k) {
-  return std::any_of(k.phases.begin(), k.phases.end(), [](const fuser::Phase& p) { return !p.reductions.empty(); });
-}
-
 // Chunks of 16 bytes of the narrowest large operand, as far as the row's length allows.
 int widest_lanes(const fuser::Fusion& f) {
+  std::vector<Value> operands = f.inputs;
+  operands.insert(operands.end(), f.outputs.begin(), f.outputs.end());
   int64_t size = 8, most = 1;
-  auto large = [&](auto&& fn) {
-    for (const auto* list : {&f.inputs, &f.outputs})
-      for (Value v : *list) fn(v);
-  };
-  large([&](Value v) { most = std::max(most, fuser::numel(v)); });
-  large([&](Value v) {
+  for (Value v : operands) most = std::max(most, fuser::numel(v));
+  for (Value v : operands)
     if (fuser::numel(v) * 2 >= most) size = std::min<int64_t>(size, itemsize(v.dtype()));
-  });
   return static_cast<int>(std::min<int64_t>(8, 16 / size));
 }
 
@@ -41,11 +34,11 @@ class FuserExecutor final : public Executor {
   std::vector<const Call*> open(const Call& call, Arena& arena) const override { return fuser::opened(call, arena); }
 
   Trace fuse(const Trace& trace) const override {
-    auto batch = std::make_shared<KernelBatch>();
+    auto batch = std::make_shared<KernelBatch>(), unaligned = std::make_shared<KernelBatch>();
     fuser::PartitionOptions options;
-    options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch); };
+    options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned); };
     Trace out = fuser::partition(trace, options);
-    batch->start();
+    batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
     return out;
   }
 
@@ -61,7 +54,7 @@ class FuserExecutor final : public Executor {
       auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes, .cached = true});
       if (!kernel) continue;
       const int64_t kept = kernel->cached_bytes * fuser::cuda_shape(*kernel).chunks;
-      if (!reduces(*kernel) || kept > kCachedBytes) kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes});
+      if (kept > kCachedBytes) kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes});
       k.kernel = std::move(*kernel);
       if (lanes == 1) {
         k.any = k.kernel;
@@ -75,7 +68,8 @@ class FuserExecutor final : public Executor {
     return false;
   }
 
-  static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena, const std::shared_ptr<KernelBatch>& batch) {
+  static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena, const std::shared_ptr<KernelBatch>& batch,
+                           const std::shared_ptr<KernelBatch>& unaligned) {
     auto k = std::make_shared<FusedKernel>();
     k->on_cuda = f.outputs.at(0).tensor().device.type == DeviceType::cuda;
     if (!(k->on_cuda ? lower_cuda(f, *k) : lower_host(f, *k))) return nullptr;
@@ -84,8 +78,9 @@ class FuserExecutor final : public Executor {
     k->name = cat("fusion", arena->unique("fusion"));
     k->arena = arena;
     k->batch = batch;
+    k->any_batch = k->kernel.lanes == 1 ? batch : unaligned;
     k->function = k->on_cuda ? batch->add_cuda(k->kernel, k->name) : batch->add_host(k->kernel, k->name);
-    k->any_function = !k->on_cuda ? "" : k->kernel.lanes == 1 ? k->function : batch->add_cuda(k->any, k->name + "_any");
+    k->any_function = !k->on_cuda ? "" : k->kernel.lanes == 1 ? k->function : unaligned->add_cuda(k->any, k->name + "_any");
     for (Value v : f.outputs) k->outputs.push_back(v.tensor());
     if (FusedKernel other; always_emit_cuda && lower_cuda(f, other)) k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
     OpDef def;

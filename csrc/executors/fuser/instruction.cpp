@@ -15,11 +15,10 @@
 #include "core/warning.h"
 #include "executors/fuser/fused_kernel.h"
 #include "executors/fuser/fuser.h"
-#include "runtime/convert.h"
-#include "runtime/instruction.h"
 #include "passes/executor.h"
 #include "passes/passes.h"
-#include "passes/visit.h"
+#include "runtime/convert.h"
+#include "runtime/instruction.h"
 #include "runtime/kernels/current_stream.h"
 #include "runtime/program.h"
 
@@ -64,13 +63,18 @@ class FusionCall final : public Instruction {
       results.push_back(allocate(o));
       out.push_back(results.back().mutable_data_ptr());
     }
-    if (!(k_->on_cuda ? run_cuda(frame, in, out, results) : run_host(in, out))) return run_body(frame);
+    if (!(k_->on_cuda ? run_cuda(in, out, results) : run_host(in, out))) return run_body(frame);
+    hand_over(frame, results);
+  }
+
+ private:
+  template <class T>
+  void hand_over(Frame& frame, std::vector<T>& results) const {
     if (!drops.empty()) drop(frame);
     for (size_t i = 0; i < results.size(); ++i)
       if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
   }
 
- private:
   // ---- the CPU -------------------------------------------------------------------------------------------------------
 
   bool run_host(const Pointers& in, const Pointers& out) const {
@@ -122,7 +126,9 @@ class FusionCall final : public Instruction {
 
   struct Variant {
     std::shared_ptr<CudaKernel> kernel, finish;
-    unsigned most_blocks = 0;  // that run at once
+    CudaDim grid, block, finish_grid;
+    int parts = 0;              // of the column sums
+    int64_t partial_bytes = 0;  // of all parts
   };
 
   static bool aligned(const Pointers& pointers) {
@@ -135,14 +141,24 @@ class FusionCall final : public Instruction {
     if (v.kernel) return &v;
     const fuser::Kernel& k = fast ? k_->kernel : k_->any;
     const std::string& name = fast ? k_->function : k_->any_function;
-    std::shared_ptr<CudaKernel> main = k_->batch->cuda_kernel(name, device, why);
+    KernelBatch& batch = fast ? *k_->batch : *k_->any_batch;
+    std::shared_ptr<CudaKernel> main = batch.cuda_kernel(name, device, why);
     if (!main) return nullptr;
-    if (!k.columns.empty()) v.finish = k_->batch->cuda_kernel(name + "_finish", device, why);
     const fuser::CudaShape shape = fuser::cuda_shape(k);
-    if (shape.persistent)
-      v.most_blocks = static_cast<unsigned>(cuda_device_properties(device).multiprocessors *
-                                            std::clamp(main->blocks_per_multiprocessor(device, shape.threads * shape.rows_per_block, 0), 1,
-                                                       shape.blocks_per_multiprocessor));
+    const auto threads = static_cast<unsigned>(shape.threads), rows = static_cast<unsigned>(shape.rows_per_block);
+    v.block = {threads, rows, 1};
+    v.grid = {static_cast<unsigned>(shape.blocks_x), static_cast<unsigned>(shape.blocks_y), 1};
+    if (shape.persistent) {
+      const int at_once = std::clamp(main->blocks_per_multiprocessor(device, static_cast<int>(threads * rows), 0), 1, shape.blocks_per_multiprocessor);
+      const auto most = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
+      v.grid.x = std::min(v.grid.x, std::max(1u, most / v.grid.y));
+    }
+    if (!k.columns.empty()) {
+      v.finish = batch.cuda_kernel(name + "_finish", device, why);
+      v.finish_grid = {static_cast<unsigned>((k.cols + 31) / 32), 1, 1};
+      v.parts = static_cast<int>(v.grid.x * rows);
+      v.partial_bytes = v.parts * fuser::partial_bytes(k);
+    }
     v.kernel = std::move(main);
     return &v;
   }
@@ -159,33 +175,24 @@ class FusionCall final : public Instruction {
     return at::Tensor(at::detail::empty_strided_generic(o.sizes, o.strides, allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), o.type));
   }
 
-  bool run_cuda(Frame&, const Pointers& in, const Pointers& out, const std::vector<at::Tensor>& results) const {
+  bool run_cuda(const Pointers& in, const Pointers& out, const std::vector<at::Tensor>& results) const {
     const int device = results[0].device().index();
-    const bool fast = k_->kernel.lanes == 1 || (aligned(in) && aligned(out));
     std::string why;
-    const Variant* v = variant(fast, device, &why);
+    const Variant* v = variant(k_->kernel.lanes == 1 || (aligned(in) && aligned(out)), device, &why);
     if (!v) return give_up(why);
-    const fuser::Kernel& k = fast ? k_->kernel : k_->any;
-    const fuser::CudaShape shape = fuser::cuda_shape(k);
-    unsigned blocks = static_cast<unsigned>(shape.blocks_x);
-    if (shape.persistent) blocks = std::min(blocks, std::max(1u, v->most_blocks / static_cast<unsigned>(shape.blocks_y)));
     at::Tensor partial;
-    void* partial_pointer = nullptr;
-    int parts = static_cast<int>(blocks) * shape.rows_per_block;
-    if (!k.columns.empty()) {
-      partial = at::empty({parts * fuser::partial_bytes(k)}, results[0].options().dtype(at::kByte));
-      partial_pointer = partial.mutable_data_ptr();
-    }
+    if (v->finish) partial = at::empty({v->partial_bytes}, results[0].options().dtype(at::kByte));
+    void* partial_pointer = v->finish ? partial.mutable_data_ptr() : nullptr;
+    int parts = v->parts;
     c10::SmallVector<void*, 24> params;
-    for (void* const& p : in) params.push_back(const_cast<void**>(&p));
-    for (void* const& p : out) params.push_back(const_cast<void**>(&p));
+    for (const Pointers* list : {&in, &out})
+      for (void* const& p : *list) params.push_back(const_cast<void**>(&p));
     params.push_back(&partial_pointer);
     void* stream = current_cuda_stream(device);
-    v->kernel->launch(device, {blocks, static_cast<unsigned>(shape.blocks_y), 1},
-                      {static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.rows_per_block), 1}, 0, stream, params.data());
-    if (k.columns.empty()) return true;
+    v->kernel->launch(device, v->grid, v->block, 0, stream, params.data());
+    if (!v->finish) return true;
     params.push_back(&parts);
-    v->finish->launch(device, {static_cast<unsigned>((k.cols + 31) / 32), 1, 1}, {32, 8, 1}, 0, stream, params.data());
+    v->finish->launch(device, v->finish_grid, {32, 8, 1}, 0, stream, params.data());
     return true;
   }
 
@@ -206,9 +213,7 @@ class FusionCall final : public Instruction {
     std::vector<c10::IValue> inputs;
     for (const Operand& o : operands) inputs.push_back(frame.registers[o.reg]);
     std::vector<c10::IValue> results = body->run(std::move(inputs));
-    if (!drops.empty()) drop(frame);
-    for (size_t i = 0; i < results.size(); ++i)
-      if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
+    hand_over(frame, results);
   }
 
   std::shared_ptr<FusedKernel> k_;

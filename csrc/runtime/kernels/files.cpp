@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 namespace thunder {
 namespace {
@@ -75,8 +77,8 @@ int make_folders(const std::string& folder) {
 }
 
 PrivateFolder::PrivateFolder() {
-  const char* parent = std::getenv("TMPDIR");
-  path_ = std::string(parent && *parent ? parent : "/tmp") + "/thunder-XXXXXX";
+  std::error_code none;  // without a folder mkdtemp() says what is wrong
+  path_ = (std::filesystem::temp_directory_path(none) / "thunder-XXXXXX").string();
   if (!::mkdtemp(path_.data())) problem_ = errno;
 }
 
