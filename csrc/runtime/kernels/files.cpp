@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 
 namespace thunder {
 namespace {
@@ -77,8 +75,9 @@ int make_folders(const std::string& folder) {
 }
 
 PrivateFolder::PrivateFolder() {
-  std::error_code none;  // without a folder mkdtemp() says what is wrong
-  path_ = (std::filesystem::temp_directory_path(none) / "thunder-XXXXXX").string();
+  // std::filesystem::temp_directory_path() gives the working directory where $TMPDIR is none.
+  const char* parent = std::getenv("TMPDIR");
+  path_ = std::string(parent && *parent ? parent : "/tmp") + "/thunder-XXXXXX";
   if (!::mkdtemp(path_.data())) problem_ = errno;
 }
 
