@@ -25,6 +25,7 @@ Scalar Elements::element(Value v, const Multi& index) {
   for (const Index& i : index) key += "," + i.key();
   for (auto* memo : {&row_memo_, &loop_memo_})
     if (auto it = memo->find(key); it != memo->end()) return it->second;
+  if (auto kept = from_earlier_phase(key, v.dtype())) return loop_memo_.emplace(key, *kept).first->second;
   if (++depth_ > kMaxDepth) throw Refused();
   Scalar s = compute(v, index);
   --depth_;
@@ -47,7 +48,27 @@ Scalar Elements::operand(const Call& reduction) {
   return s;
 }
 
+// A later phase reads what an earlier one has computed from a buffer of a row, where computing it again takes longer.
+std::optional<Scalar> Elements::from_earlier_phase(const std::string& key, DType t) {
+  auto it = earlier_.find(key);
+  if (it == earlier_.end() || in_finish_ || !predicate_.empty()) return std::nullopt;
+  Kept& kept = it->second;
+  if (kept.buffer.empty()) {
+    const std::string type = compute_name(t);
+    const int64_t bytes = kernel_.cols * (type == "double" || type == "int64" ? 8 : 4);
+    if (bytes > row_buffer_left_) return std::nullopt;
+    row_buffer_left_ -= bytes;
+    kept.buffer = fresh("row");
+    kernel_.row_buffers.push_back(type + " " + kept.buffer + "[" + std::to_string(kernel_.cols) + "];");
+    kernel_.phases[kept.phase].lane.push_back(kept.buffer + "[q] = " + kept.name + ";");
+  }
+  return define(compute_name(t), kept.buffer + "[q]", Scope::Lane);
+}
+
 void Elements::begin_phase() {
+  if (row_buffer_left_ > 0 && !kernel_.phases.empty())
+    for (const auto& [key, s] : loop_memo_)
+      if (s.costly && key.find('|') == std::string::npos) earlier_.try_emplace(key, Kept{kernel_.phases.size() - 1, s.text, ""});
   kernel_.phases.emplace_back();
   loop_memo_.clear();
   std::erase_if(vectors_, [&](const auto& v) { return !kept_.count(v.first); });
@@ -183,12 +204,14 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   if (call.op->full_name == "prims.where") operand = out;
   std::vector<std::pair<std::string, std::string>> operands;
   Scope scope = Scope::Row;
+  bool costly = calls_library(*call.op);
   DType from = operand;
   for (size_t i = 0; i < call.args.size(); ++i) {
     const Arg& a = call.args[i];
     if (a.is_tensor()) {
       Scalar s = element(a.value(), index);
       scope = std::max(scope, s.scope);
+      costly |= s.costly;
       from = a.value().dtype();
       operands.emplace_back(call.op->schema.params[i].name, s.text);
     } else if (a.is_literal_number()) {
@@ -200,7 +223,9 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   std::string text = scalar_text(*call.op, operands);
   if (call.op->full_name == "prims.convert_element_type") text = converted(text, from, out);
   else if (compute_name(out) != "float" && compute_name(out) != "double") text = compute_name(out) + "(" + text + ")";
-  return define(compute_name(out), rounded(text, out), scope);
+  Scalar s = define(compute_name(out), rounded(text, out), scope);
+  s.costly = costly;
+  return s;
 }
 
 Scalar Elements::create(const Call& call, const Multi& index) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ namespace thunder::fuser {
 struct Scalar {
   std::string text;
   Scope scope = Scope::Row;
+  bool costly = false;  ///< a function of the C library is in it
 };
 
 /// What a root of the group is to the walk.
@@ -60,6 +62,8 @@ class Elements {
   /// The operand of a reduction, where the loops stand, in the type that it is added up in.
   Scalar operand(const Call& reduction);
 
+  /// Costly elements may be kept in a buffer of a row (LowerOptions::row_buffer).
+  void keep_rows() { row_buffer_left_ = options_.row_buffer; }
   void begin_phase();
   /// Statements go to the loop over columns that runs when all rows are done.
   void begin_finish();
@@ -75,6 +79,7 @@ class Elements {
  private:
   std::vector<std::string>& buffer(Scope scope);
   Scalar define(const std::string& type, const std::string& text, Scope scope);
+  std::optional<Scalar> from_earlier_phase(const std::string& key, DType t);
   size_t input(Value v);
 
   Scalar compute(Value v, const Multi& index);
@@ -105,6 +110,12 @@ class Elements {
 
   std::map<ValueId, size_t> input_of_;
   std::map<std::string, Scalar> row_memo_, loop_memo_;
+  struct Kept {
+    size_t phase;
+    std::string name, buffer;  // the buffer's, once it is asked for
+  };
+  std::map<std::string, Kept> earlier_;  // costly elements of the phases before
+  int64_t row_buffer_left_ = 0;
   std::map<std::string, std::string> vectors_;
   std::set<std::string> kept_;
   std::set<const Call*> calls_;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fuser/emit.h"
 #include "fuser/emit_common.h"
 
@@ -26,24 +28,43 @@ std::string column_pointers(const Kernel& k, const std::string& part) {
   return out;
 }
 
-// Compilers vectorise a reduction whose order they may choose.
-std::string simd(const Phase& p, bool gathers) {
-  constexpr const char* names[] = {"+", "*", "th_max", "th_min", "th_or", "th_and"};
-  std::string out = "#pragma omp simd";
-  if (gathers) out += " reduction(|:th_outside)";
-  for (const Accumulator& a : p.reductions) out += " reduction(" + std::string(names[static_cast<size_t>(a.combine)]) + ":" + a.name + ")";
-  return out + "\n";
+constexpr int64_t kBlock = 32;  // partial results of a reduction: enough that no addition waits for the one before
+
+std::string simd(bool gathers) { return std::string("#pragma omp simd") + (gathers ? " reduction(|:th_outside)" : "") + "\n"; }
+
+void body(std::string& out, const Phase& p, int depth) {
+  indent(out, p.chunk, depth);
+  indent(out, p.lane, depth);
+  indent(out, p.stores, depth);
+  out += line(depth - 1, "}");
+}
+
+// A reduction adds up kBlock partial results side by side.  What is left at the end of a row goes to the first ones.
+void reduction(std::string& out, const Kernel& k, const Phase& p, int depth) {
+  const int64_t width = std::clamp<int64_t>(k.cols, 1, kBlock), blocks = k.cols / width, rest = k.cols % width;
+  const std::string n = std::to_string(width);
+  auto loop = [&](const std::string& start, int64_t count, int at) {
+    out += simd(k.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") + line(at + 1, "const int64 q = " + start + " + l;");
+    for (const Accumulator& a : p.reductions) out += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
+    body(out, p, at + 1);
+  };
+  for (const Accumulator& a : p.reductions)
+    out += line(depth, "alignas(64) " + a.type + " " + a.name + "_block[" + n + "];") +
+           line(depth, "for (int l = 0; l < " + n + "; ++l) " + a.name + "_block[l] = " + identity(a) + ";");
+  if (blocks > 1) out += line(depth, "for (int64 b = 0; b < " + std::to_string(blocks * width) + "; b += " + n + ")");
+  if (blocks > 0) loop(blocks > 1 ? "b" : "0", width, depth + (blocks > 1));
+  if (rest > 0) loop(std::to_string(blocks * width), rest, depth);
+  for (const Accumulator& a : p.reductions)
+    out += line(depth, a.type + " " + a.name + " = th_join<" + n + ">(" + a.name + "_block, [](" + a.type + " a, " + a.type + " b) { return " +
+                           a.type + "(" + combine_function(a.combine) + "(a, b)); });");
 }
 
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last, int depth) {
   indent(out, p.row, depth);
-  for (const Accumulator& a : p.reductions) out += line(depth, a.type + " " + a.name + " = " + identity(a) + ";");
+  if (!p.reductions.empty()) return reduction(out, k, p, depth);
   if (!p.has_loop()) return;
-  out += simd(p, k.gathers) + line(depth, "for (int64 q = " + first + "; q < " + last + "; ++q) {");
-  indent(out, p.chunk, depth + 1);
-  indent(out, p.lane, depth + 1);
-  indent(out, p.stores, depth + 1);
-  out += line(depth, "}");
+  out += simd(k.gathers) + line(depth, "for (int64 q = " + first + "; q < " + last + "; ++q) {");
+  body(out, p, depth + 1);
 }
 
 std::string finish(const Kernel& k, const std::string& name) {
@@ -57,7 +78,7 @@ std::string finish(const Kernel& k, const std::string& name) {
     out += "#pragma omp simd\n" + line(2, "for (int64 c = 0; c < " + cols + "; ++c) " + a.name + "_part[c] = " + combine_function(a.combine) +
                                               "(" + a.name + "_part[c], from_" + a.name + "[c]);");
   });
-  out += line(1, "}") + simd({}, k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
+  out += line(1, "}") + simd(k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
   for (const Accumulator& a : k.columns) out += line(2, "const " + a.type + " " + a.name + " = " + a.name + "_part[c];");
   indent(out, k.finish, 2);
   return out + "  }\n  return th_outside;\n}\n";
@@ -99,6 +120,7 @@ std::string emit_host(const Kernel& k, const std::string& name) {
     }
     return out + "  return th_outside;\n}\n";
   }
+  for (const std::string& buffer : k.row_buffers) out += line(1, "alignas(64) " + buffer);
   out += line(1, "for (int64 r = begin; r < end; ++r) {");
   for (const Phase& p : k.phases) phase(out, k, p, "0", cols, 2);
   indent(out, k.row_stores, 2);

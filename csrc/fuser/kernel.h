@@ -48,6 +48,7 @@ struct Kernel {
   std::vector<Value> inputs, outputs;
   std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
   int64_t cached_bytes = 0;                 ///< of one chunk of them
+  std::vector<std::string> row_buffers;     ///< declarations of arrays that a phase fills for later ones
   std::vector<Phase> phases;
   std::vector<std::string> row_stores;      ///< once a row, by one thread, at the end
   std::vector<Accumulator> columns;

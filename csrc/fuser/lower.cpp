@@ -25,6 +25,7 @@ class Lowering {
     kernel_.cols = walk.cols;
     kernel_.lanes = options.lanes;
     kernel_.cached = options.cached && walk.reduces;  // else a row has one phase
+    if (walk.reduces) elements_.keep_rows();
   }
 
   Kernel run() {

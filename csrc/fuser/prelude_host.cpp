@@ -72,10 +72,16 @@ template <> constexpr float th_lowest<float>() { return -__builtin_inff(); }
 template <> constexpr double th_lowest<double>() { return -__builtin_inf(); }
 template <> constexpr uint8 th_lowest<uint8>() { return 0; }
 template <> constexpr bool th_lowest<bool>() { return false; }
-#pragma omp declare reduction(th_max : float, double, int64, int32, int16, int8, uint8, bool : omp_out = th_max(omp_out, omp_in)) initializer(omp_priv = omp_orig)
-#pragma omp declare reduction(th_min : float, double, int64, int32, int16, int8, uint8, bool : omp_out = th_min(omp_out, omp_in)) initializer(omp_priv = omp_orig)
-#pragma omp declare reduction(th_or : bool : omp_out = omp_out | omp_in) initializer(omp_priv = omp_orig)
-#pragma omp declare reduction(th_and : bool : omp_out = omp_out & omp_in) initializer(omp_priv = omp_orig)
+// Halves until one is left, so that neighbours are joined by one instruction.
+template <int n, class T, class F> static inline T th_join(T* x, F f) {
+  if constexpr (n % 2 == 1) {
+    for (int i = 1; i < n; ++i) x[0] = f(x[0], x[i]);
+    return x[0];
+  } else {
+    for (int i = 0; i < n / 2; ++i) x[i] = f(x[i], x[i + n / 2]);
+    return th_join<n / 2>(x, f);
+  }
+}
 struct bf16 { uint16 bits; };
 struct f16 { uint16 bits; };
 static inline float th_float(uint32 bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <set>
+#include <string_view>
 
 #include "core/error.h"
 #include "fuser/kernel.h"
@@ -63,6 +65,19 @@ std::string scalar_text(const Op& op, const std::vector<std::pair<std::string, s
     THUNDER_ASSERT(found, op.full_name, ": the scalar expression mentions '", word, "'");
   }
   return out;
+}
+
+bool calls_library(const Op& op) {
+  // What processors have instructions for.
+  static const std::set<std::string_view> instructions = {"abs", "ceil", "floor", "rint", "trunc", "max", "min", "isfinite", "isinf",
+                                                          "signbit", "copysign", "shift_left", "shift_right", "sqrt"};
+  const std::string_view s = op.scalar;
+  for (size_t open = s.find('('); open != s.npos; open = s.find('(', open + 1)) {
+    size_t begin = open;
+    while (begin > 0 && (std::isalnum(static_cast<unsigned char>(s[begin - 1])) || s[begin - 1] == '_')) --begin;
+    if (begin < open && !instructions.count(s.substr(begin, open - begin))) return true;
+  }
+  return false;
 }
 
 std::string converted(const std::string& text, DType from, DType to) {

@@ -13,6 +13,8 @@ std::string literal(const Arg& number, DType t);
 std::string literal(double value, DType t);
 /// The record's scalar expression with operands by schema name: "th_exp(t3)", "(t1 + t2)".
 std::string scalar_text(const Op& op, const std::vector<std::pair<std::string, std::string>>& operands);
+/// Whether it is a function of the C library: many times the work of an addition.
+bool calls_library(const Op& op);
 /// A value of type `from` as one of type `to`, as PyTorch converts.
 std::string converted(const std::string& text, DType from, DType to);
 

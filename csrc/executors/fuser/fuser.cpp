@@ -12,6 +12,7 @@
 namespace thunder {
 namespace {
 
+constexpr int64_t kRowBufferBytes = 256 << 10;  // on a thread's stack, and well within its second level cache
 constexpr int64_t kCachedBytes = 160;  // of one thread: about 40 registers
 
 std::atomic<bool> always_emit_cuda{false};
@@ -44,7 +45,7 @@ class FuserExecutor final : public Executor {
 
  private:
   static bool lower_host(const fuser::Fusion& f, FusedKernel& k) {
-    auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.split_rows = true});
+    auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.split_rows = true, .row_buffer = kRowBufferBytes});
     if (kernel) k.kernel = std::move(*kernel);
     return kernel.has_value();
   }

@@ -21,7 +21,7 @@ using reference::Element;
 
 namespace {
 
-constexpr int kPerturbed = 4;
+constexpr int kPerturbed = 8;
 
 // The unit roundoff of what kernels compute in.
 double roundoff(DType t) { return t == DType::f64 ? 0x1p-52 : 0x1p-23; }
@@ -33,7 +33,8 @@ bool ordinary(double x, DType t) {
   return std::fabs(x) < 1e30 && std::fabs(x) > 1e-30;
 }
 
-// Runs the calls without rounding; every floating value is moved by up to `moved` roundoffs.
+// Runs the calls without rounding; what each makes is moved by up to `moved` roundoffs, and what it reads by one, as a number that
+// becomes a float is.  The order in which terms are added up is free: there the error is one of the terms, however small the sum.
 struct Walk {
   std::vector<Array> outputs;
   bool is_ordinary = true;
@@ -45,20 +46,29 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shar
   options.rounding = reference::Rounding::None;
   reference::Evaluator e(options);
   Walk out;
-  auto move = [&](Array& a) {
-    if (!is_floating(a.dtype)) return;
-    for (Element& x : a.data) {
-      out.is_ordinary = out.is_ordinary && ordinary(x.re, a.dtype);
-      x.re *= 1 + moved * roundoff(a.dtype) * random.uniform(-1, 1);
+  auto moved_copy = [&](const Datum& d, double roundoffs) {
+    auto a = std::make_shared<Array>(*d.array);
+    if (!is_floating(a->dtype)) return Datum(a);
+    for (Element& x : a->data) {
+      out.is_ordinary = out.is_ordinary && ordinary(x.re, a->dtype);
+      x.re *= 1 + roundoffs * roundoff(a->dtype) * random.uniform(-1, 1);
     }
+    return Datum(a);
   };
   for (size_t i = 0; i < inputs.size(); ++i) e.define(fusion.inputs[i], Datum(std::make_shared<Array>(*inputs[i].array)));
   for (const Call* c : fusion.calls) {
+    if (moved == 0) {
+      e.run(*c, arena);
+      if (is_floating(c->output.value().dtype())) moved_copy(e.get(c->output.value()), 0);
+      continue;
+    }
+    const bool adds_up = c->op->full_name == "prims.sum" || c->op->full_name == "prims.prod";
+    std::vector<std::pair<Value, Datum>> exact;
+    for_each_input(*c, [&](Value v) { exact.emplace_back(v, e.get(v)); });
+    for (const auto& [v, d] : exact) e.define(v, moved_copy(d, adds_up ? moved : 1));
     e.run(*c, arena);
-    if (moved == 0 && !is_floating(c->output.value().dtype())) continue;
-    Datum d = Datum(std::make_shared<Array>(*e.get(c->output.value()).array));
-    move(*d.array);
-    e.define(c->output.value(), d);
+    for (const auto& [v, d] : exact) e.define(v, d);
+    e.define(c->output.value(), moved_copy(e.get(c->output.value()), moved));
   }
   for (Value v : fusion.outputs) out.outputs.push_back(*e.get(v).array);
   return out;

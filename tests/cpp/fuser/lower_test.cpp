@@ -75,15 +75,16 @@ TEST_CASE("lower: a pointwise chain is one loop over all elements, in vectors wh
   CHECK(!p.lower({.lanes = 64}));  // not a divisor of the length
 }
 
+const char* const kSoftmax =
+    "  t1 = prims.amax(a, [1])  # t1: \"cpu f32[4]\"\n"
+    "  t2 = prims.broadcast_in_dim(t1, [4, 8], [0])  # t2: \"cpu f32[4, 8] strides=(1, 0)\"\n"
+    "  t3 = prims.sub(a, t2)  # t3: \"cpu f32[4, 8]\"\n  t4 = prims.exp(t3)  # t4: \"cpu f32[4, 8]\"\n"
+    "  t5 = prims.sum(t4, [1])  # t5: \"cpu f32[4]\"\n"
+    "  t6 = prims.broadcast_in_dim(t5, [4, 8], [0])  # t6: \"cpu f32[4, 8] strides=(1, 0)\"\n"
+    "  t7 = prims.div(t4, t6)  # t7: \"cpu f32[4, 8]\"\n  return t7\n";
+
 TEST_CASE("lower: softmax is a row pass with two reductions, kept in registers if asked for") {
-  Program p(kIn +
-                "  t1 = prims.amax(a, [1])  # t1: \"cpu f32[4]\"\n"
-                "  t2 = prims.broadcast_in_dim(t1, [4, 8], [0])  # t2: \"cpu f32[4, 8] strides=(1, 0)\"\n"
-                "  t3 = prims.sub(a, t2)  # t3: \"cpu f32[4, 8]\"\n  t4 = prims.exp(t3)  # t4: \"cpu f32[4, 8]\"\n"
-                "  t5 = prims.sum(t4, [1])  # t5: \"cpu f32[4]\"\n"
-                "  t6 = prims.broadcast_in_dim(t5, [4, 8], [0])  # t6: \"cpu f32[4, 8] strides=(1, 0)\"\n"
-                "  t7 = prims.div(t4, t6)  # t7: \"cpu f32[4, 8]\"\n  return t7\n",
-            "a");
+  Program p(kIn + kSoftmax, "a");
   const Kernel k = p.lower({.lanes = 4, .cached = true}, {0, 4}).value();
   CHECK(k.rows == 4);
   CHECK(k.cols == 8);
@@ -94,6 +95,26 @@ TEST_CASE("lower: softmax is a row pass with two reductions, kept in registers i
   // Without the reductions among the roots, each element would have to add up its row.
   CHECK(!p.lower({}, {0}));
   CHECK(!p.lower());
+}
+
+TEST_CASE("lower: what is costly is computed once a row where there is room to keep it") {
+  Program p(kIn + kSoftmax, "a");
+  auto count = [](const Kernel& k, const std::string& text) {
+    size_t n = 0;
+    for (const fuser::Phase& phase : k.phases)
+      n += static_cast<size_t>(std::count_if(phase.chunk.begin(), phase.chunk.end(), [&](const auto& s) { return s.find(text) != s.npos; }));
+    return n;
+  };
+  const Kernel k = p.lower({.row_buffer = 1 << 10}, {0, 4}).value();
+  REQUIRE(k.row_buffers.size() == 1);
+  CHECK(k.row_buffers[0].find("[8];") != std::string::npos);
+  CHECK(count(k, "th_exp(") == 1);
+  CHECK(count(k, "th_load(") == 2);  // a load costs no more than the buffer
+  for (int64_t bytes : {0, 31}) {
+    const Kernel again = p.lower({.row_buffer = bytes}, {0, 4}).value();
+    CHECK(again.row_buffers.empty());
+    CHECK(count(again, "th_exp(") == 2);
+  }
 }
 
 TEST_CASE("lower: sums over the first dimension have a column each, and are finished in the end") {
