@@ -1,4 +1,4 @@
-"""The GPU benchmarks' scripts, on the CPU and small: what they measure needs a GPU, that they run does not."""
+"""The benchmarks' scripts, on the CPU and small: what those in gpu/ measure needs a GPU, that they run does not."""
 
 import json
 import subprocess
@@ -40,3 +40,15 @@ def test_profile_and_forward():
     result = json.loads(done.stdout.splitlines()[-1])
     assert len(result["kernels"]) == 3
     assert "loss" not in result
+
+
+def test_fusion_reports_speeds_and_their_mean():
+    command = [sys.executable, str(FOLDER.parent / "bench_fusion.py"), "--cases=rope", "--sizes=16x64", "--threads=2"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    speeds = [line["speed"] for line in lines if line["benchmark"] == "fusion" and line["peer"] == "thunder"]
+    (mean,) = (line for line in lines if line["benchmark"] == "fusion, geometric mean")
+    assert mean["over"] == "eager"
+    assert mean["speed"] == pytest.approx((speeds[0] * speeds[1]) ** 0.5)
+    assert mean["threads"] == 2
+    assert all(line["speed"] < 0.8 for line in lines[lines.index(mean) + 1 :])
