@@ -69,21 +69,6 @@ def build(options):
     return gpt, ids, targets
 
 
-def with_loss(gpt):
-    import torch
-
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.gpt = gpt
-
-        def forward(self, ids, targets):
-            logits = self.gpt(ids)
-            return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))
-
-    return Loss()
-
-
 def compiled(peer, module):
     kind, _, detail = peer.partition(":")
     if kind == "eager":
@@ -180,12 +165,13 @@ def kernels(call, clock, count):
 
 
 def measure(peer, options):
+    import litgpt_import
     import torch
 
     module, ids, targets = build(options)
     clock = Clock(options.device)
     if not options.forward:
-        module = with_loss(module)
+        module = litgpt_import.with_loss(module)
     parameters = list(module.parameters())
     run = compiled(peer, module)
 
