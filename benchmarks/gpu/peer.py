@@ -149,9 +149,10 @@ def program_facts(run, folder):
 
 
 def profiled(call, clock):
-    """The profiler's record of one call, until the device is done with it."""
+    """The profiler's record of one call, and of nothing that the device had to do before."""
     from torch.profiler import ProfilerActivity, profile
 
+    clock.synchronize()
     with profile(activities=[ProfilerActivity.CUDA if clock.cuda else ProfilerActivity.CPU]) as record:
         call()
         clock.synchronize()
