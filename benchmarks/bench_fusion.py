@@ -1,11 +1,12 @@
 """What does fusion gain on the CPU?  Pointwise chains, norms, softmax, rotary embedding and cross entropy, float32,
 forward alone and forward with backward, from 16 x 64 (fits the L1 cache) to 2048 x 8192 (64 MB an operand).
 
---compare: torch.compile beside eager and Thunder (ten minutes more).  --threads=2; and for a part:
+--compare: torch.compile too (ten minutes instead of four).  --threads=2; and for a part:
 --cases=softmax,rope --sizes=16x64 --peers=eager,thunder.  A speed of 2 is half of the other's time.
 """
 
 import argparse
+import collections
 import json
 from statistics import geometric_mean
 
@@ -84,10 +85,18 @@ def speeds(times, peer, other):
 
 
 def report_means(results, other, threads):
-    """Thunder's speed over the other's, and by the least times, and over each pass's cases."""
-    found = [(which, *speeds(t, "thunder", other)) for rows in results.values() for _, which, t in rows]
-    means = {p.replace(" + ", "_"): geometric_mean(m for which, m, _ in found if which == p) for p in PASSES}
-    speed, least = (geometric_mean(row[i] for row in found) for i in (1, 2))
+    """Thunder's speed over the other's, of all cases, and by the median those of a pass and of a size.
+
+    The smallest size shows what a call costs, the larger ones the kernels.
+    """
+    found, parts = [], collections.defaultdict(list)
+    for rows in results.values():
+        for size, which, times in rows:
+            found.append(speeds(times, "thunder", other))
+            for part in (which, size):
+                parts[part].append(found[-1][0])
+    speed, least = map(geometric_mean, zip(*found, strict=True))
+    means = {part: geometric_mean(of_part) for part, of_part in parts.items()}
     emit("fusion, geometric mean", peer="thunder", over=other, threads=threads, speed=speed, speed_min=least, **means)
 
 
