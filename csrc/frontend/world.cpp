@@ -1,25 +1,9 @@
 #include "frontend/world.h"
 
-#include <algorithm>
-#include <functional>
-#include <numeric>
-
 #include "frontend/hooks.h"
 
 namespace thunder::frontend {
 namespace {
-
-uint64_t version_of(PyObject* dict) {
-#if PY_VERSION_HEX < 0x030D0000
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
-#pragma GCC diagnostic pop
-#else
-  static uint64_t never = 1;  // no stamp to go by: compare every time
-  return ++never;
-#endif
-}
 
 bool is_plain(PyObject* o) {
   return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
@@ -68,9 +52,7 @@ void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);)
     w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
-  dicts_.push_back(dict);
-  versions_.push_back(version_of(dict));
-  watches_.push_back(std::move(w));
+  add_watch(std::move(w));
 }
 
 void WorldGuard::watch_module(PyObject* root) {
@@ -93,23 +75,11 @@ void WorldGuard::watch_module(PyObject* root) {
   for (const char* global : {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
                              "_global_backward_pre_hooks"})
     watch_dict(attribute(nn.get(), global).get(), global, true);
-  sort_by_address();
 }
 
-// After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one page, and
-// the processor's own prefetching sees streams.
-void WorldGuard::sort_by_address() {
-  std::vector<size_t> order(dicts_.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return std::less<PyObject*>()(dicts_[a], dicts_[b]); });
-  std::vector<Watch> watches;
-  watches.reserve(order.size());
-  for (size_t i : order) watches.push_back(std::move(watches_[i]));
-  watches_ = std::move(watches);
-  for (size_t i = 0; i < order.size(); ++i) {
-    dicts_[i] = watches_[i].dict.get();
-    versions_[i] = version_of(dicts_[i]);
-  }
+void WorldGuard::add_watch(Watch w) {
+  writes_.watch(w.dict.get());
+  watches_.push_back(std::move(w));
 }
 
 void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string& name) {
@@ -122,11 +92,7 @@ void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string
     if (PyObject* value = PyDict_GetItem(globals, key))
       w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
   }
-  if (!w.items.empty()) {
-    dicts_.push_back(globals);
-    versions_.push_back(version_of(globals));
-    watches_.push_back(std::move(w));
-  }
+  if (!w.items.empty()) add_watch(std::move(w));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(co->co_consts); ++i)
     if (PyObject* c = PyTuple_GET_ITEM(co->co_consts, i); PyCode_Check(c)) watch_code(c, globals, name);
 }
@@ -195,22 +161,13 @@ bool WorldGuard::refresh_tensors(std::string* why) {
   return true;
 }
 
-void WorldGuard::add_lines(CacheLines& lines) const {
-#if PY_VERSION_HEX < 0x030D0000
-  for (PyObject* dict : dicts_) lines.add(&reinterpret_cast<PyDictObject*>(dict)->ma_version_tag, sizeof(uint64_t));
-#endif
-  lines.add(dicts_.data(), dicts_.size() * sizeof(PyObject*));
-  lines.add(versions_.data(), versions_.size() * sizeof(uint64_t));
-}
-
 bool WorldGuard::check(std::string* why) {
   bool written = false;
-  for (size_t i = 0; i < dicts_.size(); ++i) {
-    if (version_of(dicts_[i]) == versions_[i]) [[likely]] continue;
-    if (!compare(watches_[i], why)) return false;
-    versions_[i] = version_of(dicts_[i]);
+  bool fine = writes_.visit([&](size_t i) {
     written = true;
-  }
+    return compare(watches_[i], why);
+  });
+  if (!fine) return false;
   for (Cell& c : cells_) {
     PyObject* now = PyCell_GET(c.cell.get());
     if (now == c.value.get()) continue;

@@ -2,16 +2,15 @@
 // closure, defaults and globals.
 //
 // Tracing by running does not see reads, so a snapshot of all that is within reach stands for them: numbers, strings and flags by
-// value, other objects by identity.  CPython stamps every dict with a version that changes with each write (3.11, 3.12); as long
-// as no stamp changed, a check is one load a dict.  A stamp that changed makes the dict's entries be compared, once.
+// value, other objects by identity.  Only the entries of dicts that were written to are compared, once.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "frontend/cache_lines.h"
+#include "frontend/dict_writes.h"
 #include "frontend/python.h"
 
 namespace thunder::frontend {
@@ -29,7 +28,7 @@ class WorldGuard {
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
   /// The memory that check() reads while nothing changes.
-  void add_lines(CacheLines& lines) const;
+  void add_lines(CacheLines& lines) { writes_.add_lines(lines); }
   /// The captured tensors now, borrowed, in order of add_tensor().
   const std::vector<PyObject*>& tensors() const { return current_; }
 
@@ -55,16 +54,15 @@ class WorldGuard {
   };
 
   void watch_dict(PyObject* dict, std::string name, bool exact);
-  void sort_by_address();
+  void add_watch(Watch w);
   void watch_code(PyObject* code, PyObject* globals, const std::string& name);
   bool compare(Watch& w, std::string* why);
   bool refresh_tensors(std::string* why);
   Place find(PyObject* tensor);
 
-  std::vector<PyObject*> dicts_;      // borrowed from watches_, packed for the fast check
-  std::vector<uint64_t> versions_;
   std::unordered_set<PyObject*> watched_;
   std::vector<Watch> watches_;
+  DictWrites writes_;  // of watches_, by their indices; after it, as the dicts must outlive it
   std::vector<Cell> cells_;
   std::vector<Place> places_;
   std::vector<Ref> owned_;

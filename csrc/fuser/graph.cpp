@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "fuser/kernel.h"
+#include "ops/common.h"
 
 namespace thunder::fuser {
 namespace {
@@ -113,12 +114,22 @@ int64_t numel(Value v) {
 
 int64_t bytes(Value v) { return numel(v) * itemsize(v.dtype()); }
 
+size_t dim_of(const Call& call, size_t rank) {
+  const int64_t dim = call.arguments().integer("dim");
+  return static_cast<size_t>(ops::canonical_dim(call.op->full_name, dim, static_cast<int64_t>(rank)));
+}
+
+std::vector<bool> dims_of(const Call& call, size_t rank) {
+  std::vector<bool> named(rank, false);
+  if (rank == 0) return named;  // a 0-d tensor counts as having one dimension
+  for (int64_t dim : call.arguments().integers("dims"))
+    named[static_cast<size_t>(ops::canonical_dim(call.op->full_name, dim, static_cast<int64_t>(rank)))] = true;
+  return named;
+}
+
 Reduced reduced(const Call& call, int64_t& rows, int64_t& cols) {
-  Args a = call.arguments();
-  std::vector<int64_t> shape = sizes(a.value("a"));
-  std::vector<char> is_reduced(shape.size(), 0);
-  if (!shape.empty())  // a 0-d tensor counts as having one dimension
-    for (int64_t d : a.integers("dims")) is_reduced[static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(shape.size()) : d)] = 1;
+  const std::vector<int64_t> shape = sizes(call.arguments().value("a"));
+  const std::vector<bool> is_reduced = dims_of(call, shape.size());
   int64_t kept = 1, gone = 1;
   bool kept_after_gone = false, gone_after_kept = false, any_kept = false, any_gone = false;
   for (size_t i = 0; i < shape.size(); ++i) {

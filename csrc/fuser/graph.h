@@ -29,6 +29,10 @@ int64_t numel(Value v);
 std::vector<int64_t> sizes(Value v);
 int64_t bytes(Value v);
 
+/// The dimension that a call's argument `dim` names, and for each dimension whether `dims` names it.
+size_t dim_of(const Call& call, size_t rank);
+std::vector<bool> dims_of(const Call& call, size_t rank);
+
 /// Which dimensions a reduction keeps: it must reduce the last ones (rows of the input become elements) or the first ones
 /// (columns do), dimensions of size 1 aside.
 enum class Reduced : uint8_t { Neither, Inner, Outer };

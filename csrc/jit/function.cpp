@@ -104,21 +104,13 @@ struct JitFunction::CacheEntry {
     return f;
   }
 
-  // The captured tensors where torch sees them: a Python object of a tensor begins with the object's header.
-  std::vector<const at::Tensor*> handles() const {
-    std::vector<const at::Tensor*> out;
-    out.reserve(world.tensors().size());
-    for (PyObject* t : world.tensors()) out.push_back(&torch_py::tensor(t));
-    return out;
-  }
   bool shares_memory(const Flattened& flat) const {
     return std::any_of(flat.tensors.begin(), flat.tensors.end(), [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
   }
   void remember() {
-    state = CapturedTensors(handles());
+    state = CapturedTensors(world.tensors());
     lines.clear();
     world.add_lines(lines);
-    for (PyObject* t : world.tensors()) lines.add(&reinterpret_cast<THPVariable*>(t)->cdata, sizeof(void*));
     state.add_lines([&](const void* p, size_t bytes) { lines.add(p, bytes); });
     lines.seal();
   }
@@ -127,7 +119,7 @@ struct JitFunction::CacheEntry {
     lines.prefetch();
     if (!world.check(why)) return false;
     if (world.tensors().empty() && !by_place) return true;
-    if (!by_place && state.unchanged(handles()) && !shares_memory(flat)) return true;
+    if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return true;
     if (fingerprint_all(flat) == captured) {
       remember();
       return true;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/convert.h"
+#include "runtime/torch_py.h"
 
 // Declared by hand: ATen/autocast_mode.h includes every operator.
 namespace at::autocast {
@@ -38,8 +39,9 @@ constexpr const char* kGlobalNames[] = {"grad mode, autocast cache, deterministi
                                         "autocast or default dtype", "active function or dispatch modes"};
 constexpr size_t kGlobalWords = std::size(kGlobalNames);
 
-// torch::autograd::AutogradMeta, as far as requires_grad() reads it; its header includes half of PyTorch.
-constexpr size_t kAutogradMetaBytes = 192;
+// Where requires_grad() looks in torch::autograd::AutogradMeta, whose header includes half of PyTorch: the virtual table and
+// grad_fn_, then requires_grad_.  Only for prefetching.
+constexpr size_t kGradFnEnd = 64, kRequiresGrad = 128;
 
 // Identifies the memory that a tensor lies on; the tensor itself where it has no storage.
 const void* storage_of(const c10::TensorImpl* impl) {
@@ -48,22 +50,24 @@ const void* storage_of(const c10::TensorImpl* impl) {
 
 size_t metadata_words(const c10::TensorImpl* impl) { return 2 + 2 * impl->sizes().size(); }
 
-// All that a compiled program assumes about a tensor but its aliases, in metadata_words() words.
+uint64_t alignment_bit(const c10::TensorImpl* impl) {
+  if (!impl->has_storage()) return 0;
+  auto base =
+      reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
+  bool aligned = ((base + static_cast<uintptr_t>(impl->storage_offset()) * impl->itemsize()) & 15) == 0;
+  return static_cast<uint64_t>(aligned) << 42;
+}
+
+// All that a compiled program assumes about a tensor but its aliases and its alignment, in metadata_words() words.
 void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
   bool strided = impl->layout() == c10::kStrided;
   c10::IntArrayRef sizes = impl->sizes(), strides = strided ? impl->strides() : c10::IntArrayRef();
   const size_t rank = sizes.size();
   const c10::Device device = impl->device();
-  uint64_t aligned = 0;
-  if (impl->has_storage()) {
-    auto base =
-        reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get());
-    aligned = ((base + static_cast<uintptr_t>(impl->storage_offset()) * impl->itemsize()) & 15) == 0;
-  }
   w[0] = static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(device.type()) << 8 |
          static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 16 | static_cast<uint64_t>(rank) << 24 |
          static_cast<uint64_t>(impl->requires_grad()) << 40 | static_cast<uint64_t>(impl->is_wrapped_number()) << 41 |
-         aligned << 42 | static_cast<uint64_t>(impl->layout()) << 48;
+         static_cast<uint64_t>(impl->layout()) << 48;
   w[1] = (impl->key_set() & kRelevantKeys).raw_repr();
   for (size_t i = 0; i < rank; ++i) {
     w[2 + i] = static_cast<uint64_t>(sizes[i]);
@@ -243,14 +247,15 @@ void Fingerprint::add(const at::Tensor& tensor) {
   reserve(1 + words);
   words_[size_] = alias_class(tensor);
   write_metadata(impl, words_ + size_ + 1);
+  words_[size_ + 1] |= alignment_bit(impl);
   size_ += 1 + words;
 }
 
-CapturedTensors::CapturedTensors(const std::vector<const at::Tensor*>& tensors) {
-  for (const at::Tensor* t : tensors) {
-    const c10::TensorImpl* impl = t->unsafeGetTensorImpl();
+CapturedTensors::CapturedTensors(const std::vector<PyObject*>& tensors) {
+  for (PyObject* t : tensors) {
+    const c10::TensorImpl* impl = torch_py::tensor(t).unsafeGetTensorImpl();
     auto count = static_cast<uint32_t>(metadata_words(impl));
-    items_.push_back({impl, storage_of(impl), impl->storage_offset(), static_cast<uint32_t>(words_.size()), count});
+    items_.push_back({t, impl, storage_of(impl), impl->storage_offset(), static_cast<uint32_t>(words_.size()), count});
     words_.resize(words_.size() + count);
     write_metadata(impl, words_.data() + items_.back().first);
     storages_.push_back(items_.back().storage);
@@ -258,12 +263,12 @@ CapturedTensors::CapturedTensors(const std::vector<const at::Tensor*>& tensors) 
   std::sort(storages_.begin(), storages_.end());
 }
 
-bool CapturedTensors::unchanged(const std::vector<const at::Tensor*>& tensors) const {
+bool CapturedTensors::unchanged(const std::vector<PyObject*>& tensors) const {
   if (tensors.size() != items_.size()) return false;
   c10::SmallVector<uint64_t, 32> now;
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
-    const c10::TensorImpl* impl = tensors[i]->unsafeGetTensorImpl();
+    const c10::TensorImpl* impl = torch_py::tensor(tensors[i]).unsafeGetTensorImpl();
     if (impl != item.impl || storage_of(impl) != item.storage || impl->storage_offset() != item.offset ||
         metadata_words(impl) != item.count)
       return false;
@@ -280,9 +285,12 @@ bool CapturedTensors::shares_memory(const at::Tensor& tensor) const {
 
 void CapturedTensors::add_lines(const std::function<void(const void*, size_t)>& add) const {
   for (const Item& item : items_) {
+    add(&torch_py::tensor(item.object), sizeof(at::Tensor));
     add(item.impl, sizeof(c10::TensorImpl));
-    if (const void* meta = item.impl->autograd_meta()) add(meta, kAutogradMetaBytes);
-    if (item.storage != item.impl) add(item.storage, sizeof(c10::StorageImpl));
+    if (const auto* meta = reinterpret_cast<const char*>(item.impl->autograd_meta())) {
+      add(meta, kGradFnEnd);
+      add(meta + kRequiresGrad, 1);
+    }
   }
   add(items_.data(), items_.size() * sizeof(Item));
   add(words_.data(), words_.size() * sizeof(uint64_t));

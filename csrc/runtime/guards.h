@@ -77,13 +77,15 @@ class Fingerprint {
 };
 
 /// What fingerprints of tensors that a function captured say, kept where it is cheap to ask whether anything changed: while a
-/// tensor is the same object on the same storage as before, what it shares its memory with is the same as before too.
+/// tensor is the same object on the same storage as before, what it shares its memory with and how its memory is aligned are
+/// the same as before too.  It is asked through memory that no step has left in the cache, so that it reads as little as will do.
 class CapturedTensors {
  public:
   CapturedTensors() = default;
-  explicit CapturedTensors(const std::vector<const at::Tensor*>& tensors);
+  /// Python's tensors.
+  explicit CapturedTensors(const std::vector<PyObject*>& tensors);
   /// The same tensors, on the same storages, with the same metadata.
-  bool unchanged(const std::vector<const at::Tensor*>& tensors) const;
+  bool unchanged(const std::vector<PyObject*>& tensors) const;
   /// Whether one of them lies on the tensor's storage.
   bool shares_memory(const at::Tensor& tensor) const;
   /// Calls `add(address, bytes)` for the memory that unchanged() will read.
@@ -91,6 +93,7 @@ class CapturedTensors {
 
  private:
   struct Item {
+    PyObject* object;
     const c10::TensorImpl* impl;
     const void* storage;
     int64_t offset;

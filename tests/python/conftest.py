@@ -12,7 +12,15 @@ import pytest
 pytest.register_assert_rewrite("fusion_checks")
 
 # Files whose tests say nothing about a device: there the default device decides where their tensors are.
-_BY_DEFAULT_DEVICE = ("test_jit", "test_inplace", "test_shape_ops", "test_shared_memory", "test_runtime_autograd")
+_BY_DEFAULT_DEVICE = (
+    "test_jit",
+    "test_jit_errors",
+    "test_jit_modules",
+    "test_inplace",
+    "test_shape_ops",
+    "test_shared_memory",
+    "test_runtime_autograd",
+)
 
 
 def pytest_addoption(parser):

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "kernels/cuda_sources.h"
 #include "kernels/scratch.h"
-#include "runtime/kernels/shared_library.h"
 
 using namespace thunder;
 using namespace kernel_test;
@@ -20,13 +19,6 @@ bool have_nvrtc() {
   return have;
 }
 
-// What was found once is remembered, and a child inherits it.
-bool loaded_before() {
-  const bool loaded = !loaded_library("libnvrtc.so.13").empty() || !loaded_library("libnvrtc.so.12").empty();
-  if (loaded) MESSAGE("skipped: another test of this run has loaded NVRTC (run this one by itself)");
-  return loaded;
-}
-
 bool is_elf(const std::string& bytes) {
   return bytes.compare(0, 4,
                        "\x7f"
@@ -36,31 +28,30 @@ bool is_elf(const std::string& bytes) {
 }  // namespace
 
 TEST_CASE("NVRTC: without it every source has the reason") {
-  if (loaded_before()) return;
-  const int status = in_child([] {
-    const OwnCache own;
-    const Environment variable("THUNDER_NVRTC", "/no/such/libnvrtc.so");
-    std::string why_not;
-    if (nvrtc_available(&why_not) || why_not.find("/no/such/libnvrtc.so") == std::string::npos) return 1;
-    const auto results = compile_cuda({{"a", kAddOne}, {"b", kRmsNorm}}, 9, 0);
-    for (const CompiledCubin& result : results)
-      if (result.ok() || result.log.find("no NVRTC") == std::string::npos) return 2;
-    return results.size() == 2 && nvrtc_version().major == 0 ? 0 : 3;
-  });
-  CHECK(status == 0);
+  if (!in_own_process()) return;
+  const OwnCache own;
+  const Environment variable("THUNDER_NVRTC", "/no/such/libnvrtc.so");
+  std::string why_not;
+  CHECK(!nvrtc_available(&why_not));
+  CHECK(why_not.find("/no/such/libnvrtc.so") != std::string::npos);
+  const auto results = compile_cuda({{"a", kAddOne}, {"b", kRmsNorm}}, 9, 0);
+  CHECK(results.size() == 2);
+  for (const CompiledCubin& result : results) {
+    CHECK(!result.ok());
+    CHECK(result.log.find("no NVRTC") != std::string::npos);
+  }
+  CHECK(nvrtc_version().major == 0);
 }
 
 TEST_CASE("NVRTC: a file that is no library is a reason too") {
-  if (loaded_before()) return;
+  if (!in_own_process()) return;
+  const OwnCache own;
   const Folder folder;
   write_file(folder.path() + "/libnvrtc.so.13", "not a library");
-  const int status = in_child([&] {
-    const OwnCache own;
-    const Environment variable("THUNDER_NVRTC", folder.path() + "/libnvrtc.so.13");
-    const auto results = compile_cuda({{"a", kAddOne}}, 9, 0);
-    return !results[0].ok() && results[0].log.find("cannot load NVRTC") != std::string::npos ? 0 : 1;
-  });
-  CHECK(status == 0);
+  const Environment variable("THUNDER_NVRTC", folder.path() + "/libnvrtc.so.13");
+  const auto results = compile_cuda({{"a", kAddOne}}, 9, 0);
+  CHECK(!results[0].ok());
+  CHECK(results[0].log.find("cannot load NVRTC") != std::string::npos);
 }
 
 TEST_CASE("NVRTC: sources become cubins, in order, equal ones alike, from the disk the second time") {

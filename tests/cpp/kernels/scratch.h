@@ -1,6 +1,7 @@
-// What the tests of the kernel runtime share: a cache folder of their own, and child processes.
+// What the tests of the kernel runtime share: a cache folder of their own, and processes of their own.
 #pragma once
 
+#include <doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <optional>
 #include <sstream>
 #include <string>
+
+#include "runtime/kernels/process.h"
 
 namespace kernel_test {
 
@@ -99,6 +102,22 @@ inline int wait_for(pid_t pid) {
 template <class Body>
 int in_child(Body body) {
   return wait_for(start_child(body));
+}
+
+/// Whether this process runs nothing but the test case at hand.  If not, starts one that does, checks that the case passes
+/// there, and leaves its caller nothing to do.  A forked child would inherit what other cases loaded and remembered.
+inline bool in_own_process() {
+  if (std::getenv("THUNDER_TEST_ALONE")) return true;
+  const Environment alone("THUNDER_TEST_ALONE", "1");
+  const Folder folder;
+  const std::string log = folder.path() + "/log", self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string name = doctest::getContextOptions()->currentTest->m_name;
+  std::string problem;
+  const int status = thunder::run_program({self, "--test-case=" + name}, log, &problem);
+  const std::string said = problem + contents(log);
+  REQUIRE_MESSAGE(status == 0, said);
+  CHECK_MESSAGE(said.find("1 passed") != std::string::npos, said);
+  return false;
 }
 
 }  // namespace kernel_test

@@ -1,0 +1,343 @@
+#include "fuser/elements.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "fuser/scalar.h"
+
+namespace thunder::fuser {
+namespace {
+
+constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
+constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
+
+// Integers wrap around, which signed numbers of C++ do not; those narrower than `int` are computed in it.
+bool wraps(const Op& op, DType out) {
+  if (out != DType::i32 && out != DType::i64) return false;
+  const std::string& name = op.full_name;
+  return name == "prims.add" || name == "prims.sub" || name == "prims.mul" || name == "prims.neg";
+}
+
+}  // namespace
+
+Scalar Elements::element(Value v, const Multi& index) {
+  std::string key = std::to_string(v.id()) + predicate_key_;
+  for (const Index& i : index) key += "," + i.key();
+  for (auto* memo : {&row_memo_, &loop_memo_})
+    if (auto it = memo->find(key); it != memo->end()) return it->second;
+  if (++depth_ > kMaxDepth) throw Refused();
+  Scalar s = compute(v, index);
+  --depth_;
+  (s.scope == Scope::Row && predicate_.empty() ? row_memo_ : loop_memo_).emplace(key, s);
+  return s;
+}
+
+Scalar Elements::element_of_root(Value v, const Multi& index) {
+  computing_ = v.id();
+  Scalar s = element(v, index);
+  computing_ = UINT32_MAX;
+  return s;
+}
+
+Scalar Elements::operand(const Call& reduction) {
+  calls_.insert(&reduction);
+  Value x = reduction.arguments().value("a");
+  Scalar s = element(x, places_.here(x));
+  s.text = converted(s.text, x.dtype(), reduction.output.value().dtype());
+  return s;
+}
+
+void Elements::begin_phase() {
+  kernel_.phases.emplace_back();
+  loop_memo_.clear();
+  std::erase_if(vectors_, [&](const auto& v) { return !kept_.count(v.first); });
+}
+
+void Elements::begin_finish() {
+  in_finish_ = true;
+  forget();
+  places_.enter_finish();
+}
+
+void Elements::forget() {
+  row_memo_.clear();
+  loop_memo_.clear();
+}
+
+void Elements::collect() {
+  // A call may read what no element needs (a pad that cuts all of it off); the calls are a program all the same.
+  std::vector<const Call*> open(calls_.begin(), calls_.end());
+  while (!open.empty()) {
+    const Call* call = open.back();
+    open.pop_back();
+    visit_inputs(*call, [&](Value v) {
+      if (is_leaf(v)) input(v);
+      else if (calls_.insert(producer_(v)).second) open.push_back(producer_(v));
+    });
+  }
+  kernel_.calls.assign(calls_.begin(), calls_.end());
+}
+
+std::string Elements::rounded(const std::string& text, DType t) const {
+  if (!options_.eager_rounding || (t != DType::bf16 && t != DType::f16)) return text;
+  return "th_round_" + storage_name(t) + "(" + text + ")";
+}
+
+std::vector<std::string>& Elements::buffer(Scope scope) {
+  if (++statements_ > kMaxStatements) throw Refused();
+  if (in_finish_) return kernel_.finish;
+  Phase& p = kernel_.phases.back();
+  return scope == Scope::Row ? p.row : scope == Scope::Chunk ? p.chunk : p.lane;
+}
+
+Scalar Elements::define(const std::string& type, const std::string& text, Scope scope) {
+  std::string name = fresh("t");
+  buffer(scope).push_back("const " + type + " " + name + " = " + text + ";");
+  return {name, scope};
+}
+
+size_t Elements::input(Value v) {
+  auto [it, is_new] = input_of_.emplace(v.id(), kernel_.inputs.size());
+  if (is_new) kernel_.inputs.push_back(v);
+  return it->second;
+}
+
+Scalar Elements::compute(Value v, const Multi& index) {
+  auto root = roots_.find(v.id());
+  if (root != roots_.end() && root->second.mode != RootInfo::Mode::Full) return root_element(v, root->second, index);
+  if (root != roots_.end() && v.id() != computing_ && !places_.is_here(v, index)) throw Refused();
+  return is_leaf(v) ? load(v, index) : computed(*producer_(v), index);
+}
+
+Scalar Elements::computed(const Call& call, const Multi& index) {
+  calls_.insert(&call);
+  switch (kind_of(call)) {
+    case Kind::Pointwise: return pointwise(call, index);
+    case Kind::Move: return move(call, index);
+    case Kind::Create: return create(call, index);
+    default: throw Refused();
+  }
+}
+
+// A value of which a row, or a column, has one.
+Scalar Elements::root_element(Value v, const RootInfo& info, const Multi& index) {
+  Index at = places_.linearize(index, sizes(v));
+  const bool is_row = at == places_.row(), is_column = in_finish_ && at == places_.finish_column();
+  switch (info.mode) {
+    case RootInfo::Mode::Inner:
+      if (info.name.empty() || !is_row) throw Refused();
+      return {info.name, Scope::Row};
+    case RootInfo::Mode::Outer:
+      if (!is_column) throw Refused();
+      return {info.name, Scope::Row};
+    case RootInfo::Mode::Row:
+      if (!is_row) throw Refused();
+      break;
+    default:
+      if (!is_column) throw Refused();
+      break;
+  }
+  return computed(*producer_(v), index);
+}
+
+Scalar Elements::load(Value v, const Multi& index) {
+  const TensorType& t = v.tensor();
+  const std::string array = "in" + std::to_string(input(v));
+  Index at = places_.offset(t, index);
+  if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) return load_vector(t.dtype, at, array);
+  Scope scope = std::max(indices_.scope(at), predicate_scope_);
+  std::string text = "th_load(" + array + " + (" + indices_.text(at) + "))";
+  if (!predicate_.empty()) text = predicate_ + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
+  return define(compute_name(t.dtype), text, scope);
+}
+
+Scalar Elements::load_vector(DType t, const Index& at, const std::string& array) {
+  const Index start = places_.without_lane(at);
+  auto [it, is_new] = vectors_.emplace(array + "@" + start.key() + predicate_, "");
+  if (is_new) {
+    it->second = fresh("x");
+    const std::string of = "<" + storage_name(t) + ", " + std::to_string(options_.lanes) + ">", type = "Vec" + of;
+    const std::string text = "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + ")" +
+                             (predicate_.empty() ? "" : ", " + predicate_) + ");";
+    // A condition's name lives in its phase, so only unconditional loads are kept over phases.
+    if (kernel_.cached && predicate_.empty()) {
+      kernel_.cached_vectors.push_back(type + " " + it->second + "[K];");
+      kernel_.cached_bytes += itemsize(t) * options_.lanes;
+      buffer(Scope::Chunk).push_back(it->second + "[k] = " + text);
+      it->second += "[k]";
+      kept_.insert(it->first);
+    } else {
+      buffer(Scope::Chunk).push_back("const " + type + " " + it->second + " = " + text);
+    }
+  }
+  return define(compute_name(t), "th_get(" + it->second + ".at[j])", Scope::Lane);
+}
+
+Scalar Elements::pointwise(const Call& call, const Multi& index) {
+  const DType out = call.output.value().dtype();
+  // What numbers among the operands are converted to.
+  DType operand = out;
+  for_each_input(call, [&](Value v) {
+    if (call.op->full_name != "prims.where" || v.dtype() != DType::boolean) operand = v.dtype();
+  });
+  if (call.op->full_name == "prims.where") operand = out;
+  std::vector<std::pair<std::string, std::string>> operands;
+  Scope scope = Scope::Row;
+  DType from = operand;
+  for (size_t i = 0; i < call.args.size(); ++i) {
+    const Arg& a = call.args[i];
+    if (a.is_tensor()) {
+      Scalar s = element(a.value(), index);
+      scope = std::max(scope, s.scope);
+      from = a.value().dtype();
+      operands.emplace_back(call.op->schema.params[i].name, s.text);
+    } else if (a.is_literal_number()) {
+      operands.emplace_back(call.op->schema.params[i].name, literal(a, operand));
+    }
+  }
+  if (wraps(*call.op, out))
+    for (auto& [name, text] : operands) text = "u" + compute_name(out) + "(" + text + ")";
+  std::string text = scalar_text(*call.op, operands);
+  if (call.op->full_name == "prims.convert_element_type") text = converted(text, from, out);
+  else if (compute_name(out) != "float" && compute_name(out) != "double") text = compute_name(out) + "(" + text + ")";
+  return define(compute_name(out), rounded(text, out), scope);
+}
+
+Scalar Elements::create(const Call& call, const Multi& index) {
+  Args a = call.arguments();
+  const DType out = call.output.value().dtype();
+  if (call.op->full_name == "prims.full") return {rounded(literal(a["fill_value"], out), out), Scope::Row};
+  const std::string type = compute_name(out), at = indices_.text(index[0]);
+  const Scope scope = indices_.scope(index[0]);
+  if (call.op->full_name == "prims.arange") return define(type, type + "(" + at + ")", scope);
+  const DType compute = is_floating(out) ? DType::f64 : DType::i64;
+  const std::string start = literal(a["start"], compute), step = literal(a["step"], compute);
+  return define(type, type + "(" + start + " + " + step + " * " + compute_name(compute) + "(" + at + "))", scope);
+}
+
+Scalar Elements::move(const Call& call, const Multi& index) {
+  const std::string& name = call.op->full_name;
+  if (name == "prims.cat") return cat_element(call, index);
+  if (name == "prims.pad") return pad_element(call, index);
+  if (name == "prims.take" || name == "prims.take_along_axis") return taken_element(call, index);
+  return element(call.arguments().value("a"), source_index(call, index));
+}
+
+Multi Elements::source_index(const Call& call, const Multi& index) {
+  const std::string& name = call.op->full_name;
+  Args a = call.arguments();
+  const std::vector<int64_t> from = sizes(a.value("a"));
+  Multi out(from.size());
+  if (name == "prims.view" || name == "prims.reshape")
+    return places_.delinearize(places_.linearize(index, sizes(call.output.value())), from);
+  if (name == "prims.detach" || name == "prims.restride") return index;
+  if (name == "prims.broadcast_in_dim") {
+    std::vector<int64_t> dims = a.integers("broadcast_dims");
+    for (size_t i = 0; i < from.size(); ++i) out[i] = from[i] == 1 ? Index(0) : index[static_cast<size_t>(dims[i])];
+  } else if (name == "prims.transpose") {
+    std::vector<int64_t> order = a.integers("permutation");
+    for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = index[i];
+  } else if (name == "prims.slice") {
+    std::vector<int64_t> start = a.integers("start_indices"), step = a.integers("strides");
+    for (size_t i = 0; i < from.size(); ++i) out[i] = indices_.add(indices_.mul(index[i], step[i]), Index(start[i]));
+  } else if (name == "prims.squeeze") {
+    const std::vector<bool> dropped = dims_of(call, from.size());
+    for (size_t i = 0, next = 0; i < from.size(); ++i) out[i] = dropped[i] ? Index(0) : index[next++];
+  } else if (name == "prims.flip") {
+    const std::vector<bool> dims = dims_of(call, from.size());
+    for (size_t i = 0; i < from.size(); ++i)
+      out[i] = dims[i] ? indices_.add(Index(from[i] - 1), indices_.mul(index[i], -1)) : index[i];
+  } else {
+    throw Refused();
+  }
+  return out;
+}
+
+// An element at a place that another tensor gives.  A place outside of the tensor is the user's error, which the kernel
+// reports.
+Scalar Elements::taken_element(const Call& call, Multi index) {
+  Args a = call.arguments();
+  Value source = a.value("a"), places = a.value("index");
+  const size_t d = dim_of(call, index.size());
+  const int64_t extent = sizes(source)[d];
+  Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
+  Scope scope = std::max(place.scope, predicate_scope_);
+  const std::string condition = predicate_.empty() ? "" : ", " + predicate_;
+  kernel_.gathers = true;
+  Scalar checked = define("I", "TH_PLACE(" + place.text + ", " + std::to_string(extent) + condition + ")", scope);
+  index[d] = indices_.dynamic(checked.text, extent, scope);
+  return element(source, index);
+}
+
+// Evaluates under a condition: loads happen only where it holds.
+template <class F>
+Scalar Elements::under(const Scalar& condition, bool holds, F&& evaluate) {
+  auto saved = std::tuple(predicate_, predicate_key_, predicate_scope_);
+  const std::string text = (holds ? "" : "!") + condition.text;
+  predicate_ = predicate_.empty() ? text : "(" + predicate_ + " && " + text + ")";
+  predicate_key_ = "|" + predicate_;
+  predicate_scope_ = std::max(predicate_scope_, condition.scope);
+  Scalar s = evaluate();
+  std::tie(predicate_, predicate_key_, predicate_scope_) = saved;
+  return s;
+}
+
+Scalar Elements::select(const std::string& type, const Scalar& condition, const Scalar& a, const Scalar& b) {
+  return define(type, condition.text + " ? " + a.text + " : " + b.text, std::max({condition.scope, a.scope, b.scope}));
+}
+
+Scalar Elements::cat_element(const Call& call, const Multi& index) {
+  Args a = call.arguments();
+  std::vector<Value> parts;
+  for (Value v : a.values("tensors"))
+    if (numel(v) > 0) parts.push_back(v);
+  return cat_from(call, parts, 0, index, dim_of(call, index.size()));
+}
+
+Scalar Elements::cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim) {
+  const int64_t size = sizes(parts[first])[dim];
+  if (first + 1 == parts.size()) {
+    index[dim] = indices_.bounded(index[dim], size, options_.lanes);
+    return element(parts[first], index);
+  }
+  Scope scope = Scope::Row;
+  bool always = false;
+  std::string text = places_.below(index[dim], size, scope, always);
+  Multi rest = index;
+  rest[dim] = indices_.add(index[dim], Index(-size));
+  if (text.empty()) return always ? element(parts[first], index) : cat_from(call, parts, first + 1, rest, dim);
+  Scalar condition = define("bool", text, scope);
+  index[dim] = indices_.bounded(index[dim], size, options_.lanes);
+  Scalar here = under(condition, true, [&] { return element(parts[first], index); });
+  Scalar there = under(condition, false, [&] { return cat_from(call, parts, first + 1, rest, dim); });
+  return select(compute_name(call.output.value().dtype()), condition, here, there);
+}
+
+Scalar Elements::pad_element(const Call& call, const Multi& index) {
+  Args a = call.arguments();
+  const DType out = call.output.value().dtype();
+  Value source = a.value("a");
+  std::vector<int64_t> from = sizes(source);
+  Multi inner = index;
+  std::string inside;
+  Scope scope = Scope::Row;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t low = a["config"].items()[i].items()[0].dim().constant();
+    bool always = false, never_inside = false;
+    Scope s = Scope::Row;
+    std::string too_low = low > 0 ? places_.below(index[i], low, s, never_inside) : "";
+    scope = std::max(scope, s);
+    std::string fits = places_.below(index[i], low + from[i], s, always);
+    if (never_inside || (fits.empty() && !always)) return {rounded(literal(a["value"], out), out), Scope::Row};
+    scope = std::max(scope, s);
+    if (!too_low.empty()) inside += (inside.empty() ? "" : " && ") + ("!(" + too_low + ")");
+    if (!fits.empty()) inside += (inside.empty() ? "" : " && ") + fits;
+    inner[i] = indices_.bounded(indices_.add(index[i], Index(-low)), from[i], options_.lanes);
+  }
+  if (inside.empty()) return element(source, inner);
+  Scalar condition = define("bool", inside, scope);
+  Scalar value = under(condition, true, [&] { return element(source, inner); });
+  return select(compute_name(out), condition, value, {rounded(literal(a["value"], out), out), Scope::Row});
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,118 @@
+// The elements of values as statements of a kernel: the part of lowering (lower.cpp) that knows operators.
+//
+// An element is asked for by its value and its index in each dimension.  What it takes to compute it is added to the
+// phase at hand, at the scope that it changes with, and a name comes back:
+//
+//   element(mul(exp(x), y), [r, q])      const float t0 = th_load(in0 + (4*r + q));
+//                                        const float t1 = th_exp(t0);
+//                                        const float t2 = th_load(in1 + (4*r + q));
+//                               "t3" <-  const float t3 = (t1 * t2);
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fuser/graph.h"
+#include "fuser/kernel.h"
+#include "fuser/places.h"
+
+namespace thunder::fuser {
+
+struct Scalar {
+  std::string text;
+  Scope scope = Scope::Row;
+};
+
+/// What a root of the group is to the walk.
+struct RootInfo {
+  enum class Mode : uint8_t {
+    Full,    ///< an element for each of the walk
+    Row,     ///< one a row
+    Inner,   ///< a reduction over columns, so one a row
+    Outer,   ///< a reduction over rows, so one a column
+    Column,  ///< one a column, made of such reductions
+  } mode = Mode::Full;
+  size_t level = 0;  ///< the first phase that can compute it; of a reduction, the phase that adds it up
+  bool stored = false;
+  std::string name;  ///< of a reduction's result, once it is known
+};
+using RootInfos = std::map<ValueId, RootInfo>;
+
+class Elements {
+ public:
+  Elements(const Producer& producer, const Materialized& materialized, const LowerOptions& options,
+           const RootInfos& roots, Places& places, Kernel& kernel)
+      : producer_(producer),
+        materialized_(materialized),
+        options_(options),
+        roots_(roots),
+        places_(places),
+        indices_(places.indices()),
+        kernel_(kernel) {}
+
+  /// Whether it is read from memory, not computed.
+  bool is_leaf(Value v) const { return !producer_(v) || materialized_(v); }
+  Scalar element(Value v, const Multi& index);
+  /// Of a root, where it is computed: elsewhere an element at another place than the loops' is refused.
+  Scalar element_of_root(Value v, const Multi& index);
+  /// The operand of a reduction, where the loops stand, in the type that it is added up in.
+  Scalar operand(const Call& reduction);
+
+  void begin_phase();
+  /// Statements go to the loop over columns that runs when all rows are done.
+  void begin_finish();
+  /// No name of a statement holds any longer.
+  void forget();
+
+  std::string fresh(const char* prefix) { return prefix + std::to_string(next_++); }
+  /// As eager rounds, where that is asked for.
+  std::string rounded(const std::string& text, DType t) const;
+  /// Gives the kernel the calls that were computed and what they read.
+  void collect();
+
+ private:
+  std::vector<std::string>& buffer(Scope scope);
+  Scalar define(const std::string& type, const std::string& text, Scope scope);
+  size_t input(Value v);
+
+  Scalar compute(Value v, const Multi& index);
+  Scalar computed(const Call& call, const Multi& index);
+  Scalar root_element(Value v, const RootInfo& info, const Multi& index);
+  Scalar load(Value v, const Multi& index);
+  Scalar load_vector(DType t, const Index& at, const std::string& array);
+  Scalar pointwise(const Call& call, const Multi& index);
+  Scalar create(const Call& call, const Multi& index);
+
+  Scalar move(const Call& call, const Multi& index);
+  Multi source_index(const Call& call, const Multi& index);
+  Scalar taken_element(const Call& call, Multi index);
+  Scalar cat_element(const Call& call, const Multi& index);
+  Scalar cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim);
+  Scalar pad_element(const Call& call, const Multi& index);
+  template <class F>
+  Scalar under(const Scalar& condition, bool holds, F&& evaluate);
+  Scalar select(const std::string& type, const Scalar& condition, const Scalar& a, const Scalar& b);
+
+  const Producer& producer_;
+  const Materialized& materialized_;
+  const LowerOptions& options_;
+  const RootInfos& roots_;
+  Places& places_;
+  Indices& indices_;
+  Kernel& kernel_;
+
+  std::map<ValueId, size_t> input_of_;
+  std::map<std::string, Scalar> row_memo_, loop_memo_;
+  std::map<std::string, std::string> vectors_;
+  std::set<std::string> kept_;
+  std::set<const Call*> calls_;
+  std::string predicate_, predicate_key_;
+  Scope predicate_scope_ = Scope::Row;
+  ValueId computing_ = UINT32_MAX;
+  bool in_finish_ = false;
+  size_t next_ = 0, statements_ = 0, depth_ = 0;
+};
+
+}  // namespace thunder::fuser

@@ -1,0 +1,111 @@
+#include "fuser/places.h"
+
+#include <algorithm>
+
+#include "fuser/graph.h"
+
+namespace thunder::fuser {
+
+Places::Places(const Walk& walk, int lanes) : cols_(walk.cols), lanes_(lanes) {
+  note_range(walk.rows * cols_);
+  if (cols_ % lanes_ != 0) throw Refused();
+  row_ = indices_.variable("r", walk.rows, Scope::Row);
+  Index chunk = indices_.variable("q", cols_ / lanes_, Scope::Chunk);
+  lane_ = indices_.variable("j", lanes_, Scope::Lane);
+  Index column = indices_.add(indices_.mul(chunk, lanes_), lane_);
+  place_ = indices_.add(indices_.mul(row_, cols_), column);
+}
+
+void Places::follow(Value v) {
+  const TensorType& t = v.tensor();
+  std::vector<size_t> order(t.shape.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return t.strides[a].constant() > t.strides[b].constant(); });
+  if (std::is_sorted(order.begin(), order.end())) return;
+  order_ = order;
+  ordered_shape_ = sizes(v);
+}
+
+void Places::enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base) {
+  const int64_t chunks = length / lanes_;
+  Index q = indices_.variable("q", outer * chunks, Scope::Chunk);
+  Index within = indices_.add(indices_.mul(indices_.mod(q, chunks), lanes_), lane_);
+  place_ = indices_.add(indices_.add(indices_.mul(indices_.div(q, chunks), distance), within), Index(base));
+}
+
+Multi Places::delinearize(Index linear, const std::vector<int64_t>& shape) {
+  Multi out(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    Index q = indices_.div(linear, stride);
+    out[i] = i == 0 ? q : indices_.mod(q, shape[i]);
+    if (shape[i] == 1) out[i] = 0;
+    stride *= shape[i];
+  }
+  return out;
+}
+
+Index Places::linearize(const Multi& index, const std::vector<int64_t>& shape) {
+  Index linear;
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    linear = indices_.add(linear, indices_.mul(index[i], stride));
+    stride *= shape[i];
+  }
+  note_range(indices_.max(linear));
+  return linear;
+}
+
+Index Places::offset(const TensorType& t, const Multi& index) {
+  Index out;
+  for (size_t i = 0; i < index.size(); ++i)
+    if (t.shape[i].constant() != 1) out = indices_.add(out, indices_.mul(index[i], t.strides[i].constant()));
+  note_range(indices_.max(out));
+  return out;
+}
+
+Multi Places::here(Value v) {
+  std::vector<int64_t> shape = sizes(v);
+  if (order_.empty()) return delinearize(place_, shape);
+  if (shape != ordered_shape_) throw Refused();
+  std::vector<int64_t> permuted;
+  for (size_t d : order_) permuted.push_back(shape[d]);
+  Multi in_order = delinearize(place_, permuted), out(shape.size());
+  for (size_t i = 0; i < order_.size(); ++i) out[order_[i]] = in_order[i];
+  return out;
+}
+
+bool Places::is_here(Value v, const Multi& index) {
+  Multi now = here(v);
+  std::vector<int64_t> shape = sizes(v);
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] > 1 && !(now[i] == index[i])) return linearize(now, shape) == linearize(index, shape);
+  return true;
+}
+
+bool Places::is_vector(const Index& at) {
+  if (lanes_ == 1) return false;
+  const int32_t lane = Indices::atom(lane_);
+  return at.factor_of(lane) == 1 && indices_.multiple_of(at, lanes_, lane) &&
+         indices_.scope(without_lane(at)) != Scope::Lane;
+}
+
+std::string Places::below(const Index& e, int64_t bound, Scope& scope, bool& always) {
+  always = indices_.max(e) < bound;
+  if (always || indices_.min(e) >= bound) return "";
+  Index cut = e;
+  if (lanes_ > 1 && indices_.scope(e) == Scope::Lane) {
+    const int32_t lane = Indices::atom(lane_);
+    if (e.factor_of(lane) == 1 && indices_.multiple_of(e, lanes_, lane) && bound % lanes_ == 0) cut = without_lane(e);
+  }
+  scope = indices_.scope(cut);
+  return indices_.text(cut) + " < " + std::to_string(bound);
+}
+
+// Loops step beyond their end by less than a grid of threads.
+void Places::note_range(int64_t most) {
+  if (most >= (int64_t{1} << 31) - (int64_t{1} << 24)) wide_ = true;
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,66 @@
+// Where a kernel's loops stand in the values of its group: part of lowering (lower.cpp).
+//
+// The loop variables, and from them the index in each dimension, and the offset in memory, of the element being
+// computed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fuser/index.h"
+#include "fuser/lower.h"
+
+namespace thunder::fuser {
+
+/// Thrown where the group does not fit one kernel.
+struct Refused {};
+
+using Multi = std::vector<Index>;  ///< an index per dimension
+
+class Places {
+ public:
+  /// Refuses columns that the lanes of a chunk do not divide.
+  Places(const Walk& walk, int lanes);
+  /// Walks in the order in which `v`, of as many elements as the walk, lies in memory.
+  void follow(Value v);
+  bool reordered() const { return !order_.empty(); }
+  /// A part of the walk with chunks of its own: `outer` runs of `length` elements, one every `distance` from `base` on.
+  void enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base);
+
+  Indices& indices() { return indices_; }
+  const Index& row() const { return row_; }
+  /// Of the loop over columns that runs when all rows are done.
+  const Index& finish_column() const { return finish_column_; }
+  void enter_finish() { finish_column_ = indices_.variable("c", cols_, Scope::Row); }
+
+  Multi delinearize(Index linear, const std::vector<int64_t>& shape);
+  Index linearize(const Multi& index, const std::vector<int64_t>& shape);
+  Index offset(const TensorType& t, const Multi& index);
+  /// Where the element being computed lies in a value of as many elements as the walk.
+  Multi here(Value v);
+  bool is_here(Value v, const Multi& index);
+
+  /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
+  /// walked.
+  bool is_vector(const Index& at);
+  Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }
+  /// `e < bound` as text, with the lane left out where it cannot matter; empty where it always or never holds.
+  std::string below(const Index& e, int64_t bound, Scope& scope, bool& always);
+
+  /// Whether an offset may not fit 32 bits.
+  bool wide() const { return wide_; }
+
+ private:
+  void note_range(int64_t most);
+
+  const int64_t cols_;
+  const int lanes_;
+  Indices indices_;
+  Index row_, lane_, place_, finish_column_;
+  std::vector<size_t> order_;
+  std::vector<int64_t> ordered_shape_;
+  bool wide_ = false;
+};
+
+}  // namespace thunder::fuser

@@ -1,0 +1,88 @@
+"""What a compiled module assumes about the world is checked on every call."""
+
+import torch
+
+import thunder
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        self.scale = 2.0
+
+    def forward(self, x):
+        return self.inner(x) * self.scale
+
+
+def agree(compiled, model, x):
+    torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_many_writes_between_two_calls():
+    model = Scaled()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 3)
+    for scale in (2.0, 3.0, 2.0, 2.0, 5.0):
+        model.scale = -1.0
+        model.scale = scale
+        agree(compiled, model, x)
+    assert thunder.cache_misses(compiled) == 3
+
+
+def test_a_write_that_changes_nothing_is_a_hit():
+    model = Scaled()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 3)
+    compiled(x)
+    model.scale = float("2.0")
+    model.inner.weight = model.inner.weight
+    compiled(x)
+    assert thunder.cache_misses(compiled) == 1
+
+
+def test_two_compiled_functions_watch_one_module():
+    model = Scaled()
+    first, second = thunder.jit(model), thunder.jit(model)
+    x = torch.randn(2, 3)
+    first(x), second(x)
+    del first
+    model.scale = 4.0
+    agree(second, model, x)
+    third = thunder.jit(model)
+    agree(third, model, x)
+    model.inner.register_forward_hook(lambda module, args, out: out + 1)
+    agree(second, model, x)
+    agree(third, model, x)
+
+
+def test_swapped_tensors():
+    model = Scaled()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        agree(compiled, model, x)
+        torch.utils.swap_tensors(model.inner.weight, torch.nn.Parameter(torch.randn(3, 3)))
+        agree(compiled, model, x)
+        torch.utils.swap_tensors(model.inner.weight, torch.nn.Parameter(torch.randn(3, 3, dtype=torch.float64)))
+        torch.utils.swap_tensors(model.inner.bias, torch.nn.Parameter(torch.randn(3, dtype=torch.float64)))
+        agree(compiled, model, x.double())
+
+
+def test_metadata_of_a_parameter_changes_in_place():
+    model = Scaled()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 3)
+    agree(compiled, model, x)
+    model.inner.weight.requires_grad_(False)
+    assert [p.grad is None for p in run_backward(compiled, model, x)] == [True, False]
+    model.inner.weight.data = torch.randn(5, 3)
+    model.inner.bias.data = torch.randn(5)
+    agree(compiled, model, x)
+    model.double()
+    agree(compiled, model, x.double())
+
+
+def run_backward(compiled, model, x):
+    compiled(x).sum().backward()
+    return [model.inner.weight, model.inner.bias]

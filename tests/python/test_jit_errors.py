@@ -1,0 +1,224 @@
+"""thunder.jit's errors: the user's line, eager's exception types, and what is not supported."""
+
+import pytest
+import torch
+from mlp import Mlp
+from torch import nn
+from torch.testing import assert_close
+from torch.utils.dlpack import to_dlpack
+
+import thunder
+
+F = nn.functional
+
+
+def line_of(marker):
+    """The line of this file that holds the comment `# marker`."""
+    with open(__file__) as file:
+        return next(i for i, text in enumerate(file, 1) if text.rstrip().endswith(f"# {marker}"))
+
+
+def branches(x):
+    if x.sum() > 0:  # branches here
+        return x
+    return -x
+
+
+def shapes(x):
+    return x @ torch.ones(7, 2)  # shapes here
+
+
+def unsupported(x):
+    return torch.linalg.lu_factor_ex(x)[0]  # unsupported here
+
+
+@pytest.mark.parametrize(
+    "fn, kind, what",
+    [
+        (branches, RuntimeError, "value of a tensor"),
+        (shapes, RuntimeError, "matmul"),
+        (unsupported, NotImplementedError, "lu_factor"),
+    ],
+    ids=["branch", "shape", "unsupported"],
+)
+def test_errors_name_the_users_line(fn, kind, what):
+    compiled = thunder.jit(fn)
+    with pytest.raises(kind) as caught:
+        compiled(torch.randn(3, 3))
+    text = str(caught.value)
+    assert what in text and f"{__file__}:{line_of(fn.__name__ + ' here')}" in text, text
+    assert "internal error" not in text
+
+
+def test_the_function_stays_usable_after_an_error():
+    f = thunder.jit(lambda a, b: a @ b)
+    with pytest.raises(RuntimeError):
+        f(torch.randn(2, 3), torch.randn(2, 3))
+    a, b = torch.randn(2, 3), torch.randn(3, 4)
+    assert_close(f(a, b), a @ b)
+    with pytest.raises(RuntimeError):
+        f(torch.randn(2, 3), torch.randn(2, 3))
+    assert_close(f(a, b), a @ b)
+
+
+def test_the_users_own_exception_passes_through():
+    class Mine(Exception):
+        pass
+
+    def f(x):
+        torch.sin(x)
+        raise Mine("text")
+
+    with pytest.raises(Mine, match="text"):
+        thunder.jit(f)(torch.ones(2))
+    assert not torch.compiler.is_compiling()
+    assert torch.sin(torch.zeros(1)).item() == 0  # no mode was left behind
+
+
+ERRORS = {
+    "add shapes": lambda: torch.add(torch.ones(3), torch.ones(4)),
+    "matmul dtype": lambda: torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.float64),
+    "matmul shapes": lambda: torch.ones(2, 3) @ torch.ones(2, 3),
+    "view": lambda: torch.ones(3, 4).t().view(12),
+    "reshape": lambda: torch.ones(3, 4).reshape(5, 2),
+    "dim": lambda: torch.ones(3, 4).sum(2),
+    "softmax dim": lambda: torch.ones(3).softmax(1),
+    "cat shapes": lambda: torch.cat([torch.ones(2, 3), torch.ones(2, 4)]),
+    "index range": lambda: torch.ones(3)[5],
+    "too many indices": lambda: torch.ones(3)[0, 0],
+    "linear": lambda: F.linear(torch.ones(2, 3), torch.ones(4, 5)),
+    "layer_norm": lambda: F.layer_norm(torch.ones(2, 3), (4,)),
+    "embedding dtype": lambda: F.embedding(torch.ones(3), torch.ones(4, 2)),
+    "cross entropy": lambda: F.cross_entropy(torch.ones(3, 4), torch.zeros(2, dtype=torch.long)),
+    "split": lambda: torch.ones(5).split([2, 2]),
+    "permute": lambda: torch.ones(2, 3).permute(0, 0),
+    "expand": lambda: torch.ones(2, 3).expand(4, 3),
+    "squeeze dim": lambda: torch.ones(2).squeeze(3),
+    "unknown keyword": lambda: torch.sum(torch.ones(2), wrong=1),
+    "missing argument": lambda: torch.matmul(torch.ones(2)),
+    "int mean": lambda: torch.ones(3, dtype=torch.long).mean(),
+    "topk": lambda: torch.topk(torch.ones(3), 5),
+}
+
+
+@pytest.mark.parametrize("fn", ERRORS.values(), ids=ERRORS)
+def test_exceptions_have_eagers_type(fn):
+    with pytest.raises(Exception) as want:
+        fn()
+    with pytest.raises(want.type) as got:
+        thunder.jit(fn)()
+    assert "internal error" not in str(got.value)
+
+
+def test_index_out_of_range_at_run_time():
+    f = thunder.jit(lambda i, w: F.embedding(i, w))
+    with pytest.raises(IndexError):
+        f(torch.tensor([9]), torch.ones(4, 2))
+    assert_close(f(torch.tensor([1]), torch.ones(4, 2)), torch.ones(1, 2))
+
+
+def test_not_a_tensor_of_this_program():
+    kept = []
+
+    def f(x):
+        kept.append(x)
+        return x + 1
+
+    thunder.jit(f)(torch.ones(2))
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        kept[0] + 1
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def assign_grad(x):
+    x.grad = x * 2
+    return x
+
+
+def assign_data(x):
+    x.data = x * 2
+    return x
+
+
+def keep_attribute(module):
+    def f(x):
+        module.kept = x + 1
+        return x
+
+    return f
+
+
+NOT_SUPPORTED = {
+    "autograd.Function": lambda x: Square.apply(x),
+    "x.grad = p": assign_grad,
+    "x.data = p": assign_data,
+    "DLPack": lambda x: to_dlpack(x),
+    "__dlpack__": lambda x: torch.from_dlpack(x),
+    "numpy": lambda x: x.numpy(),
+    "tolist": lambda x: x.tolist(),
+    "data_ptr": lambda x: x + x.data_ptr(),
+    "backward": lambda x: x.sum().backward(),
+    "autograd.grad": lambda x: torch.autograd.grad(x.sum(), x),
+    "register_hook": lambda x: x.register_hook(print),
+    "float()": lambda x: float(x.sum()),
+    "int()": lambda x: int(x.sum()),
+    "in": lambda x: 1.0 in x,
+    "assert": lambda x: [None for _ in range(int((x > 0).sum()))],
+    "requires_grad_": lambda x: x.requires_grad_(not x.requires_grad),
+    "set_": lambda x: (x * 1).set_(x),
+    "resize_": lambda x: x.resize_(5),
+    "sparse": lambda x: x.to_sparse(),
+    "func.grad": lambda x: torch.func.grad(lambda y: y.sum())(x),
+    "vmap": lambda x: torch.vmap(torch.sin)(x),
+}
+
+
+@pytest.mark.parametrize("fn", NOT_SUPPORTED.values(), ids=NOT_SUPPORTED)
+def test_what_is_not_supported_says_so(fn):
+    compiled = thunder.jit(fn)
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError)) as caught:
+        compiled(torch.randn(3, requires_grad=True))
+    text = str(caught.value)
+    assert len(text) > 30 and "internal error" not in text, text
+    assert not torch.compiler.is_compiling()
+    assert torch.add(torch.ones(1), 1).item() == 2
+
+
+def test_a_module_that_keeps_a_traced_tensor():
+    class Keeps(nn.Module):
+        def forward(self, x):
+            self.kept = x + 1
+            return x
+
+    with pytest.raises(NotImplementedError, match="attribute 'kept'"):
+        thunder.jit(Keeps())(torch.ones(2))
+
+    class Replaces(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("state", torch.zeros(2))
+
+        def forward(self, x):
+            self.state = self.state + x
+            return x
+
+    model = Replaces()
+    with pytest.raises(NotImplementedError, match="buffer 'state'"):
+        thunder.jit(model)(torch.ones(2))
+    assert_close(model.state, torch.zeros(2))  # as it was
+
+
+def test_pickling_says_what_to_do():
+    import pickle
+
+    with pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(thunder.jit(Mlp()))

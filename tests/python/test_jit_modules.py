@@ -1,0 +1,169 @@
+"""thunder.jit of modules: they train, and what changes in them is seen."""
+
+import torch
+from mlp import Mlp
+from torch import nn
+from torch.testing import assert_close
+
+import thunder
+
+
+def test_module_trains_like_eager():
+    torch.manual_seed(0)
+    eager = Mlp()
+    model = Mlp()
+    model.load_state_dict(eager.state_dict())
+    compiled = thunder.jit(model)
+    opts = [torch.optim.AdamW(m.parameters(), lr=0.1) for m in (eager, model)]
+    for _ in range(5):
+        x = torch.randn(6, 4)
+        for m, opt in zip((eager, compiled), opts, strict=True):
+            opt.zero_grad()
+            m(x).square().mean().backward()
+            opt.step()
+    assert_close(dict(model.named_parameters()), dict(eager.named_parameters()))
+    assert thunder.cache_misses(compiled) == 1
+
+
+def test_module_interface():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    assert isinstance(compiled, nn.Module)
+    assert list(compiled.state_dict()) == list(model.state_dict())
+    assert [n for n, _ in compiled.named_parameters()] == ["a.weight", "a.bias", "b.weight", "b.bias"]
+    assert all(p is q for p, q in zip(compiled.parameters(), model.parameters(), strict=True))
+    assert compiled.a is model.a and compiled.scale == 1.0
+    assert compiled.eval() is compiled and not model.training
+    assert compiled.train() is compiled and model.training
+    compiled.load_state_dict({k: torch.zeros_like(v) for k, v in model.state_dict().items()})
+    assert_close(compiled(torch.randn(2, 4)), torch.zeros(2, 3))
+
+
+def test_module_inside_a_module():
+    outer = nn.Sequential(thunder.jit(Mlp()), nn.ReLU())
+    x = torch.randn(2, 4)
+    assert_close(outer(x), torch.relu(outer[0]._original(x)))
+    assert len(list(outer.parameters())) == 4
+
+
+def test_to_another_dtype():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    assert compiled(torch.randn(2, 4)).dtype is torch.float32
+    assert compiled.to(torch.float64) is compiled
+    x = torch.randn(2, 4, dtype=torch.float64)
+    assert_close(compiled(x), model(x))
+    assert compiled(x).dtype is torch.float64
+
+
+def test_train_and_eval():
+    model = Mlp(dropout=0.9)
+    compiled = thunder.jit(model)
+    x = torch.randn(50, 4)
+    assert compiled(x).std() > 0
+    model.eval()
+    assert_close(compiled(x), model(x))
+    model.train()
+    torch.manual_seed(0)
+    want = model(x)
+    torch.manual_seed(0)
+    assert_close(compiled(x), want)
+    assert thunder.cache_misses(compiled) == 2
+
+
+def test_training_flag_of_a_submodule():
+    model = Mlp(dropout=0.9)
+    compiled = thunder.jit(model)
+    x = torch.randn(50, 4)
+    compiled(x)
+    model.dropout.eval()
+    assert_close(compiled(x), model(x))
+
+
+def test_a_hook_that_is_added():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    handle = model.a.register_forward_hook(lambda m, args, out: out * 2)
+    assert_close(compiled(x), model(x))
+    handle.remove()
+    assert_close(compiled(x), model(x))
+    model.register_forward_pre_hook(lambda m, args: (args[0] + 1,))
+    assert_close(compiled(x), model(x))
+
+
+def test_a_parameter_that_is_replaced():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.a.weight = nn.Parameter(torch.randn(8, 4))
+    assert_close(compiled(x), model(x))
+    compiled(x).sum().backward()
+    assert model.a.weight.grad is not None
+
+
+def test_data_that_is_replaced():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.a.weight.data = torch.randn(8, 4)
+    assert_close(compiled(x), model(x))
+    with torch.no_grad():
+        model.a.weight.mul_(3)
+    assert_close(compiled(x), model(x))
+
+
+def test_an_attribute_and_a_submodule_that_change():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.scale = 3.0
+    assert_close(compiled(x), model(x))
+    model.b = nn.Linear(8, 5)
+    assert_close(compiled(x), model(x))
+
+
+def test_requires_grad_that_flips():
+    model = Mlp()
+    compiled = thunder.jit(model)
+    x = torch.randn(2, 4)
+    compiled(x)
+    model.a.requires_grad_(False)
+    compiled(x).sum().backward()
+    assert model.a.weight.grad is None and model.b.weight.grad is not None
+    model.requires_grad_(False)
+    assert not compiled(x).requires_grad
+    model.requires_grad_(True)
+    assert compiled(x).requires_grad
+
+
+def test_a_shared_parameter():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.emb, self.head = nn.Embedding(10, 4), nn.Linear(4, 10, bias=False)
+            self.head.weight = self.emb.weight
+
+        def forward(self, x):
+            return self.head(self.emb(x))
+
+    model = Tied()
+    compiled, x = thunder.jit(model), torch.randint(0, 10, (3,))
+    compiled(x).square().sum().backward()
+    got, model.emb.weight.grad = model.emb.weight.grad, None
+    model(x).square().sum().backward()
+    assert_close(got, model.emb.weight.grad)
+    assert list(compiled.parameters())[0] is model.emb.weight and len(list(compiled.parameters())) == 1
+
+
+def test_gradients_accumulate():
+    model = Mlp()
+    compiled, x = thunder.jit(model), torch.randn(2, 4)
+    compiled(x).sum().backward()
+    once = model.a.weight.grad.clone()
+    compiled(x).sum().backward()
+    assert_close(model.a.weight.grad, 2 * once)
