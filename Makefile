@@ -65,7 +65,7 @@ fuzz: $(INSTALLED)
 test-python: build
 	$(PY) -m pytest $(PYTEST)
 
-# BENCH=benchmarks/bench_call.py for one of them; ARGS=--compare for torch.compile's first step too (a minute).
+# BENCH=benchmarks/bench_call.py for one of them; ARGS=--compare for torch.compile's first step (a minute) and fused kernels too.
 bench: build
 	$(PY) benchmarks/run.py $(BENCH) $(ARGS)
 

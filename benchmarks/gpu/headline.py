@@ -87,17 +87,19 @@ def show_details(result):
     sys.stdout.flush()
 
 
-def table(rows):
+def table(rows, columns=COLUMNS, first="peer"):
+    """A line for each row: under (title, key, format) what it has there, or a dash."""
+
     def cell(row, key, form):
         value = row.get(key)
         return "-" if value is None else format(value, form)
 
-    columns = [["peer", *(row["peer"] for row in rows)]]
-    columns += [[title, *(cell(row, key, form) for row in rows)] for title, key, form in COLUMNS]
-    for i, column in enumerate(columns):
+    texts = [[first, *(row[first] for row in rows)]]
+    texts += [[title, *(cell(row, key, form) for row in rows)] for title, key, form in columns]
+    for i, column in enumerate(texts):
         width = max(map(len, column))
-        columns[i] = [text.rjust(width) if i else text.ljust(width) for text in column]
-    return "\n".join("  ".join(line) for line in zip(*columns, strict=True))
+        texts[i] = [text.rjust(width) if i else text.ljust(width) for text in column]
+    return "\n".join("  ".join(line) for line in zip(*texts, strict=True))
 
 
 def machine(options):

@@ -69,21 +69,6 @@ def build(options):
     return gpt, ids, targets
 
 
-def with_loss(gpt):
-    import torch
-
-    class Loss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.gpt = gpt
-
-        def forward(self, ids, targets):
-            logits = self.gpt(ids)
-            return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))
-
-    return Loss()
-
-
 def compiled(peer, module):
     kind, _, detail = peer.partition(":")
     if kind == "eager":
@@ -163,31 +148,31 @@ def program_facts(run, folder):
     return facts
 
 
-def kernels(call, clock, count):
-    """(total ms, launches, name) of the longest kernels of one call."""
+def profiled(call, clock):
+    """The profiler's record of one call, and of nothing that the device had to do before."""
     from torch.profiler import ProfilerActivity, profile
 
+    clock.synchronize()
     with profile(activities=[ProfilerActivity.CUDA if clock.cuda else ProfilerActivity.CPU]) as record:
         call()
         clock.synchronize()
+    return record
+
+
+def kernels(call, clock, count):
+    """(total ms, launches, name) of the longest kernels of one call."""
     kind = "CUDA" if clock.cuda else "CPU"
     rows = [
         (e.self_device_time_total / 1e3 if clock.cuda else e.self_cpu_time_total / 1e3, e.count, e.key)
-        for e in record.key_averages()
+        for e in profiled(call, clock).key_averages()
         if e.device_type.name == kind
     ]
     return sorted(rows, reverse=True)[:count]
 
 
-def measure(peer, options):
+def step_of(run, ids, targets, options):
+    """A function of no arguments: the forward, and the backward unless the options leave it out."""
     import torch
-
-    module, ids, targets = build(options)
-    clock = Clock(options.device)
-    if not options.forward:
-        module = with_loss(module)
-    parameters = list(module.parameters())
-    run = compiled(peer, module)
 
     def step():
         if options.forward:
@@ -197,6 +182,19 @@ def measure(peer, options):
         loss.backward()
         return loss
 
+    return step
+
+
+def measure(peer, options):
+    import litgpt_import
+
+    module, ids, targets = build(options)
+    clock = Clock(options.device)
+    if not options.forward:
+        module = litgpt_import.with_loss(module)
+    parameters = list(module.parameters())
+    run = compiled(peer, module)
+    step = step_of(run, ids, targets, options)
     clock.synchronize()
     start = time.perf_counter()
     first = step()

@@ -9,6 +9,8 @@ import os
 
 import pytest
 
+pytest.register_assert_rewrite("fusion_checks")
+
 # Files whose tests say nothing about a device: there the default device decides where their tensors are.
 _BY_DEFAULT_DEVICE = (
     "test_jit",

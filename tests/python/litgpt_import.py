@@ -34,3 +34,19 @@ def load():
     from litgpt.model import GPT
 
     return GPT, Config
+
+
+def with_loss(gpt):
+    """A module over gpt: token ids and targets, both int64 (batch, length), to the mean cross entropy, a scalar."""
+    import torch
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gpt = gpt
+
+        def forward(self, ids, targets):
+            logits = self.gpt(ids)
+            return torch.nn.functional.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))
+
+    return Loss()

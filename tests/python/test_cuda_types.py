@@ -196,16 +196,7 @@ with torch.device("cuda"):
     ids = torch.randint(0, 1024, (2, 256))
 torch.set_default_dtype(torch.float32)
 
-class Loss(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.gpt = gpt
-
-    def forward(self, ids, targets):
-        logits = self.gpt(ids)
-        return F.cross_entropy(logits.reshape(-1, logits.size(-1)), targets.reshape(-1))
-
-model = Loss()
+model = litgpt_import.with_loss(gpt)
 compiled = thunder.jit(model)
 loss = compiled(ids, ids)
 grads = loss.grad_fn(torch.ones((), device="cuda", dtype=loss.dtype))

@@ -1,0 +1,50 @@
+"""Fused kernels of what models compute, against float64: on a GPU rows of all lengths, on the CPU a few small ones."""
+
+import pytest
+import torch
+from devices import ON_CPU, on_device
+from fusion_checks import check
+from fusion_programs import program, randn, rms_norm
+
+pytestmark = [
+    pytest.mark.fuser,
+    pytest.mark.filterwarnings("error:.*kernel cannot be compiled:RuntimeWarning"),
+    *([] if ON_CPU else [pytest.mark.gpu]),
+]
+
+NORMS = [(200, n) for n in (64, 100, 2048, 4096, 8192)]
+SOFTMAXES = [(100, 129), (100, 4096), (20, 50000)]
+ON_GPU = {
+    "tanh_sigmoid": [(37, 1001), (1000, 1024)],
+    "gelu": [(1000, 1024)],
+    "bias_gelu": [(1000, 4096)],
+    "geglu": [(1000, 5632)],
+    "swiglu": [(1000, 5632)],
+    "transposed_add": [(1000, 768)],
+    "softmax": SOFTMAXES,
+    "log_softmax": SOFTMAXES,
+    "rms_norm": NORMS,
+    "residual_rms_norm": NORMS,
+    "layer_norm": [(200, 100), (200, 4096)],
+    "rope": [(300, 256)],
+    "cross_entropy": [(512, 32000)],
+}
+SMALL = {name: [(24, 64 if name == "rope" else 129)] for name in ON_GPU}
+CASES = [(name, *size) for name, sizes in (SMALL if ON_CPU else ON_GPU).items() for size in sizes]
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+SLACK = 1e-5  # beyond twice eager's own error, relative, in the Frobenius norm
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("name", "rows", "columns"), CASES)
+def test_against_float64(name, rows, columns, dtype):
+    function, args = program(name, rows, columns, dtype)
+    check(function, *map(on_device, args), slack=SLACK)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_memory_that_is_not_aligned(dtype):
+    rows, columns = (24, 128) if ON_CPU else (200, 4096)
+    memory = on_device(randn(rows * columns + 1, dtype=dtype, grad=False))
+    x = memory[1:].view(rows, columns).requires_grad_()
+    check(rms_norm, x, on_device(randn(columns, dtype=dtype)), slack=SLACK)
