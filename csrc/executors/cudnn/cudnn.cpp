@@ -54,6 +54,7 @@ void vjp(VjpContext& c) {
 
 #define ATTENTION_PARAMS "(Tensor query, Tensor key, Tensor value, bool is_causal=False, float? scale=None)"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_attention" ATTENTION_PARAMS " -> Tensor",
      .doc = "Attention by cuDNN.", .tags = kMatmul, .meta = output,
@@ -69,6 +70,7 @@ constexpr OpDef kRecords[] = {
      .doc = "Its gradients.", .tags = kMatmul, .meta = gradients_like_operands,
      .aten = "_scaled_dot_product_cudnn_attention_backward"},
 };
+// clang-format on
 
 #undef ATTENTION_PARAMS
 

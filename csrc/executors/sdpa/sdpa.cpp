@@ -88,6 +88,7 @@ constexpr uint64_t kTags = kMatmul;
 #define ATTENTION_PARAMS                                                                                                   \
   "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None)"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> Tensor",
      .doc = "Attention by the CPU's flash kernel.", .tags = kTags, .meta = cpu_flash_output,
@@ -126,6 +127,7 @@ constexpr OpDef kRecords[] = {
      .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, philox_seed, "
              "philox_offset, dropout_p, [True, True, True, False], is_causal, scale=scale)"},
 };
+// clang-format on
 
 #undef ATTENTION_PARAMS
 
