@@ -2,8 +2,6 @@
 
 import dataclasses
 
-from ..extend import _trace  # noqa: F401  # adds what passes in Python read of calls
-
 
 @dataclasses.dataclass
 class Memory:

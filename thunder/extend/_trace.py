@@ -2,19 +2,6 @@
 
 from .. import _C
 
-_C.Call.arguments = property(_C.call_arguments, doc="Its arguments in schema order; values are Value objects.")
-_C.Call.result = property(_C.call_result, doc="A Value, None, or a container of these.")
-_C.Call.input_values = property(_C.call_inputs)
-_C.Call.output_values = property(_C.call_outputs)
-_C.Call.symbol = property(_C.call_symbol, doc='What it computes, whoever claimed it: "torch.add", "prims.add".')
-_C.Call.has_effects = property(_C.call_has_effects, doc="Draws random numbers, writes, communicates, or is waited for.")
-_C.Call.is_view = property(_C.call_is_view, doc="Whether its results share memory with its arguments, and nothing else is done.")
-_C.Call.is_symbolic = property(_C.call_is_symbolic, doc="Whether a size is known only when the program runs.")
-_C.Call.__eq__ = lambda self, other: isinstance(other, _C.Call) and _C.call_equals(self, other)
-_C.Call.__hash__ = _C.call_id
-_C.Trace.input_values = property(_C.trace_inputs)
-_C.Trace.result = property(_C.trace_result, doc="What the program returns; values are Value objects.")
-
 
 def map_values(argument, fn):
     """An argument with every Value in it replaced by fn(value)."""
