@@ -168,8 +168,8 @@ class Trace:
 
     def replace(self, calls: Sequence[Call], fn: object, *, executor: Executor, name: str | None = None) -> Trace:
         """
-        The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order of
-            appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows.
+        The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order
+            of appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows.
         """
 
 def parse(text: str, context: dict = {}) -> Trace:

@@ -24,7 +24,11 @@ def proxies_of(call):
         if not value.is_tensor:
             return value
         return TensorProxy(
-            shape=value.shape, dtype=value.dtype, device=value.device, requires_grad=value.requires_grad, strides=value.strides
+            shape=value.shape,
+            dtype=value.dtype,
+            device=value.device,
+            requires_grad=value.requires_grad,
+            strides=value.strides,
         )
 
     args, kwargs = [], {}
@@ -39,8 +43,9 @@ def proxies_of(call):
 def level_regions(trace, can_fuse):
     """Groups the calls that `can_fuse` takes so that no group needs a call outside that needs the group.
 
-    Each call has a level: that of what it reads, one more where data passes between calls that can be fused and calls that
-    cannot. A way from a group out and back in climbs by two, so the calls of one level that can be fused are a region.
+    Each call has a level: that of what it reads, one more where data passes between calls that can be fused and calls
+    that cannot. A way from a group out and back in climbs by two, so the calls of one level that can be fused are a
+    region.
     """
     levels, fusible, groups = {}, {}, {}
     for call in trace.calls:
