@@ -1,6 +1,7 @@
 // The type of compiled functions: a plain CPython type with vectorcall, because a nanobind call would cost as much as the call.
 #include <Python.h>
-#include <structmember.h>
+
+#include <cstddef>
 
 #include "bindings/bind.h"
 #include "bindings/types.h"
@@ -55,15 +56,13 @@ PyObject* descr_get(PyObject* self, PyObject* object, PyObject*) {
   return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
 }
 
-PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyTypeObject* function_type() {
   static PyTypeObject type = [] {
     PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-    t.tp_name = "thunder.CompiledFunction";
+    t.tp_name = "thunder._C.CompiledFunction";
     t.tp_doc = "A function compiled by thunder.jit.";
     t.tp_basicsize = sizeof(FunctionObject);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
