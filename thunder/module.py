@@ -12,10 +12,10 @@ class ThunderModule(torch.nn.Module):
     original's, so an optimizer made from either works for both.
     """
 
-    def __init__(self, module, cache, executors, transforms):
+    def __init__(self, module, cache, executors, transforms, numerics):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
-        object.__setattr__(self, "_compiled", _C.make_function(module, module, cache, executors, transforms))
+        object.__setattr__(self, "_compiled", _C.make_function(module, module, cache, executors, transforms, numerics))
 
     def __call__(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)

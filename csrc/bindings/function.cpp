@@ -96,8 +96,10 @@ CacheMode cache_mode(const std::string& name) {
 }
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
-                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms) {
+                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms, const std::string& numerics) {
+  THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics, "'; there are 'fused', 'eager'");
   CompileOptions options;
+  options.fusion.eager_numerics = numerics == "eager";
   options.executors = executors;
   options.passes = PassOptions::from_environment();
   for (nb::handle h : transforms) {
@@ -145,7 +147,7 @@ nb::dict stats(nb::handle h) {
 void bind_function(nb::module_& m) {
   m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
   m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
-        nb::arg("transforms"), "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
+        nb::arg("transforms"), nb::arg("numerics"), "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
   m.def("last_traces", [](nb::handle h) {
     JitFunction& f = function(h);
     return f.record() ? wrap(f.record()->compiled.history) : std::vector<PyTrace>{};
