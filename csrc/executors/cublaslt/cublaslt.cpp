@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/warning.h"
-#include "executors/cublaslt/product.h"
+#include "runtime/kernels/cublaslt_product.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/implementing.h"

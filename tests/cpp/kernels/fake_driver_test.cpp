@@ -1,89 +1,13 @@
-// The driver's callers against a driver of our own making, which keeps a record of what it was asked: contexts, loads,
-// the order of the arguments and errors can be seen without a GPU.
+// The driver's callers against the fake driver.
 #include <doctest.h>
 
 #include "core/error.h"
-#include "kernels/scratch.h"
-#include "runtime/kernels/cuda_driver.h"
-#include "runtime/kernels/host_compiler.h"
+#include "kernels/fake_driver.h"
 
 using namespace thunder;
 using namespace kernel_test;
 
 namespace {
-
-const std::string kFakeDriver = R"(
-extern "C" {
-void* current = nullptr;        // the thread's context
-void* launched_in = nullptr;
-int loads = 0, launches = 0, next_error = 0, largest_shared = 0;
-unsigned launch[7];
-void* launch_stream = nullptr;
-void** launch_params = nullptr;
-static char contexts[2];
-
-int cuInit(unsigned) { return 0; }
-int cuDriverGetVersion(int* v) { *v = 12080; return 0; }
-int cuGetErrorName(int e, const char** s) { *s = e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : 0; return e == 2 ? 0 : 1; }
-int cuGetErrorString(int e, const char** s) { *s = e == 2 ? "out of memory" : 0; return e == 2 ? 0 : 1; }
-int cuDeviceGetCount(int* n) { *n = 2; return 0; }
-int cuDeviceGet(int* d, int i) { *d = i; return i < 2 ? 0 : 101; }
-int cuDeviceGetName(char* s, int, int) { s[0] = 'F'; s[1] = 0; return 0; }
-int cuDeviceGetAttribute(int* v, int which, int) { *v = which; return 0; }
-int cuDeviceTotalMem_v2(unsigned long* n, int) { *n = 1ul << 40; return 0; }
-int cuDevicePrimaryCtxRetain(void** c, int d) { *c = contexts + d; return 0; }
-int cuCtxGetCurrent(void** c) { *c = current; return 0; }
-int cuCtxSetCurrent(void* c) { current = c; return 0; }
-int cuModuleLoadData(void** m, const void*) { if (next_error) return next_error; ++loads; *m = current; return 0; }
-int cuModuleGetFunction(void** f, void* m, const char*) { *f = m; return 0; }
-int cuFuncGetAttribute(int* v, int which, void*) { *v = 10 + which; return 0; }
-int cuFuncSetAttribute(void*, int which, int v) { if (which != 8) return 1; largest_shared = v; return 0; }
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* n, void*, int threads, unsigned long shared) {
-  *n = threads + (int)shared;
-  return 0;
-}
-int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                   void* stream, void** params, void**) {
-  if (next_error) return next_error;
-  const unsigned all[] = {gx, gy, gz, bx, by, bz, shared};
-  for (int i = 0; i < 7; ++i) launch[i] = all[i];
-  launch_stream = stream, launch_params = params, launched_in = current, ++launches;
-  return 0;
-}
-})";
-
-struct FakeDriver {
-  std::shared_ptr<HostModule> module;
-  /// The loader finds it by this name, because a library of this name is in the process already.
-  FakeDriver() {
-    std::string error;
-    module = compile_host(kFakeDriver, &error, {"-Wl,-soname,libcuda.so.1"});
-  }
-  template <class T>
-  T& variable(const char* name) const {
-    return *static_cast<T*>(module->symbol(name));
-  }
-};
-
-/// Runs `body` in a child whose driver is the fake one; the number of the first condition that does not hold, 0 if all do.
-template <class Body>
-int with_fake_driver(Body body) {
-  const OwnCache own;
-  return in_child([&] {
-    const FakeDriver driver;
-    return driver.module ? body(driver) : 50;
-  });
-}
-
-bool can_fake() {
-  std::string why_not;
-  if (cuda_available())
-    why_not = "this machine has a driver, which the other tests use";
-  else
-    host_compiler_command(&why_not);
-  if (!why_not.empty()) MESSAGE("skipped: " << why_not);
-  return why_not.empty();
-}
 
 std::shared_ptr<const std::string> bytes(const char* text) { return std::make_shared<const std::string>(text); }
 
@@ -107,6 +31,28 @@ TEST_CASE("fake CUDA driver: a launch hands on its arguments and gives the conte
     kernel.launch(0, {}, {}, 0, nullptr, params);
     if (driver.variable<void*>("launched_in") == context_of_1) return 5;
     return driver.variable<int>("launches") == 2 && driver.variable<int>("loads") == 2 ? 0 : 6;
+  });
+  CHECK(status == 0);
+}
+
+TEST_CASE("fake CUDA driver: a timer, and whether a stream is captured") {
+  if (!can_fake()) return;
+  const int status = with_fake_driver([](const FakeDriver& driver) {
+    char stream = 0;
+    float& now = driver.variable<float>("now");
+    {
+      CudaTimer timer(1, &stream);
+      for (float milliseconds : {3.0f, 0.5f}) {
+        timer.start();
+        now += milliseconds;
+        if (timer.stop() != milliseconds || driver.variable<void*>("launch_stream") != &stream) return 1;
+        now += 100;
+      }
+    }
+    if (driver.variable<int>("live_events") != 0) return 2;
+    if (cuda_is_capturing(0, &stream)) return 3;
+    driver.variable<int>("capturing") = 1;
+    return cuda_is_capturing(0, &stream) ? 0 : 4;
   });
   CHECK(status == 0);
 }

@@ -1,4 +1,4 @@
-#include "executors/cublaslt/product.h"
+#include "runtime/kernels/cublaslt_product.h"
 
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "executors/cublaslt/api.h"
+#include "runtime/kernels/cublaslt_api.h"
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/matrix_product.h"
 

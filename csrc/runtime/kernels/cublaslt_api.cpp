@@ -1,4 +1,4 @@
-#include "executors/cublaslt/api.h"
+#include "runtime/kernels/cublaslt_api.h"
 
 #include <dlfcn.h>
 

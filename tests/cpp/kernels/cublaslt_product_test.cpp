@@ -1,0 +1,165 @@
+// Which algorithm a matrix product takes, against a cuBLASLt of our own making on the fake driver's clock.
+#include "runtime/kernels/cublaslt_product.h"
+
+#include <doctest.h>
+
+#include "kernels/fake_driver.h"
+
+using namespace thunder;
+using namespace kernel_test;
+using cublaslt::Operands;
+using cublaslt::Product;
+
+namespace {
+
+// Algorithm i is the number i + 1, takes takes[i] milliseconds and 256 * i bytes of workspace, and fails with fails[i].
+const std::string kFakeLibrary = R"(
+extern "C" {
+typedef unsigned long long u64;
+struct Algorithm { u64 data[8]; };
+struct Heuristic { Algorithm algorithm; unsigned long workspace; int status; float waves; int reserved[4]; };
+float* clock_ = nullptr;
+float takes[4] = {1, 1, 1, 1};
+int fails[4] = {0, 0, 0, 0};
+int count = 4, runs = 0, last = -1, checks = 0, searches = 0, live = 0;
+int transposes[2] = {-1, -1}, epilogue = 0;
+const void* bias = nullptr;
+u64 last_workspace = 0;
+const void* arguments[3];
+static char things[1];
+int cublasLtCreate(void** h) { *h = things; return 0; }
+unsigned long cublasLtGetVersion() { return 130100; }
+const char* cublasLtGetStatusString(int s) { return s == 15 ? "CUBLAS_STATUS_NOT_SUPPORTED" : "?"; }
+int cublasLtMatmulDescCreate(void** d, int, int) { *d = things; ++live; return 0; }
+int cublasLtMatmulDescDestroy(void*) { --live; return 0; }
+int cublasLtMatmulDescSetAttribute(void*, int which, const void* v, unsigned long) {
+  if (which == 3 || which == 4) transposes[which - 3] = *(const int*)v;
+  if (which == 7) epilogue = *(const int*)v;
+  if (which == 8) bias = *(const void* const*)v;
+  return 0;
+}
+int cublasLtMatrixLayoutCreate(void** l, int, u64, u64, long long) { *l = things; ++live; return 0; }
+int cublasLtMatrixLayoutDestroy(void*) { --live; return 0; }
+int cublasLtMatmulPreferenceCreate(void** p) { *p = things; ++live; return 0; }
+int cublasLtMatmulPreferenceDestroy(void*) { --live; return 0; }
+int cublasLtMatmulPreferenceSetAttribute(void*, int, const void*, unsigned long) { return 0; }
+int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int wanted, Heuristic* out, int* found) {
+  ++searches;
+  *found = count < wanted ? count : wanted;
+  for (int i = 0; i < *found; ++i) out[i].algorithm.data[0] = i + 1, out[i].workspace = 256 * i, out[i].status = 0;
+  return 0;
+}
+int cublasLtMatmulAlgoCheck(void*, void*, void*, void*, void*, void*, const Algorithm* a, Heuristic* out) {
+  ++checks;
+  out->workspace = 256 * (a->data[0] - 1), out->status = 0;
+  return fails[a->data[0] - 1];
+}
+int cublasLtMatmul(void*, void*, const void*, const void* a, void*, const void* b, void*, const void*, const void*, void*, void* d, void*,
+                   const Algorithm* algorithm, void* workspace, unsigned long bytes, void*) {
+  const int i = int(algorithm->data[0]) - 1;
+  if (fails[i]) return fails[i];
+  if ((bytes > 0) != (workspace != nullptr)) return 7;
+  arguments[0] = a, arguments[1] = b, arguments[2] = d, last_workspace = bytes;
+  *clock_ += takes[i], last = i, ++runs;
+  return 0;
+}
+})";
+
+const MatrixProduct kProblem{DType::bf16, 64, 32, 16, true, false, 16, 16, false};
+
+struct World {
+  FakeDriver driver;
+  FakeLibrary library{kFakeLibrary, "libcublasLt.so.13"};
+  char first = 0, second = 0, out = 0, bias = 0, memory[4096];
+
+  World() { library.variable<float*>("clock_") = &driver.variable<float>("now"); }
+  std::string run(const Product& p, bool measure = true) {
+    return p.run(0, nullptr, Operands{&first, &second, &bias, &out}, [&](size_t) { return memory; }, measure);
+  }
+  int last() const { return library.variable<int>("last"); }
+  void takes(std::array<float, 4> t) { std::copy(t.begin(), t.end(), library.variable<float[4]>("takes")); }
+};
+
+// The number of the first condition in `body` that does not hold, 0 if all do; in a child that knows no other driver.
+template <class Body>
+int in_world(Body body) {
+  const OwnCache own;
+  return in_child([&] {
+    World world;
+    const cublaslt::Api* api = world.driver.module && world.library.module ? cublaslt::api() : nullptr;
+    return api ? body(world, *api) : 50;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("cublaslt: the first choice stays unless another is clearly faster") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          w.takes({1.0f, 0.98f, 1.5f, 2.0f});
+          const Product near(api, kProblem);
+          if (!w.run(near).empty() || w.last() != 0) return 1;
+          if (w.library.variable<int[2]>("transposes")[0] != 1 || w.library.variable<int[2]>("transposes")[1] != 0) return 2;
+          const auto& arguments = w.library.variable<const void*[3]>("arguments");
+          if (arguments[0] != &w.first || arguments[1] != &w.second || arguments[2] != &w.out) return 3;
+          w.takes({1.0f, 0.98f, 1.5f, 0.7f});
+          MatrixProduct other = kProblem;
+          other.m = 128;
+          const Product far(api, other);
+          if (!w.run(far).empty() || w.last() != 3 || w.library.variable<uint64_t>("last_workspace") != 768) return 4;
+          // Chosen once: what changes later changes nothing.
+          const int runs = w.library.variable<int>("runs");
+          w.takes({0.1f, 0.1f, 0.1f, 5.0f});
+          if (!w.run(far).empty() || w.last() != 3 || w.library.variable<int>("runs") != runs + 1) return 5;
+          return 0;
+        }) == 0);
+}
+
+TEST_CASE("cublaslt: nothing is measured where that is not wanted or not possible") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          w.takes({1.0f, 0.2f, 0.3f, 0.4f});
+          const Product p(api, kProblem);
+          if (!w.run(p, false).empty() || w.last() != 0 || w.library.variable<int>("runs") != 1) return 1;
+          w.driver.variable<int>("capturing") = 1;
+          if (!w.run(p).empty() || w.last() != 0 || w.library.variable<int>("runs") != 2) return 2;
+          w.driver.variable<int>("capturing") = 0;
+          return w.run(p).empty() && w.last() == 1 ? 0 : 3;
+        }) == 0);
+}
+
+TEST_CASE("cublaslt: the choice is kept on disk, and looked at again before it is trusted") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          w.takes({1.0f, 0.2f, 0.3f, 0.4f});
+          if (!w.run(Product(api, kProblem)).empty() || w.last() != 1) return 1;
+          const int searches = w.library.variable<int>("searches");
+          if (!w.run(Product(api, kProblem)).empty() || w.last() != 1 || w.library.variable<int>("searches") != searches) return 2;
+          if (w.library.variable<uint64_t>("last_workspace") != 256) return 3;
+          MatrixProduct with_bias = kProblem;
+          with_bias.bias = true;
+          if (!w.run(Product(api, with_bias)).empty() || w.library.variable<int>("searches") != searches + 1) return 4;
+          if (w.library.variable<int>("epilogue") != 4 || w.library.variable<const void*>("bias") != &w.bias) return 5;
+          // A library that refuses the algorithm by now.
+          w.library.variable<int[4]>("fails")[1] = 15;
+          if (!w.run(Product(api, kProblem)).empty() || w.last() != 2) return 6;
+          return w.library.variable<int>("live") == 0 ? 0 : 7;
+        }) == 0);
+}
+
+TEST_CASE("cublaslt: algorithms that fail are passed over, and a product without one says so") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          auto& fails = w.library.variable<int[4]>("fails");
+          fails[0] = fails[2] = 15;
+          if (!w.run(Product(api, kProblem)).empty() || (w.last() != 1 && w.last() != 3)) return 1;
+          fails[1] = fails[3] = 15;
+          MatrixProduct other = kProblem;
+          other.n = 8;
+          const Product none(api, other);
+          if (w.run(none) != "CUBLAS_STATUS_NOT_SUPPORTED") return 2;
+          w.library.variable<int>("count") = 0;
+          other.n = 9;
+          return w.run(Product(api, other)) == "cuBLASLt has no algorithm for it" ? 0 : 3;
+        }) == 0);
+}
