@@ -11,6 +11,7 @@ pytestmark = pytest.mark.gpu
 
 SIZES = [(64, 64, 64), (200, 72, 136), (1, 64, 256), (64, 1, 8), (5, 7, 9), (1024, 512, 2048)]
 DTYPES = [torch.bfloat16, torch.float16]
+LAYOUTS = [("rows", "rows"), ("columns", "wide rows"), ("wide columns", "columns"), ("unaligned", "rows")]
 
 
 def matrix(rows, cols, layout, dtype):
@@ -34,7 +35,7 @@ def products(compiled):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("layouts", [("rows", "rows"), ("columns", "wide rows"), ("wide columns", "columns"), ("unaligned", "rows")], ids=" ".join)
+@pytest.mark.parametrize("layouts", LAYOUTS, ids=" ".join)
 def test_matmul(size, layouts, dtype):
     m, k, n = size
     a, b = matrix(m, k, layouts[0], dtype), matrix(k, n, layouts[1], dtype)
