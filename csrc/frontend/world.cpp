@@ -25,7 +25,8 @@ bool is_plain(PyObject* o) {
   return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
 }
 
-// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others by identity.
+// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others
+// by identity.
 bool unchanged(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
@@ -96,8 +97,8 @@ void WorldGuard::watch_module(PyObject* root) {
   sort_by_address();
 }
 
-// After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one page, and
-// the processor's own prefetching sees streams.
+// After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one page,
+// and the processor's own prefetching sees streams.
 void WorldGuard::sort_by_address() {
   std::vector<size_t> order(dicts_.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -76,8 +76,9 @@ class Fingerprint {
   uint64_t inline_[kInline];
 };
 
-/// What fingerprints of tensors that a function captured say, kept where it is cheap to ask whether anything changed: while a
-/// tensor is the same object on the same storage as before, what it shares its memory with is the same as before too.
+/// What fingerprints of tensors that a function captured say, kept where it is cheap to ask whether anything changed:
+/// while a tensor is the same object on the same storage as before, what it shares its memory with is the same as
+/// before too.
 class CapturedTensors {
  public:
   CapturedTensors() = default;

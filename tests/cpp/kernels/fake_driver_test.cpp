@@ -65,7 +65,8 @@ struct FakeDriver {
   }
 };
 
-/// Runs `body` in a child whose driver is the fake one; the number of the first condition that does not hold, 0 if all do.
+/// Runs `body` in a child whose driver is the fake one; the number of the first condition that does not hold, 0 if all
+/// do.
 template <class Body>
 int with_fake_driver(Body body) {
   const OwnCache own;
