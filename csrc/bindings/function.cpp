@@ -1,4 +1,5 @@
-// The type of compiled functions: a plain CPython type with vectorcall, because a nanobind call would cost as much as the call.
+// The type of compiled functions: a plain CPython type with vectorcall, because a nanobind call would cost as much as
+// the call.
 #include <Python.h>
 
 #include <cstddef>

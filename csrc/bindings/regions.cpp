@@ -30,7 +30,8 @@ PyTrace replace(const PyTrace& t, const std::vector<PyCall>& calls, nb::handle f
   return {replace_region(t.trace, calls_of(calls), std::move(op))};
 }
 
-// The ATen operator that does what the call does, as (name, overload, arguments, keyword arguments); None if there is no such.
+// The ATen operator that does what the call does, as (name, overload, arguments, keyword arguments); None if there is
+// no such.
 nb::object aten_call(const PyCall& c) {
   const Op& op = c.call->op->implements ? *c.call->op->implements : *c.call->op;
   if (op.aten.empty()) return nb::none();

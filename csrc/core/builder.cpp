@@ -163,7 +163,7 @@ Trace Builder::finish(std::string name, Arg output) {
   return t;
 }
 
-// ---- Expr ------------------------------------------------------------------------------------------------------------
+// ---- Expr -----------------------------------------------------------------------------------------------------------
 
 Expr operator+(const Expr& a, const Expr& b) { return a.builder()("torch.add", a, b); }
 Expr operator-(const Expr& a, const Expr& b) { return a.builder()("torch.sub", a, b); }
@@ -179,7 +179,7 @@ Expr operator-(double a, const Expr& b) { return b.builder()("torch.sub", a, b);
 Expr operator*(double a, const Expr& b) { return b.builder()("torch.mul", a, b); }
 Expr operator/(double a, const Expr& b) { return b.builder()("torch.div", a, b); }
 
-// ---- VjpContext ------------------------------------------------------------------------------------------------------
+// ---- VjpContext -----------------------------------------------------------------------------------------------------
 
 VjpContext::VjpContext(Builder& builder, const Call& c, std::vector<Arg> grads) : b(builder), call(c), grads_(std::move(grads)) {}
 

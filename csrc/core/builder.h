@@ -5,10 +5,10 @@
 //   Expr y = b("torch.softmax", x, kw("dim", -1));
 //   Trace t = b.finish("computation", y);
 //
-// A call of a primitive runs its meta and appends a Call with new values.  A call of a composite runs its body in a scope of its
-// own; the calls made there become Call::body.  A composite whose body made no call (a conversion to the type that the tensor
-// already has) leaves no call at all: its result is its argument.  After a call with a data-dependent shape, the builder adds
-// `prims.size` calls, whose number values bind the new symbols.
+// A call of a primitive runs its meta and appends a Call with new values.  A call of a composite runs its body in a
+// scope of its own; the calls made there become Call::body.  A composite whose body made no call (a conversion to the
+// type that the tensor already has) leaves no call at all: its result is its argument.  After a call with a
+// data-dependent shape, the builder adds `prims.size` calls, whose number values bind the new symbols.
 #pragma once
 
 #include <optional>
@@ -140,8 +140,8 @@ class Builder {
 ///     c.put("b", c.grad() * c.in("a"));
 ///   }
 ///
-/// `grad(i)` is None for an output through which no gradient flows; if all are, the rule is not run.  Putting None, or a
-/// gradient for an input that does not need one, is allowed and does nothing.
+/// `grad(i)` is None for an output through which no gradient flows; if all are, the rule is not run.  Putting None, or
+/// a gradient for an input that does not need one, is allowed and does nothing.
 class VjpContext {
  public:
   VjpContext(Builder& builder, const Call& call, std::vector<Arg> grads);

@@ -8,8 +8,8 @@
 
 namespace thunder {
 
-// An expression is a sum of terms: a coefficient and a product of atoms.  Atoms are symbols and the functions that a polynomial
-// cannot express.  Terms are sorted by their product, so equal expressions are equal term by term.
+// An expression is a sum of terms: a coefficient and a product of atoms.  Atoms are symbols and the functions that a
+// polynomial cannot express.  Terms are sorted by their product, so equal expressions are equal term by term.
 struct SymAtom {
   enum Kind : uint8_t { Symbol, FloorDiv, Mod, Max, Min } kind;
   SymbolId symbol = 0;
@@ -212,8 +212,8 @@ std::optional<int64_t> hinted(const Dim& d) {
   return v.constant();
 }
 
-// Least value that an expression can have, given that a symbol with a hint is at least 0 and one without at least 2 (see the
-// header); nothing if not known.
+// Least value that an expression can have, given that a symbol with a hint is at least 0 and one without at least 2
+// (see the header); nothing if not known.
 std::optional<int64_t> lower_bound(const Dim& d) {
   if (d.is_constant()) return d.constant();
   int64_t bound = 0;
@@ -377,7 +377,7 @@ std::string DimGuard::str() const {
   return left.str() + kText[relation] + right.str();
 }
 
-// ---- ShapeEnv --------------------------------------------------------------------------------------------------------
+// ---- ShapeEnv -------------------------------------------------------------------------------------------------------
 
 namespace {
 // Ids are unique in the process, so that dims of two environments never look alike.

@@ -2,10 +2,11 @@
 //
 // Metas compute on Dim as they would on int64_t.  A constant Dim costs a null pointer more than the integer.
 // A symbolic one is a polynomial over symbols and atoms (floor division, remainder, max, min) in normal form, so that
-// `(s0 + 1) * 2 == 2 * s0 + 2` holds without asking anyone.  A comparison that the normal form does not decide is decided by
-// the symbols' hints (their values in the call being compiled) and recorded as a guard in the thread's ShapeEnv;
-// a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except that it is taken to
-// differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs handles 0 and 1 all the same.
+// `(s0 + 1) * 2 == 2 * s0 + 2` holds without asking anyone.  A comparison that the normal form does not decide is
+// decided by the symbols' hints (their values in the call being compiled) and recorded as a guard in the thread's
+// ShapeEnv; a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except
+// that it is taken to differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs handles 0
+// and 1 all the same.
 #pragma once
 
 #include <cstdint>
@@ -103,8 +104,8 @@ class ShapeEnv {
  public:
   /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
   Dim make_symbol(std::optional<int64_t> hint, std::string name = {});
-  /// An unbacked symbol for a length that `what` finds in a tensor's values: the same one whenever it is asked for the same
-  /// tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
+  /// An unbacked symbol for a length that `what` finds in a tensor's values: the same one whenever it is asked for the
+  /// same tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
   Dim symbol_of(const std::string& what, const void* source);
   std::optional<int64_t> hint(SymbolId id) const;
   const std::string& name(SymbolId id) const;

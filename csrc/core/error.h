@@ -1,7 +1,7 @@
 // Errors that reach the user, and assertions about ourselves.
 //
-// THUNDER_CHECK is for the user's mistakes: it names the operator and the actual values, and carries the kind of exception
-// that PyTorch would raise, which the bindings turn into the Python exception of that kind.
+// THUNDER_CHECK is for the user's mistakes: it names the operator and the actual values, and carries the kind of
+// exception that PyTorch would raise, which the bindings turn into the Python exception of that kind.
 // THUNDER_ASSERT is for ours: the message says that it is a bug.
 #pragma once
 

@@ -18,7 +18,7 @@ std::vector<Token> tokenize(std::string_view text, size_t line) {
   }
 }
 
-// ---- Cursor ----------------------------------------------------------------------------------------------------------
+// ---- Cursor ---------------------------------------------------------------------------------------------------------
 
 Token Cursor::take() {
   Token t = peek();
@@ -58,7 +58,7 @@ std::string Cursor::found() const {
   return at_end() ? ", found the end of the line" : cat(", found '", peek().text, "'");
 }
 
-// ---- Expression ------------------------------------------------------------------------------------------------------
+// ---- Expression -----------------------------------------------------------------------------------------------------
 
 Arg Expression::parse() {
   Arg left = term();
@@ -195,8 +195,8 @@ Arg Expression::named() {
 
 namespace {
 
-// max() and min() decide what the environment lets them decide; a printed one was undecided, and stays so when it is put
-// together by substitution.
+// max() and min() decide what the environment lets them decide; a printed one was undecided, and stays so when it is
+// put together by substitution.
 Dim undecided(Dim (*function)(const Dim&, const Dim&), const Dim& a, const Dim& b) {
   static const std::pair<Dim, Dim> unknown = [] {
     ShapeEnv env;

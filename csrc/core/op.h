@@ -1,8 +1,9 @@
 // Operators: one record each.
 //
-// A record (OpDef) stands in the table of its family (csrc/ops/<level>/<family>.cpp) and holds all there is to know about an
-// operator; what else needs the knowledge (argument parsing, printing, the reference, tests, the executors) derives it.
-// Records made at run time, from Python or by an executor, are the same thing: function pointers and a context pointer.
+// A record (OpDef) stands in the table of its family (csrc/ops/<level>/<family>.cpp) and holds all there is to know
+// about an operator; what else needs the knowledge (argument parsing, printing, the reference, tests, the executors)
+// derives it.  Records made at run time, from Python or by an executor, are the same thing: function pointers and a
+// context pointer.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +68,9 @@ struct OpDef {
   MetaFn meta = nullptr;  ///< a primitive has a meta, ...
   BodyFn body = nullptr;  ///< ... a composite has a body; with both, the meta wins for types and the body is for the passes
   VjpFn vjp = nullptr;
-  /// The ATen operator for the default executor, with its arguments by schema name where they are not simply the same in the
-  /// same order: "add.Tensor", "embedding(weight, input, padding_idx)", "full(size, value, dtype=dtype, device=device)".
+  /// The ATen operator for the default executor, with its arguments by schema name where they are not simply the same
+  /// in the same order: "add.Tensor", "embedding(weight, input, padding_idx)", "full(size, value, dtype=dtype,
+  /// device=device)".
   std::string_view aten = {};
   /// Public names that mean this operator, the first one being how the default executor's call prints:
   /// "torch.nn.functional.gelu", "torch.add torch.Tensor.add torch.Tensor.__add__".

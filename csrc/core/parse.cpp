@@ -21,7 +21,7 @@ using syntax::NameFn;
 using syntax::Token;
 using syntax::tokenize;
 
-// ---- lines -----------------------------------------------------------------------------------------------------------
+// ---- lines ----------------------------------------------------------------------------------------------------------
 
 struct Statement {
   size_t line = 0;
@@ -145,7 +145,7 @@ class Reader {
   std::vector<Statement> flat_;
 };
 
-// ---- the trace -------------------------------------------------------------------------------------------------------
+// ---- the trace ------------------------------------------------------------------------------------------------------
 
 class Parser {
  public:
@@ -178,10 +178,10 @@ class Parser {
   }
 
  private:
-  // ---- names and types -----------------------------------------------------------------------------------------------
+  // ---- names and types ----------------------------------------------------------------------------------------------
 
-  // Symbols are made in the order of their labels, which is the order in which the printer met them: sums of symbols keep the
-  // order of their terms.
+  // Symbols are made in the order of their labels, which is the order in which the printer met them: sums of symbols
+  // keep the order of their terms.
   void make_labels() {
     std::set<std::pair<size_t, std::string>> labels;
     for (const auto& [name, annotation] : reader_.annotations) {
@@ -213,8 +213,8 @@ class Parser {
     return it->second;
   }
 
-  // A name inside a type: that of an int value, or a label.  Makes no value: the order in which values are made decides which
-  // one a call reads for a symbol.
+  // A name inside a type: that of an int value, or a label.  Makes no value: the order in which values are made decides
+  // which one a call reads for a symbol.
   Dim size_named(const std::string& name, size_t line) {
     if (!reader_.annotations.count(name)) return label_symbol(name);
     const Type& t = type_of(name, line);
@@ -320,7 +320,7 @@ class Parser {
     fail(line, cat("'", name, "' is neither a value with a known type nor in the context"));
   }
 
-  // ---- the signature -------------------------------------------------------------------------------------------------
+  // ---- the signature ------------------------------------------------------------------------------------------------
 
   void signature() {
     Cursor c(reader_.definition.tokens, reader_.definition.line);
@@ -378,7 +378,7 @@ class Parser {
     add(unpacked_[parameters_[1]]);
   }
 
-  // ---- calls ---------------------------------------------------------------------------------------------------------
+  // ---- calls --------------------------------------------------------------------------------------------------------
 
   const Call* call(const Statement& s) {
     Cursor c(s.tokens, s.line);

@@ -200,7 +200,7 @@ class Printer {
     out_ += "from thunder.executors.torchex import no_autocast\n\n@torch.no_grad()\n@no_autocast\n";
   }
 
-  // ---- the signature -------------------------------------------------------------------------------------------------
+  // ---- the signature ------------------------------------------------------------------------------------------------
 
   void signature(const Trace& trace) {
     auto kind = trace.signature.kind;
@@ -253,7 +253,7 @@ class Printer {
     line(2, cat("del ", from, "\n"));
   }
 
-  // ---- types ---------------------------------------------------------------------------------------------------------
+  // ---- types --------------------------------------------------------------------------------------------------------
 
   std::string dim(const Dim& d) const {
     if (d.is_constant()) return std::to_string(d.constant());
@@ -297,7 +297,7 @@ class Printer {
     if (options_.annotations) line(indent, annotation(v) + "\n");
   }
 
-  // ---- calls ---------------------------------------------------------------------------------------------------------
+  // ---- calls --------------------------------------------------------------------------------------------------------
 
   void statement(const Call& c, size_t indent, bool comment) {
     line(indent, comment ? "# " : "");
@@ -378,8 +378,8 @@ class Printer {
     }
   }
 
-  // The operator's full name, where name and arguments alone would be read as another one's.  Only for the parser, which needs
-  // annotations and bodies as well.
+  // The operator's full name, where name and arguments alone would be read as another one's.  Only for the parser,
+  // which needs annotations and bodies as well.
   std::string operator_hint(const Call& c) const {
     if (c.op->full_name == kDel || !options_.annotations || !options_.bodies) return {};
     std::vector<const Op*> candidates = Registry::instance().by_print_name(c.op->print_name);
@@ -399,7 +399,7 @@ class Printer {
     return found && found->op == c.op ? "" : c.op->full_name;
   }
 
-  // ---- arguments -----------------------------------------------------------------------------------------------------
+  // ---- arguments ----------------------------------------------------------------------------------------------------
 
   void list(const ArgList& items) {
     bool first = true;

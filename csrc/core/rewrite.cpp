@@ -22,7 +22,8 @@ ArgList Substitution::operator()(const ArgList& args) const {
   return out;
 }
 
-// Bodies count: they read numbers that bind symbols, which need not be among the arguments of the call that they belong to.
+// Bodies count: they read numbers that bind symbols, which need not be among the arguments of the call that they belong
+// to.
 static bool mentions_replaced(const Call& call, const Substitution& map) {
   bool found = false;
   for_each_input(call, [&](Value v) { found |= !map(v).same(Arg(v)); });

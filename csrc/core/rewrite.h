@@ -27,7 +27,8 @@ class Substitution {
 /// The same call reading other values; the same node if nothing changes.  Bodies are rewritten, too.
 const Call* substitute(Arena& arena, const Call* call, const Substitution& map);
 
-/// For every value, the calls (by index in the trace) that read it; the trace's output counts as one more, `calls.size()`.
+/// For every value, the calls (by index in the trace) that read it; the trace's output counts as one more,
+/// `calls.size()`.
 class Uses {
  public:
   explicit Uses(const Trace& trace);

@@ -2,11 +2,11 @@
 //
 //   "softmax(Tensor input, int? dim=None, *, dtype? dtype=None) -> Tensor"
 //
-// Types: Tensor, Number (a Python number, or a number value), Scalar (Tensor or Number), int, float, bool, str, dtype, device,
-// layout, memory_format, index (what may stand in x[...]), any.  Suffixes: `?` may be None, `[]` a list (an int where `int[]`
-// is declared is a list of one; `int[2]` repeats it), `...` in front of a name: also accepted as separate positional
-// arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results: `Tensor`, `(Tensor, Tensor)`, `Tensor[]`, `None`, or
-// `any`: what the meta gives, one result or a tuple.
+// Types: Tensor, Number (a Python number, or a number value), Scalar (Tensor or Number), int, float, bool, str, dtype,
+// device, layout, memory_format, index (what may stand in x[...]), any.  Suffixes: `?` may be None, `[]` a list (an int
+// where `int[]` is declared is a list of one; `int[2]` repeats it), `...` in front of a name: also accepted as separate
+// positional arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results: `Tensor`,
+// `(Tensor, Tensor)`, `Tensor[]`, `None`, or `any`: what the meta gives, one result or a tuple.
 #pragma once
 
 #include <optional>
@@ -47,8 +47,9 @@ struct Schema {
   int index_of(std::string_view param) const;
 };
 
-/// Binds positional and keyword arguments to a schema: one Arg per parameter, in order, defaults filled in, ints turned into
-/// lists where a list is declared.  Nothing, and `why`, if they do not fit; a failed bind is how overloads are told apart.
+/// Binds positional and keyword arguments to a schema: one Arg per parameter, in order, defaults filled in, ints turned
+/// into lists where a list is declared.  Nothing, and `why`, if they do not fit; a failed bind is how overloads are
+/// told apart.
 std::optional<ArgList> bind(const Schema& schema, const ArgList& positional,
                             const std::vector<std::pair<std::string, Arg>>& keyword, std::string* why = nullptr);
 

@@ -262,12 +262,12 @@ Dims row_major_strides(const Dims& shape) {
   return strides;
 }
 
-// ---- operators -------------------------------------------------------------------------------------------------------
+// ---- operators ------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// bind() makes what a user writes into what a schema declares; a trace may hold what a user would not write (a tuple for a
-// list, an int for a float), and that must come back as it was.
+// bind() makes what a user writes into what a schema declares; a trace may hold what a user would not write (a tuple
+// for a list, an int for a float), and that must come back as it was.
 void keep_as_given(const Param& p, const Arg& given, Arg& bound) {
   if (given.kind() == Arg::Kind::Tuple || (p.kind == Param::Kind::Float && given.is_literal_number())) bound = given;
 }

@@ -1,5 +1,5 @@
-// What the printer and the parser of traces agree on: tokens, Python's spelling of numbers and strings, and how a printed call
-// finds its operator.  For core's own use.
+// What the printer and the parser of traces agree on: tokens, Python's spelling of numbers and strings, and how a
+// printed call finds its operator.  For core's own use.
 #pragma once
 
 #include <complex>
@@ -15,7 +15,7 @@
 
 namespace thunder::syntax {
 
-// ---- literals --------------------------------------------------------------------------------------------------------
+// ---- literals -------------------------------------------------------------------------------------------------------
 
 /// Python's repr: the shortest text that reads back, `1.0`, `1e-05`, `float('inf')`.
 std::string repr(double x);
@@ -28,7 +28,7 @@ bool is_identifier(std::string_view text);
 /// Whether Python reserves the word.
 bool is_keyword(std::string_view text);
 
-// ---- tokens ----------------------------------------------------------------------------------------------------------
+// ---- tokens ---------------------------------------------------------------------------------------------------------
 
 struct Token {
   enum Kind : uint8_t { Name, Int, Float, Imaginary, String, Punctuation, Comment, End } kind;
@@ -38,15 +38,15 @@ struct Token {
 /// The tokens of one line, the last one being End.  Error (Value) says what is wrong, without a line number.
 std::vector<Token> tokenize(std::string_view line);
 
-// ---- types and operators ---------------------------------------------------------------------------------------------
+// ---- types and operators --------------------------------------------------------------------------------------------
 
 /// The number that an annotation `"t12"` stands for, if the name is one that print makes: a letter of `tifbco`, an id.
 std::optional<ValueId> id_of_name(std::string_view name);
 /// "bool", "int", "float", "complex".
 std::string_view kind_name(NumberKind kind);
 
-/// The strides that an annotation without strides means.  Like contiguous_strides, but asks nothing about symbolic sizes, so
-/// that the answer is the same in and outside a compilation.
+/// The strides that an annotation without strides means.  Like contiguous_strides, but asks nothing about symbolic
+/// sizes, so that the answer is the same in and outside a compilation.
 Dims row_major_strides(const Dims& shape);
 
 inline constexpr std::string_view kDel = "prims.python_del";
@@ -57,8 +57,8 @@ struct Resolved {
   const Op* op = nullptr;
   ArgList args;
 };
-/// The first of the operators that takes the arguments, and the arguments for each of its parameters, as they were given.
-/// Nothing, and the reasons, if there is none.
+/// The first of the operators that takes the arguments, and the arguments for each of its parameters, as they were
+/// given.  Nothing, and the reasons, if there is none.
 std::optional<Resolved> resolve(const std::vector<const Op*>& candidates, const ArgList& positional,
                                 const Keywords& keyword, std::string* why = nullptr);
 

@@ -1,8 +1,8 @@
 // Calls and traces.
 //
-// A trace is a straight-line program in SSA form: inputs, calls, an output.  Nodes live in the compilation's Arena, are never
-// mutated, and are shared by all the traces that the passes make one from another; so a value keeps its id, and its printed
-// name, from acquisition to the final program.
+// A trace is a straight-line program in SSA form: inputs, calls, an output.  Nodes live in the compilation's Arena, are
+// never mutated, and are shared by all the traces that the passes make one from another; so a value keeps its id, and
+// its printed name, from acquisition to the final program.
 #pragma once
 
 #include <deque>
@@ -29,7 +29,8 @@ struct Call {
   Arg output;    ///< a value, a container of values, or None
   std::vector<const Call*> body;  ///< the same computation one level lower; empty for primitives
   const SourceLocation* location = nullptr;
-  /// Number values that bind symbols which dims in `args` mention: read by the call as `args` are.  Filled in by the arena.
+  /// Number values that bind symbols which dims in `args` mention: read by the call as `args` are.  Filled in by the
+  /// arena.
   std::vector<Value> symbols;
 
   Args arguments() const { return Args(*op, args); }

@@ -55,7 +55,7 @@ bool Type::same(const Type& other, bool strict) const {
   return !strict || (a.requires_grad == b.requires_grad && thunder::same(a.strides, b.strides));
 }
 
-// ---- layouts ---------------------------------------------------------------------------------------------------------
+// ---- layouts --------------------------------------------------------------------------------------------------------
 
 Dims contiguous_strides(const Dims& shape) {
   Dims strides(shape.size());

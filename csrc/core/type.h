@@ -59,7 +59,7 @@ class Type {
   std::shared_ptr<const std::string> opaque_;
 };
 
-// ---- layouts ---------------------------------------------------------------------------------------------------------
+// ---- layouts --------------------------------------------------------------------------------------------------------
 
 /// Row-major strides of a shape, as PyTorch gives them (a size of 0 counts as 1).
 Dims contiguous_strides(const Dims& shape);

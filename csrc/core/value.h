@@ -62,7 +62,8 @@ struct ConstantArg {
   std::string name;  ///< as printed: "torch.contiguous_format", "..."
   friend bool operator==(const ConstantArg&, const ConstantArg&) = default;
 };
-/// A thing that print cannot spell (a process group, a Python callable): printed by its name, found in the trace's context.
+/// A thing that print cannot spell (a process group, a Python callable): printed by its name, found in the trace's
+/// context.
 struct OpaqueArg {
   std::string name;
   std::shared_ptr<void> object;
@@ -132,7 +133,8 @@ class Arg {
   /// Number kind of a literal number or a number value.
   NumberKind number_kind() const;
 
-  /// Structural equality; values by identity, dims by normal form, floats by bits (NaN equals NaN, 0.0 differs from -0.0).
+  /// Structural equality; values by identity, dims by normal form, floats by bits (NaN equals NaN, 0.0 differs from
+  /// -0.0).
   bool same(const Arg& other) const;
 
  private:

@@ -20,7 +20,8 @@ struct Scope {
   const Call* owner = nullptr;  // the call whose body it is; null for the trace
 };
 
-// What a meta said against what the trace has.  Symbols that the meta made up (the length of a `nonzero`) are as good as others.
+// What a meta said against what the trace has.  Symbols that the meta made up (the length of a `nonzero`) are as good
+// as others.
 class TypeComparison {
  public:
   explicit TypeComparison(const Call& call) : may_rename_(call.op->has(kDataDependent | kHostSync)) {

@@ -5,9 +5,9 @@
 
 namespace thunder {
 
-/// Warns with `message`, once in the life of the process for each `topic`: a folder that cannot be written is one warning
-/// and not one for each kernel.  Must not be called with a lock held, because the handler may wait for the GIL and may
-/// throw (a Python warning turned into an error).
+/// Warns with `message`, once in the life of the process for each `topic`: a folder that cannot be written is one
+/// warning and not one for each kernel.  Must not be called with a lock held, because the handler may wait for the GIL
+/// and may throw (a Python warning turned into an error).
 void warn_once(const std::string& topic, const std::string& message);
 
 /// Who shows a warning; stderr until somebody is set.  The extension sets Python's `warnings`.

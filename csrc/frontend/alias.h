@@ -1,7 +1,7 @@
 // Mutation and aliasing, made functional.
 //
-// Every tensor object of the traced program has a TensorId.  Tensors that share memory belong to one storage: a base value and,
-// for each tensor, the path of view primitives that leads to it from the base.
+// Every tensor object of the traced program has a TensorId.  Tensors that share memory belong to one storage: a base
+// value and, for each tensor, the path of view primitives that leads to it from the base.
 //
 //   a = torch.zeros(4)      storage 0, path []
 //   b = a[1:3]              storage 0, path [slice]
@@ -36,8 +36,8 @@ class AliasTracker {
 
   /// The tensor's value now.
   Value value(TensorId t);
-  /// Writes `v` (of the tensor's shape and dtype) into the tensor.  `grad_enabled`: torch.is_grad_enabled() at the write.
-  /// Error (Runtime) where eager forbids it: a leaf that requires grad, an expanded tensor.
+  /// Writes `v` (of the tensor's shape and dtype) into the tensor.  `grad_enabled`: torch.is_grad_enabled() at the
+  /// write.  Error (Runtime) where eager forbids it: a leaf that requires grad, an expanded tensor.
   void write(TensorId t, Value v, bool grad_enabled, const char* op);
 
   bool is_input(TensorId t) const { return tensors_[t].input; }

@@ -12,26 +12,26 @@ namespace {
 
 enum class Policy { None, Lower, Fp32, Promote };
 
-// PyTorch's lists (documented under "Autocast Op Reference"), by the names of the torch language.  A test holds them against the
-// autocast kernels that the installed PyTorch registers.
+// PyTorch's lists (documented under "Autocast Op Reference"), by the names of the torch language.  A test holds them
+// against the autocast kernels that the installed PyTorch registers.
 // clang-format off
 constexpr std::string_view kLower[] = {
     "matmul", "linear", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "chain_matmul", "multi_dot", "scaled_dot_product_attention"};
 constexpr std::string_view kLowerCuda[] = {"addmv", "addr", "mv", "prelu"};
 constexpr std::string_view kFp32Cpu[] = {
-    "avg_pool3d", "binary_cross_entropy", "grid_sampler", "polar", "prod", "quantile", "nanquantile", "stft", "cdist", "trace",
-    "view_as_complex", "cholesky", "inverse", "pinverse", "mse_loss", "cosine_embedding_loss", "nll_loss", "nll_loss2d",
-    "hinge_embedding_loss", "poisson_nll_loss", "smooth_l1_loss", "cross_entropy_loss", "l1_loss", "huber_loss",
-    "margin_ranking_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss", "ctc_loss", "kl_div",
-    "multilabel_margin_loss", "binary_cross_entropy_with_logits"};
+    "avg_pool3d", "binary_cross_entropy", "grid_sampler", "polar", "prod", "quantile", "nanquantile", "stft", "cdist",
+    "trace", "view_as_complex", "cholesky", "inverse", "pinverse", "mse_loss", "cosine_embedding_loss", "nll_loss",
+    "nll_loss2d", "hinge_embedding_loss", "poisson_nll_loss", "smooth_l1_loss", "cross_entropy_loss", "l1_loss",
+    "huber_loss", "margin_ranking_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss", "ctc_loss",
+    "kl_div", "multilabel_margin_loss", "binary_cross_entropy_with_logits"};
 constexpr std::string_view kFp32Cuda[] = {
-    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sinh", "tan",
-    "pow", "softplus", "layer_norm", "native_layer_norm", "group_norm", "norm", "cosine_similarity", "poisson_nll_loss",
-    "cosine_embedding_loss", "nll_loss", "nll_loss2d", "hinge_embedding_loss", "kl_div", "l1_loss", "smooth_l1_loss",
-    "huber_loss", "mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss",
-    "multi_margin_loss", "binary_cross_entropy_with_logits", "dist", "pdist", "cdist", "renorm", "logsumexp", "softmax",
-    "log_softmax", "cumprod", "cumsum", "prod", "sum"};
+    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p", "reciprocal", "rsqrt", "sinh",
+    "tan", "pow", "softplus", "layer_norm", "native_layer_norm", "group_norm", "norm", "cosine_similarity",
+    "poisson_nll_loss", "cosine_embedding_loss", "nll_loss", "nll_loss2d", "hinge_embedding_loss", "kl_div", "l1_loss",
+    "smooth_l1_loss", "huber_loss", "mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss",
+    "triplet_margin_loss", "multi_margin_loss", "binary_cross_entropy_with_logits", "dist", "pdist", "cdist", "renorm",
+    "logsumexp", "softmax", "log_softmax", "cumprod", "cumsum", "prod", "sum"};
 constexpr std::string_view kPromote[] = {"cat", "stack", "index_copy"};
 constexpr std::string_view kPromoteCuda[] = {"addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sample",
                                              "index_put", "tensordot", "scatter_add"};

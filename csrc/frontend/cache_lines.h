@@ -1,7 +1,7 @@
 // Memory that a check is about to read, fetched at once.
 //
-// After a real step none of what guards read is in the processor's cache, and where one load gives the address of the next, they
-// wait for each other.  Told in advance, and in the order of addresses, they overlap.
+// After a real step none of what guards read is in the processor's cache, and where one load gives the address of the
+// next, they wait for each other.  Told in advance, and in the order of addresses, they overlap.
 #pragma once
 
 #include <algorithm>

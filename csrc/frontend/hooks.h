@@ -42,8 +42,8 @@ inline bool is_traced_number(PyObject* o) { return reinterpret_cast<PyObject*>(P
 inline bool is_leaf(PyObject* o) { return is_tensor(o) || is_traced_number(o); }
 inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }
 
-/// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor` converts the
-/// tensors in it.  Objects of unknown kinds become opaque arguments named after their type.
+/// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor`
+/// converts the tensors in it.  Objects of unknown kinds become opaque arguments named after their type.
 Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor);
 /// The reverse for literals and containers; `value` converts the values in it.
 Ref to_python(const Arg& arg, const std::function<Ref(Value)>& value);

@@ -10,8 +10,8 @@
 
 namespace thunder::frontend {
 
-/// A call's arguments, flat.  `key` spells out everything but the tensors: containers, numbers, strings by value, other objects
-/// by identity; two calls with equal keys differ in their tensors at most.
+/// A call's arguments, flat.  `key` spells out everything but the tensors: containers, numbers, strings by value, other
+/// objects by identity; two calls with equal keys differ in their tensors at most.
 struct Flattened {
   std::vector<PyObject*> tensors;  ///< borrowed, in order
   std::string key;

@@ -99,7 +99,7 @@ Tracer::Tracer(std::vector<const void*> shared)
 Tracer::Tracer(Builder& borrowed, bool metadata_only)
     : b_(borrowed), arena_(b_.arena()), metadata_only_(metadata_only), aliases_(b_) {}
 
-// ---- inputs ----------------------------------------------------------------------------------------------------------
+// ---- inputs ---------------------------------------------------------------------------------------------------------
 
 TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source) {
   const void* memory = hooks().storage_of(real);
@@ -191,7 +191,7 @@ Arg Tracer::convert(PyObject* o) {
   return to_arg(o, [this](PyObject* t) -> Arg { return value_of(t); });
 }
 
-// ---- outputs ---------------------------------------------------------------------------------------------------------
+// ---- outputs --------------------------------------------------------------------------------------------------------
 
 Ref Tracer::new_proxy(const TensorType& t) {
   Hooks& h = hooks();
@@ -228,7 +228,7 @@ Ref Tracer::wrap(Value v, const Call* call) {
   return proxy;
 }
 
-// ---- calls -----------------------------------------------------------------------------------------------------------
+// ---- calls ----------------------------------------------------------------------------------------------------------
 
 std::string Tracer::location() const {
   const SourceLocation* l = b_.location();
@@ -390,7 +390,7 @@ Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
   return record(*f, args, kwargs);
 }
 
-// ---- the end ---------------------------------------------------------------------------------------------------------
+// ---- the end --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -406,7 +406,8 @@ std::vector<bool> used_inputs(const Trace& t) {
 
 }  // namespace
 
-// What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow from it.
+// What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow
+// from it.
 struct Tracer::Outputs {
   std::vector<Value> computed;
   std::vector<Derived> derived;

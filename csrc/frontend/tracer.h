@@ -1,8 +1,9 @@
 // Tracing by running: the user's function runs on proxies, and every torch call that it makes is recorded.
 //
-// Tensor arguments become proxies, wrapper subclasses of torch.Tensor with the right metadata and no data.  A torch function mode
-// sends every torch call here.  Real tensors that the program meets on its way (parameters, buffers, tensors of closures) are
-// captured as further inputs.  In-place operators become functional ones whose result is written through the AliasTracker.
+// Tensor arguments become proxies, wrapper subclasses of torch.Tensor with the right metadata and no data.  A torch
+// function mode sends every torch call here.  Real tensors that the program meets on its way (parameters, buffers,
+// tensors of closures) are captured as further inputs.  In-place operators become functional ones whose result is
+// written through the AliasTracker.
 #pragma once
 
 #include <memory>
@@ -52,7 +53,8 @@ struct Acquired {
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
 };
 
-/// Arithmetic of traced numbers: exact on sizes, an error that says what to do instead on numbers that only the run knows.
+/// Arithmetic of traced numbers: exact on sizes, an error that says what to do instead on numbers that only the run
+/// knows.
 Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
 
 class Tracer {
@@ -116,7 +118,8 @@ class Tracer {
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   void update_location();
 
-  // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed` is -1.
+  // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`
+  // is -1.
   struct Derived {
     int64_t computed = -1;
     TensorId base = 0;

@@ -13,11 +13,11 @@ const std::string& cuda_prelude();
 
 /// Functions for the host, extern "C":
 ///   int NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end)
-/// walks rows [begin, end), or columns if there is but one row and nothing is reduced.  With column reductions, `partial` holds the
-/// sums of this part of the rows, and
+/// walks rows [begin, end), or columns if there is but one row and nothing is reduced.  With column reductions,
+/// `partial` holds the sums of this part of the rows, and
 ///   int NAME_finish(const void* const* in, void* const* out, char* partial, int64 parts)
-/// sums the parts, which lie one after the other, and stores the results.  Both return 0, or 1 if a place that was read at run time
-/// is outside of its tensor; what is stored then means nothing.
+/// sums the parts, which lie one after the other, and stores the results.  Both return 0, or 1 if a place that was read
+/// at run time is outside of its tensor; what is stored then means nothing.
 std::string emit_host(const Kernel& kernel, const std::string& name);
 /// Whether begin and end of the host function count columns.
 bool host_splits_columns(const Kernel& kernel);

@@ -31,7 +31,8 @@ inline int64_t chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? p.
 
 inline int64_t accumulator_bytes(const Accumulator& a) { return a.type == "double" || a.type == "int64" ? 8 : 4; }
 
-/// Calls fn(accumulator, offset) for the column sums of one part, which lie one after the other; returns the bytes of all.
+/// Calls fn(accumulator, offset) for the column sums of one part, which lie one after the other; returns the bytes of
+/// all.
 template <class F>
 int64_t for_each_column(const Kernel& k, F&& fn) {
   int64_t at = 0;

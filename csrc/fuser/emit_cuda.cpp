@@ -127,8 +127,8 @@ int power_of_two(int64_t n) {
 
 }  // namespace
 
-// Two chunks a thread give it several loads in flight, and let four blocks or more share a multiprocessor; a row that fits one warp
-// needs no barrier, so several such rows share a block.
+// Two chunks a thread give it several loads in flight, and let four blocks or more share a multiprocessor; a row that
+// fits one warp needs no barrier, so several such rows share a block.
 CudaShape cuda_shape(const Kernel& k) {
   CudaShape s;
   const int64_t chunks = k.cols / k.lanes;

@@ -33,8 +33,8 @@ int64_t bytes(Value v);
 size_t dim_of(const Call& call, size_t rank);
 std::vector<bool> dims_of(const Call& call, size_t rank);
 
-/// Which dimensions a reduction keeps: it must reduce the last ones (rows of the input become elements) or the first ones
-/// (columns do), dimensions of size 1 aside.
+/// Which dimensions a reduction keeps: it must reduce the last ones (rows of the input become elements) or the first
+/// ones (columns do), dimensions of size 1 aside.
 enum class Reduced : uint8_t { Neither, Inner, Outer };
 Reduced reduced(const Call& call, int64_t& rows, int64_t& cols);
 

@@ -1,14 +1,14 @@
 // Index arithmetic of generated kernels: sums of atoms with constant factors, kept in normal form.
 //
-// An atom is a loop variable, a quotient or a remainder of an index by a constant, a number loaded at run time, or an alias (an
-// atom that stands for another index, known to be smaller than its range).  All extents are known, so quotients and remainders
-// vanish where ranges and factors allow: with 0 <= j < 8,
+// An atom is a loop variable, a quotient or a remainder of an index by a constant, a number loaded at run time, or an
+// alias (an atom that stands for another index, known to be smaller than its range).  All extents are known, so
+// quotients and remainders vanish where ranges and factors allow: with 0 <= j < 8,
 //
 //   (64*r + 8*q + j) / 64            = r + q / 8
 //   64*((8*q + j) / 64) + (8*q + j) % 64 = 8*q + j
 //
-// so that a chain of views over a contiguous tensor ends as the loop variable itself, and a load from eight lanes in a row is
-// seen to be one vector load.
+// so that a chain of views over a contiguous tensor ends as the loop variable itself, and a load from eight lanes in a
+// row is seen to be one vector load.
 #pragma once
 
 #include <cstdint>

@@ -1,18 +1,18 @@
 // The loop IR: what a generated kernel computes, before a target gives it threads.
 //
-// A kernel walks over `rows` rows of `cols` elements.  A row is walked once a phase; after a phase its reductions are known, and
-// later phases use them.  In a phase's loop, `chunk` statements run once for `lanes` neighbouring elements, `lane` statements once
-// an element.  Statements are C++ over these names:
+// A kernel walks over `rows` rows of `cols` elements.  A row is walked once a phase; after a phase its reductions are
+// known, and later phases use them.  In a phase's loop, `chunk` statements run once for `lanes` neighbouring elements,
+// `lane` statements once an element.  Statements are C++ over these names:
 //
 //   r, q, j        the row, the chunk in the row, the lane in the chunk: element lanes*q + j of row r
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
 //   in0, out0      pointers to the elements of inputs and outputs
 //
-// Without reductions there is one row, and its phases are sections: parts of the output that are computed in different ways, such as
-// those of a cat.  Each has chunks of its own, from 0.
+// Without reductions there is one row, and its phases are sections: parts of the output that are computed in different
+// ways, such as those of a cat.  Each has chunks of its own, from 0.
 //
-// A column reduction sums over rows: it has an accumulator for every column, and `finish` runs once a column when all rows are
-// done.
+// A column reduction sums over rows: it has an accumulator for every column, and `finish` runs once a column when all
+// rows are done.
 #pragma once
 
 #include <string>

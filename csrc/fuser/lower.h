@@ -1,9 +1,9 @@
 // From a group of calls to the loop IR of one kernel.
 //
-// A group is given by its roots: values that must exist in memory, and reductions.  Everything else that they need is computed
-// where it is used, element by element, up to what other kernels or operators have made.  Views become index arithmetic.
-// Lowering says no (nullopt) where the roots do not fit one walk over rows: a reduction that another row needs, lengths that
-// differ, an access to a root of the group at another place than the one being computed.
+// A group is given by its roots: values that must exist in memory, and reductions.  Everything else that they need is
+// computed where it is used, element by element, up to what other kernels or operators have made.  Views become index
+// arithmetic.  Lowering says no (nullopt) where the roots do not fit one walk over rows: a reduction that another row
+// needs, lengths that differ, an access to a root of the group at another place than the one being computed.
 #pragma once
 
 #include <functional>

@@ -71,7 +71,7 @@ class Partitioner {
   }
 
  private:
-  // ---- 1. calls ------------------------------------------------------------------------------------------------------
+  // ---- 1. calls -----------------------------------------------------------------------------------------------------
 
   bool behind(const Op& op) const {
     return op.executor.empty() ||
@@ -88,7 +88,8 @@ class Partitioner {
       }
       const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
       for (const Call* part : parts) {
-        // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make it up.
+        // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make
+        // it up.
         const bool whole = (parts.size() == 1 || only_views) && part->output.is_value() && call->output.is_value() &&
                            part->output.value() == call->output.value() && !call->op->executor.empty();
         add({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
@@ -107,7 +108,7 @@ class Partitioner {
     return fusible(i) ? items_[static_cast<size_t>(i)].call : nullptr;
   }
 
-  // ---- roots ---------------------------------------------------------------------------------------------------------
+  // ---- roots --------------------------------------------------------------------------------------------------------
 
   // A value that others read: below views it is the tensor that must exist.
   void demand(Value v) {
@@ -170,7 +171,7 @@ class Partitioner {
     }
   }
 
-  // ---- 2. kernels ----------------------------------------------------------------------------------------------------
+  // ---- 2. kernels ---------------------------------------------------------------------------------------------------
 
   struct Group {
     std::vector<int> roots;  // items, in program order; empty: joined another group
@@ -371,7 +372,7 @@ class Partitioner {
     return lower(values, p, m, {}).has_value();
   }
 
-  // ---- 3. which kernels pay ------------------------------------------------------------------------------------------
+  // ---- 3. which kernels pay -----------------------------------------------------------------------------------------
 
   void decide() {
     outside_.assign(items_.size(), 0);
@@ -472,7 +473,7 @@ class Partitioner {
                                                .body = f.calls, .location = items_[static_cast<size_t>(g.roots.back())].call->location, .symbols = {}});
   }
 
-  // ---- the new program -----------------------------------------------------------------------------------------------
+  // ---- the new program ----------------------------------------------------------------------------------------------
 
   Trace rebuild() {
     Trace out = trace_.derived();

@@ -1,11 +1,14 @@
 // The partitioner: which calls of a program become which kernels.
 //
-// Purpose       Save trips to memory.  A value is written only if an operator that is not ours, or another kernel, reads it.
-// Precondition  A claimed trace.  Calls of the executors named in `behind` are opened where all of their primitives are fusible.
-// Method        1. Every value that must exist (read by a barrier, returned) and every reduction becomes a root; so does one that
-//                  several roots would compute again from more than one large operand.  The rest is computed where it is used.
-//               2. In program order, a root joins the kernel of a root that it reads, else one that reads the same operand, if
-//                  nothing outside lies between the two and the loop IR can express both (lower()).
+// Purpose       Save trips to memory.  A value is written only if an operator that is not ours, or another kernel,
+//               reads it.
+// Precondition  A claimed trace.  Calls of the executors named in `behind` are opened where all of their primitives are
+//               fusible.
+// Method        1. Every value that must exist (read by a barrier, returned) and every reduction becomes a root; so
+//                  does one that several roots would compute again from more than one large operand.  The rest is
+//                  computed where it is used.
+//               2. In program order, a root joins the kernel of a root that it reads, else one that reads the same
+//                  operand, if nothing outside lies between the two and the loop IR can express both (lower()).
 //               3. Kernels that would do no more than one operator does stay with the operators.
 //
 //   t2 = torch.mul(t0, t1)                  [t3] = fusion0(t0, t1)
@@ -13,7 +16,8 @@
 //   t4 = torch.matmul(t3, t1)                 # t3 = prims.exp(t2)
 //                                           t4 = torch.matmul(t3, t1)
 //
-// Views at the border stay views: a kernel reads what lies below a view, and what is read through a view outside is stored once.
+// Views at the border stay views: a kernel reads what lies below a view, and what is read through a view outside is
+// stored once.
 #pragma once
 
 #include <functional>

@@ -185,8 +185,8 @@ PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
   return e.output->build(leaves.data()).release();
 }
 
-// Runs the function on proxies of its arguments.  If it writes to memory that several inputs share, it is run again with that
-// memory as one input.
+// Runs the function on proxies of its arguments.  If it writes to memory that several inputs share, it is run again
+// with that memory as one input.
 frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args,
                                         size_t nargs, PyObject* names) {
   if (module_.get() != Py_None) e.world.watch_module(module_.get());

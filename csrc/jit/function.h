@@ -1,7 +1,7 @@
 // The compiled function: what thunder.jit returns calls this.
 //
-// A call flattens its arguments, makes the fingerprint of its tensors and of global state, and looks the pair up.  A hit runs
-// the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.
+// A call flattens its arguments, makes the fingerprint of its tensors and of global state, and looks the pair up.  A
+// hit runs the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.
 #pragma once
 
 #include <chrono>

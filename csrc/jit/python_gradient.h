@@ -5,9 +5,9 @@
 //     put_grad(a, my_backward(get_grad(out), a))
 //     return out
 //
-// The rule runs once for a call, when the backward's gradients do not exist yet: get_grad() gives placeholders.  What depends on
-// no placeholder and makes a result is the forward, the body of a call that stands for the original; the rest is the call's own
-// gradient rule, and is made again when autodiff has the real gradients.
+// The rule runs once for a call, when the backward's gradients do not exist yet: get_grad() gives placeholders.  What
+// depends on no placeholder and makes a result is the forward, the body of a call that stands for the original; the
+// rest is the call's own gradient rule, and is made again when autodiff has the real gradients.
 #pragma once
 
 #include "jit/python_rules.h"

@@ -16,7 +16,7 @@ Ref to_python(Tracer& tracer, const Arg& arg) {
   return frontend::to_python(arg, [&](Value v) { return tracer.add_value(v); });
 }
 
-// ---- fitting ---------------------------------------------------------------------------------------------------------
+// ---- fitting --------------------------------------------------------------------------------------------------------
 
 std::optional<PythonFunction::Fitted> PythonFunction::fit(const Args& args, std::string* misfit) const {
   Fitted out;
@@ -43,7 +43,7 @@ std::optional<PythonFunction::Fitted> PythonFunction::fit(const Args& args, std:
   return out;
 }
 
-// ---- running Python --------------------------------------------------------------------------------------------------
+// ---- running Python -------------------------------------------------------------------------------------------------
 
 Ref call_python(Tracer& tracer, const PythonFunction& f, const Args& args, const std::string& who) {
   std::string misfit;
@@ -76,7 +76,7 @@ namespace {
 
 std::string describe(const char* what, const PythonFunction& f) { return cat(what, " '", f.name, "'"); }
 
-// ---- operators -------------------------------------------------------------------------------------------------------
+// ---- operators ------------------------------------------------------------------------------------------------------
 
 const PythonOperator& record_of(const Op& op) { return *static_cast<const PythonOperator*>(op.context); }
 
@@ -149,7 +149,7 @@ const Op& register_python_operator(Executor& executor, PythonOperator definition
   return Registry::instance().add(std::move(op), true);
 }
 
-// ---- implementations -------------------------------------------------------------------------------------------------
+// ---- implementations ------------------------------------------------------------------------------------------------
 
 std::function<bool(const Call&)> python_checker(PythonFunction checker) {
   return [checker = std::make_shared<PythonFunction>(std::move(checker))](const Call& call) {

@@ -1,7 +1,8 @@
-// Operators, checkers and transforms written in Python, as the function pointers and std::functions of the executor contract.
+// Operators, checkers and transforms written in Python, as the function pointers and std::functions of the executor
+// contract.
 //
-// A Python function is run the way a user's program is: under the tracing mode, on proxies for the call's values.  What it records
-// goes into the builder of the pass that asked, or, for metas and checkers, into one that is thrown away.
+// A Python function is run the way a user's program is: under the tracing mode, on proxies for the call's values.  What
+// it records goes into the builder of the pass that asked, or, for metas and checkers, into one that is thrown away.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,8 @@ class GilGuard {
   PyGILState_STATE state_;
 };
 
-/// A Python function and the parameters it has.  A call's arguments are fitted to it: those at their defaults may be left out.
+/// A Python function and the parameters it has.  A call's arguments are fitted to it: those at their defaults may be
+/// left out.
 struct PythonFunction {
   frontend::Ref callable;
   std::string name;                     ///< for messages
@@ -36,8 +38,8 @@ struct PythonFunction {
   bool any_positional = false, any_keyword = false;  ///< *args, **kwargs
 
   explicit operator bool() const { return static_cast<bool>(callable); }
-  /// A call's arguments as this function takes them, by position and by name.  Nothing if one that it has no parameter for is
-  /// not at its default; `misfit` then names it.
+  /// A call's arguments as this function takes them, by position and by name.  Nothing if one that it has no parameter
+  /// for is not at its default; `misfit` then names it.
   struct Fitted {
     ArgList positional;
     std::vector<std::pair<std::string, Arg>> keyword;
@@ -47,7 +49,8 @@ struct PythonFunction {
 
 using Transform = std::function<Arg(Builder&, const Args&)>;
 
-/// Runs `f` on a call's arguments in the tracer; the result is Python's.  `who` names it in messages: "the checker of 'x'".
+/// Runs `f` on a call's arguments in the tracer; the result is Python's.  `who` names it in messages: "the checker of
+/// 'x'".
 frontend::Ref call_python(frontend::Tracer& tracer, const PythonFunction& f, const Args& args, const std::string& who);
 /// The values in `result` as new ones, each once: one that is an argument or stands there twice is cloned.
 Arg distinct_results(Builder& b, const Args& args, const Arg& result);

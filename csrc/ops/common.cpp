@@ -11,7 +11,7 @@ std::string_view user_name(std::string_view op, std::string_view prim) { return 
 
 }  // namespace
 
-// ---- type promotion --------------------------------------------------------------------------------------------------
+// ---- type promotion -------------------------------------------------------------------------------------------------
 
 PromotionOperand promotion_operand(const Arg& a) {
   if (a.is_tensor())
@@ -40,7 +40,7 @@ Arg convert(Builder& b, const Arg& a, DType t) {
   return b("prims.convert_element_type", a, t);
 }
 
-// ---- shapes ----------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 bool equal(const Dims& a, const Dims& b) {
   if (a.size() != b.size()) return false;
@@ -135,7 +135,7 @@ void check_no_grad(const Args& a) {
                 a.op().schema.name, "requires_grad=True inside a compiled function is not supported; make the tensor outside");
 }
 
-// ---- devices ---------------------------------------------------------------------------------------------------------
+// ---- devices --------------------------------------------------------------------------------------------------------
 
 Device common_device(std::string_view op, const ArgList& operands) {
   const TensorType* first = nullptr;
@@ -153,7 +153,7 @@ Device common_device(std::string_view op, const ArgList& operands) {
   return first ? first->device : Device{};
 }
 
-// ---- emitting prims --------------------------------------------------------------------------------------------------
+// ---- emitting prims -------------------------------------------------------------------------------------------------
 
 ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t) {
   Device device = common_device(op, operands);
@@ -184,7 +184,7 @@ Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims) 
   return b("prims.view", reduced, shape);
 }
 
-// ---- metas -----------------------------------------------------------------------------------------------------------
+// ---- metas ----------------------------------------------------------------------------------------------------------
 
 TensorType contiguous_type(DType t, Device device, Dims shape) {
   Dims strides = contiguous_strides(shape);
@@ -254,7 +254,7 @@ TensorType pointwise_type(const Args& args, const std::vector<std::string_view>&
           .strides = elementwise_strides(first->shape, strides)};
 }
 
-// ---- gradient rules --------------------------------------------------------------------------------------------------
+// ---- gradient rules -------------------------------------------------------------------------------------------------
 
 std::string_view param(const VjpContext& c, size_t i) { return c.call.op->schema.params.at(i).name; }
 

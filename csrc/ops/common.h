@@ -1,8 +1,11 @@
-// What metas, bodies and gradient rules share: type promotion, broadcasting, dimensions, gradients of broadcast operands.
+// What metas, bodies and gradient rules share: type promotion, broadcasting, dimensions, gradients of broadcast
+// operands.
 //
 // A body at the torch or clang level promotes and broadcasts with these functions and then emits prims:
 //
-//   Arg add_body(Builder& b, const Args& a) { return pointwise(b, "prims.add", {a["input"], a["other"]}, Promotion::Default); }
+//   Arg add_body(Builder& b, const Args& a) {
+//     return pointwise(b, "prims.add", {a["input"], a["other"]}, Promotion::Default);
+//   }
 #pragma once
 
 #include <optional>
@@ -19,7 +22,7 @@ namespace thunder::ops {
 
 using Records = std::span<const OpDef>;
 
-// ---- type promotion --------------------------------------------------------------------------------------------------
+// ---- type promotion -------------------------------------------------------------------------------------------------
 
 /// What an operation computes in, given torch.result_type of its operands.
 enum class Promotion {
@@ -33,13 +36,15 @@ PromotionOperand promotion_operand(const Arg& a);
 /// torch.result_type of tensors and numbers.  None operands do not count.
 DType result_type(const ArgList& operands);
 DType apply(Promotion p, DType t);
-/// The dtype that Python's number becomes as a tensor of its own: bool, int64, the default dtype or its complex partner.
+/// The dtype that Python's number becomes as a tensor of its own: bool, int64, the default dtype or its complex
+/// partner.
 DType dtype_of_number(const Arg& number);
 
-/// The argument in dtype `t`: the tensor itself if it has that dtype, else prims.convert_element_type.  Numbers stay as they are.
+/// The argument in dtype `t`: the tensor itself if it has that dtype, else prims.convert_element_type.  Numbers stay as
+/// they are.
 Arg convert(Builder& b, const Arg& a, DType t);
 
-// ---- shapes ----------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 /// Broadcast shape.  Error (Runtime) as PyTorch words it.
 Dims broadcast_shapes(std::string_view op, const std::vector<const Dims*>& shapes);
@@ -51,7 +56,8 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape);
 /// Equal, deciding as few comparisons of symbolic dims as possible.
 bool equal(const Dims& a, const Dims& b);
 
-/// An int argument as a size: a literal, or a number value that binds a symbol.  Error (Runtime) for another number value.
+/// An int argument as a size: a literal, or a number value that binds a symbol.  Error (Runtime) for another number
+/// value.
 Dim as_dim(const Arg& a);
 /// A dimension counted from 0; a 0-d tensor counts as having one.  Error (Index) as PyTorch words it.
 int64_t canonical_dim(std::string_view op, int64_t dim, int64_t rank);
@@ -61,44 +67,47 @@ std::vector<int64_t> canonical_dims(std::string_view op, const Arg& dims, int64_
 /// Error (NotImplemented) if a factory is asked for a tensor that requires grad.
 void check_no_grad(const Args& a);
 
-// ---- devices ---------------------------------------------------------------------------------------------------------
+// ---- devices --------------------------------------------------------------------------------------------------------
 
 /// The device that operands compute on: that of the tensors with dimensions; a 0-d CPU tensor joins any of them.
 /// Error (Runtime) as PyTorch words it.
 Device common_device(std::string_view op, const ArgList& operands);
 
-// ---- emitting prims --------------------------------------------------------------------------------------------------
+// ---- emitting prims -------------------------------------------------------------------------------------------------
 
-/// Promotes, broadcasts, moves 0-d CPU operands to the common device, and calls a pointwise primitive.  `operands` are tensors
-/// and numbers in the order of the primitive's parameters.
+/// Promotes, broadcasts, moves 0-d CPU operands to the common device, and calls a pointwise primitive.  `operands` are
+/// tensors and numbers in the order of the primitive's parameters.
 Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion, std::string_view op = {});
-/// The operands promoted to `t`, broadcast to a common shape and on one device; if all are numbers, the first becomes a 0-d tensor.
+/// The operands promoted to `t`, broadcast to a common shape and on one device; if all are numbers, the first becomes a
+/// 0-d tensor.
 ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t);
 /// prims.full on a device.
 Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device);
 /// A reduced tensor with the reduced dims put back with size 1, for keepdim=True.  `dims` are canonical and sorted.
 Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims);
 
-// ---- metas -----------------------------------------------------------------------------------------------------------
+// ---- metas ----------------------------------------------------------------------------------------------------------
 
 /// A tensor of `shape` in row-major layout.
 TensorType contiguous_type(DType t, Device device, Dims shape);
-/// Strides of a copy of `t` in a memory format: torch.contiguous_format, torch.channels_last, ...; None: torch.preserve_format.
+/// Strides of a copy of `t` in a memory format: torch.contiguous_format, torch.channels_last, ...; None:
+/// torch.preserve_format.
 Dims strides_in(const TensorType& t, const Arg& memory_format);
 /// pointwise_strides, and row-major ones where all operands differ from that only in sizes of 1 or are empty: PyTorch's
 /// iterator has a short way for contiguous operands, and such tensors count as contiguous.
 Dims elementwise_strides(const Dims& shape, const std::vector<const Dims*>& operands);
-/// Type of a pointwise primitive's result: checks that operands have one shape, device and dtype (numbers: a kind not above
-/// the dtype's) and gives the layout that PyTorch's iterator gives.  `result`: dtype of the result, if another than operands'.
+/// Type of a pointwise primitive's result: checks that operands have one shape, device and dtype (numbers: a kind not
+/// above the dtype's) and gives the layout that PyTorch's iterator gives.  `result`: dtype of the result, if another
+/// than operands'.
 TensorType pointwise_type(const Args& args, const std::vector<std::string_view>& operands,
                           std::optional<DType> result = std::nullopt);
 
-// ---- gradient rules --------------------------------------------------------------------------------------------------
+// ---- gradient rules -------------------------------------------------------------------------------------------------
 
 /// The name of the i-th parameter: lets records with other parameter names share a rule.
 std::string_view param(const VjpContext& c, size_t i);
-/// Puts a gradient after undoing broadcasting, dropping the imaginary part for a real input, and converting to the input's
-/// dtype.  Does nothing for a number or for a tensor that needs no gradient.
+/// Puts a gradient after undoing broadcasting, dropping the imaginary part for a real input, and converting to the
+/// input's dtype.  Does nothing for a number or for a tensor that needs no gradient.
 void put_reduced(VjpContext& c, size_t i, const Expr& gradient);
 void put_reduced(VjpContext& c, std::string_view name, const Expr& gradient);
 /// torch.conj for complex tensors, the argument itself otherwise (numbers, too).

@@ -40,7 +40,7 @@ void zeros_vjp(VjpContext& c) {
 }
 void identity_vjp(VjpContext& c) { put(c, c.grad()); }
 
-// ---- one operand -----------------------------------------------------------------------------------------------------
+// ---- one operand ----------------------------------------------------------------------------------------------------
 
 void abs_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.sgn", in(c, 0))); }
 void acos_vjp(VjpContext& c) { put(c, c.grad() * -conj(rsqrt(1 - in(c, 0) * in(c, 0)))); }
@@ -105,7 +105,7 @@ void square_vjp(VjpContext& c) { put(c, c.grad() * conj(in(c, 0) * 2)); }
 void tan_vjp(VjpContext& c) { put(c, c.grad() * conj(1 + sqr(c.out()))); }
 void tanh_vjp(VjpContext& c) { put(c, c.b("torch.tanh_backward", c.grad(), c.out())); }
 
-// ---- two operands ----------------------------------------------------------------------------------------------------
+// ---- two operands ---------------------------------------------------------------------------------------------------
 
 void add_vjp(VjpContext& c) {
   put_reduced(c, 0, c.grad());

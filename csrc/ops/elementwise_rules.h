@@ -1,5 +1,5 @@
-// Gradient rules of pointwise operators, shared by the primitives and the torch operators of the same name: a rule reads its
-// operands by position.  The formulas are those of PyTorch's autograd, made of torch operators.
+// Gradient rules of pointwise operators, shared by the primitives and the torch operators of the same name: a rule
+// reads its operands by position.  The formulas are those of PyTorch's autograd, made of torch operators.
 #pragma once
 
 #include "core/op.h"

@@ -5,7 +5,8 @@
 //     return store(x * sigmoid(x), a.tensor("input").dtype);
 //   }
 //
-// Operands have one shape and dtype, or are numbers: nothing broadcasts or promotes here.  16-bit floats compute in f32.
+// Operands have one shape and dtype, or are numbers: nothing broadcasts or promotes here.  16-bit floats compute in
+// f32.
 #pragma once
 
 #include <string_view>
@@ -92,7 +93,8 @@ Expr reshape(Builder& b, const Arg& a, const Dims& shape);
 Expr contiguous(Builder& b, const Arg& a);
 /// The same values with other strides: itself, or a copy by prims.restride.
 Expr with_strides(const Expr& x, const Dims& strides);
-/// The result of a pointwise operation over these operands (all of its shape), in the dtype and the layout that it is stored in.
+/// The result of a pointwise operation over these operands (all of its shape), in the dtype and the layout that it is
+/// stored in.
 Arg store_like(const Formula& x, DType t, const std::vector<Arg>& operands);
 /// The last two dimensions swapped, by torch.permute.
 Expr swap_last(const Expr& x);

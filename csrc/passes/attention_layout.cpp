@@ -66,7 +66,8 @@ class Layouter {
     return maker && v.rank() == 4 && is_contiguous(v.tensor()) && !same(v.tensor().strides, heads_inside(v.shape())) && !is_pure_view(*maker);
   }
 
-  // A part of something larger that attention alone would keep in memory until the backward, once query and key are copies.
+  // A part of something larger that attention alone would keep in memory until the backward, once query and key are
+  // copies.
   bool keeps_more(const Arg& a) const {
     const Value v = a.value();
     const Call* maker = made_[v];

@@ -21,7 +21,7 @@ bool carries_gradient(const Call& call) {
   return any;
 }
 
-// ---- executors' rules ------------------------------------------------------------------------------------------------
+// ---- executors' rules -----------------------------------------------------------------------------------------------
 
 class ExecutorRules {
  public:
@@ -94,7 +94,7 @@ class ExecutorRules {
   Rewriter rewriter_;
 };
 
-// ---- reverse mode ----------------------------------------------------------------------------------------------------
+// ---- reverse mode ---------------------------------------------------------------------------------------------------
 
 // Symbolic sizes may be spelled in several ways; comparing their hints records a guard.
 bool equal_shapes(const Dims& a, const Dims& b) {
@@ -154,8 +154,8 @@ class Differentiator {
     std::vector<Arg> gradients;
     for (size_t i = 0; i < outputs.size(); ++i) gradients.push_back(gradient_for(call, outputs, i));
     if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none(); })) return;
-    // Nothing but empty tensors (rotary embeddings slice off zero columns): rules are linear, so the inputs' gradients are zeros,
-    // which are only made if no other gradient reaches the input.
+    // Nothing but empty tensors (rotary embeddings slice off zero columns): rules are linear, so the inputs' gradients
+    // are zeros, which are only made if no other gradient reaches the input.
     if (std::all_of(gradients.begin(), gradients.end(),
                     [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
       for (const Arg& a : call.args)

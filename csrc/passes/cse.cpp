@@ -10,7 +10,8 @@ namespace {
 
 size_t mix(size_t hash, size_t item) { return (hash ^ item) * 0x9E3779B97F4A7C15ull + (hash >> 29); }
 
-// Equal arguments (Arg::same) have equal hashes.  Symbolic dims hash alike: comparing them is cheaper than a canonical hash.
+// Equal arguments (Arg::same) have equal hashes.  Symbolic dims hash alike: comparing them is cheaper than a canonical
+// hash.
 size_t hash_of(const Arg& a, size_t h) {
   h = mix(h, static_cast<size_t>(a.kind()));
   switch (a.kind()) {

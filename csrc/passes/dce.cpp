@@ -8,8 +8,8 @@ namespace thunder {
 
 namespace {
 
-// A length that only a run can tell stays bound as long as there is a tensor with it: a later pass (autodiff) may make calls that
-// mention it.
+// A length that only a run can tell stays bound as long as there is a tensor with it: a later pass (autodiff) may make
+// calls that mention it.
 bool binds_size_of_live_tensor(const Call& call, const ValueSet& read) {
   bool binds = false, live = false;
   visit_outputs(call, [&](Value v) { binds |= bound_symbol(v).has_value(); });

@@ -11,8 +11,8 @@ const Call* make_del(Arena& arena, const std::vector<Value>& values) {
   return arena.make_call(Call{.op = &python_del, .args = {Arg(values)}, .output = {}, .body = {}, .symbols = {}});
 }
 
-// Symbols that a body reads from outside: they count as long as no executor has taken the call whole, for then the body is what
-// will run.
+// Symbols that a body reads from outside: they count as long as no executor has taken the call whole, for then the body
+// is what will run.
 template <class F>
 void visit_body_symbols(const Call& call, F&& fn) {
   if (!call.op->executor.empty()) return;

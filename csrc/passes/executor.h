@@ -1,8 +1,8 @@
 // The executor contract: who runs which operator.
 //
-// An operator executor claims single calls at the highest level it knows.  The list that the user gives is the priority: each
-// call is offered to the executors in turn; if none takes it, it is opened and the calls of its body are offered.
-// A fusion executor takes whole regions instead.  `aten` and `python` stand last in every list.
+// An operator executor claims single calls at the highest level it knows.  The list that the user gives is the
+// priority: each call is offered to the executors in turn; if none takes it, it is opened and the calls of its body are
+// offered.  A fusion executor takes whole regions instead.  `aten` and `python` stand last in every list.
 #pragma once
 
 #include <functional>
@@ -19,15 +19,15 @@ namespace thunder {
 
 /// How an executor runs one symbol ("torch.scaled_dot_product_attention").
 struct Implementation {
-  /// Whether it can run this very call: dtypes, layouts, values of options.  Null: always.  A checker does not validate: a call
-  /// that reached it is a legal one.
+  /// Whether it can run this very call: dtypes, layouts, values of options.  Null: always.  A checker does not
+  /// validate: a call that reached it is a legal one.
   std::function<bool(const Call&)> checker;
   /// An operator of the executor with the symbol's schema, called with the same arguments; or ...
   const Op* op = nullptr;
   /// ... calls that do the same, made with the builder (execution transform); returns the results.
   std::function<Arg(Builder&, const Args&)> transform;
-  /// Like `transform`, for a call through which gradients flow: makes calls of operators that have gradient rules.  Autodiff
-  /// asks for it before it looks at the record's own rule.
+  /// Like `transform`, for a call through which gradients flow: makes calls of operators that have gradient rules.
+  /// Autodiff asks for it before it looks at the record's own rule.
   std::function<Arg(Builder&, const Args&)> grad_transform;
 };
 
@@ -51,8 +51,8 @@ class Executor {
   /// Fusion executors: the trace with regions replaced by calls of this executor.  Others return it as it is.
   virtual Trace fuse(const Trace& trace, const FusionOptions& /*options*/) const { return trace; }
   virtual bool is_fusion() const { return false; }
-  /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is saved for a
-  /// backward can be chosen among them; the call itself if there is nothing to gain.
+  /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is
+  /// saved for a backward can be chosen among them; the call itself if there is nothing to gain.
   virtual std::vector<const Call*> open(const Call& call, Arena& /*arena*/) const { return {&call}; }
 
   /// Adds an implementation of a symbol; later ones are asked first.

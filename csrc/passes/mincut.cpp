@@ -16,7 +16,8 @@ void FlowNetwork::add_edge(int from, int to, int64_t capacity) {
   first_[to] = static_cast<int>(edges_.size()) - 1;
 }
 
-// Distances to the sink, from behind: paths are then walked from the source without dead ends that lead nowhere near it.
+// Distances to the sink, from behind: paths are then walked from the source without dead ends that lead nowhere near
+// it.
 bool FlowNetwork::label(int source, int sink) {
   std::fill(level_.begin(), level_.end(), -1);
   queue_.clear();

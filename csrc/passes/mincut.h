@@ -6,8 +6,8 @@
 
 namespace thunder {
 
-/// A directed graph with capacities.  Solved by Dinic's algorithm; graphs of programs (long, narrow, few paths) take it about
-/// linear time.
+/// A directed graph with capacities.  Solved by Dinic's algorithm; graphs of programs (long, narrow, few paths) take it
+/// about linear time.
 class FlowNetwork {
  public:
   static constexpr int64_t kInfinite = int64_t{1} << 60;

@@ -15,8 +15,8 @@ struct RegionValues {
 };
 RegionValues region_values(const Trace& trace, const std::vector<const Call*>& region);
 
-/// The trace with the calls of `region` replaced by one call of `op` (owned by the arena) on the region's inputs, whose body they
-/// become.  Other calls move only as far as they must; calls with effects stay in order.
+/// The trace with the calls of `region` replaced by one call of `op` (owned by the arena) on the region's inputs, whose
+/// body they become.  Other calls move only as far as they must; calls with effects stay in order.
 /// Error (Value) if a call of the region needs one outside that needs one of the region.
 Trace replace_region(const Trace& trace, const std::vector<const Call*>& region, std::unique_ptr<Op> op);
 

@@ -1,6 +1,6 @@
-// Walks a trace's calls in order while values are replaced by others, and keeps the types honest: a call whose input was
-// replaced by a tensor of another layout is made again, so that its own outputs' layouts, and whether a view of them needs a
-// copy, follow.
+// Walks a trace's calls in order while values are replaced by others, and keeps the types honest: a call whose input
+// was replaced by a tensor of another layout is made again, so that its own outputs' layouts, and whether a view of
+// them needs a copy, follow.
 #pragma once
 
 #include <vector>
@@ -21,11 +21,12 @@ class Rewriter {
 
   /// From here on, `to` stands for `from`.
   void replace(Value from, const Arg& to);
-  /// The same for all values of an output, in order.  Error (Value) if there are not as many, or a dtype or shape differs.
+  /// The same for all values of an output, in order.  Error (Value) if there are not as many, or a dtype or shape
+  /// differs.
   void replace_outputs(const Call& call, const Arg& results, const std::string& who);
 
-  /// The call after all replacements: usually one, the same node if nothing it reads was replaced; several or none if it had to
-  /// be made again.
+  /// The call after all replacements: usually one, the same node if nothing it reads was replaced; several or none if
+  /// it had to be made again.
   std::vector<const Call*> current(const Call* call);
 
   /// Runs `make` and returns the calls it made, located at the user's line of `origin`.

@@ -10,7 +10,8 @@
 namespace thunder {
 namespace {
 
-// What a dim counts as in a byte count: the hint of its symbols; a length that only a run can tell is taken for a long one.
+// What a dim counts as in a byte count: the hint of its symbols; a length that only a run can tell is taken for a long
+// one.
 constexpr int64_t kUnknownLength = 1024;
 
 int64_t estimate(const Dim& d) {
@@ -47,8 +48,8 @@ bool is_fusible(const Call& call) {
          call.op->has(kPointwise | kView | kShape | kReduction | kCreation | kIdentity);
 }
 
-// A call that views several tensors at once (atleast_3d of a list) is opened: one view may be saved where another is derived
-// again from what the caller holds.
+// A call that views several tensors at once (atleast_3d of a list) is opened: one view may be saved where another is
+// derived again from what the caller holds.
 void open_views(const Call* call, std::vector<const Call*>& out) {
   if (call->body.empty() || outputs_of(*call).size() < 2 || !is_pure_view(*call)) return out.push_back(call);
   for (const Call* inner : call->body) open_views(inner, out);
@@ -118,8 +119,8 @@ class Splitter {
     return options_.aggressive_recompute ? is_cheap(call) : is_cast(call);
   }
 
-  // What the forward writes in any case: what operators make or read that do not fuse, and what several kernels would otherwise
-  // compute from several operands each.
+  // What the forward writes in any case: what operators make or read that do not fuse, and what several kernels would
+  // otherwise compute from several operands each.
   void find_in_memory() {
     ValueMap<int> readers(0);
     for (size_t i = 0; i < forward_calls_; ++i) {
@@ -139,7 +140,7 @@ class Splitter {
     }
   }
 
-  // ---- what to save --------------------------------------------------------------------------------------------------
+  // ---- what to save -------------------------------------------------------------------------------------------------
 
   // A graph over storages: the views of one storage are one node, since keeping any of them keeps all its bytes.
   struct Node {
@@ -184,8 +185,8 @@ class Splitter {
     return it->second;
   }
 
-  // The edges into a node: from what it can be computed from, or from the source if it can only be saved.  Nodes come in the
-  // order of a breadth-first walk, so the first distance is the least.
+  // The edges into a node: from what it can be computed from, or from the source if it can only be saved.  Nodes come
+  // in the order of a breadth-first walk, so the first distance is the least.
   void connect(int index) {
     const Node node = nodes_[index];
     const Call& call = *calls_[producer_[node.root]];
@@ -199,15 +200,15 @@ class Splitter {
     });
   }
 
-  // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.  So do those of a value
-  // that would not be written but to be saved.
+  // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.  So do those of
+  // a value that would not be written but to be saved.
   int64_t cost(const Node& n) const {
     double weight = options_.aggressive_recompute ? std::pow(1.1, std::min(n.distance, 50)) : 1.0;
     if (options_.aggressive_recompute && !in_memory_[n.root]) weight *= 2;
     return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes(n.root)) * weight));
   }
 
-  // ---- the backward --------------------------------------------------------------------------------------------------
+  // ---- the backward -------------------------------------------------------------------------------------------------
 
   Trace make_backward() {
     Trace t;
@@ -259,7 +260,7 @@ class Splitter {
     return any;
   }
 
-  // ---- the forward ---------------------------------------------------------------------------------------------------
+  // ---- the forward --------------------------------------------------------------------------------------------------
 
   Trace make_forward(size_t tensors) const {
     Trace t;

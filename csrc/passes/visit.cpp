@@ -87,8 +87,8 @@ void Aliases::add(const Call& call) {
   });
 }
 
-// A closed call that returns views of something made inside it: what is inside cannot be named from outside, so the first such
-// view stands for the storage.
+// A closed call that returns views of something made inside it: what is inside cannot be named from outside, so the
+// first such view stands for the storage.
 void Aliases::adopt(const Call& call) {
   std::vector<std::pair<Value, Value>> adopted;
   visit_outputs(call, [&](Value v) {

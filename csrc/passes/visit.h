@@ -70,8 +70,8 @@ class ValueMap {
 };
 using ValueSet = ValueMap<char>;
 
-/// Tags of the operator and of all operators in the body, as far as they are among `mask`: a composite that draws random
-/// numbers inside is random, whatever its own record says.
+/// Tags of the operator and of all operators in the body, as far as they are among `mask`: a composite that draws
+/// random numbers inside is random, whatever its own record says.
 uint64_t tags_within(const Call& call, uint64_t mask);
 
 /// What a call writes beyond its outputs, or takes from outside: such calls are neither merged nor repeated nor moved.
@@ -83,8 +83,8 @@ bool is_pure_view(const Call& call);
 /// The value itself where the call does no work when it runs (kIdentity: detach): the last tensor among its arguments.
 Value identity_source(const Call& call);
 
-/// The calls with those composites opened that make a value in `needed` inside; each down to the level that makes it, no
-/// further.  A composite's outputs do not count: the closed call makes them.
+/// The calls with those composites opened that make a value in `needed` inside; each down to the level that makes it,
+/// no further.  A composite's outputs do not count: the closed call makes them.
 std::vector<const Call*> open_where_needed(const std::vector<const Call*>& calls, const ValueSet& needed);
 
 /// " (file.py:12)", or nothing: the end of a message about a call.

@@ -75,7 +75,8 @@ void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
   }
 }
 
-// The device of torch.set_default_device() or of `with torch.device(...)`, which are function modes of Python: the innermost.
+// The device of torch.set_default_device() or of `with torch.device(...)`, which are function modes of Python: the
+// innermost.
 uint64_t hash_of_default_device(int64_t modes) {
   static PyObject* at = [] {
     PyObject* module = PyImport_ImportModule("torch._C");

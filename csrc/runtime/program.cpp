@@ -113,8 +113,8 @@ class Compiler final : public Assembler {
     }
   }
 
-  // Kernels and streams of our own run on the current device.  PyTorch's operators see to it themselves, so of several GPUs
-  // the first is as good as any.
+  // Kernels and streams of our own run on the current device.  PyTorch's operators see to it themselves, so of several
+  // GPUs the first is as good as any.
   void find_device() {
     auto look = [&](Value v) {
       if (!impl_->device && v.type().is_tensor() && v.tensor().device.type == DeviceType::cuda && v.tensor().device.index >= 0)
@@ -219,8 +219,8 @@ class Compiler final : public Assembler {
 
 // ---- where the host's time goes -------------------------------------------------------------------------------------
 
-// With THUNDER_HOST_TIMES=1: how long instructions take to issue, by what they print as, shown when the process ends.  On a GPU that is
-// the host's share, as nothing waits.
+// With THUNDER_HOST_TIMES=1: how long instructions take to issue, by what they print as, shown when the process ends.
+// On a GPU that is the host's share, as nothing waits.
 class HostTimes {
  public:
   static HostTimes* active() {

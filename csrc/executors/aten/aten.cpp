@@ -34,7 +34,8 @@ class AtenExecutor final : public Executor {
 
   const Implementation* find(const Call& call) const override {
     if (const Implementation* own = Executor::find(call)) return own;
-    // Entries are kept by the operator's address, so operators of one compilation, which come and go, must not get there.
+    // Entries are kept by the operator's address, so operators of one compilation, which come and go, must not get
+    // there.
     if (!call.op->executor.empty() || Registry::instance().find(call.op->full_name) != call.op) return nullptr;
     const Entry& e = entry(*call.op);
     if (!e.claimable || (!e.kernel && !e.lowering->target(call.args))) return nullptr;

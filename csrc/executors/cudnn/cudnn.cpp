@@ -63,10 +63,10 @@ constexpr OpDef kRecords[] = {
                " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)",
      .doc = "The same with the log-sum-exp and the random state.", .tags = kMatmul, .meta = types, .vjp = vjp,
      .aten = "_scaled_dot_product_cudnn_attention(query, key, value, None, True, 0.0, is_causal, False, scale=scale)"},
-    {.schema = "scaled_dot_product_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
-               "Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, Tensor? attn_bias, Tensor? cum_seq_q, "
-               "Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, *, float? scale=None) "
-               "-> (Tensor, Tensor, Tensor)",
+    {.schema = "scaled_dot_product_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+               "Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, Tensor? attn_bias, "
+               "Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, *, "
+               "float? scale=None) -> (Tensor, Tensor, Tensor)",
      .doc = "Its gradients.", .tags = kMatmul, .meta = gradients_like_operands,
      .aten = "_scaled_dot_product_cudnn_attention_backward"},
 };

@@ -1,6 +1,7 @@
-// Attention by cuDNN, through PyTorch's operators for it, forward and backward: on Hopper the fastest for 16-bit training.
-// Reads grouped keys and values directly.  Takes torch.scaled_dot_product_attention without a mask and without dropout where
-// PyTorch's preconditions for cuDNN hold (ops/torch/attention.h), and before `sdpa` in the default list, as PyTorch prefers it.
+// Attention by cuDNN, through PyTorch's operators for it, forward and backward: on Hopper the fastest for 16-bit
+// training.  Reads grouped keys and values directly.  Takes torch.scaled_dot_product_attention without a mask and
+// without dropout where PyTorch's preconditions for cuDNN hold (ops/torch/attention.h), and before `sdpa` in the
+// default list, as PyTorch prefers it.
 #pragma once
 
 #include <memory>

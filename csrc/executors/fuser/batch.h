@@ -14,8 +14,9 @@
 
 namespace thunder {
 
-/// All kernels of a program for the host are one translation unit; those for CUDA are compiled side by side.  Kernels of the same
-/// text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first waits.
+/// All kernels of a program for the host are one translation unit; those for CUDA are compiled side by side.  Kernels
+/// of the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel
+/// first waits.
 class KernelBatch {
  public:
   /// `contract`: a product and a sum may be one instruction, which rounds once.

@@ -1,6 +1,6 @@
-// The embedded fusion executor: regions of a program become C++ text, compiled for the CPU by the system's compiler and for NVIDIA
-// GPUs by NVRTC.  What becomes a kernel is decided in csrc/fuser; here kernels are compiled, in the background while the rest of
-// the program is, and run.
+// The embedded fusion executor: regions of a program become C++ text, compiled for the CPU by the system's compiler and
+// for NVIDIA GPUs by NVRTC.  What becomes a kernel is decided in csrc/fuser; here kernels are compiled, in the
+// background while the rest of the program is, and run.
 #pragma once
 
 #include <memory>

@@ -73,7 +73,7 @@ class FusionCall final : public Instruction {
       if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
   }
 
-  // ---- the CPU -------------------------------------------------------------------------------------------------------
+  // ---- the CPU ------------------------------------------------------------------------------------------------------
 
   bool run_host(const Pointers& in, const Pointers& out) const {
     auto* kernel = reinterpret_cast<HostKernel>(host_.load(std::memory_order_acquire));
@@ -120,7 +120,7 @@ class FusionCall final : public Instruction {
     return reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts) == 0 && outside == 0;
   }
 
-  // ---- CUDA ----------------------------------------------------------------------------------------------------------
+  // ---- CUDA ---------------------------------------------------------------------------------------------------------
 
   struct Variant {
     std::shared_ptr<CudaKernel> kernel, finish;
@@ -187,7 +187,7 @@ class FusionCall final : public Instruction {
     return true;
   }
 
-  // ---- without a kernel ----------------------------------------------------------------------------------------------
+  // ---- without a kernel ---------------------------------------------------------------------------------------------
 
   bool give_up(const std::string& why) const {
     warn_once("fuser", cat("[", k_->name, "] a kernel cannot be compiled, its operators run one by one: ", why));

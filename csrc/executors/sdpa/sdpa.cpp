@@ -14,7 +14,7 @@ using ops::torch::AttentionKernel;
 using ops::torch::attention_kernel;
 using ops::torch::attention_scale;
 
-// ---- flash attention on the CPU --------------------------------------------------------------------------------------
+// ---- flash attention on the CPU -------------------------------------------------------------------------------------
 
 Types cpu_flash_types(const Args& a) {
   const TensorType& q = a.tensor("query");
@@ -36,7 +36,7 @@ void cpu_flash_vjp(VjpContext& c) {
                  c.out(0), c.out(1), a["dropout_p"], a["is_causal"], kw("attn_mask", a["attn_mask"]), kw("scale", a["scale"])));
 }
 
-// ---- flash attention on CUDA -----------------------------------------------------------------------------------------
+// ---- flash attention on CUDA ----------------------------------------------------------------------------------------
 
 Types cuda_flash_types(const Args& a) {
   const TensorType& q = a.tensor("query");
@@ -55,7 +55,7 @@ void cuda_flash_vjp(VjpContext& c) {
                  c.out(6), c.out(7), kw("scale", a["scale"])));
 }
 
-// ---- memory-efficient attention --------------------------------------------------------------------------------------
+// ---- memory-efficient attention -------------------------------------------------------------------------------------
 
 Types efficient_types(const Args& a) {
   const TensorType &q = a.tensor("query"), &v = a.tensor("value");
@@ -81,7 +81,7 @@ void efficient_vjp(VjpContext& c) {
                  a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3), a["dropout_p"], a["is_causal"], kw("scale", a["scale"])));
 }
 
-// ---- records ---------------------------------------------------------------------------------------------------------
+// ---- records --------------------------------------------------------------------------------------------------------
 
 constexpr uint64_t kTags = kMatmul;
 
@@ -92,12 +92,15 @@ constexpr uint64_t kTags = kMatmul;
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> Tensor",
      .doc = "Attention by the CPU's flash kernel.", .tags = kTags, .meta = cpu_flash_output,
-     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)"},
+     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, "
+             "attn_mask=attn_mask, scale=scale)"},
     {.schema = "grad_forward_scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> (Tensor, Tensor)",
      .doc = "The same with the log-sum-exp.", .tags = kTags, .meta = cpu_flash_types, .vjp = cpu_flash_vjp,
-     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)"},
-    {.schema = "scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
-               "Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor, Tensor, Tensor)",
+     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, "
+             "attn_mask=attn_mask, scale=scale)"},
+    {.schema = "scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, "
+               "Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, "
+               "Tensor? attn_mask=None, float? scale=None) -> (Tensor, Tensor, Tensor)",
      .doc = "Its gradients.", .tags = kTags, .meta = cpu_flash_backward_types,
      .aten = "_scaled_dot_product_flash_attention_for_cpu_backward"},
 
@@ -106,32 +109,39 @@ constexpr OpDef kRecords[] = {
      .aten = "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"},
     {.schema = "grad_forward_scaled_dot_product_flash_attention" ATTENTION_PARAMS
                " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)",
-     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = cuda_flash_types, .vjp = cuda_flash_vjp,
+     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = cuda_flash_types,
+     .vjp = cuda_flash_vjp,
      .aten = "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"},
-    {.schema = "scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, "
-               "Tensor logsumexp, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, "
-               "Tensor philox_seed, Tensor philox_offset, *, float? scale=None) -> (Tensor, Tensor, Tensor)",
+    {.schema = "scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+               "Tensor out, Tensor logsumexp, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, "
+               "float dropout_p, bool is_causal, Tensor philox_seed, Tensor philox_offset, *, float? scale=None) "
+               "-> (Tensor, Tensor, Tensor)",
      .doc = "Its gradients.", .tags = kTags, .meta = gradients_like_operands,
      .aten = "_scaled_dot_product_flash_attention_backward"},
 
     {.schema = "scaled_dot_product_efficient_attention" ATTENTION_PARAMS " -> Tensor",
      .doc = "Attention by CUDA's memory-efficient kernel.", .tags = kTags, .meta = efficient_output,
-     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, False, dropout_p, is_causal, scale=scale)"},
-    {.schema = "grad_forward_scaled_dot_product_efficient_attention" ATTENTION_PARAMS " -> (Tensor, Tensor, Tensor, Tensor)",
-     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = efficient_types, .vjp = efficient_vjp,
-     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale)"},
-    {.schema = "scaled_dot_product_efficient_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
-               "Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, float dropout_p, bool is_causal, *, "
-               "float? scale=None) -> (Tensor, Tensor, Tensor, Tensor)",
+     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, False, dropout_p, is_causal, "
+             "scale=scale)"},
+    {.schema = "grad_forward_scaled_dot_product_efficient_attention" ATTENTION_PARAMS
+               " -> (Tensor, Tensor, Tensor, Tensor)",
+     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = efficient_types,
+     .vjp = efficient_vjp,
+     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, True, dropout_p, is_causal, "
+             "scale=scale)"},
+    {.schema = "scaled_dot_product_efficient_attention_backward(Tensor grad_out, Tensor query, Tensor key, "
+               "Tensor value, Tensor? attn_mask, Tensor out, Tensor logsumexp, Tensor philox_seed, "
+               "Tensor philox_offset, float dropout_p, bool is_causal, *, float? scale=None) "
+               "-> (Tensor, Tensor, Tensor, Tensor)",
      .doc = "Its gradients; none for the mask.", .tags = kTags, .meta = efficient_backward_types,
-     .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, philox_seed, "
-             "philox_offset, dropout_p, [True, True, True, False], is_causal, scale=scale)"},
+     .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, "
+             "philox_seed, philox_offset, dropout_p, [True, True, True, False], is_causal, scale=scale)"},
 };
 // clang-format on
 
 #undef ATTENTION_PARAMS
 
-// ---- from the torch operator to a kernel -----------------------------------------------------------------------------
+// ---- from the torch operator to a kernel ----------------------------------------------------------------------------
 
 const char* kernel_name(AttentionKernel kernel) {
   switch (kernel) {
@@ -143,7 +153,8 @@ const char* kernel_name(AttentionKernel kernel) {
   THUNDER_ASSERT(false, "no kernel");
 }
 
-// The efficient kernel reads the mask in rows of 16 elements: rows are padded in memory, and cut to their size again by a view.
+// The efficient kernel reads the mask in rows of 16 elements: rows are padded in memory, and cut to their size again by
+// a view.
 Expr aligned_mask(const Expr& mask, const TensorType& q, const TensorType& k) {
   Builder& b = mask.builder();
   Expr m = mask;

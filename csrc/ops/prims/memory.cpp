@@ -27,14 +27,14 @@ Types copy_data_meta(const Args& a) {
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "restride(Tensor a, int[] strides) -> Tensor",
-     .doc = "The elements of `a` in new memory with these strides (in elements): what an in-place write leaves behind in a tensor "
-            "whose layout differs from that of the value written.",
+     .doc = "The elements of `a` in new memory with these strides (in elements): what an in-place write leaves behind "
+            "in a tensor whose layout differs from that of the value written.",
      .tags = kShape | kCheap,
      .meta = restride_meta,
      .vjp = restride_vjp},
     {.schema = "copy_data_(Tensor dst, Tensor src) -> Tensor",
-     .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and autograd's graph "
-            "of `dst` stays what it was.",
+     .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and "
+            "autograd's graph of `dst` stays what it was.",
      .tags = kWrite,
      .meta = copy_data_meta},
 };

@@ -5,7 +5,7 @@
 namespace thunder::ops::prims {
 namespace {
 
-// ---- matrix products -------------------------------------------------------------------------------------------------
+// ---- matrix products ------------------------------------------------------------------------------------------------
 
 void check_same_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
   THUNDER_CHECK(a.dtype == b.dtype, Runtime, op, "expected m1 and m2 to have the same dtype, but got: ",
@@ -73,7 +73,7 @@ void linear_vjp(VjpContext& c) {
   if (c.needs("bias")) c.put("bias", a.rank() == 1 ? g : c.b("torch.sum", g, Arg(range(0, a.rank() - 1))));
 }
 
-// ---- convolution -----------------------------------------------------------------------------------------------------
+// ---- convolution ----------------------------------------------------------------------------------------------------
 
 void check_convolution(const TensorType& x, const TensorType& w, const Args& args) {
   bool transposed = args.flag("transposed");
@@ -151,7 +151,7 @@ void convolution_vjp(VjpContext& c) {
   if (bias) c.put("bias", r[2]);
 }
 
-// ---- random ----------------------------------------------------------------------------------------------------------
+// ---- random ---------------------------------------------------------------------------------------------------------
 
 Types bernoulli_like_meta(const Args& args) {
   const TensorType& a = args.tensor("a");

@@ -1,4 +1,5 @@
-// Primitives that combine the elements along dimensions.  Results drop the reduced dimensions and are laid out row-major.
+// Primitives that combine the elements along dimensions.  Results drop the reduced dimensions and are laid out
+// row-major.
 #include <algorithm>
 #include <limits>
 
@@ -62,7 +63,7 @@ Types scan_meta(const Args& a) {
   return {contiguous_type(x.dtype, x.device, x.shape)};
 }
 
-// ---- gradients -------------------------------------------------------------------------------------------------------
+// ---- gradients ------------------------------------------------------------------------------------------------------
 
 // A value of the result's shape put back along the reduced dimensions.
 Expr restore(VjpContext& c, const Expr& e) {

@@ -1,8 +1,8 @@
 // torch: activation functions that shrink or squash element by element.  The smooth ones (gelu, silu, elu, ...) are in
 // smooth_activation.cpp, softmax and its kin in softmax.cpp.
 //
-// Each has ATen's backward kernel as a record of its own (torch.ops.aten.threshold_backward), so that the default executor runs
-// the same kernels as eager; the bodies are for the passes that look inside.
+// Each has ATen's backward kernel as a record of its own (torch.ops.aten.threshold_backward), so that the default
+// executor runs the same kernels as eager; the bodies are for the passes that look inside.
 #include <cmath>
 
 #include "ops/common.h"
@@ -18,7 +18,7 @@ Arg bound(const Arg& number, DType t) {
 
 Formula zeros_where(const Formula& condition, const Formula& x) { return where(condition, 0.0, x); }
 
-// ---- relu and threshold ----------------------------------------------------------------------------------------------
+// ---- relu and threshold ---------------------------------------------------------------------------------------------
 
 Arg relu_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!is_bool(a.tensor("input").dtype), Runtime, "relu", "Boolean inputs not supported for relu");
@@ -41,7 +41,7 @@ Arg threshold_backward_body(Builder& b, const Args& a) {
   return store_like(zeros_where(x.call("prims.le", bound(a["threshold"], x.dtype())), g), g.dtype(), {a["self"], a["grad_output"]});
 }
 
-// ---- hardtanh and its kin --------------------------------------------------------------------------------------------
+// ---- hardtanh and its kin -------------------------------------------------------------------------------------------
 
 Arg clamped(const Formula& x, const Arg& low, const Arg& high) {
   return minimum(maximum(x, bound(low, x.dtype())), bound(high, x.dtype()));
@@ -99,7 +99,7 @@ Arg hardswish_backward_body(Builder& b, const Args& a) {
   return store_like(zeros_where(x <= -3.0, inner), a.tensor("grad_output").dtype, {a["grad_output"], a["self"]});
 }
 
-// ---- leaky_relu, prelu, rrelu ----------------------------------------------------------------------------------------
+// ---- leaky_relu, prelu, rrelu ---------------------------------------------------------------------------------------
 
 Arg leaky_relu_body(Builder& b, const Args& a) {
   check_floating("leaky_relu", "leaky_relu_cpu", a["input"]);
@@ -160,7 +160,7 @@ void prelu_vjp(VjpContext& c) {
     c.put("weight", torch_reshape(sum_to(c.b("torch.where", positive, 0.0, x * g), w.shape()), c.in("weight").shape()));
 }
 
-// ---- shrinking -------------------------------------------------------------------------------------------------------
+// ---- shrinking ------------------------------------------------------------------------------------------------------
 
 Arg softshrink_body(Builder& b, const Args& a) {
   check_floating("softshrink", "softshrink_check", a["input"]);
@@ -210,16 +210,17 @@ constexpr uint64_t kTags = kPointwise | kCheap;
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "relu(Tensor input) -> Tensor", .doc = "max(input, 0).", .tags = kTags, .body = relu_body, .vjp = relu_vjp,
-     .aten = "relu", .python = "torch.relu torch.Tensor.relu"},
+    {.schema = "relu(Tensor input) -> Tensor", .doc = "max(input, 0).", .tags = kTags, .body = relu_body,
+     .vjp = relu_vjp, .aten = "relu", .python = "torch.relu torch.Tensor.relu"},
     {.schema = "relu.functional(Tensor input, bool inplace=False) -> Tensor", .doc = "max(input, 0).", .tags = kTags,
      .body = relu_body, .vjp = relu_vjp, .aten = "relu(input)", .python = "torch.nn.functional.relu"},
     {.schema = "threshold(Tensor input, Number threshold, Number value, bool inplace=False) -> Tensor",
      .doc = "input where it is above the threshold, value elsewhere.", .tags = kTags, .body = threshold_body,
-     .vjp = threshold_vjp, .aten = "threshold(input, threshold, value)", .python = "torch.nn.functional.threshold torch.threshold"},
+     .vjp = threshold_vjp, .aten = "threshold(input, threshold, value)",
+     .python = "torch.nn.functional.threshold torch.threshold"},
     {.schema = "threshold_backward(Tensor grad_output, Tensor self, Number threshold) -> Tensor",
-     .doc = "Gradient of threshold and relu.", .tags = kTags, .body = threshold_backward_body, .aten = "threshold_backward",
-     .python = "torch.ops.aten.threshold_backward"},
+     .doc = "Gradient of threshold and relu.", .tags = kTags, .body = threshold_backward_body,
+     .aten = "threshold_backward", .python = "torch.ops.aten.threshold_backward"},
     {.schema = "hardtanh(Tensor input, Number min_val=-1.0, Number max_val=1.0, bool inplace=False) -> Tensor",
      .doc = "input clamped to [min_val, max_val].", .tags = kTags, .body = hardtanh_body, .vjp = hardtanh_vjp,
      .aten = "hardtanh(input, min_val, max_val)", .python = "torch.nn.functional.hardtanh"},
@@ -228,43 +229,49 @@ constexpr OpDef kRecords[] = {
     {.schema = "hardtanh_backward(Tensor grad_output, Tensor self, Number min_val, Number max_val) -> Tensor",
      .doc = "Gradient of hardtanh.", .tags = kTags, .body = hardtanh_backward_body, .aten = "hardtanh_backward",
      .python = "torch.ops.aten.hardtanh_backward"},
-    {.schema = "hardsigmoid(Tensor input, bool inplace=False) -> Tensor", .doc = "clamp(input + 3, 0, 6) / 6.", .tags = kTags,
-     .body = hardsigmoid_body, .vjp = hardsigmoid_vjp, .aten = "hardsigmoid(input)", .python = "torch.nn.functional.hardsigmoid"},
+    {.schema = "hardsigmoid(Tensor input, bool inplace=False) -> Tensor", .doc = "clamp(input + 3, 0, 6) / 6.",
+     .tags = kTags, .body = hardsigmoid_body, .vjp = hardsigmoid_vjp, .aten = "hardsigmoid(input)",
+     .python = "torch.nn.functional.hardsigmoid"},
     {.schema = "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of hardsigmoid.",
      .tags = kTags, .body = hardsigmoid_backward_body, .aten = "hardsigmoid_backward",
      .python = "torch.ops.aten.hardsigmoid_backward"},
     {.schema = "hardswish(Tensor input, bool inplace=False) -> Tensor", .doc = "input * clamp(input + 3, 0, 6) / 6.",
      .tags = kTags, .body = hardswish_body, .vjp = hardswish_vjp, .aten = "hardswish(input)",
      .python = "torch.nn.functional.hardswish"},
-    {.schema = "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of hardswish.", .tags = kTags,
-     .body = hardswish_backward_body, .aten = "hardswish_backward", .python = "torch.ops.aten.hardswish_backward"},
+    {.schema = "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of hardswish.",
+     .tags = kTags, .body = hardswish_backward_body, .aten = "hardswish_backward",
+     .python = "torch.ops.aten.hardswish_backward"},
     {.schema = "leaky_relu(Tensor input, float negative_slope=0.01, bool inplace=False) -> Tensor",
      .doc = "input where positive, input * negative_slope elsewhere.", .tags = kTags, .body = leaky_relu_body,
      .vjp = leaky_relu_vjp, .aten = "leaky_relu(input, negative_slope)", .python = "torch.nn.functional.leaky_relu"},
-    {.schema = "leaky_relu_backward(Tensor grad_output, Tensor self, float negative_slope, bool self_is_result) -> Tensor",
+    {.schema = "leaky_relu_backward(Tensor grad_output, Tensor self, float negative_slope, bool self_is_result) "
+               "-> Tensor",
      .doc = "Gradient of leaky_relu.", .tags = kTags, .body = leaky_relu_backward_body, .aten = "leaky_relu_backward",
      .python = "torch.ops.aten.leaky_relu_backward"},
-    {.schema = "rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False, bool inplace=False) -> Tensor",
+    {.schema = "rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False, "
+               "bool inplace=False) -> Tensor",
      .doc = "leaky_relu with the mean of the two slopes, as in evaluation mode.", .tags = kTags, .body = rrelu_body,
      .python = "torch.nn.functional.rrelu"},
-    {.schema = "prelu(Tensor input, Tensor weight) -> Tensor", .doc = "leaky_relu with a learned slope, one or one per channel.",
-     .tags = kCheap, .body = prelu_body, .vjp = prelu_vjp, .aten = "prelu",
-     .python = "torch.nn.functional.prelu torch.prelu torch.Tensor.prelu"},
-    {.schema = "softshrink(Tensor input, float lambd=0.5) -> Tensor", .doc = "input moved towards 0 by lambd.", .tags = kTags,
-     .body = softshrink_body, .vjp = softshrink_vjp, .aten = "softshrink", .python = "torch.nn.functional.softshrink"},
-    {.schema = "softshrink_backward(Tensor grad_output, Tensor self, float lambd) -> Tensor", .doc = "Gradient of softshrink.",
-     .tags = kTags, .body = softshrink_backward_body, .aten = "softshrink_backward",
+    {.schema = "prelu(Tensor input, Tensor weight) -> Tensor",
+     .doc = "leaky_relu with a learned slope, one or one per channel.", .tags = kCheap, .body = prelu_body,
+     .vjp = prelu_vjp, .aten = "prelu", .python = "torch.nn.functional.prelu torch.prelu torch.Tensor.prelu"},
+    {.schema = "softshrink(Tensor input, float lambd=0.5) -> Tensor", .doc = "input moved towards 0 by lambd.",
+     .tags = kTags, .body = softshrink_body, .vjp = softshrink_vjp, .aten = "softshrink",
+     .python = "torch.nn.functional.softshrink"},
+    {.schema = "softshrink_backward(Tensor grad_output, Tensor self, float lambd) -> Tensor",
+     .doc = "Gradient of softshrink.", .tags = kTags, .body = softshrink_backward_body, .aten = "softshrink_backward",
      .python = "torch.ops.aten.softshrink_backward"},
-    {.schema = "hardshrink(Tensor input, float lambd=0.5) -> Tensor", .doc = "input where its magnitude is above lambd, 0 elsewhere.",
-     .tags = kTags, .body = hardshrink_body, .vjp = hardshrink_vjp, .aten = "hardshrink",
+    {.schema = "hardshrink(Tensor input, float lambd=0.5) -> Tensor",
+     .doc = "input where its magnitude is above lambd, 0 elsewhere.", .tags = kTags, .body = hardshrink_body,
+     .vjp = hardshrink_vjp, .aten = "hardshrink",
      .python = "torch.nn.functional.hardshrink torch.hardshrink torch.Tensor.hardshrink"},
-    {.schema = "hardshrink_backward(Tensor grad_out, Tensor self, float lambd) -> Tensor", .doc = "Gradient of hardshrink.",
-     .tags = kTags, .body = hardshrink_backward_body, .aten = "hardshrink_backward",
+    {.schema = "hardshrink_backward(Tensor grad_out, Tensor self, float lambd) -> Tensor",
+     .doc = "Gradient of hardshrink.", .tags = kTags, .body = hardshrink_backward_body, .aten = "hardshrink_backward",
      .python = "torch.ops.aten.hardshrink_backward"},
-    {.schema = "tanhshrink(Tensor input) -> Tensor", .doc = "input - tanh(input).", .tags = kTags, .body = tanhshrink_body,
-     .python = "torch.nn.functional.tanhshrink"},
-    {.schema = "softsign(Tensor input) -> Tensor", .doc = "input / (1 + |input|).", .tags = kTags, .body = softsign_body,
-     .python = "torch.nn.functional.softsign"},
+    {.schema = "tanhshrink(Tensor input) -> Tensor", .doc = "input - tanh(input).", .tags = kTags,
+     .body = tanhshrink_body, .python = "torch.nn.functional.tanhshrink"},
+    {.schema = "softsign(Tensor input) -> Tensor", .doc = "input / (1 + |input|).", .tags = kTags,
+     .body = softsign_body, .python = "torch.nn.functional.softsign"},
 };
 // clang-format on
 

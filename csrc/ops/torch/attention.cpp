@@ -1,5 +1,5 @@
-// torch: scaled dot product attention.  The body is PyTorch's decomposition into matrix products and softmax; the fused kernels
-// belong to the executor `sdpa`.
+// torch: scaled dot product attention.  The body is PyTorch's decomposition into matrix products and softmax; the fused
+// kernels belong to the executor `sdpa`.
 #include "ops/torch/attention.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace thunder::ops::torch {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-// ---- which kernel ----------------------------------------------------------------------------------------------------
+// ---- which kernel ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -78,7 +78,8 @@ bool rows_are_aligned(const TensorType& t) {
 
 bool is_trained(const Params& p) { return p.q.requires_grad || p.k.requires_grad || p.v.requires_grad; }
 
-// Top-left and bottom-right causal alignment agree only for a square; the kernel's is bottom-right, PyTorch's is top-left.
+// Top-left and bottom-right causal alignment agree only for a square; the kernel's is bottom-right, PyTorch's is
+// top-left.
 bool flash_cuda_fits(const Params& p, int capability) {
   if (p.mask || !fits_fused(p) || !is_half(p.q.dtype) || capability < 80) return false;
   bool small_shared_memory = (capability >= 86 && capability <= 89) || capability >= 120;  // too small for a wide backward
@@ -160,7 +161,7 @@ Expr additive_mask(Builder& b, const Arg& mask, DType t) {
   return b("prims.where", mask, zeros, -std::numeric_limits<double>::infinity());
 }
 
-// ---- the decomposition -----------------------------------------------------------------------------------------------
+// ---- the decomposition ----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -242,8 +243,8 @@ Arg attention_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
-               "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+               "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .doc = "softmax(query @ key^T * scale + mask) @ value.", .tags = kMatmul, .body = attention_body,
      .python = "torch.nn.functional.scaled_dot_product_attention torch._C._nn.scaled_dot_product_attention"},
 };

@@ -154,7 +154,7 @@ Arg heaviside_body(Builder& b, const Args& a) {
   return b("prims.where", b("prims.eq", x[0], is_bool(t) ? Arg(false) : Arg(0)), x[1], step);
 }
 
-// ---- powers ----------------------------------------------------------------------------------------------------------
+// ---- powers ---------------------------------------------------------------------------------------------------------
 
 // Exponents that eager computes without pow(); an empty result if it is another.
 Arg cheap_power(Builder& b, const Arg& x, double n) {
@@ -200,20 +200,23 @@ constexpr OpDef kRecords[] = {
     {.schema = "sub(Scalar input, Scalar other, *, Number alpha=1) -> Tensor",
      .doc = "input - alpha * other, broadcast and promoted; not defined for booleans.", .tags = kTags, .body = sub_body,
      .vjp = sub_vjp, .aten = "sub.Tensor",
-     .python = "torch.sub torch.subtract torch.Tensor.sub torch.Tensor.subtract torch.Tensor.__sub__ torch.Tensor.__rsub__"},
+     .python = "torch.sub torch.subtract torch.Tensor.sub torch.Tensor.subtract torch.Tensor.__sub__ "
+               "torch.Tensor.__rsub__"},
     {.schema = "rsub(Scalar input, Scalar other, *, Number alpha=1) -> Tensor", .doc = "other - alpha * input.",
      .tags = kTags, .body = rsub_body, .python = "torch.rsub"},
     {.schema = "mul(Scalar input, Scalar other) -> Tensor",
      .doc = "input * other, broadcast and promoted; of booleans the logical and.", .tags = kTags | kCommutative,
      .body = same_name<Promotion::Default>, .vjp = mul_vjp, .aten = "mul.Tensor",
-     .python = "torch.mul torch.multiply torch.Tensor.mul torch.Tensor.multiply torch.Tensor.__mul__ torch.Tensor.__rmul__"},
+     .python = "torch.mul torch.multiply torch.Tensor.mul torch.Tensor.multiply torch.Tensor.__mul__ "
+               "torch.Tensor.__rmul__"},
     {.schema = "div(Scalar input, Scalar other) -> Tensor",
      .doc = "input / other, broadcast; integers become the default floating dtype.", .tags = kTags,
      .body = same_name<Promotion::IntToFloat>, .vjp = div_vjp, .aten = "div.Tensor",
      .python = "torch.div torch.divide torch.true_divide torch.Tensor.div torch.Tensor.divide torch.Tensor.true_divide "
                "torch.Tensor.__truediv__ torch.Tensor.__rtruediv__ torch.Tensor.__div__ torch.Tensor.__rdiv__"},
     {.schema = "div.Tensor_mode(Scalar input, Scalar other, *, str? rounding_mode) -> Tensor",
-     .doc = "input / other: exact for None, else rounded towards zero ('trunc') or down ('floor') in the promoted dtype.",
+     .doc = "input / other: exact for None, else rounded towards zero ('trunc') or down ('floor') in the promoted "
+            "dtype.",
      .tags = kTags, .body = div_mode_body, .vjp = div_vjp, .aten = "div.Tensor_mode",
      .python = "torch.div torch.divide torch.Tensor.div torch.Tensor.divide"},
     {.schema = "floor_divide(Scalar input, Scalar other) -> Tensor",
@@ -226,7 +229,8 @@ constexpr OpDef kRecords[] = {
      .python = "torch.remainder torch.Tensor.remainder torch.Tensor.__mod__ torch.Tensor.__rmod__"},
     {.schema = "fmod(Tensor input, Scalar other) -> Tensor",
      .doc = "The remainder of the division rounded towards zero, with the sign of `input`.", .tags = kTags,
-     .body = same_name<Promotion::Default>, .vjp = fmod_vjp, .aten = "fmod.Tensor", .python = "torch.fmod torch.Tensor.fmod"},
+     .body = same_name<Promotion::Default>, .vjp = fmod_vjp, .aten = "fmod.Tensor",
+     .python = "torch.fmod torch.Tensor.fmod"},
     {.schema = "pow(Tensor input, Number exponent) -> Tensor", .doc = "input to the power of a number.", .tags = kTags,
      .body = pow_scalar_body, .vjp = pow_vjp, .aten = "pow.Tensor_Scalar",
      .python = "torch.pow torch.Tensor.pow torch.Tensor.__pow__"},
@@ -234,7 +238,8 @@ constexpr OpDef kRecords[] = {
      .doc = "input to the power of exponent, broadcast and promoted.", .tags = kTags, .body = pow_body, .vjp = pow_vjp,
      .aten = "pow.Tensor_Tensor", .python = "torch.pow torch.Tensor.pow torch.Tensor.__pow__"},
     {.schema = "pow.Scalar(Number self, Tensor exponent) -> Tensor", .doc = "A number to the powers in a tensor.",
-     .tags = kTags, .body = pow_body, .vjp = pow_vjp, .aten = "pow.Scalar", .python = "torch.pow torch.Tensor.__rpow__"},
+     .tags = kTags, .body = pow_body, .vjp = pow_vjp, .aten = "pow.Scalar",
+     .python = "torch.pow torch.Tensor.__rpow__"},
     {.schema = "float_power(Scalar input, Scalar exponent) -> Tensor",
      .doc = "input to the power of exponent, computed in float64 (complex128 for complex operands).", .tags = kTags,
      .body = float_power_body, .python = "torch.float_power torch.Tensor.float_power"},
@@ -242,15 +247,16 @@ constexpr OpDef kRecords[] = {
      .doc = "The angle of the point (other, input) in radians, between -pi and pi.", .tags = kTags,
      .body = same_name<Promotion::IntToFloat>, .vjp = atan2_vjp, .aten = "atan2",
      .python = "torch.atan2 torch.arctan2 torch.Tensor.atan2 torch.Tensor.arctan2"},
-    {.schema = "copysign(Tensor input, Scalar other) -> Tensor", .doc = "The magnitude of input with the sign of other.",
-     .tags = kTags, .body = same_name<Promotion::IntToFloat>, .vjp = copysign_vjp, .aten = "copysign.Tensor",
-     .python = "torch.copysign torch.Tensor.copysign"},
-    {.schema = "hypot(Tensor input, Tensor other) -> Tensor", .doc = "sqrt(input^2 + other^2), without overflow in between.",
-     .tags = kTags, .body = same_name<Promotion::Default>, .vjp = hypot_vjp, .aten = "hypot",
+    {.schema = "copysign(Tensor input, Scalar other) -> Tensor",
+     .doc = "The magnitude of input with the sign of other.", .tags = kTags, .body = same_name<Promotion::IntToFloat>,
+     .vjp = copysign_vjp, .aten = "copysign.Tensor", .python = "torch.copysign torch.Tensor.copysign"},
+    {.schema = "hypot(Tensor input, Tensor other) -> Tensor",
+     .doc = "sqrt(input^2 + other^2), without overflow in between.", .tags = kTags,
+     .body = same_name<Promotion::Default>, .vjp = hypot_vjp, .aten = "hypot",
      .python = "torch.hypot torch.Tensor.hypot"},
-    {.schema = "logaddexp(Tensor input, Tensor other) -> Tensor", .doc = "log(exp(input) + exp(other)), without overflow.",
-     .tags = kTags, .body = logaddexp_body, .vjp = logaddexp_vjp, .aten = "logaddexp",
-     .python = "torch.logaddexp torch.Tensor.logaddexp"},
+    {.schema = "logaddexp(Tensor input, Tensor other) -> Tensor",
+     .doc = "log(exp(input) + exp(other)), without overflow.", .tags = kTags, .body = logaddexp_body,
+     .vjp = logaddexp_vjp, .aten = "logaddexp", .python = "torch.logaddexp torch.Tensor.logaddexp"},
     {.schema = "logaddexp2(Tensor input, Tensor other) -> Tensor", .doc = "log2(2^input + 2^other), without overflow.",
      .tags = kTags, .body = logaddexp2_body, .vjp = logaddexp2_vjp, .aten = "logaddexp2",
      .python = "torch.logaddexp2 torch.Tensor.logaddexp2"},
@@ -260,10 +266,12 @@ constexpr OpDef kRecords[] = {
     {.schema = "minimum(Tensor input, Tensor other) -> Tensor", .doc = "The smaller of the two; NaN if either is.",
      .tags = kTags | kCommutative, .body = same_name<Promotion::Default>, .vjp = minimum_vjp, .aten = "minimum",
      .python = "torch.minimum torch.Tensor.minimum"},
-    {.schema = "fmax(Tensor input, Tensor other) -> Tensor", .doc = "The larger of the two; a NaN loses against a number.",
-     .tags = kTags, .body = fmax_body, .vjp = fmax_vjp, .aten = "fmax", .python = "torch.fmax torch.Tensor.fmax"},
-    {.schema = "fmin(Tensor input, Tensor other) -> Tensor", .doc = "The smaller of the two; a NaN loses against a number.",
-     .tags = kTags, .body = fmin_body, .vjp = fmin_vjp, .aten = "fmin", .python = "torch.fmin torch.Tensor.fmin"},
+    {.schema = "fmax(Tensor input, Tensor other) -> Tensor",
+     .doc = "The larger of the two; a NaN loses against a number.", .tags = kTags, .body = fmax_body, .vjp = fmax_vjp,
+     .aten = "fmax", .python = "torch.fmax torch.Tensor.fmax"},
+    {.schema = "fmin(Tensor input, Tensor other) -> Tensor",
+     .doc = "The smaller of the two; a NaN loses against a number.", .tags = kTags, .body = fmin_body, .vjp = fmin_vjp,
+     .aten = "fmin", .python = "torch.fmin torch.Tensor.fmin"},
     {.schema = "nextafter(Tensor input, Tensor other) -> Tensor",
      .doc = "The next representable number after input in the direction of other.", .tags = kTags | kNoGrad,
      .body = same_name<Promotion::Default>, .aten = "nextafter", .python = "torch.nextafter torch.Tensor.nextafter"},
@@ -275,8 +283,8 @@ constexpr OpDef kRecords[] = {
      .doc = "input * log(1 + other), 0 where input is 0 (unless other is NaN).", .tags = kTags, .body = xlog1py_body,
      .vjp = xlog1py_vjp, .aten = "special_xlog1py", .python = "torch.special.xlog1py", .domain = {0.01, 1e9}},
     {.schema = "heaviside(Tensor input, Tensor values) -> Tensor",
-     .doc = "0 below 0, 1 above it, and `values` at it.", .tags = kTags | kNoGrad, .body = heaviside_body, .aten = "heaviside",
-     .python = "torch.heaviside torch.Tensor.heaviside"},
+     .doc = "0 below 0, 1 above it, and `values` at it.", .tags = kTags | kNoGrad, .body = heaviside_body,
+     .aten = "heaviside", .python = "torch.heaviside torch.Tensor.heaviside"},
 };
 // clang-format on
 

@@ -1,7 +1,7 @@
 // torch: norms over channels: batch, group and instance norm.
 //
-// batch_norm in training writes its running statistics.  The records here return new ones instead; the front end writes them
-// back.
+// batch_norm in training writes its running statistics.  The records here return new ones instead; the front end writes
+// them back.
 #include <cmath>
 
 #include "ops/common.h"
@@ -26,7 +26,7 @@ Expr suggested_layout(Builder& b, const Arg& x) {
   return is_channels_last(x.value().tensor()) ? b.expr(x) : contiguous(b, x);
 }
 
-// ---- batch norm ------------------------------------------------------------------------------------------------------
+// ---- batch norm -----------------------------------------------------------------------------------------------------
 
 void check_batch_norm(const Args& a, bool training) {
   const TensorType& x = a.tensor("input");
@@ -160,7 +160,7 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
   return Arg::tuple({r[0].arg(), a["running_mean"], a["running_var"]});
 }
 
-// ---- group norm ------------------------------------------------------------------------------------------------------
+// ---- group norm -----------------------------------------------------------------------------------------------------
 
 struct Groups {
   Dims split;                 ///< [N, G, C / G * HxW]
@@ -243,10 +243,10 @@ Arg group_norm_body(Builder& b, const Args& a) {
   return b("torch.native_group_norm", input, a["weight"], a["bias"], x.shape[0], channels, inner, groups, a["eps"])[0].arg();
 }
 
-// ---- instance norm ---------------------------------------------------------------------------------------------------
+// ---- instance norm --------------------------------------------------------------------------------------------------
 
-// A batch norm in which each channel of each sample is a channel of its own.  (output, new running mean, new running variance);
-// statistics that do not change are returned as they came.
+// A batch norm in which each channel of each sample is a channel of its own.  (output, new running mean, new running
+// variance); statistics that do not change are returned as they came.
 Arg instance_norm_functional_body(Builder& b, const Args& a) {
   const TensorType t = a.tensor("input");
   bool training = a.flag("use_input_stats");
@@ -280,37 +280,47 @@ Arg instance_norm_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "batch_norm_functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, "
-               "bool training=False, float momentum=0.1, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+    {.schema = "batch_norm_functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
+               "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05) "
+               "-> (Tensor, Tensor, Tensor)",
      .doc = "Batch norm, and the running statistics after it.", .body = batch_norm_functional_body},
-    {.schema = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
-               "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-     .doc = "Batch norm without running statistics, or by them, with what its gradient needs.", .body = native_batch_norm_body,
-     .vjp = batch_norm_vjp, .aten = "native_batch_norm", .python = "torch.native_batch_norm"},
-    {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
-               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-     .doc = "Batch norm in training, with what its gradient needs and the new running statistics.", .body = functional_batch_norm_body,
-     .vjp = batch_norm_vjp, .aten = "_native_batch_norm_legit_functional", .python = "torch.ops.aten._native_batch_norm_legit_functional"},
-    {.schema = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, "
-               "Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+    {.schema = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+               "Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+     .doc = "Batch norm without running statistics, or by them, with what its gradient needs.",
+     .body = native_batch_norm_body, .vjp = batch_norm_vjp, .aten = "native_batch_norm",
+     .python = "torch.native_batch_norm"},
+    {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+               "Tensor running_var, bool training, float momentum, float eps) "
+               "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+     .doc = "Batch norm in training, with what its gradient needs and the new running statistics.",
+     .body = functional_batch_norm_body, .vjp = batch_norm_vjp, .aten = "_native_batch_norm_legit_functional",
+     .python = "torch.ops.aten._native_batch_norm_legit_functional"},
+    {.schema = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
+               "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "
+               "bool[] output_mask) -> (Tensor, Tensor, Tensor)",
      .doc = "Gradients of batch norm; None where output_mask is false.", .meta = batch_norm_backward_meta,
      .aten = "native_batch_norm_backward", .python = "torch.ops.aten.native_batch_norm_backward"},
-    {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) "
+               "-> Tensor",
      .doc = "Normalises groups of channels of each sample.", .body = group_norm_body, .aten = "group_norm",
      .python = "torch.nn.functional.group_norm torch.group_norm"},
-    {.schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+    {.schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, "
+               "float eps) -> (Tensor, Tensor, Tensor)",
      .doc = "Group norm with what its gradient needs.", .body = native_group_norm_body, .vjp = native_group_norm_vjp,
      .aten = "native_group_norm", .python = "torch.native_group_norm"},
-    {.schema = "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, "
-               "int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+    {.schema = "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
+               "int N, int C, int HxW, int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
      .doc = "Gradients of group norm; None where output_mask is false.", .meta = group_norm_backward_meta,
      .aten = "native_group_norm_backward", .python = "torch.ops.aten.native_group_norm_backward"},
-    {.schema = "instance_norm_functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
-               "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
-     .doc = "Normalises each channel of each sample; also the running statistics after it.", .body = instance_norm_functional_body},
-    {.schema = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, "
-               "bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
-     .doc = "Normalises each channel of each sample.", .body = instance_norm_body, .python = "torch.nn.functional.instance_norm"},
+    {.schema = "instance_norm_functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, "
+               "Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, "
+               "float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+     .doc = "Normalises each channel of each sample; also the running statistics after it.",
+     .body = instance_norm_functional_body},
+    {.schema = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
+               "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
+     .doc = "Normalises each channel of each sample.", .body = instance_norm_body,
+     .python = "torch.nn.functional.instance_norm"},
 };
 // clang-format on
 

@@ -66,10 +66,10 @@ constexpr uint64_t kTags = kPointwise;
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "complex(Tensor real, Tensor imag) -> Tensor", .doc = "real + i imag.", .tags = kTags, .body = complex_body,
-     .vjp = complex_vjp, .aten = "complex", .python = "torch.complex"},
-    {.schema = "polar(Tensor abs, Tensor angle) -> Tensor", .doc = "The complex number of that modulus and angle.", .tags = kTags,
-     .body = polar_body, .vjp = polar_vjp, .aten = "polar", .python = "torch.polar"},
+    {.schema = "complex(Tensor real, Tensor imag) -> Tensor", .doc = "real + i imag.", .tags = kTags,
+     .body = complex_body, .vjp = complex_vjp, .aten = "complex", .python = "torch.complex"},
+    {.schema = "polar(Tensor abs, Tensor angle) -> Tensor", .doc = "The complex number of that modulus and angle.",
+     .tags = kTags, .body = polar_body, .vjp = polar_vjp, .aten = "polar", .python = "torch.polar"},
     {.schema = "angle(Tensor input) -> Tensor",
      .doc = "The angle of a complex number in radians; of a real one 0, or pi where it is negative.", .tags = kTags,
      .body = angle_body, .aten = "angle", .python = "torch.angle torch.Tensor.angle"},

@@ -89,7 +89,7 @@ Named contracted(Named x, Named y, const std::string& keep) {
   return summed({torch_reshape(r, out), batch + first + second}, keep);
 }
 
-// ---- einsum ----------------------------------------------------------------------------------------------------------
+// ---- einsum ---------------------------------------------------------------------------------------------------------
 
 struct Equation {
   std::vector<std::string> inputs;
@@ -206,7 +206,7 @@ Arg einsum_body(Builder& b, const Args& a) {
   return arranged(r, output).arg();
 }
 
-// ---- tensordot, bilinear ---------------------------------------------------------------------------------------------
+// ---- tensordot, bilinear --------------------------------------------------------------------------------------------
 
 Arg tensordot_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["a"]), y = b.expr(a["b"]);
@@ -268,13 +268,14 @@ Arg bilinear_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "einsum(str equation, Tensor[] ...operands) -> Tensor", .doc = "Sums of products over named dimensions.", .tags = kMatmul,
-     .body = einsum_body, .python = "torch.einsum"},
-    {.schema = "tensordot(Tensor a, Tensor b, any dims=2) -> Tensor", .doc = "Product of two tensors summed over pairs of dimensions.",
-     .tags = kMatmul, .body = tensordot_body, .python = "torch.tensordot"},
+    {.schema = "einsum(str equation, Tensor[] ...operands) -> Tensor", .doc = "Sums of products over named dimensions.",
+     .tags = kMatmul, .body = einsum_body, .python = "torch.einsum"},
+    {.schema = "tensordot(Tensor a, Tensor b, any dims=2) -> Tensor",
+     .doc = "Product of two tensors summed over pairs of dimensions.", .tags = kMatmul, .body = tensordot_body,
+     .python = "torch.tensordot"},
     {.schema = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-     .doc = "input1 @ weight[o] @ input2 for each o, plus bias.", .tags = kMatmul, .body = bilinear_body, .aten = "bilinear",
-     .python = "torch.nn.functional.bilinear torch.bilinear"},
+     .doc = "input1 @ weight[o] @ input2 for each o, plus bias.", .tags = kMatmul, .body = bilinear_body,
+     .aten = "bilinear", .python = "torch.nn.functional.bilinear torch.bilinear"},
 };
 // clang-format on
 

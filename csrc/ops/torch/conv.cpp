@@ -86,26 +86,31 @@ Arg conv_transpose3d_body(Builder& b, const Args& a) { return convolve(b, "conv_
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
-               "int[] output_padding, int groups) -> Tensor",
-     .doc = "Convolution of a batched input over 1, 2 or 3 dimensions, or its transpose.", .tags = kMatmul, .body = convolution_body,
-     .aten = "convolution", .python = "torch.convolution"},
-    {.schema = "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, "
-               "int[] dilation, bool transposed, int[] output_padding, int groups, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
-     .doc = "Gradients of convolution; None where output_mask is false.", .tags = kMatmul, .meta = convolution_backward_meta,
-     .aten = "convolution_backward", .python = "torch.ops.aten.convolution_backward"},
+    {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+               "bool transposed, int[] output_padding, int groups) -> Tensor",
+     .doc = "Convolution of a batched input over 1, 2 or 3 dimensions, or its transpose.", .tags = kMatmul,
+     .body = convolution_body, .aten = "convolution", .python = "torch.convolution"},
+    {.schema = "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, "
+               "int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[] output_mask) "
+               "-> (Tensor, Tensor, Tensor)",
+     .doc = "Gradients of convolution; None where output_mask is false.", .tags = kMatmul,
+     .meta = convolution_backward_meta, .aten = "convolution_backward",
+     .python = "torch.ops.aten.convolution_backward"},
     {.schema = "conv1d" CONV_PARAMS, .doc = "Convolution over 1 dimension.", .tags = kMatmul, .body = conv1d_body,
      .python = "torch.nn.functional.conv1d torch.conv1d"},
     {.schema = "conv2d" CONV_PARAMS, .doc = "Convolution over 2 dimensions.", .tags = kMatmul, .body = conv2d_body,
      .python = "torch.nn.functional.conv2d torch.conv2d"},
     {.schema = "conv3d" CONV_PARAMS, .doc = "Convolution over 3 dimensions.", .tags = kMatmul, .body = conv3d_body,
      .python = "torch.nn.functional.conv3d torch.conv3d"},
-    {.schema = "conv_transpose1d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 1 dimension.", .tags = kMatmul,
-     .body = conv_transpose1d_body, .python = "torch.nn.functional.conv_transpose1d torch.conv_transpose1d"},
-    {.schema = "conv_transpose2d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 2 dimensions.", .tags = kMatmul,
-     .body = conv_transpose2d_body, .python = "torch.nn.functional.conv_transpose2d torch.conv_transpose2d"},
-    {.schema = "conv_transpose3d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 3 dimensions.", .tags = kMatmul,
-     .body = conv_transpose3d_body, .python = "torch.nn.functional.conv_transpose3d torch.conv_transpose3d"},
+    {.schema = "conv_transpose1d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 1 dimension.",
+     .tags = kMatmul, .body = conv_transpose1d_body,
+     .python = "torch.nn.functional.conv_transpose1d torch.conv_transpose1d"},
+    {.schema = "conv_transpose2d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 2 dimensions.",
+     .tags = kMatmul, .body = conv_transpose2d_body,
+     .python = "torch.nn.functional.conv_transpose2d torch.conv_transpose2d"},
+    {.schema = "conv_transpose3d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 3 dimensions.",
+     .tags = kMatmul, .body = conv_transpose3d_body,
+     .python = "torch.nn.functional.conv_transpose3d torch.conv_transpose3d"},
 };
 // clang-format on
 

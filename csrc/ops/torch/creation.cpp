@@ -59,7 +59,8 @@ Arg zeros_like_body(Builder& b, const Args& a) { return like(b, a, 0); }
 Arg ones_like_body(Builder& b, const Args& a) { return like(b, a, 1); }
 Arg full_like_body(Builder& b, const Args& a) { return like(b, a, a["fill_value"]); }
 
-// Of the input only its type is read, so the types are a meta's: the result requires grad, which is zero, if the input does.
+// Of the input only its type is read, so the types are a meta's: the result requires grad, which is zero, if the input
+// does.
 Types fill_meta(const Args& a) {
   TensorType t = a.tensor("input");
   const Arg& value = a["value"];
@@ -125,7 +126,7 @@ Arg scalar_tensor_body(Builder& b, const Args& a) {
   return full(b, {}, a["s"], dtype_or(a, default_dtype()), device_or(a, {}));
 }
 
-// ---- ranges ----------------------------------------------------------------------------------------------------------
+// ---- ranges ---------------------------------------------------------------------------------------------------------
 
 bool is_int(const Arg& a) { return a.is_number() && a.number_kind() == NumberKind::Int; }
 
@@ -210,7 +211,7 @@ Arg eye_body(Builder& b, const Args& a) {
   return b("torch.to", b("torch.eq", rows, columns), dtype_or(a, default_dtype()));
 }
 
-// ---- triangles -------------------------------------------------------------------------------------------------------
+// ---- triangles ------------------------------------------------------------------------------------------------------
 
 // Keeps the elements whose column minus row compares with `diagonal`, zeros elsewhere.
 Arg triangle(Builder& b, const Args& a, std::string_view keep) {
@@ -252,11 +253,13 @@ Types triangle_indices_meta(const Args& a) {
 constexpr uint64_t kTags = kCreation | kNoGrad;
 
 // clang-format off
-#define THUNDER_FACTORY_OPTIONS "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
+#define THUNDER_FACTORY_OPTIONS \
+  "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
 #define THUNDER_LIKE_OPTIONS THUNDER_FACTORY_OPTIONS ", memory_format? memory_format=None"
-#define THUNDER_EVEN_RANGE(name, overload, start, end, more, given, text, function)                                        \
-  {.schema = name overload "(" start " start, " end " end, int steps" more ", " THUNDER_FACTORY_OPTIONS ") -> Tensor",   \
-   .doc = text, .tags = kTags, .body = function,                                                                          \
+#define THUNDER_EVEN_RANGE(name, overload, start, end, more, given, text, function)                         \
+  {.schema = name overload "(" start " start, " end " end, int steps" more ", " THUNDER_FACTORY_OPTIONS     \
+             ") -> Tensor",                                                                                 \
+   .doc = text, .tags = kTags, .body = function,                                                            \
    .aten = name overload "(start, end, steps" given ", dtype=dtype, device=device)", .python = "torch." name}
 constexpr OpDef kRecords[] = {
     {.schema = "zeros(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Zeros.", .tags = kTags,
@@ -266,48 +269,61 @@ constexpr OpDef kRecords[] = {
     {.schema = "full(int[] size, Number fill_value, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
      .doc = "One number everywhere; its kind gives the dtype unless one is given.", .tags = kTags, .body = full_body,
      .python = "torch.full"},
-    {.schema = "empty(int[] ...size, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Elements that are not set.", .tags = kTags,
-     .body = empty_body, .python = "torch.empty"},
+    {.schema = "empty(int[] ...size, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Elements that are not set.",
+     .tags = kTags, .body = empty_body, .python = "torch.empty"},
     {.schema = "empty_strided(int[] size, int[] stride, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "Elements that are not set, in a given layout.", .tags = kTags, .body = empty_strided_body, .python = "torch.empty_strided"},
-    {.schema = "zeros_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Zeros in the input's shape and layout.",
-     .tags = kTags, .body = zeros_like_body, .aten = "zeros_like(input, dtype=dtype, device=device, memory_format=memory_format)",
+     .doc = "Elements that are not set, in a given layout.", .tags = kTags, .body = empty_strided_body,
+     .python = "torch.empty_strided"},
+    {.schema = "zeros_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
+     .doc = "Zeros in the input's shape and layout.", .tags = kTags, .body = zeros_like_body,
+     .aten = "zeros_like(input, dtype=dtype, device=device, memory_format=memory_format)",
      .python = "torch.zeros_like"},
-    {.schema = "ones_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor", .doc = "Ones in the input's shape and layout.",
-     .tags = kTags, .body = ones_like_body, .aten = "ones_like(input, dtype=dtype, device=device, memory_format=memory_format)",
-     .python = "torch.ones_like"},
+    {.schema = "ones_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
+     .doc = "Ones in the input's shape and layout.", .tags = kTags, .body = ones_like_body,
+     .aten = "ones_like(input, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.ones_like"},
     {.schema = "full_like(Tensor input, Number fill_value, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "One number in the input's shape and layout.", .tags = kTags, .body = full_like_body,
-     .aten = "full_like(input, fill_value, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.full_like"},
-    {.schema = "fill(Tensor input, Number value) -> Tensor", .doc = "The number everywhere, in the input's shape, dtype and layout.",
-     .tags = kCheap, .meta = fill_meta, .body = fill_body, .vjp = fill_vjp, .aten = "fill.Scalar", .python = "torch.fill"},
+     .aten = "full_like(input, fill_value, dtype=dtype, device=device, memory_format=memory_format)",
+     .python = "torch.full_like"},
+    {.schema = "fill(Tensor input, Number value) -> Tensor",
+     .doc = "The number everywhere, in the input's shape, dtype and layout.", .tags = kCheap, .meta = fill_meta,
+     .body = fill_body, .vjp = fill_vjp, .aten = "fill.Scalar", .python = "torch.fill"},
     {.schema = "fill.Tensor(Tensor input, Tensor value) -> Tensor",
-     .doc = "The value of a 0-d tensor everywhere, in the input's shape, dtype and layout.", .tags = kCheap, .meta = fill_meta,
-     .body = fill_body, .vjp = fill_vjp, .aten = "fill.Tensor", .python = "torch.fill"},
+     .doc = "The value of a 0-d tensor everywhere, in the input's shape, dtype and layout.", .tags = kCheap,
+     .meta = fill_meta, .body = fill_body, .vjp = fill_vjp, .aten = "fill.Tensor", .python = "torch.fill"},
     {.schema = "empty_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "Elements that are not set, in the input's shape and layout.", .tags = kTags, .body = empty_like_body,
-     .aten = "empty_like(input, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.empty_like"},
+     .aten = "empty_like(input, dtype=dtype, device=device, memory_format=memory_format)",
+     .python = "torch.empty_like"},
     {.schema = "new_zeros(Tensor input, int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "Zeros with the input's dtype and device.", .tags = kTags, .body = new_filled_body<0>, .python = "torch.Tensor.new_zeros"},
+     .doc = "Zeros with the input's dtype and device.", .tags = kTags, .body = new_filled_body<0>,
+     .python = "torch.Tensor.new_zeros"},
     {.schema = "new_ones(Tensor input, int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "Ones with the input's dtype and device.", .tags = kTags, .body = new_filled_body<1>, .python = "torch.Tensor.new_ones"},
+     .doc = "Ones with the input's dtype and device.", .tags = kTags, .body = new_filled_body<1>,
+     .python = "torch.Tensor.new_ones"},
     {.schema = "new_full(Tensor input, int[] size, Number fill_value, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "One number, with the input's dtype and device.", .tags = kTags, .body = new_full_body, .python = "torch.Tensor.new_full"},
+     .doc = "One number, with the input's dtype and device.", .tags = kTags, .body = new_full_body,
+     .python = "torch.Tensor.new_full"},
     {.schema = "new_empty(Tensor input, int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
      .doc = "Elements that are not set, with the input's dtype and device.", .tags = kTags, .body = new_empty_body,
      .python = "torch.Tensor.new_empty"},
     {.schema = "tensor(any data, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor",
-     .doc = "The tensor of a number or of nested lists of numbers.", .tags = kTags, .body = tensor_body, .python = "torch.tensor"},
-    {.schema = "scalar_tensor(Number s, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "A 0-d tensor of a number.", .tags = kTags,
-     .body = scalar_tensor_body, .python = "torch.scalar_tensor"},
-    {.schema = "arange(Number end, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "0, 1, ... below `end`.", .tags = kTags,
-     .body = arange_end_body, .python = "torch.arange"},
+     .doc = "The tensor of a number or of nested lists of numbers.", .tags = kTags, .body = tensor_body,
+     .python = "torch.tensor"},
+    {.schema = "scalar_tensor(Number s, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "A 0-d tensor of a number.",
+     .tags = kTags, .body = scalar_tensor_body, .python = "torch.scalar_tensor"},
+    {.schema = "arange(Number end, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "0, 1, ... below `end`.",
+     .tags = kTags, .body = arange_end_body, .python = "torch.arange"},
     {.schema = "arange.start(Number start, Number end, Number step=1, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
      .doc = "start, start + step, ... before `end`.", .tags = kTags, .body = arange_body, .python = "torch.arange"},
-    THUNDER_EVEN_RANGE("linspace", "", "Number", "Number", "", "", "`steps` numbers, evenly spaced, both ends included.", linspace_body),
-    THUNDER_EVEN_RANGE("linspace", ".Tensor_Tensor", "Tensor", "Tensor", "", "", "linspace between the values of 0-d tensors.", linspace_body),
-    THUNDER_EVEN_RANGE("linspace", ".Tensor_Scalar", "Tensor", "Number", "", "", "linspace from the value of a 0-d tensor.", linspace_body),
-    THUNDER_EVEN_RANGE("linspace", ".Scalar_Tensor", "Number", "Tensor", "", "", "linspace to the value of a 0-d tensor.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", "", "Number", "Number", "", "",
+                       "`steps` numbers, evenly spaced, both ends included.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", ".Tensor_Tensor", "Tensor", "Tensor", "", "",
+                       "linspace between the values of 0-d tensors.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", ".Tensor_Scalar", "Tensor", "Number", "", "",
+                       "linspace from the value of a 0-d tensor.", linspace_body),
+    THUNDER_EVEN_RANGE("linspace", ".Scalar_Tensor", "Number", "Tensor", "", "",
+                       "linspace to the value of a 0-d tensor.", linspace_body),
     THUNDER_EVEN_RANGE("logspace", "", "Number", "Number", ", float base=10.0", ", base",
                        "`base` to the powers of `steps` evenly spaced numbers.", logspace_body),
     THUNDER_EVEN_RANGE("logspace", ".Tensor_Tensor", "Tensor", "Tensor", ", float base=10.0", ", base",
@@ -316,14 +332,18 @@ constexpr OpDef kRecords[] = {
                        "logspace from the value of a 0-d tensor.", logspace_body),
     THUNDER_EVEN_RANGE("logspace", ".Scalar_Tensor", "Number", "Tensor", ", float base=10.0", ", base",
                        "logspace to the value of a 0-d tensor.", logspace_body),
-    {.schema = "eye(int n, int? m=None, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Ones on the diagonal of an n x m matrix.",
-     .tags = kTags, .body = eye_body, .python = "torch.eye"},
-    {.schema = "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None, layout? layout=None) -> Tensor",
-     .doc = "Rows and columns (2 x n) of the elements of a row x col matrix with column - row <= offset.", .tags = kTags,
-     .meta = triangle_indices_meta<true>, .aten = "tril_indices(row, col, offset, dtype=dtype, device=device)", .python = "torch.tril_indices"},
-    {.schema = "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None, layout? layout=None) -> Tensor",
-     .doc = "Rows and columns (2 x n) of the elements of a row x col matrix with column - row >= offset.", .tags = kTags,
-     .meta = triangle_indices_meta<false>, .aten = "triu_indices(row, col, offset, dtype=dtype, device=device)", .python = "torch.triu_indices"},
+    {.schema = "eye(int n, int? m=None, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Ones on the diagonal of an n x m matrix.", .tags = kTags, .body = eye_body, .python = "torch.eye"},
+    {.schema = "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None, "
+               "layout? layout=None) -> Tensor",
+     .doc = "Rows and columns (2 x n) of the elements of a row x col matrix with column - row <= offset.",
+     .tags = kTags, .meta = triangle_indices_meta<true>,
+     .aten = "tril_indices(row, col, offset, dtype=dtype, device=device)", .python = "torch.tril_indices"},
+    {.schema = "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None, "
+               "layout? layout=None) -> Tensor",
+     .doc = "Rows and columns (2 x n) of the elements of a row x col matrix with column - row >= offset.",
+     .tags = kTags, .meta = triangle_indices_meta<false>,
+     .aten = "triu_indices(row, col, offset, dtype=dtype, device=device)", .python = "torch.triu_indices"},
     {.schema = "tril(Tensor input, int diagonal=0) -> Tensor",
      .doc = "Each matrix's elements with column - row <= diagonal; zeros elsewhere.", .tags = kCheap, .body = tril_body,
      .vjp = tril_vjp, .aten = "tril", .python = "torch.tril torch.Tensor.tril"},

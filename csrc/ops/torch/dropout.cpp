@@ -77,7 +77,7 @@ Arg alpha_dropout_body(Builder& b, const Args& a) {
   return (x * (keep * scale) + shift).arg();
 }
 
-// ---- the CUDA kernel -------------------------------------------------------------------------------------------------
+// ---- the CUDA kernel ------------------------------------------------------------------------------------------------
 
 Types native_dropout_meta(const Args& a) {
   const TensorType& x = a.tensor("input");
@@ -101,27 +101,31 @@ Arg native_dropout_backward_body(Builder& b, const Args& a) {
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom, .body = dropout_body,
-     .aten = "dropout(input, p, training)", .python = "torch.nn.functional.dropout"},
+     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom,
+     .body = dropout_body, .aten = "dropout(input, p, training)", .python = "torch.nn.functional.dropout"},
     {.schema = "dropout.torch(Tensor input, float p, bool train) -> Tensor",
-     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom, .body = dropout_body,
-     .aten = "dropout", .python = "torch.dropout"},
+     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom,
+     .body = dropout_body, .aten = "dropout", .python = "torch.dropout"},
     {.schema = "feature_dropout(Tensor input, float p, bool train) -> Tensor",
      .doc = "Dropout of whole channels.", .tags = kRandom, .body = feature_dropout_body, .aten = "feature_dropout",
      .python = "torch.feature_dropout"},
     {.schema = "dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Dropout of whole channels of [N, C, L] or [C, L].", .tags = kRandom, .body = dropout1d_body, .python = "torch.nn.functional.dropout1d"},
+     .doc = "Dropout of whole channels of [N, C, L] or [C, L].", .tags = kRandom, .body = dropout1d_body,
+     .python = "torch.nn.functional.dropout1d"},
     {.schema = "dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Dropout of whole channels of [N, C, H, W].", .tags = kRandom, .body = dropout2d_body, .python = "torch.nn.functional.dropout2d"},
+     .doc = "Dropout of whole channels of [N, C, H, W].", .tags = kRandom, .body = dropout2d_body,
+     .python = "torch.nn.functional.dropout2d"},
     {.schema = "dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
      .doc = "Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].", .tags = kRandom, .body = dropout3d_body,
      .python = "torch.nn.functional.dropout3d"},
     {.schema = "alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor",
-     .doc = "Dropout that keeps mean and variance of self-normalised activations.", .tags = kRandom, .body = alpha_dropout_body,
-     .aten = "alpha_dropout(input, p, training)", .python = "torch.nn.functional.alpha_dropout"},
+     .doc = "Dropout that keeps mean and variance of self-normalised activations.", .tags = kRandom,
+     .body = alpha_dropout_body, .aten = "alpha_dropout(input, p, training)",
+     .python = "torch.nn.functional.alpha_dropout"},
     {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
      .doc = "Dropout and the mask of what it kept, as CUDA's kernel computes them.", .tags = kRandom,
-     .meta = native_dropout_meta, .vjp = native_dropout_vjp, .aten = "native_dropout", .python = "torch.native_dropout"},
+     .meta = native_dropout_meta, .vjp = native_dropout_vjp, .aten = "native_dropout",
+     .python = "torch.native_dropout"},
     {.schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
      .doc = "Gradient of native_dropout.", .tags = kPointwise | kCheap, .body = native_dropout_backward_body,
      .aten = "native_dropout_backward", .python = "torch.ops.aten.native_dropout_backward"},

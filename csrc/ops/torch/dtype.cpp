@@ -1,4 +1,5 @@
-// torch.*: conversions between dtypes, devices and layouts.  A conversion to what the tensor already is returns the tensor.
+// torch.*: conversions between dtypes, devices and layouts.  A conversion to what the tensor already is returns the
+// tensor.
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
 
@@ -108,12 +109,12 @@ constexpr OpDef named(std::string_view schema, BodyFn body, std::string_view pyt
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "to(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) "
-               "-> Tensor",
-     .doc = "The tensor in another dtype; itself if it has it, unless copy is set or the layout is another.", .tags = kTags,
-     .body = to_body, .vjp = to_vjp, .aten = "to.dtype", .python = "torch.Tensor.to"},
-    {.schema = "to.device(Tensor input, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, "
+    {.schema = "to(Tensor input, dtype dtype, bool non_blocking=False, bool copy=False, *, "
                "memory_format? memory_format=None) -> Tensor",
+     .doc = "The tensor in another dtype; itself if it has it, unless copy is set or the layout is another.",
+     .tags = kTags, .body = to_body, .vjp = to_vjp, .aten = "to.dtype", .python = "torch.Tensor.to"},
+    {.schema = "to.device(Tensor input, device? device=None, dtype? dtype=None, bool non_blocking=False, "
+               "bool copy=False, *, memory_format? memory_format=None) -> Tensor",
      .doc = "The tensor on another device and in another dtype; itself if it is both already.", .tags = kTags,
      .body = to_body, .vjp = to_vjp,
      .aten = "to.dtype_layout(input, dtype=dtype, device=device, non_blocking=non_blocking, copy=copy, "
@@ -123,39 +124,52 @@ constexpr OpDef kRecords[] = {
                "memory_format? memory_format=None) -> Tensor",
      .doc = "The tensor in another's dtype and on its device.", .tags = kTags, .body = to_other_body, .vjp = to_vjp,
      .aten = "to.other", .python = "torch.Tensor.to"},
-    {.schema = "type(Tensor input, dtype dtype, bool non_blocking=False) -> Tensor", .doc = "The tensor in another dtype.",
-     .tags = kTags, .body = type_body, .vjp = to_vjp, .python = "torch.Tensor.type"},
+    {.schema = "type(Tensor input, dtype dtype, bool non_blocking=False) -> Tensor",
+     .doc = "The tensor in another dtype.", .tags = kTags, .body = type_body, .vjp = to_vjp,
+     .python = "torch.Tensor.type"},
     {.schema = "type.name(Tensor input, str dtype, bool non_blocking=False) -> Tensor",
      .doc = "The tensor as the type of that name ('torch.FloatTensor', 'torch.cuda.HalfTensor').", .tags = kTags,
      .body = type_name_body, .vjp = to_vjp, .python = "torch.Tensor.type"},
-    {.schema = "type_as(Tensor input, Tensor other) -> Tensor", .doc = "The tensor in another's dtype and on its device.",
-     .tags = kTags, .body = type_as_body, .vjp = to_vjp, .aten = "type_as", .python = "torch.Tensor.type_as"},
-    named("float(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f32>, "torch.Tensor.float"),
-    named("double(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f64>, "torch.Tensor.double"),
-    named("half(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f16>, "torch.Tensor.half"),
+    {.schema = "type_as(Tensor input, Tensor other) -> Tensor",
+     .doc = "The tensor in another's dtype and on its device.", .tags = kTags, .body = type_as_body, .vjp = to_vjp,
+     .aten = "type_as", .python = "torch.Tensor.type_as"},
+    named("float(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f32>,
+          "torch.Tensor.float"),
+    named("double(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f64>,
+          "torch.Tensor.double"),
+    named("half(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f16>,
+          "torch.Tensor.half"),
     named("bfloat16(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::bf16>,
           "torch.Tensor.bfloat16"),
-    named("cfloat(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::c64>, "torch.Tensor.cfloat"),
+    named("cfloat(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::c64>,
+          "torch.Tensor.cfloat"),
     named("cdouble(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::c128>,
           "torch.Tensor.cdouble"),
-    named("bool(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::boolean>, "torch.Tensor.bool"),
-    named("byte(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::u8>, "torch.Tensor.byte"),
-    named("char(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i8>, "torch.Tensor.char"),
-    named("short(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i16>, "torch.Tensor.short"),
-    named("int(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i32>, "torch.Tensor.int"),
-    named("long(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i64>, "torch.Tensor.long"),
+    named("bool(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::boolean>,
+          "torch.Tensor.bool"),
+    named("byte(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::u8>,
+          "torch.Tensor.byte"),
+    named("char(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i8>,
+          "torch.Tensor.char"),
+    named("short(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i16>,
+          "torch.Tensor.short"),
+    named("int(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i32>,
+          "torch.Tensor.int"),
+    named("long(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::i64>,
+          "torch.Tensor.long"),
     {.schema = "cpu(Tensor input, *, memory_format? memory_format=None) -> Tensor",
      .doc = "The tensor in host memory; itself if it is there.", .tags = kTags, .body = cpu_body, .vjp = to_vjp,
      .python = "torch.Tensor.cpu"},
-    {.schema = "cuda(Tensor input, device? device=None, bool non_blocking=False, *, memory_format? memory_format=None) -> Tensor",
+    {.schema = "cuda(Tensor input, device? device=None, bool non_blocking=False, *, memory_format? memory_format=None) "
+               "-> Tensor",
      .doc = "The tensor on a CUDA device; itself if it is there.", .tags = kTags, .body = cuda_body, .vjp = to_vjp,
      .python = "torch.Tensor.cuda"},
     {.schema = "contiguous(Tensor input, *, memory_format memory_format=torch.contiguous_format) -> Tensor",
      .doc = "The tensor without gaps in row-major (or the given) order; itself if it is so.", .tags = kTags,
      .body = contiguous_body, .vjp = identity_vjp, .aten = "contiguous", .python = "torch.Tensor.contiguous"},
     {.schema = "clone(Tensor input, *, memory_format? memory_format=None) -> Tensor",
-     .doc = "A copy, in the input's layout if that has no gaps, or in the one asked for.", .tags = kTags, .body = clone_body,
-     .vjp = identity_vjp, .aten = "clone", .python = "torch.clone torch.Tensor.clone"},
+     .doc = "A copy, in the input's layout if that has no gaps, or in the one asked for.", .tags = kTags,
+     .body = clone_body, .vjp = identity_vjp, .aten = "clone", .python = "torch.clone torch.Tensor.clone"},
 };
 // clang-format on
 

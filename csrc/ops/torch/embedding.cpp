@@ -84,18 +84,22 @@ Arg embedding_backward_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-     .doc = "Rows of weight at indices; the row at padding_idx gets no gradient.", .body = embedding_body, .vjp = embedding_vjp,
-     .aten = "embedding", .python = "torch.embedding"},
-    {.schema = "embedding.functional(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, "
-               "bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    {.schema = "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+               "bool sparse=False) -> Tensor",
+     .doc = "Rows of weight at indices; the row at padding_idx gets no gradient.", .body = embedding_body,
+     .vjp = embedding_vjp, .aten = "embedding", .python = "torch.embedding"},
+    {.schema = "embedding.functional(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, "
+               "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
      .doc = "Rows of weight at the indices in input; the row at padding_idx gets no gradient.",
      .body = functional_embedding_body, .vjp = functional_embedding_vjp,
-     .aten = "embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)", .python = "torch.nn.functional.embedding"},
+     .aten = "embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)",
+     .python = "torch.nn.functional.embedding"},
     {.schema = "embedding_renorm(Tensor weight, Tensor indices, float max_norm, float norm_type) -> Tensor",
      .doc = "The weight with the rows at indices scaled down to a p-norm of at most max_norm.", .tags = kNoGrad,
-     .body = embedding_renorm_body, .aten = "embedding_renorm", .python = "torch.ops.aten.embedding_renorm torch.embedding_renorm_"},
-    {.schema = "embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor",
+     .body = embedding_renorm_body, .aten = "embedding_renorm",
+     .python = "torch.ops.aten.embedding_renorm torch.embedding_renorm_"},
+    {.schema = "embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, "
+               "bool scale_grad_by_freq, bool sparse) -> Tensor",
      .doc = "Gradient of embedding for its weight.", .body = embedding_backward_body, .aten = "embedding_backward",
      .python = "torch.ops.aten.embedding_backward"},
 };

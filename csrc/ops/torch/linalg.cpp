@@ -10,7 +10,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- singular values -------------------------------------------------------------------------------------------------
+// ---- singular values ------------------------------------------------------------------------------------------------
 
 void check_matrices(const char* op, const TensorType& t) {
   THUNDER_CHECK(t.rank() >= 2, Runtime, op, op, ": The input tensor A must have at least 2 dimensions.");
@@ -89,7 +89,7 @@ void svd_vjp(VjpContext& c) {
 
 Arg svdvals_body(Builder& b, const Args& a) { return b("torch.linalg_svd", a["A"], false)[1]; }
 
-// ---- norms -----------------------------------------------------------------------------------------------------------
+// ---- norms ----------------------------------------------------------------------------------------------------------
 
 // 1 or the infinities: the largest (or smallest) sum of magnitudes along the first (or second) of the two dimensions.
 Expr norm_of_sums(const Expr& x, double p, int64_t row, int64_t column, bool keep) {
@@ -153,7 +153,7 @@ Arg norm_body(Builder& b, const Args& a) {
   return matrix_norm(in_given_dtype(b, a), a["ord"], dim, a.flag("keepdim")).arg();
 }
 
-// ---- products --------------------------------------------------------------------------------------------------------
+// ---- products -------------------------------------------------------------------------------------------------------
 
 Arg vecdot_body(Builder& b, const Args& a) {
   return b("torch.sum", conj(b.expr(a["x"])) * b.expr(a["y"]), a["dim"]).arg();
@@ -183,20 +183,24 @@ constexpr OpDef kRecords[] = {
      .aten = "linalg_svd(A, full_matrices, driver=driver)", .python = "torch.linalg.svd"},
     {.schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", .doc = "The singular values, which fall.",
      .body = svdvals_body, .aten = "linalg_svdvals(A, driver=driver)", .python = "torch.linalg.svdvals"},
-    {.schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-     .doc = "A norm of the matrices in two dimensions: 'fro', 'nuc', 1, 2, inf and their negatives.", .tags = kReduction,
-     .body = matrix_norm_body, .python = "torch.linalg.matrix_norm"},
-    {.schema = "linalg_norm(Tensor A, any ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-     .doc = "A norm of vectors (one dimension, or no ord) or of matrices (two dimensions).", .tags = kReduction, .body = norm_body,
-     .python = "torch.linalg.norm"},
-    {.schema = "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", .doc = "Sums of conj(x) * y along a dimension.",
-     .tags = kReduction, .body = vecdot_body, .aten = "linalg_vecdot", .python = "torch.linalg.vecdot"},
-    {.schema = "trace(Tensor input) -> Tensor", .doc = "The sum of a matrix's diagonal.", .tags = kReduction, .body = trace_body,
-     .aten = "trace", .python = "torch.trace torch.Tensor.trace"},
-    {.schema = "dist(Tensor input, Tensor other, Number p=2) -> Tensor", .doc = "The p-norm of input - other.", .tags = kReduction,
-     .body = dist_body, .aten = "dist", .python = "torch.dist torch.Tensor.dist"},
-    {.schema = "inner(Tensor input, Tensor other) -> Tensor", .doc = "Sums of products along the last dimension of both.", .tags = kMatmul,
-     .body = inner_body, .aten = "inner", .python = "torch.inner torch.Tensor.inner"},
+    {.schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
+               "dtype? dtype=None) -> Tensor",
+     .doc = "A norm of the matrices in two dimensions: 'fro', 'nuc', 1, 2, inf and their negatives.",
+     .tags = kReduction, .body = matrix_norm_body, .python = "torch.linalg.matrix_norm"},
+    {.schema = "linalg_norm(Tensor A, any ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
+               "-> Tensor",
+     .doc = "A norm of vectors (one dimension, or no ord) or of matrices (two dimensions).", .tags = kReduction,
+     .body = norm_body, .python = "torch.linalg.norm"},
+    {.schema = "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+     .doc = "Sums of conj(x) * y along a dimension.", .tags = kReduction, .body = vecdot_body, .aten = "linalg_vecdot",
+     .python = "torch.linalg.vecdot"},
+    {.schema = "trace(Tensor input) -> Tensor", .doc = "The sum of a matrix's diagonal.", .tags = kReduction,
+     .body = trace_body, .aten = "trace", .python = "torch.trace torch.Tensor.trace"},
+    {.schema = "dist(Tensor input, Tensor other, Number p=2) -> Tensor", .doc = "The p-norm of input - other.",
+     .tags = kReduction, .body = dist_body, .aten = "dist", .python = "torch.dist torch.Tensor.dist"},
+    {.schema = "inner(Tensor input, Tensor other) -> Tensor",
+     .doc = "Sums of products along the last dimension of both.", .tags = kMatmul, .body = inner_body, .aten = "inner",
+     .python = "torch.inner torch.Tensor.inner"},
 };
 // clang-format on
 

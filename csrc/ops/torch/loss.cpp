@@ -16,7 +16,7 @@ namespace {
 
 int64_t class_dim(int64_t rank) { return rank == 1 ? 0 : 1; }
 
-// ---- nll_loss with ATen's shapes -------------------------------------------------------------------------------------
+// ---- nll_loss with ATen's shapes ------------------------------------------------------------------------------------
 
 // The classes' weights along the class dimension of `shape`.
 Formula wide_weight(Builder& b, const Args& a, const Dims& shape, DType t) {
@@ -97,7 +97,7 @@ Arg nll_backward_body(Builder& b, const Args& a) {
   return store(where(hit, value, 0.0), x.dtype);
 }
 
-// ---- nll_loss and cross_entropy of any rank --------------------------------------------------------------------------
+// ---- nll_loss and cross_entropy of any rank -------------------------------------------------------------------------
 
 void check_batch(std::string_view op, const TensorType& x, const TensorType& t) {
   THUNDER_CHECK(x.rank() >= 1, Value, op, "Expected 1 or more dimensions (got ", x.rank(), ")");
@@ -208,26 +208,28 @@ Arg cross_entropy_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, "
-               "bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor",
+    {.schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
+               "int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor",
      .doc = "Cross entropy between logits and class indices, or class probabilities.", .body = cross_entropy_body,
      .python = "torch.nn.functional.cross_entropy"},
-    {.schema = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, "
-               "bool? reduce=None, str reduction='mean') -> Tensor",
+    {.schema = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, "
+               "int ignore_index=-100, bool? reduce=None, str reduction='mean') -> Tensor",
      .doc = "Negative log likelihood of class indices, given log probabilities.", .body = nll_loss_body,
      .python = "torch.nn.functional.nll_loss"},
-    {.schema = "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)",
+    {.schema = "nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
+               "-> (Tensor, Tensor)",
      .doc = "nll_loss of [N, C] or [C], with the total weight that its gradient needs.", .body = nll_forward_body,
      .vjp = nll_forward_vjp, .aten = "nll_loss_forward", .python = "torch.ops.aten.nll_loss_forward"},
-    {.schema = "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "
-               "Tensor total_weight) -> Tensor",
+    {.schema = "nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, "
+               "int ignore_index, Tensor total_weight) -> Tensor",
      .doc = "Gradient of nll_loss_forward.", .body = nll_backward_body, .aten = "nll_loss_backward",
      .python = "torch.ops.aten.nll_loss_backward"},
-    {.schema = "nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor, Tensor)",
+    {.schema = "nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) "
+               "-> (Tensor, Tensor)",
      .doc = "nll_loss of [N, C, H, W], with the total weight that its gradient needs.", .body = nll_forward_body,
      .vjp = nll2d_forward_vjp, .aten = "nll_loss2d_forward", .python = "torch.ops.aten.nll_loss2d_forward"},
-    {.schema = "nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "
-               "Tensor total_weight) -> Tensor",
+    {.schema = "nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, "
+               "int ignore_index, Tensor total_weight) -> Tensor",
      .doc = "Gradient of nll_loss2d_forward.", .body = nll_backward_body, .aten = "nll_loss2d_backward",
      .python = "torch.ops.aten.nll_loss2d_backward"},
 };

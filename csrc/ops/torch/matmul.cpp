@@ -5,7 +5,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- matmul ----------------------------------------------------------------------------------------------------------
+// ---- matmul ---------------------------------------------------------------------------------------------------------
 
 void check_product_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
   THUNDER_CHECK(a.dtype == b.dtype, Runtime, op, "expected m1 and m2 to have the same dtype, but got: ",
@@ -113,7 +113,7 @@ void matmul_vjp(VjpContext& c) {
   }
 }
 
-// ---- products of fixed ranks -----------------------------------------------------------------------------------------
+// ---- products of fixed ranks ----------------------------------------------------------------------------------------
 
 Arg mm(Builder& b, std::string_view op, const Arg& x, const Arg& y, const char* first, const char* second) {
   const TensorType &s = x.value().tensor(), &t = y.value().tensor();
@@ -175,7 +175,7 @@ Arg outer_body(Builder& b, const Args& a) {
   return (b("torch.unsqueeze", x, 1) * y).arg();
 }
 
-// ---- products added to something -------------------------------------------------------------------------------------
+// ---- products added to something ------------------------------------------------------------------------------------
 
 bool is_number(const Arg& a, double value) { return a.is_literal_number() && a.kind() != Arg::Kind::Complex && a.real() == value; }
 
@@ -233,7 +233,7 @@ Arg addr_body(Builder& b, const Args& a) {
   return added_product(b, "addr", a, b("torch.outer", a["vec1"], a["vec2"]));
 }
 
-// ---- linear ----------------------------------------------------------------------------------------------------------
+// ---- linear ---------------------------------------------------------------------------------------------------------
 
 Arg linear_body(Builder& b, const Args& a) {
   const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
@@ -275,7 +275,8 @@ constexpr OpDef kRecords[] = {
     {.schema = "matmul(Tensor input, Tensor other) -> Tensor",
      .doc = "Matrix product, with PyTorch's rules for vectors and for broadcasting batches.",
      .tags = kMatmul, .body = matmul_body, .vjp = matmul_vjp, .aten = "matmul",
-     .python = "torch.matmul torch.linalg.matmul torch.Tensor.matmul torch.Tensor.__matmul__ torch.Tensor.__rmatmul__ operator.matmul"},
+     .python = "torch.matmul torch.linalg.matmul torch.Tensor.matmul torch.Tensor.__matmul__ torch.Tensor.__rmatmul__ "
+               "operator.matmul"},
     {.schema = "mm(Tensor input, Tensor mat2) -> Tensor", .doc = "Product of two matrices.",
      .tags = kMatmul, .body = mm_body, .aten = "mm", .python = "torch.mm torch.Tensor.mm"},
     {.schema = "bmm(Tensor input, Tensor mat2) -> Tensor", .doc = "Products of two batches of matrices.",
@@ -304,9 +305,10 @@ constexpr OpDef kRecords[] = {
      .doc = "beta * input + alpha * the outer product of two vectors.", .body = addr_body, .aten = "addr",
      .python = "torch.addr torch.Tensor.addr"},
     {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .doc = "input @ weight^T + bias.",
-     .tags = kMatmul, .body = linear_body, .aten = "linear", .python = "torch.nn.functional.linear torch._C._nn.linear"},
-    {.schema = "kron(Tensor input, Tensor other) -> Tensor", .doc = "Kronecker product.", .body = kron_body, .aten = "kron",
-     .python = "torch.kron torch.Tensor.kron"},
+     .tags = kMatmul, .body = linear_body, .aten = "linear",
+     .python = "torch.nn.functional.linear torch._C._nn.linear"},
+    {.schema = "kron(Tensor input, Tensor other) -> Tensor", .doc = "Kronecker product.", .body = kron_body,
+     .aten = "kron", .python = "torch.kron torch.Tensor.kron"},
 };
 // clang-format on
 

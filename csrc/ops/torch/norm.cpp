@@ -8,7 +8,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- layer norm ------------------------------------------------------------------------------------------------------
+// ---- layer norm -----------------------------------------------------------------------------------------------------
 
 std::string shape_text(const Dims& shape) { return "[" + join(shape) + "]"; }
 
@@ -103,7 +103,7 @@ Arg native_layer_norm_backward_body(Builder& b, const Args& a) {
   return Arg::tuple(std::move(out));
 }
 
-// ---- RMS norm --------------------------------------------------------------------------------------------------------
+// ---- RMS norm -------------------------------------------------------------------------------------------------------
 
 Arg rms_norm_body(Builder& b, const Args& a) {
   int64_t leading = check_normalized_shape("rms_norm", a, "");
@@ -119,7 +119,7 @@ Arg rms_norm_body(Builder& b, const Args& a) {
   return to_dtype(b.expr(contiguous(b, y)), t).arg();
 }
 
-// ---- p-norm ----------------------------------------------------------------------------------------------------------
+// ---- p-norm ---------------------------------------------------------------------------------------------------------
 
 Arg normalize_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
@@ -144,18 +144,21 @@ Arg cosine_similarity_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    {.schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+               "float eps=1e-05) -> Tensor",
      .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
      .body = layer_norm_body, .aten = "layer_norm", .python = "torch.nn.functional.layer_norm"},
-    {.schema = "layer_norm.torch(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, "
-               "bool cudnn_enable=True) -> Tensor",
+    {.schema = "layer_norm.torch(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+               "float eps=1e-05, bool cudnn_enable=True) -> Tensor",
      .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
      .body = layer_norm_body, .aten = "layer_norm", .python = "torch.layer_norm"},
-    {.schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    {.schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
+               "-> (Tensor, Tensor, Tensor)",
      .doc = "Layer norm with the mean and the reciprocal standard deviation that its gradient needs.",
-     .body = native_layer_norm_body, .vjp = native_layer_norm_vjp, .aten = "native_layer_norm", .python = "torch.native_layer_norm"},
-    {.schema = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, "
-               "Tensor? weight, Tensor? bias, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
+     .body = native_layer_norm_body, .vjp = native_layer_norm_vjp, .aten = "native_layer_norm",
+     .python = "torch.native_layer_norm"},
+    {.schema = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
+               "Tensor rstd, Tensor? weight, Tensor? bias, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
      .doc = "Gradients of layer norm; None where output_mask is false.", .body = native_layer_norm_backward_body,
      .aten = "native_layer_norm_backward", .python = "torch.ops.aten.native_layer_norm_backward"},
     {.schema = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
@@ -164,8 +167,8 @@ constexpr OpDef kRecords[] = {
     {.schema = "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
      .doc = "Scales to unit p-norm along dim.", .body = normalize_body, .python = "torch.nn.functional.normalize"},
     {.schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-     .doc = "Cosine of the angle between vectors along dim.", .body = cosine_similarity_body, .aten = "cosine_similarity",
-     .python = "torch.nn.functional.cosine_similarity torch.cosine_similarity"},
+     .doc = "Cosine of the angle between vectors along dim.", .body = cosine_similarity_body,
+     .aten = "cosine_similarity", .python = "torch.nn.functional.cosine_similarity torch.cosine_similarity"},
 };
 // clang-format on
 

@@ -1,5 +1,5 @@
-// torch: losses that compare element by element and then reduce.  Those with ATen backward kernels have an inner record with
-// ATen's integer reduction (0 none, 1 mean, 2 sum), which the default executor runs; the others are composed.
+// torch: losses that compare element by element and then reduce.  Those with ATen backward kernels have an inner record
+// with ATen's integer reduction (0 none, 1 mean, 2 sum), which the default executor runs; the others are composed.
 #include <limits>
 
 #include "ops/common.h"
@@ -9,7 +9,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- reductions ------------------------------------------------------------------------------------------------------
+// ---- reductions -----------------------------------------------------------------------------------------------------
 
 Formula reduced(const Formula& x, int64_t reduction) {
   if (reduction == 0) return x;
@@ -30,7 +30,7 @@ Formula spread_gradient(Builder& b, const Args& a, const Dims& shape) {
   return Formula(b, expand_to(b, g, shape));
 }
 
-// ---- losses of a difference ------------------------------------------------------------------------------------------
+// ---- losses of a difference -----------------------------------------------------------------------------------------
 
 struct Pair {
   Formula x, y;
@@ -148,7 +148,7 @@ Arg huber_loss_body(Builder& b, const Args& a) {
   return weighted(b, a, b("torch._huber_loss", a["input"], a["target"], 0, a["delta"]), reduction).arg();
 }
 
-// ---- binary cross entropy --------------------------------------------------------------------------------------------
+// ---- binary cross entropy -------------------------------------------------------------------------------------------
 
 Arg bce_body(Builder& b, const Args& a) {
   Pair p = operands(b, a, "binary_cross_entropy", "binary_cross_entropy");
@@ -197,7 +197,7 @@ Arg bce_with_logits_body(Builder& b, const Args& a) {
   return torch_reduced(loss, reduction).arg();
 }
 
-// ---- others ----------------------------------------------------------------------------------------------------------
+// ---- others ---------------------------------------------------------------------------------------------------------
 
 Arg kl_div_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), y = b.expr(a["target"]);
@@ -231,26 +231,34 @@ Arg hinge_embedding_loss_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "mse_loss(Tensor input, Tensor target, " LEGACY ", Tensor? weight=None) -> Tensor", .doc = "(input - target)^2, reduced.",
-     .body = mse_loss_body, .python = "torch.nn.functional.mse_loss"},
-    {.schema = "_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", .doc = "mse_loss by ATen's kernel.", .body = mse_body,
-     .vjp = mse_vjp, .aten = "mse_loss", .python = "torch.ops.aten.mse_loss"},
-    {.schema = "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", .doc = "Gradient of mse_loss.",
-     .body = mse_backward_body, .aten = "mse_loss_backward", .python = "torch.ops.aten.mse_loss_backward"},
-    {.schema = "l1_loss(Tensor input, Tensor target, " LEGACY ", Tensor? weight=None) -> Tensor", .doc = "|input - target|, reduced.",
-     .body = l1_loss_body, .python = "torch.nn.functional.l1_loss"},
+    {.schema = "mse_loss(Tensor input, Tensor target, " LEGACY ", Tensor? weight=None) -> Tensor",
+     .doc = "(input - target)^2, reduced.", .body = mse_loss_body, .python = "torch.nn.functional.mse_loss"},
+    {.schema = "_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", .doc = "mse_loss by ATen's kernel.",
+     .body = mse_body, .vjp = mse_vjp, .aten = "mse_loss", .python = "torch.ops.aten.mse_loss"},
+    {.schema = "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+     .doc = "Gradient of mse_loss.", .body = mse_backward_body, .aten = "mse_loss_backward",
+     .python = "torch.ops.aten.mse_loss_backward"},
+    {.schema = "l1_loss(Tensor input, Tensor target, " LEGACY ", Tensor? weight=None) -> Tensor",
+     .doc = "|input - target|, reduced.", .body = l1_loss_body, .python = "torch.nn.functional.l1_loss"},
     {.schema = "smooth_l1_loss(Tensor input, Tensor target, " LEGACY ", float beta=1.0) -> Tensor",
-     .doc = "Squared below beta, linear above, reduced.", .body = smooth_l1_loss_body, .python = "torch.nn.functional.smooth_l1_loss"},
-    {.schema = "_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor", .doc = "smooth_l1_loss by ATen's kernel.",
-     .body = smooth_l1_body, .vjp = smooth_l1_vjp, .aten = "smooth_l1_loss", .python = "torch.ops.aten.smooth_l1_loss"},
-    {.schema = "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
+     .doc = "Squared below beta, linear above, reduced.", .body = smooth_l1_loss_body,
+     .python = "torch.nn.functional.smooth_l1_loss"},
+    {.schema = "_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
+     .doc = "smooth_l1_loss by ATen's kernel.", .body = smooth_l1_body, .vjp = smooth_l1_vjp, .aten = "smooth_l1_loss",
+     .python = "torch.ops.aten.smooth_l1_loss"},
+    {.schema = "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) "
+               "-> Tensor",
      .doc = "Gradient of smooth_l1_loss.", .body = smooth_l1_backward_body, .aten = "smooth_l1_loss_backward",
      .python = "torch.ops.aten.smooth_l1_loss_backward"},
-    {.schema = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None) -> Tensor",
-     .doc = "Squared below delta, linear above, reduced.", .body = huber_loss_body, .python = "torch.nn.functional.huber_loss"},
-    {.schema = "_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor", .doc = "huber_loss by ATen's kernel.",
-     .body = huber_body, .vjp = huber_vjp, .aten = "huber_loss", .python = "torch.ops.aten.huber_loss"},
-    {.schema = "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
+    {.schema = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None) "
+               "-> Tensor",
+     .doc = "Squared below delta, linear above, reduced.", .body = huber_loss_body,
+     .python = "torch.nn.functional.huber_loss"},
+    {.schema = "_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
+     .doc = "huber_loss by ATen's kernel.", .body = huber_body, .vjp = huber_vjp, .aten = "huber_loss",
+     .python = "torch.ops.aten.huber_loss"},
+    {.schema = "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) "
+               "-> Tensor",
      .doc = "Gradient of huber_loss.", .body = huber_backward_body, .aten = "huber_loss_backward",
      .python = "torch.ops.aten.huber_loss_backward"},
     {.schema = "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, " LEGACY ") -> Tensor",
@@ -259,23 +267,26 @@ constexpr OpDef kRecords[] = {
     {.schema = "_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
      .doc = "binary_cross_entropy by ATen's kernel.", .body = bce_body, .vjp = bce_vjp, .aten = "binary_cross_entropy",
      .python = "torch.ops.aten.binary_cross_entropy"},
-    {.schema = "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+    {.schema = "binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, "
+               "int reduction=1) -> Tensor",
      .doc = "Gradient of binary_cross_entropy.", .body = bce_backward_body, .aten = "binary_cross_entropy_backward",
      .python = "torch.ops.aten.binary_cross_entropy_backward"},
-    {.schema = "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, " LEGACY ", Tensor? pos_weight=None) -> Tensor",
+    {.schema = "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, " LEGACY
+               ", Tensor? pos_weight=None) -> Tensor",
      .doc = "binary_cross_entropy of sigmoid(input), reduced.", .body = bce_with_logits_body,
      .python = "torch.nn.functional.binary_cross_entropy_with_logits"},
     {.schema = "kl_div(Tensor input, Tensor target, " LEGACY ", bool log_target=False) -> Tensor",
      .doc = "Kullback-Leibler divergence of log probabilities from probabilities, reduced.", .body = kl_div_body,
      .python = "torch.nn.functional.kl_div"},
-    {.schema = "soft_margin_loss(Tensor input, Tensor target, " LEGACY ") -> Tensor", .doc = "log(1 + exp(-target * input)), reduced.",
-     .body = soft_margin_loss_body, .python = "torch.nn.functional.soft_margin_loss"},
+    {.schema = "soft_margin_loss(Tensor input, Tensor target, " LEGACY ") -> Tensor",
+     .doc = "log(1 + exp(-target * input)), reduced.", .body = soft_margin_loss_body,
+     .python = "torch.nn.functional.soft_margin_loss"},
     {.schema = "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0, " LEGACY ") -> Tensor",
      .doc = "max(0, -target * (input1 - input2) + margin), reduced.", .body = margin_ranking_loss_body,
      .python = "torch.nn.functional.margin_ranking_loss"},
     {.schema = "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, " LEGACY ") -> Tensor",
-     .doc = "input where target is 1, max(0, margin - input) where it is -1, reduced.", .body = hinge_embedding_loss_body,
-     .python = "torch.nn.functional.hinge_embedding_loss"},
+     .doc = "input where target is 1, max(0, margin - input) where it is -1, reduced.",
+     .body = hinge_embedding_loss_body, .python = "torch.nn.functional.hinge_embedding_loss"},
 };
 // clang-format on
 

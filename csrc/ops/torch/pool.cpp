@@ -61,7 +61,7 @@ Dims pooled_shape(std::string_view op, const Args& a, size_t n) {
   return shape;
 }
 
-// ---- maximum ---------------------------------------------------------------------------------------------------------
+// ---- maximum --------------------------------------------------------------------------------------------------------
 
 template <int N>
 Types max_pool_meta(const Args& a) {
@@ -117,7 +117,7 @@ Arg max_pool1d_body(Builder& b, const Args& a) {
   return a.op().schema.results == "any" ? result(a, value, indices) : Arg::tuple({value.arg(), indices.arg()});
 }
 
-// ---- average ---------------------------------------------------------------------------------------------------------
+// ---- average --------------------------------------------------------------------------------------------------------
 
 template <int N>
 Types avg_pool_meta(const Args& a) {
@@ -199,14 +199,18 @@ Arg adaptive_avg_pool1d_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "max_pool2d_with_indices" WITH_INDICES, .doc = "Maximum of each 2-d window, and where it is.", .meta = max_pool_meta<2>,
-     .vjp = max_pool_vjp<2>, .aten = "max_pool2d_with_indices", .python = "torch.ops.aten.max_pool2d_with_indices"},
-    {.schema = "max_pool3d_with_indices" WITH_INDICES, .doc = "Maximum of each 3-d window, and where it is.", .meta = max_pool_meta<3>,
-     .vjp = max_pool_vjp<3>, .aten = "max_pool3d_with_indices", .python = "torch.ops.aten.max_pool3d_with_indices"},
-    {.schema = "max_pool2d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool2d.", .meta = gradient_of_self,
-     .aten = "max_pool2d_with_indices_backward", .python = "torch.ops.aten.max_pool2d_with_indices_backward"},
-    {.schema = "max_pool3d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool3d.", .meta = gradient_of_self,
-     .aten = "max_pool3d_with_indices_backward", .python = "torch.ops.aten.max_pool3d_with_indices_backward"},
+    {.schema = "max_pool2d_with_indices" WITH_INDICES, .doc = "Maximum of each 2-d window, and where it is.",
+     .meta = max_pool_meta<2>, .vjp = max_pool_vjp<2>, .aten = "max_pool2d_with_indices",
+     .python = "torch.ops.aten.max_pool2d_with_indices"},
+    {.schema = "max_pool3d_with_indices" WITH_INDICES, .doc = "Maximum of each 3-d window, and where it is.",
+     .meta = max_pool_meta<3>, .vjp = max_pool_vjp<3>, .aten = "max_pool3d_with_indices",
+     .python = "torch.ops.aten.max_pool3d_with_indices"},
+    {.schema = "max_pool2d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool2d.",
+     .meta = gradient_of_self, .aten = "max_pool2d_with_indices_backward",
+     .python = "torch.ops.aten.max_pool2d_with_indices_backward"},
+    {.schema = "max_pool3d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool3d.",
+     .meta = gradient_of_self, .aten = "max_pool3d_with_indices_backward",
+     .python = "torch.ops.aten.max_pool3d_with_indices_backward"},
     {.schema = "max_pool1d_with_indices" MAX_POOL ", bool return_indices=False) -> (Tensor, Tensor)",
      .doc = "Maximum of each window, and where it is.", .body = max_pool1d_body,
      .python = "torch.nn.functional.max_pool1d_with_indices torch.max_pool1d_with_indices"},
@@ -216,31 +220,36 @@ constexpr OpDef kRecords[] = {
     {.schema = "max_pool3d_with_indices.functional" MAX_POOL ", bool return_indices=False) -> (Tensor, Tensor)",
      .doc = "Maximum of each 3-d window, and where it is.", .body = max_pool3d_pair_body,
      .python = "torch.nn.functional.max_pool3d_with_indices"},
-    {.schema = "max_pool1d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each window.", .body = max_pool1d_body,
-     .python = "torch.nn.functional.max_pool1d torch.max_pool1d"},
-    {.schema = "max_pool2d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 2-d window.", .body = max_pool2d_body,
-     .python = "torch.nn.functional.max_pool2d torch.max_pool2d"},
-    {.schema = "max_pool3d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 3-d window.", .body = max_pool3d_body,
-     .python = "torch.nn.functional.max_pool3d torch.max_pool3d"},
+    {.schema = "max_pool1d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each window.",
+     .body = max_pool1d_body, .python = "torch.nn.functional.max_pool1d torch.max_pool1d"},
+    {.schema = "max_pool2d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 2-d window.",
+     .body = max_pool2d_body, .python = "torch.nn.functional.max_pool2d torch.max_pool2d"},
+    {.schema = "max_pool3d" MAX_POOL ", bool return_indices=False) -> any", .doc = "Maximum of each 3-d window.",
+     .body = max_pool3d_body, .python = "torch.nn.functional.max_pool3d torch.max_pool3d"},
     {.schema = "avg_pool1d" AVG_POOL ") -> Tensor", .doc = "Mean of each window.", .body = avg_pool1d_body,
      .python = "torch.nn.functional.avg_pool1d torch.avg_pool1d"},
-    {.schema = "avg_pool2d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 2-d window.", .meta = avg_pool_meta<2>,
-     .vjp = avg_pool_vjp<2>, .aten = "avg_pool2d", .python = "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d"},
-    {.schema = "avg_pool3d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 3-d window.", .meta = avg_pool_meta<3>,
-     .vjp = avg_pool_vjp<3>, .aten = "avg_pool3d", .python = "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d"},
-    {.schema = "avg_pool2d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool2d.", .meta = gradient_of_self, .aten = "avg_pool2d_backward",
-     .python = "torch.ops.aten.avg_pool2d_backward"},
-    {.schema = "avg_pool3d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool3d.", .meta = gradient_of_self, .aten = "avg_pool3d_backward",
-     .python = "torch.ops.aten.avg_pool3d_backward"},
-    {.schema = "_adaptive_avg_pool2d(Tensor input, int[] output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
-     .meta = adaptive_avg_pool2d_meta, .vjp = adaptive_avg_pool2d_vjp, .aten = "_adaptive_avg_pool2d",
-     .python = "torch.ops.aten._adaptive_avg_pool2d"},
-    {.schema = "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of adaptive_avg_pool2d.",
-     .meta = gradient_of_self, .aten = "_adaptive_avg_pool2d_backward", .python = "torch.ops.aten._adaptive_avg_pool2d_backward"},
-    {.schema = "adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
-     .body = adaptive_avg_pool1d_body, .python = "torch.nn.functional.adaptive_avg_pool1d torch.adaptive_avg_pool1d"},
-    {.schema = "adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
-     .body = adaptive_avg_pool2d_body, .python = "torch.nn.functional.adaptive_avg_pool2d"},
+    {.schema = "avg_pool2d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 2-d window.",
+     .meta = avg_pool_meta<2>, .vjp = avg_pool_vjp<2>, .aten = "avg_pool2d",
+     .python = "torch.nn.functional.avg_pool2d torch._C._nn.avg_pool2d"},
+    {.schema = "avg_pool3d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 3-d window.",
+     .meta = avg_pool_meta<3>, .vjp = avg_pool_vjp<3>, .aten = "avg_pool3d",
+     .python = "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d"},
+    {.schema = "avg_pool2d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool2d.", .meta = gradient_of_self,
+     .aten = "avg_pool2d_backward", .python = "torch.ops.aten.avg_pool2d_backward"},
+    {.schema = "avg_pool3d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool3d.", .meta = gradient_of_self,
+     .aten = "avg_pool3d_backward", .python = "torch.ops.aten.avg_pool3d_backward"},
+    {.schema = "_adaptive_avg_pool2d(Tensor input, int[] output_size) -> Tensor",
+     .doc = "Means of as many windows as output_size says.", .meta = adaptive_avg_pool2d_meta,
+     .vjp = adaptive_avg_pool2d_vjp, .aten = "_adaptive_avg_pool2d", .python = "torch.ops.aten._adaptive_avg_pool2d"},
+    {.schema = "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
+     .doc = "Gradient of adaptive_avg_pool2d.", .meta = gradient_of_self, .aten = "_adaptive_avg_pool2d_backward",
+     .python = "torch.ops.aten._adaptive_avg_pool2d_backward"},
+    {.schema = "adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor",
+     .doc = "Means of as many windows as output_size says.", .body = adaptive_avg_pool1d_body,
+     .python = "torch.nn.functional.adaptive_avg_pool1d torch.adaptive_avg_pool1d"},
+    {.schema = "adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor",
+     .doc = "Means of as many windows as output_size says.", .body = adaptive_avg_pool2d_body,
+     .python = "torch.nn.functional.adaptive_avg_pool2d"},
 };
 // clang-format on
 

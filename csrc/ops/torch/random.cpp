@@ -59,7 +59,7 @@ Arg multinomial_body(Builder& b, const Args& a) {
   return b("prims.multinomial", a["input"], a["num_samples"], a["replacement"]);
 }
 
-// ---- with a mean and a deviation each --------------------------------------------------------------------------------
+// ---- with a mean and a deviation each -------------------------------------------------------------------------------
 
 Arg normal_body(Builder& b, const Args& a) {
   ArgList given = {a["mean"], a["std"]};
@@ -84,7 +84,7 @@ Arg normal_of_size_body(Builder& b, const Args& a) {
   return b("torch.add", b("torch.mul", drawn, a["std"]), a["mean"]);
 }
 
-// ---- what the in-place methods fill a tensor with --------------------------------------------------------------------
+// ---- what the in-place methods fill a tensor with -------------------------------------------------------------------
 
 // Values of a tensor's shape, in its dtype and layout.
 Arg in_place_of(const Expr& values, const TensorType& t) { return with_strides(to_dtype(values, t.dtype), preserve_format_strides(t)).arg(); }
@@ -179,13 +179,16 @@ Arg random_fill_body(Builder& b, const Args& a) {
 constexpr uint64_t kTags = kRandom | kNoGrad;
 
 // clang-format off
-#define THUNDER_FACTORY_OPTIONS "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
+#define THUNDER_FACTORY_OPTIONS \
+  "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
 #define THUNDER_LIKE_OPTIONS THUNDER_FACTORY_OPTIONS ", memory_format? memory_format=None"
 constexpr OpDef kRecords[] = {
-    {.schema = "rand(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Numbers drawn uniformly from [0, 1).",
-     .tags = kTags, .body = factory_body<kUniform>, .python = "torch.rand"},
+    {.schema = "rand(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Numbers drawn uniformly from [0, 1).", .tags = kTags, .body = factory_body<kUniform>,
+     .python = "torch.rand"},
     {.schema = "randn(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "Numbers drawn from the standard normal distribution.", .tags = kTags, .body = factory_body<kNormal>, .python = "torch.randn"},
+     .doc = "Numbers drawn from the standard normal distribution.", .tags = kTags, .body = factory_body<kNormal>,
+     .python = "torch.randn"},
     {.schema = "rand_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "Numbers drawn uniformly from [0, 1), in the input's shape.", .tags = kTags, .body = like_body<kUniform>,
      .aten = "rand_like(input, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.rand_like"},
@@ -193,69 +196,82 @@ constexpr OpDef kRecords[] = {
      .doc = "Numbers drawn from the standard normal distribution, in the input's shape.", .tags = kTags,
      .body = like_body<kNormal>, .aten = "randn_like(input, dtype=dtype, device=device, memory_format=memory_format)",
      .python = "torch.randn_like"},
-    {.schema = "randint(int high, int[] size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Integers drawn from 0, ..., high - 1.",
-     .tags = kTags, .body = randint_body, .python = "torch.randint"},
+    {.schema = "randint(int high, int[] size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Integers drawn from 0, ..., high - 1.", .tags = kTags, .body = randint_body, .python = "torch.randint"},
     {.schema = "randint.low(int low, int high, int[] size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "Integers drawn from low, ..., high - 1.", .tags = kTags, .body = randint_low_body, .python = "torch.randint"},
+     .doc = "Integers drawn from low, ..., high - 1.", .tags = kTags, .body = randint_low_body,
+     .python = "torch.randint"},
     {.schema = "randint_like(Tensor input, int high, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "Integers drawn from 0, ..., high - 1, in the input's shape.", .tags = kTags, .body = randint_like_body,
-     .aten = "randint_like(input, high, dtype=dtype, device=device, memory_format=memory_format)", .python = "torch.randint_like"},
+     .aten = "randint_like(input, high, dtype=dtype, device=device, memory_format=memory_format)",
+     .python = "torch.randint_like"},
     {.schema = "randint_like.low(Tensor input, int low, int high, " THUNDER_LIKE_OPTIONS ") -> Tensor",
-     .doc = "Integers drawn from low, ..., high - 1, in the input's shape.", .tags = kTags, .body = randint_like_low_body,
+     .doc = "Integers drawn from low, ..., high - 1, in the input's shape.", .tags = kTags,
+     .body = randint_like_low_body,
      .aten = "randint_like.low_dtype(input, low, high, dtype=dtype, device=device, memory_format=memory_format)",
      .python = "torch.randint_like"},
-    {.schema = "randperm(int n, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "0, ..., n - 1 in random order.", .tags = kTags,
-     .body = randperm_body, .python = "torch.randperm"},
+    {.schema = "randperm(int n, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "0, ..., n - 1 in random order.",
+     .tags = kTags, .body = randperm_body, .python = "torch.randperm"},
     {.schema = "bernoulli(Tensor input) -> Tensor", .doc = "1 with the probability that each element gives, else 0.",
      .tags = kTags, .body = bernoulli_body, .aten = "bernoulli", .python = "torch.bernoulli torch.Tensor.bernoulli"},
-    {.schema = "bernoulli.p(Tensor input, float p) -> Tensor", .doc = "1 with probability p, else 0, in the input's shape.",
-     .tags = kTags, .body = bernoulli_p_body, .aten = "bernoulli.p", .python = "torch.bernoulli torch.Tensor.bernoulli"},
+    {.schema = "bernoulli.p(Tensor input, float p) -> Tensor",
+     .doc = "1 with probability p, else 0, in the input's shape.", .tags = kTags, .body = bernoulli_p_body,
+     .aten = "bernoulli.p", .python = "torch.bernoulli torch.Tensor.bernoulli"},
     {.schema = "normal.Tensor_Tensor(Tensor mean, Tensor std) -> Tensor",
-     .doc = "Normally distributed numbers, each with its mean and standard deviation.", .tags = kRandom, .body = normal_body,
-     .vjp = normal_vjp, .aten = "normal.Tensor_Tensor", .python = "torch.normal"},
+     .doc = "Normally distributed numbers, each with its mean and standard deviation.", .tags = kRandom,
+     .body = normal_body, .vjp = normal_vjp, .aten = "normal.Tensor_Tensor", .python = "torch.normal"},
     {.schema = "normal.Tensor_float(Tensor mean, float std=1.0) -> Tensor",
-     .doc = "Normally distributed numbers, each with its mean.", .tags = kRandom, .body = normal_body, .vjp = normal_vjp,
-     .aten = "normal.Tensor_float", .python = "torch.normal"},
+     .doc = "Normally distributed numbers, each with its mean.", .tags = kRandom, .body = normal_body,
+     .vjp = normal_vjp, .aten = "normal.Tensor_float", .python = "torch.normal"},
     {.schema = "normal.float_Tensor(float mean, Tensor std) -> Tensor",
      .doc = "Normally distributed numbers, each with its standard deviation.", .tags = kRandom, .body = normal_body,
      .vjp = normal_vjp, .aten = "normal.float_Tensor", .python = "torch.normal"},
     {.schema = "normal.float_float(float mean, float std, int[] size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
-     .doc = "Normally distributed numbers of one mean and standard deviation.", .tags = kTags, .body = normal_of_size_body,
-     .aten = "normal.float_float(mean, std, size, dtype=dtype, device=device)", .python = "torch.normal"},
+     .doc = "Normally distributed numbers of one mean and standard deviation.", .tags = kTags,
+     .body = normal_of_size_body, .aten = "normal.float_float(mean, std, size, dtype=dtype, device=device)",
+     .python = "torch.normal"},
     {.schema = "uniform(Tensor input, float from=0.0, float to=1.0) -> Tensor",
      .doc = "Numbers drawn uniformly from [from, to), in the input's shape, dtype and layout.", .tags = kTags,
      .body = uniform_fill_body, .aten = "uniform", .python = "torch.ops.aten.uniform torch.Tensor.uniform_"},
     {.schema = "normal_functional(Tensor input, float mean=0.0, float std=1.0) -> Tensor",
-     .doc = "Normally distributed numbers, in the input's shape, dtype and layout.", .tags = kTags, .body = normal_fill_body,
-     .aten = "normal_functional", .python = "torch.ops.aten.normal_functional torch.Tensor.normal_"},
+     .doc = "Normally distributed numbers, in the input's shape, dtype and layout.", .tags = kTags,
+     .body = normal_fill_body, .aten = "normal_functional",
+     .python = "torch.ops.aten.normal_functional torch.Tensor.normal_"},
     {.schema = "log_normal(Tensor input, float mean=1.0, float std=2.0) -> Tensor",
      .doc = "exp of normally distributed numbers, in the input's shape, dtype and layout.", .tags = kTags,
-     .body = log_normal_fill_body, .aten = "log_normal", .python = "torch.ops.aten.log_normal torch.Tensor.log_normal_"},
+     .body = log_normal_fill_body, .aten = "log_normal",
+     .python = "torch.ops.aten.log_normal torch.Tensor.log_normal_"},
     {.schema = "exponential(Tensor input, float lambd=1.0) -> Tensor",
      .doc = "Exponentially distributed numbers of rate lambd, in the input's shape, dtype and layout.", .tags = kTags,
-     .body = exponential_fill_body, .aten = "exponential", .python = "torch.ops.aten.exponential torch.Tensor.exponential_"},
+     .body = exponential_fill_body, .aten = "exponential",
+     .python = "torch.ops.aten.exponential torch.Tensor.exponential_"},
     {.schema = "cauchy(Tensor input, float median=0.0, float sigma=1.0) -> Tensor",
-     .doc = "Numbers from Cauchy's distribution, in the input's shape, dtype and layout.", .tags = kTags, .body = cauchy_fill_body,
-     .aten = "cauchy", .python = "torch.ops.aten.cauchy torch.Tensor.cauchy_"},
+     .doc = "Numbers from Cauchy's distribution, in the input's shape, dtype and layout.", .tags = kTags,
+     .body = cauchy_fill_body, .aten = "cauchy", .python = "torch.ops.aten.cauchy torch.Tensor.cauchy_"},
     {.schema = "geometric(Tensor input, float p) -> Tensor",
-     .doc = "How many trials of probability p the first success takes, in the input's shape, dtype and layout.", .tags = kTags,
-     .body = geometric_fill_body, .aten = "geometric", .python = "torch.ops.aten.geometric torch.Tensor.geometric_"},
+     .doc = "How many trials of probability p the first success takes, in the input's shape, dtype and layout.",
+     .tags = kTags, .body = geometric_fill_body, .aten = "geometric",
+     .python = "torch.ops.aten.geometric torch.Tensor.geometric_"},
     {.schema = "bernoulli_fill(Tensor input, float p=0.5) -> Tensor",
-     .doc = "1 with probability p, else 0, in the input's shape, dtype and layout.", .tags = kTags, .body = bernoulli_fill_body,
-     .python = "torch.Tensor.bernoulli_"},
+     .doc = "1 with probability p, else 0, in the input's shape, dtype and layout.", .tags = kTags,
+     .body = bernoulli_fill_body, .python = "torch.Tensor.bernoulli_"},
     {.schema = "bernoulli_fill.Tensor(Tensor input, Tensor p) -> Tensor",
-     .doc = "1 with the probability that each element of p gives, else 0, in the input's shape, dtype and layout.", .tags = kTags,
-     .body = bernoulli_fill_body, .aten = "bernoulli.Tensor", .python = "torch.ops.aten.bernoulli.Tensor torch.Tensor.bernoulli_"},
+     .doc = "1 with the probability that each element of p gives, else 0, in the input's shape, dtype and layout.",
+     .tags = kTags, .body = bernoulli_fill_body, .aten = "bernoulli.Tensor",
+     .python = "torch.ops.aten.bernoulli.Tensor torch.Tensor.bernoulli_"},
     {.schema = "random(Tensor input) -> Tensor",
-     .doc = "Integers drawn uniformly from all that the dtype represents, from 0 up, in the input's shape, dtype and layout.",
+     .doc = "Integers drawn uniformly from all that the dtype represents, from 0 up, in the input's shape, dtype and "
+            "layout.",
      .tags = kTags, .body = random_fill_body, .aten = "random", .python = "torch.ops.aten.random torch.Tensor.random_"},
     {.schema = "random.to(Tensor input, int to) -> Tensor", .doc = "Integers drawn from 0, ..., to - 1, likewise.",
-     .tags = kTags, .body = random_fill_body, .aten = "random.to", .python = "torch.ops.aten.random.to torch.Tensor.random_"},
-    {.schema = "random.from(Tensor input, int from, int? to) -> Tensor", .doc = "Integers drawn from from, ..., to - 1, likewise.",
-     .tags = kTags, .body = random_fill_body, .aten = "random.from", .python = "torch.ops.aten.random.from torch.Tensor.random_"},
+     .tags = kTags, .body = random_fill_body, .aten = "random.to",
+     .python = "torch.ops.aten.random.to torch.Tensor.random_"},
+    {.schema = "random.from(Tensor input, int from, int? to) -> Tensor",
+     .doc = "Integers drawn from from, ..., to - 1, likewise.", .tags = kTags, .body = random_fill_body,
+     .aten = "random.from", .python = "torch.ops.aten.random.from torch.Tensor.random_"},
     {.schema = "multinomial(Tensor input, int num_samples, bool replacement=False) -> Tensor",
-     .doc = "Indices drawn with the weights in each row.", .tags = kTags, .body = multinomial_body, .aten = "multinomial",
-     .python = "torch.multinomial torch.Tensor.multinomial"},
+     .doc = "Indices drawn with the weights in each row.", .tags = kTags, .body = multinomial_body,
+     .aten = "multinomial", .python = "torch.multinomial torch.Tensor.multinomial"},
 };
 // clang-format on
 

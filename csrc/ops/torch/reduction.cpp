@@ -30,7 +30,7 @@ Dim count_of(const TensorType& x, const std::vector<int64_t>& dims) {
 // A size as a number operand: a literal, or the symbol itself.
 Arg number(const Dim& d) { return d.is_constant() ? Arg(static_cast<double>(d.constant())) : Arg(d); }
 
-// ---- sums ------------------------------------------------------------------------------------------------------------
+// ---- sums -----------------------------------------------------------------------------------------------------------
 
 // 16-bit floats are summed in f32, as eager's kernels do.
 Arg reduce_in(Builder& b, std::string_view prim, const Arg& x, const std::vector<int64_t>& dims, DType result) {
@@ -132,7 +132,7 @@ Arg count_nonzero_body(Builder& b, const Args& a) {
   return b("torch.sum", b("torch.ne", a["input"], 0), a["dim"], false, kw("dtype", DType::i64));
 }
 
-// ---- extrema ---------------------------------------------------------------------------------------------------------
+// ---- extrema --------------------------------------------------------------------------------------------------------
 
 // Over all dimensions the extremum of nothing is another error than along one.
 std::vector<int64_t> extremum_dims(const Args& a) {
@@ -227,7 +227,7 @@ Arg truth(Builder& b, const Args& a, std::string_view prim) {
 Arg any_body(Builder& b, const Args& a) { return truth(b, a, "prims.any"); }
 Arg all_body(Builder& b, const Args& a) { return truth(b, a, "prims.all"); }
 
-// ---- variance, norms -------------------------------------------------------------------------------------------------
+// ---- variance, norms ------------------------------------------------------------------------------------------------
 
 double correction_of(const Args& a) {
   if (a.op().schema.index_of("unbiased") >= 0) return a.flag("unbiased") ? 1 : 0;
@@ -301,7 +301,8 @@ Arg vector_norm_body(Builder& b, const Args& a) {
   Arg dims = a["dim"], keep = a["keepdim"];
   Expr magnitude = b("torch.abs", x);
   if (std::isinf(p)) return p > 0 ? b("torch.amax", magnitude, dims_of(a), keep) : b("torch.amin", magnitude, dims_of(a), keep);
-  // Counted through the magnitude, so that the result is a constant function of x rather than none: its gradient is zero.
+  // Counted through the magnitude, so that the result is a constant function of x rather than none: its gradient is
+  // zero.
   if (p == 0) return b("torch.sum", b("torch.where", b("torch.ne", x, 0.0), 1.0, magnitude), dims, keep);
   if (p == 1) return b("torch.sum", magnitude, dims, keep);
   if (p == 2) return b("torch.sqrt", b("torch.sum", b("torch.mul", magnitude, magnitude), dims, keep));
@@ -342,7 +343,7 @@ Arg norm_body(Builder& b, const Args& a) {
   return b("torch.vector_norm", a["input"], p, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
 }
 
-// ---- scans -----------------------------------------------------------------------------------------------------------
+// ---- scans ----------------------------------------------------------------------------------------------------------
 
 Arg scan(Builder& b, const Args& a, std::string_view prim) {
   DType t = a.tensor("input").dtype;
@@ -371,20 +372,22 @@ Types cumprod_backward_meta(const Args& a) {
 constexpr OpDef kRecords[] = {
     {.schema = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim` (all for None). Integers and booleans sum in int64 unless `dtype` says otherwise.",
-     .tags = kReduction, .body = sum_body, .vjp = sum_vjp, .aten = "sum.dim_IntList", .python = "torch.sum torch.Tensor.sum"},
+     .tags = kReduction, .body = sum_body, .vjp = sum_vjp, .aten = "sum.dim_IntList",
+     .python = "torch.sum torch.Tensor.sum"},
     {.schema = "sum_to_size(Tensor input, int[] ...size) -> Tensor",
      .doc = "The input summed over the dimensions along which a tensor of `size` would be broadcast to its shape.",
      .tags = kReduction | kLinear, .body = sum_to_size_body, .vjp = sum_to_size_vjp, .aten = "sum_to_size",
      .python = "torch.Tensor.sum_to_size"},
     {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-     .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body, .aten = "nansum",
-     .python = "torch.nansum torch.Tensor.nansum"},
+     .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body,
+     .aten = "nansum", .python = "torch.nansum torch.Tensor.nansum"},
     {.schema = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The mean over `dim` of what is a number.", .tags = kReduction, .body = nanmean_body, .aten = "nanmean",
      .python = "torch.nanmean torch.Tensor.nanmean"},
     {.schema = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim` (all for None) divided by the number of elements summed.",
-     .tags = kReduction, .body = mean_body, .vjp = mean_vjp, .aten = "mean.dim", .python = "torch.mean torch.Tensor.mean"},
+     .tags = kReduction, .body = mean_body, .vjp = mean_vjp, .aten = "mean.dim",
+     .python = "torch.mean torch.Tensor.mean"},
     {.schema = "prod(Tensor input, *, dtype? dtype=None) -> Tensor", .doc = "The product of all elements.",
      .tags = kReduction, .body = prod_all_body, .aten = "prod", .python = "torch.prod torch.Tensor.prod"},
     {.schema = "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
@@ -429,11 +432,12 @@ constexpr OpDef kRecords[] = {
     {.schema = "all.dims(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor",
      .doc = "Whether all elements over `dim` are not zero.", .tags = kReduction | kNoGrad, .body = all_body,
      .aten = "all.dims", .python = "torch.all torch.Tensor.all"},
-    {.schema = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor", .doc = "How many elements over `dim` are not zero.",
-     .tags = kReduction | kNoGrad, .body = count_nonzero_body, .python = "torch.count_nonzero torch.Tensor.count_nonzero"},
+    {.schema = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor",
+     .doc = "How many elements over `dim` are not zero.", .tags = kReduction | kNoGrad, .body = count_nonzero_body,
+     .python = "torch.count_nonzero torch.Tensor.count_nonzero"},
     {.schema = "var(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> Tensor",
-     .doc = "The variance over `dim`, divided by count - correction.", .tags = kReduction, .body = var_body, .vjp = var_vjp,
-     .aten = "var.correction", .python = "torch.var torch.Tensor.var"},
+     .doc = "The variance over `dim`, divided by count - correction.", .tags = kReduction, .body = var_body,
+     .vjp = var_vjp, .aten = "var.correction", .python = "torch.var torch.Tensor.var"},
     {.schema = "var.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> Tensor",
      .doc = "The variance over `dim`, divided by count - 1 (unbiased) or count.", .tags = kReduction, .body = var_body,
      .vjp = var_vjp, .aten = "var.dim", .python = "torch.var torch.Tensor.var"},
@@ -443,16 +447,20 @@ constexpr OpDef kRecords[] = {
     {.schema = "std.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> Tensor",
      .doc = "The square root of the variance over `dim`.", .tags = kReduction, .body = std_body, .vjp = std_vjp,
      .aten = "std.dim", .python = "torch.std torch.Tensor.std"},
-    {.schema = "var_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema = "var_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) "
+               "-> (Tensor, Tensor)",
      .doc = "The variance and the mean over `dim`.", .tags = kReduction, .body = var_mean_body,
      .aten = "var_mean.correction", .python = "torch.var_mean"},
-    {.schema = "std_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema = "std_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) "
+               "-> (Tensor, Tensor)",
      .doc = "The standard deviation and the mean over `dim`.", .tags = kReduction, .body = std_mean_body,
      .aten = "std_mean.correction", .python = "torch.std_mean"},
-    {.schema = "var_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema = "var_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) "
+               "-> (Tensor, Tensor)",
      .doc = "The variance, divided by count - 1 (unbiased) or count, and the mean over `dim`.", .tags = kReduction,
      .body = var_mean_body, .aten = "var_mean.dim", .python = "torch.var_mean"},
-    {.schema = "std_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema = "std_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) "
+               "-> (Tensor, Tensor)",
      .doc = "The square root of that variance, and the mean over `dim`.", .tags = kReduction,
      .body = std_mean_body, .aten = "std_mean.dim", .python = "torch.std_mean"},
     {.schema = "var.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) -> Tensor",
@@ -461,27 +469,31 @@ constexpr OpDef kRecords[] = {
     {.schema = "std.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) -> Tensor",
      .doc = "As std, with the divisor chosen first.", .tags = kReduction, .body = std_body, .vjp = std_vjp,
      .aten = "std.dim(input, dim, unbiased, keepdim)", .python = "torch.std torch.Tensor.std"},
-    {.schema = "var_mean.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema = "var_mean.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) "
+               "-> (Tensor, Tensor)",
      .doc = "As var_mean, with the divisor chosen first.", .tags = kReduction, .body = var_mean_body,
      .aten = "var_mean.dim(input, dim, unbiased, keepdim)", .python = "torch.var_mean"},
-    {.schema = "std_mean.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) -> (Tensor, Tensor)",
+    {.schema = "std_mean.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) "
+               "-> (Tensor, Tensor)",
      .doc = "As std_mean, with the divisor chosen first.", .tags = kReduction, .body = std_mean_body,
      .aten = "std_mean.dim(input, dim, unbiased, keepdim)", .python = "torch.std_mean"},
     {.schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
      .doc = "log(sum(exp(input))) over `dim`, with the largest element taken out before exp.", .tags = kReduction,
-     .body = logsumexp_body, .vjp = logsumexp_vjp, .aten = "logsumexp", .python = "torch.logsumexp torch.Tensor.logsumexp"},
-    {.schema = "vector_norm(Tensor input, Number ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .body = logsumexp_body, .vjp = logsumexp_vjp, .aten = "logsumexp",
+     .python = "torch.logsumexp torch.Tensor.logsumexp"},
+    {.schema = "vector_norm(Tensor input, Number ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
+               "-> Tensor",
      .doc = "(sum |x|^ord)^(1/ord) over `dim`; ord may be 0 and +-inf.", .tags = kReduction, .body = vector_norm_body,
      .vjp = vector_norm_vjp, .aten = "linalg_vector_norm", .python = "torch.linalg.vector_norm"},
     {.schema = "norm(Tensor input, any p='fro', int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-     .doc = "The p-norm of the elements over `dim`; 'fro' is 2, 'nuc' the sum of a matrix's singular values.", .tags = kReduction, .body = norm_body,
-     .python = "torch.norm torch.Tensor.norm torch.functional.norm"},
+     .doc = "The p-norm of the elements over `dim`; 'fro' is 2, 'nuc' the sum of a matrix's singular values.",
+     .tags = kReduction, .body = norm_body, .python = "torch.norm torch.Tensor.norm torch.functional.norm"},
     {.schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
      .doc = "Sums of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumsum_body, .aten = "cumsum",
      .python = "torch.cumsum torch.Tensor.cumsum"},
     {.schema = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
-     .doc = "Products of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumprod_body, .aten = "cumprod",
-     .python = "torch.cumprod torch.Tensor.cumprod"},
+     .doc = "Products of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumprod_body,
+     .aten = "cumprod", .python = "torch.cumprod torch.Tensor.cumprod"},
     {.schema = "cummax(Tensor input, int dim) -> (Tensor, Tensor)",
      .doc = "The largest of all elements up to each one along `dim`, and their indices (int64).", .tags = kNoTag,
      .body = scan_by<kCummax>, .aten = "cummax", .python = "torch.cummax torch.Tensor.cummax"},
@@ -492,8 +504,8 @@ constexpr OpDef kRecords[] = {
      .doc = "log(exp(x0) + exp(x1) + ...) up to each element along `dim`, without overflow.", .tags = kNoTag,
      .body = scan_by<kLogcumsumexp>, .aten = "logcumsumexp", .python = "torch.logcumsumexp torch.Tensor.logcumsumexp"},
     {.schema = "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
-     .doc = "The gradient of cumprod's input.", .tags = kNoTag, .meta = cumprod_backward_meta, .aten = "cumprod_backward",
-     .python = "torch.ops.aten.cumprod_backward"},
+     .doc = "The gradient of cumprod's input.", .tags = kNoTag, .meta = cumprod_backward_meta,
+     .aten = "cumprod_backward", .python = "torch.ops.aten.cumprod_backward"},
 };
 // clang-format on
 

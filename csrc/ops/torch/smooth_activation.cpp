@@ -11,7 +11,7 @@ namespace {
 using std::numbers::sqrt2;
 
 
-// ---- gelu ------------------------------------------------------------------------------------------------------------
+// ---- gelu -----------------------------------------------------------------------------------------------------------
 
 constexpr double kTwoOverSqrtPi = 2.0 * std::numbers::inv_sqrtpi;
 constexpr double kGeluBeta = sqrt2 * kTwoOverSqrtPi * 0.5;
@@ -50,7 +50,7 @@ Arg gelu_backward_body(Builder& b, const Args& a) {
   return store(g * (left + right), t);
 }
 
-// ---- silu, mish ------------------------------------------------------------------------------------------------------
+// ---- silu, mish -----------------------------------------------------------------------------------------------------
 
 Arg silu_body(Builder& b, const Args& a) {
   check_floating("silu", "silu_cpu", a["input"]);
@@ -80,7 +80,7 @@ Arg mish_backward_body(Builder& b, const Args& a) {
   return store(g * (t + x * s * (1.0 - t * t)), a.tensor("grad_output").dtype);
 }
 
-// ---- elu and its kin -------------------------------------------------------------------------------------------------
+// ---- elu and its kin ------------------------------------------------------------------------------------------------
 
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
 
@@ -114,7 +114,7 @@ Arg elu_backward_body(Builder& b, const Args& a) {
   return store_like(where(x <= 0.0, below, g * a.real("scale")), a.tensor("grad_output").dtype, {a["grad_output"], a["self_or_result"]});
 }
 
-// ---- softplus, logsigmoid, glu ---------------------------------------------------------------------------------------
+// ---- softplus, logsigmoid, glu --------------------------------------------------------------------------------------
 
 Arg softplus_body(Builder& b, const Args& a) {
   check_floating("softplus", "softplus_cpu", a["input"]);
@@ -197,42 +197,48 @@ constexpr OpDef kRecords[] = {
     {.schema = "gelu(Tensor input, *, str approximate='none') -> Tensor",
      .doc = "input * the normal distribution function of input, exact or by tanh.", .tags = kTags, .body = gelu_body,
      .vjp = gelu_vjp, .aten = "gelu", .python = "torch.nn.functional.gelu torch._C._nn.gelu"},
-    {.schema = "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor", .doc = "Gradient of gelu.",
-     .tags = kTags, .body = gelu_backward_body, .aten = "gelu_backward", .python = "torch.ops.aten.gelu_backward"},
+    {.schema = "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+     .doc = "Gradient of gelu.", .tags = kTags, .body = gelu_backward_body, .aten = "gelu_backward",
+     .python = "torch.ops.aten.gelu_backward"},
     {.schema = "silu(Tensor input, bool inplace=False) -> Tensor", .doc = "input * sigmoid(input).", .tags = kTags,
      .body = silu_body, .vjp = silu_vjp, .aten = "silu(input)", .python = "torch.nn.functional.silu"},
     {.schema = "silu_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of silu.", .tags = kTags,
      .body = silu_backward_body, .aten = "silu_backward", .python = "torch.ops.aten.silu_backward"},
-    {.schema = "mish(Tensor input, bool inplace=False) -> Tensor", .doc = "input * tanh(softplus(input)).", .tags = kTags,
-     .body = mish_body, .vjp = mish_vjp, .aten = "mish(input)", .python = "torch.nn.functional.mish"},
+    {.schema = "mish(Tensor input, bool inplace=False) -> Tensor", .doc = "input * tanh(softplus(input)).",
+     .tags = kTags, .body = mish_body, .vjp = mish_vjp, .aten = "mish(input)", .python = "torch.nn.functional.mish"},
     {.schema = "mish_backward(Tensor grad_output, Tensor self) -> Tensor", .doc = "Gradient of mish.", .tags = kTags,
      .body = mish_backward_body, .aten = "mish_backward", .python = "torch.ops.aten.mish_backward"},
     {.schema = "elu(Tensor input, float alpha=1.0, bool inplace=False) -> Tensor",
-     .doc = "input where positive, alpha * (exp(input) - 1) elsewhere.", .tags = kTags, .body = elu_body, .vjp = elu_vjp,
-     .aten = "elu(input, alpha)", .python = "torch.nn.functional.elu"},
-    {.schema = "selu(Tensor input, bool inplace=False) -> Tensor", .doc = "elu with the self-normalising scales.", .tags = kTags,
-     .body = selu_body, .vjp = selu_vjp, .aten = "selu(input)", .python = "torch.nn.functional.selu torch.selu"},
+     .doc = "input where positive, alpha * (exp(input) - 1) elsewhere.", .tags = kTags, .body = elu_body,
+     .vjp = elu_vjp, .aten = "elu(input, alpha)", .python = "torch.nn.functional.elu"},
+    {.schema = "selu(Tensor input, bool inplace=False) -> Tensor", .doc = "elu with the self-normalising scales.",
+     .tags = kTags, .body = selu_body, .vjp = selu_vjp, .aten = "selu(input)",
+     .python = "torch.nn.functional.selu torch.selu"},
     {.schema = "celu(Tensor input, float alpha=1.0, bool inplace=False) -> Tensor",
      .doc = "input where positive, alpha * (exp(input / alpha) - 1) elsewhere.", .tags = kTags, .body = celu_body,
      .vjp = celu_vjp, .aten = "celu(input, alpha)", .python = "torch.nn.functional.celu torch.celu"},
-    {.schema = "elu_backward(Tensor grad_output, float alpha, float scale, float input_scale, bool is_result, Tensor self_or_result) -> Tensor",
+    {.schema = "elu_backward(Tensor grad_output, float alpha, float scale, float input_scale, bool is_result, "
+               "Tensor self_or_result) -> Tensor",
      .doc = "Gradient of elu, selu and celu.", .tags = kTags, .body = elu_backward_body, .aten = "elu_backward",
      .python = "torch.ops.aten.elu_backward"},
     {.schema = "softplus(Tensor input, float beta=1.0, float threshold=20.0) -> Tensor",
-     .doc = "log(1 + exp(beta * input)) / beta; input itself above the threshold.", .tags = kTags, .body = softplus_body,
-     .vjp = softplus_vjp, .aten = "softplus", .python = "torch.nn.functional.softplus torch._C._nn.softplus"},
+     .doc = "log(1 + exp(beta * input)) / beta; input itself above the threshold.", .tags = kTags,
+     .body = softplus_body, .vjp = softplus_vjp, .aten = "softplus",
+     .python = "torch.nn.functional.softplus torch._C._nn.softplus"},
     {.schema = "softplus_backward(Tensor grad_output, Tensor self, float beta, float threshold) -> Tensor",
      .doc = "Gradient of softplus.", .tags = kTags, .body = softplus_backward_body, .aten = "softplus_backward",
      .python = "torch.ops.aten.softplus_backward"},
-    {.schema = "logsigmoid(Tensor input) -> Tensor", .doc = "log(sigmoid(input)).", .tags = kCheap, .body = logsigmoid_body,
-     .vjp = logsigmoid_vjp, .aten = "log_sigmoid", .python = "torch.nn.functional.logsigmoid torch._C._nn.log_sigmoid"},
-    {.schema = "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor", .doc = "Gradient of logsigmoid.",
-     .tags = kTags, .body = log_sigmoid_backward_body, .aten = "log_sigmoid_backward",
+    {.schema = "logsigmoid(Tensor input) -> Tensor", .doc = "log(sigmoid(input)).", .tags = kCheap,
+     .body = logsigmoid_body, .vjp = logsigmoid_vjp, .aten = "log_sigmoid",
+     .python = "torch.nn.functional.logsigmoid torch._C._nn.log_sigmoid"},
+    {.schema = "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+     .doc = "Gradient of logsigmoid.", .tags = kTags, .body = log_sigmoid_backward_body, .aten = "log_sigmoid_backward",
      .python = "torch.ops.aten.log_sigmoid_backward"},
-    {.schema = "glu(Tensor input, int dim=-1) -> Tensor", .doc = "First half of input times the sigmoid of the second, along dim.",
-     .tags = kCheap, .body = glu_body, .vjp = glu_vjp, .aten = "glu", .python = "torch.nn.functional.glu torch._C._nn.glu"},
-    {.schema = "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", .doc = "Gradient of glu.", .tags = kCheap,
-     .body = glu_backward_body, .aten = "glu_backward", .python = "torch.ops.aten.glu_backward"},
+    {.schema = "glu(Tensor input, int dim=-1) -> Tensor",
+     .doc = "First half of input times the sigmoid of the second, along dim.", .tags = kCheap, .body = glu_body,
+     .vjp = glu_vjp, .aten = "glu", .python = "torch.nn.functional.glu torch._C._nn.glu"},
+    {.schema = "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", .doc = "Gradient of glu.",
+     .tags = kCheap, .body = glu_backward_body, .aten = "glu_backward", .python = "torch.ops.aten.glu_backward"},
 };
 // clang-format on
 

@@ -5,7 +5,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-// ---- softmax along one canonical dimension ----------------------------------------------------------------------------
+// ---- softmax along one canonical dimension --------------------------------------------------------------------------
 
 using AlongDim = Formula (*)(const Formula& x, const std::vector<int64_t>& dims);
 
@@ -57,9 +57,10 @@ Arg softmin_body(Builder& b, const Args& a) {
   return b("torch.softmax.int", -b.expr(a["input"]), implicit_dim(a), a["dtype"]).arg();
 }
 
-// ---- gradients -------------------------------------------------------------------------------------------------------
+// ---- gradients ------------------------------------------------------------------------------------------------------
 
-// ATen's backward kernels take grad and output of one dtype; the conversion that `dtype` asked for is undone afterwards.
+// ATen's backward kernels take grad and output of one dtype; the conversion that `dtype` asked for is undone
+// afterwards.
 void put_softmax(VjpContext& c, std::string_view backward) {
   Expr y = c.out();
   int64_t dim = canonical_dim("softmax", c.args().integer("dim"), y.rank());
@@ -85,7 +86,7 @@ Arg normalized_backward(Builder& b, const Args& a, bool log) {
 Arg softmax_backward_body(Builder& b, const Args& a) { return normalized_backward(b, a, false); }
 Arg log_softmax_backward_body(Builder& b, const Args& a) { return normalized_backward(b, a, true); }
 
-// ---- softmax whose fully masked rows are zero ------------------------------------------------------------------------
+// ---- softmax whose fully masked rows are zero -----------------------------------------------------------------------
 
 Arg safe_softmax_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), dim = b.expr(a["dim"]);
@@ -98,15 +99,15 @@ void safe_softmax_vjp(VjpContext& c) { put_softmax(c, "torch._softmax_backward_d
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "softmax.int(Tensor input, int dim, dtype? dtype=None) -> Tensor", .doc = "exp(input) / sum(exp(input)) along dim.",
-     .body = softmax_body, .vjp = softmax_vjp, .aten = "softmax.int",
+    {.schema = "softmax.int(Tensor input, int dim, dtype? dtype=None) -> Tensor",
+     .doc = "exp(input) / sum(exp(input)) along dim.", .body = softmax_body, .vjp = softmax_vjp, .aten = "softmax.int",
      .python = "torch.softmax torch.Tensor.softmax torch.special.softmax"},
     {.schema = "softmax.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
      .doc = "exp(input) / sum(exp(input)) along dim.", .body = functional_softmax_body,
      .python = "torch.nn.functional.softmax"},
-    {.schema = "log_softmax.int(Tensor input, int dim, dtype? dtype=None) -> Tensor", .doc = "log(softmax(input)) along dim.",
-     .body = log_softmax_body, .vjp = log_softmax_vjp, .aten = "log_softmax.int",
-     .python = "torch.log_softmax torch.Tensor.log_softmax torch.special.log_softmax"},
+    {.schema = "log_softmax.int(Tensor input, int dim, dtype? dtype=None) -> Tensor",
+     .doc = "log(softmax(input)) along dim.", .body = log_softmax_body, .vjp = log_softmax_vjp,
+     .aten = "log_softmax.int", .python = "torch.log_softmax torch.Tensor.log_softmax torch.special.log_softmax"},
     {.schema = "log_softmax.functional(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
      .doc = "log(softmax(input)) along dim.", .body = functional_log_softmax_body,
      .python = "torch.nn.functional.log_softmax"},

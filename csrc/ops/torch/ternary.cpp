@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kTags = kPointwise | kCheap;
 
-// ---- where, masked_fill ----------------------------------------------------------------------------------------------
+// ---- where, masked_fill ---------------------------------------------------------------------------------------------
 
 Arg where_body(Builder& b, const Args& a) {
   Arg condition = a["condition"];
@@ -75,7 +75,7 @@ void where_method_vjp(VjpContext& c) {
   if (c.needs("other")) put_reduced(c, "other", c.b("torch.where", condition, 0, c.grad()));
 }
 
-// ---- clamp -----------------------------------------------------------------------------------------------------------
+// ---- clamp ----------------------------------------------------------------------------------------------------------
 
 Arg clamp_body(Builder& b, const Args& a) {
   THUNDER_CHECK(a.has("min") || a.has("max"), Runtime, "clamp", "At least one of 'min' or 'max' must not be None");
@@ -114,7 +114,7 @@ void clamp_vjp(VjpContext& c) {
   }
 }
 
-// ---- lerp, addcmul, addcdiv ------------------------------------------------------------------------------------------
+// ---- lerp, addcmul, addcdiv -----------------------------------------------------------------------------------------
 
 Arg lerp_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
@@ -195,7 +195,7 @@ void addcdiv_vjp(VjpContext& c) {
   if (c.needs("tensor2")) put_reduced(c, "tensor2", -c.grad() * conj(times_value(c, c.in("tensor1")) / (d * d)));
 }
 
-// ---- nan_to_num ------------------------------------------------------------------------------------------------------
+// ---- nan_to_num -----------------------------------------------------------------------------------------------------
 
 double largest(DType t) {
   switch (t) {
@@ -230,27 +230,29 @@ constexpr OpDef kRecords[] = {
      .body = where_method_body, .vjp = where_method_vjp, .aten = "where.self(condition, input, other)",
      .python = "torch.Tensor.where"},
     {.schema = "masked_fill(Tensor input, Tensor mask, Number value) -> Tensor",
-     .doc = "value where the mask holds, else input; the result is contiguous and has the input's dtype.", .tags = kTags,
-     .body = masked_fill_body, .vjp = masked_fill_vjp, .aten = "masked_fill.Scalar",
+     .doc = "value where the mask holds, else input; the result is contiguous and has the input's dtype.",
+     .tags = kTags, .body = masked_fill_body, .vjp = masked_fill_vjp, .aten = "masked_fill.Scalar",
      .python = "torch.masked_fill torch.Tensor.masked_fill"},
     {.schema = "masked_fill.Tensor(Tensor input, Tensor mask, Tensor value) -> Tensor",
      .doc = "As masked_fill, with a 0-d tensor for the value.", .tags = kTags, .body = masked_fill_body,
      .vjp = masked_fill_vjp, .aten = "masked_fill.Tensor", .python = "torch.masked_fill torch.Tensor.masked_fill"},
     {.schema = "clamp(Tensor input, Number? min=None, Number? max=None) -> Tensor",
      .doc = "min(max(input, min), max) with either bound left out; max where the bounds cross.", .tags = kTags,
-     .body = clamp_body, .vjp = clamp_vjp, .aten = "clamp", .python = "torch.clamp torch.clip torch.Tensor.clamp torch.Tensor.clip"},
+     .body = clamp_body, .vjp = clamp_vjp, .aten = "clamp",
+     .python = "torch.clamp torch.clip torch.Tensor.clamp torch.Tensor.clip"},
     {.schema = "clamp.Tensor(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor",
      .doc = "As clamp, with tensors for bounds, broadcast and promoted.", .tags = kTags, .body = clamp_body,
      .vjp = clamp_vjp, .aten = "clamp.Tensor", .python = "torch.clamp torch.clip torch.Tensor.clamp torch.Tensor.clip"},
-    {.schema = "clamp_min(Tensor input, Scalar min) -> Tensor", .doc = "The larger of input and the bound.", .tags = kTags,
-     .body = clamp_min_body, .python = "torch.clamp_min torch.Tensor.clamp_min"},
-    {.schema = "clamp_max(Tensor input, Scalar max) -> Tensor", .doc = "The smaller of input and the bound.", .tags = kTags,
-     .body = clamp_max_body, .python = "torch.clamp_max torch.Tensor.clamp_max"},
-    {.schema = "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor", .doc = "input + weight * (end - input), broadcast.",
-     .tags = kTags, .body = lerp_body, .vjp = lerp_vjp, .aten = "lerp.Tensor", .python = "torch.lerp torch.Tensor.lerp"},
+    {.schema = "clamp_min(Tensor input, Scalar min) -> Tensor", .doc = "The larger of input and the bound.",
+     .tags = kTags, .body = clamp_min_body, .python = "torch.clamp_min torch.Tensor.clamp_min"},
+    {.schema = "clamp_max(Tensor input, Scalar max) -> Tensor", .doc = "The smaller of input and the bound.",
+     .tags = kTags, .body = clamp_max_body, .python = "torch.clamp_max torch.Tensor.clamp_max"},
+    {.schema = "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor",
+     .doc = "input + weight * (end - input), broadcast.", .tags = kTags, .body = lerp_body, .vjp = lerp_vjp,
+     .aten = "lerp.Tensor", .python = "torch.lerp torch.Tensor.lerp"},
     {.schema = "lerp.Scalar(Tensor input, Tensor end, Number weight) -> Tensor",
-     .doc = "input + weight * (end - input), broadcast.", .tags = kTags, .body = lerp_scalar_body, .vjp = lerp_scalar_vjp,
-     .aten = "lerp.Scalar", .python = "torch.lerp torch.Tensor.lerp"},
+     .doc = "input + weight * (end - input), broadcast.", .tags = kTags, .body = lerp_scalar_body,
+     .vjp = lerp_scalar_vjp, .aten = "lerp.Scalar", .python = "torch.lerp torch.Tensor.lerp"},
     {.schema = "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Number value=1) -> Tensor",
      .doc = "input + value * tensor1 * tensor2, broadcast and promoted.", .tags = kTags, .body = addcmul_body,
      .vjp = addcmul_vjp, .aten = "addcmul", .python = "torch.addcmul torch.Tensor.addcmul"},
@@ -258,7 +260,8 @@ constexpr OpDef kRecords[] = {
      .doc = "input + value * tensor1 / tensor2, broadcast and promoted.", .tags = kTags, .body = addcdiv_body,
      .vjp = addcdiv_vjp, .aten = "addcdiv", .python = "torch.addcdiv torch.Tensor.addcdiv"},
     {.schema = "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-     .doc = "NaN, infinity and minus infinity replaced: by 0, the dtype's largest and smallest number unless others are given.",
+     .doc = "NaN, infinity and minus infinity replaced: by 0, the dtype's largest and smallest number unless others "
+            "are given.",
      .tags = kTags, .body = nan_to_num_body, .vjp = nan_to_num_vjp, .aten = "nan_to_num",
      .python = "torch.nan_to_num torch.Tensor.nan_to_num"},
 };

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kTags = kPointwise | kCheap;
 constexpr uint64_t kBoolTags = kTags | kNoGrad | kComparison;
 
-// ---- bodies ----------------------------------------------------------------------------------------------------------
+// ---- bodies ---------------------------------------------------------------------------------------------------------
 
 /// The primitive of the same name.
 template <Promotion P>
@@ -100,7 +100,7 @@ Arg entr_body(Builder& b, const Args& a) {
   return b("prims.where", b("prims.eq", x, 0), 0.0, defined);
 }
 
-// ---- backward operators ----------------------------------------------------------------------------------------------
+// ---- backward operators ---------------------------------------------------------------------------------------------
 
 // grad * (1 - output^2); `output` is tanh's.
 Arg tanh_backward_body(Builder& b, const Args& a) {
@@ -125,7 +125,7 @@ void sigmoid_backward_vjp(VjpContext& c) {
   if (c.needs("output")) put_reduced(c, "output", g * conj(go * (y * -2 + 1)));
 }
 
-// ---- gradient rules of what has no primitive of its own --------------------------------------------------------------
+// ---- gradient rules of what has no primitive of its own -------------------------------------------------------------
 
 void deg2rad_vjp(VjpContext& c) { put_reduced(c, 0, c.grad() * (std::numbers::pi / 180)); }
 void rad2deg_vjp(VjpContext& c) { put_reduced(c, 0, c.grad() * (180 / std::numbers::pi)); }
@@ -147,7 +147,7 @@ void sinc_vjp(VjpContext& c) {
   put_reduced(c, 0, c.grad() * conj(c.b("torch.masked_fill", slope, c.b("torch.eq", x, 0), 0)));
 }
 
-// ---- records ---------------------------------------------------------------------------------------------------------
+// ---- records --------------------------------------------------------------------------------------------------------
 
 /// An operator whose integer operands become the default floating dtype.
 constexpr OpDef floating(std::string_view schema, std::string_view doc, VjpFn vjp, std::string_view aten,
@@ -170,8 +170,8 @@ constexpr OpDef predicate(std::string_view schema, std::string_view doc, std::st
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    keeping("abs(Tensor input) -> Tensor", "|input|; of complex numbers the modulus, in the real dtype.", abs_vjp, "abs",
-            "torch.abs torch.absolute torch.Tensor.abs torch.Tensor.absolute torch.Tensor.__abs__"),
+    keeping("abs(Tensor input) -> Tensor", "|input|; of complex numbers the modulus, in the real dtype.", abs_vjp,
+            "abs", "torch.abs torch.absolute torch.Tensor.abs torch.Tensor.absolute torch.Tensor.__abs__"),
     floating("acos(Tensor input) -> Tensor", "Arc cosine of each element, in radians.", acos_vjp, "acos",
              "torch.acos torch.arccos torch.Tensor.acos torch.Tensor.arccos", {-0.99, 0.99}),
     floating("acosh(Tensor input) -> Tensor", "Inverse hyperbolic cosine of each element.", acosh_vjp, "acosh",
@@ -192,20 +192,22 @@ constexpr OpDef kRecords[] = {
     {.schema = "conj(Tensor input) -> Tensor", .doc = "The complex conjugate; a real tensor itself.", .tags = kTags,
      .body = conj_body, .vjp = conj_vjp, .aten = "conj_physical",
      .python = "torch.conj_physical torch.conj torch.Tensor.conj torch.Tensor.conj_physical torch.resolve_conj"},
-    floating("cos(Tensor input) -> Tensor", "Cosine of each element (radians).", cos_vjp, "cos", "torch.cos torch.Tensor.cos"),
+    floating("cos(Tensor input) -> Tensor", "Cosine of each element (radians).", cos_vjp, "cos",
+             "torch.cos torch.Tensor.cos"),
     floating("cosh(Tensor input) -> Tensor", "Hyperbolic cosine of each element.", cosh_vjp, "cosh",
              "torch.cosh torch.Tensor.cosh", {-50, 50}),
     {.schema = "deg2rad(Tensor input) -> Tensor", .doc = "Degrees to radians: input * pi / 180.", .tags = kTags,
      .body = deg2rad_body, .vjp = deg2rad_vjp, .aten = "deg2rad", .python = "torch.deg2rad torch.Tensor.deg2rad"},
-    floating("digamma(Tensor input) -> Tensor", "Derivative of the logarithm of the gamma function.", digamma_vjp, "digamma",
-             "torch.digamma torch.special.digamma torch.special.psi torch.Tensor.digamma", {0.01, 1e9}),
-    floating("erf(Tensor input) -> Tensor", "2/sqrt(pi) times the integral of exp(-t^2) from 0 to input.", erf_vjp, "erf",
-             "torch.erf torch.special.erf torch.Tensor.erf"),
+    floating("digamma(Tensor input) -> Tensor", "Derivative of the logarithm of the gamma function.", digamma_vjp,
+             "digamma", "torch.digamma torch.special.digamma torch.special.psi torch.Tensor.digamma", {0.01, 1e9}),
+    floating("erf(Tensor input) -> Tensor", "2/sqrt(pi) times the integral of exp(-t^2) from 0 to input.", erf_vjp,
+             "erf", "torch.erf torch.special.erf torch.Tensor.erf"),
     floating("erfc(Tensor input) -> Tensor", "1 - erf(input), without cancellation.", erfc_vjp, "erfc",
              "torch.erfc torch.special.erfc torch.Tensor.erfc"),
     floating("erfinv(Tensor input) -> Tensor", "Inverse of the error function.", erfinv_vjp, "erfinv",
              "torch.erfinv torch.special.erfinv torch.Tensor.erfinv", {-0.99, 0.99}),
-    floating("exp(Tensor input) -> Tensor", "e to the power of each element.", exp_vjp, "exp", "torch.exp torch.Tensor.exp",
+    floating("exp(Tensor input) -> Tensor", "e to the power of each element.", exp_vjp, "exp",
+             "torch.exp torch.Tensor.exp",
              {-80, 80}),
     floating("exp2(Tensor input) -> Tensor", "2 to the power of each element.", exp2_vjp, "exp2",
              "torch.exp2 torch.special.exp2 torch.Tensor.exp2", {-100, 100}),
@@ -213,8 +215,9 @@ constexpr OpDef kRecords[] = {
              "torch.expm1 torch.special.expm1 torch.Tensor.expm1", {-80, 80}),
     keeping("floor(Tensor input) -> Tensor", "The largest integer not above each element, in the same dtype.", zero_vjp,
             "floor", "torch.floor torch.Tensor.floor"),
-    keeping("frac(Tensor input) -> Tensor", "The part after the point, with the sign of the input: input - trunc(input).",
-            identity_vjp, "frac", "torch.frac torch.Tensor.frac", frac_body),
+    keeping("frac(Tensor input) -> Tensor",
+            "The part after the point, with the sign of the input: input - trunc(input).", identity_vjp, "frac",
+            "torch.frac torch.Tensor.frac", frac_body),
     floating("i0(Tensor input) -> Tensor", "Modified Bessel function of the first kind, order 0.", i0_vjp, "i0",
              "torch.i0 torch.special.i0 torch.Tensor.i0", {-80, 80}),
     floating("i1(Tensor input) -> Tensor", "Modified Bessel function of the first kind, order 1.", i1_vjp, "special_i1",
@@ -223,15 +226,18 @@ constexpr OpDef kRecords[] = {
      .body = same_name<Promotion::Default>, .vjp = imag_vjp, .aten = "imag", .python = "torch.imag"},
     predicate("isfinite(Tensor input) -> Tensor", "Whether each element is neither infinite nor NaN.", "isfinite",
               "torch.isfinite torch.Tensor.isfinite"),
-    predicate("isinf(Tensor input) -> Tensor", "Whether each element is infinite.", "isinf", "torch.isinf torch.Tensor.isinf"),
-    predicate("isnan(Tensor input) -> Tensor", "Whether each element is NaN.", "isnan", "torch.isnan torch.Tensor.isnan"),
+    predicate("isinf(Tensor input) -> Tensor", "Whether each element is infinite.", "isinf",
+              "torch.isinf torch.Tensor.isinf"),
+    predicate("isnan(Tensor input) -> Tensor", "Whether each element is NaN.", "isnan",
+              "torch.isnan torch.Tensor.isnan"),
     predicate("isneginf(Tensor input) -> Tensor", "Whether each element is minus infinity.", "isneginf",
               "torch.isneginf torch.Tensor.isneginf", is_signed_inf<-1>),
     predicate("isposinf(Tensor input) -> Tensor", "Whether each element is plus infinity.", "isposinf",
               "torch.isposinf torch.Tensor.isposinf", is_signed_inf<1>),
-    floating("lgamma(Tensor input) -> Tensor", "Logarithm of the absolute value of the gamma function.", lgamma_vjp, "lgamma",
-             "torch.lgamma torch.special.gammaln torch.Tensor.lgamma", {0.01, 1e9}),
-    floating("log(Tensor input) -> Tensor", "Natural logarithm of each element.", log_vjp, "log", "torch.log torch.Tensor.log",
+    floating("lgamma(Tensor input) -> Tensor", "Logarithm of the absolute value of the gamma function.", lgamma_vjp,
+             "lgamma", "torch.lgamma torch.special.gammaln torch.Tensor.lgamma", {0.01, 1e9}),
+    floating("log(Tensor input) -> Tensor", "Natural logarithm of each element.", log_vjp, "log",
+             "torch.log torch.Tensor.log",
              {1e-6, 1e9}),
     floating("log10(Tensor input) -> Tensor", "Logarithm to base 10 of each element.", log10_vjp, "log10",
              "torch.log10 torch.Tensor.log10", {1e-6, 1e9}),
@@ -243,8 +249,8 @@ constexpr OpDef kRecords[] = {
               "torch.logical_not torch.Tensor.logical_not", logical_not_body),
     {.schema = "logit(Tensor input, float? eps=None) -> Tensor",
      .doc = "log(x / (1 - x)), x being the input clamped to [eps, 1 - eps] if eps is given.", .tags = kTags,
-     .body = logit_body, .vjp = logit_vjp, .aten = "logit", .python = "torch.logit torch.special.logit torch.Tensor.logit",
-     .domain = {0.01, 0.99}},
+     .body = logit_body, .vjp = logit_vjp, .aten = "logit",
+     .python = "torch.logit torch.special.logit torch.Tensor.logit", .domain = {0.01, 0.99}},
     keeping("neg(Tensor input) -> Tensor", "-input; not defined for booleans.", neg_vjp, "neg",
             "torch.neg torch.negative torch.Tensor.neg torch.Tensor.negative torch.Tensor.__neg__"),
     {.schema = "entr(Tensor input) -> Tensor", .doc = "-x log(x), 0 at 0 and minus infinity below it.", .tags = kTags,
@@ -252,15 +258,18 @@ constexpr OpDef kRecords[] = {
     {.schema = "polygamma(int n, Tensor input) -> Tensor", .doc = "The n-th derivative of the digamma function.",
      .tags = kTags,
      .body = [](Builder& b, const Args& a) -> Arg {
-       return b("prims.polygamma", a["n"], convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype)));
+       return b("prims.polygamma", a["n"], convert(b, a["input"], apply(Promotion::IntToFloat,
+       a.tensor("input").dtype)));
      },
-     .vjp = polygamma_vjp, .aten = "polygamma", .python = "torch.polygamma torch.special.polygamma", .domain = {0.1, 1e9}},
+     .vjp = polygamma_vjp, .aten = "polygamma", .python = "torch.polygamma torch.special.polygamma",
+     .domain = {0.1, 1e9}},
     keeping("positive(Tensor input) -> Tensor", "The input itself.", identity_vjp, {},
             "torch.positive torch.Tensor.positive torch.Tensor.__pos__", positive_body),
     {.schema = "rad2deg(Tensor input) -> Tensor", .doc = "Radians to degrees: input * 180 / pi.", .tags = kTags,
      .body = rad2deg_body, .vjp = rad2deg_vjp, .aten = "rad2deg", .python = "torch.rad2deg torch.Tensor.rad2deg"},
-    {.schema = "real(Tensor input) -> Tensor", .doc = "The real parts of a complex tensor, as a view; a real tensor itself.",
-     .body = real_body, .vjp = real_vjp, .aten = "real", .python = "torch.real"},
+    {.schema = "real(Tensor input) -> Tensor",
+     .doc = "The real parts of a complex tensor, as a view; a real tensor itself.", .body = real_body, .vjp = real_vjp,
+     .aten = "real", .python = "torch.real"},
     floating("reciprocal(Tensor input) -> Tensor", "1 / input.", reciprocal_vjp, "reciprocal",
              "torch.reciprocal torch.Tensor.reciprocal", {0.01, 1e9}),
     keeping("round(Tensor input) -> Tensor", "The nearest integer, ties to the even one, in the same dtype.", zero_vjp,
@@ -278,16 +287,19 @@ constexpr OpDef kRecords[] = {
             "torch.sign torch.Tensor.sign"),
     predicate("signbit(Tensor input) -> Tensor", "Whether the sign bit is set (-0.0 included).", "signbit",
               "torch.signbit torch.Tensor.signbit"),
-    floating("sin(Tensor input) -> Tensor", "Sine of each element (radians).", sin_vjp, "sin", "torch.sin torch.Tensor.sin"),
-    {.schema = "sinc(Tensor input) -> Tensor", .doc = "sin(pi x) / (pi x), and 1 at 0.", .tags = kTags, .body = sinc_body,
-     .vjp = sinc_vjp, .aten = "sinc", .python = "torch.sinc torch.special.sinc torch.Tensor.sinc"},
+    floating("sin(Tensor input) -> Tensor", "Sine of each element (radians).", sin_vjp, "sin",
+             "torch.sin torch.Tensor.sin"),
+    {.schema = "sinc(Tensor input) -> Tensor", .doc = "sin(pi x) / (pi x), and 1 at 0.", .tags = kTags,
+     .body = sinc_body, .vjp = sinc_vjp, .aten = "sinc", .python = "torch.sinc torch.special.sinc torch.Tensor.sinc"},
     floating("sinh(Tensor input) -> Tensor", "Hyperbolic sine of each element.", sinh_vjp, "sinh",
              "torch.sinh torch.Tensor.sinh", {-50, 50}),
-    floating("sqrt(Tensor input) -> Tensor", "Square root of each element.", sqrt_vjp, "sqrt", "torch.sqrt torch.Tensor.sqrt",
+    floating("sqrt(Tensor input) -> Tensor", "Square root of each element.", sqrt_vjp, "sqrt",
+             "torch.sqrt torch.Tensor.sqrt",
              {0.01, 1e9}),
-    keeping("square(Tensor input) -> Tensor", "input * input.", square_vjp, "square", "torch.square torch.Tensor.square",
-            square_body),
-    floating("tan(Tensor input) -> Tensor", "Tangent of each element (radians).", tan_vjp, "tan", "torch.tan torch.Tensor.tan",
+    keeping("square(Tensor input) -> Tensor", "input * input.", square_vjp, "square",
+            "torch.square torch.Tensor.square", square_body),
+    floating("tan(Tensor input) -> Tensor", "Tangent of each element (radians).", tan_vjp, "tan",
+             "torch.tan torch.Tensor.tan",
              {-1.5, 1.5}),
     floating("tanh(Tensor input) -> Tensor", "Hyperbolic tangent of each element.", tanh_vjp, "tanh",
              "torch.tanh torch.nn.functional.tanh torch.Tensor.tanh"),
@@ -295,8 +307,9 @@ constexpr OpDef kRecords[] = {
             "torch.trunc torch.fix torch.Tensor.trunc torch.Tensor.fix"),
 
     {.schema = "tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
-     .doc = "Gradient of tanh from its output: grad_output * (1 - output^2).", .tags = kTags, .body = tanh_backward_body,
-     .vjp = tanh_backward_vjp, .aten = "tanh_backward", .python = "torch.ops.aten.tanh_backward"},
+     .doc = "Gradient of tanh from its output: grad_output * (1 - output^2).", .tags = kTags,
+     .body = tanh_backward_body, .vjp = tanh_backward_vjp, .aten = "tanh_backward",
+     .python = "torch.ops.aten.tanh_backward"},
     {.schema = "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
      .doc = "Gradient of the sigmoid from its output: grad_output * (1 - output) * output.", .tags = kTags,
      .body = sigmoid_backward_body, .vjp = sigmoid_backward_vjp, .aten = "sigmoid_backward",

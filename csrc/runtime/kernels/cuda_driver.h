@@ -1,9 +1,9 @@
 // Kernels on NVIDIA GPUs through the driver API, loaded with dlopen: one build serves machines with and without CUDA.
 //
-// Everything works in the primary contexts, which PyTorch uses too, so pointers and streams are PyTorch's own.  Each call
-// takes the device as an argument, makes its primary context current for its own length if another one (or none) is, as
-// in a thread that has not touched CUDA yet, and puts back what was current: PyTorch's current device never changes here.
-// A caller that allocates outputs with ATen needs its own device guard for those.
+// Everything works in the primary contexts, which PyTorch uses too, so pointers and streams are PyTorch's own.  Each
+// call takes the device as an argument, makes its primary context current for its own length if another one (or none)
+// is, as in a thread that has not touched CUDA yet, and puts back what was current: PyTorch's current device never
+// changes here.  A caller that allocates outputs with ATen needs its own device guard for those.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@
 
 namespace thunder {
 
-/// Whether there are a driver and a device; if not, `why_not` says what is missing.  This and all that follows initialises
-/// CUDA, after which a forked child cannot use it: not to be called before the program itself uses a CUDA tensor.
+/// Whether there are a driver and a device; if not, `why_not` says what is missing.  This and all that follows
+/// initialises CUDA, after which a forked child cannot use it: not to be called before the program itself uses a CUDA
+/// tensor.
 bool cuda_available(std::string* why_not = nullptr);
 /// At most kMaxDevices.
 int cuda_device_count();
@@ -51,8 +52,9 @@ struct CudaKernelAttributes {
 };
 
 /// One function of a cubin.  The cubin is loaded on a device by the first call that names the device, once for all
-/// kernels with the same bytes, and stays loaded: a captured CUDA graph may hold its functions longer than anybody here.
-/// Errors of the driver are exceptions (ErrorKind::Runtime) with the driver's name for the error and its description.
+/// kernels with the same bytes, and stays loaded: a captured CUDA graph may hold its functions longer than anybody
+/// here.  Errors of the driver are exceptions (ErrorKind::Runtime) with the driver's name for the error and its
+/// description.
 class CudaKernel {
  public:
   /// Nothing is loaded yet.

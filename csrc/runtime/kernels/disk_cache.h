@@ -1,9 +1,9 @@
-// A cache of byte strings on disk, addressed by the content that they were made from: cubins, host libraries, answers of
-// the system's compiler.
+// A cache of byte strings on disk, addressed by the content that they were made from: cubins, host libraries, answers
+// of the system's compiler.
 //
-// Entries are written to a temporary file and renamed, so that a reader sees a whole entry or none and two processes that
-// write the same one lose nothing; a checksum makes what is damaged read as missing.  No function here throws for a
-// folder that is full, unwritable or missing: there is one warning, and the program goes on without the cache.
+// Entries are written to a temporary file and renamed, so that a reader sees a whole entry or none and two processes
+// that write the same one lose nothing; a checksum makes what is damaged read as missing.  No function here throws for
+// a folder that is full, unwritable or missing: there is one warning, and the program goes on without the cache.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ class DiskCache {
   /// warn() tells the user.
   int write(const CacheKey& key, std::string_view bytes) const;
   void warn(int problem) const;
-  /// The file of an entry.  It begins with the bytes as stored (what describes them follows them), so an ELF file in the
-  /// cache can be handed to the loader where it lies.
+  /// The file of an entry.  It begins with the bytes as stored (what describes them follows them), so an ELF file in
+  /// the cache can be handed to the loader where it lies.
   std::string path(const CacheKey& key) const;
 
   const std::string& folder() const { return folder_; }

@@ -1,4 +1,5 @@
-// Files for the kernel runtime: whole reads, atomic writes, private folders.  Problems are errno values, not exceptions.
+// Files for the kernel runtime: whole reads, atomic writes, private folders.  Problems are errno values, not
+// exceptions.
 #pragma once
 
 #include <cstdint>

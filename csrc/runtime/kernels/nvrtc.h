@@ -32,9 +32,9 @@ inline std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& so
   return compile_cuda(sources, CudaArch{major, minor, false});
 }
 
-/// Whether NVRTC is here; if not, `why_not` says what was looked for.  It is looked for at $THUNDER_NVRTC (a file), among
-/// the libraries of the process, beside PyTorch's, then on the loader's path.  It is loaded by the first compilation that
-/// the disk cache does not answer, because loading its 140 MB takes longer than reading cubins.
+/// Whether NVRTC is here; if not, `why_not` says what was looked for.  It is looked for at $THUNDER_NVRTC (a file),
+/// among the libraries of the process, beside PyTorch's, then on the loader's path.  It is loaded by the first
+/// compilation that the disk cache does not answer, because loading its 140 MB takes longer than reading cubins.
 bool nvrtc_available(std::string* why_not = nullptr);
 struct NvrtcVersion {
   int major = 0, minor = 0;

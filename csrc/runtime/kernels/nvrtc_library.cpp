@@ -53,8 +53,8 @@ std::string search(std::string* why_not) {
   return "";
 }
 
-/// NVRTC opens its builtins by name only, which fails unless they are in the process already: their folder is on nobody's
-/// search path.
+/// NVRTC opens its builtins by name only, which fails unless they are in the process already: their folder is on
+/// nobody's search path.
 void load_builtins(const std::string& folder, int major, int minor) {
   const std::string exact = cat(folder, "/libnvrtc-builtins.so.", major, ".", minor);
   if (file_exists(exact) && ::dlopen(exact.c_str(), RTLD_NOW | RTLD_LOCAL)) return;

@@ -37,7 +37,7 @@ Arg round_trip(const Arg& a) {
   return check_round_trip(t).calls.at(0)->args[0];
 }
 
-// ---- literals --------------------------------------------------------------------------------------------------------
+// ---- literals -------------------------------------------------------------------------------------------------------
 
 TEST_CASE("parse: numbers come back bit by bit, and as what they were") {
   for (double x : {0.0, -0.0, 1.0, -1.0, 0.1, 1e-5, 1e15, 1e16, 1e17, 123456789.125, 5e-324, 2.2250738585072014e-308,
@@ -121,7 +121,7 @@ TEST_CASE("parse: opaque objects come from the context") {
   CHECK(error_of(print(t)).find("line 7: 'group_0'") != std::string::npos);
 }
 
-// ---- traces ----------------------------------------------------------------------------------------------------------
+// ---- traces ---------------------------------------------------------------------------------------------------------
 
 TEST_CASE("parse: ids, given names, types and provenance") {
   Builder b = new_builder();
@@ -416,7 +416,7 @@ TEST_CASE("parse: random traces come back, and pass the verifier as before") {
   }
 }
 
-// ---- text that print does not make -----------------------------------------------------------------------------------
+// ---- text that print does not make ----------------------------------------------------------------------------------
 
 TEST_CASE("parse: what a person writes is bound as a call would be") {
   test::register_test_ops();

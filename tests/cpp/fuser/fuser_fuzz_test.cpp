@@ -30,8 +30,8 @@ class FuserFuzz {
   // Partitions the program; checks the new one, and collects its kernels.
   void program(const Program& p) {
     ShapeEnv::Scope scope(*p.environment);
-    // Views that run outside of kernels may move behind a write to what they are a view of; in memory that is the same, but the
-    // evaluator's views are copies.
+    // Views that run outside of kernels may move behind a write to what they are a view of; in memory that is the same,
+    // but the evaluator's views are copies.
     for (const Call* c : p.trace.calls)
       if (c->op->has(kWrite)) return;
     std::vector<Datum> written = p.fresh_inputs(), inputs = p.fresh_inputs();

@@ -80,7 +80,7 @@ TEST_CASE("index: how often an index changes") {
   CHECK(n.indices.scope(n.indices.dynamic("t1", 5, Scope::Lane)) == Scope::Lane);
 }
 
-// ---- every expression keeps its value --------------------------------------------------------------------------------
+// ---- every expression keeps its value -------------------------------------------------------------------------------
 
 // Evaluates the text that kernels get, for given values of the variables.
 class Reader {

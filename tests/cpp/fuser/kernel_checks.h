@@ -10,8 +10,8 @@
 
 namespace thunder::test {
 
-/// What a kernel must give, and how far off it may be: what the calls give in double precision, and how far that moves when every
-/// value on the way moves by a rounding error.
+/// What a kernel must give, and how far off it may be: what the calls give in double precision, and how far that moves
+/// when every value on the way moves by a rounding error.
 struct Expectation {
   std::vector<reference::Datum> inputs;
   std::vector<reference::Array> outputs;

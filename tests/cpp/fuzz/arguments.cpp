@@ -1,5 +1,5 @@
-// Arguments from a schema: what a parameter's kind and name suggest.  Operators whose arguments must fit each other have a maker
-// of their own in makers.cpp.
+// Arguments from a schema: what a parameter's kind and name suggest.  Operators whose arguments must fit each other
+// have a maker of their own in makers.cpp.
 #include <algorithm>
 
 #include "core/error.h"

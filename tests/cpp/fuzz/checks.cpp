@@ -18,7 +18,7 @@ Passes Passes::real() {
           [](const JointTrace& j, const SplitOptions& o) { return thunder::split(j, o); }};
 }
 
-// ---- executors -------------------------------------------------------------------------------------------------------
+// ---- executors ------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -64,7 +64,7 @@ ExecutorList test_executors(uint64_t seed) {
   return {std::make_shared<TestExecutor>("fuzzpart", some), std::make_shared<TestExecutor>("fuzzall", whole)};
 }
 
-// ---- the small passes ------------------------------------------------------------------------------------------------
+// ---- the small passes -----------------------------------------------------------------------------------------------
 
 namespace {
 

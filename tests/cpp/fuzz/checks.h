@@ -1,5 +1,5 @@
-// What must hold for every program under every pass.  The passes are parameters, so that the same checks can be shown to catch a
-// pass with a bug in it (mutants_test.cpp).
+// What must hold for every program under every pass.  The passes are parameters, so that the same checks can be shown
+// to catch a pass with a bug in it (mutants_test.cpp).
 #pragma once
 
 #include <functional>
@@ -40,10 +40,12 @@ struct GradientStatistics {
   int without = 0;    ///< no output depends on an input that requires a gradient
 };
 
-/// The joint trace against the original, its gradients against central differences, forward and backward against the joint trace.
+/// The joint trace against the original, its gradients against central differences, forward and backward against the
+/// joint trace.
 std::vector<std::string> check_gradients(const Program& program, const Passes& passes, GradientStatistics& statistics);
 
-/// The call once more with a symbol for every size of its tensors: what it gives, with the sizes put in, must be what it gave.
+/// The call once more with a symbol for every size of its tensors: what it gives, with the sizes put in, must be what
+/// it gave.
 std::vector<std::string> check_symbolic(const Op& op, const ArgList& args);
 
 }  // namespace thunder::fuzz

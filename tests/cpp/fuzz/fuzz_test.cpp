@@ -1,4 +1,5 @@
-// Random programs against the reference evaluator.  THUNDER_FUZZ=10000 makes more of them (`make fuzz`), THUNDER_FUZZ_SEED others.
+// Random programs against the reference evaluator.  THUNDER_FUZZ=10000 makes more of them (`make fuzz`),
+// THUNDER_FUZZ_SEED others.
 #include <doctest.h>
 
 #include <cstdlib>

@@ -44,7 +44,7 @@ std::vector<Datum> Program::fresh_inputs() const {
   return out;
 }
 
-// ---- Coverage --------------------------------------------------------------------------------------------------------
+// ---- Coverage -------------------------------------------------------------------------------------------------------
 
 Coverage::Coverage(const std::function<bool(const Op&)>& keep) {
   ops::register_all();
@@ -64,9 +64,10 @@ void Coverage::add(const Op& record) {
   // Gradients are compared with differences: nothing random, nothing that cuts the graph.
   // (As in PyTorch, the statistics that these norms return have no gradient, nor has what other bits of a tensor mean.)
   // clang-format off
-  static const std::vector<std::string> cuts = {"prims.graft", "torch.detach", "torch.native_layer_norm", "torch.native_batch_norm",
-                                                "torch._native_batch_norm_legit_functional", "torch.batch_norm_functional",
-                                                "torch.instance_norm_functional", "torch.view.dtype"};
+  static const std::vector<std::string> cuts = {
+      "prims.graft", "torch.detach", "torch.native_layer_norm", "torch.native_batch_norm",
+      "torch._native_batch_norm_legit_functional", "torch.batch_norm_functional", "torch.instance_norm_functional",
+      "torch.view.dtype"};
   // clang-format on
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();
   if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity)) smooth_.push_back(op);
@@ -137,7 +138,7 @@ std::vector<std::string> Coverage::below(int least) const {
   return out;
 }
 
-// ---- Draw ------------------------------------------------------------------------------------------------------------
+// ---- Draw -----------------------------------------------------------------------------------------------------------
 
 Draw::Shape Draw::shape_of(Value v) {
   Shape out;
@@ -205,8 +206,8 @@ Value Draw::tensor(const Want& want) {
     const std::vector<Element>& data = g_.evaluator_->get(v).array->data;
     auto inside = [&](double x) { return x > domain.low && x < domain.high; };
     if (!is_complex(v.dtype())) return !restricted || std::all_of(data.begin(), data.end(), [&](const Element& e) { return inside(to_double(e, v.dtype())); });
-    // Real numbers that became complex ones lie on the axes, and so do the cuts of asin, acosh and others, across which there is
-    // no derivative.  The domain says where the real axis is free of them.
+    // Real numbers that became complex ones lie on the axes, and so do the cuts of asin, acosh and others, across which
+    // there is no derivative.  The domain says where the real axis is free of them.
     return !smooth() || std::all_of(data.begin(), data.end(), [&](const Element& e) { return e.im == 0 ? inside(e.re) : e.re != 0; });
   };
   if (!want.fresh && !want.constant && random.chance(0.75)) {
@@ -247,7 +248,7 @@ Value Draw::mask(Shape shape) {
   return tensor({.dtype = DType::boolean, .shape = std::move(shape), .values = {}});
 }
 
-// ---- Generator -------------------------------------------------------------------------------------------------------
+// ---- Generator ------------------------------------------------------------------------------------------------------
 
 bool Generator::usable(Value v) const {
   if (!v.type().is_tensor()) return false;

@@ -1,9 +1,9 @@
 // Random programs over the registry.
 //
-// The generator draws an operator, makes arguments for it from its schema (or from the table in arguments.cpp, where arguments
-// must fit each other), calls it through the builder, and runs the call at once with the reference evaluator, so that it knows
-// the values it draws from.  What the metas refuse is discarded; an internal error, or a result that is not what the meta
-// promised, is a finding.
+// The generator draws an operator, makes arguments for it from its schema (or from the table in arguments.cpp, where
+// arguments must fit each other), calls it through the builder, and runs the call at once with the reference evaluator,
+// so that it knows the values it draws from.  What the metas refuse is discarded; an internal error, or a result that
+// is not what the meta promised, is a finding.
 #pragma once
 
 #include <functional>
@@ -58,7 +58,8 @@ class Coverage {
   std::map<std::string, int> cases_ = {{"0-d", 0}, {"empty", 0}, {"mixed dtypes", 0}, {"view", 0}, {"several results", 0}};
 };
 
-/// What went wrong while a program was made: an internal error, a meta that the evaluator contradicts, an unknown primitive.
+/// What went wrong while a program was made: an internal error, a meta that the evaluator contradicts, an unknown
+/// primitive.
 struct Finding {
   std::string op;
   std::string what;

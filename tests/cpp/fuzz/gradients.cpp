@@ -123,7 +123,8 @@ class GradientChecker {
       std::string why;
       if (!structurally_equal(*t, parse(passes_.print(*t), python_context(*t)), &why)) found(t->name + " parses to another trace: " + why);
     }
-    // ({'output': ..., 'flat_args': ..., 'flat_output': outputs}, (tensors, numbers)); a dict is its keys and values in turn.
+    // ({'output': ..., 'flat_args': ..., 'flat_output': outputs}, (tensors, numbers)); a dict is its keys and values in
+    // turn.
     Datum forward = evaluate(passes_.delete_last_used(fb.forward), inputs);
     expect_same("forward gives other outputs", original, forward.items.at(0).items.at(5), fb.forward);
     std::vector<Datum> arguments = leaves(forward.items.at(1));
@@ -132,7 +133,7 @@ class GradientChecker {
                 fb.backward);
   }
 
-  // ---- finite differences --------------------------------------------------------------------------------------------
+  // ---- finite differences -------------------------------------------------------------------------------------------
 
   double loss(const JointTrace& joint, const std::vector<Datum>& inputs) {
     Datum outputs = evaluate(program_.trace, inputs);

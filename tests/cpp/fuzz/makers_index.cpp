@@ -8,7 +8,7 @@ namespace {
 
 using Shape = Draw::Shape;
 
-// ---- indices ---------------------------------------------------------------------------------------------------------
+// ---- indices --------------------------------------------------------------------------------------------------------
 
 DType index_type(Draw& d) { return d.random.chance(0.8) ? DType::i64 : DType::i32; }
 
@@ -47,7 +47,8 @@ Made key(Draw& d) {
   for (int64_t i = 0; i < v.rank() && !(i > 0 && d.random.chance(0.3)); ++i) {
     int64_t n = Draw::size(v, i);
     double x = d.random.uniform(0, 1);
-    // A gradient reads by the key, and whether a length that only the run knows broadcasts with another cannot be decided.
+    // A gradient reads by the key, and whether a length that only the run knows broadcasts with another cannot be
+    // decided.
     bool beside_tensor = d.smooth() && std::any_of(parts.begin(), parts.end(), [](const Arg& p) { return p.is_tensor(); });
     if (d.random.chance(0.1)) parts.push_back(nullptr);
     if (x < 0.25 && n > 0) parts.push_back(d.random.between(-n, n - 1));
@@ -194,7 +195,8 @@ Made masked_scatter(Draw& d) {
   return Named{{param(d, 0), v}, {"mask", d.mask(Draw::shape_of(v))}, {"source", d.like(v)}};
 }
 
-// Bounds of which no two are the same: where they are, eager sends the gradient nowhere, though the result follows the bound.
+// Bounds of which no two are the same: where they are, eager sends the gradient nowhere, though the result follows the
+// bound.
 Made bounds(Draw& d) {
   Value v = d.tensor({});
   auto bound = [&] { return d.tensor({.dtype = v.dtype(), .shape = d.broadcastable(Draw::shape_of(v)), .values = {}, .fresh = d.smooth()}); };

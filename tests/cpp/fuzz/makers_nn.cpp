@@ -15,7 +15,7 @@ Arg maybe(Draw& d, Value v) { return d.random.chance(0.6) ? Arg(v) : Arg(); }
 
 Arg output_mask(Draw& d) { return Arg::list({true, d.random.chance(0.7), d.random.chance(0.7)}); }
 
-// ---- layer norm ------------------------------------------------------------------------------------------------------
+// ---- layer norm -----------------------------------------------------------------------------------------------------
 
 Made layer_norm(Draw& d) {
   Value x = floats(d, d.shape(1, 3));
@@ -28,7 +28,7 @@ Made layer_norm(Draw& d) {
                {"output_mask", Arg::list({true, !weight.is_none(), !bias.is_none()})}};
 }
 
-// ---- channels --------------------------------------------------------------------------------------------------------
+// ---- channels -------------------------------------------------------------------------------------------------------
 
 Made batch_norm(Draw& d) {
   // Statistics of an instance need more than one place each.
@@ -57,7 +57,7 @@ Made group_norm(Draw& d) {
                {"mean", floats(d, {n, groups}, t)}, {"rstd", positive(d, {n, groups}, t)}, {"output_mask", output_mask(d)}};
 }
 
-// ---- embedding and losses --------------------------------------------------------------------------------------------
+// ---- embedding and losses -------------------------------------------------------------------------------------------
 
 Made embedding(Draw& d) {
   int64_t rows = d.random.between(1, 4), width = d.random.between(1, 3);
@@ -118,7 +118,7 @@ Made attention(Draw& d) {
                {"is_causal", causal}, {"scale", d.random.chance(0.5) ? Arg() : Arg(0.5)}, {"enable_gqa", false}};
 }
 
-// ---- the rest --------------------------------------------------------------------------------------------------------
+// ---- the rest -------------------------------------------------------------------------------------------------------
 
 // All tensors of one shape and floating dtype; the rest from the schema.
 Made alike(Draw& d) {

@@ -280,7 +280,7 @@ Made shuffle(Draw& d) {
   return Named{{param(d, 0), d.tensor({.dtype = {}, .shape = s, .values = {}})}, {param(d, 1), r}};
 }
 
-// ---- gradients -------------------------------------------------------------------------------------------------------
+// ---- gradients ------------------------------------------------------------------------------------------------------
 
 // The gradient of the result that `forward` has for an input of some shape.
 Made gradient_of(Draw& d, const std::string& forward, const Named& arguments, Value input, const char* gradient_name) {

@@ -104,8 +104,9 @@ int in_child(Body body) {
   return wait_for(start_child(body));
 }
 
-/// Whether this process runs nothing but the test case at hand.  If not, starts one that does, checks that the case passes
-/// there, and leaves its caller nothing to do.  A forked child would inherit what other cases loaded and remembered.
+/// Whether this process runs nothing but the test case at hand.  If not, starts one that does, checks that the case
+/// passes there, and leaves its caller nothing to do.  A forked child would inherit what other cases loaded and
+/// remembered.
 inline bool in_own_process() {
   if (std::getenv("THUNDER_TEST_ALONE")) return true;
   const Environment alone("THUNDER_TEST_ALONE", "1");

@@ -1,6 +1,7 @@
 // Primitives that make a tensor from no tensor, the random ones among them.
 //
-// The random ones draw from the evaluator's counter, element by element: what matters is that equal programs draw equal numbers.
+// The random ones draw from the evaluator's counter, element by element: what matters is that equal programs draw equal
+// numbers.
 #include <numbers>
 
 #include "reference/evaluator.h"

@@ -10,7 +10,7 @@ namespace {
 using Complex = std::complex<double>;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// ---- unary -----------------------------------------------------------------------------------------------------------
+// ---- unary ----------------------------------------------------------------------------------------------------------
 
 ArrayPtr map(const Inputs& in, const Array& a, DType result, const std::function<Element(Element)>& fn) {
   ArrayPtr out = make_array(result, a.device, a.shape);
@@ -143,7 +143,7 @@ void add_unary(Kernels& k) {
   };
 }
 
-// ---- binary ----------------------------------------------------------------------------------------------------------
+// ---- binary ---------------------------------------------------------------------------------------------------------
 
 // An operand that is a tensor or a number, read as elements of one type.
 struct Operand {
@@ -304,7 +304,7 @@ void add_comparisons(Kernels& k) {
 #undef COMPARE
 }
 
-// ---- ternary and conversions -----------------------------------------------------------------------------------------
+// ---- ternary and conversions ----------------------------------------------------------------------------------------
 
 Datum where(const Inputs& in) {
   const Array& pred = in.tensor("pred");

@@ -7,7 +7,7 @@
 
 namespace thunder::reference {
 
-// ---- Datum -----------------------------------------------------------------------------------------------------------
+// ---- Datum ----------------------------------------------------------------------------------------------------------
 
 Datum Datum::of_number(NumberKind kind, Element value) {
   Datum d;
@@ -89,7 +89,7 @@ bool same_datum(const Datum& a, const Datum& b, std::string* why) {
   }
 }
 
-// ---- Inputs ----------------------------------------------------------------------------------------------------------
+// ---- Inputs ---------------------------------------------------------------------------------------------------------
 
 const Datum& Inputs::operator[](std::string_view param) const {
   int i = op_.schema.index_of(param);
@@ -146,7 +146,7 @@ const Kernels& kernels() {
   return all;
 }
 
-// ---- Evaluator -------------------------------------------------------------------------------------------------------
+// ---- Evaluator ------------------------------------------------------------------------------------------------------
 
 uint64_t Evaluator::next_random() {
   uint64_t z = (random_state_ += 0x9E3779B97F4A7C15ull);
@@ -257,8 +257,8 @@ void Evaluator::bind_output(const Arg& output, const Datum& result, const Call& 
   for (size_t i = 0; i < result.items.size(); ++i) bind_output(output.items()[i], result.items[i], call);
 }
 
-// An executor that took a call whole runs it on its arguments, in which it finds every length again: the numbers that bind them
-// outside, and that the call's body names, need not be there any more.
+// An executor that took a call whole runs it on its arguments, in which it finds every length again: the numbers that
+// bind them outside, and that the call's body names, need not be there any more.
 void Evaluator::define_lengths(const std::vector<const Call*>& body, std::vector<ValueId>& defined_here) {
   for (const Call* c : body) {
     for (Value v : c->symbols) {

@@ -1,8 +1,9 @@
 // The reference evaluator: runs a trace on plain arrays, one loop a primitive.
 //
-// It knows primitives only (and those higher operators that have no body).  Everything else runs by its body: the one that the
-// call carries or, for a call without one (an executor's), the record's own.  Results are compared with the declared types, so an
-// evaluated trace is also a check of the metas.  Random primitives draw from a counter, in program order.
+// It knows primitives only (and those higher operators that have no body).  Everything else runs by its body: the one
+// that the call carries or, for a call without one (an executor's), the record's own.  Results are compared with the
+// declared types, so an evaluated trace is also a check of the metas.  Random primitives draw from a counter, in
+// program order.
 #pragma once
 
 #include <map>

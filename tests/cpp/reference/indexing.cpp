@@ -154,7 +154,7 @@ Kernel index_write(std::string source_name, const Combine& combine) {
   };
 }
 
-// ---- x[i, j, ...] ----------------------------------------------------------------------------------------------------
+// ---- x[i, j, ...] ---------------------------------------------------------------------------------------------------
 
 // Where each element of an indexed read comes from.
 struct Selection {
@@ -265,7 +265,7 @@ Datum index_put(const Inputs& in) {
   return out;
 }
 
-// ---- masks and data-dependent things ---------------------------------------------------------------------------------
+// ---- masks and data-dependent things --------------------------------------------------------------------------------
 
 Datum masked_scatter(const Inputs& in) {
   const Array &a = in.tensor("a"), &mask = in.tensor("mask"), &source = *in.at(2).array;

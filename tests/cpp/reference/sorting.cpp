@@ -79,7 +79,7 @@ Datum topk(const Inputs& in) {
   return Datum::sequence({values, places});
 }
 
-// ---- order statistics ------------------------------------------------------------------------------------------------
+// ---- order statistics -----------------------------------------------------------------------------------------------
 
 // Without the dimension unless `keepdim`.
 ArrayPtr dropped(ArrayPtr a, int64_t dim, bool keepdim) {
