@@ -101,8 +101,13 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   CompileOptions options;
   options.executors = executors;
   options.passes = PassOptions::from_environment();
+  std::shared_ptr<GraphSettings> graphs;
   for (nb::handle h : transforms) {
     nb::object f = nb::borrow(h);
+    if (nb::hasattr(f, "graph_recorder")) {
+      graphs = std::make_shared<GraphSettings>(nb::object(f.attr("graph_recorder")()).ptr());
+      continue;
+    }
     std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
     options.transforms.emplace_back(name, [f](const Trace& t) {
       nb::gil_scoped_acquire gil;
@@ -116,7 +121,7 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   o->weakrefs = nullptr;
   o->impl = nullptr;
   nb::object owner = nb::steal(reinterpret_cast<PyObject*>(o));
-  o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options));
+  o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options), std::move(graphs));
   PyObject_GC_Track(reinterpret_cast<PyObject*>(o));
   return owner;
 }
@@ -137,6 +142,13 @@ nb::dict stats(nb::handle h) {
     d["acquisition_seconds"] = f.record()->times.acquisition;
     d["passes_seconds"] = f.record()->times.passes;
     d["programs_seconds"] = f.record()->times.programs;
+  }
+  if (const GraphSettings* g = f.graphs()) {
+    nb::dict counts;
+    counts["captures"] = g->captures;
+    counts["replays"] = g->replays;
+    counts["ungraphed"] = g->ungraphed;
+    d["graphs"] = counts;
   }
   return d;
 }
