@@ -105,7 +105,8 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   for (nb::handle h : transforms) {
     nb::object f = nb::borrow(h);
     if (nb::hasattr(f, "graph_recorder")) {
-      graphs = std::make_shared<GraphSettings>(nb::object(f.attr("graph_recorder")()).ptr());
+      nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
+      graphs = std::make_shared<GraphSettings>(nb::cast<std::string>(name), nb::object(f.attr("graph_recorder")()).ptr());
       continue;
     }
     std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));

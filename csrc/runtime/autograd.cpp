@@ -435,7 +435,7 @@ std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs
 }  // namespace
 
 void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address) {
-  entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), compiled, entry, std::move(by_address));
+  entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), compiled, std::move(by_address));
 }
 
 std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {

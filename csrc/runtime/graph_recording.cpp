@@ -59,8 +59,9 @@ std::shared_ptr<void> callable(std::shared_ptr<GraphRecording::Body> body) {
   return hold(PyCFunction_New(&run_method, get(held)));
 }
 
-// The range of memory in which the tensor's elements lie.
-at::Tensor flat(const at::Tensor& t) {
+bool is_plain(const at::Tensor& t) { return at::has_internal_overlap(t) == at::MemOverlap::No; }
+
+at::Tensor range_of(const at::Tensor& t) {
   int64_t extent = t.numel() == 0 ? 0 : 1;
   for (int64_t i = 0; extent > 0 && i < t.dim(); ++i) extent += (t.size(i) - 1) * t.stride(i);
   return t.as_strided({extent}, {1}, t.storage_offset());
@@ -70,7 +71,7 @@ at::Tensor flat(const at::Tensor& t) {
 
 // ---- GraphSettings --------------------------------------------------------------------------------------------------
 
-GraphSettings::GraphSettings(PyObject* object) : recorder(hold_python(object)) {
+GraphSettings::GraphSettings(std::string name_of_function, PyObject* object) : function(std::move(name_of_function)), recorder(hold_python(object)) {
   std::shared_ptr<void> name = hold(PyObject_GetAttrString(object, "device"));
   const char* text = PyUnicode_AsUTF8(get(name));
   if (!text) throw_python_error();
@@ -94,6 +95,8 @@ at::Tensor alias_without_history(const at::Tensor& t) {
   return at::Tensor(t.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
 }
 
+at::Tensor memory_of(const at::Tensor& t) { return is_plain(t) ? t : range_of(t); }
+
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
   if (to.size() == 1) to[0].copy_(from[0]);
   else if (!to.empty()) at::_foreach_copy_(to, from);
@@ -108,12 +111,11 @@ void GraphRecording::Body::run() {
     return;
   }
   for (size_t i = 0; i < values.size(); ++i)
-    if (const at::Tensor* t = defined_tensor(values[i])) results[i].toTensor().copy_(*t);
+    if (const at::Tensor* t = defined_tensor(values[i])) memory_of(results[i].toTensor()).copy_(memory_of(*t));
 }
 
 at::Tensor GraphRecording::buffer_for(size_t i, const at::Tensor& t) {
-  // PyTorch's copies refuse to write to elements that overlap.
-  inputs_[i].flat = at::has_internal_overlap(t) != at::MemOverlap::No;
+  inputs_[i].flat = !is_plain(t);
   return at::empty_strided(t.sizes(), t.strides(), t.options());
 }
 
@@ -159,11 +161,11 @@ void GraphRecording::copy_in(const Values& inputs) const {
     const at::Tensor& memory = body_->inputs[i].toTensor();
     const at::Tensor* t = defined_tensor(inputs[i]);
     if (!t) {
-      (inputs_[i].flat ? flat(memory) : memory).zero_();
+      (inputs_[i].flat ? range_of(memory) : memory).zero_();
       continue;
     }
-    to.push_back(inputs_[i].flat ? flat(memory) : memory);
-    from.push_back(inputs_[i].flat ? flat(*t) : *t);
+    to.push_back(inputs_[i].flat ? range_of(memory) : memory);
+    from.push_back(inputs_[i].flat ? range_of(*t) : *t);
   }
   copy_tensors(to, from);
 }

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "runtime/program.h"
@@ -27,11 +28,12 @@ namespace thunder {
 ///   capturing(): whether somebody else is recording on the current stream
 ///   stream(index): a number for the current stream; asked only where `device` is not "cuda"
 struct GraphSettings {
-  explicit GraphSettings(PyObject* recorder);
+  GraphSettings(std::string function, PyObject* recorder);
   /// The current stream of a device in this thread.
   void* stream(int index) const;
   bool somebody_records() const;
 
+  std::string function;  ///< the user's name for it, for warnings
   std::shared_ptr<void> recorder;
   c10::DeviceType device;
   bool warm_up;
@@ -95,6 +97,9 @@ class GraphRecording {
 
 /// Copies each tensor into its partner in as few launches as possible.
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from);
+/// The range of memory in which the tensor's elements lie, where they overlap or have gaps; else the tensor.  PyTorch's
+/// copies refuse to write to elements that overlap.
+at::Tensor memory_of(const at::Tensor& t);
 /// A new tensor on the same memory, without history.
 at::Tensor alias_without_history(const at::Tensor& t);
 /// Null for anything but a defined tensor.

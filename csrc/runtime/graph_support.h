@@ -11,4 +11,7 @@ namespace thunder {
 /// against it.  `device`: the one that the trace works on; if set before, the only one allowed.
 std::string why_not_recorded(const Trace& trace, DeviceType type, Device& device);
 
+/// Whether the trace has anything to run.
+bool computes(const Trace& trace);
+
 }  // namespace thunder

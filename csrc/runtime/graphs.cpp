@@ -90,25 +90,26 @@ void GraphLease::add_kept(Values& saved) const {
     if (graph_->saved[i].from == ForwardGraph::Saved::From::Kept) saved[i] = graph_->saved[i].tensor;
 }
 
-EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled, const Entry& entry,
-                         std::vector<char> by_address)
-    : settings_(std::move(settings)), by_address_(std::move(by_address)), name_(compiled.forward.name) {
+EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address)
+    : settings_(std::move(settings)), by_address_(std::move(by_address)) {
   Device device;
   const DeviceType type = settings_->device == c10::DeviceType::CUDA ? DeviceType::cuda : DeviceType::cpu;
-  std::string why = why_not_recorded(compiled.forward, type, device);
-  if (why.empty() && entry.forward->needs_python()) why = "it calls Python code";
-  if (!why.empty()) give_up(forward_, "forward", why);
+  auto check = [&](Road& road, const char* what, const Trace& trace) {
+    // Where there is nothing to record there is nothing to warn of.
+    if (!computes(trace)) return give_up(road, what, "");
+    if (std::string why = why_not_recorded(trace, type, device); !why.empty()) give_up(road, what, why);
+  };
+  check(forward_, "forward", compiled.forward);
   index_ = std::max<int>(0, device.index);
   forward_.warm = backward_.warm = !settings_->warm_up;
   if (forward_.off || !compiled.has_backward) return;
-  why = why_not_recorded(compiled.backward, type, device);
-  if (why.empty() && entry.backward->needs_python()) why = "it calls Python code";
-  if (!why.empty()) give_up(backward_, "backward", why);
+  check(backward_, "backward", compiled.backward);
 }
 
 void EntryGraphs::give_up(Road& road, const char* what, const std::string& why) {
   road.off = true;
-  const std::string program = cat("the ", what, " of '", name_, "'");
+  if (why.empty()) return;
+  const std::string program = cat("the ", what, " of '", settings_->function, "'");
   warn_once(cat("graphs: ", program, why), cat("[CUDAGraphTransform] ", program, " runs without a CUDA graph: ", why));
 }
 
@@ -247,11 +248,14 @@ Values EntryGraphs::hand_over(const ForwardGraph& graph, const Values& inputs) c
   std::vector<at::Tensor> to, from;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     const ForwardGraph::Output& o = graph.outputs[i];
+    at::Tensor copy;
     if (o.from == From::Copy) {
-      from.push_back(results[i].toTensor());
-      to.push_back(at::empty_strided(from.back().sizes(), from.back().strides(), from.back().options()));
+      const at::Tensor& t = results[i].toTensor();
+      copy = at::empty_strided(t.sizes(), t.strides(), t.options());
+      from.push_back(memory_of(t));
+      to.push_back(memory_of(copy));
     }
-    out.push_back(o.from == From::Copy     ? c10::IValue(to.back())
+    out.push_back(o.from == From::Copy     ? c10::IValue(std::move(copy))
                   : o.from == From::Alias  ? c10::IValue(alias_without_history(results[i].toTensor()))
                   : o.from == From::Input  ? inputs[o.index]
                   : o.from == From::Output ? out[o.index]

@@ -82,8 +82,7 @@ class GraphLease {
 class EntryGraphs {
  public:
   /// Warns if a program cannot be recorded.
-  EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled, const Entry& entry,
-              std::vector<char> by_address);
+  EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address);
 
   /// Runs the forward as a graph, below autograd; null if the program is to be run as it is.
   std::shared_ptr<GraphLease> forward(const Entry& entry, const std::vector<c10::IValue>& inputs,
@@ -100,6 +99,7 @@ class EntryGraphs {
     std::atomic<bool> off{false}, warm{false};
     int strikes = 0;  // recordings in a row that were hardly used
   };
+  // Warns if there is a reason.
   void give_up(Road& road, const char* what, const std::string& why);
   void discard(Road& road, const char* what, const GraphRecording& recording);
   std::shared_ptr<ForwardGraph> find_forward(const std::vector<c10::IValue>& inputs, void* stream);
@@ -114,7 +114,6 @@ class EntryGraphs {
   std::shared_ptr<GraphSettings> settings_;
   std::vector<char> by_address_;
   int index_ = 0;  // of the device
-  std::string name_;
   Road forward_, backward_;
   std::vector<std::shared_ptr<ForwardGraph>> graphs_;
 };
