@@ -1,8 +1,8 @@
 """CUDA graphs as a transform.
 
 On the CPU a stand-in records: its replay runs the program again and overwrites the memory of its results, as a graph's
-replay does, so that whoever reads a recording's memory too late reads other numbers.  On a GPU the same tests run with
-PyTorch's graphs.
+replay does, so that whoever reads a recording's memory too late reads other numbers.  With `pytest --device cuda` the
+same tests run with PyTorch's graphs.
 """
 
 import contextlib
@@ -12,12 +12,12 @@ import warnings
 
 import pytest
 import torch
+from devices import DEVICE, ON_CPU
 from torch import nn
 
 import thunder
 
-ON_GPU = torch.cuda.is_available()
-DEVICE = "cuda" if ON_GPU else "cpu"
+ON_GPU = not ON_CPU
 
 
 class Recorder:
@@ -750,7 +750,7 @@ def test_a_program_without_a_warm_up(recorder):
     assert counts(f) == (1, 1, 0)
 
 
-def test_on_the_cpu_the_transform_warns():
+def test_on_the_cpu_the_transform_warns(recorder):
     def program(a):
         return a * 2 + 1
 
@@ -765,3 +765,157 @@ def test_a_program_that_does_nothing_is_no_reason_to_warn(recorder):
         warnings.simplefilter("error")
         x = randn(3)
         assert f(x) is x
+
+
+# ---- on a GPU ------------------------------------------------------------------------------------------------------
+
+
+def on_gpu(f):
+    return thunder.jit(f, transforms=[thunder.transforms.CUDAGraphTransform()])
+
+
+def gpu_nets():
+    torch.manual_seed(0)
+    eager, other = Net().cuda(), Net().cuda()
+    other.load_state_dict(eager.state_dict())
+    return eager, on_gpu(other), other
+
+
+@pytest.mark.gpu
+def test_a_step_is_two_launches_of_graphs():
+    from torch.profiler import ProfilerActivity, profile
+
+    _, f, other = gpu_nets()
+    x = torch.randn(3, 8, device="cuda")
+    for _ in range(4):
+        other.zero_grad()
+        f(x).square().sum().backward()
+    other.zero_grad()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as record:
+        f(x).square().sum().backward()
+        torch.cuda.synchronize()
+    launches = sum(e.count for e in record.key_averages() if "GraphLaunch" in e.key)
+    assert launches == 2
+
+
+@pytest.mark.gpu
+def test_memory_does_not_grow():
+    _, f, other = gpu_nets()
+
+    def steps(n):
+        for _ in range(n):
+            other.zero_grad()
+            f(torch.randn(300, 8, device="cuda")).square().sum().backward()
+        torch.cuda.synchronize()
+        return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+    before = steps(5)
+    assert steps(50) == before
+
+
+@pytest.mark.gpu
+def test_inside_a_graph_of_the_user():
+    weight = torch.randn(8, device="cuda")
+    f = on_gpu(lambda x: torch.tanh(x * weight).sum(-1))
+    x = torch.randn(4, 8, device="cuda")
+    for _ in range(3):
+        f(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = f(x)
+    x.normal_()
+    graph.replay()
+    close(y, torch.tanh(x * weight).sum(-1))
+    close(f(x), torch.tanh(x * weight).sum(-1))
+
+
+@pytest.mark.gpu
+def test_on_a_side_stream():
+    eager, f, other = gpu_nets()
+    streams = [torch.cuda.Stream(), torch.cuda.current_stream(), torch.cuda.Stream()]
+    for step in range(12):
+        stream = streams[step % 3]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            x = torch.randn(3, 8, device="cuda")
+            for run, module in ((f, other), (eager, eager)):
+                module.zero_grad()
+                run(x).square().sum().backward()
+            same_gradients(eager, other)
+        torch.cuda.synchronize()
+    assert counts(f)[1] > 6
+
+
+class Broken(thunder.transforms._Recorder):
+    def record(self, run, index, shared):
+        return super().record(lambda: (run(), torch.cuda.synchronize()), index, shared)
+
+
+@pytest.mark.gpu
+def test_a_capture_that_is_broken_off_leaves_everything_usable():
+    x = torch.ones(64, device="cuda")
+    good = on_gpu(lambda x: nn.functional.dropout(x, 0.5) * 2)
+    for _ in range(3):
+        good(x)
+    bad = thunder.jit(lambda x: nn.functional.dropout(x, 0.25) + 1, transforms=[Transform(Broken())])
+    bad(x)
+    with pytest.warns(RuntimeWarning, match="recording it failed"):
+        bad(x)
+    results = []
+    for run in (good, thunder.jit(lambda x: nn.functional.dropout(x, 0.5) * 2)):
+        torch.manual_seed(5)
+        results.append([run(x) for _ in range(3)])
+    for a, b in zip(*results, strict=True):
+        close(a, b)
+    close(bad(x).min(), torch.ones((), device="cuda"))
+
+
+@pytest.mark.gpu
+@pytest.mark.fuser
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_language_model_trains_as_without_graphs(dtype):
+    import litgpt_import
+
+    GPT, Config = litgpt_import.load()
+    torch.manual_seed(0)
+    models = [GPT(Config.from_name("pythia-14m", n_layer=2)).to("cuda", dtype) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    runs = [thunder.jit(models[0]), on_gpu(models[1])]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+    for _ in range(5):
+        ids = torch.randint(0, 1000, (2, 16), device="cuda")
+        losses = []
+        for run, optimizer in zip(runs, optimizers, strict=True):
+            logits = run(ids).float()
+            losses.append(nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten()))
+            optimizer.zero_grad()
+            losses[-1].backward()
+            optimizer.step()
+        torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-3)
+    assert counts(runs[1]) == (2, 8, 1)
+    with torch.no_grad():
+        for _ in range(4):
+            torch.testing.assert_close(runs[1](ids), runs[0](ids), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.gpu
+def test_a_call_costs_little():
+    """The host's share of a replay, beside a program of many operators."""
+    import time
+
+    module = nn.Sequential(*[nn.Linear(16, 16) for _ in range(30)]).cuda()
+    f = on_gpu(module)
+    x = torch.randn(2, 16, device="cuda")
+    with torch.no_grad():
+        for _ in range(20):
+            f(x)
+        times = []
+        for _ in range(100):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            f(x)
+            times.append(time.perf_counter() - start)
+    microseconds = sorted(times)[len(times) // 2] * 1e6
+    print(f"a call takes {microseconds:.1f} us")
+    assert microseconds < 150
