@@ -67,7 +67,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
             "symbolic values": like it; sizes and numbers that the program does not depend on may differ.
             "same input": every further call, unchecked.
             "no caching": no other call.
-        transforms: Functions from a trace to a trace, applied to the acquired program in order.
+        transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how
+            programs run, from `thunder.transforms`.
 
     Returns:
         A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.

@@ -40,12 +40,9 @@ class CUDAGraphTransform:
     `thunder.compile_stats(f)["graphs"]` counts what happened: {"captures", "replays", "ungraphed"}.
     """
 
-    def __init__(self):
-        self._recorder = _Recorder
-
     def graph_recorder(self):
         """What records the programs of one compiled function; csrc/runtime/graph_recording.h says what it must have."""
-        return self._recorder()
+        return _Recorder()
 
     def __repr__(self):
         return "CUDAGraphTransform()"

@@ -41,7 +41,8 @@ PyObject* run_body(PyObject* self, PyObject*) {
   try {
     (*body)->run();
   } catch (...) {
-    if (!set_python_error(std::current_exception())) PyErr_SetString(PyExc_RuntimeError, "a program failed while it was recorded");
+    if (!set_python_error(std::current_exception()))
+      PyErr_SetString(PyExc_RuntimeError, "a program failed while it was recorded");
     return nullptr;
   }
   Py_RETURN_NONE;
@@ -71,7 +72,8 @@ at::Tensor range_of(const at::Tensor& t) {
 
 // ---- GraphSettings --------------------------------------------------------------------------------------------------
 
-GraphSettings::GraphSettings(std::string name_of_function, PyObject* object) : function(std::move(name_of_function)), recorder(hold_python(object)) {
+GraphSettings::GraphSettings(std::string name_of_function, PyObject* object)
+    : function(std::move(name_of_function)), recorder(hold_python(object)) {
   std::shared_ptr<void> name = hold(PyObject_GetAttrString(object, "device"));
   const char* text = PyUnicode_AsUTF8(get(name));
   if (!text) throw_python_error();
@@ -92,14 +94,17 @@ bool GraphSettings::somebody_records() const {
 // ---- GraphRecording -------------------------------------------------------------------------------------------------
 
 at::Tensor alias_without_history(const at::Tensor& t) {
-  return at::Tensor(t.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
+  return at::Tensor(
+      t.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
 }
 
 at::Tensor memory_of(const at::Tensor& t) { return is_plain(t) ? t : range_of(t); }
 
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
-  if (to.size() == 1) to[0].copy_(from[0]);
-  else if (!to.empty()) at::_foreach_copy_(to, from);
+  if (to.size() == 1)
+    to[0].copy_(from[0]);
+  else if (!to.empty())
+    at::_foreach_copy_(to, from);
 }
 
 void GraphRecording::Body::run() {
@@ -120,7 +125,8 @@ at::Tensor GraphRecording::buffer_for(size_t i, const at::Tensor& t) {
 }
 
 std::shared_ptr<GraphRecording> GraphRecording::record(GraphSettings& settings, std::shared_ptr<const Program> program,
-                                                       const Values& inputs, std::vector<Place> places, int index, bool shared) {
+                                                       const Values& inputs, std::vector<Place> places, int index,
+                                                       bool shared) {
   auto r = std::make_shared<GraphRecording>();
   r->stream_ = settings.stream(index);
   r->body_ = std::make_shared<Body>();
@@ -137,7 +143,8 @@ std::shared_ptr<GraphRecording> GraphRecording::record(GraphSettings& settings, 
   r->copy_in(inputs);
   std::shared_ptr<void> run = callable(r->body_);
   settings.recording = true;
-  PyObject* replay = PyObject_CallMethod(get(settings.recorder), "record", "OiO", get(run), index, shared ? Py_True : Py_False);
+  PyObject* replay =
+      PyObject_CallMethod(get(settings.recorder), "record", "OiO", get(run), index, shared ? Py_True : Py_False);
   settings.recording = false;
   if (!replay) ++failures;
   r->replay_ = hold(replay);

@@ -38,8 +38,8 @@ struct GraphSettings {
   c10::DeviceType device;
   bool warm_up;
   size_t captures = 0, replays = 0, ungraphed = 0;
-  bool recording = false;       ///< one recording at a time
-  std::set<void*> replaying;    ///< streams on which a shared recording is being replayed and read
+  bool recording = false;     ///< one recording at a time
+  std::set<void*> replaying;  ///< streams on which a shared recording is being replayed and read
 };
 
 class GraphRecording {
@@ -54,8 +54,8 @@ class GraphRecording {
 
   /// Copies `inputs` and records the program on them.  The Python error of a recorder that fails is thrown.
   static std::shared_ptr<GraphRecording> record(GraphSettings& settings, std::shared_ptr<const Program> program,
-                                                const std::vector<c10::IValue>& inputs, std::vector<Place> places, int index,
-                                                bool shared);
+                                                const std::vector<c10::IValue>& inputs, std::vector<Place> places,
+                                                int index, bool shared);
 
   /// Whether inputs with the same metadata lie where the recording reads them.
   bool fits(const std::vector<c10::IValue>& inputs) const;

@@ -39,19 +39,22 @@ std::string message_of(const std::exception_ptr& exception) {
 const void* storage_of(const at::Tensor& t) { return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr; }
 
 bool same_place(const at::Tensor& a, const at::Tensor& b) {
-  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.dtype() == b.dtype();
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.dtype() == b.dtype();
 }
 
 // The input at the places whose memory the tensor lies in, or -1.
 int64_t input_below(const Values& inputs, const at::Tensor& t) {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (const at::Tensor* in = defined_tensor(inputs[i]); in && storage_of(*in) == storage_of(t)) return static_cast<int64_t>(i);
+    if (const at::Tensor* in = defined_tensor(inputs[i]); in && storage_of(*in) == storage_of(t))
+      return static_cast<int64_t>(i);
   return -1;
 }
 
 // A mode wants to see every operator, and hooks every saved tensor.
 bool somebody_watches(bool saves) {
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() || (saves && at::SavedTensorDefaultHooks::get_hooks().has_value());
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         (saves && at::SavedTensorDefaultHooks::get_hooks().has_value());
 }
 
 // Whoever drops what is returned may run Python, and so another thread: the list is whole by then.
@@ -90,7 +93,8 @@ void GraphLease::add_kept(Values& saved) const {
     if (graph_->saved[i].from == ForwardGraph::Saved::From::Kept) saved[i] = graph_->saved[i].tensor;
 }
 
-EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address)
+EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
+                         std::vector<char> by_address)
     : settings_(std::move(settings)), by_address_(std::move(by_address)) {
   Device device;
   const DeviceType type = settings_->device == c10::DeviceType::CUDA ? DeviceType::cuda : DeviceType::cpu;
@@ -168,12 +172,16 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
   try {
     std::vector<Place> places;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      places.push_back(!entry.forward->reads_input(i) ? Place::Unread : by_address_[i] ? Place::Address : Place::Buffer);
+      places.push_back(!entry.forward->reads_input(i) ? Place::Unread
+                       : by_address_[i]               ? Place::Address
+                                                      : Place::Buffer);
       const at::Tensor* t = places[i] == Place::Unread ? nullptr : defined_tensor(inputs[i]);
-      THUNDER_CHECK(places[i] == Place::Unread || (t && t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
+      THUNDER_CHECK(places[i] == Place::Unread || (t && t->device().type() == settings_->device &&
+                                                   t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
-    graph->recording = GraphRecording::record(*settings_, entry.forward, inputs, std::move(places), index_, entry.backward == nullptr);
+    graph->recording =
+        GraphRecording::record(*settings_, entry.forward, inputs, std::move(places), index_, entry.backward == nullptr);
     if (std::string why = plan_outputs(entry, inputs, *graph); !why.empty()) {
       give_up(forward_, "forward", why);
       return nullptr;
@@ -226,15 +234,21 @@ void EntryGraphs::plan_saved(const Entry& entry, const Values& inputs, ForwardGr
     if (const at::Tensor* t = defined_tensor(results[entry.num_outputs + i])) {
       s.tensor = *t;
       const bool is_input = s.input >= 0;
-      if (is_input) s.tensor = read[static_cast<size_t>(s.input)].toTensor();
-      else s.input = input_below(read, *t);
+      if (is_input)
+        s.tensor = read[static_cast<size_t>(s.input)].toTensor();
+      else
+        s.input = input_below(read, *t);
       const bool caller = s.input >= 0 && by_address_[static_cast<size_t>(s.input)];
-      if (caller && written(*t)) s.from = From::Copied;
-      else if (caller && is_input) s.from = From::Caller;
+      if (caller && written(*t))
+        s.from = From::Copied;
+      else if (caller && is_input)
+        s.from = From::Caller;
       // What was copied into the recording keeps its value, whatever the epilogue writes.
-      else if (s.input >= 0 && written(inputs[static_cast<size_t>(s.input)].toTensor())) s.input = -1;
+      else if (s.input >= 0 && written(inputs[static_cast<size_t>(s.input)].toTensor()))
+        s.input = -1;
       for (size_t j = 0; s.input < 0 && s.output < 0 && j < entry.num_outputs; ++j)
-        if (const at::Tensor* out = defined_tensor(results[j]); out && storage_of(*out) == storage_of(*t)) s.output = static_cast<int64_t>(j);
+        if (const at::Tensor* out = defined_tensor(results[j]); out && storage_of(*out) == storage_of(*t))
+          s.output = static_cast<int64_t>(j);
     }
     graph.saved.push_back(std::move(s));
   }
@@ -308,7 +322,8 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph&
   return nullptr;
 }
 
-std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry& entry, ForwardGraph& graph, const Values& given) {
+std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry& entry, ForwardGraph& graph,
+                                                                     const Values& given) {
   using From = ForwardGraph::Saved::From;
   if (graph.backwards.size() >= kBackwards) return nullptr;
   auto b = std::make_shared<ForwardGraph::Backward>();
@@ -322,7 +337,8 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       if (!entry.backward->reads_input(i) || (is_saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
       if (is_saved || places[i] == Place::Unread) continue;
       const Entry::Layout& layout = entry.cotangents[i - graph.saved.size()];
-      const at::Tensor& output = graph.recording->results()[entry.differentiable_outputs[i - graph.saved.size()]].toTensor();
+      const at::Tensor& output =
+          graph.recording->results()[entry.differentiable_outputs[i - graph.saved.size()]].toTensor();
       inputs[i] = at::empty_strided(layout.sizes, layout.strides, output.options());
       THUNDER_CHECK(layout.known && inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                     "the gradient of an output has gaps in its layout");

@@ -89,7 +89,8 @@ class EntryGraphs {
                                       std::vector<c10::IValue>& outputs);
   /// The same for the backward: `saved` as unpacked, cotangents as autograd gives them.
   std::optional<std::vector<c10::IValue>> backward(const Entry& entry, const GraphLease& lease,
-                                                   const std::vector<c10::IValue>& saved, const std::vector<at::Tensor>& cotangents);
+                                                   const std::vector<c10::IValue>& saved,
+                                                   const std::vector<at::Tensor>& cotangents);
   /// The backward has run as it is: what its first run loads and compiles is there.
   void backward_has_run() { backward_.warm = true; }
 
@@ -103,7 +104,8 @@ class EntryGraphs {
   void give_up(Road& road, const char* what, const std::string& why);
   void discard(Road& road, const char* what, const GraphRecording& recording);
   std::shared_ptr<ForwardGraph> find_forward(const std::vector<c10::IValue>& inputs, void* stream);
-  std::shared_ptr<ForwardGraph> record_forward(const Entry& entry, const std::vector<c10::IValue>& inputs, void* stream);
+  std::shared_ptr<ForwardGraph> record_forward(const Entry& entry, const std::vector<c10::IValue>& inputs,
+                                               void* stream);
   std::string plan_outputs(const Entry& entry, const std::vector<c10::IValue>& inputs, ForwardGraph& graph) const;
   void plan_saved(const Entry& entry, const std::vector<c10::IValue>& inputs, ForwardGraph& graph) const;
   std::vector<c10::IValue> hand_over(const ForwardGraph& graph, const std::vector<c10::IValue>& inputs) const;
