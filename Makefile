@@ -98,7 +98,7 @@ tidy: build
 
 # thunder/_C.pyi, committed: made from the built module, which needs PyTorch loaded first, so by hand and not by CMake.
 stubs: build
-	$(PY) -m nanobind.stubgen -q -m thunder._C -o thunder/_C.pyi
+	$(PY) -m nanobind.stubgen -q -m thunder._C -p tools/stub_patterns.txt -o thunder/_C.pyi
 
 clean:
 	rm -rf build dist .venv .pytest_cache .hypothesis .ruff_cache

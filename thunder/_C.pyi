@@ -2,21 +2,47 @@
 The C++ side of Thunder: traces, operators, passes, front end and runtime.
 """
 
-from collections.abc import Sequence
-
-from thunder import CompiledFunction as CompiledFunction
-from thunder._inspection import (
-    _python_callable as python_callable,
-    _python_ctx as python_ctx
-)
-from thunder.extend._trace import <lambda> as __eq__
-from thunder.extend.executors import _replace_calls as replace
+from collections.abc import Callable, Sequence
 
 
 def warn_once(topic: str, message: str) -> None:
     """
     Warns with a RuntimeWarning, once in the life of the process for each topic: what the compiler itself calls for a missing library or a cache that cannot be written.
     """
+
+class Value:
+    """A value of a trace."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_tensor(self) -> bool: ...
+
+    @property
+    def shape(self) -> tuple: ...
+
+    @property
+    def strides(self) -> tuple: ...
+
+    @property
+    def dtype(self) -> object: ...
+
+    @property
+    def device(self) -> object: ...
+
+    @property
+    def requires_grad(self) -> bool: ...
+
+    @property
+    def nbytes(self) -> object:
+        """None if a size is known only when the program runs."""
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
 
 class Call:
     """A call of an operator in a trace."""
@@ -49,33 +75,43 @@ class Call:
     def location(self) -> object:
         """(file, line) of the user's program, or None."""
 
+    @property
+    def arguments(self) -> list:
+        """Its arguments in schema order; values are Value objects."""
+
+    @property
+    def result(self) -> object:
+        """A Value, None, or a container of these."""
+
+    @property
+    def input_values(self) -> list: ...
+
+    @property
+    def output_values(self) -> list: ...
+
+    @property
+    def symbol(self) -> str:
+        """What it computes, whoever claimed it: "torch.add", "prims.add"."""
+
+    @property
+    def has_effects(self) -> bool:
+        """Draws random numbers, writes, communicates, or is waited for."""
+
+    @property
+    def is_view(self) -> bool:
+        """
+        Whether its results share memory with its arguments, and nothing else is done.
+        """
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether a size is known only when the program runs."""
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
     def __repr__(self) -> str: ...
-
-    @property
-    arguments = call_arguments
-
-    @property
-    result = call_result
-
-    @property
-    input_values = call_inputs
-
-    @property
-    output_values = call_outputs
-
-    @property
-    symbol = call_symbol
-
-    @property
-    has_effects = call_has_effects
-
-    @property
-    is_view = call_is_view
-
-    @property
-    is_symbolic = call_is_symbolic
-
-    __hash__ = call_id
 
 class Trace:
     """
@@ -107,6 +143,13 @@ class Trace:
     def calls(self) -> list: ...
 
     @property
+    def input_values(self) -> list: ...
+
+    @property
+    def result(self) -> object:
+        """What the program returns; values are Value objects."""
+
+    @property
     def pass_name(self) -> str: ...
 
     @property
@@ -115,11 +158,19 @@ class Trace:
     def verify(self) -> None:
         """RuntimeError with the call that is wrong."""
 
-    @property
-    input_values = trace_inputs
+    def python_ctx(self) -> dict[str, object]:
+        """
+        Names that the printed program uses, not imports: executors' operators, objects that print cannot spell.
+        """
 
-    @property
-    result = trace_result
+    def python_callable(self) -> Callable:
+        """The printed program as a Python function."""
+
+    def replace(self, calls: Sequence[Call], fn: object, *, executor: Executor, name: str | None = None) -> Trace:
+        """
+        The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order
+            of appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows.
+        """
 
 def parse(text: str, context: dict = {}) -> Trace:
     """The reverse of str(trace)."""
@@ -289,6 +340,15 @@ def dtype_names() -> list[str]: ...
 
 def number_operation(arg0: str, arg1: object, arg2: object, /) -> object: ...
 
+class CompiledFunction:
+    """A function compiled by thunder.jit."""
+
+    def __call__(self, /, *args, **kwargs):
+        """Call self as a function."""
+
+    def __get__(self, instance, owner=None, /):
+        """Return an attribute of instance, which is of type owner."""
+
 def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list) -> object:
     """
     The compiled function of `fn`; `module` is the nn.Module it runs, or None.
@@ -330,70 +390,12 @@ def put_grad(argument: object, gradient: object | None) -> None: ...
 
 def new_tensor(tracer: Tracer, like: object | None, shape: object | None, dtype: object | None, device: object | None, requires_grad: object | None) -> object: ...
 
-class Value:
-    """A value of a trace."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def is_tensor(self) -> bool: ...
-
-    @property
-    def shape(self) -> tuple: ...
-
-    @property
-    def strides(self) -> tuple: ...
-
-    @property
-    def dtype(self) -> object: ...
-
-    @property
-    def device(self) -> object: ...
-
-    @property
-    def requires_grad(self) -> bool: ...
-
-    @property
-    def nbytes(self) -> object:
-        """None if a size is known only when the program runs."""
-
-    def __eq__(self, other: object | None) -> bool: ...
-
-    def __hash__(self) -> int: ...
-
-    def __repr__(self) -> str: ...
-
-def call_arguments(arg: Call, /) -> list: ...
-
-def call_result(arg: Call, /) -> object: ...
-
-def call_inputs(arg: Call, /) -> list: ...
-
-def call_outputs(arg: Call, /) -> list: ...
-
-def call_symbol(arg: Call, /) -> str: ...
-
-def call_has_effects(arg: Call, /) -> bool: ...
-
-def call_is_view(arg: Call, /) -> bool: ...
-
-def call_is_symbolic(arg: Call, /) -> bool: ...
-
-def call_equals(arg0: Call, arg1: Call, /) -> bool: ...
-
-def call_id(arg: Call, /) -> int: ...
-
 def call_aten(arg: Call, /) -> object: ...
 
 def call_function(arg: Call, /) -> object:
     """
     What runs the call, as a function of its arguments, which are all values.
     """
-
-def trace_inputs(arg: Trace, /) -> list: ...
-
-def trace_result(arg: Trace, /) -> object: ...
 
 def trace_replace(trace: Trace, calls: Sequence[Call], fn: object, executor: str, prefix: str) -> Trace: ...
 

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
+def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), numerics="fused"):
     """Compiles a function or a module.
 
     Args:
@@ -69,24 +69,27 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=()):
             "no caching": no other call.
         transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how
             programs run, from `thunder.transforms`.
+        numerics: How fused kernels round.
+            "fused": bfloat16 and float16 are computed in float32 within a kernel, products and sums in one instruction.
+            "eager": every intermediate result is rounded to its type, as if each operator ran alone.
 
     Returns:
         A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.
 
     Raises:
-        ValueError: an unknown executor or cache option; the message lists what there is.
+        ValueError: an unknown executor, cache option or numerics; the message lists what there is.
         TypeError: `fn` cannot be called.
     """
     if fn is None:
-        return functools.partial(jit, executors=executors, cache=cache, transforms=transforms)
+        return functools.partial(jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics)
     resolved = resolve_executors(executors)
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, _torch.nn.Module):
-        return ThunderModule(fn, cache, resolved, list(transforms))
+        return ThunderModule(fn, cache, resolved, list(transforms), numerics)
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
-    compiled = _C.make_function(fn, None, cache, resolved, list(transforms))
+    compiled = _C.make_function(fn, None, cache, resolved, list(transforms), numerics)
     try:
         functools.update_wrapper(compiled, fn)
     except (AttributeError, TypeError):

@@ -8,14 +8,14 @@ from . import _C
 class ThunderModule(torch.nn.Module):
     """What thunder.jit(module) returns: the same parameters, buffers and submodules; calls run the compiled program.
 
-    The original module is the state: state_dict, named_parameters, train(), to(), hooks and attributes are the original's, so an
-    optimizer made from either works for both.
+    The original module is the state: state_dict, named_parameters, train(), to(), hooks and attributes are the
+    original's, so an optimizer made from either works for both.
     """
 
-    def __init__(self, module, cache, executors, transforms):
+    def __init__(self, module, cache, executors, transforms, numerics):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
-        object.__setattr__(self, "_compiled", _C.make_function(module, module, cache, executors, transforms))
+        object.__setattr__(self, "_compiled", _C.make_function(module, module, cache, executors, transforms, numerics))
 
     def __call__(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)
@@ -65,8 +65,8 @@ class ThunderModule(torch.nn.Module):
 
 
 _OF_THE_WRAPPER = {
-    "_original", "_compiled", "__call__", "forward", "train", "eval", "requires_grad_", "_apply", "to", "__class__", "__repr__",
-    "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__", "__delattr__", "__init__",
+    "_original", "_compiled", "__call__", "forward", "train", "eval", "requires_grad_", "_apply", "to", "__class__",
+    "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__", "__delattr__", "__init__",
 }  # fmt: skip
 
 

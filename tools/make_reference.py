@@ -38,7 +38,8 @@ def operators(level):
 
 
 def passes():
-    lines = [NOTE, "# Passes\n", "From the headers in `csrc/passes`; the order and its reasons are in `pipeline.cpp`.\n"]
+    about = "From the headers in `csrc/passes`; the order and its reasons are in `pipeline.cpp`.\n"
+    lines = [NOTE, "# Passes\n", about]
     for header in sorted((ROOT / "csrc" / "passes").glob("*.h")):
         comment = []
         for line in header.read_text().splitlines():

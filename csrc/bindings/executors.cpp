@@ -1,6 +1,7 @@
 #include "bindings/bind.h"
 #include "executors/aten/aten.h"
 #include "executors/aten/lowering.h"
+#include "executors/cublaslt/cublaslt.h"
 #include "executors/cudnn/cudnn.h"
 #include "executors/fuser/batch.h"
 #include "executors/fuser/fuser.h"
@@ -31,9 +32,10 @@ void bind_executors(nb::module_& m) {
   for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
-  for (const auto& e : {cudnn, sdpa, fuser, aten, python}) all.add(e);
+  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor();
+  for (const auto& e : {cublaslt, cudnn, sdpa, fuser, aten, python}) all.add(e);
   // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn}) all.add_default(e);
+  for (const auto& e : {fuser, sdpa, cudnn, cublaslt}) all.add_default(e);
   all.add_always(aten);
   all.add_always(python);
 

@@ -1,6 +1,7 @@
 // The type of compiled functions: a plain CPython type with vectorcall, because a nanobind call would cost as much as the call.
 #include <Python.h>
-#include <structmember.h>
+
+#include <cstddef>
 
 #include "bindings/bind.h"
 #include "bindings/types.h"
@@ -55,15 +56,13 @@ PyObject* descr_get(PyObject* self, PyObject* object, PyObject*) {
   return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
 }
 
-PyMemberDef members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
 PyGetSetDef getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyTypeObject* function_type() {
   static PyTypeObject type = [] {
     PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-    t.tp_name = "thunder.CompiledFunction";
+    t.tp_name = "thunder._C.CompiledFunction";
     t.tp_doc = "A function compiled by thunder.jit.";
     t.tp_basicsize = sizeof(FunctionObject);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
@@ -97,8 +96,10 @@ CacheMode cache_mode(const std::string& name) {
 }
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
-                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms) {
+                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms, const std::string& numerics) {
+  THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics, "'; there are 'fused', 'eager'");
   CompileOptions options;
+  options.fusion.eager_numerics = numerics == "eager";
   options.executors = executors;
   options.passes = PassOptions::from_environment();
   std::shared_ptr<GraphSettings> graphs;
@@ -159,7 +160,7 @@ nb::dict stats(nb::handle h) {
 void bind_function(nb::module_& m) {
   m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
   m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
-        nb::arg("transforms"), "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
+        nb::arg("transforms"), nb::arg("numerics"), "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
   m.def("last_traces", [](nb::handle h) {
     JitFunction& f = function(h);
     return f.record() ? wrap(f.record()->compiled.history) : std::vector<PyTrace>{};

@@ -1,10 +1,8 @@
-// Traces as fusion passes in Python see them: values, arguments, regions.
-#include "bindings/bind.h"
+// What fusion passes in Python do with calls: run them, and put one in the place of several.
 #include "bindings/types.h"
 #include "executors/aten/lowering.h"
 #include "frontend/hooks.h"
 #include "passes/region.h"
-#include "passes/visit.h"
 #include "runtime/interop.h"
 #include "runtime/program.h"
 
@@ -13,49 +11,10 @@ namespace {
 
 using frontend::Ref;
 
-Ref wrap(Value v, const std::shared_ptr<Arena>& arena) { return Ref::steal(nb::cast(PyValue{v, arena}).release().ptr()); }
-
-nb::object wrap_arg(const Arg& a, const std::shared_ptr<Arena>& arena) {
-  return object(frontend::to_python(a, [&](Value v) { return wrap(v, arena); }));
-}
-
-nb::list wrap_values(const std::vector<Value>& values, const std::shared_ptr<Arena>& arena) {
-  nb::list out;
-  for (Value v : values) out.append(object(wrap(v, arena)));
-  return out;
-}
-
 std::vector<const Call*> calls_of(const std::vector<PyCall>& calls) {
   std::vector<const Call*> out;
   for (const PyCall& c : calls) out.push_back(c.call);
   return out;
-}
-
-nb::tuple sizes(const PyValue& v, const Dims& dims) {
-  nb::list out;
-  for (const Dim& d : dims) out.append(wrap_arg(Arg(d), v.arena));
-  return nb::tuple(out);
-}
-
-nb::object bytes(const PyValue& v) {
-  if (!v.value.type().is_tensor()) return nb::int_(0);
-  int64_t n = itemsize(v.value.dtype());
-  for (const Dim& d : v.value.shape()) {
-    if (!d.is_constant()) return nb::none();
-    n *= d.constant();
-  }
-  return nb::int_(n);
-}
-
-bool is_symbolic(const Call& c) {
-  bool found = !c.symbols.empty();
-  auto look = [&](Value v) {
-    if (!v.type().is_tensor()) return;
-    for (const Dim& d : v.shape()) found |= !d.is_constant();
-  };
-  visit_inputs(c, look);
-  visit_outputs(c, look);
-  return found;
 }
 
 PyTrace replace(const PyTrace& t, const std::vector<PyCall>& calls, nb::handle fn, const std::string& executor,
@@ -117,51 +76,11 @@ nb::object function_of(const PyCall& c) {
   });
 }
 
-void bind_value(nb::module_& m) {
-  nb::class_<PyValue>(m, "Value", "A value of a trace.")
-      .def_prop_ro("name", [](const PyValue& v) { return v.value.name(); })
-      .def_prop_ro("is_tensor", [](const PyValue& v) { return v.value.type().is_tensor(); })
-      .def_prop_ro("shape", [](const PyValue& v) { return sizes(v, v.value.shape()); })
-      .def_prop_ro("strides", [](const PyValue& v) { return sizes(v, v.value.tensor().strides); })
-      .def_prop_ro("dtype", [](const PyValue& v) { return object(frontend::dtype_to_python(v.value.dtype())); })
-      .def_prop_ro("device", [](const PyValue& v) { return object(frontend::device_to_python(v.value.tensor().device)); })
-      .def_prop_ro("requires_grad", [](const PyValue& v) { return v.value.requires_grad(); })
-      .def_prop_ro("nbytes", bytes, "None if a size is known only when the program runs.")
-      .def("__eq__", [](const PyValue& a, nb::handle b) {
-        PyValue* other = nullptr;
-        return nb::try_cast(b, other) && other && a.value == other->value;
-      }, nb::arg("other").none())
-      .def("__hash__", [](const PyValue& v) { return v.value.id(); })
-      .def("__repr__", [](const PyValue& v) { return cat(v.value.name(), ": ", v.value.type().str()); });
-}
-
 }  // namespace
 
 void bind_regions(nb::module_& m) {
-  bind_value(m);
-  m.def("call_arguments", [](const PyCall& c) {
-    nb::list out;
-    for (const Arg& a : c.call->args) out.append(wrap_arg(a, c.arena));
-    return out;
-  });
-  m.def("call_result", [](const PyCall& c) { return wrap_arg(c.call->output, c.arena); });
-  m.def("call_inputs", [](const PyCall& c) { return wrap_values(inputs_of(*c.call), c.arena); });
-  m.def("call_outputs", [](const PyCall& c) { return wrap_values(outputs_of(*c.call), c.arena); });
-  m.def("call_symbol", [](const PyCall& c) {
-    return c.call->op->implements ? c.call->op->implements->full_name : c.call->op->full_name;
-  });
-  m.def("call_has_effects", [](const PyCall& c) { return effects(*c.call) != 0; });
-  m.def("call_is_view", [](const PyCall& c) {
-    if (!c.call->body.empty()) return is_pure_view(*c.call);
-    return c.call->op->has(kView) || (c.call->op->implements && c.call->op->implements->has(kView));
-  });
-  m.def("call_is_symbolic", [](const PyCall& c) { return is_symbolic(*c.call); });
-  m.def("call_equals", [](const PyCall& a, const PyCall& b) { return a.call == b.call; });
-  m.def("call_id", [](const PyCall& c) { return reinterpret_cast<uintptr_t>(c.call); });
   m.def("call_aten", aten_call);
   m.def("call_function", function_of, "What runs the call, as a function of its arguments, which are all values.");
-  m.def("trace_inputs", [](const PyTrace& t) { return wrap_values(t.trace.inputs, t.trace.arena); });
-  m.def("trace_result", [](const PyTrace& t) { return wrap_arg(t.trace.output, t.trace.arena); });
   m.def("trace_replace", replace, nb::arg("trace"), nb::arg("calls"), nb::arg("fn"), nb::arg("executor"), nb::arg("prefix"));
   m.def("region_values", [](const PyTrace& t, const std::vector<PyCall>& calls) {
     RegionValues values = region_values(t.trace, calls_of(calls));

@@ -1,4 +1,3 @@
-#include "bindings/bind.h"
 #include "bindings/types.h"
 #include "core/parse.h"
 #include "core/print.h"
@@ -6,15 +5,10 @@
 #include "core/verify.h"
 #include "frontend/hooks.h"
 #include "passes/passes.h"
+#include "passes/visit.h"
 
 namespace thunder::bindings {
 namespace {
-
-nb::list wrap_calls(const std::vector<const Call*>& calls, const std::shared_ptr<Arena>& arena) {
-  nb::list out;
-  for (const Call* c : calls) out.append(PyCall{c, arena});
-  return out;
-}
 
 nb::dict context(const Trace& t) {
   nb::dict d;
@@ -44,6 +38,66 @@ std::vector<std::string> names(const std::vector<Value>& values) {
   return out;
 }
 
+nb::tuple sizes(const PyValue& v, const Dims& dims) {
+  nb::list out;
+  for (const Dim& d : dims) out.append(wrap_arg(Arg(d), v.arena));
+  return nb::tuple(out);
+}
+
+nb::object bytes(const PyValue& v) {
+  if (!v.value.type().is_tensor()) return nb::int_(0);
+  int64_t n = itemsize(v.value.dtype());
+  for (const Dim& d : v.value.shape()) {
+    if (!d.is_constant()) return nb::none();
+    n *= d.constant();
+  }
+  return nb::int_(n);
+}
+
+void bind_value(nb::module_& m) {
+  nb::class_<PyValue>(m, "Value", "A value of a trace.")
+      .def_prop_ro("name", [](const PyValue& v) { return v.value.name(); })
+      .def_prop_ro("is_tensor", [](const PyValue& v) { return v.value.type().is_tensor(); })
+      .def_prop_ro("shape", [](const PyValue& v) { return sizes(v, v.value.shape()); })
+      .def_prop_ro("strides", [](const PyValue& v) { return sizes(v, v.value.tensor().strides); })
+      .def_prop_ro("dtype", [](const PyValue& v) { return object(frontend::dtype_to_python(v.value.dtype())); })
+      .def_prop_ro("device", [](const PyValue& v) { return object(frontend::device_to_python(v.value.tensor().device)); })
+      .def_prop_ro("requires_grad", [](const PyValue& v) { return v.value.requires_grad(); })
+      .def_prop_ro("nbytes", bytes, "None if a size is known only when the program runs.")
+      .def("__eq__", [](const PyValue& a, nb::handle b) {
+        PyValue* other = nullptr;
+        return nb::try_cast(b, other) && other && a.value == other->value;
+      }, nb::arg("other").none())
+      .def("__hash__", [](const PyValue& v) { return v.value.id(); })
+      .def("__repr__", [](const PyValue& v) { return cat(v.value.name(), ": ", v.value.type().str()); });
+}
+
+bool is_symbolic(const Call& c) {
+  bool found = !c.symbols.empty();
+  auto look = [&](Value v) {
+    if (!v.type().is_tensor()) return;
+    for (const Dim& d : v.shape()) found |= !d.is_constant();
+  };
+  visit_inputs(c, look);
+  visit_outputs(c, look);
+  return found;
+}
+
+nb::list arguments(const PyCall& c) {
+  nb::list out;
+  for (const Arg& a : c.call->args) out.append(wrap_arg(a, c.arena));
+  return out;
+}
+
+const std::string& symbol(const PyCall& c) {
+  return c.call->op->implements ? c.call->op->implements->full_name : c.call->op->full_name;
+}
+
+bool views(const PyCall& c) {
+  if (!c.call->body.empty()) return is_pure_view(*c.call);
+  return c.call->op->has(kView) || (c.call->op->implements && c.call->op->implements->has(kView));
+}
+
 void bind_call(nb::module_& m) {
   nb::class_<PyCall>(m, "Call", "A call of an operator in a trace.")
       .def_prop_ro("name", [](const PyCall& c) { return c.call->op->print_name; })
@@ -61,12 +115,29 @@ void bind_call(nb::module_& m) {
         if (!c.call->location) return nb::none();
         return nb::make_tuple(c.call->location->file, c.call->location->line);
       }, "(file, line) of the user's program, or None.")
+      .def_prop_ro("arguments", arguments, "Its arguments in schema order; values are Value objects.")
+      .def_prop_ro("result", [](const PyCall& c) { return wrap_arg(c.call->output, c.arena); },
+                   "A Value, None, or a container of these.")
+      .def_prop_ro("input_values", [](const PyCall& c) { return wrap_values(inputs_of(*c.call), c.arena); })
+      .def_prop_ro("output_values", [](const PyCall& c) { return wrap_values(outputs_of(*c.call), c.arena); })
+      .def_prop_ro("symbol", symbol, "What it computes, whoever claimed it: \"torch.add\", \"prims.add\".")
+      .def_prop_ro("has_effects", [](const PyCall& c) { return effects(*c.call) != 0; },
+                   "Draws random numbers, writes, communicates, or is waited for.")
+      .def_prop_ro("is_view", views, "Whether its results share memory with its arguments, and nothing else is done.")
+      .def_prop_ro("is_symbolic", [](const PyCall& c) { return is_symbolic(*c.call); },
+                   "Whether a size is known only when the program runs.")
+      .def("__eq__", [](const PyCall& a, nb::handle b) {
+        PyCall* other = nullptr;
+        return nb::try_cast(b, other) && other && a.call == other->call;
+      }, nb::arg("other").none())
+      .def("__hash__", [](const PyCall& c) { return reinterpret_cast<uintptr_t>(c.call); })
       .def("__repr__", [](const PyCall& c) { return print(*c.call); });
 }
 
 }  // namespace
 
 void bind_trace(nb::module_& m) {
+  bind_value(m);
   bind_call(m);
   nb::class_<PyTrace>(m, "Trace", "A program of the compiler. str() prints it as Python; exec() of that text runs it.")
       .def("__str__", [](const PyTrace& t) { return print(t.trace); })
@@ -82,6 +153,9 @@ void bind_trace(nb::module_& m) {
       .def_prop_ro("inputs", [](const PyTrace& t) { return names(t.trace.inputs); })
       .def_prop_ro("outputs", [](const PyTrace& t) { return names(values_in(t.trace.output)); })
       .def_prop_ro("calls", [](const PyTrace& t) { return wrap_calls(t.trace.calls, t.trace.arena); })
+      .def_prop_ro("input_values", [](const PyTrace& t) { return wrap_values(t.trace.inputs, t.trace.arena); })
+      .def_prop_ro("result", [](const PyTrace& t) { return wrap_arg(t.trace.output, t.trace.arena); },
+                   "What the program returns; values are Value objects.")
       .def_prop_ro("pass_name", [](const PyTrace& t) { return t.trace.provenance.pass; })
       .def_prop_ro("milliseconds", [](const PyTrace& t) { return t.trace.provenance.milliseconds; })
       .def("verify", [](const PyTrace& t) { verify(t.trace); }, "RuntimeError with the call that is wrong.");

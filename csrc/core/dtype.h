@@ -9,11 +9,13 @@
 
 namespace thunder {
 
+// clang-format off
 enum class DType : uint8_t {
   boolean, u8, u16, u32, u64, i8, i16, i32, i64,
   f8e4m3fn, f8e4m3fnuz, f8e5m2, f8e5m2fnuz, f8e8m0fnu, f16, bf16, f32, f64,
   c32, c64, c128,
 };
+// clang-format on
 inline constexpr int kNumDTypes = 21;
 
 /// What kind of number: the lattice on which type promotion works.

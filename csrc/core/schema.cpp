@@ -10,10 +10,12 @@ namespace {
 
 const std::unordered_map<std::string_view, Param::Kind>& kinds() {
   using K = Param::Kind;
+  // clang-format off
   static const std::unordered_map<std::string_view, K> map = {
       {"Tensor", K::Tensor}, {"Number", K::Number}, {"Scalar", K::Scalar}, {"int", K::Int}, {"float", K::Float},
       {"bool", K::Bool}, {"str", K::Str}, {"dtype", K::DType}, {"device", K::Device}, {"layout", K::Layout},
       {"memory_format", K::MemoryFormat}, {"index", K::Index}, {"any", K::Any}};
+  // clang-format on
   return map;
 }
 

@@ -19,7 +19,11 @@
 namespace thunder {
 
 struct Param {
-  enum class Kind : uint8_t { Tensor, Number, Scalar, Int, Float, Bool, Str, DType, Device, Layout, MemoryFormat, Index, Any };
+  // clang-format off
+  enum class Kind : uint8_t {
+    Tensor, Number, Scalar, Int, Float, Bool, Str, DType, Device, Layout, MemoryFormat, Index, Any
+  };
+  // clang-format on
   std::string name;
   Kind kind = Kind::Any;
   bool optional = false;      ///< `?`

@@ -70,7 +70,11 @@ struct OpaqueArg {
 
 class Arg {
  public:
-  enum class Kind : uint8_t { None, Bool, Int, Float, Complex, Str, DType, Device, Value, List, Tuple, Dict, Slice, Constant, Opaque };
+  // clang-format off
+  enum class Kind : uint8_t {
+    None, Bool, Int, Float, Complex, Str, DType, Device, Value, List, Tuple, Dict, Slice, Constant, Opaque
+  };
+  // clang-format on
 
   Arg() = default;
   Arg(std::nullptr_t) {}

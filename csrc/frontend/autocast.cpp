@@ -14,6 +14,7 @@ enum class Policy { None, Lower, Fp32, Promote };
 
 // PyTorch's lists (documented under "Autocast Op Reference"), by the names of the torch language.  A test holds them against the
 // autocast kernels that the installed PyTorch registers.
+// clang-format off
 constexpr std::string_view kLower[] = {
     "matmul", "linear", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "chain_matmul", "multi_dot", "scaled_dot_product_attention"};
@@ -34,6 +35,7 @@ constexpr std::string_view kFp32Cuda[] = {
 constexpr std::string_view kPromote[] = {"cat", "stack", "index_copy"};
 constexpr std::string_view kPromoteCuda[] = {"addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sample",
                                              "index_put", "tensordot", "scatter_add"};
+// clang-format on
 
 template <size_t N>
 bool contains(const std::string_view (&list)[N], std::string_view name) {

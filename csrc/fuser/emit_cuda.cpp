@@ -7,6 +7,8 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int kChunksPerThread = 2;      // of a row: several loads in flight, and yet many threads
+constexpr int kRowThreads = 512;         // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
+constexpr int kManyRows = 256;           // where there are rows enough for that on every multiprocessor
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;         // column sums that one thread may keep
 
@@ -139,7 +141,7 @@ CudaShape cuda_shape(const Kernel& k) {
     return s;
   }
   if (rows) {
-    s.threads = std::clamp(power_of_two((chunks + kChunksPerThread - 1) / kChunksPerThread), 32, 1024);
+    s.threads = std::clamp(power_of_two((chunks + kChunksPerThread - 1) / kChunksPerThread), 32, k.rows >= kManyRows ? kRowThreads : 1024);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {

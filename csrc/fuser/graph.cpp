@@ -34,9 +34,11 @@ bool is_plain(const Call& call) {
 }
 
 const std::unordered_set<std::string>& moves() {
+  // clang-format off
   static const std::unordered_set<std::string> names = {
       "prims.broadcast_in_dim", "prims.transpose", "prims.view", "prims.reshape", "prims.slice", "prims.squeeze", "prims.cat",
       "prims.pad", "prims.flip", "prims.detach", "prims.restride", "prims.take", "prims.take_along_axis"};
+  // clang-format on
   return names;
 }
 const std::unordered_set<std::string>& creations() {

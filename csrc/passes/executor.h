@@ -31,6 +31,12 @@ struct Implementation {
   std::function<Arg(Builder&, const Args&)> grad_transform;
 };
 
+/// What the user asked of fusion.
+struct FusionOptions {
+  /// Every intermediate result is rounded to its type, products and sums one by one, as if each call ran alone.
+  bool eager_numerics = false;
+};
+
 class Executor {
  public:
   explicit Executor(std::string name, std::string version = {}) : name_(std::move(name)), version_(std::move(version)) {}
@@ -43,7 +49,7 @@ class Executor {
   /// The implementation that takes the call, or null.
   virtual const Implementation* find(const Call& call) const;
   /// Fusion executors: the trace with regions replaced by calls of this executor.  Others return it as it is.
-  virtual Trace fuse(const Trace& trace) const { return trace; }
+  virtual Trace fuse(const Trace& trace, const FusionOptions& /*options*/) const { return trace; }
   virtual bool is_fusion() const { return false; }
   /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is saved for a
   /// backward can be chosen among them; the call itself if there is nothing to gain.

@@ -124,7 +124,7 @@ class Pipeline {
     for (const auto& e : options_.executors)
       if (e->is_fusion())
         t = run(
-            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return claim(e->fuse(x), options_.executors); }, false);
+            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return claim(e->fuse(x, options_.fusion), options_.executors); }, false);
     // Opened composites may hold calls that only served other results, and a region its own copy of what stands outside.
     t = run(
         kDce, t, history, [](const Trace& x) { return dce(x); }, false);

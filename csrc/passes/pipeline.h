@@ -10,6 +10,7 @@ namespace thunder {
 struct CompileOptions {
   ExecutorList executors;
   PassOptions passes;
+  FusionOptions fusion;
   /// Rewrites of the acquired trace that the user asked for (transforms=), run first, in order.
   std::vector<std::pair<std::string, std::function<Trace(const Trace&)>>> transforms;
 };

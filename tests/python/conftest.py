@@ -71,7 +71,7 @@ def _default_executors(request):
         yield
         return
     before = _C.default_executors()
-    for executor in reversed([e for e in before if e.name in ("cudnn", "sdpa")] + [_C.find_executor("fuser")]):
+    for executor in reversed([e for e in before if e.name in ("cublaslt", "cudnn", "sdpa")] + [_C.find_executor("fuser")]):
         _C.add_default_executor(executor)  # to the front
     yield
     _C.remove_default_executor("fuser")

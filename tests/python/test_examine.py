@@ -12,7 +12,9 @@ from thunder.extend import OperatorExecutor
 
 
 def unsupported_function():
-    return next(f for f in (torch.special.bessel_j0, torch.special.airy_ai, torch.trapz) if not thunder._C.is_registered(f))
+    return next(
+        f for f in (torch.special.bessel_j0, torch.special.airy_ai, torch.trapz) if not thunder._C.is_registered(f)
+    )
 
 
 def test_supported_function(capsys):

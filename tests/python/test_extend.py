@@ -28,7 +28,7 @@ def gradients(fn, *tensors):
     return [leaf.grad for leaf in leaves]
 
 
-# ---- operators -------------------------------------------------------------------------------------------------------------
+# ---- operators -------------------------------------------------------------------------------------------------------
 
 
 def test_operator_called_directly():
@@ -79,7 +79,8 @@ def test_metadata_of_proxies_reads_correctly():
 
     def meta(a):
         out = TensorProxy(like=a, shape=(a.shape[0], 7), dtype=torch.float64)
-        seen.update(shape=tuple(out.shape), dtype=out.dtype, device=out.device, instance=isinstance(a, TensorProxy), ndim=out.ndim)
+        seen.update(shape=tuple(out.shape), dtype=out.dtype, device=out.device, ndim=out.ndim)
+        seen.update(instance=isinstance(a, TensorProxy))
         return out
 
     op = fresh().register_operator("widen", meta=meta, fn=lambda a: a.new_zeros(a.shape[0], 7, dtype=torch.float64))
@@ -123,7 +124,7 @@ def test_replaces_a_torch_function_that_is_unknown():
     torch.testing.assert_close(thunder.jit(lambda a: unknown(a) * 2)(a), unknown(a) * 2)
 
 
-# ---- implementations ---------------------------------------------------------------------------------------------------------
+# ---- implementations -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("symbol", ["torch.nn.functional.gelu", "torch.gelu", F.gelu, "symbol", "ltorch.gelu"])
@@ -162,7 +163,9 @@ def test_checker_refuses():
 
 def test_operator_with_fewer_parameters_takes_calls_at_defaults():
     ex = fresh()
-    op = ex.register_operator("ce", like=lambda a, target: F.cross_entropy(a, target), fn=lambda a, target: torch.tensor(7.0))
+    op = ex.register_operator(
+        "ce", like=lambda a, target: F.cross_entropy(a, target), fn=lambda a, target: torch.tensor(7.0)
+    )
     ex.register_implementation("torch.nn.functional.cross_entropy", op)
     logits, target = torch.randn(4, 5), torch.randint(5, (4,))
     f = thunder.jit(lambda x, y: (F.cross_entropy(x, y), F.cross_entropy(x, y, reduction="sum")), executors=[ex])
@@ -197,7 +200,7 @@ def test_implementation_of_a_primitive():
     assert ran == [(3,)]
 
 
-# ---- gradients ---------------------------------------------------------------------------------------------------------------
+# ---- gradients -------------------------------------------------------------------------------------------------------
 
 
 def test_grad_transform():
@@ -308,7 +311,7 @@ def test_gradient_rule_errors():
         get_grad(torch.randn(3))
 
 
-# ---- errors ------------------------------------------------------------------------------------------------------------------
+# ---- errors ----------------------------------------------------------------------------------------------------------
 
 
 class Mine(Exception):
@@ -392,7 +395,7 @@ def test_registration_errors():
         ex.register_operator("op", meta=lambda a: a, replaces=lambda a: a)
 
 
-# ---- lists of executors ------------------------------------------------------------------------------------------------------
+# ---- lists of executors ----------------------------------------------------------------------------------------------
 
 
 def test_lists():
@@ -432,7 +435,7 @@ def test_unavailable_executors_say_why():
             thunder.jit(torch.sin, executors=[ex])
 
 
-# ---- fusion ------------------------------------------------------------------------------------------------------------------
+# ---- fusion ----------------------------------------------------------------------------------------------------------
 
 
 class Recorder(FusionExecutor):

@@ -15,8 +15,8 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "cpp" / "ops"))
 import make_cases  # noqa: E402
 
 PER_OPERATOR = 60  # of each operator's cases, evenly spread
-# What PyTorch itself gets wrong: the gradient of as_strided_scatter's first input is 0 where it was not written, and not where
-# it was.
+# What PyTorch itself gets wrong: the gradient of as_strided_scatter's first input is 0 where it was not written, and
+# not where it was.
 NO_GRADIENT = {"as_strided_scatter"}
 
 

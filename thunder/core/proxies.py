@@ -16,8 +16,8 @@ class _TensorProxyType(type):
 class TensorProxy(metaclass=_TensorProxyType):
     """TensorProxy(like=a, dtype=torch.float32): the metadata of a tensor.
 
-    What is not given is `like`'s. Without `like`, `shape`, `dtype` (float32 if None) and `device` (the CPU if None) make it. A new
-    shape is contiguous; `like`'s shape has the strides that torch.empty_like would give it.
+    What is not given is `like`'s. Without `like`, `shape`, `dtype` (float32 if None) and `device` (the CPU if None)
+    make it. A new shape is contiguous; `like`'s shape has the strides that torch.empty_like would give it.
     """
 
     def __new__(cls, *, like=None, shape=None, dtype=None, device=None, requires_grad=None, strides=None):

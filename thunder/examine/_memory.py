@@ -2,8 +2,6 @@
 
 import dataclasses
 
-from ..extend import _trace  # noqa: F401  # adds what passes in Python read of calls
-
 
 @dataclasses.dataclass
 class Memory:
@@ -44,7 +42,7 @@ class _Storages:
 
 
 def predicted_memory(trace):
-    """What the program of a final trace (`thunder.last_traces(f)[-1]`) takes. Workspaces inside operators are not seen."""
+    """What the program of a final trace (`thunder.last_traces(f)[-1]`) takes, without workspaces inside operators."""
     alive = _Storages()
     for value in trace.input_values:
         alive.add(value)

@@ -67,7 +67,8 @@ def _lines(r):
         if memory is None:
             continue
         least = "" if memory.exact else "at least "
-        yield f"memory of the {title}: inputs {_size(memory.inputs)}, peak {least}{_size(memory.peak)} at {memory.peak_at}"
+        peak = f"{least}{_size(memory.peak)} at {memory.peak_at}"
+        yield f"memory of the {title}: inputs {_size(memory.inputs)}, peak {peak}"
         for where, size in sorted(memory.lines.items(), key=lambda item: -item[1])[:5]:
             yield f"  {_size(size)} at {where}"
 
@@ -117,7 +118,9 @@ def _run(call, module, args, kwargs):
         module.zero_grad(set_to_none=True)
     result = call(*args, **kwargs)
     outputs = [t for _, t in _flatten(result, "", []) if isinstance(t, torch.Tensor) and t.requires_grad]
-    named = [(f"gradient of argument {p}", t) for p, t in _flatten((args, kwargs), "", []) if isinstance(t, torch.Tensor)]
+    named = [
+        (f"gradient of argument {p}", t) for p, t in _flatten((args, kwargs), "", []) if isinstance(t, torch.Tensor)
+    ]
     if module is not None:
         named += [(f"gradient of {name}", p) for name, p in module.named_parameters()]
     named = [(n, t) for n, t in named if t.requires_grad]
@@ -129,7 +132,9 @@ def _run(call, module, args, kwargs):
 def _compare(name, expected, actual, rtol, atol):
     if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
         same = type(expected) is type(actual) and bool(expected == actual)
-        return Comparison(name, same, 0.0 if same else float("nan"), "" if same else f"{actual!r} instead of {expected!r}")
+        return Comparison(
+            name, same, 0.0 if same else float("nan"), "" if same else f"{actual!r} instead of {expected!r}"
+        )
     with torch.no_grad():
         difference = float("nan")
         if expected.shape == actual.shape and expected.numel():
@@ -154,10 +159,10 @@ def _executors(compiled):
 def examine(fn, *args, executors=None, rtol=None, atol=None, quiet=False, **kwargs):
     """Tells what Thunder makes of `fn(*args, **kwargs)`, and prints it unless `quiet`.
 
-    Runs it eagerly and lists the torch functions that it calls and that Thunder does not support, each with the user's line. If all
-    are, compiles it with `executors`, compares results and gradients with eager's (random numbers from the same seed), and says
-    which executor runs what and how much memory the program takes. `fn`: a function or a torch.nn.Module. The arguments are
-    copied, a module too, so that nothing of the caller's changes.
+    Runs it eagerly and lists the torch functions that it calls and that Thunder does not support, each with the user's
+    line. If all are, compiles it with `executors`, compares results and gradients with eager's (random numbers from the
+    same seed), and says which executor runs what and how much memory the program takes. `fn`: a function or a
+    torch.nn.Module. The arguments are copied, a module too, so that nothing of the caller's changes.
 
     Returns a Report.
     """

@@ -1,7 +1,7 @@
 """torch.compile as an executor: regions of PyTorch operators are compiled by Inductor.
 
-`torch_compile_ex` takes all it can; `torch_compile_cat_ex` only regions that concatenate, such as rotary embeddings, which gain the
-most from being fused and leave the rest to other executors.
+`torch_compile_ex` takes all it can; `torch_compile_cat_ex` only regions that concatenate, such as rotary embeddings,
+which gain the most from being fused and leave the rest to other executors.
 """
 
 import torch
@@ -10,8 +10,7 @@ from .. import _C
 from ..extend import FusionExecutor, register_executor
 from ..extend._trace import map_values
 
-
-# ---- primitives that are not one ATen operator ----------------------------------------------------------------------------------
+# ---- primitives that are not one ATen operator -----------------------------------------------------------------------
 
 
 def _slice(a, start, end, strides=None):
@@ -131,7 +130,8 @@ def _target(call):
     if (form := _FORMS.get(call.symbol)) is not None:
         params = _C.find_op(call.symbol).params
         pairs = list(zip(params, call.arguments, strict=True))
-        return form, [a for p, a in pairs if not p["keyword_only"]], {p["name"]: a for p, a in pairs if p["keyword_only"]}
+        args = [a for p, a in pairs if not p["keyword_only"]]
+        return form, args, {p["name"]: a for p, a in pairs if p["keyword_only"]}
     name, overload, args, kwargs = _C.call_aten(call)
     namespace, _, base = name.partition("::")
     return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default"), args, kwargs
@@ -167,7 +167,7 @@ class _Region:
         self._compiled = torch.compile(module, dynamic=False, fullgraph=True, options=options)
 
     def __call__(self, *inputs):
-        # Programs run below autograd; the compiler behind torch.compile traces with PyTorch's dispatcher as users have it.
+        # Programs run below autograd; torch.compile's compiler traces with PyTorch's dispatcher as users have it.
         excluded = torch._C._dispatch_tls_local_exclude_set() - _AUTOGRAD_KEYS
         with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded), torch.no_grad():
             return self._compiled(*inputs)

@@ -44,9 +44,12 @@ def parameters_of(fn, operator):
         params = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         try:
-            params = inspect.signature(symbol(symbol_id(fn))).parameters.values()  # a builtin of PyTorch that has a record
+            # A builtin of PyTorch that has a record.
+            params = inspect.signature(symbol(symbol_id(fn))).parameters.values()
         except ValueError as error:
-            raise ValueError(f"[{operator}] {fn!r} does not tell its parameters; wrap it in a function that does") from error
+            raise ValueError(
+                f"[{operator}] {fn!r} does not tell its parameters; wrap it in a function that does"
+            ) from error
     out = []
     for p in params:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -97,8 +100,8 @@ def symbol_id(what):
     elif (found := objects.get(id(what))) is not None and found[0] is what:
         return found[1]
     raise ValueError(
-        f"[extend] {what!r} is no operator: expected one of thunder.torch, thunder.prims or an executor, a torch function, "
-        'or a name such as "torch.nn.functional.gelu"'
+        f"[extend] {what!r} is no operator: expected one of thunder.torch, thunder.prims or an executor, a torch "
+        'function, or a name such as "torch.nn.functional.gelu"'
     )
 
 

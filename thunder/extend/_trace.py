@@ -2,19 +2,6 @@
 
 from .. import _C
 
-_C.Call.arguments = property(_C.call_arguments, doc="Its arguments in schema order; values are Value objects.")
-_C.Call.result = property(_C.call_result, doc="A Value, None, or a container of these.")
-_C.Call.input_values = property(_C.call_inputs)
-_C.Call.output_values = property(_C.call_outputs)
-_C.Call.symbol = property(_C.call_symbol, doc='What it computes, whoever claimed it: "torch.add", "prims.add".')
-_C.Call.has_effects = property(_C.call_has_effects, doc="Draws random numbers, writes, communicates, or is waited for.")
-_C.Call.is_view = property(_C.call_is_view, doc="Whether its results share memory with its arguments, and nothing else is done.")
-_C.Call.is_symbolic = property(_C.call_is_symbolic, doc="Whether a size is known only when the program runs.")
-_C.Call.__eq__ = lambda self, other: isinstance(other, _C.Call) and _C.call_equals(self, other)
-_C.Call.__hash__ = _C.call_id
-_C.Trace.input_values = property(_C.trace_inputs)
-_C.Trace.result = property(_C.trace_result, doc="What the program returns; values are Value objects.")
-
 
 def map_values(argument, fn):
     """An argument with every Value in it replaced by fn(value)."""
@@ -37,7 +24,11 @@ def proxies_of(call):
         if not value.is_tensor:
             return value
         return TensorProxy(
-            shape=value.shape, dtype=value.dtype, device=value.device, requires_grad=value.requires_grad, strides=value.strides
+            shape=value.shape,
+            dtype=value.dtype,
+            device=value.device,
+            requires_grad=value.requires_grad,
+            strides=value.strides,
         )
 
     args, kwargs = [], {}
@@ -52,8 +43,9 @@ def proxies_of(call):
 def level_regions(trace, can_fuse):
     """Groups the calls that `can_fuse` takes so that no group needs a call outside that needs the group.
 
-    Each call has a level: that of what it reads, one more where data passes between calls that can be fused and calls that
-    cannot. A way from a group out and back in climbs by two, so the calls of one level that can be fused are a region.
+    Each call has a level: that of what it reads, one more where data passes between calls that can be fused and calls
+    that cannot. A way from a group out and back in climbs by two, so the calls of one level that can be fused are a
+    region.
     """
     levels, fusible, groups = {}, {}, {}
     for call in trace.calls:

@@ -34,14 +34,14 @@ class _Registers:
 
         Args:
             name: How the operator prints in traces; unique among this executor's.
-            like: A function that computes the same from torch operators: gives the metadata of the results, and the gradient
-                unless there is a rule. Or ...
-            meta: ... a function of the same parameters that returns the results' metadata: thunder.core.proxies.TensorProxy
-                objects, numbers, None, or a tuple of these.
+            like: A function that computes the same from torch operators: gives the metadata of the results, and the
+                gradient unless there is a rule. Or ...
+            meta: ... a function of the same parameters that returns the results' metadata:
+                thunder.core.proxies.TensorProxy objects, numbers, None, or a tuple of these.
             fn: What runs it, on real tensors, without autograd. None: an operator for other executors to implement.
             tags: Names of properties that passes may use, such as "random" or "no_grad".
-            replaces: A torch function whose calls mean this operator: where Thunder knows it, as register_implementation() does;
-                where it does not, in every compiled function.
+            replaces: A torch function whose calls mean this operator: where Thunder knows it, as
+                register_implementation() does; where it does not, in every compiled function.
 
         Returns:
             The operator's symbol. Called in a compiled function it is recorded; called elsewhere it runs `fn`.
@@ -76,8 +76,8 @@ class _Registers:
             _C.register_function(function, "operator", symbol.id)
         else:
             raise NotImplementedError(
-                f"[{symbol.name}] replaces= takes a torch function, got {function!r}: calls of other Python functions are not "
-                "seen by the compiler; call the operator instead"
+                f"[{symbol.name}] replaces= takes a torch function, got {function!r}: calls of other Python functions "
+                "are not seen by the compiler; call the operator instead"
             )
 
     def register_implementation(self, symbol, op=None, *, checker=None, execution_transform=None, grad_transform=None):
@@ -85,18 +85,24 @@ class _Registers:
 
         Args:
             symbol: thunder.torch.gelu, thunder.prims.add, an executor's operator, torch.nn.functional.gelu, or a name.
-            op: An operator of the same parameters. One with fewer takes the calls that leave the others at their defaults.
+            op: An operator of the same parameters. One with fewer takes the calls that leave the others at their
+                defaults.
             checker: A function of the call's arguments: whether this very call can be run.
-            execution_transform: Instead of `op`: a function of the call's arguments that does the same with other operators.
+            execution_transform: Instead of `op`: a function of the call's arguments that does the same with other
+                operators.
             grad_transform: A gradient rule (see register_grad) for calls through which gradients flow.
         """
         name = registration.symbol_id(symbol)
         if op is not None and not isinstance(op, Symbol):
-            raise TypeError(f"[register_implementation] op must be what register_operator() returned, got {type(op).__name__}")
+            raise TypeError(
+                f"[register_implementation] op must be what register_operator() returned, got {type(op).__name__}"
+            )
         if op is not None and execution_transform is not None:
             raise ValueError(f"[{name}] an implementation has an operator or an execution transform, not both")
         if op is None and execution_transform is None and grad_transform is None:
-            raise ValueError(f"[{name}] an implementation needs an operator, an execution transform or a gradient transform")
+            raise ValueError(
+                f"[{name}] an implementation needs an operator, an execution transform or a gradient transform"
+            )
         own = isinstance(symbol, Symbol) and symbol.executor == self.name
         if own and op is None and execution_transform is None:
             # The operator runs wherever it is called, this executor in the list or not; so does its gradient rule.
@@ -131,8 +137,8 @@ class Region:
 class FusionExecutor(_Registers, _C.PythonFusionExecutor):
     """An executor that takes several calls at once.
 
-    Either override `fuse(region)`, which gives a function from the region's inputs to a tuple of its outputs, and say with
-    register_supported() what may be in a region; or override `fusion_pass(trace)`, which returns a trace, and use
+    Either override `fuse(region)`, which gives a function from the region's inputs to a tuple of its outputs, and say
+    with register_supported() what may be in a region; or override `fusion_pass(trace)`, which returns a trace, and use
     `trace.replace(calls, function, executor=self)` there.
     """
 
@@ -146,7 +152,7 @@ class FusionExecutor(_Registers, _C.PythonFusionExecutor):
         self._supported = {}
 
     def register_supported(self, symbol, checker=None):
-        """Lets calls of a symbol be part of a region; `checker`: a function of a call's arguments that may refuse it."""
+        """Lets calls of a symbol be part of a region; `checker`, a function of a call's arguments, may refuse it."""
         self._supported[registration.symbol_id(symbol)] = checker
 
     def can_fuse(self, call):
@@ -187,8 +193,8 @@ def _base(full_name):
 
 
 def _replace_calls(trace, calls, fn, *, executor, name=None):
-    """The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order of
-    appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows."""
+    """The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order
+    of appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows."""
     if not callable(fn):
         raise TypeError(f"[replace] a function was expected, got {type(fn).__name__}")
     prefix = name or getattr(executor, "prefix", executor.name)

@@ -7,22 +7,13 @@
 #include "core/error.h"
 #include "executors/aten/kernels.h"
 #include "executors/aten/lowering.h"
+#include "runtime/implementing.h"
 
 namespace thunder {
 namespace {
 
 using aten::Kernel;
 using aten::Lowering;
-
-// The types that the operator stood for gives: for the verifier, which runs metas on the final trace, too.
-Types implemented_types(const Args& args) {
-  const Op& op = *args.op().implements;
-  if (op.meta) return op.meta(Args(op, args.list()));
-  Builder b(std::make_shared<Arena>());
-  Types types;
-  for (Value v : flat_results(b.call(op, args.list()))) types.push_back(v ? v.type() : Type());
-  return types;
-}
 
 std::string print_name_of(const Op& op) {
   if (op.is_prim()) return "torch_" + op.schema.name + "_prim_impl";
@@ -59,26 +50,11 @@ class AtenExecutor final : public Executor {
     e.kernel = aten::find_kernel(op.full_name);
     if (!e.kernel) e.lowering = std::make_unique<Lowering>(op);
     e.claimable = e.kernel || e.lowering->problem().empty();
-    if (e.claimable) e.implementation.op = &make_operator(op);
+    if (e.claimable) e.implementation.op = &register_implementing_operator(op, name(), print_name_of(op));
     return e;
   }
 
  private:
-  // Our operator in the program: the record's schema under the name that it prints as.
-  const Op& make_operator(const Op& op) const {
-    auto out = std::make_unique<Op>(op);
-    out->level = name();
-    out->name = name() + "." + op.name;
-    out->full_name = name() + "." + op.full_name;
-    out->print_name = print_name_of(op);
-    out->meta = implemented_types;
-    out->body = nullptr;
-    out->vjp = nullptr;
-    out->executor = name();
-    out->implements = &op;
-    return Registry::instance().add(std::move(out), true);
-  }
-
   mutable std::mutex mutex_;
   mutable std::unordered_map<const Op*, Entry> entries_;
 };

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include "executors/sdpa/kernels.h"
+#include "executors/attention/kernels.h"
 
 namespace thunder {
 namespace {
@@ -54,6 +54,7 @@ void vjp(VjpContext& c) {
 
 #define ATTENTION_PARAMS "(Tensor query, Tensor key, Tensor value, bool is_causal=False, float? scale=None)"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_attention" ATTENTION_PARAMS " -> Tensor",
      .doc = "Attention by cuDNN.", .tags = kMatmul, .meta = output,
@@ -69,16 +70,13 @@ constexpr OpDef kRecords[] = {
      .doc = "Its gradients.", .tags = kMatmul, .meta = gradients_like_operands,
      .aten = "_scaled_dot_product_cudnn_attention_backward"},
 };
+// clang-format on
 
 #undef ATTENTION_PARAMS
 
-Arg call_kernel(Builder& b, const Args& a, const char* name) {
-  return b.call_named(name, {a["query"], a["key"], a["value"], a["is_causal"], ops::torch::attention_scale(a)}, {});
-}
-
-Arg infer(Builder& b, const Args& a) { return call_kernel(b, a, "cudnn.scaled_dot_product_attention"); }
-Arg differentiate(Builder& b, const Args& a) {
-  return call_kernel(b, a, "cudnn.grad_forward_scaled_dot_product_attention").items()[0];
+Arg call_kernel(Builder& b, const Args& a, const std::string& prefix) {
+  return b.call_named("cudnn." + prefix + "scaled_dot_product_attention",
+                      {a["query"], a["key"], a["value"], a["is_causal"], ops::torch::attention_scale(a)}, {});
 }
 
 bool takes(const Call& call) {
@@ -88,13 +86,6 @@ bool takes(const Call& call) {
 
 }  // namespace
 
-std::shared_ptr<Executor> make_cudnn_executor() {
-  auto executor = std::make_shared<Executor>("cudnn");
-  for (const OpDef& def : kRecords)
-    executor->register_operator(def, "cudnnex_" + std::string(def.schema.substr(0, def.schema.find('('))));
-  executor->register_implementation("torch.scaled_dot_product_attention",
-                                    {.checker = takes, .op = nullptr, .transform = infer, .grad_transform = differentiate});
-  return executor;
-}
+std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel}); }
 
 }  // namespace thunder

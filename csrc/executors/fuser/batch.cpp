@@ -109,9 +109,9 @@ std::string KernelBatch::text(const std::string& name) const {
 
 void KernelBatch::start() {
   if (!host_source_.empty())
-    host_ = in_background([source = fuser::host_prelude() + host_source_] {
+    host_ = in_background([source = fuser::host_prelude() + host_source_, contract = contract_] {
       HostResult r;
-      r.module = compile_host(source, &r.error);
+      r.module = compile_host(source, &r.error, contract ? std::vector<std::string>{} : std::vector<std::string>{"-ffp-contract=off"});
       return r;
     });
   if (!cuda_.empty() && cuda_available()) {
@@ -123,7 +123,8 @@ void KernelBatch::start() {
 KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
   const CudaDeviceProperties& p = cuda_device_properties(device);
   std::vector<CudaSource> sources;
-  for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, {}});
+  const std::vector<std::string> flags = contract_ ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
+  for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, flags});
   CudaResults out;
   for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor))
     out[c.name] = {c.ok() ? std::make_shared<const std::string>(std::move(c.cubin)) : nullptr, std::move(c.log)};

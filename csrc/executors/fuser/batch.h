@@ -18,7 +18,8 @@ namespace thunder {
 /// text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first waits.
 class KernelBatch {
  public:
-  KernelBatch() = default;
+  /// `contract`: a product and a sum may be one instruction, which rounds once.
+  explicit KernelBatch(bool contract = true) : contract_(contract) {}
   ~KernelBatch();
   KernelBatch(const KernelBatch&) = delete;
   KernelBatch& operator=(const KernelBatch&) = delete;
@@ -46,6 +47,7 @@ class KernelBatch {
   std::string add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name);
   CudaResults compile_all(int device) const;
 
+  const bool contract_;
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
   std::string host_source_;
   std::vector<Cuda> cuda_;

@@ -34,34 +34,39 @@ class FuserExecutor final : public Executor {
   bool is_fusion() const override { return true; }
   std::vector<const Call*> open(const Call& call, Arena& arena) const override { return fuser::opened(call, arena); }
 
-  Trace fuse(const Trace& trace) const override {
-    auto batch = std::make_shared<KernelBatch>(), unaligned = std::make_shared<KernelBatch>();
+  Trace fuse(const Trace& trace, const FusionOptions& fusion) const override {
+    const bool eager = fusion.eager_numerics;
+    auto batch = std::make_shared<KernelBatch>(!eager), unaligned = std::make_shared<KernelBatch>(!eager);
     fuser::PartitionOptions options;
-    options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned); };
+    options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);
     batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
     return out;
   }
 
  private:
-  static bool lower_host(const fuser::Fusion& f, FusedKernel& k) {
-    auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.split_rows = true, .row_buffer = kRowBufferBytes});
+  static bool lower_host(const fuser::Fusion& f, FusedKernel& k, bool eager) {
+    auto kernel = lower(f, {.split_rows = true, .row_buffer = kRowBufferBytes, .eager_rounding = eager});
     if (kernel) k.kernel = std::move(*kernel);
     return kernel.has_value();
   }
 
-  static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k) {
+  static std::optional<fuser::Kernel> lower(const fuser::Fusion& f, const fuser::LowerOptions& options) {
+    return fuser::lower(f.roots, f.producer, f.materialized, options);
+  }
+
+  static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k, bool eager) {
     for (int lanes = widest_lanes(f); lanes >= 1; lanes /= 2) {
-      auto kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes, .cached = true});
+      auto kernel = lower(f, {.lanes = lanes, .cached = true, .eager_rounding = eager});
       if (!kernel) continue;
       const int64_t kept = kernel->cached_bytes * fuser::cuda_shape(*kernel).chunks;
-      if (kept > kCachedBytes) kernel = fuser::lower(f.roots, f.producer, f.materialized, {.lanes = lanes});
+      if (kept > kCachedBytes) kernel = lower(f, {.lanes = lanes, .eager_rounding = eager});
       k.kernel = std::move(*kernel);
       if (lanes == 1) {
         k.any = k.kernel;
         return true;
       }
-      auto any = fuser::lower(f.roots, f.producer, f.materialized, {});
+      auto any = lower(f, {.eager_rounding = eager});
       if (!any) return false;
       k.any = std::move(*any);
       return true;
@@ -70,10 +75,10 @@ class FuserExecutor final : public Executor {
   }
 
   static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena, const std::shared_ptr<KernelBatch>& batch,
-                           const std::shared_ptr<KernelBatch>& unaligned) {
+                           const std::shared_ptr<KernelBatch>& unaligned, bool eager) {
     auto k = std::make_shared<FusedKernel>();
     k->on_cuda = f.outputs.at(0).tensor().device.type == DeviceType::cuda;
-    if (!(k->on_cuda ? lower_cuda(f, *k) : lower_host(f, *k))) return nullptr;
+    if (!(k->on_cuda ? lower_cuda(f, *k, eager) : lower_host(f, *k, eager))) return nullptr;
     // The variants must agree with the plain lowering on what comes in and goes out.
     if (k->kernel.inputs != f.inputs || k->kernel.outputs != f.outputs) return nullptr;
     k->name = cat("fusion", arena->unique("fusion"));
@@ -83,7 +88,7 @@ class FuserExecutor final : public Executor {
     k->function = k->on_cuda ? batch->add_cuda(k->kernel, k->name) : batch->add_host(k->kernel, k->name);
     k->any_function = !k->on_cuda ? "" : k->kernel.lanes == 1 ? k->function : unaligned->add_cuda(k->any, k->name + "_any");
     for (Value v : f.outputs) k->outputs.push_back(v.tensor());
-    if (FusedKernel other; always_emit_cuda && lower_cuda(f, other)) k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
+    if (FusedKernel other; always_emit_cuda && lower_cuda(f, other, eager)) k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
     OpDef def;
     const std::string schema = k->name + "() -> any";
     def.schema = schema;

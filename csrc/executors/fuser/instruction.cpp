@@ -1,8 +1,5 @@
-#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/SmallVector.h>
 
@@ -17,6 +14,7 @@
 #include "executors/fuser/fuser.h"
 #include "passes/executor.h"
 #include "passes/passes.h"
+#include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/current_stream.h"
@@ -60,7 +58,7 @@ class FusionCall final : public Instruction {
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
     for (const Output& o : made_) {
-      results.push_back(allocate(o));
+      results.push_back(allocate(k_->on_cuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU, o.sizes, o.strides, o.type));
       out.push_back(results.back().mutable_data_ptr());
     }
     if (!(k_->on_cuda ? run_cuda(in, out, results) : run_host(in, out))) return run_body(frame);
@@ -166,13 +164,6 @@ class FusionCall final : public Instruction {
   at::Device device_of(const Frame& frame) const {
     if (!operands.empty()) return frame.registers[operands[0].reg].toTensor().device();
     return to_aten(k_->outputs[0].device);
-  }
-
-  // Without the dispatcher: a step of a large model makes hundreds of these.
-  at::Tensor allocate(const Output& o) const {
-    if (!k_->on_cuda) return at::Tensor(at::detail::empty_strided_cpu(o.sizes, o.strides, o.type));
-    static c10::Allocator* const allocator = c10::GetAllocator(c10::DeviceType::CUDA);
-    return at::Tensor(at::detail::empty_strided_generic(o.sizes, o.strides, allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), o.type));
   }
 
   bool run_cuda(const Pointers& in, const Pointers& out, const std::vector<at::Tensor>& results) const {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "executors/sdpa/kernels.h"
+#include "executors/attention/kernels.h"
 #include "ops/formula.h"
 
 namespace thunder {
@@ -88,6 +88,7 @@ constexpr uint64_t kTags = kMatmul;
 #define ATTENTION_PARAMS                                                                                                   \
   "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None)"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> Tensor",
      .doc = "Attention by the CPU's flash kernel.", .tags = kTags, .meta = cpu_flash_output,
@@ -126,6 +127,7 @@ constexpr OpDef kRecords[] = {
      .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, philox_seed, "
              "philox_offset, dropout_p, [True, True, True, False], is_causal, scale=scale)"},
 };
+// clang-format on
 
 #undef ATTENTION_PARAMS
 
@@ -164,7 +166,7 @@ Expr aligned_mask(const Expr& mask, const TensorType& q, const TensorType& k) {
   return b("torch.expand", m, Dims{q.shape[0], q.shape[1], q.shape[2], columns});
 }
 
-Arg call_kernel(Builder& b, const Args& a, const char* prefix) {
+Arg call_kernel(Builder& b, const Args& a, const std::string& prefix) {
   AttentionKernel kernel = attention_kernel(a, support_of(a));
   Arg mask;
   if (a.has("attn_mask")) {
@@ -173,12 +175,9 @@ Arg call_kernel(Builder& b, const Args& a, const char* prefix) {
       additive = aligned_mask(ops::to_dtype(additive, a.tensor("query").dtype), a.tensor("query"), a.tensor("key"));
     mask = additive.arg();
   }
-  return b.call_named(std::string("sdpa.") + prefix + kernel_name(kernel),
+  return b.call_named("sdpa." + prefix + kernel_name(kernel),
                       {a["query"], a["key"], a["value"], mask, a["dropout_p"], a["is_causal"], attention_scale(a)}, {});
 }
-
-Arg infer(Builder& b, const Args& a) { return call_kernel(b, a, ""); }
-Arg differentiate(Builder& b, const Args& a) { return call_kernel(b, a, "grad_forward_").items()[0]; }
 
 bool takes(const Call& call) {
   const Args a = call.arguments();
@@ -187,13 +186,6 @@ bool takes(const Call& call) {
 
 }  // namespace
 
-std::shared_ptr<Executor> make_sdpa_executor() {
-  auto executor = std::make_shared<Executor>("sdpa");
-  for (const OpDef& def : kRecords)
-    executor->register_operator(def, "sdpaex_" + std::string(def.schema.substr(0, def.schema.find('('))));
-  executor->register_implementation("torch.scaled_dot_product_attention",
-                                    {.checker = takes, .op = nullptr, .transform = infer, .grad_transform = differentiate});
-  return executor;
-}
+std::shared_ptr<Executor> make_sdpa_executor() { return make_executor("sdpa", {kRecords, takes, call_kernel}); }
 
 }  // namespace thunder

@@ -132,6 +132,7 @@ Types clone_meta(const Args& a) {
 
 // ---- records ---------------------------------------------------------------------------------------------------------
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "abs(Tensor a) -> Tensor", .doc = "|a|; of complex numbers the modulus, in the real dtype.", .tags = kTags,
      .meta = abs_meta, .vjp = abs_vjp, .aten = "abs", .scalar = "abs(a)"},
@@ -290,6 +291,7 @@ constexpr OpDef kRecords[] = {
      .doc = "A copy; in the layout of `a` if that has no gaps, or in the one asked for.", .tags = kTags, .meta = clone_meta,
      .vjp = identity_vjp, .aten = "clone", .scalar = "a"},
 };
+// clang-format on
 
 }  // namespace
 

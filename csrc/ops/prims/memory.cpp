@@ -24,6 +24,7 @@ Types copy_data_meta(const Args& a) {
   return {to};
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "restride(Tensor a, int[] strides) -> Tensor",
      .doc = "The elements of `a` in new memory with these strides (in elements): what an in-place write leaves behind in a tensor "
@@ -37,6 +38,7 @@ constexpr OpDef kRecords[] = {
      .tags = kWrite,
      .meta = copy_data_meta},
 };
+// clang-format on
 
 }  // namespace
 

@@ -162,6 +162,7 @@ Types bernoulli_like_meta(const Args& args) {
   return {out};
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "matmul(Tensor a, Tensor b) -> Tensor",
      .doc = "Matrix product of two matrices, or of two batches of matrices with equal batch dimensions.",
@@ -177,6 +178,7 @@ constexpr OpDef kRecords[] = {
      .doc = "Zeros and ones of a's shape, dtype and layout, one with probability p, drawn as eager's dropout draws.",
      .tags = kRandom | kNoGrad, .meta = bernoulli_like_meta},
 };
+// clang-format on
 
 }  // namespace
 

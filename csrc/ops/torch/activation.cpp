@@ -208,6 +208,7 @@ Arg softsign_body(Builder& b, const Args& a) {
 
 constexpr uint64_t kTags = kPointwise | kCheap;
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "relu(Tensor input) -> Tensor", .doc = "max(input, 0).", .tags = kTags, .body = relu_body, .vjp = relu_vjp,
      .aten = "relu", .python = "torch.relu torch.Tensor.relu"},
@@ -265,6 +266,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "softsign(Tensor input) -> Tensor", .doc = "input / (1 + |input|).", .tags = kTags, .body = softsign_body,
      .python = "torch.nn.functional.softsign"},
 };
+// clang-format on
 
 }  // namespace
 

@@ -240,12 +240,14 @@ Arg attention_body(Builder& b, const Args& a) {
   return with_strides(y, attention_strides(kernel, q_type, v_type)).arg();
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
                "bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .doc = "softmax(query @ key^T * scale + mask) @ value.", .tags = kMatmul, .body = attention_body,
      .python = "torch.nn.functional.scaled_dot_product_attention torch._C._nn.scaled_dot_product_attention"},
 };
+// clang-format on
 
 }  // namespace
 

@@ -278,6 +278,7 @@ Arg instance_norm_body(Builder& b, const Args& a) {
            a["use_input_stats"], a["momentum"], a["eps"])[0];
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "batch_norm_functional(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, "
                "bool training=False, float momentum=0.1, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
@@ -311,6 +312,7 @@ constexpr OpDef kRecords[] = {
                "bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
      .doc = "Normalises each channel of each sample.", .body = instance_norm_body, .python = "torch.nn.functional.instance_norm"},
 };
+// clang-format on
 
 }  // namespace
 

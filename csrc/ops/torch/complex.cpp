@@ -64,6 +64,7 @@ Arg angle_body(Builder& b, const Args& a) {
 
 constexpr uint64_t kTags = kPointwise;
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "complex(Tensor real, Tensor imag) -> Tensor", .doc = "real + i imag.", .tags = kTags, .body = complex_body,
      .vjp = complex_vjp, .aten = "complex", .python = "torch.complex"},
@@ -73,6 +74,7 @@ constexpr OpDef kRecords[] = {
      .doc = "The angle of a complex number in radians; of a real one 0, or pi where it is negative.", .tags = kTags,
      .body = angle_body, .aten = "angle", .python = "torch.angle torch.Tensor.angle"},
 };
+// clang-format on
 
 }  // namespace
 

@@ -266,6 +266,7 @@ Arg bilinear_body(Builder& b, const Args& a) {
   return torch_reshape(r, out).arg();
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "einsum(str equation, Tensor[] ...operands) -> Tensor", .doc = "Sums of products over named dimensions.", .tags = kMatmul,
      .body = einsum_body, .python = "torch.einsum"},
@@ -275,6 +276,7 @@ constexpr OpDef kRecords[] = {
      .doc = "input1 @ weight[o] @ input2 for each o, plus bias.", .tags = kMatmul, .body = bilinear_body, .aten = "bilinear",
      .python = "torch.nn.functional.bilinear torch.bilinear"},
 };
+// clang-format on
 
 }  // namespace
 

@@ -84,6 +84,7 @@ Arg conv_transpose3d_body(Builder& b, const Args& a) { return convolve(b, "conv_
 #define CONV_TRANSPOSE_PARAMS \
   "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, "
                "int[] output_padding, int groups) -> Tensor",
@@ -106,6 +107,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "conv_transpose3d" CONV_TRANSPOSE_PARAMS, .doc = "Transposed convolution over 3 dimensions.", .tags = kMatmul,
      .body = conv_transpose3d_body, .python = "torch.nn.functional.conv_transpose3d torch.conv_transpose3d"},
 };
+// clang-format on
 
 #undef CONV_PARAMS
 #undef CONV_TRANSPOSE_PARAMS

@@ -98,6 +98,7 @@ Arg native_dropout_backward_body(Builder& b, const Args& a) {
   return g * as(Formula(b, a["mask"]), g.dtype()) * a.real("scale");
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
      .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom, .body = dropout_body,
@@ -125,6 +126,7 @@ constexpr OpDef kRecords[] = {
      .doc = "Gradient of native_dropout.", .tags = kPointwise | kCheap, .body = native_dropout_backward_body,
      .aten = "native_dropout_backward", .python = "torch.ops.aten.native_dropout_backward"},
 };
+// clang-format on
 
 }  // namespace
 

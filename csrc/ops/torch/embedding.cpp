@@ -82,6 +82,7 @@ Arg embedding_backward_body(Builder& b, const Args& a) {
   return convert(b, b("prims.index_add", zeros, 0, index, grad), g.dtype);
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
      .doc = "Rows of weight at indices; the row at padding_idx gets no gradient.", .body = embedding_body, .vjp = embedding_vjp,
@@ -98,6 +99,7 @@ constexpr OpDef kRecords[] = {
      .doc = "Gradient of embedding for its weight.", .body = embedding_backward_body, .aten = "embedding_backward",
      .python = "torch.ops.aten.embedding_backward"},
 };
+// clang-format on
 
 }  // namespace
 

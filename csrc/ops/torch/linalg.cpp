@@ -176,6 +176,7 @@ Arg inner_body(Builder& b, const Args& a) {
   return b("torch.tensordot", x, y, Arg::list({Arg(std::vector<int64_t>{-1}), Arg(std::vector<int64_t>{-1})})).arg();
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor, Tensor, Tensor)",
      .doc = "U, S and V^H with A = U diag(S) V^H; the singular values fall.", .meta = svd_meta, .vjp = svd_vjp,
@@ -197,6 +198,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "inner(Tensor input, Tensor other) -> Tensor", .doc = "Sums of products along the last dimension of both.", .tags = kMatmul,
      .body = inner_body, .aten = "inner", .python = "torch.inner torch.Tensor.inner"},
 };
+// clang-format on
 
 }  // namespace
 

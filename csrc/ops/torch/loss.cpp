@@ -206,6 +206,7 @@ Arg cross_entropy_body(Builder& b, const Args& a) {
   return nll(b, log_p, a["target"], a["weight"], reduction, a["ignore_index"]).arg();
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, "
                "bool? reduce=None, str reduction='mean', float label_smoothing=0.0) -> Tensor",
@@ -230,6 +231,7 @@ constexpr OpDef kRecords[] = {
      .doc = "Gradient of nll_loss2d_forward.", .body = nll_backward_body, .aten = "nll_loss2d_backward",
      .python = "torch.ops.aten.nll_loss2d_backward"},
 };
+// clang-format on
 
 }  // namespace
 

@@ -270,6 +270,7 @@ Arg kron_body(Builder& b, const Args& a) {
   return torch_reshape(torch_reshape(x, sx) * torch_reshape(y, sy), out).arg();
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "matmul(Tensor input, Tensor other) -> Tensor",
      .doc = "Matrix product, with PyTorch's rules for vectors and for broadcasting batches.",
@@ -307,6 +308,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "kron(Tensor input, Tensor other) -> Tensor", .doc = "Kronecker product.", .body = kron_body, .aten = "kron",
      .python = "torch.kron torch.Tensor.kron"},
 };
+// clang-format on
 
 }  // namespace
 

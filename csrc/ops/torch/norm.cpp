@@ -142,6 +142,7 @@ Arg cosine_similarity_body(Builder& b, const Args& a) {
   return b("torch.sum", unit(x) * unit(y), dim).arg();
 }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
      .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
@@ -166,6 +167,7 @@ constexpr OpDef kRecords[] = {
      .doc = "Cosine of the angle between vectors along dim.", .body = cosine_similarity_body, .aten = "cosine_similarity",
      .python = "torch.nn.functional.cosine_similarity torch.cosine_similarity"},
 };
+// clang-format on
 
 }  // namespace
 

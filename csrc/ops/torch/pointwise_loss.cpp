@@ -229,6 +229,7 @@ Arg hinge_embedding_loss_body(Builder& b, const Args& a) {
 
 #define LEGACY "bool? size_average=None, bool? reduce=None, str reduction='mean'"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "mse_loss(Tensor input, Tensor target, " LEGACY ", Tensor? weight=None) -> Tensor", .doc = "(input - target)^2, reduced.",
      .body = mse_loss_body, .python = "torch.nn.functional.mse_loss"},
@@ -276,6 +277,7 @@ constexpr OpDef kRecords[] = {
      .doc = "input where target is 1, max(0, margin - input) where it is -1, reduced.", .body = hinge_embedding_loss_body,
      .python = "torch.nn.functional.hinge_embedding_loss"},
 };
+// clang-format on
 
 #undef LEGACY
 

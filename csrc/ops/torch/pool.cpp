@@ -197,6 +197,7 @@ Arg adaptive_avg_pool1d_body(Builder& b, const Args& a) {
 #define AVG_BACKWARD \
   "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "max_pool2d_with_indices" WITH_INDICES, .doc = "Maximum of each 2-d window, and where it is.", .meta = max_pool_meta<2>,
      .vjp = max_pool_vjp<2>, .aten = "max_pool2d_with_indices", .python = "torch.ops.aten.max_pool2d_with_indices"},
@@ -241,6 +242,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "adaptive_avg_pool2d(Tensor input, any output_size) -> Tensor", .doc = "Means of as many windows as output_size says.",
      .body = adaptive_avg_pool2d_body, .python = "torch.nn.functional.adaptive_avg_pool2d"},
 };
+// clang-format on
 
 #undef MAX_POOL
 #undef AVG_POOL

@@ -192,6 +192,7 @@ Arg glu_backward_body(Builder& b, const Args& a) {
 
 constexpr uint64_t kTags = kPointwise | kCheap;
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "gelu(Tensor input, *, str approximate='none') -> Tensor",
      .doc = "input * the normal distribution function of input, exact or by tanh.", .tags = kTags, .body = gelu_body,
@@ -233,6 +234,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor", .doc = "Gradient of glu.", .tags = kCheap,
      .body = glu_backward_body, .aten = "glu_backward", .python = "torch.ops.aten.glu_backward"},
 };
+// clang-format on
 
 }  // namespace
 

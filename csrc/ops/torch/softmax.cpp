@@ -96,6 +96,7 @@ Arg safe_softmax_body(Builder& b, const Args& a) {
 
 void safe_softmax_vjp(VjpContext& c) { put_softmax(c, "torch._softmax_backward_data"); }
 
+// clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "softmax.int(Tensor input, int dim, dtype? dtype=None) -> Tensor", .doc = "exp(input) / sum(exp(input)) along dim.",
      .body = softmax_body, .vjp = softmax_vjp, .aten = "softmax.int",
@@ -121,6 +122,7 @@ constexpr OpDef kRecords[] = {
      .doc = "softmax, with zeros in rows that are -inf throughout.", .body = safe_softmax_body, .vjp = safe_softmax_vjp,
      .aten = "_safe_softmax", .python = "torch.ops.aten._safe_softmax"},
 };
+// clang-format on
 
 }  // namespace
 

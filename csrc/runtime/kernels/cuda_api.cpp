@@ -45,6 +45,12 @@ std::string resolve_all(void* handle, CudaApi& api) {
   resolve("cuFuncSetAttribute", api.cuFuncSetAttribute);
   resolve("cuOccupancyMaxActiveBlocksPerMultiprocessor", api.cuOccupancyMaxActiveBlocksPerMultiprocessor);
   resolve("cuLaunchKernel", api.cuLaunchKernel);
+  resolve("cuEventCreate", api.cuEventCreate);
+  resolve("cuEventRecord", api.cuEventRecord);
+  resolve("cuEventSynchronize", api.cuEventSynchronize);
+  resolve("cuEventElapsedTime", api.cuEventElapsedTime);
+  resolve("cuEventDestroy_v2", api.cuEventDestroy_v2);
+  resolve("cuStreamIsCapturing", api.cuStreamIsCapturing);
   return missing;
 }
 

@@ -28,6 +28,12 @@ struct CudaApi {
   int (*cuLaunchKernel)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned dynamic_shared, void* stream, void** params,
                         void** extra);
+  int (*cuEventCreate)(void** event, unsigned flags);
+  int (*cuEventRecord)(void* event, void* stream);
+  int (*cuEventSynchronize)(void* event);
+  int (*cuEventElapsedTime)(float* milliseconds, void* start, void* end);
+  int (*cuEventDestroy_v2)(void* event);
+  int (*cuStreamIsCapturing)(void* stream, int* status);
 };
 
 /// The driver, initialised; null without one, and `why_not` says why.

@@ -162,4 +162,36 @@ void CudaKernel::launch(int device, CudaDim grid, CudaDim block, size_t shared_b
   if (status != 0) check_cuda(status, name_, "launching the kernel");
 }
 
+CudaTimer::CudaTimer(int device, void* stream) : device_(device), stream_(stream) {
+  const CudaContextScope scope(device);
+  for (void*& e : events_) check_cuda(require_cuda().cuEventCreate(&e, 0), "cuda", "making an event");
+}
+
+CudaTimer::~CudaTimer() {
+  const CudaContextScope scope(device_);
+  for (void* e : events_) require_cuda().cuEventDestroy_v2(e);
+}
+
+void CudaTimer::start() {
+  const CudaContextScope scope(device_);
+  check_cuda(require_cuda().cuEventRecord(events_[0], stream_), "cuda", "recording an event");
+}
+
+float CudaTimer::stop() {
+  const CudaContextScope scope(device_);
+  const CudaApi& api = require_cuda();
+  float milliseconds = 0;
+  check_cuda(api.cuEventRecord(events_[1], stream_), "cuda", "recording an event");
+  check_cuda(api.cuEventSynchronize(events_[1]), "cuda", "waiting for an event");
+  check_cuda(api.cuEventElapsedTime(&milliseconds, events_[0], events_[1]), "cuda", "reading the time between events");
+  return milliseconds;
+}
+
+bool cuda_is_capturing(int device, void* stream) {
+  const CudaContextScope scope(device);
+  int status = 0;
+  check_cuda(require_cuda().cuStreamIsCapturing(stream, &status), "cuda", "asking whether a stream is captured");
+  return status != 0;
+}
+
 }  // namespace thunder

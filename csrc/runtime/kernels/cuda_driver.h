@@ -80,4 +80,24 @@ class CudaKernel {
   mutable std::array<std::atomic<void*>, kMaxDevices> functions_{};
 };
 
+/// How long work takes on a stream.  Waits for it, so only where waiting is allowed: see cuda_is_capturing().
+class CudaTimer {
+ public:
+  CudaTimer(int device, void* stream);
+  ~CudaTimer();
+  CudaTimer(const CudaTimer&) = delete;
+  CudaTimer& operator=(const CudaTimer&) = delete;
+  void start();
+  /// Since start(), in milliseconds.
+  float stop();
+
+ private:
+  int device_;
+  void* stream_;
+  std::array<void*, 2> events_{};
+};
+
+/// Whether what is launched on the stream goes into a CUDA graph instead of running.
+bool cuda_is_capturing(int device, void* stream);
+
 }  // namespace thunder

@@ -153,6 +153,7 @@ def write(name):
     rows = dict.fromkeys(f"{c} | {c.expected()}" for c in CASES)
     (HERE / f"{name}.inc").write_text("".join(f'R"case({r})case",\n' for r in rows))
     print(name, len(rows))
+    CASES.clear()
 
 
 X = Ref(0)
@@ -514,6 +515,5 @@ def search_cases(long):
 if __name__ == "__main__":
     shape_cases()
     write("cases_shape")
-    CASES.clear()
     index_cases()
     write("cases_index")

@@ -21,12 +21,26 @@ def dtypes(shape, strides=None):
     return [In(shape, strides, t) for t in ("f32", "f64", "bf16", "f16", "i64", "b8")]
 
 
-LAYOUTS = [In([4, 6]), In([4, 6], [1, 4]), In([4, 6], [12, 2]), In([4, 6], [0, 1]), In([]), In([0, 6]), In([2, 3, 4, 6]),
-           In([2, 3, 4, 6], [72, 1, 18, 3]), In([6])]  # fmt: skip
+LAYOUTS = [In([4, 6]), In([4, 6], [1, 4]), In([4, 6], [12, 2]), In([4, 6], [0, 1]), In([]), In([0, 6]),
+           In([2, 3, 4, 6]), In([2, 3, 4, 6], [72, 1, 18, 3]), In([6])]  # fmt: skip
 
 
 def matmul_cases():
-    shapes = [[], [3], [4], [2, 3], [3, 4], [4, 3], [5, 2, 3], [5, 3, 4], [1, 3, 4], [6, 1, 2, 3], [2, 0], [0, 3], [5, 2, 4]]
+    shapes = [
+        [],
+        [3],
+        [4],
+        [2, 3],
+        [3, 4],
+        [4, 3],
+        [5, 2, 3],
+        [5, 3, 4],
+        [1, 3, 4],
+        [6, 1, 2, 3],
+        [2, 0],
+        [0, 3],
+        [5, 2, 4],
+    ]
     for s in shapes:
         for t in shapes:
             case("matmul", [In(s), In(t)], A, B)
@@ -36,7 +50,15 @@ def matmul_cases():
     case("matmul", [In([2, 3], dtype=I64), In([3, 4], dtype=I64)], A, B)
     case("matmul", [In([2, 3], dtype="b8"), In([3, 4], dtype="b8")], A, B)
     for op in ("mm", "mv", "dot", "bmm", "outer", "kron", "vdot"):
-        for s, t in (([2, 3], [3, 4]), ([2, 3], [3]), ([3], [3]), ([3], [4]), ([5, 2, 3], [5, 3, 4]), ([2, 3], [4, 5]), ([5, 2, 3], [4, 3, 4])):
+        for s, t in (
+            ([2, 3], [3, 4]),
+            ([2, 3], [3]),
+            ([3], [3]),
+            ([3], [4]),
+            ([5, 2, 3], [5, 3, 4]),
+            ([2, 3], [4, 5]),
+            ([5, 2, 3], [4, 3, 4]),
+        ):
             case(op, [In(s), In(t)], A, B)
         case(op, [In([3], dtype="f64"), In([3])], A, B)
     for s in ([2, 4], [4], [2, 1], [], [5], [3, 2, 4]):
@@ -88,8 +110,9 @@ def einsum_cases():
 
 
 def activation_cases():
-    plain = ["relu", "relu6", "gelu", "silu", "mish", "elu", "selu", "celu", "softplus", "logsigmoid", "hardswish", "hardsigmoid",
-             "hardtanh", "leaky_relu", "softshrink", "hardshrink", "softsign", "tanhshrink", "rrelu", "glu"]  # fmt: skip
+    plain = ["relu", "relu6", "gelu", "silu", "mish", "elu", "selu", "celu", "softplus", "logsigmoid", "hardswish",
+             "hardsigmoid", "hardtanh", "leaky_relu", "softshrink", "hardshrink", "softsign", "tanhshrink", "rrelu",
+             "glu"]  # fmt: skip
     of_functional(*plain, "threshold", "prelu")
     for op in plain:
         for x in [*LAYOUTS, *dtypes([4, 6])]:
@@ -108,13 +131,20 @@ def activation_cases():
     case("prelu", [In([]), In([1])], A, B)
     case("prelu", [In([2, 3], [1, 2]), In([3])], A, B)
     case("prelu", [In([2, 3]), In([3], dtype="f64")], A, B)
-    for op, extra in (("gelu_backward", {}), ("silu_backward", {}), ("mish_backward", {}), ("hardswish_backward", {}), ("hardsigmoid_backward", {})):
+    for op, extra in (
+        ("gelu_backward", {}),
+        ("silu_backward", {}),
+        ("mish_backward", {}),
+        ("hardswish_backward", {}),
+        ("hardsigmoid_backward", {}),
+    ):
         FUNCTIONS[op] = getattr(aten, op)
         for x in LAYOUTS:
             case(op, [x, x], A, B, **extra)
         case(op, [In([4, 6]), In([4, 6], [1, 4])], A, B)
-    for op, args in (("threshold_backward", (0.5,)), ("hardtanh_backward", (-1.0, 1.0)), ("leaky_relu_backward", (0.1, False)),
-                     ("softshrink_backward", (0.5,)), ("hardshrink_backward", (0.5,)), ("softplus_backward", (1.0, 20.0)),
+    for op, args in (("threshold_backward", (0.5,)), ("hardtanh_backward", (-1.0, 1.0)),
+                     ("leaky_relu_backward", (0.1, False)), ("softshrink_backward", (0.5,)),
+                     ("hardshrink_backward", (0.5,)), ("softplus_backward", (1.0, 20.0)),
                      ("glu_backward", (-1,))):  # fmt: skip
         FUNCTIONS[op] = getattr(aten, op)
         case(op, [In([4, 6]), In([4, 6], [1, 4])], A, B, *args) if op != "glu_backward" else None
@@ -151,17 +181,39 @@ def norm_cases():
             case("rms_norm", [x, w], A, [3], B)
         case("native_layer_norm", x, A, [3], None, None, 1e-5)
         case("normalize", x, A)
-    case("native_layer_norm", [In([2, 5, 3], dtype="bf16"), In([5, 3], dtype="f32"), In([5, 3], dtype="f32")], A, [5, 3], B, C, 1e-5)
+    case(
+        "native_layer_norm",
+        [In([2, 5, 3], dtype="bf16"), In([5, 3], dtype="f32"), In([5, 3], dtype="f32")],
+        A,
+        [5, 3],
+        B,
+        C,
+        1e-5,
+    )
     for s, t in (([2, 3], [2, 3]), ([2, 3], [3]), ([2, 3], [4])):
         case("cosine_similarity", [In(s), In(t)], A, B)
-    for x in [In([2, 6, 4, 5]), In([2, 6]), In([2, 6, 4, 5], [120, 1, 30, 6]), In([2, 5, 3]), In([6]), In([2, 6, 3], dtype="bf16"), In([2, 6, 3], dtype=I64)]:
+    for x in [
+        In([2, 6, 4, 5]),
+        In([2, 6]),
+        In([2, 6, 4, 5], [120, 1, 30, 6]),
+        In([2, 5, 3]),
+        In([6]),
+        In([2, 6, 3], dtype="bf16"),
+        In([2, 6, 3], dtype=I64),
+    ]:
         case("group_norm", x, A, 3)
         case("group_norm", [x, In([6], dtype=x.dtype), In([6], dtype=x.dtype)], A, 2, B, C)
         case("group_norm", [x, In([5], dtype=x.dtype)], A, 2, B)
         case("instance_norm", x, A)
         case("instance_norm", [x, In([6], dtype=x.dtype), In([6], dtype=x.dtype)], A, weight=B, bias=C)
     FUNCTIONS["_native_batch_norm_legit_functional"] = aten._native_batch_norm_legit_functional
-    for x in (In([4, 3, 5, 6]), In([4, 3]), In([4, 3, 5, 6], [90, 1, 18, 3]), In([4, 3, 5], [15, 1, 3]), In([4, 3, 5], dtype="bf16")):
+    for x in (
+        In([4, 3, 5, 6]),
+        In([4, 3]),
+        In([4, 3, 5, 6], [90, 1, 18, 3]),
+        In([4, 3, 5], [15, 1, 3]),
+        In([4, 3, 5], dtype="bf16"),
+    ):
         case("_native_batch_norm_legit_functional", [x, In([3]), In([3])], A, None, None, B, C, True, 0.1, 1e-5)
         case("native_batch_norm", x, A, None, None, None, None, True, 0.1, 1e-5)
         case("native_batch_norm", [x, In([3]), In([3])], A, None, None, B, C, False, 0.1, 1e-5)
@@ -169,14 +221,26 @@ def norm_cases():
 
 def embedding_cases():
     FUNCTIONS["embedding.functional"] = F.embedding
-    for i in (In([5], dtype=I64), In([2, 5], dtype="i32"), In([2, 5], [1, 2], I64), In([], dtype=I64), In([0, 2], dtype=I64), In([3]), In([3], dtype="b8")):
+    for i in (
+        In([5], dtype=I64),
+        In([2, 5], dtype="i32"),
+        In([2, 5], [1, 2], I64),
+        In([], dtype=I64),
+        In([0, 2], dtype=I64),
+        In([3]),
+        In([3], dtype="b8"),
+    ):
         for w in (In([10, 4]), In([10, 4], [1, 10]), In([10]), In([10, 4], dtype="bf16"), In([2, 10, 4])):
             case("embedding.functional", [i, w], A, B)
     for p in (3, -1, 9, 10, -10, -11):
         case("embedding.functional", [In([5], dtype=I64), In([10, 4])], A, B, padding_idx=p)
     case("embedding.functional", [In([5], dtype=I64), In([10, 4])], A, B, scale_grad_by_freq=True)
     FUNCTIONS["embedding_backward"] = aten.embedding_backward
-    for g, i in ((In([5, 4]), In([5], dtype=I64)), (In([2, 3, 4]), In([2, 3], dtype=I64)), (In([2, 3, 4], [12, 1, 3]), In([2, 3], [1, 2], I64))):
+    for g, i in (
+        (In([5, 4]), In([5], dtype=I64)),
+        (In([2, 3, 4]), In([2, 3], dtype=I64)),
+        (In([2, 3, 4], [12, 1, 3]), In([2, 3], [1, 2], I64)),
+    ):
         for padding, scale in ((-1, False), (1, False), (-1, True)):
             case("embedding_backward", [g, i], A, B, 10, padding, scale, False)
 
@@ -225,12 +289,22 @@ def pool_cases():
 
 
 def loss_cases():
-    both = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "binary_cross_entropy_with_logits", "soft_margin_loss"]
+    both = [
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+        "kl_div",
+        "binary_cross_entropy_with_logits",
+        "soft_margin_loss",
+    ]
     of_functional(*both, "cross_entropy", "nll_loss")
     reductions = ("none", "mean", "sum", "wrong")
     for op in both:
-        for x, y in ((In([3, 4]), In([3, 4])), (In([3, 4], [1, 3]), In([3, 4])), (In([3, 4]), In([4])), (In([3, 4]), In([5])),
-                     (In([3, 4], dtype="bf16"), In([3, 4], dtype="bf16")), (In([3, 4]), In([3, 4], dtype="f64")), (In([]), In([])), (In([3, 4], dtype=I64), In([3, 4], dtype=I64))):  # fmt: skip
+        for x, y in ((In([3, 4]), In([3, 4])), (In([3, 4], [1, 3]), In([3, 4])), (In([3, 4]), In([4])),
+                     (In([3, 4]), In([5])), (In([3, 4], dtype="bf16"), In([3, 4], dtype="bf16")),
+                     (In([3, 4]), In([3, 4], dtype="f64")), (In([]), In([])),
+                     (In([3, 4], dtype=I64), In([3, 4], dtype=I64))):  # fmt: skip
             if x.dtype == I64 and op in ("l1_loss", "kl_div", "soft_margin_loss", "binary_cross_entropy_with_logits"):
                 continue
             for reduction in reductions:
@@ -241,12 +315,21 @@ def loss_cases():
     case("huber_loss", [In([3, 4]), In([3, 4])], A, B, delta=0.0)
     case("mse_loss", [In([3, 4]), In([3, 4])], A, B, size_average=False)
     case("mse_loss", [In([3, 4]), In([3, 4])], A, B, reduce=False)
-    for x, y in (([3, 4], [3]), ([4], []), ([4], [1]), ([4], [2]), ([3, 4, 5], [3, 5]), ([2, 4, 3, 5], [2, 3, 5]), ([2, 4, 3, 5, 2], [2, 3, 5, 2]),
-                 ([3, 4], [2]), ([3, 4, 5], [3, 6]), ([3, 4], [3, 2]), ([], [])):  # fmt: skip
+    for x, y in (([3, 4], [3]), ([4], []), ([4], [1]), ([4], [2]), ([3, 4, 5], [3, 5]), ([2, 4, 3, 5], [2, 3, 5]),
+                 ([2, 4, 3, 5, 2], [2, 3, 5, 2]), ([3, 4], [2]), ([3, 4, 5], [3, 6]), ([3, 4], [3, 2]),
+                 ([], [])):  # fmt: skip
         for reduction in reductions:
             case("cross_entropy", [In(x), In(y, dtype=I64)], A, B, reduction=reduction)
             case("nll_loss", [In(x), In(y, dtype=I64)], A, B, reduction=reduction, ignore_index=0)
-            case("cross_entropy", [In(x), In(y, dtype=I64), In([4])], A, B, weight=C, reduction=reduction, label_smoothing=0.1)
+            case(
+                "cross_entropy",
+                [In(x), In(y, dtype=I64), In([4])],
+                A,
+                B,
+                weight=C,
+                reduction=reduction,
+                label_smoothing=0.1,
+            )
             case("cross_entropy", [In(x), In(x)], A, B, reduction=reduction)
     logits, labels = In([3, 4]), In([3], dtype=I64)
     case("cross_entropy", [logits, In([3], dtype="i32")], A, B)
@@ -271,7 +354,14 @@ def dropout_cases():
         case("dropout", x, A, 1.0)
         case("dropout", x, A, 1.5)
         case("alpha_dropout", x, A, 0.5, True) if x.dtype != I64 else None
-    for op, x in (("dropout1d", [2, 3, 4]), ("dropout1d", [3, 4]), ("dropout2d", [2, 3, 4, 5]), ("dropout2d", [2, 3, 4]), ("dropout3d", [2, 3, 4, 5, 6]), ("dropout3d", [3, 4, 5, 6])):
+    for op, x in (
+        ("dropout1d", [2, 3, 4]),
+        ("dropout1d", [3, 4]),
+        ("dropout2d", [2, 3, 4, 5]),
+        ("dropout2d", [2, 3, 4]),
+        ("dropout3d", [2, 3, 4, 5, 6]),
+        ("dropout3d", [3, 4, 5, 6]),
+    ):
         case(op, In(x), A, 0.5)
 
 
@@ -286,15 +376,27 @@ def attention_cases():
 
     base = [2, 4, 5, 8]
     inside = In(base, [160, 8, 32, 1])
-    for q in (base, inside, In(base, [480, 24, 96, 1]), In(base, [640, 160, 32, 2]), In(base, [160, 40, 1, 5]), [4, 5, 8], [5, 8], [8], [2, 4, 0, 8], [2, 2, 4, 5, 8]):
+    for q in (
+        base,
+        inside,
+        In(base, [480, 24, 96, 1]),
+        In(base, [640, 160, 32, 2]),
+        In(base, [160, 40, 1, 5]),
+        [4, 5, 8],
+        [5, 8],
+        [8],
+        [2, 4, 0, 8],
+        [2, 2, 4, 5, 8],
+    ):
         sdpa(q)
         sdpa(q, is_causal=True)
         sdpa(q, scale=-0.5)
         sdpa(q, dropout_p=0.5)
     for t in ("f64", "bf16", "f16", "i64"):
         sdpa(In(base, dtype=t), In(base, dtype=t), In(base, dtype=t))
-    for k, v in (([2, 4, 7, 8], None), ([2, 4, 5, 7], None), (base, [2, 4, 5, 7]), ([3, 4, 5, 8], None), ([2, 2, 5, 8], None), (In(base, dtype="f64"), None),
-                 ([2, 4, 0, 8], None), ([2, 1, 5, 8], None), ([1, 4, 5, 8], None)):  # fmt: skip
+    for k, v in (([2, 4, 7, 8], None), ([2, 4, 5, 7], None), (base, [2, 4, 5, 7]), ([3, 4, 5, 8], None),
+                 ([2, 2, 5, 8], None), (In(base, dtype="f64"), None), ([2, 4, 0, 8], None), ([2, 1, 5, 8], None),
+                 ([1, 4, 5, 8], None)):  # fmt: skip
         sdpa(base, k, v)
         sdpa(inside, k, v, is_causal=True)
         sdpa(inside, k, v, enable_gqa=True)
@@ -313,7 +415,17 @@ def attention_cases():
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    for cases in (matmul_cases, einsum_cases, activation_cases, softmax_cases, norm_cases, embedding_cases, conv_cases, pool_cases, dropout_cases):
+    for cases in (
+        matmul_cases,
+        einsum_cases,
+        activation_cases,
+        softmax_cases,
+        norm_cases,
+        embedding_cases,
+        conv_cases,
+        pool_cases,
+        dropout_cases,
+    ):
         cases()
     write("cases_nn")
     loss_cases()

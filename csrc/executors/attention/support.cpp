@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "executors/sdpa/kernels.h"
+#include "executors/attention/kernels.h"
 
 namespace thunder::attention {
 namespace {

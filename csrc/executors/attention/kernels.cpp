@@ -1,8 +1,22 @@
-#include "executors/sdpa/kernels.h"
+#include "executors/attention/kernels.h"
 
 #include <utility>
 
 namespace thunder::attention {
+
+std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels) {
+  auto executor = std::make_shared<Executor>(name);
+  for (const OpDef& def : kernels.records)
+    executor->register_operator(def, name + "ex_" + std::string(def.schema.substr(0, def.schema.find('('))));
+  Implementation attention;
+  attention.checker = kernels.takes;
+  attention.transform = [call = kernels.call](Builder& b, const Args& a) { return call(b, a, ""); };
+  attention.grad_transform = [call = kernels.call](Builder& b, const Args& a) {
+    return call(b, a, "grad_forward_").items()[0];
+  };
+  executor->register_implementation("torch.scaled_dot_product_attention", std::move(attention));
+  return executor;
+}
 
 TensorType result(const TensorType& like, Dims shape, Dims strides, DType t) {
   return TensorType{.dtype = t, .device = like.device, .shape = std::move(shape), .strides = std::move(strides)};

@@ -1,11 +1,25 @@
-// What the records of attention kernels share: layouts of their results, and how their gradients are put.
+// What the executors of attention share: how they take calls, layouts of their kernels' results, how gradients are put.
 #pragma once
+
+#include <memory>
+#include <span>
+#include <string>
 
 #include "core/builder.h"
 #include "ops/common.h"
 #include "ops/torch/attention.h"
+#include "passes/executor.h"
 
 namespace thunder::attention {
+
+struct Kernels {
+  std::span<const OpDef> records;
+  /// Whether one of them fits the call of torch.scaled_dot_product_attention.
+  bool (*takes)(const Call&);
+  /// Calls the one that fits; with the prefix "grad_forward_" its record that also gives what its gradient reads.
+  Arg (*call)(Builder& b, const Args& a, const std::string& prefix);
+};
+std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels);
 
 /// A tensor on the device of `like`, below autograd.
 TensorType result(const TensorType& like, Dims shape, Dims strides, DType t);

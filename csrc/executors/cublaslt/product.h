@@ -1,0 +1,68 @@
+// One matrix product, ready to run: descriptors, and for each device the algorithm that was the fastest there.
+//
+// cuBLASLt proposes algorithms in the order of what its model expects, and the first is mostly as good as any: large products are
+// bound by the power that the GPU may draw, where all good algorithms take the same time, whatever a short measurement says.  For
+// small and oddly shaped ones the model is sometimes far off.  So the first run on a device measures all that are proposed, on the
+// product's own operands, and another than the first is taken only where it is clearly faster.  What was found is kept on disk.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executors/cublaslt/api.h"
+#include "runtime/kernels/cuda_driver.h"
+#include "runtime/kernels/matrix_product.h"
+
+namespace thunder::cublaslt {
+
+/// Addresses on a device, multiples of kAlignment.
+struct Operands {
+  const void *first = nullptr, *second = nullptr, *bias = nullptr;
+  void* out = nullptr;
+};
+constexpr uintptr_t kAlignment = 16;
+
+class Product {
+ public:
+  /// The one for `problem`, made when it is first asked for; products of one form share what was measured.
+  static std::shared_ptr<const Product> get(const Api& api, const MatrixProduct& problem);
+  Product(const Api& api, const MatrixProduct& problem);
+  ~Product();
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+
+  /// Gives memory on the stream for the length of the run.
+  using Workspace = std::function<void*(size_t bytes)>;
+  /// Asynchronous.  `measure`: the algorithm may be chosen by its time, where that is not known yet and the stream can be waited
+  /// for; else cuBLASLt's first choice is taken.  An empty string, or why the product cannot be computed.
+  std::string run(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
+
+ private:
+  struct Choice {
+    Algorithm algorithm;
+    size_t workspace = 0;
+    bool measured = false;
+  };
+
+  int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm, size_t bytes) const;
+  std::vector<Choice> proposed(int device) const;
+  std::optional<Choice> remembered(int device) const;
+  std::optional<Choice> fastest(int device, void* stream, const Operands& operands, const Workspace& workspace,
+                                const std::vector<Choice>& choices) const;
+  std::optional<Choice> choice(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
+  MatmulDesc describe(const void* bias) const;
+
+  const Api& api_;
+  const MatrixProduct problem_;
+  MatmulDesc desc_ = nullptr;  // of a product without a bias, whose address it would hold
+  Layout first_ = nullptr, second_ = nullptr, out_ = nullptr;
+  mutable std::mutex mutex_;
+  mutable std::array<std::optional<Choice>, kMaxDevices> chosen_;
+};
+
+}  // namespace thunder::cublaslt

@@ -1,0 +1,79 @@
+"""How fused kernels round: `thunder.jit(numerics=...)`."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from devices import DEVICE
+from fusion_checks import fusions
+
+import thunder
+
+pytestmark = pytest.mark.fuser
+
+
+def chain(a, b):
+    return (a * b + a) * b - a / (b.abs() + 1)
+
+
+def norm(a, b):
+    return a * torch.rsqrt(a.pow(2).mean(-1, keepdim=True) + 1e-5) * b
+
+
+PROGRAMS = {
+    "chain": chain,
+    "swiglu": lambda a, b: F.silu(a) * b,
+    "gelu": lambda a, b: F.gelu(a + b) * a,
+    "softmax": lambda a, b: torch.softmax(a * b, -1) * b,
+    "norm": norm,
+    "float32 inside": lambda a, b: (a.float() * b.float() + 1).to(a.dtype) * b,
+}
+
+
+def inputs(dtype):
+    g = torch.Generator().manual_seed(0)
+    return [torch.randn(64, 512, generator=g).to(DEVICE, dtype) for _ in range(2)]
+
+
+def unequal(x, y):
+    return (x != y).float().mean().item()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_eager_numerics_are_eagers(name, dtype):
+    f, args = PROGRAMS[name], inputs(dtype)
+    compiled = thunder.jit(f, numerics="eager")
+    # A function of the C library may be a bit off, and then one in some hundred roundings to 16 bits differs.
+    assert unequal(compiled(*args), f(*args)) < 0.01
+    assert len(fusions(compiled)) == 1
+
+
+def test_arithmetic_is_equal_bit_for_bit():
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        args = inputs(dtype)
+        compiled = thunder.jit(chain, numerics="eager")
+        assert torch.equal(compiled(*args), chain(*args)), dtype
+        assert fusions(compiled)
+
+
+def test_fused_numerics_are_nearer_to_the_exact_result():
+    args = inputs(torch.bfloat16)
+    exact = chain(*[a.double() for a in args])
+    errors = [(thunder.jit(chain, numerics=n)(*args).double() - exact).norm().item() for n in ("fused", "eager")]
+    assert errors[0] < 0.8 * errors[1]
+    assert torch.equal(thunder.jit(chain)(*args), thunder.jit(chain, numerics="fused")(*args))
+
+
+def test_gradients_and_modules():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.SiLU(), torch.nn.Softplus()).to(DEVICE)
+    x = torch.randn(32, 64).to(DEVICE, torch.bfloat16).requires_grad_()
+    compiled = thunder.jit(module, numerics="eager")
+    (got,) = torch.autograd.grad(compiled(x).sum(), x)
+    (want,) = torch.autograd.grad(module(x).sum(), x)
+    torch.testing.assert_close(got, want, rtol=2**-7, atol=1e-3)
+
+
+def test_an_unknown_option():
+    with pytest.raises(ValueError, match=r"unknown numerics 'exact'; there are 'fused', 'eager'"):
+        thunder.jit(chain, numerics="exact")
