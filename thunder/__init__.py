@@ -67,7 +67,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
             "symbolic values": like it; sizes and numbers that the program does not depend on may differ.
             "same input": every further call, unchecked.
             "no caching": no other call.
-        transforms: Functions from a trace to a trace, applied to the acquired program in order.
+        transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how
+            programs run, from `thunder.transforms`.
         numerics: How fused kernels round.
             "fused": bfloat16 and float16 are computed in float32 within a kernel, products and sums in one instruction.
             "eager": every intermediate result is rounded to its type, as if each operator ran alone.

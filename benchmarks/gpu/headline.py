@@ -3,7 +3,8 @@
     python benchmarks/gpu/headline.py
     python benchmarks/gpu/headline.py --peers thunder --layers 2 --profile 20
     python benchmarks/gpu/headline.py --model Llama-2-7b-hf --layers 2 --batch 2 --seq 5            # small shapes
-    python benchmarks/gpu/headline.py --model Llama-2-7b-hf --layers 2 --batch 2 --seq 5 --forward
+    python benchmarks/gpu/headline.py --model Llama-2-7b-hf --layers 2 --batch 2 --seq 5 --forward \\
+        --peers thunder --peers thunder:graphs --peers torch.compile:reduce-overhead
 
 Each peer runs in a fresh process with empty caches, and again up to its first step with the caches that it left.
 The last thing printed is the table:

@@ -3,8 +3,10 @@
     python benchmarks/gpu/peer.py thunder --layers 2
     python benchmarks/gpu/peer.py torch.compile:max-autotune-no-cudagraphs
     python benchmarks/gpu/peer.py thunder:sdpa,aten --profile 20
+    python benchmarks/gpu/peer.py thunder:graphs --forward
 
-A peer is `eager`, `torch.compile[:mode]` or `thunder[:executors]`.  headline.py runs several, each in a fresh process.
+A peer is `eager`, `torch.compile[:mode]` or `thunder[:executors]`; `graphs` among the executors stands for
+CUDAGraphTransform.  headline.py runs several, each in a fresh process.
 """
 
 import argparse
@@ -80,8 +82,11 @@ def compiled(peer, module):
     if kind == "thunder":
         import thunder
 
-        return thunder.jit(module, executors=detail.split(",") if detail else None)
-    raise SystemExit(f"no peer is named {peer!r}: eager, torch.compile[:mode], thunder[:executor,...]")
+        names = detail.split(",") if detail else []
+        transforms = [thunder.transforms.CUDAGraphTransform()] if "graphs" in names else []
+        executors = [name for name in names if name != "graphs"]
+        return thunder.jit(module, executors=executors or None, transforms=transforms)
+    raise SystemExit(f"no peer is named {peer!r}: eager, torch.compile[:mode], thunder[:executor,...,graphs]")
 
 
 class Clock:
@@ -133,6 +138,8 @@ def program_facts(run, folder):
     stats = thunder.compile_stats(run)
     facts = {key: round(stats[key + "_seconds"], 3) for key in ("acquisition", "passes", "programs")}
     facts["milliseconds_of_passes"] = {k: round(v, 1) for k, v in stats["passes"].items() if v >= 0.05}
+    if "graphs" in stats:
+        facts["graphs"] = stats["graphs"]
     facts["instructions"] = len(_C.last_program(run._compiled).splitlines())
     for name, traces in (("forward", thunder.last_traces(run)), ("backward", thunder.last_backward_traces(run))):
         if not traces:
@@ -207,9 +214,9 @@ def measure(peer, options):
         result["grad_norm"] = norm_of_gradients(parameters)
         result["without_grad"] = sum(p.grad is None for p in parameters)
     del first
+    steady(step, clock, parameters, options, result)
     if peer.startswith("thunder"):
         result["program"] = program_facts(run, options.traces)
-    steady(step, clock, parameters, options, result)
     if options.profile:
         result["kernels"] = kernels(step, clock, options.profile)
     return result

@@ -103,8 +103,14 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   options.fusion.eager_numerics = numerics == "eager";
   options.executors = executors;
   options.passes = PassOptions::from_environment();
+  std::shared_ptr<GraphSettings> graphs;
   for (nb::handle h : transforms) {
     nb::object f = nb::borrow(h);
+    if (nb::hasattr(f, "graph_recorder")) {
+      nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
+      graphs = std::make_shared<GraphSettings>(nb::cast<std::string>(name), nb::object(f.attr("graph_recorder")()).ptr());
+      continue;
+    }
     std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
     options.transforms.emplace_back(name, [f](const Trace& t) {
       nb::gil_scoped_acquire gil;
@@ -118,7 +124,7 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   o->weakrefs = nullptr;
   o->impl = nullptr;
   nb::object owner = nb::steal(reinterpret_cast<PyObject*>(o));
-  o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options));
+  o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options), std::move(graphs));
   PyObject_GC_Track(reinterpret_cast<PyObject*>(o));
   return owner;
 }
@@ -139,6 +145,13 @@ nb::dict stats(nb::handle h) {
     d["acquisition_seconds"] = f.record()->times.acquisition;
     d["passes_seconds"] = f.record()->times.passes;
     d["programs_seconds"] = f.record()->times.programs;
+  }
+  if (const GraphSettings* g = f.graphs()) {
+    nb::dict counts;
+    counts["captures"] = g->captures;
+    counts["replays"] = g->replays;
+    counts["ungraphed"] = g->ungraphed;
+    d["graphs"] = counts;
   }
   return d;
 }

@@ -166,7 +166,9 @@ CudaShape cuda_shape(const Kernel& k) {
 std::string emit_cuda(const Kernel& k, const std::string& name) {
   const CudaShape s = cuda_shape(k);
   const bool flat = !reduces_rows(k) && k.columns.empty() && k.rows == 1, tiled = !reduces_rows(k) && !flat;
-  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) + ") " + name + "(" +
+  // The compiler keeps to the registers with which a second block fits.
+  const std::string at_least = s.threads == kRowThreads && k.columns.empty() ? ", 2" : "";
+  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) + at_least + ") " + name + "(" +
                     parameters(k) + "char* __restrict__ partial) {\n";
   out += line(1, std::string("using I = ") + (k.wide ? "long long;" : "int;"));
   out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");

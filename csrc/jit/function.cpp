@@ -129,8 +129,8 @@ struct JitFunction::CacheEntry {
   }
 };
 
-JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options)
-    : fn_(Ref::borrow(fn)), module_(Ref::borrow(module)), cache_(cache), options_(std::move(options)) {}
+JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options, std::shared_ptr<GraphSettings> graphs)
+    : fn_(Ref::borrow(fn)), module_(Ref::borrow(module)), cache_(cache), options_(std::move(options)), graphs_(std::move(graphs)) {}
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
@@ -238,7 +238,13 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   record->times.passes = seconds_since(start);
 
   start = std::chrono::steady_clock::now();
-  e->entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
+  std::shared_ptr<Entry> entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
+  if (graphs_) {
+    std::vector<char> by_address;
+    for (const frontend::InputSource& s : acquired.sources) by_address.push_back(s.kind != frontend::InputSource::Argument);
+    use_graphs(*entry, graphs_, record->compiled, std::move(by_address));
+  }
+  e->entry = std::move(entry);
   record->times.programs = seconds_since(start);
 
   size_t captured = 0;

@@ -41,7 +41,8 @@ class JitFunction {
   using Runner = std::function<frontend::Ref(frontend::Tracer&, PyObject* fn, PyObject* args, PyObject* kwargs)>;
   static Runner& runner();
 
-  JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options);
+  /// `graphs`: how programs run as graphs; null: they do not.
+  JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options, std::shared_ptr<GraphSettings> graphs = nullptr);
 
   /// `args`: a vectorcall's arguments; `names`: keyword names, or null.
   PyObject* call(PyObject* const* args, size_t nargs, PyObject* names);
@@ -51,6 +52,7 @@ class JitFunction {
   size_t misses() const { return misses_; }
   /// Of the last compilation; null before the first.
   const std::shared_ptr<const CompileRecord>& record() const { return record_; }
+  const GraphSettings* graphs() const { return graphs_.get(); }
   /// Why the last call that missed did.
   const std::string& last_miss() const { return last_miss_; }
   void clear_cache();
@@ -72,6 +74,7 @@ class JitFunction {
   frontend::Ref fn_, module_;
   CacheMode cache_;
   CompileOptions options_;
+  std::shared_ptr<GraphSettings> graphs_;
   std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;

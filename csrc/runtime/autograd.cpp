@@ -75,13 +75,14 @@ struct ThunderBackward final : Node {
     std::lock_guard<std::mutex> lock(mutex);
     for (SavedVariable& s : saved) s.reset_data();
     numbers.clear();
+    graph.reset();
     released = true;
   }
 
-  // Saved tensors and numbers, the first inputs of the backward program.  Without a graph to keep, nothing else holds
-  // the saved tensors afterwards, and the program frees each after its last use.  Outside of BelowAutograd: hooks of
-  // the user may run.
-  std::vector<c10::IValue> unpack_saved() {
+  // Saved tensors and numbers, the first inputs of the backward program, and the lease on those that a recording holds.
+  // Without a graph to keep, nothing else holds the saved tensors afterwards, and the program frees each after its last
+  // use.  Outside of BelowAutograd: hooks of the user may run.
+  std::vector<c10::IValue> unpack_saved(std::shared_ptr<GraphLease>& lease) {
     std::lock_guard<std::mutex> lock(mutex);
     // A node that saved nothing may run again, as PyTorch's own may.
     TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
@@ -89,10 +90,27 @@ struct ThunderBackward final : Node {
     inputs.reserve(saved.size() + numbers.size() + entry->cotangents.size());
     for (SavedVariable& s : saved) inputs.emplace_back(s.unpack(pointer_to(this)));
     inputs.insert(inputs.end(), numbers.begin(), numbers.end());
+    lease = graph;
     if (!torch::autograd::get_current_graph_task_keep_graph()) {
       for (SavedVariable& s : saved) s.reset_data();
+      graph.reset();
       released = true;
     }
+    return inputs;
+  }
+
+  // The gradients.  Below autograd.
+  std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, variable_list grads, const GraphLease* lease) const {
+    if (lease) {
+      for (at::Tensor& g : grads)
+        if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
+      if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads)) return *std::move(results);
+      lease->add_kept(inputs);
+    }
+    add_cotangents(inputs, grads);
+    grads.clear();
+    inputs = entry->backward->run(std::move(inputs));
+    if (entry->graphs) entry->graphs->backward_has_run();
     return inputs;
   }
 
@@ -114,12 +132,11 @@ struct ThunderBackward final : Node {
       edges = torch::autograd::collect_next_edges(grads);
       edges.insert(edges.end(), next_edges().begin(), next_edges().end());
     }
-    std::vector<c10::IValue> results = unpack_saved();
+    std::shared_ptr<GraphLease> lease;
+    std::vector<c10::IValue> results = unpack_saved(lease);
     {
       BelowAutograd guard;
-      add_cotangents(results, grads);
-      grads.clear();
-      results = entry->backward->run(std::move(results));
+      results = run(std::move(results), std::move(grads), lease.get());
     }
     variable_list out(num_outputs());
     for (size_t i = 0; i < out.size(); ++i)
@@ -142,6 +159,7 @@ struct ThunderBackward final : Node {
   std::shared_ptr<const Entry> entry;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
+  std::shared_ptr<GraphLease> graph;  // what a recording of the forward saved
   std::mutex mutex;
   bool released = false;
 };
@@ -155,10 +173,6 @@ at::Tensor alias_of(const at::Tensor& t) {
 }
 
 using Values = std::vector<c10::IValue>;
-
-const at::Tensor* defined_tensor(const c10::IValue& v) {
-  return v.isTensor() && v.toTensor().defined() ? &v.toTensor() : nullptr;
-}
 
 // What must be known of the inputs after the forward has dropped them.
 class InputRecord {
@@ -219,7 +233,8 @@ class Recording {
     }
   }
 
-  void finish(const Values& kept, Values& leaves) {
+  // `graph`: the recording that ran, on `kept`, which then are all inputs; else null.
+  void finish(const Values& kept, Values& leaves, std::shared_ptr<GraphLease> graph) {
     if (!any_) return;
     separate_outputs(leaves);
     auto node = make_node<ThunderBackward>(entry_);
@@ -230,7 +245,8 @@ class Recording {
       else
         node->add_input_metadata(Node::undefined_input());
     }
-    save(*node, kept, leaves);
+    if (graph) save_graph(*node, kept, leaves, std::move(graph));
+    else save(*node, kept, leaves);
   }
 
  private:
@@ -267,8 +283,25 @@ class Recording {
       node.numbers.push_back(std::move(leaves[e.num_outputs + e.num_saved_tensors + i]));
   }
 
-  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a
-  // copy.
+  // What the recording keeps needs no SavedVariable, except one that sees whether the tensor below it was written to.
+  void save_graph(ThunderBackward& node, const Values& inputs, const Values& outputs, std::shared_ptr<GraphLease> graph) const {
+    for (const ForwardGraph::Saved& s : graph->graph().saved) {
+      if (s.from == ForwardGraph::Saved::From::Copied) {
+        BelowAutograd guard;
+        node.saved.emplace_back(s.tensor.clone(), false);
+      } else if (s.input >= 0) {
+        node.saved.emplace_back(inputs[static_cast<size_t>(s.input)].toTensor(), false);
+      } else if (s.output >= 0) {
+        const at::Tensor& t = outputs[static_cast<size_t>(s.output)].toTensor();
+        node.saved.emplace_back(t, t.requires_grad() && t.grad_fn().get() == &node);
+      } else {
+        node.saved.emplace_back();
+      }
+    }
+    node.graph = std::move(graph);
+  }
+
+  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a copy.
   bool save_copy(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
     for (size_t i : entry_->written_inputs) {
       const at::Tensor* written = defined_tensor(kept[i]);
@@ -315,11 +348,13 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
   std::optional<Recording> recording;
   if (grad) recording.emplace(entry, inputs);
   Values leaves;
+  std::shared_ptr<GraphLease> graph;
   {
     BelowAutograd guard;
-    leaves = e.forward->run(std::move(inputs));
+    if (e.graphs && grad == (e.backward != nullptr)) graph = e.graphs->forward(e, inputs, leaves);
+    if (!graph) leaves = e.forward->run(std::move(inputs));
   }
-  if (recording) recording->finish(kept, leaves);
+  if (recording) recording->finish(graph ? inputs : kept, leaves, graph);
   leaves.resize(e.num_outputs);
   if (!e.epilogue) return leaves;
   kept.insert(kept.end(), std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
@@ -398,6 +433,10 @@ std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs
 }
 
 }  // namespace
+
+void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address) {
+  entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), compiled, std::move(by_address));
+}
 
 std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
   auto entry = std::make_shared<Entry>();

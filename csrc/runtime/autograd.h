@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "passes/pipeline.h"
+#include "runtime/graphs.h"
 #include "runtime/program.h"
 
 namespace thunder {
@@ -44,12 +45,18 @@ struct Entry {
   std::shared_ptr<Program> epilogue;
   std::vector<size_t> written_inputs;  ///< those that the epilogue writes into
 
+  /// Runs the programs as graphs where it can; null unless the user asked for it.
+  std::shared_ptr<EntryGraphs> graphs;
+
   bool needs_python() const { return forward->needs_python() || (epilogue && epilogue->needs_python()); }
   size_t num_inputs() const { return forward->num_inputs(); }
 };
 
 /// Builds the programs of a compilation.  `epilogue` (a claimed trace) may be null.
 std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogue = nullptr);
+/// From now on the entry's programs run as graphs.  `by_address`, per input of the forward: it is the same tensor at every
+/// call, and read where it lies.  Needs the GIL.
+void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address);
 
 /// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and
 /// grad mode is on, the differentiable outputs get one autograd node.  Then runs the epilogue.

@@ -2,6 +2,7 @@
 #include <Python.h>
 
 #include "core/error.h"
+#include "runtime/gil.h"
 #include "runtime/instruction.h"
 #include "runtime/interop.h"
 #include "runtime/python_error.h"
@@ -9,17 +10,6 @@
 
 namespace thunder {
 namespace {
-
-class Gil {
- public:
-  Gil() : state_(PyGILState_Ensure()) {}
-  ~Gil() { PyGILState_Release(state_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 class Ref {
  public:

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-pytest.register_assert_rewrite("fusion_checks")
+pytest.register_assert_rewrite("fusion_checks", "graph_checks")
 
 # Files whose tests say nothing about a device: there the default device decides where their tensors are.
 _BY_DEFAULT_DEVICE = (

@@ -1,0 +1,17 @@
+// Which programs can be recorded as a graph.
+#pragma once
+
+#include <string>
+
+#include "core/trace.h"
+
+namespace thunder {
+
+/// Why a claimed trace cannot be recorded on devices of that type, as the end of a sentence; empty if nothing speaks
+/// against it.  `device`: the one that the trace works on; if set before, the only one allowed.
+std::string why_not_recorded(const Trace& trace, DeviceType type, Device& device);
+
+/// Whether the trace has anything to run.
+bool computes(const Trace& trace);
+
+}  // namespace thunder
