@@ -90,6 +90,8 @@ class _Recorder:
     @staticmethod
     def _capture(graph, run, index, pool, stream):
         with _no_garbage_collection(), torch.cuda.stream(stream):
+            # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.
+            torch.cuda.current_blas_handle()
             # Not "global": other threads may allocate memory meanwhile.
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:

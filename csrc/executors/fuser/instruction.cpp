@@ -172,7 +172,7 @@ class FusionCall final : public Instruction {
     const Variant* v = variant(k_->kernel.lanes == 1 || (aligned(in) && aligned(out)), device, &why);
     if (!v) return give_up(why);
     at::Tensor partial;
-    if (v->finish) partial = at::empty({v->partial_bytes}, results[0].options().dtype(at::kByte));
+    if (v->finish) partial = allocate(c10::DeviceType::CUDA, {v->partial_bytes}, {1}, at::kByte);
     void* partial_pointer = v->finish ? partial.mutable_data_ptr() : nullptr;
     int parts = v->parts;
     c10::SmallVector<void*, 24> params;

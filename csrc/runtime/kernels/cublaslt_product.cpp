@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kProposals = 8;
 constexpr size_t kMaxWorkspace = size_t{32} << 20;  // what NVIDIA advises for Hopper
+constexpr size_t kCounters = 4096;                  // bytes
 constexpr size_t kFinalists = 3;
 constexpr int kRounds = 3;
 constexpr float kRoundMilliseconds = 0.2f;  // that a measurement takes at least, so that the clock is fine enough
@@ -94,10 +95,19 @@ int Product::launch(int device, void* stream, const Operands& o, const Workspace
   return status;
 }
 
+// First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and costs a launch to
+// clear it, for no gain; larger ones hold partial sums, without which a long product of few rows and columns would leave most of the
+// device idle.
 std::vector<Product::Choice> Product::proposed(int device) const {
+  std::vector<Choice> out = proposed(device, 0);
+  for (Choice& c : proposed(device, kMaxWorkspace))
+    if (c.workspace > kCounters || out.empty()) out.push_back(std::move(c));
+  return out;
+}
+
+std::vector<Product::Choice> Product::proposed(int device, size_t workspace) const {
   Preference preference = nullptr;
   require(api_, api_.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
-  const size_t workspace = kMaxWorkspace;
   const uint32_t reductions = kReductions, alignment = kAlignment;
   api_.preference_set(preference, kWorkspaceLimit, &workspace, sizeof workspace);
   api_.preference_set(preference, kReductionSchemes, &reductions, sizeof reductions);
@@ -118,14 +128,16 @@ std::vector<Product::Choice> Product::proposed(int device) const {
 std::optional<Product::Choice> Product::remembered(int device) const {
   const std::optional<std::string> bytes = DiskCache::open().load(cache_key(api_, problem_, device));
   Choice c;
-  if (!bytes || bytes->size() != sizeof c.algorithm) return std::nullopt;
+  uint64_t workspace = 0;
+  if (!bytes || bytes->size() != sizeof c.algorithm + sizeof workspace) return std::nullopt;
   std::memcpy(&c.algorithm, bytes->data(), sizeof c.algorithm);
+  std::memcpy(&workspace, bytes->data() + sizeof c.algorithm, sizeof workspace);
   Heuristic checked{};
   MatmulDesc desc = problem_.bias ? describe(nullptr) : desc_;
   const int status = api_.check(handle(api_, device), desc, first_, second_, out_, out_, &c.algorithm, &checked);
   if (problem_.bias) api_.desc_destroy(desc);
-  if (status != 0 || checked.status != 0 || checked.workspace > kMaxWorkspace) return std::nullopt;
-  c.workspace = checked.workspace;
+  if (status != 0 || checked.status != 0 || workspace > kMaxWorkspace) return std::nullopt;
+  c.workspace = workspace;
   c.measured = true;
   return c;
 }
@@ -182,8 +194,10 @@ std::optional<Product::Choice> Product::choice(int device, void* stream, const O
   chosen->measured = true;  // also where nothing ran: the next time would be no better
   if (const std::optional<Choice> best = fastest(device, stream, operands, workspace, choices)) {
     chosen = best;
-    DiskCache::open().store(cache_key(api_, problem_, device),
-                            std::string_view(reinterpret_cast<const char*>(&chosen->algorithm), sizeof chosen->algorithm));
+    const uint64_t workspace = chosen->workspace;
+    std::string bytes(reinterpret_cast<const char*>(&chosen->algorithm), sizeof chosen->algorithm);
+    bytes.append(reinterpret_cast<const char*>(&workspace), sizeof workspace);
+    DiskCache::open().store(cache_key(api_, problem_, device), bytes);
   }
   return chosen;
 }

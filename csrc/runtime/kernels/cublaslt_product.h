@@ -51,6 +51,7 @@ class Product {
 
   int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm, size_t bytes) const;
   std::vector<Choice> proposed(int device) const;
+  std::vector<Choice> proposed(int device, size_t workspace) const;
   std::optional<Choice> remembered(int device) const;
   std::optional<Choice> fastest(int device, void* stream, const Operands& operands, const Workspace& workspace,
                                 const std::vector<Choice>& choices) const;
