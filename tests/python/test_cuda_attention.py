@@ -82,3 +82,22 @@ def test_the_headline_takes_cudnn_with_small_keys():
     names = [c.name for c in thunder.last_traces(compiled)[-1].calls]
     assert "cudnnex_grad_forward_scaled_dot_product_attention" in names
     assert not any("repeat_interleave" in name for name in names)
+
+
+@pytest.mark.parametrize("first", ["eager", "compiled"])
+def test_plans_for_other_layouts_of_the_gradient(first):
+    """PyTorch's cache of cuDNN's plans does not tell layouts of the gradient apart: ours must not meet eager's."""
+    rows = 144 if first == "eager" else 152  # shapes that no other test has
+    tensors = operands(torch.bfloat16, 8, 8, rows, 64, False)
+    merged = torch.randn(2, rows, 8, 64, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+
+    def fn(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    with sdpa_kernel(SDPBackend.MATH):
+        exact = results(fn, [t.detach().double().requires_grad_() for t in tensors], merged.double())
+    compiled = thunder.jit(fn, executors=["cudnn"])
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        for f in (fn, compiled) if first == "eager" else (compiled, fn):
+            for got, want in zip(results(f, tensors, merged), exact, strict=True):
+                assert error(got, want) < 0.02, f

@@ -43,12 +43,17 @@ Expr laid_out_like(const Expr& g, const Expr& out) {
   return same(g.tensor().strides, out.tensor().strides) ? g : g.builder()("prims.restride", g, out.tensor().strides);
 }
 
+// PyTorch keeps the backward's plans by the layouts of query, key and value and by the options, byte for byte, but not by the gradient's
+// layout.  A plan that an eager call has made for another layout would read ours wrongly, and the other way round.  Minus zero is no
+// dropout either, and keeps our plans, which all read the output's layout, apart from everybody else's.
+constexpr double kNoDropout = -0.0;
+
 // An empty bias would be taken for one: without a bias it is undefined.
 void vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
   put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"], a["key"], a["value"], c.out(0),
-                       c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], 0.0,
+                       c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], kNoDropout,
                        a["is_causal"], kw("scale", a["scale"])));
 }
 
