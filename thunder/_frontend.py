@@ -421,32 +421,36 @@ def _tensor(func, args, kwargs):
             data = tracer.apply("torch.clone", (tracer.apply("torch.detach", (data,)),))
         given = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
         return tracer.apply("torch.to", (data,), given) if given else data
-    if _holds_tensor(data):
-        stacked = _stack(tracer, data)
-        given = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
-        return tracer.apply("torch.to", (stacked,), given) if given else stacked
+    if (first := _first_tensor(data)) is not None:
+        stacked = _stack(tracer, data, first.device)
+        # Not on the device of what is in it; a default device comes as an argument.
+        given = {"device": torch.device("cpu")}
+        given |= {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
+        if "dtype" not in given and given["device"] == stacked.device:
+            return stacked
+        return tracer.apply("torch.to", (stacked,), given)
     if hasattr(data, "__array__"):
         data = data.tolist() if "dtype" not in kwargs else data.tolist()
     return tracer.apply("torch.tensor", (data, *rest), kwargs)
 
 
-def _holds_tensor(data):
+def _first_tensor(data):
     if isinstance(data, (list, tuple)):
-        return any(_holds_tensor(x) for x in data)
-    return isinstance(data, torch.Tensor)
+        return next((t for x in data if (t := _first_tensor(x)) is not None), None)
+    return data if isinstance(data, torch.Tensor) else None
 
 
-def _stack(tracer, data):
+def _stack(tracer, data, device):
     parts = []
     for x in data:
         if isinstance(x, (list, tuple)):
-            x = _stack(tracer, x)
+            x = _stack(tracer, x, device)
         elif isinstance(x, torch.Tensor):
             if x.ndim:
                 raise ValueError("only one element tensors can be converted to Python scalars")
             x = tracer.apply("torch.detach", (x,))
         else:
-            x = tracer.apply("torch.tensor", (x,))
+            x = tracer.apply("torch.tensor", (x,), {"device": device})
         parts.append(x)
     return tracer.apply("torch.stack", (parts,))
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from devices import DEVICE
 from mlp import Mlp
 from torch import nn
 from torch.testing import assert_close
@@ -181,7 +182,7 @@ def test_isinstance_and_type_inside():
 def test_metadata_inside():
     def f(x):
         assert x.shape == (2, 3) and x.size(0) == 2 and x.dtype is torch.float64 and x.ndim == 2 and len(x) == 2
-        assert x.device == torch.device("cpu") and x.numel() == 6 and x.stride() == (3, 1) and x.is_contiguous()
+        assert x.device.type == DEVICE and x.numel() == 6 and x.stride() == (3, 1) and x.is_contiguous()
         assert x.is_floating_point() and not x.t().is_contiguous() and x.requires_grad
         return x.reshape(-1, x.size(-1) // 3)
 
@@ -268,13 +269,13 @@ def test_autocast_outside_and_inside():
     model = Mlp()
     compiled, x = thunder.jit(model), torch.randn(2, 4)
     compiled(x)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         assert_close(compiled(x), model(x))
         assert compiled(x).dtype is torch.bfloat16
     assert compiled(x).dtype is torch.float32
 
     def f(a, b):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
             return a @ b
 
     assert_close(thunder.jit(f)(x, x.t()), f(x, x.t()))

@@ -38,8 +38,10 @@ Types svd_meta(const Args& a) {
     shape.insert(shape.end(), last);
     return shape;
   };
+  // On the CPU V^H comes from LAPACK, stored by columns; on a GPU cuSOLVER gives V so.
+  const Dims v = with({full ? n : k, n});
   return {by_columns(t, with({m, full ? m : k})), contiguous_type(real_part_type(t.dtype), t.device, with({k})),
-          by_columns(t, with({full ? n : k, n}))};
+          t.device.type == DeviceType::cpu ? by_columns(t, v) : contiguous_type(t.dtype, t.device, v)};
 }
 
 Expr hermitian(const Expr& x) { return conj(swap_last(x)); }
