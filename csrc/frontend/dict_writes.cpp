@@ -47,8 +47,8 @@ struct DictWrites::State {
     marked[index] = true;
     written.push_back(index);
   }
-  // After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one page, and
-  // the processor's own prefetching sees streams.
+  // After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one
+  // page, and the processor's own prefetching sees streams.
   void sort() {
     if (sorted) return;
     std::vector<size_t> order(stamped.size());

@@ -9,7 +9,8 @@ bool is_plain(PyObject* o) {
   return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
 }
 
-// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others by identity.
+// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others
+// by identity.
 bool unchanged(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;

@@ -301,7 +301,8 @@ class Recording {
     node.graph = std::move(graph);
   }
 
-  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a copy.
+  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a
+  // copy.
   bool save_copy(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
     for (size_t i : entry_->written_inputs) {
       const at::Tensor* written = defined_tensor(kept[i]);

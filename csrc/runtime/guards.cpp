@@ -39,8 +39,8 @@ constexpr const char* kGlobalNames[] = {"grad mode, autocast cache, deterministi
                                         "autocast or default dtype", "active function or dispatch modes"};
 constexpr size_t kGlobalWords = std::size(kGlobalNames);
 
-// Where requires_grad() looks in torch::autograd::AutogradMeta, whose header includes half of PyTorch: the virtual table and
-// grad_fn_, then requires_grad_.  Only for prefetching.
+// Where requires_grad() looks in torch::autograd::AutogradMeta, whose header includes half of PyTorch: the virtual
+// table and grad_fn_, then requires_grad_.  Only for prefetching.
 constexpr size_t kGradFnEnd = 64, kRequiresGrad = 128;
 
 // Identifies the memory that a tensor lies on; the tensor itself where it has no storage.

@@ -23,7 +23,8 @@ using MatmulDesc = void*;
 using Layout = void*;
 using Preference = void*;
 
-// Numbers of cublasLtMatmulDescAttributes_t, of cublasLtMatmulPreferenceAttributes_t, and of enumerations among their values.
+// Numbers of cublasLtMatmulDescAttributes_t, of cublasLtMatmulPreferenceAttributes_t, and of enumerations among their
+// values.
 enum DescAttribute { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
 enum PreferenceAttribute { kWorkspaceLimit = 1, kReductionSchemes = 3, kMinAlignmentA = 5, kMinAlignmentB = 6, kMinAlignmentC = 7, kMinAlignmentD = 8 };
 enum ReductionScheme { kInPlace = 1, kInComputeType = 2 };
@@ -47,7 +48,8 @@ struct Api {
                 void* d, Layout, const Algorithm*, void* workspace, size_t bytes, void* stream);
 };
 
-/// Null if the PyTorch in this process has none.  Only what was found is remembered: PyTorch loads it with its first CUDA library.
+/// Null if the PyTorch in this process has none.  Only what was found is remembered: PyTorch loads it with its first
+/// CUDA library.
 const Api* api();
 /// The library's handle for a device, whose context must be current.
 Handle handle(const Api& api, int device);

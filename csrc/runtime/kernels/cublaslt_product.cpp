@@ -95,9 +95,9 @@ int Product::launch(int device, void* stream, const Operands& o, const Workspace
   return status;
 }
 
-// First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and costs a launch to
-// clear it, for no gain; larger ones hold partial sums, without which a long product of few rows and columns would leave most of the
-// device idle.
+// First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and
+// costs a launch to clear it, for no gain; larger ones hold partial sums, without which a long product of few rows and
+// columns would leave most of the device idle.
 std::vector<Product::Choice> Product::proposed(int device) const {
   std::vector<Choice> out = proposed(device, 0);
   for (Choice& c : proposed(device, kMaxWorkspace))

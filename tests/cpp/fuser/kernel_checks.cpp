@@ -33,8 +33,9 @@ bool ordinary(double x, DType t) {
   return std::fabs(x) < 1e30 && std::fabs(x) > 1e-30;
 }
 
-// Runs the calls without rounding; what each makes is moved by up to `moved` roundoffs, and what it reads by one, as a number that
-// becomes a float is.  The order in which terms are added up is free: there the error is one of the terms, however small the sum.
+// Runs the calls without rounding; what each makes is moved by up to `moved` roundoffs, and what it reads by one, as a
+// number that becomes a float is.  The order in which terms are added up is free: there the error is one of the terms,
+// however small the sum.
 struct Walk {
   std::vector<Array> outputs;
   bool is_ordinary = true;

@@ -12,8 +12,8 @@ using cublaslt::Product;
 
 namespace {
 
-// Algorithm i is the number i + 1, takes takes[i] milliseconds and fails with fails[i].  The last one needs a workspace; the others use
-// a counter where there is one.
+// Algorithm i is the number i + 1, takes takes[i] milliseconds and fails with fails[i].  The last one needs a
+// workspace; the others use a counter where there is one.
 const std::string kFakeLibrary = R"(
 extern "C" {
 typedef unsigned long long u64;
