@@ -12,6 +12,40 @@
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder::bindings {
+namespace {
+
+void register_executors() {
+  Executors& all = Executors::instance();
+  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
+  std::shared_ptr<Executor> cudnn = make_cudnn_executor(), sdpa = make_sdpa_executor();
+  for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
+  std::shared_ptr<Executor> fuser = make_fuser_executor();
+  register_fuser_lowering();
+  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor();
+  for (const auto& e : {cublaslt, cudnn, sdpa, fuser, aten, python}) all.add(e);
+  // Each to the front: attention as a whole is faster than its parts fused.
+  for (const auto& e : {fuser, sdpa, cudnn, cublaslt}) all.add_default(e);
+  all.add_always(aten);
+  all.add_always(python);
+}
+
+void bind_kernels(nb::module_& m) {
+  m.def("wait_for_compilations", &wait_for_compilations, "Until no kernel is being compiled in the background.");
+  nb::module_::import_("atexit").attr("register")(m.attr("wait_for_compilations"));
+  m.def("trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); }, "The kernels of a program as (name, source), each once.");
+  m.def("trace_cuda_texts", [](const PyTrace& t) { return cuda_texts_of(t.trace); });
+  m.def("always_emit_cuda", &set_always_emit_cuda, nb::arg("on"), "Makes the CUDA text of every kernel, for trace_cuda_texts().");
+  m.def("compile_cuda", [](const std::vector<std::pair<std::string, std::string>>& sources, int major, int minor) {
+    std::vector<CudaSource> list;
+    for (const auto& [name, text] : sources) list.push_back({name, text, {}});
+    std::vector<std::pair<bool, std::string>> out;
+    nb::gil_scoped_release released;
+    for (const CompiledCubin& c : compile_cuda(list, major, minor)) out.emplace_back(c.ok(), c.log);
+    return out;
+  }, nb::arg("sources"), nb::arg("major"), nb::arg("minor"), "For each source whether NVRTC compiled it, and its log.");
+}
+
+}  // namespace
 
 void bind_executors(nb::module_& m) {
   nb::class_<Executor>(m, "Executor", "Who runs operators: see docs/adding_an_executor.md.")
@@ -26,32 +60,8 @@ void bind_executors(nb::module_& m) {
       }, "Symbols that it has implementations of.")
       .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
 
-  Executors& all = Executors::instance();
-  std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
-  std::shared_ptr<Executor> cudnn = make_cudnn_executor(), sdpa = make_sdpa_executor();
-  for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
-  std::shared_ptr<Executor> fuser = make_fuser_executor();
-  register_fuser_lowering();
-  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor();
-  for (const auto& e : {cublaslt, cudnn, sdpa, fuser, aten, python}) all.add(e);
-  // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn, cublaslt}) all.add_default(e);
-  all.add_always(aten);
-  all.add_always(python);
-
-  m.def("wait_for_compilations", &wait_for_compilations, "Until no kernel is being compiled in the background.");
-  nb::module_::import_("atexit").attr("register")(m.attr("wait_for_compilations"));
-  m.def("trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); }, "The kernels of a program as (name, source), each once.");
-  m.def("trace_cuda_texts", [](const PyTrace& t) { return cuda_texts_of(t.trace); });
-  m.def("always_emit_cuda", &set_always_emit_cuda, nb::arg("on"), "Makes the CUDA text of every kernel, for trace_cuda_texts().");
-  m.def("compile_cuda", [](const std::vector<std::pair<std::string, std::string>>& sources, int major, int minor) {
-    std::vector<CudaSource> list;
-    for (const auto& [name, text] : sources) list.push_back({name, text, {}});
-    std::vector<std::pair<bool, std::string>> out;
-    nb::gil_scoped_release released;
-    for (const CompiledCubin& c : compile_cuda(list, major, minor)) out.emplace_back(c.ok(), c.log);
-    return out;
-  }, nb::arg("sources"), nb::arg("major"), nb::arg("minor"), "For each source whether NVRTC compiled it, and its log.");
+  register_executors();
+  bind_kernels(m);
   m.def("check_records", [] {
     std::vector<std::pair<std::string, std::string>> out;
     for (const Op* op : Registry::instance().all())
