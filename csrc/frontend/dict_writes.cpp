@@ -162,7 +162,8 @@ const size_t* DictWrites::next() {
   s.sort();
   for (; s.position < s.stamped.size(); ++s.position) {
     const State::Stamped& d = s.stamped[s.position];
-    if (stamp_of(d.dict) != d.stamp) [[unlikely]] return &(s.current = s.indices[s.position]);
+    if (stamp_of(d.dict) != d.stamp) [[unlikely]]
+      return &(s.current = s.indices[s.position]);
   }
   if (s.written.empty()) return nullptr;
   return &(s.current = s.written.back());

@@ -46,9 +46,9 @@ class DictWrites {
  private:
   struct State;
 
-  bool any() const;            // false: certainly nothing was written to
-  const size_t* next();        // null at the end
-  void accepted();             // what next() gave
+  bool any() const;      // false: certainly nothing was written to
+  const size_t* next();  // null at the end
+  void accepted();       // what next() gave
 
   std::unique_ptr<State> state_;
 };

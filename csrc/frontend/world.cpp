@@ -68,13 +68,13 @@ void WorldGuard::watch_module(PyObject* root) {
     Ref dict = attribute(module, "__dict__");
     watch_dict(dict.get(), name, true);
     if (!dict) continue;
-    for (const char* part : {"_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
-                             "_backward_pre_hooks"})
+    for (const char* part : {"_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks",
+                             "_backward_hooks", "_backward_pre_hooks"})
       watch_dict(PyDict_GetItemString(dict.get(), part), name + "." + part, true);
   }
   Ref nn = Ref::steal(PyImport_ImportModule("torch.nn.modules.module"));
-  for (const char* global : {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
-                             "_global_backward_pre_hooks"})
+  for (const char* global :
+       {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks"})
     watch_dict(attribute(nn.get(), global).get(), global, true);
 }
 

@@ -39,9 +39,9 @@ class WorldGuard {
   };
   struct Watch {
     Ref dict;
-    std::string name;          // "model.layers.0", for `why`
+    std::string name;  // "model.layers.0", for `why`
     std::vector<Item> items;
-    bool exact = false;        // no other key may appear
+    bool exact = false;  // no other key may appear
   };
   struct Cell {
     Ref cell, value;
@@ -66,7 +66,7 @@ class WorldGuard {
   std::vector<Cell> cells_;
   std::vector<Place> places_;
   std::vector<Ref> owned_;
-  std::vector<Ref> owned_tensors_;    // one per entry of current_
+  std::vector<Ref> owned_tensors_;  // one per entry of current_
   std::vector<PyObject*> current_;
 };
 

@@ -63,7 +63,9 @@ class Pipeline {
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
     // Once heads are grouped, so that the small keys are laid out; before autodiff, so that gradients are laid out
     // alike.
-    if (fuses_) t = run(kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
+    if (fuses_)
+      t = run(
+          kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
     // Dead code early: it costs the later passes time, and nothing may be saved for it.
     t = run(
         kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);
@@ -86,7 +88,9 @@ class Pipeline {
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
     // A fusion executor computes parts of a composite again as easily as the whole.
-    if (fuses_) joint.trace = run(kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
+    if (fuses_)
+      joint.trace = run(
+          kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
     ForwardBackward parts;
     Trace forward = run(kSplit, joint.trace, c_.history, [&](const Trace&) {
       parts = split(joint, {.aggressive_recompute = fuses_});
@@ -126,7 +130,8 @@ class Pipeline {
     for (const auto& e : options_.executors)
       if (e->is_fusion())
         t = run(
-            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return claim(e->fuse(x, options_.fusion), options_.executors); }, false);
+            {e->name(), "Fusion by " + e->name()}, t, history,
+            [&](const Trace& x) { return claim(e->fuse(x, options_.fusion), options_.executors); }, false);
     // Opened composites may hold calls that only served other results, and a region its own copy of what stands
     // outside.
     t = run(

@@ -50,13 +50,15 @@ class Product {
     bool measured = false;
   };
 
-  int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm, size_t bytes) const;
+  int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm,
+             size_t bytes) const;
   std::vector<Choice> proposed(int device) const;
   std::vector<Choice> proposed(int device, size_t workspace) const;
   std::optional<Choice> remembered(int device) const;
   std::optional<Choice> fastest(int device, void* stream, const Operands& operands, const Workspace& workspace,
                                 const std::vector<Choice>& choices) const;
-  std::optional<Choice> choice(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
+  std::optional<Choice> choice(int device, void* stream, const Operands& operands, const Workspace& workspace,
+                               bool measure) const;
   MatmulDesc describe(const void* bias) const;
 
   const Api& api_;

@@ -92,10 +92,8 @@ int with_fake_driver(Body body) {
 
 inline bool can_fake() {
   std::string why_not;
-  if (thunder::cuda_available())
-    why_not = "this machine has a driver, which the other tests use";
-  else
-    thunder::host_compiler_command(&why_not);
+  if (thunder::cuda_available()) why_not = "this machine has a driver, which the other tests use";
+  else thunder::host_compiler_command(&why_not);
   if (!why_not.empty()) MESSAGE("skipped: " << why_not);
   return why_not.empty();
 }
