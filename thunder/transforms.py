@@ -23,13 +23,13 @@ class CUDAGraphTransform:
 
     What is saved for the backward stays in the graph's memory until the backward has run, and gradients until nobody
     holds them any more. While a graph is busy, a call is recorded a second time (a program has at most 4 forwards, each
-    with 2 backwards, at a time) or runs without a graph. So does a call under `torch.autograd.graph.saved_tensors_hooks`,
-    under a torch dispatch mode, or while somebody else records a graph; a graph belongs to the stream on which it was
-    recorded.
+    with 2 backwards, at a time) or runs without a graph. So does a call under
+    `torch.autograd.graph.saved_tensors_hooks`, under a torch dispatch mode, or while somebody else records a graph; a
+    graph belongs to the stream on which it was recorded.
 
-    A program that cannot be recorded gives one RuntimeWarning that says why, and runs without a graph: one that reads or
-    gives tensors on the CPU, whose sizes depend on data, in which the host waits for a result (`.item()`), that calls
-    operators written in Python, or that works on several GPUs.
+    A program that cannot be recorded gives one RuntimeWarning that says why, and runs without a graph: one that reads
+    or gives tensors on the CPU, whose sizes depend on data, in which the host waits for a result (`.item()`), that
+    calls operators written in Python, or that works on several GPUs.
 
     Costs and limits:
         - Memory of a recorded program is not given back between calls: what the backward needs, and the gradients,

@@ -1,4 +1,5 @@
 #include "bindings/bind.h"
+#include "bindings/types.h"
 #include "executors/aten/aten.h"
 #include "executors/aten/lowering.h"
 #include "executors/cublaslt/cublaslt.h"
@@ -7,25 +8,13 @@
 #include "executors/fuser/fuser.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
-#include "bindings/types.h"
 #include "passes/executor.h"
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder::bindings {
+namespace {
 
-void bind_executors(nb::module_& m) {
-  nb::class_<Executor>(m, "Executor", "Who runs operators: see docs/adding_an_executor.md.")
-      .def_prop_ro("name", &Executor::name)
-      .def_prop_ro("version", &Executor::version)
-      .def_prop_ro("is_fusion", &Executor::is_fusion)
-      .def_prop_ro("unavailable", &Executor::unavailable, "Why it cannot be used here; empty if it can.")
-      .def_prop_ro("symbols", [](const Executor& e) {
-        std::vector<std::string> out;
-        for (const auto& [symbol, list] : e.implementations()) out.push_back(symbol);
-        return out;
-      }, "Symbols that it has implementations of.")
-      .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
-
+void register_executors() {
   Executors& all = Executors::instance();
   std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
   std::shared_ptr<Executor> cudnn = make_cudnn_executor(), sdpa = make_sdpa_executor();
@@ -38,27 +27,61 @@ void bind_executors(nb::module_& m) {
   for (const auto& e : {fuser, sdpa, cudnn, cublaslt}) all.add_default(e);
   all.add_always(aten);
   all.add_always(python);
+}
 
+void bind_kernels(nb::module_& m) {
   m.def("wait_for_compilations", &wait_for_compilations, "Until no kernel is being compiled in the background.");
   nb::module_::import_("atexit").attr("register")(m.attr("wait_for_compilations"));
-  m.def("trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); }, "The kernels of a program as (name, source), each once.");
+  m.def(
+      "trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); },
+      "The kernels of a program as (name, source), each once.");
   m.def("trace_cuda_texts", [](const PyTrace& t) { return cuda_texts_of(t.trace); });
-  m.def("always_emit_cuda", &set_always_emit_cuda, nb::arg("on"), "Makes the CUDA text of every kernel, for trace_cuda_texts().");
-  m.def("compile_cuda", [](const std::vector<std::pair<std::string, std::string>>& sources, int major, int minor) {
-    std::vector<CudaSource> list;
-    for (const auto& [name, text] : sources) list.push_back({name, text, {}});
-    std::vector<std::pair<bool, std::string>> out;
-    nb::gil_scoped_release released;
-    for (const CompiledCubin& c : compile_cuda(list, major, minor)) out.emplace_back(c.ok(), c.log);
-    return out;
-  }, nb::arg("sources"), nb::arg("major"), nb::arg("minor"), "For each source whether NVRTC compiled it, and its log.");
-  m.def("check_records", [] {
-    std::vector<std::pair<std::string, std::string>> out;
-    for (const Op* op : Registry::instance().all())
-      if (op->executor.empty() && (op->is_prim() || !op->aten.empty()))
-        if (std::string problem = check_record(*op); !problem.empty()) out.emplace_back(op->full_name, problem);
-    return out;
-  }, "Records whose `aten` field does not fit the operator of this PyTorch, with what is wrong.");
+  m.def("always_emit_cuda", &set_always_emit_cuda, nb::arg("on"),
+        "Makes the CUDA text of every kernel, for trace_cuda_texts().");
+  m.def(
+      "compile_cuda",
+      [](const std::vector<std::pair<std::string, std::string>>& sources, int major, int minor) {
+        std::vector<CudaSource> list;
+        for (const auto& [name, text] : sources) list.push_back({name, text, {}});
+        std::vector<std::pair<bool, std::string>> out;
+        nb::gil_scoped_release released;
+        for (const CompiledCubin& c : compile_cuda(list, major, minor)) out.emplace_back(c.ok(), c.log);
+        return out;
+      },
+      nb::arg("sources"), nb::arg("major"), nb::arg("minor"),
+      "For each source whether NVRTC compiled it, and its log.");
+}
+
+}  // namespace
+
+void bind_executors(nb::module_& m) {
+  nb::class_<Executor>(m, "Executor", "Who runs operators: see docs/adding_an_executor.md.")
+      .def_prop_ro("name", &Executor::name)
+      .def_prop_ro("version", &Executor::version)
+      .def_prop_ro("is_fusion", &Executor::is_fusion)
+      .def_prop_ro("unavailable", &Executor::unavailable, "Why it cannot be used here; empty if it can.")
+      .def_prop_ro(
+          "symbols",
+          [](const Executor& e) {
+            std::vector<std::string> out;
+            for (const auto& [symbol, list] : e.implementations()) out.push_back(symbol);
+            return out;
+          },
+          "Symbols that it has implementations of.")
+      .def("__repr__", [](const Executor& e) { return "thunder.executors." + e.name(); });
+
+  register_executors();
+  bind_kernels(m);
+  m.def(
+      "check_records",
+      [] {
+        std::vector<std::pair<std::string, std::string>> out;
+        for (const Op* op : Registry::instance().all())
+          if (op->executor.empty() && (op->is_prim() || !op->aten.empty()))
+            if (std::string problem = check_record(*op); !problem.empty()) out.emplace_back(op->full_name, problem);
+        return out;
+      },
+      "Records whose `aten` field does not fit the operator of this PyTorch, with what is wrong.");
   m.def("all_executors", [] { return Executors::instance().all(); });
   m.def("default_executors", [] { return Executors::instance().defaults(); });
   m.def("always_executors", [] { return Executors::instance().always(); });

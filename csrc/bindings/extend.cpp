@@ -72,8 +72,8 @@ std::vector<Param> parameters(const nb::list& list) {
   return out;
 }
 
-const Op& make_operator(PythonExecutor& executor, const std::string& name, const std::string& doc, const nb::list& params,
-                        uint64_t tags, nb::handle meta, nb::handle like, nb::handle fn) {
+const Op& make_operator(PythonExecutor& executor, const std::string& name, const std::string& doc,
+                        const nb::list& params, uint64_t tags, nb::handle meta, nb::handle like, nb::handle fn) {
   PythonOperator op;
   op.name = name;
   op.doc = doc;
@@ -130,8 +130,8 @@ void bind_extend(nb::module_& m) {
   nb::class_<PythonExecutor, Executor>(m, "PythonExecutor")
       .def(nb::init<const std::string&, const std::string&, std::string>(), nb::arg("name"), nb::arg("version"),
            nb::arg("unavailable"))
-      .def("_make_operator", make_operator, nb::rv_policy::reference, nb::arg("name"), nb::arg("doc"), nb::arg("params"),
-           nb::arg("tags"), nb::arg("meta").none(), nb::arg("like").none(), nb::arg("fn").none())
+      .def("_make_operator", make_operator, nb::rv_policy::reference, nb::arg("name"), nb::arg("doc"),
+           nb::arg("params"), nb::arg("tags"), nb::arg("meta").none(), nb::arg("like").none(), nb::arg("fn").none())
       .def("_implement", implement, nb::arg("symbol"), nb::arg("op"), nb::arg("checker").none(),
            nb::arg("execution_transform").none(), nb::arg("grad_transform").none());
   nb::class_<PythonFusionExecutor, PythonExecutor>(m, "PythonFusionExecutor")
@@ -142,10 +142,11 @@ void bind_extend(nb::module_& m) {
   });
   m.def("unregister_gradient_rule", [](const std::string& symbol) { register_gradient_rule(symbol, {}); });
   m.def("get_grad", [](nb::handle result) { return object(get_grad(result.ptr())); });
-  m.def("put_grad", [](nb::handle argument, nb::handle gradient) { put_grad(argument.ptr(), gradient.ptr()); },
-        nb::arg("argument"), nb::arg("gradient").none());
-  m.def("new_tensor", new_tensor, nb::arg("tracer"), nb::arg("like").none(), nb::arg("shape").none(), nb::arg("dtype").none(),
-        nb::arg("device").none(), nb::arg("requires_grad").none());
+  m.def(
+      "put_grad", [](nb::handle argument, nb::handle gradient) { put_grad(argument.ptr(), gradient.ptr()); },
+      nb::arg("argument"), nb::arg("gradient").none());
+  m.def("new_tensor", new_tensor, nb::arg("tracer"), nb::arg("like").none(), nb::arg("shape").none(),
+        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none());
 }
 
 }  // namespace thunder::bindings

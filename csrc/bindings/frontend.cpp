@@ -27,7 +27,8 @@ std::optional<DType> autocast_dtype(DeviceType t) {
 }
 
 bool any_autocast() {
-  return at::autocast::is_autocast_enabled(c10::DeviceType::CPU) || at::autocast::is_autocast_enabled(c10::DeviceType::CUDA);
+  return at::autocast::is_autocast_enabled(c10::DeviceType::CPU) ||
+         at::autocast::is_autocast_enabled(c10::DeviceType::CUDA);
 }
 
 Ref ref(nb::handle h) { return Ref::borrow(h.ptr()); }
@@ -72,10 +73,10 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle numbe
   };
 }
 
-void register_function(nb::handle callable, const std::string& kind, const std::string& op, bool in_place, bool reflected,
-                       bool method, nb::handle handler, nb::handle result) {
+void register_function(nb::handle callable, const std::string& kind, const std::string& op, bool in_place,
+                       bool reflected, bool method, nb::handle handler, nb::handle result) {
   frontend::TorchFunction f;
-  f.kind = kind == "operator" ? frontend::TorchFunction::Operator
+  f.kind = kind == "operator"       ? frontend::TorchFunction::Operator
            : kind == "pass through" ? frontend::TorchFunction::PassThrough
                                     : frontend::TorchFunction::Handler;
   f.op = op;
@@ -99,18 +100,22 @@ nb::tuple shape(Tracer& t, nb::handle o) {
 
 void bind_frontend(nb::module_& m) {
   nb::class_<Tracer>(m, "Tracer", "Records the torch calls of a running function.")
-      .def("handle", [](Tracer& t, nb::handle func, nb::handle args, nb::handle kwargs) {
-        return object(t.handle(func.ptr(), args.ptr(), kwargs.is_none() ? nullptr : kwargs.ptr()));
-      }, nb::arg("func"), nb::arg("args"), nb::arg("kwargs").none())
-      .def("apply", [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs, bool in_place) {
-        return object(t.apply(op, args.ptr(), kwargs.ptr(), in_place));
-      }, nb::arg("op"), nb::arg("args"), nb::arg("kwargs") = nb::dict(), nb::arg("in_place") = false)
-      .def("call_symbol", [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs) {
-        return object(t.call_symbol(op, args.ptr(), kwargs.ptr()));
-      })
-      .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source, const std::string& op) {
-        t.copy_into(target.ptr(), source.ptr(), op.c_str());
-      })
+      .def(
+          "handle",
+          [](Tracer& t, nb::handle func, nb::handle args, nb::handle kwargs) {
+            return object(t.handle(func.ptr(), args.ptr(), kwargs.is_none() ? nullptr : kwargs.ptr()));
+          },
+          nb::arg("func"), nb::arg("args"), nb::arg("kwargs").none())
+      .def(
+          "apply",
+          [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs, bool in_place) {
+            return object(t.apply(op, args.ptr(), kwargs.ptr(), in_place));
+          },
+          nb::arg("op"), nb::arg("args"), nb::arg("kwargs") = nb::dict(), nb::arg("in_place") = false)
+      .def("call_symbol", [](Tracer& t, const std::string& op, const nb::tuple& args,
+                             const nb::dict& kwargs) { return object(t.call_symbol(op, args.ptr(), kwargs.ptr())); })
+      .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source,
+                           const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
       .def("shape", shape)
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
@@ -120,8 +125,8 @@ void bind_frontend(nb::module_& m) {
   set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
-        nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false, nb::arg("handler").none() = nb::none(),
-        nb::arg("result").none() = nb::none());
+        nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false,
+        nb::arg("handler").none() = nb::none(), nb::arg("result").none() = nb::none());
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
   m.def("autocast_policy", [](const std::string& op, const std::string& device) {
     return frontend::autocast_policy(op, Device::parse(device).type);

@@ -83,7 +83,8 @@ PyTypeObject* function_type() {
 }
 
 JitFunction& function(nb::handle h) {
-  if (Py_TYPE(h.ptr()) != function_type()) throw Error(ErrorKind::Type, "[jit] a function compiled by thunder.jit was expected");
+  if (Py_TYPE(h.ptr()) != function_type())
+    throw Error(ErrorKind::Type, "[jit] a function compiled by thunder.jit was expected");
   return impl(h.ptr());
 }
 
@@ -97,8 +98,10 @@ CacheMode cache_mode(const std::string& name) {
 }
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
-                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms, const std::string& numerics) {
-  THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics, "'; there are 'fused', 'eager'");
+                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms,
+                         const std::string& numerics) {
+  THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics,
+                "'; there are 'fused', 'eager'");
   CompileOptions options;
   options.fusion.eager_numerics = numerics == "eager";
   options.executors = executors;
@@ -108,7 +111,8 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
     nb::object f = nb::borrow(h);
     if (nb::hasattr(f, "graph_recorder")) {
       nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
-      graphs = std::make_shared<GraphSettings>(nb::cast<std::string>(name), nb::object(f.attr("graph_recorder")()).ptr());
+      graphs =
+          std::make_shared<GraphSettings>(nb::cast<std::string>(name), nb::object(f.attr("graph_recorder")()).ptr());
       continue;
     }
     std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
@@ -161,7 +165,8 @@ nb::dict stats(nb::handle h) {
 void bind_function(nb::module_& m) {
   m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
   m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
-        nb::arg("transforms"), nb::arg("numerics"), "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
+        nb::arg("transforms"), nb::arg("numerics"),
+        "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
   m.def("last_traces", [](nb::handle h) {
     JitFunction& f = function(h);
     return f.record() ? wrap(f.record()->compiled.history) : std::vector<PyTrace>{};
@@ -178,15 +183,21 @@ void bind_function(nb::module_& m) {
   });
   m.def("last_program", [](nb::handle h) { return function(h).program_text(); });
   m.def("stats", stats);
-  m.def("evaluate", [](const std::string& name, const nb::tuple& args, const nb::dict& kwargs) {
-    return object(evaluate(name, args.ptr(), kwargs.ptr()));
-  }, "Runs one operator on real tensors, without autograd.");
+  m.def(
+      "evaluate",
+      [](const std::string& name, const nb::tuple& args, const nb::dict& kwargs) {
+        return object(evaluate(name, args.ptr(), kwargs.ptr()));
+      },
+      "Runs one operator on real tensors, without autograd.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
-  m.def("check_guards", [](nb::handle h, nb::args args) {
-    std::vector<PyObject*> list;
-    for (nb::handle a : args) list.push_back(a.ptr());
-    return function(h).check_guards_only(list.data(), list.size(), nullptr);
-  }, "Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.");
+  m.def(
+      "check_guards",
+      [](nb::handle h, nb::args args) {
+        std::vector<PyObject*> list;
+        for (nb::handle a : args) list.push_back(a.ptr());
+        return function(h).check_guards_only(list.data(), list.size(), nullptr);
+      },
+      "Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.");
 }
 
 }  // namespace thunder::bindings

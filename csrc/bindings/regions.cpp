@@ -82,11 +82,15 @@ nb::object function_of(const PyCall& c) {
 void bind_regions(nb::module_& m) {
   m.def("call_aten", aten_call);
   m.def("call_function", function_of, "What runs the call, as a function of its arguments, which are all values.");
-  m.def("trace_replace", replace, nb::arg("trace"), nb::arg("calls"), nb::arg("fn"), nb::arg("executor"), nb::arg("prefix"));
-  m.def("region_values", [](const PyTrace& t, const std::vector<PyCall>& calls) {
-    RegionValues values = region_values(t.trace, calls_of(calls));
-    return std::make_pair(wrap_values(values.inputs, t.trace.arena), wrap_values(values.outputs, t.trace.arena));
-  }, "What the calls read from outside, and what of their results others read.");
+  m.def("trace_replace", replace, nb::arg("trace"), nb::arg("calls"), nb::arg("fn"), nb::arg("executor"),
+        nb::arg("prefix"));
+  m.def(
+      "region_values",
+      [](const PyTrace& t, const std::vector<PyCall>& calls) {
+        RegionValues values = region_values(t.trace, calls_of(calls));
+        return std::make_pair(wrap_values(values.inputs, t.trace.arena), wrap_values(values.outputs, t.trace.arena));
+      },
+      "What the calls read from outside, and what of their results others read.");
 }
 
 }  // namespace thunder::bindings

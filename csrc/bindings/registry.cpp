@@ -18,9 +18,10 @@ nb::dict describe_param(const Param& p) {
 }
 
 // In the order of their bits.
-constexpr const char* kTagNames[] = {"pointwise", "reduction", "view", "shape", "creation", "matmul", "random",
-                                     "collective", "write", "host_sync", "no_grad", "commutative", "cheap",
-                                     "data_dependent", "input", "comparison", "identity", "linear", "inplace"};
+constexpr const char* kTagNames[] = {"pointwise",  "reduction",   "view",       "shape",          "creation",
+                                     "matmul",     "random",      "collective", "write",          "host_sync",
+                                     "no_grad",    "commutative", "cheap",      "data_dependent", "input",
+                                     "comparison", "identity",    "linear",     "inplace"};
 
 nb::list tag_names(const Op& op) {
   nb::list out;
@@ -49,23 +50,30 @@ void bind_registry(nb::module_& m) {
       .def_prop_ro("has_meta", [](const Op& op) { return op.meta != nullptr; })
       .def_prop_ro("has_body", [](const Op& op) { return op.body != nullptr; })
       .def_prop_ro("has_vjp", [](const Op& op) { return op.vjp != nullptr; })
-      .def_prop_ro("params", [](const Op& op) {
-        nb::list out;
-        for (const Param& p : op.schema.params) out.append(describe_param(p));
-        return out;
-      })
+      .def_prop_ro("params",
+                   [](const Op& op) {
+                     nb::list out;
+                     for (const Param& p : op.schema.params) out.append(describe_param(p));
+                     return out;
+                   })
       .def("__repr__", [](const Op& op) { return "<Op " + op.level + "." + op.schema.str() + ">"; });
-  m.def("ops", [] {
-    nb::list out;
-    for (const Op* op : Registry::instance().all()) out.append(nb::cast(op, nb::rv_policy::reference));
-    return out;
-  }, "All operators, in order of registration.");
-  m.def("find_op", [](const std::string& full_name) { return Registry::instance().find(full_name); },
-        nb::rv_policy::reference);
-  m.def("tag_names", [] { return std::vector<std::string>(std::begin(kTagNames), std::end(kTagNames)); },
-        "Names of the operators' tags, in the order of their bits.");
-  m.def("check_record", [](const Op& op) { return check_record(op); },
-        "What is wrong with the record's ATen operator; empty if nothing.");
+  m.def(
+      "ops",
+      [] {
+        nb::list out;
+        for (const Op* op : Registry::instance().all()) out.append(nb::cast(op, nb::rv_policy::reference));
+        return out;
+      },
+      "All operators, in order of registration.");
+  m.def(
+      "find_op", [](const std::string& full_name) { return Registry::instance().find(full_name); },
+      nb::rv_policy::reference);
+  m.def(
+      "tag_names", [] { return std::vector<std::string>(std::begin(kTagNames), std::end(kTagNames)); },
+      "Names of the operators' tags, in the order of their bits.");
+  m.def(
+      "check_record", [](const Op& op) { return check_record(op); },
+      "What is wrong with the record's ATen operator; empty if nothing.");
 }
 
 }  // namespace thunder::bindings

@@ -7,7 +7,9 @@ namespace {
 
 using frontend::Ref;
 
-Ref wrap(Value v, const std::shared_ptr<Arena>& arena) { return Ref::steal(nb::cast(PyValue{v, arena}).release().ptr()); }
+Ref wrap(Value v, const std::shared_ptr<Arena>& arena) {
+  return Ref::steal(nb::cast(PyValue{v, arena}).release().ptr());
+}
 
 }  // namespace
 

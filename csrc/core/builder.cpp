@@ -32,14 +32,15 @@ void Builder::append_made(Call call) {
 }
 
 Arg Builder::call(const Op& op, ArgList args) {
-  THUNDER_ASSERT(args.size() == op.schema.params.size(), op.full_name, " takes ", op.schema.params.size(), " arguments, got ",
-                 args.size());
+  THUNDER_ASSERT(args.size() == op.schema.params.size(), op.full_name, " takes ", op.schema.params.size(),
+                 " arguments, got ", args.size());
   return op.body && !op.meta ? call_composite(op, std::move(args)) : call_primitive(op, std::move(args));
 }
 
 Arg Builder::call_named(std::string_view name, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword) {
   const Registry& registry = Registry::instance();
-  if (const Op* op = registry.find(name); op && (!op->schema.overload.empty() || registry.overloads(name).size() <= 1)) {
+  if (const Op* op = registry.find(name);
+      op && (!op->schema.overload.empty() || registry.overloads(name).size() <= 1)) {
     std::string why;
     std::optional<ArgList> args = thunder::bind(op->schema, positional, keyword, &why);
     THUNDER_CHECK(args, Type, op->schema.name, why);
@@ -48,7 +49,8 @@ Arg Builder::call_named(std::string_view name, ArgList positional, std::vector<s
   std::string reasons;
   for (const Op* op : registry.overloads(name)) {
     std::string why;
-    if (std::optional<ArgList> args = thunder::bind(op->schema, positional, keyword, &why)) return call(*op, std::move(*args));
+    if (std::optional<ArgList> args = thunder::bind(op->schema, positional, keyword, &why))
+      return call(*op, std::move(*args));
     reasons += "\n  " + op->schema.str() + ": " + why;
   }
   THUNDER_ASSERT(!reasons.empty(), "there is no operator '", name, "'");
@@ -73,7 +75,8 @@ Arg Builder::call_primitive(const Op& op, ArgList args) {
     c.body = close_scope();
     Substitution map;
     std::vector<Value> from = values_in(inner), to = values_in(c.output);
-    THUNDER_ASSERT(from.size() == to.size(), op.full_name, ": the body returns ", from.size(), " values, the meta ", to.size());
+    THUNDER_ASSERT(from.size() == to.size(), op.full_name, ": the body returns ", from.size(), " values, the meta ",
+                   to.size());
     for (size_t i = 0; i < from.size(); ++i) map.replace(from[i], to[i]);
     for (const Call*& b : c.body) b = substitute(*arena_, b, map);
   }
@@ -86,7 +89,8 @@ Arg Builder::call_primitive(const Op& op, ArgList args) {
       if (!v.type().is_tensor()) return;
       for (const Dim& d : v.shape())
         for (SymbolId s : d.symbols())
-          if (!arena_->symbol_value(s) && std::find(symbols.begin(), symbols.end(), s) == symbols.end()) symbols.push_back(s);
+          if (!arena_->symbol_value(s) && std::find(symbols.begin(), symbols.end(), s) == symbols.end())
+            symbols.push_back(s);
     });
     bind_symbols(output, symbols);
   }
@@ -181,7 +185,8 @@ Expr operator/(double a, const Expr& b) { return b.builder()("torch.div", a, b);
 
 // ---- VjpContext -----------------------------------------------------------------------------------------------------
 
-VjpContext::VjpContext(Builder& builder, const Call& c, std::vector<Arg> grads) : b(builder), call(c), grads_(std::move(grads)) {}
+VjpContext::VjpContext(Builder& builder, const Call& c, std::vector<Arg> grads)
+    : b(builder), call(c), grads_(std::move(grads)) {}
 
 Expr VjpContext::out(size_t i) const {
   return Expr(b, call.output.is_sequence() ? call.output.items().at(i) : call.output);

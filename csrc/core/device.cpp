@@ -35,7 +35,8 @@ Device Device::parse(std::string_view text) {
       d.type = static_cast<DeviceType>(i);
       found = true;
     }
-  THUNDER_CHECK(found, Runtime, "device", "Expected one of ", join(kNames), " device type at start of device string: ", text);
+  THUNDER_CHECK(found, Runtime, "device", "Expected one of ", join(kNames),
+                " device type at start of device string: ", text);
   if (colon == std::string_view::npos) return d;
   std::string_view digits = text.substr(colon + 1);
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), d.index);

@@ -70,10 +70,8 @@ Dim from_terms(std::vector<SymTerm> terms) {
             [](const SymTerm& a, const SymTerm& b) { return compare(a.atoms, b.atoms) < 0; });
   std::vector<SymTerm> merged;
   for (SymTerm& t : terms) {
-    if (!merged.empty() && compare(merged.back().atoms, t.atoms) == 0)
-      merged.back().coefficient += t.coefficient;
-    else
-      merged.push_back(std::move(t));
+    if (!merged.empty() && compare(merged.back().atoms, t.atoms) == 0) merged.back().coefficient += t.coefficient;
+    else merged.push_back(std::move(t));
   }
   std::erase_if(merged, [](const SymTerm& t) { return t.coefficient == 0; });
   if (merged.empty()) return Dim(0);
@@ -268,10 +266,8 @@ Dim Dim::substitute(const std::function<Dim(SymbolId)>& value_of) const {
   for (const SymTerm& t : expr_->terms) {
     Dim p = t.coefficient;
     for (const AtomPtr& a : t.atoms) {
-      if (a->kind == SymAtom::Symbol)
-        p = p * value_of(a->symbol);
-      else
-        p = p * binary(a->kind, a->left.substitute(value_of), a->right.substitute(value_of));
+      if (a->kind == SymAtom::Symbol) p = p * value_of(a->symbol);
+      else p = p * binary(a->kind, a->left.substitute(value_of), a->right.substitute(value_of));
     }
     sum = sum + p;
   }
@@ -367,7 +363,8 @@ Dim product(const Dims& dims) {
 }
 
 bool same(const Dims& a, const Dims& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Dim& x, const Dim& y) { return x.same(y); });
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](const Dim& x, const Dim& y) { return x.same(y); });
 }
 
 std::string str(const Dims& dims) { return "[" + join(dims) + "]"; }

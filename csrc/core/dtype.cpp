@@ -46,7 +46,8 @@ bool is_unsigned_beyond_byte(DType t) { return t == DType::u16 || t == DType::u3
 
 int float_rank(DType t) {
   switch (t) {
-    case DType::f16: case DType::bf16: return 0;
+    case DType::f16:
+    case DType::bf16: return 0;
     case DType::f32: return 1;
     default: return 2;
   }
@@ -59,8 +60,8 @@ DType promote_floats(DType a, DType b) {
 
 DType promote_integers(DType a, DType b) {
   THUNDER_CHECK(!is_unsigned_beyond_byte(a) && !is_unsigned_beyond_byte(b), Runtime, "promote_types",
-                "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", torch_name(a), " and ",
-                torch_name(b));
+                "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", torch_name(a),
+                " and ", torch_name(b));
   if (a == DType::u8 || b == DType::u8) {
     DType other = a == DType::u8 ? b : a;
     return other == DType::i8 ? DType::i16 : other;
@@ -108,7 +109,9 @@ DType complex_type_of(DType t) {
   switch (t) {
     case DType::f16: return DType::c32;
     case DType::f64: return DType::c128;
-    case DType::c32: case DType::c64: case DType::c128: return t;
+    case DType::c32:
+    case DType::c64:
+    case DType::c128: return t;
     default: return DType::c64;
   }
 }
@@ -116,7 +119,8 @@ DType complex_type_of(DType t) {
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   THUNDER_CHECK(!is_float8(a) && !is_float8(b), Runtime, "promote_types",
-                "Promotion for Float8 Types is not supported, attempted to promote ", torch_name(a), " and ", torch_name(b));
+                "Promotion for Float8 Types is not supported, attempted to promote ", torch_name(a), " and ",
+                torch_name(b));
   NumberKind ka = number_kind(a), kb = number_kind(b);
   if (ka == NumberKind::Complex || kb == NumberKind::Complex) {
     DType real = promote_types(real_part_type(a), real_part_type(b));

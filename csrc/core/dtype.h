@@ -37,8 +37,8 @@ inline bool is_inexact(DType t) { return is_floating(t) || is_complex(t); }
 bool is_float8(DType t);
 /// f16 and bf16 compute in f32 inside one operation; others in themselves.
 DType compute_type(DType t);
-DType real_part_type(DType t);     ///< c64 -> f32; others unchanged
-DType complex_type_of(DType t);    ///< f32 -> c64; complex unchanged
+DType real_part_type(DType t);   ///< c64 -> f32; others unchanged
+DType complex_type_of(DType t);  ///< f32 -> c64; complex unchanged
 
 /// torch.promote_types(a, b).  Float8 types do not promote (Error, Runtime), as in PyTorch.
 DType promote_types(DType a, DType b);

@@ -99,15 +99,12 @@ class Comparison {
   bool types(const Type& a, const Type& b) {
     if (a.kind() != b.kind()) return false;
     switch (a.kind()) {
-      case Type::Kind::None:
-        return true;
-      case Type::Kind::Opaque:
-        return a.opaque_name() == b.opaque_name();
+      case Type::Kind::None: return true;
+      case Type::Kind::Opaque: return a.opaque_name() == b.opaque_name();
       case Type::Kind::Number:
         return a.number().kind == b.number().kind && a.number().dim.has_value() == b.number().dim.has_value() &&
                (!a.number().dim || dims(*a.number().dim, *b.number().dim));
-      case Type::Kind::Tensor:
-        break;
+      case Type::Kind::Tensor: break;
     }
     const TensorType &x = a.tensor(), &y = b.tensor();
     return x.dtype == y.dtype && x.device == y.device && x.requires_grad == y.requires_grad &&
@@ -166,13 +163,10 @@ class Comparison {
       return x && y && (a.is_value() || b.is_value()) && dims(*x, *y);
     }
     switch (a.kind()) {
-      case Arg::Kind::Value:
-        return values(a.value(), b.value());
-      case Arg::Kind::Int:
-        return dims(a.dim(), b.dim());
+      case Arg::Kind::Value: return values(a.value(), b.value());
+      case Arg::Kind::Int: return dims(a.dim(), b.dim());
       case Arg::Kind::List:
-      case Arg::Kind::Tuple:
-        return arg_lists(a.items(), b.items());
+      case Arg::Kind::Tuple: return arg_lists(a.items(), b.items());
       case Arg::Kind::Slice:
         return args(a.slice().start, b.slice().start) && args(a.slice().stop, b.slice().stop) &&
                args(a.slice().step, b.slice().step);
@@ -183,8 +177,7 @@ class Comparison {
           if (!args(x[i].first, y[i].first) || !args(x[i].second, y[i].second)) return false;
         return true;
       }
-      default:
-        return a.same(b);
+      default: return a.same(b);
     }
   }
 

@@ -48,13 +48,12 @@ std::string join(const Range& range, const char* separator = ", ") {
 }  // namespace thunder
 
 /// `op` is the operator's name as the user wrote it ("add"), without brackets.
-#define THUNDER_CHECK(condition, kind, op, ...)                                                    \
-  do {                                                                                             \
-    if (!(condition))                                                                              \
-      throw ::thunder::Error(::thunder::ErrorKind::kind, ::thunder::cat("[", op, "] ", __VA_ARGS__)); \
+#define THUNDER_CHECK(condition, kind, op, ...)                                                                       \
+  do {                                                                                                                \
+    if (!(condition)) throw ::thunder::Error(::thunder::ErrorKind::kind, ::thunder::cat("[", op, "] ", __VA_ARGS__)); \
   } while (false)
 
-#define THUNDER_ASSERT(condition, ...)                                                                  \
-  do {                                                                                                  \
+#define THUNDER_ASSERT(condition, ...)                                                                        \
+  do {                                                                                                        \
     if (!(condition)) ::thunder::fail_assertion(#condition, __FILE__, __LINE__, ::thunder::cat(__VA_ARGS__)); \
   } while (false)

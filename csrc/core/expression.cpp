@@ -150,18 +150,12 @@ double Expression::real(const std::string& text) const {
 
 Arg Expression::primary() {
   switch (c_.peek().kind) {
-    case Token::Int:
-      return integer(c_.take().text);
-    case Token::Float:
-      return real(c_.take().text);
-    case Token::Imaginary:
-      return std::complex<double>(0, real(c_.take().text));
-    case Token::String:
-      return c_.take().text;
-    case Token::Name:
-      return named();
-    default:
-      break;
+    case Token::Int: return integer(c_.take().text);
+    case Token::Float: return real(c_.take().text);
+    case Token::Imaginary: return std::complex<double>(0, real(c_.take().text));
+    case Token::String: return c_.take().text;
+    case Token::Name: return named();
+    default: break;
   }
   if (c_.accept("...")) return ConstantArg{"..."};
   if (c_.accept("[")) return Arg::list(items("]"));

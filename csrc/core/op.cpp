@@ -23,8 +23,17 @@ std::vector<std::string> split_words(std::string_view text) {
 }  // namespace
 
 Op::Op(std::string level_, const OpDef& def)
-    : level(std::move(level_)), schema(Schema::parse(def.schema)), doc(def.doc), tags(def.tags), meta(def.meta), body(def.body),
-      vjp(def.vjp), aten(def.aten), python(split_words(def.python)), scalar(def.scalar), domain(def.domain),
+    : level(std::move(level_)),
+      schema(Schema::parse(def.schema)),
+      doc(def.doc),
+      tags(def.tags),
+      meta(def.meta),
+      body(def.body),
+      vjp(def.vjp),
+      aten(def.aten),
+      python(split_words(def.python)),
+      scalar(def.scalar),
+      domain(def.domain),
       context(def.context) {
   name = level + "." + schema.name;
   full_name = schema.overload.empty() ? name : name + "." + schema.overload;
@@ -104,13 +113,15 @@ const Arg& Args::operator[](std::string_view param) const {
 namespace {
 
 const Arg& literal(const Op& op, std::string_view param, const Arg& a) {
-  THUNDER_CHECK(!a.is_value(), Runtime, op.schema.name, "'", param, "' must be known when the program is compiled, got ",
-                a.value().name(), ", a number that only the run knows");
+  THUNDER_CHECK(!a.is_value(), Runtime, op.schema.name, "'", param,
+                "' must be known when the program is compiled, got ", a.value().name(),
+                ", a number that only the run knows");
   return a;
 }
 
 const Dim& dim_of(const Op& op, std::string_view param, const Arg& a) {
-  if (a.is_value() && a.value().type().is_number() && a.value().type().number().dim) return *a.value().type().number().dim;
+  if (a.is_value() && a.value().type().is_number() && a.value().type().number().dim)
+    return *a.value().type().number().dim;
   return literal(op, param, a).dim();
 }
 
@@ -122,7 +133,8 @@ bool Args::flag(std::string_view param) const { return literal(*op_, param, (*th
 
 double Args::real(std::string_view param) const {
   const Arg& a = (*this)[param];
-  bool integer = a.is_value() ? a.value().type().is_number() && a.number_kind() == NumberKind::Int : a.kind() == Arg::Kind::Int;
+  bool integer =
+      a.is_value() ? a.value().type().is_number() && a.number_kind() == NumberKind::Int : a.kind() == Arg::Kind::Int;
   if (integer) return static_cast<double>(dim(param).specialize());
   if (literal(*op_, param, a).kind() != Arg::Kind::Complex) return a.real();
   THUNDER_CHECK(a.complex().imag() == 0, Runtime, op_->schema.name, "'", param,

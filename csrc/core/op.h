@@ -25,25 +25,25 @@ struct Call;
 /// Properties of an operator, instead of lists of "operators that are X".
 enum Tag : uint64_t {
   kNoTag = 0,
-  kPointwise = 1ull << 0,      ///< out[i] depends on in[i] only; output layout by pointwise_strides
+  kPointwise = 1ull << 0,  ///< out[i] depends on in[i] only; output layout by pointwise_strides
   kReduction = 1ull << 1,
-  kView = 1ull << 2,           ///< the output aliases the first tensor argument
-  kShape = 1ull << 3,          ///< moves elements without computing (cat, flip, ...)
-  kCreation = 1ull << 4,       ///< makes a tensor from no tensor
+  kView = 1ull << 2,      ///< the output aliases the first tensor argument
+  kShape = 1ull << 3,     ///< moves elements without computing (cat, flip, ...)
+  kCreation = 1ull << 4,  ///< makes a tensor from no tensor
   kMatmul = 1ull << 5,
-  kRandom = 1ull << 6,         ///< effect class: draws from a generator
-  kCollective = 1ull << 7,     ///< effect class: communicates
-  kWrite = 1ull << 8,          ///< effect class: writes to memory that the caller can see
-  kHostSync = 1ull << 9,       ///< effect class: its result is read by the host (item, nonzero)
-  kNoGrad = 1ull << 10,        ///< outputs never require grad
+  kRandom = 1ull << 6,      ///< effect class: draws from a generator
+  kCollective = 1ull << 7,  ///< effect class: communicates
+  kWrite = 1ull << 8,       ///< effect class: writes to memory that the caller can see
+  kHostSync = 1ull << 9,    ///< effect class: its result is read by the host (item, nonzero)
+  kNoGrad = 1ull << 10,     ///< outputs never require grad
   kCommutative = 1ull << 11,
-  kCheap = 1ull << 12,         ///< worth recomputing in backward rather than saving (pointwise, views, norms, casts)
-  kDataDependent = 1ull << 13, ///< the output's shape depends on values: unbacked dims
-  kInput = 1ull << 14,         ///< reads the outside world (unpacking); never removed
-  kComparison = 1ull << 15,    ///< result is bool
-  kIdentity = 1ull << 16,      ///< returns its last tensor argument's data unchanged (detach): executors need no work
+  kCheap = 1ull << 12,          ///< worth recomputing in backward rather than saving (pointwise, views, norms, casts)
+  kDataDependent = 1ull << 13,  ///< the output's shape depends on values: unbacked dims
+  kInput = 1ull << 14,          ///< reads the outside world (unpacking); never removed
+  kComparison = 1ull << 15,     ///< result is bool
+  kIdentity = 1ull << 16,       ///< returns its last tensor argument's data unchanged (detach): executors need no work
   kLinear = 1ull << 17,
-  kInplace = 1ull << 18,       ///< writes to its first argument and returns it (torch level, acquisition only)
+  kInplace = 1ull << 18,  ///< writes to its first argument and returns it (torch level, acquisition only)
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
 
@@ -66,7 +66,8 @@ struct OpDef {
   std::string_view doc;
   uint64_t tags = kNoTag;
   MetaFn meta = nullptr;  ///< a primitive has a meta, ...
-  BodyFn body = nullptr;  ///< ... a composite has a body; with both, the meta wins for types and the body is for the passes
+  BodyFn body =
+      nullptr;  ///< ... a composite has a body; with both, the meta wins for types and the body is for the passes
   VjpFn vjp = nullptr;
   /// The ATen operator for the default executor, with its arguments by schema name where they are not simply the same
   /// in the same order: "add.Tensor", "embedding(weight, input, padding_idx)", "full(size, value, dtype=dtype,
@@ -84,10 +85,10 @@ struct OpDef {
 class Op {
  public:
   Op(std::string level, const OpDef& def);
-  std::string level;        ///< "prims", "clang", "torch", or an executor's name
-  std::string name;         ///< "torch.max": level and schema name
-  std::string full_name;    ///< "torch.max.dim": with the overload, unique in the registry
-  std::string print_name;   ///< "ltorch.max", "prims.add"; for executors' operators what stands in the final program
+  std::string level;       ///< "prims", "clang", "torch", or an executor's name
+  std::string name;        ///< "torch.max": level and schema name
+  std::string full_name;   ///< "torch.max.dim": with the overload, unique in the registry
+  std::string print_name;  ///< "ltorch.max", "prims.add"; for executors' operators what stands in the final program
   Schema schema;
   std::string doc;
   uint64_t tags = 0;

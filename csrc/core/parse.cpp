@@ -112,10 +112,8 @@ class Reader {
     Cursor c(t, number);
     std::string name = c.name("a name");
     c.expect(":");
-    if (c.peek().kind == Token::String)
-      annotate(name, c.take().text, number);
-    else
-      operators[number] = c.dotted_name("an operator's name");
+    if (c.peek().kind == Token::String) annotate(name, c.take().text, number);
+    else operators[number] = c.dotted_name("an operator's name");
     c.expect_end();
     if (c.peek().kind == Token::Comment) note(c.peek().text, number);
     return true;
@@ -464,12 +462,9 @@ class Parser {
     auto hint = reader_.operators.find(s.line);
     std::vector<const Op*> candidates;
     bool local = hint != reader_.operators.end() && hint->second == "local";
-    if (hint == reader_.operators.end())
-      candidates = registry.by_print_name(callee);
-    else if (const Op* op = registry.find(hint->second))
-      candidates = {op};
-    else if (!local)
-      fail(s.line, cat("there is no operator ", hint->second));
+    if (hint == reader_.operators.end()) candidates = registry.by_print_name(callee);
+    else if (const Op* op = registry.find(hint->second)) candidates = {op};
+    else if (!local) fail(s.line, cat("there is no operator ", hint->second));
     if (local || (candidates.empty() && !s.body.empty())) return use_local_operator(callee, positional, keyword, made);
     if (candidates.empty()) fail(s.line, cat("there is no operator that prints as '", callee, "'"));
     std::string why;

@@ -26,9 +26,7 @@ std::string root_of(const std::string& dotted) { return dotted.substr(0, dotted.
 
 void for_each_opaque(const Arg& a, const std::function<void(const OpaqueArg&)>& fn) {
   switch (a.kind()) {
-    case Arg::Kind::Opaque:
-      fn(a.opaque());
-      break;
+    case Arg::Kind::Opaque: fn(a.opaque()); break;
     case Arg::Kind::List:
     case Arg::Kind::Tuple:
       for (const Arg& item : a.items()) for_each_opaque(item, fn);
@@ -42,8 +40,7 @@ void for_each_opaque(const Arg& a, const std::function<void(const OpaqueArg&)>& 
     case Arg::Kind::Slice:
       for (const Arg& part : {a.slice().start, a.slice().stop, a.slice().step}) for_each_opaque(part, fn);
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -390,10 +387,8 @@ class Printer {
     syntax::Keywords keyword;
     for (size_t i = 0; i < std::min(c.args.size(), c.op->schema.params.size()); ++i) {
       if (!printed(c, i)) continue;
-      if (c.op->schema.params[i].keyword_only)
-        keyword.emplace_back(c.op->schema.params[i].name, c.args[i]);
-      else
-        positional.push_back(c.args[i]);
+      if (c.op->schema.params[i].keyword_only) keyword.emplace_back(c.op->schema.params[i].name, c.args[i]);
+      else positional.push_back(c.args[i]);
     }
     std::optional<syntax::Resolved> found = syntax::resolve(candidates, positional, keyword);
     return found && found->op == c.op ? "" : c.op->full_name;
@@ -423,39 +418,17 @@ class Printer {
 
   void arg(const Arg& a) {
     switch (a.kind()) {
-      case Arg::Kind::None:
-        out_ += "None";
-        break;
-      case Arg::Kind::Bool:
-        out_ += a.boolean() ? "True" : "False";
-        break;
-      case Arg::Kind::Int:
-        out_ += size(a.dim());
-        break;
-      case Arg::Kind::Float:
-        out_ += syntax::repr(a.real());
-        break;
-      case Arg::Kind::Complex:
-        out_ += syntax::repr(a.complex());
-        break;
-      case Arg::Kind::Str:
-        out_ += syntax::repr(a.str());
-        break;
-      case Arg::Kind::DType:
-        out_ += cat(a.dtype());
-        break;
-      case Arg::Kind::Device:
-        out_ += "torch.device('" + a.device().str() + "')";
-        break;
-      case Arg::Kind::Value:
-        out_ += names_.of(a.value());
-        break;
-      case Arg::Kind::Constant:
-        out_ += a.constant().name;
-        break;
-      case Arg::Kind::Opaque:
-        out_ += a.opaque().name;
-        break;
+      case Arg::Kind::None: out_ += "None"; break;
+      case Arg::Kind::Bool: out_ += a.boolean() ? "True" : "False"; break;
+      case Arg::Kind::Int: out_ += size(a.dim()); break;
+      case Arg::Kind::Float: out_ += syntax::repr(a.real()); break;
+      case Arg::Kind::Complex: out_ += syntax::repr(a.complex()); break;
+      case Arg::Kind::Str: out_ += syntax::repr(a.str()); break;
+      case Arg::Kind::DType: out_ += cat(a.dtype()); break;
+      case Arg::Kind::Device: out_ += "torch.device('" + a.device().str() + "')"; break;
+      case Arg::Kind::Value: out_ += names_.of(a.value()); break;
+      case Arg::Kind::Constant: out_ += a.constant().name; break;
+      case Arg::Kind::Opaque: out_ += a.opaque().name; break;
       case Arg::Kind::List:
         out_ += "[";
         list(a.items());
@@ -466,9 +439,7 @@ class Printer {
         list(a.items());
         out_ += a.items().size() == 1 ? ",)" : ")";
         break;
-      case Arg::Kind::Dict:
-        dict(a);
-        break;
+      case Arg::Kind::Dict: dict(a); break;
       case Arg::Kind::Slice:
         out_ += "slice(";
         list({a.slice().start, a.slice().stop, a.slice().step});

@@ -150,19 +150,23 @@ bool accepts_one(Param::Kind kind, const Arg& a) {
     case K::Number: return a.is_number();
     case K::Scalar: return a.is_tensor() || a.is_number();
     case K::Int: return k == A::Int || (number_value && number == NumberKind::Int);
-    case K::Float: return (k == A::Float || k == A::Int || k == A::Bool) || (number_value && number != NumberKind::Complex);
+    case K::Float:
+      return (k == A::Float || k == A::Int || k == A::Bool) || (number_value && number != NumberKind::Complex);
     case K::Bool: return k == A::Bool || (number_value && number == NumberKind::Bool);
     case K::Str: return k == A::Str;
     case K::DType: return k == A::DType;
     case K::Device: return k == A::Device || k == A::Str || k == A::Int;
-    case K::Layout: case K::MemoryFormat: return k == A::Constant;
-    case K::Index: case K::Any: return true;
+    case K::Layout:
+    case K::MemoryFormat: return k == A::Constant;
+    case K::Index:
+    case K::Any: return true;
   }
   return false;
 }
 
 bool bindable_as_list(const Param& p, const Arg& a) {
-  return p.list && (p.varargs || p.kind == Param::Kind::Int || p.kind == Param::Kind::Float || p.kind == Param::Kind::Any) &&
+  return p.list &&
+         (p.varargs || p.kind == Param::Kind::Int || p.kind == Param::Kind::Float || p.kind == Param::Kind::Any) &&
          !a.is_sequence() && accepts_one(p.kind, a);
 }
 
@@ -267,7 +271,8 @@ std::optional<ArgList> bind(const Schema& schema, const ArgList& positional,
       i = positional.size();
       break;
     }
-    if (!accepts(p, positional[i])) return fail(schema.name, "(): argument '", p.name, "' (position ", i + 1, ") has the wrong type");
+    if (!accepts(p, positional[i]))
+      return fail(schema.name, "(): argument '", p.name, "' (position ", i + 1, ") has the wrong type");
     out[next] = adapt(p, positional[i]);
     given[next] = true;
   }

@@ -26,10 +26,10 @@ struct Param {
   // clang-format on
   std::string name;
   Kind kind = Kind::Any;
-  bool optional = false;      ///< `?`
-  bool list = false;          ///< `[]`
-  int repeat = 0;             ///< n of `int[n]`
-  bool varargs = false;       ///< `...name`
+  bool optional = false;  ///< `?`
+  bool list = false;      ///< `[]`
+  int repeat = 0;         ///< n of `int[n]`
+  bool varargs = false;   ///< `...name`
   bool keyword_only = false;
   std::optional<Arg> default_value;
 };
@@ -38,7 +38,7 @@ struct Schema {
   std::string name;      ///< without level and overload: "softmax"
   std::string overload;  ///< "dim" of "max.dim"
   std::vector<Param> params;
-  std::string results;   ///< as written
+  std::string results;  ///< as written
 
   /// Error (Internal) says where the text is wrong.
   static Schema parse(std::string_view text);

@@ -144,10 +144,8 @@ class Tokenizer {
     char quote = text_[pos_++];
     std::string out;
     while (pos_ < text_.size() && peek() != quote) {
-      if (peek() == '\\')
-        escape(out);
-      else
-        out += text_[pos_++];
+      if (peek() == '\\') escape(out);
+      else out += text_[pos_++];
     }
     if (pos_ >= text_.size()) fail("a string is not closed");
     ++pos_;

@@ -7,7 +7,9 @@
 
 namespace thunder {
 
-Value Arena::make_value(Type type, std::string name) { return make_value_with_id(next_id_, std::move(type), std::move(name)); }
+Value Arena::make_value(Type type, std::string name) {
+  return make_value_with_id(next_id_, std::move(type), std::move(name));
+}
 
 Value Arena::make_value_with_id(ValueId id, Type type, std::string name) {
   next_id_ = std::max(next_id_, id + 1);
@@ -26,7 +28,8 @@ const Call* Arena::make_call(Call call) {
       for_each_symbol(a, [&](SymbolId id) {
         auto it = std::find_if(given.begin(), given.end(), [&](Value g) { return bound_symbol(g) == id; });
         Value v = it != given.end() ? *it : symbol_value(id);
-        if (v && std::find(call.symbols.begin(), call.symbols.end(), v) == call.symbols.end()) call.symbols.push_back(v);
+        if (v && std::find(call.symbols.begin(), call.symbols.end(), v) == call.symbols.end())
+          call.symbols.push_back(v);
       });
   }
   calls_.push_back(std::move(call));

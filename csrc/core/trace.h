@@ -25,8 +25,8 @@ struct SourceLocation {
 
 struct Call {
   const Op* op = nullptr;
-  ArgList args;  ///< one per schema parameter, in order
-  Arg output;    ///< a value, a container of values, or None
+  ArgList args;                   ///< one per schema parameter, in order
+  Arg output;                     ///< a value, a container of values, or None
   std::vector<const Call*> body;  ///< the same computation one level lower; empty for primitives
   const SourceLocation* location = nullptr;
   /// Number values that bind symbols which dims in `args` mention: read by the call as `args` are.  Filled in by the

@@ -114,8 +114,8 @@ int should_swap(size_t a, size_t b, const Dims& shape, const std::vector<const D
 Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operand_strides) {
   if (!operand_strides.empty()) {
     const Dims& first = *operand_strides[0];
-    bool all_same = std::all_of(operand_strides.begin(), operand_strides.end(),
-                                [&](const Dims* s) { return same(*s, first); });
+    bool all_same =
+        std::all_of(operand_strides.begin(), operand_strides.end(), [&](const Dims* s) { return same(*s, first); });
     if (all_same && same(first, contiguous_strides(shape))) return first;
     if (all_same && is_non_overlapping_and_dense(shape, first)) return first;
   }

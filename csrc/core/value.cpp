@@ -55,9 +55,9 @@ Arg Arg::slice(Arg start, Arg stop, Arg step) {
 }
 
 Arg::Kind Arg::kind() const {
-  static constexpr Kind kKinds[] = {Kind::None, Kind::Bool, Kind::Int, Kind::Float, Kind::Complex, Kind::Str, Kind::DType,
-                                    Kind::Device, Kind::Value, Kind::List, Kind::Dict, Kind::Slice, Kind::Constant,
-                                    Kind::Opaque};
+  static constexpr Kind kKinds[] = {Kind::None, Kind::Bool,  Kind::Int,      Kind::Float, Kind::Complex,
+                                    Kind::Str,  Kind::DType, Kind::Device,   Kind::Value, Kind::List,
+                                    Kind::Dict, Kind::Slice, Kind::Constant, Kind::Opaque};
   Kind k = kKinds[v_.index()];
   if (k == Kind::List && std::get<std::shared_ptr<const ListBox>>(v_)->tuple) return Kind::Tuple;
   return k;
@@ -139,7 +139,8 @@ bool Arg::same(const Arg& other) const {
     case Kind::DType: return dtype() == other.dtype();
     case Kind::Device: return device() == other.device();
     case Kind::Value: return value() == other.value();
-    case Kind::List: case Kind::Tuple: return same_list(items(), other.items());
+    case Kind::List:
+    case Kind::Tuple: return same_list(items(), other.items());
     case Kind::Slice:
       return slice().start.same(other.slice().start) && slice().stop.same(other.slice().stop) &&
              slice().step.same(other.slice().step);
@@ -160,7 +161,8 @@ namespace {
 template <class F>
 void for_each_element(const Arg& arg, F&& fn) {
   switch (arg.kind()) {
-    case Arg::Kind::List: case Arg::Kind::Tuple:
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
       for (const Arg& a : arg.items()) fn(a);
       break;
     case Arg::Kind::Dict:
@@ -191,7 +193,8 @@ void for_each_symbol(const Arg& arg, const std::function<void(SymbolId)>& fn) {
 Arg map_values(const Arg& arg, const std::function<Arg(Value)>& fn) {
   switch (arg.kind()) {
     case Arg::Kind::Value: return fn(arg.value());
-    case Arg::Kind::List: case Arg::Kind::Tuple: {
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple: {
       ArgList items;
       items.reserve(arg.items().size());
       for (const Arg& a : arg.items()) items.push_back(map_values(a, fn));

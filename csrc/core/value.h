@@ -126,7 +126,7 @@ class Arg {
   const thunder::Device& device() const { return std::get<thunder::Device>(v_); }
   const ConstantArg& constant() const { return std::get<ConstantArg>(v_); }
   const OpaqueArg& opaque() const { return *std::get<std::shared_ptr<const OpaqueArg>>(v_); }
-  const ArgList& items() const;  ///< of a list or tuple
+  const ArgList& items() const;                             ///< of a list or tuple
   const std::vector<std::pair<Arg, Arg>>& entries() const;  ///< of a dict
   const SliceArg& slice() const;
 

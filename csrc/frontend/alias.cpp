@@ -25,7 +25,8 @@ Value viewed(const Call* view) {
 
 Arg inverse_permutation(const Arg& permutation) {
   std::vector<int64_t> inverse(permutation.items().size());
-  for (size_t i = 0; i < inverse.size(); ++i) inverse[permutation.items()[i].dim().constant()] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < inverse.size(); ++i)
+    inverse[permutation.items()[i].dim().constant()] = static_cast<int64_t>(i);
   return inverse;
 }
 
@@ -135,9 +136,10 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
   if (name == "prims.view_as_real") return b_("prims.view_as_complex", written).value();
   if (name == "prims.view_as_complex") return b_("prims.view_as_real", written).value();
   if (name == "prims.broadcast_in_dim") {
-    THUNDER_CHECK(base.tensor().numel() == written.tensor().numel(), Runtime, op,
-                  "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-                  "Please clone() the tensor before performing the operation.");
+    THUNDER_CHECK(
+        base.tensor().numel() == written.tensor().numel(), Runtime, op,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
     return b_("torch.reshape", written, base.shape()).value();
   }
   throw Error(ErrorKind::NotImplemented, cat("[", op, "] writing in place through ", view->op->schema.name,
@@ -151,7 +153,8 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   bool through_detach =
       std::any_of(path.begin(), path.end(), [](const Call* c) { return c->op->full_name == "prims.detach"; });
   THUNDER_CHECK(!(grad_enabled && s.leaf && old_base.requires_grad() && !through_detach), Runtime, op,
-                path.empty() ? "" : "a view of ", "a leaf Variable that requires grad is being used in an in-place operation.");
+                path.empty() ? "" : "a view of ",
+                "a leaf Variable that requires grad is being used in an in-place operation.");
   bool keep_graph = old_base.requires_grad() && (!grad_enabled || through_detach);
   Value base = keep_graph ? b_("prims.detach", old_base).value() : old_base;
 

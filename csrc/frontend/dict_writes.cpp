@@ -47,8 +47,8 @@ struct DictWrites::State {
     marked[index] = true;
     written.push_back(index);
   }
-  // After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one page, and
-  // the processor's own prefetching sees streams.
+  // After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one
+  // page, and the processor's own prefetching sees streams.
   void sort() {
     if (sorted) return;
     std::vector<size_t> order(stamped.size());
@@ -162,7 +162,8 @@ const size_t* DictWrites::next() {
   s.sort();
   for (; s.position < s.stamped.size(); ++s.position) {
     const State::Stamped& d = s.stamped[s.position];
-    if (stamp_of(d.dict) != d.stamp) [[unlikely]] return &(s.current = s.indices[s.position]);
+    if (stamp_of(d.dict) != d.stamp) [[unlikely]]
+      return &(s.current = s.indices[s.position]);
   }
   if (s.written.empty()) return nullptr;
   return &(s.current = s.written.back());

@@ -5,9 +5,9 @@
 //   ...
 //   bool ok = writes.visit([&](size_t i) { return still_fine(i); });   // only the dicts that were written to
 //
-// From Python 3.12 the interpreter calls back when a watched dict is about to change, so that asking costs one load, however
-// many dicts there are.  Before, every dict carries a stamp that changes with each write: one load a dict, and after a real
-// step one cache miss a dict.
+// From Python 3.12 the interpreter calls back when a watched dict is about to change, so that asking costs one load,
+// however many dicts there are.  Before, every dict carries a stamp that changes with each write: one load a dict, and
+// after a real step one cache miss a dict.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class DictWrites {
   /// The dict's index: how many were watched before.  The caller keeps the dict alive.
   size_t watch(PyObject* dict);
 
-  /// Calls `accept(index)` for each dict that was written to since accept() last said true for it; stops at the first that says
-  /// false, which is asked about again the next time.
+  /// Calls `accept(index)` for each dict that was written to since accept() last said true for it; stops at the first
+  /// that says false, which is asked about again the next time.
   template <class Accept>
   bool visit(Accept&& accept) {
     if (!any()) return true;
@@ -46,9 +46,9 @@ class DictWrites {
  private:
   struct State;
 
-  bool any() const;            // false: certainly nothing was written to
-  const size_t* next();        // null at the end
-  void accepted();             // what next() gave
+  bool any() const;      // false: certainly nothing was written to
+  const size_t* next();  // null at the end
+  void accepted();       // what next() gave
 
   std::unique_ptr<State> state_;
 };

@@ -35,7 +35,8 @@ Arg sequence_to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
 Arg dict_to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
   std::vector<std::pair<Arg, Arg>> items;
   PyObject *key, *value;
-  for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) items.emplace_back(to_arg(key, tensor), to_arg(value, tensor));
+  for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);)
+    items.emplace_back(to_arg(key, tensor), to_arg(value, tensor));
   return Arg::dict(std::move(items));
 }
 
@@ -123,10 +124,12 @@ Ref to_python(const Arg& a, const std::function<Ref(Value)>& value) {
   switch (a.kind()) {
     case Arg::Kind::None: return Ref::borrow(Py_None);
     case Arg::Kind::Bool: return Ref::borrow(a.boolean() ? Py_True : Py_False);
-    case Arg::Kind::Int: return a.dim().is_constant() ? Ref::steal(PyLong_FromLongLong(a.dim().constant())) : make_number(a);
+    case Arg::Kind::Int:
+      return a.dim().is_constant() ? Ref::steal(PyLong_FromLongLong(a.dim().constant())) : make_number(a);
     case Arg::Kind::Float: return Ref::steal(PyFloat_FromDouble(a.real()));
     case Arg::Kind::Complex: return Ref::steal(PyComplex_FromDoubles(a.complex().real(), a.complex().imag()));
-    case Arg::Kind::Str: return Ref::steal(PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size())));
+    case Arg::Kind::Str:
+      return Ref::steal(PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size())));
     case Arg::Kind::DType: return dtype_to_python(a.dtype());
     case Arg::Kind::Device: return device_to_python(a.device());
     case Arg::Kind::Value: return value(a.value());
@@ -141,7 +144,8 @@ Ref to_python(const Arg& a, const std::function<Ref(Value)>& value) {
         if (name == a.constant().name) return object;
       THUNDER_ASSERT(false, "unknown constant ", a.constant().name);
     case Arg::Kind::Opaque: return Ref::borrow(static_cast<PyObject*>(a.opaque().object.get()));
-    case Arg::Kind::List: case Arg::Kind::Tuple: {
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple: {
       bool tuple = a.kind() == Arg::Kind::Tuple;
       Py_ssize_t n = static_cast<Py_ssize_t>(a.items().size());
       Ref out = Ref::steal(tuple ? PyTuple_New(n) : PyList_New(n));

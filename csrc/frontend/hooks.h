@@ -24,20 +24,22 @@ struct Hooks {
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
 
   // Python objects that conversions use.
-  Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
-  Ref torch_device;           ///< torch.device
-  Ref torch_size;             ///< torch.Size
-  Ref number_class;           ///< thunder's traced number
-  std::vector<Ref> dtypes;    ///< torch.dtype objects in the order of DType
+  Ref make_wrapper_subclass;                           ///< torch.Tensor._make_wrapper_subclass
+  Ref torch_device;                                    ///< torch.device
+  Ref torch_size;                                      ///< torch.Size
+  Ref number_class;                                    ///< thunder's traced number
+  std::vector<Ref> dtypes;                             ///< torch.dtype objects in the order of DType
   std::vector<std::pair<Ref, std::string>> constants;  ///< torch.contiguous_format, ... and how they print
-  std::vector<std::string> internal_paths;  ///< files below these are never the user's line
+  std::vector<std::string> internal_paths;             ///< files below these are never the user's line
 };
 
 Hooks& hooks();
 
 inline bool is_tensor(PyObject* o) { return PyType_IsSubtype(Py_TYPE(o), hooks().tensor_class); }
 /// A number that only the run knows (the result of item(), the length of a nonzero()).
-inline bool is_traced_number(PyObject* o) { return reinterpret_cast<PyObject*>(Py_TYPE(o)) == hooks().number_class.get(); }
+inline bool is_traced_number(PyObject* o) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(o)) == hooks().number_class.get();
+}
 /// What an output is made of: tensors, and numbers that the run computes.
 inline bool is_leaf(PyObject* o) { return is_tensor(o) || is_traced_number(o); }
 inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }

@@ -73,7 +73,8 @@ void flatten_dataclass(PyObject* o, PyObject* fields, Flattened& out) {
 Ref rebuild_sequence(PyObject* o, const std::function<Ref(PyObject*)>& leaf) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   Ref list = Ref::steal(PyList_New(n));
-  for (Py_ssize_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), i, rebuild(PySequence_Fast_GET_ITEM(o, i), leaf).release());
+  for (Py_ssize_t i = 0; i < n; ++i)
+    PyList_SET_ITEM(list.get(), i, rebuild(PySequence_Fast_GET_ITEM(o, i), leaf).release());
   if (PyList_CheckExact(o)) return list;
   Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
   if (PyTuple_CheckExact(o)) return tuple;

@@ -75,7 +75,8 @@ Ref number_operation(const std::string& op, PyObject* a, PyObject* b) {
     return std::nullopt;
   };
   std::optional<Dim> x = size_of(a), y = size_of(b);
-  THUNDER_CHECK(x && y, NotImplemented, "jit", "'", op, "' on a number that is known only when the compiled function runs (the "
+  THUNDER_CHECK(x && y, NotImplemented, "jit", "'", op,
+                "' on a number that is known only when the compiled function runs (the "
                 "result of item()). Keep it a tensor: use tensor operations such as torch.where instead");
   auto number = [](const Dim& d) { return to_python(Arg(d), [](Value) -> Ref { return {}; }); };
   if (op == "add") return number(*x + *y);
@@ -83,7 +84,12 @@ Ref number_operation(const std::string& op, PyObject* a, PyObject* b) {
   if (op == "mul") return number(*x * *y);
   if (op == "floordiv") return number(floordiv(*x, *y));
   if (op == "mod") return number(mod(*x, *y));
-  bool result = op == "eq" ? *x == *y : op == "ne" ? *x != *y : op == "lt" ? *x < *y : op == "le" ? *x <= *y : op == "gt" ? *x > *y : *x >= *y;
+  bool result = op == "eq"   ? *x == *y
+                : op == "ne" ? *x != *y
+                : op == "lt" ? *x < *y
+                : op == "le" ? *x <= *y
+                : op == "gt" ? *x > *y
+                             : *x >= *y;
   return Ref::borrow(result ? Py_True : Py_False);
 }
 
@@ -123,7 +129,8 @@ TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source)
 // The whole memory is the input, and the tensor a view of it.
 TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const void* memory) {
   TensorType t = hooks().type_of(real);
-  THUNDER_CHECK(!t.requires_grad, NotImplemented, "jit", "writing in place to an input that shares memory with another input and "
+  THUNDER_CHECK(!t.requires_grad, NotImplemented, "jit",
+                "writing in place to an input that shares memory with another input and "
                 "requires grad is not supported; pass a clone() of one of them");
   auto [offset, count] = hooks().place_in_storage(real);
   TensorId& base = shared_.at(memory);
@@ -167,7 +174,8 @@ Ref Tracer::add_value(Value v) {
 }
 
 Ref Tracer::new_tensor(TensorType t) {
-  THUNDER_CHECK(metadata_only_, Runtime, "TensorProxy", "a tensor without data can be made in a meta function only; in a program "
+  THUNDER_CHECK(metadata_only_, Runtime, "TensorProxy",
+                "a tensor without data can be made in a meta function only; in a program "
                 "use torch.empty, torch.zeros, ...");
   return add_value(arena_->make_value(std::move(t)));
 }
@@ -179,10 +187,12 @@ bool Tracer::wrote_to_values() const {
 TensorId Tracer::id_of(PyObject* tensor) {
   auto it = ids_.find(tensor);
   if (it != ids_.end()) return it->second;
-  THUNDER_CHECK(!is_proxy(tensor), Runtime, "jit",
-                "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
-                "a container by a compiled function");
-  THUNDER_CHECK(owned_, NotImplemented, "extend", "a rule of an executor uses a tensor that is none of its arguments; make it "
+  THUNDER_CHECK(
+      !is_proxy(tensor), Runtime, "jit",
+      "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
+      "a container by a compiled function");
+  THUNDER_CHECK(owned_, NotImplemented, "extend",
+                "a rule of an executor uses a tensor that is none of its arguments; make it "
                 "there (torch.full, torch.tensor), or pass it as an argument of the operator");
   return add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
@@ -273,7 +283,8 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   positional.reserve(n);
   for (Py_ssize_t i = 0; i < n; ++i) positional.push_back(convert(PyTuple_GET_ITEM(args, i)));
   THUNDER_CHECK(!f.method || (n > 0 && is_tensor(PyTuple_GET_ITEM(args, 0))), Type, f.op,
-                "a method of torch.Tensor was called on ", n > 0 ? Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name : "nothing");
+                "a method of torch.Tensor was called on ",
+                n > 0 ? Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name : "nothing");
   if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
 
   std::vector<std::pair<std::string, Arg>> keyword;
@@ -297,7 +308,8 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
-    THUNDER_CHECK(result.is_tensor() && is_tensor(out), NotImplemented, f.op, "out= with several outputs is not supported");
+    THUNDER_CHECK(result.is_tensor() && is_tensor(out), NotImplemented, f.op,
+                  "out= with several outputs is not supported");
     written = out;
   }
   if (written) {
@@ -341,8 +353,8 @@ void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
   // A number leaves what requires grad a constant function of what it was.
   bool constant = to.requires_grad && hooks().grad_enabled();
   Expr v = from.is_tensor() ? b_.expr(from)
-           : constant      ? b_("torch.fill", value_of(target), from)
-                           : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
+           : constant       ? b_("torch.fill", value_of(target), from)
+                            : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
   if (v.dtype() != to.dtype) v = b_("torch.to", v, to.dtype);
   if (v.tensor().device != to.device) v = b_("torch.to", v, to.device);
   if (!same(v.shape(), to.shape)) v = b_("torch.expand", v, to.shape);
@@ -376,7 +388,8 @@ Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
   if (!f || (is_setter(func) && f->kind != TorchFunction::Handler)) {
     std::string name = qualified_name(func);
     throw Error(ErrorKind::NotImplemented,
-                cat("[", name, "] this torch function is not supported inside a compiled function. Call it outside, or write it "
+                cat("[", name,
+                    "] this torch function is not supported inside a compiled function. Call it outside, or write it "
                     "with supported operators"));
   }
   switch (f->kind) {
@@ -434,7 +447,8 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     Derived d;
     if (!is_tensor(o)) {
       Arg number = number_arg(o);
-      THUNDER_CHECK(number.is_value(), NotImplemented, "jit", "returning an expression of sizes that only the run knows");
+      THUNDER_CHECK(number.is_value(), NotImplemented, "jit",
+                    "returning an expression of sizes that only the run knows");
       d.computed = static_cast<int64_t>(out.compute(number.value()));
     } else if (TensorId id = id_of(o); std::optional<TensorId> base = aliases_.base_input(id)) {
       d.base = *base;
@@ -488,7 +502,9 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   a.trivial_epilogue = plan.trivial;
 
   std::vector<bool> used = used_inputs(a.computation);
-  auto need = [&](TensorId id) { used[static_cast<size_t>(std::find(inputs_.begin(), inputs_.end(), id) - inputs_.begin())] = true; };
+  auto need = [&](TensorId id) {
+    used[static_cast<size_t>(std::find(inputs_.begin(), inputs_.end(), id) - inputs_.begin())] = true;
+  };
   for (const Derived& d : plan.derived)
     if (d.computed < 0) need(d.base);
   for (const auto& [id, index] : plan.written) need(id);

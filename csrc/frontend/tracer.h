@@ -29,7 +29,7 @@ struct TorchFunction {
   bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
   bool reflected = false;  ///< __radd__: the first two arguments change places
   Ref handler;
-  Ref result;              ///< the class of several results (torch.return_types.max), or null
+  Ref result;  ///< the class of several results (torch.return_types.max), or null
 };
 
 /// The callables known; filled when thunder is imported, from the records' `python` fields.
@@ -39,8 +39,8 @@ const TorchFunction* find_torch_function(PyObject* callable);
 /// Where an input of the computation comes from.
 struct InputSource {
   enum Kind { Argument, Captured } kind = Argument;
-  size_t argument = 0;  ///< index among the call's tensor arguments
-  Ref tensor;           ///< the captured tensor
+  size_t argument = 0;         ///< index among the call's tensor arguments
+  Ref tensor;                  ///< the captured tensor
   bool whole_storage = false;  ///< not the tensor but its memory, as a 1-d tensor: several inputs share it
 };
 
@@ -139,10 +139,11 @@ class Tracer {
   std::unordered_map<TensorId, Ref> objects_;
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;
-  std::vector<TensorId> values_;  // given by add_value()
+  std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
-  std::unordered_map<const void*, TensorId> shared_;    // memory given to the constructor, and the input that stands for it
-  std::unordered_map<TensorId, const void*> aliased_;   // inputs that share memory with another input
+  std::unordered_map<const void*, TensorId>
+      shared_;  // memory given to the constructor, and the input that stands for it
+  std::unordered_map<TensorId, const void*> aliased_;  // inputs that share memory with another input
   const void* shared_memory_written_ = nullptr;
 };
 

@@ -9,7 +9,8 @@ bool is_plain(PyObject* o) {
   return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
 }
 
-// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others by identity.
+// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others
+// by identity.
 bool unchanged(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
@@ -67,13 +68,13 @@ void WorldGuard::watch_module(PyObject* root) {
     Ref dict = attribute(module, "__dict__");
     watch_dict(dict.get(), name, true);
     if (!dict) continue;
-    for (const char* part : {"_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
-                             "_backward_pre_hooks"})
+    for (const char* part : {"_modules", "_parameters", "_buffers", "_forward_hooks", "_forward_pre_hooks",
+                             "_backward_hooks", "_backward_pre_hooks"})
       watch_dict(PyDict_GetItemString(dict.get(), part), name + "." + part, true);
   }
   Ref nn = Ref::steal(PyImport_ImportModule("torch.nn.modules.module"));
-  for (const char* global : {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks",
-                             "_global_backward_pre_hooks"})
+  for (const char* global :
+       {"_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks"})
     watch_dict(attribute(nn.get(), global).get(), global, true);
 }
 

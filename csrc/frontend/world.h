@@ -1,8 +1,8 @@
-// Guards on what a traced program may have read besides its arguments: the module's attributes, hooks and tensors, the function's
-// closure, defaults and globals.
+// Guards on what a traced program may have read besides its arguments: the module's attributes, hooks and tensors, the
+// function's closure, defaults and globals.
 //
-// Tracing by running does not see reads, so a snapshot of all that is within reach stands for them: numbers, strings and flags by
-// value, other objects by identity.  Only the entries of dicts that were written to are compared, once.
+// Tracing by running does not see reads, so a snapshot of all that is within reach stands for them: numbers, strings
+// and flags by value, other objects by identity.  Only the entries of dicts that were written to are compared, once.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ class WorldGuard {
   void watch_module(PyObject* module);
   /// Watches a function's closure cells, defaults, and the globals that its code (and code nested in it) names.
   void watch_function(PyObject* function);
-  /// Where a captured tensor was found, so that one put in its place is used: in a module's _parameters or _buffers, a closure
-  /// cell, a global.  A tensor found nowhere is kept as it is.
+  /// Where a captured tensor was found, so that one put in its place is used: in a module's _parameters or _buffers, a
+  /// closure cell, a global.  A tensor found nowhere is kept as it is.
   void add_tensor(PyObject* tensor);
 
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
@@ -39,9 +39,9 @@ class WorldGuard {
   };
   struct Watch {
     Ref dict;
-    std::string name;          // "model.layers.0", for `why`
+    std::string name;  // "model.layers.0", for `why`
     std::vector<Item> items;
-    bool exact = false;        // no other key may appear
+    bool exact = false;  // no other key may appear
   };
   struct Cell {
     Ref cell, value;
@@ -66,7 +66,7 @@ class WorldGuard {
   std::vector<Cell> cells_;
   std::vector<Place> places_;
   std::vector<Ref> owned_;
-  std::vector<Ref> owned_tensors_;    // one per entry of current_
+  std::vector<Ref> owned_tensors_;  // one per entry of current_
   std::vector<PyObject*> current_;
 };
 

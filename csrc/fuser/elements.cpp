@@ -68,7 +68,8 @@ std::optional<Scalar> Elements::from_earlier_phase(const std::string& key, DType
 void Elements::begin_phase() {
   if (row_buffer_left_ > 0 && !kernel_.phases.empty())
     for (const auto& [key, s] : loop_memo_)
-      if (s.costly && key.find('|') == std::string::npos) earlier_.try_emplace(key, Kept{kernel_.phases.size() - 1, s.text, ""});
+      if (s.costly && key.find('|') == std::string::npos)
+        earlier_.try_emplace(key, Kept{kernel_.phases.size() - 1, s.text, ""});
   kernel_.phases.emplace_back();
   loop_memo_.clear();
   std::erase_if(vectors_, [&](const auto& v) { return !kept_.count(v.first); });

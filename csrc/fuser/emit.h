@@ -24,13 +24,13 @@ bool host_splits_columns(const Kernel& kernel);
 
 /// How the CUDA kernel wants to be launched.
 struct CudaShape {
-  int threads = 256;       ///< of a block that work on one row
+  int threads = 256;  ///< of a block that work on one row
   int rows_per_block = 1;
-  int chunks = 1;          ///< of a row that a thread works on (K)
-  int64_t blocks_x = 1;    ///< along rows; without reductions along all chunks
-  int64_t blocks_y = 1;    ///< along columns
+  int chunks = 1;                     ///< of a row that a thread works on (K)
+  int64_t blocks_x = 1;               ///< along rows; without reductions along all chunks
+  int64_t blocks_y = 1;               ///< along columns
   int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
-  bool persistent = false; ///< at most as many blocks as run at once, each walks over several rows
+  bool persistent = false;            ///< at most as many blocks as run at once, each walks over several rows
 };
 CudaShape cuda_shape(const Kernel& kernel);
 /// extern "C" __global__ functions NAME(inputs..., outputs..., [partial]) and, with column reductions,

@@ -24,7 +24,9 @@ inline std::string identity(const Accumulator& a) {
   }
 }
 
-inline std::string line(int depth, const std::string& text) { return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n"; }
+inline std::string line(int depth, const std::string& text) {
+  return std::string(static_cast<size_t>(depth) * 2, ' ') + text + "\n";
+}
 
 /// Chunks that a phase walks over, of a row or of a section.
 inline int64_t chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? p.chunks : k.cols / k.lanes; }

@@ -6,14 +6,16 @@
 namespace thunder::fuser {
 namespace {
 
-constexpr int kChunksPerThread = 2;      // of a row: several loads in flight, and yet many threads
-constexpr int kRowThreads = 512;         // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
-constexpr int kManyRows = 256;           // where there are rows enough for that on every multiprocessor
+constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and yet many threads
+constexpr int kRowThreads =
+    512;  // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
+constexpr int kManyRows = 256;            // where there are rows enough for that on every multiprocessor
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
-constexpr int kColumnLanes = 32;         // column sums that one thread may keep
+constexpr int kColumnLanes = 32;          // column sums that one thread may keep
 
 bool reduces_rows(const Kernel& k) {
-  return !k.row_stores.empty() || std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
+  return !k.row_stores.empty() ||
+         std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
 }
 
 std::string parameters(const Kernel& k) {
@@ -29,7 +31,8 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   indent(out, p.row, 2);
   for (const Accumulator& a : p.reductions) out += line(2, a.type + " " + a.name + " = " + identity(a) + ";");
   if (p.has_loop()) {
-    const std::string unroll = k.cached || !k.columns.empty() || !reduces_rows(k) ? "#pragma unroll\n" : "#pragma unroll 1\n";
+    const std::string unroll =
+        k.cached || !k.columns.empty() || !reduces_rows(k) ? "#pragma unroll\n" : "#pragma unroll 1\n";
     out += unroll + line(2, "for (int k = 0; k < K; ++k) {");
     out += line(3, chunk);
     out += line(3, "if (q < " + std::to_string(k.cols / k.lanes) + ") {");
@@ -41,8 +44,8 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
     out += line(3, "}") + line(2, "}");
   }
   for (const Accumulator& a : p.reductions)
-    out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " + combine_function(a.combine) +
-                       "(a, b); });");
+    out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
+                       combine_function(a.combine) + "(a, b); });");
 }
 
 int64_t blocks_of(const Kernel& k, const Phase& p, int threads) { return (chunks_of(k, p) + threads - 1) / threads; }
@@ -77,11 +80,11 @@ std::string finish(const Kernel& k, const std::string& name) {
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
   for_each_column(k, [&](const Accumulator& a, int64_t at) {
     out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
-    out += line(1, "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) " + a.name + " = " + combine_function(a.combine) + "(" +
-                       a.name + ", ((const " + a.type + "*)(partial + I(s) * " + std::to_string(partial_bytes(k)) + " + " +
-                       std::to_string(at) + "))[c]);");
-    out += line(1, a.name + " = th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " + combine_function(a.combine) +
-                       "(a, b); });");
+    out += line(1, "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) " + a.name + " = " +
+                       combine_function(a.combine) + "(" + a.name + ", ((const " + a.type + "*)(partial + I(s) * " +
+                       std::to_string(partial_bytes(k)) + " + " + std::to_string(at) + "))[c]);");
+    out += line(1, a.name + " = th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
+                       combine_function(a.combine) + "(a, b); });");
   });
   out += line(1, "if (threadIdx.y != 0 || c >= " + cols + ") return;");
   indent(out, k.finish, 1);
@@ -90,12 +93,16 @@ std::string finish(const Kernel& k, const std::string& name) {
 
 // The column sums of each row of threads are a part of their own.
 std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
-  const std::string row = s.rows_per_block > 1 ? " * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "", lanes = std::to_string(k.lanes);
-  std::string out = line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k)) + ";");
+  const std::string row = s.rows_per_block > 1 ? " * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "",
+                    lanes = std::to_string(k.lanes);
+  std::string out =
+      line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k)) + ";");
   out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
-  out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" + line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
+  out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" +
+         line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
   for_each_column(k, [&](const Accumulator& a, int64_t at) {
-    out += line(4, "((" + a.type + "*)(partial + " + std::to_string(at) + "))[q * " + lanes + " + j] = " + a.name + "[k][j];");
+    out += line(
+        4, "((" + a.type + "*)(partial + " + std::to_string(at) + "))[q * " + lanes + " + j] = " + a.name + "[k][j];");
   });
   return out + line(3, "}") + line(1, "}");
 }
@@ -115,7 +122,8 @@ std::string declare_columns(const Kernel& k) {
 std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
-  if (s.persistent) return line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
+  if (s.persistent)
+    return line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
 
@@ -141,7 +149,8 @@ CudaShape cuda_shape(const Kernel& k) {
     return s;
   }
   if (rows) {
-    s.threads = std::clamp(power_of_two((chunks + kChunksPerThread - 1) / kChunksPerThread), 32, k.rows >= kManyRows ? kRowThreads : 1024);
+    s.threads = std::clamp(power_of_two((chunks + kChunksPerThread - 1) / kChunksPerThread), 32,
+                           k.rows >= kManyRows ? kRowThreads : 1024);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
@@ -168,13 +177,14 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
   const bool flat = !reduces_rows(k) && k.columns.empty() && k.rows == 1, tiled = !reduces_rows(k) && !flat;
   // The compiler keeps to the registers with which a second block fits.
   const std::string at_least = s.threads == kRowThreads && k.columns.empty() ? ", 2" : "";
-  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) + at_least + ") " + name + "(" +
-                    parameters(k) + "char* __restrict__ partial) {\n";
+  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) +
+                    at_least + ") " + name + "(" + parameters(k) + "char* __restrict__ partial) {\n";
   out += line(1, std::string("using I = ") + (k.wide ? "long long;" : "int;"));
   out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");
   out += declare_columns(k);
   if (flat) return out + sections(k, s) + "}\n";
-  const std::string chunk = tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;";
+  const std::string chunk =
+      tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;";
   out += rows_of(k, s);
   for (const std::string& v : k.cached_vectors) out += line(2, v);
   for (const Phase& p : k.phases) phase(out, k, p, chunk);

@@ -23,14 +23,17 @@ std::string pointers(const Kernel& k) {
 std::string column_pointers(const Kernel& k, const std::string& part) {
   std::string out;
   for_each_column(k, [&](const Accumulator& a, int64_t at) {
-    out += line(1, a.type + "* __restrict " + a.name + "_part = (" + a.type + "*)(" + part + " + " + std::to_string(at) + ");");
+    out += line(
+        1, a.type + "* __restrict " + a.name + "_part = (" + a.type + "*)(" + part + " + " + std::to_string(at) + ");");
   });
   return out;
 }
 
 constexpr int64_t kBlock = 32;  // partial results of a reduction: enough that no addition waits for the one before
 
-std::string simd(bool gathers) { return std::string("#pragma omp simd") + (gathers ? " reduction(|:th_outside)" : "") + "\n"; }
+std::string simd(bool gathers) {
+  return std::string("#pragma omp simd") + (gathers ? " reduction(|:th_outside)" : "") + "\n";
+}
 
 void body(std::string& out, const Phase& p, int depth) {
   indent(out, p.chunk, depth);
@@ -44,8 +47,10 @@ void reduction(std::string& out, const Kernel& k, const Phase& p, int depth) {
   const int64_t width = std::clamp<int64_t>(k.cols, 1, kBlock), blocks = k.cols / width, rest = k.cols % width;
   const std::string n = std::to_string(width);
   auto loop = [&](const std::string& start, int64_t count, int at) {
-    out += simd(k.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") + line(at + 1, "const int64 q = " + start + " + l;");
-    for (const Accumulator& a : p.reductions) out += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
+    out += simd(k.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") +
+           line(at + 1, "const int64 q = " + start + " + l;");
+    for (const Accumulator& a : p.reductions)
+      out += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
     body(out, p, at + 1);
   };
   for (const Accumulator& a : p.reductions)
@@ -55,11 +60,12 @@ void reduction(std::string& out, const Kernel& k, const Phase& p, int depth) {
   if (blocks > 0) loop(blocks > 1 ? "b" : "0", width, depth + (blocks > 1));
   if (rest > 0) loop(std::to_string(blocks * width), rest, depth);
   for (const Accumulator& a : p.reductions)
-    out += line(depth, a.type + " " + a.name + " = th_join<" + n + ">(" + a.name + "_block, [](" + a.type + " a, " + a.type + " b) { return " +
-                           a.type + "(" + combine_function(a.combine) + "(a, b)); });");
+    out += line(depth, a.type + " " + a.name + " = th_join<" + n + ">(" + a.name + "_block, [](" + a.type + " a, " +
+                           a.type + " b) { return " + a.type + "(" + combine_function(a.combine) + "(a, b)); });");
 }
 
-void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last, int depth) {
+void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last,
+           int depth) {
   indent(out, p.row, depth);
   if (!p.reductions.empty()) return reduction(out, k, p, depth);
   if (!p.has_loop()) return;
@@ -69,17 +75,20 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
 
 std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols), bytes = std::to_string(partial_bytes(k));
-  std::string out = "extern \"C\" int " + name +
-                    "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int th_outside = 0;\n" + pointers(k) +
-                    column_pointers(k, "partial") + line(1, "for (int64 s = 1; s < parts; ++s) {");
+  std::string out =
+      "extern \"C\" int " + name +
+      "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int th_outside = 0;\n" +
+      pointers(k) + column_pointers(k, "partial") + line(1, "for (int64 s = 1; s < parts; ++s) {");
   for_each_column(k, [&](const Accumulator& a, int64_t at) {
-    out += line(2, "const " + a.type + "* __restrict from_" + a.name + " = (const " + a.type + "*)(partial + s * " + bytes + " + " +
-                       std::to_string(at) + ");");
-    out += "#pragma omp simd\n" + line(2, "for (int64 c = 0; c < " + cols + "; ++c) " + a.name + "_part[c] = " + combine_function(a.combine) +
-                                              "(" + a.name + "_part[c], from_" + a.name + "[c]);");
+    out += line(2, "const " + a.type + "* __restrict from_" + a.name + " = (const " + a.type + "*)(partial + s * " +
+                       bytes + " + " + std::to_string(at) + ");");
+    out += "#pragma omp simd\n" +
+           line(2, "for (int64 c = 0; c < " + cols + "; ++c) " + a.name + "_part[c] = " + combine_function(a.combine) +
+                       "(" + a.name + "_part[c], from_" + a.name + "[c]);");
   });
   out += line(1, "}") + simd(k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
-  for (const Accumulator& a : k.columns) out += line(2, "const " + a.type + " " + a.name + " = " + a.name + "_part[c];");
+  for (const Accumulator& a : k.columns)
+    out += line(2, "const " + a.type + " " + a.name + " = " + a.name + "_part[c];");
   indent(out, k.finish, 2);
   return out + "  }\n  return th_outside;\n}\n";
 }
@@ -100,7 +109,9 @@ bool host_splits_columns(const Kernel& k) {
 std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
   std::string out = "extern \"C\" int " + name +
-                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = int64;\n  int th_outside = 0;\n" + pointers(k);
+                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = "
+                    "int64;\n  int th_outside = 0;\n" +
+                    pointers(k);
   if (!k.columns.empty()) {
     out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n";
     out += column_pointers(k, "partial");

@@ -11,8 +11,16 @@ namespace {
 
 bool is_supported(DType t) {
   switch (t) {
-    case DType::f32: case DType::f64: case DType::bf16: case DType::f16: case DType::i64: case DType::i32: case DType::i16:
-    case DType::i8: case DType::u8: case DType::boolean: return true;
+    case DType::f32:
+    case DType::f64:
+    case DType::bf16:
+    case DType::f16:
+    case DType::i64:
+    case DType::i32:
+    case DType::i16:
+    case DType::i8:
+    case DType::u8:
+    case DType::boolean: return true;
     default: return false;
   }
 }
@@ -20,7 +28,9 @@ bool is_supported(DType t) {
 bool is_constant(const Type& type) {
   if (!type.is_tensor() || !is_supported(type.tensor().dtype)) return false;
   const TensorType& t = type.tensor();
-  auto constant = [](const Dims& dims) { return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); }); };
+  auto constant = [](const Dims& dims) {
+    return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
+  };
   return constant(t.shape) && constant(t.strides) && product(t.shape).constant() > 0;
 }
 
@@ -46,7 +56,8 @@ const std::unordered_set<std::string>& creations() {
   return names;
 }
 const std::unordered_set<std::string>& reductions() {
-  static const std::unordered_set<std::string> names = {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"};
+  static const std::unordered_set<std::string> names = {"prims.sum",  "prims.prod", "prims.amax",
+                                                        "prims.amin", "prims.any",  "prims.all"};
   return names;
 }
 

@@ -10,10 +10,10 @@
 namespace thunder::fuser {
 
 enum class Kind : uint8_t {
-  Barrier,     ///< not ours
-  Pointwise,   ///< one element from one element of each operand
-  Move,        ///< one element from one element, by index arithmetic (views, cat, pad, flip, broadcasts)
-  Create,      ///< from no operand (full, iota)
+  Barrier,    ///< not ours
+  Pointwise,  ///< one element from one element of each operand
+  Move,       ///< one element from one element, by index arithmetic (views, cat, pad, flip, broadcasts)
+  Create,     ///< from no operand (full, iota)
   Reduce,
 };
 

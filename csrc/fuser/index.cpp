@@ -122,7 +122,8 @@ void Indices::split(const Index& e, int64_t by, Index& quotient, Index& rest) co
 int64_t Indices::common(const Index& rest, int64_t by, Index& high, Index& low) const {
   // The terms with the greatest factors may have a divisor in common with `by` that bounds the others.
   std::vector<Index::Term> terms = rest.terms_;
-  std::sort(terms.begin(), terms.end(), [](const auto& a, const auto& b) { return std::abs(a.factor) > std::abs(b.factor); });
+  std::sort(terms.begin(), terms.end(),
+            [](const auto& a, const auto& b) { return std::abs(a.factor) > std::abs(b.factor); });
   for (size_t take = terms.size(); take > 0; --take) {
     int64_t g = by;
     for (size_t i = 0; i < take; ++i) g = std::gcd(g, terms[i].factor);
@@ -180,7 +181,8 @@ Scope Indices::scope(const Index& e) const {
 
 bool Indices::multiple_of(const Index& e, int64_t n, int32_t without) const {
   if (e.constant_ % n != 0) return false;
-  return std::all_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) { return t.atom == without || t.factor % n == 0; });
+  return std::all_of(e.terms_.begin(), e.terms_.end(),
+                     [&](const Index::Term& t) { return t.atom == without || t.factor % n == 0; });
 }
 
 std::string Indices::text(const Index& e) const {
@@ -198,7 +200,8 @@ std::string Indices::text(const Index& e) const {
     else if (t.factor < 0) out += "-";
     const int64_t f = std::abs(t.factor);
     out += f == 1 ? (a.kind == Atom::Div || a.kind == Atom::Mod ? "(" + atom + ")" : atom)
-                  : std::to_string(f) + " * " + (a.kind == Atom::Variable || a.kind == Atom::Alias ? atom : "(" + atom + ")");
+                  : std::to_string(f) + " * " +
+                        (a.kind == Atom::Variable || a.kind == Atom::Alias ? atom : "(" + atom + ")");
   }
   if (out.empty()) return std::to_string(e.constant_);
   if (e.constant_ > 0) out += " + " + std::to_string(e.constant_);

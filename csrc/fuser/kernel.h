@@ -32,10 +32,10 @@ struct Accumulator {
 };
 
 struct Phase {
-  std::vector<std::string> row;    ///< once a row, before the loop
+  std::vector<std::string> row;  ///< once a row, before the loop
   std::vector<std::string> chunk;
   std::vector<std::string> lane;
-  std::vector<std::string> stores; ///< once a chunk, after its lanes
+  std::vector<std::string> stores;      ///< once a chunk, after its lanes
   int64_t chunks = 0;                   ///< of a section
   std::vector<Accumulator> reductions;  ///< of the row, `lane` adds to them
   bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }
@@ -50,13 +50,13 @@ struct Kernel {
   int64_t cached_bytes = 0;                 ///< of one chunk of them
   std::vector<std::string> row_buffers;     ///< declarations of arrays that a phase fills for later ones
   std::vector<Phase> phases;
-  std::vector<std::string> row_stores;      ///< once a row, by one thread, at the end
+  std::vector<std::string> row_stores;  ///< once a row, by one thread, at the end
   std::vector<Accumulator> columns;
-  std::vector<std::string> finish;          ///< once a column `c`; a column's sum goes by its accumulator's name
-  std::vector<const Call*> calls;           ///< what it computes, in the order of the trace
-  bool wide = false;                        ///< an offset may not fit 32 bits
-  bool gathers = false;                     ///< from places that are read at run time, and may be outside of their tensor
-  bool divides = false;                     ///< an index divides within a row: compilers do not vectorise that
+  std::vector<std::string> finish;  ///< once a column `c`; a column's sum goes by its accumulator's name
+  std::vector<const Call*> calls;   ///< what it computes, in the order of the trace
+  bool wide = false;                ///< an offset may not fit 32 bits
+  bool gathers = false;             ///< from places that are read at run time, and may be outside of their tensor
+  bool divides = false;             ///< an index divides within a row: compilers do not vectorise that
   int64_t numel() const { return rows * cols; }
 };
 

@@ -21,11 +21,11 @@ struct Root {
 };
 
 struct LowerOptions {
-  int lanes = 1;          ///< elements that a chunk computes
-  bool cached = false;    ///< keep loaded vectors over the phases of a row
-  bool split_rows = false;///< without reductions: walk the last dimension as columns if that saves divisions
-  int64_t section = 64;   ///< elements that a part of a cat must have to be computed apart from the others
-  int64_t row_buffer = 0; ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
+  int lanes = 1;            ///< elements that a chunk computes
+  bool cached = false;      ///< keep loaded vectors over the phases of a row
+  bool split_rows = false;  ///< without reductions: walk the last dimension as columns if that saves divisions
+  int64_t section = 64;     ///< elements that a part of a cat must have to be computed apart from the others
+  int64_t row_buffer = 0;   ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
   bool eager_rounding = false;  ///< round every bf16 and f16 value as eager does
 };
 

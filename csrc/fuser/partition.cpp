@@ -9,16 +9,16 @@
 namespace thunder::fuser {
 namespace {
 
-constexpr size_t kMaxRoots = 16;         // of a kernel: beyond that registers and parameters run out
-constexpr size_t kNear = 48;             // calls between two kernels that only share an operand, and may become one
-constexpr size_t kLongest = 128;         // calls that are computed where they are used: longer chains are cut
-constexpr size_t kMaxInlined = 64;       // calls that may be computed twice rather than stored
+constexpr size_t kMaxRoots = 16;    // of a kernel: beyond that registers and parameters run out
+constexpr size_t kNear = 48;        // calls between two kernels that only share an operand, and may become one
+constexpr size_t kLongest = 128;    // calls that are computed where they are used: longer chains are cut
+constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
 
 struct Item {
-  const Call* call;      // a primitive, or a barrier as it was claimed
-  const Call* claimed;   // what runs it outside of kernels; null: to be claimed
+  const Call* call;     // a primitive, or a barrier as it was claimed
+  const Call* claimed;  // what runs it outside of kernels; null: to be claimed
   Kind kind;
-  bool view = false;     // a Move without a copy
+  bool view = false;  // a Move without a copy
 };
 
 // What stands for a claimed primitive in the eyes of kind_of(): the call of the primitive itself.
@@ -38,7 +38,8 @@ const Call* without_empty_parts(const Call& call, Arena& arena) {
   };
   const int at = call.op->schema.index_of("tensors");
   const ArgList& parts = call.args[static_cast<size_t>(at)].items();
-  if (std::none_of(parts.begin(), parts.end(), is_empty) || std::all_of(parts.begin(), parts.end(), is_empty)) return &call;
+  if (std::none_of(parts.begin(), parts.end(), is_empty) || std::all_of(parts.begin(), parts.end(), is_empty))
+    return &call;
   ArgList left;
   std::copy_if(parts.begin(), parts.end(), std::back_inserter(left), [&](const Arg& a) { return !is_empty(a); });
   Call shorter = call;
@@ -133,7 +134,8 @@ class Partitioner {
       const bool exists = demanded_[v] && !item.view;
       const bool live = exists || !readers[i].empty();
       if (!live) continue;
-      const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view && (loads_[i] > 1 || inlined_[i] > kMaxInlined);
+      const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view &&
+                            (loads_[i] > 1 || inlined_[i] > kMaxInlined);
       const bool too_long = inlined_[i] >= kLongest && !item.view;
       if (exists || item.kind == Kind::Reduce || repeated || too_long) is_root_[i] = 1;
       visit_inputs(*item.call, [&](Value u) {
@@ -141,7 +143,9 @@ class Partitioner {
         if (!fusible(j)) return;
         std::set<int>& r = readers[static_cast<size_t>(j)];
         if (is_root_[i]) r.insert(static_cast<int>(i));
-        else for (int x : readers[i]) if (r.size() < 2) r.insert(x);
+        else
+          for (int x : readers[i])
+            if (r.size() < 2) r.insert(x);
       });
     }
   }
@@ -158,7 +162,8 @@ class Partitioner {
       inlined_[i] = 1;
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
-        const bool leaf = !fusible(j) || (demanded_[u] && !items_[static_cast<size_t>(j)].view) || items_[static_cast<size_t>(j)].kind == Kind::Reduce;
+        const bool leaf = !fusible(j) || (demanded_[u] && !items_[static_cast<size_t>(j)].view) ||
+                          items_[static_cast<size_t>(j)].kind == Kind::Reduce;
         if (!leaf && inlined_[static_cast<size_t>(j)] < kLongest) {
           leaves[i].insert(leaves[static_cast<size_t>(j)].begin(), leaves[static_cast<size_t>(j)].end());
           inlined_[i] += inlined_[static_cast<size_t>(j)];
@@ -248,11 +253,14 @@ class Partitioner {
     std::sort(candidates.rbegin(), candidates.rend());
     const size_t from_reads = candidates.size();
     for (Value v : reads(root).leaves)
-      if (auto it = last_reader_.find(v.id()); it != last_reader_.end() && is_large(v, root)) candidates.push_back(group_of(it->second));
+      if (auto it = last_reader_.find(v.id()); it != last_reader_.end() && is_large(v, root))
+        candidates.push_back(group_of(it->second));
     int now = own;
     for (size_t c = 0; c < candidates.size(); ++c) {
       const int other = candidates[c];
-      if (other == now || groups_[static_cast<size_t>(other)].roots.empty() || !alone_possible_[static_cast<size_t>(other)]) continue;
+      if (other == now || groups_[static_cast<size_t>(other)].roots.empty() ||
+          !alone_possible_[static_cast<size_t>(other)])
+        continue;
       if (c >= from_reads && root - groups_[static_cast<size_t>(other)].last > static_cast<int>(kNear)) continue;
       if (merge(other, now)) now = other;
     }
@@ -262,7 +270,8 @@ class Partitioner {
   bool is_large(Value v, int root) const {
     const Call& call = *items_[static_cast<size_t>(root)].call;
     int64_t size = numel(call.output.value());
-    if (items_[static_cast<size_t>(root)].kind == Kind::Reduce) size = std::max(size, numel(call.arguments().value("a")));
+    if (items_[static_cast<size_t>(root)].kind == Kind::Reduce)
+      size = std::max(size, numel(call.arguments().value("a")));
     return v.type().is_tensor() && numel(v) * 2 >= size;
   }
 
@@ -319,7 +328,8 @@ class Partitioner {
     return false;
   }
 
-  bool visit_barrier(int item, int a, int b, int first, std::set<int>& groups, std::set<int>& barriers, std::vector<int>& queue) {
+  bool visit_barrier(int item, int a, int b, int first, std::set<int>& groups, std::set<int>& barriers,
+                     std::vector<int>& queue) {
     bool found = false;
     for (int unit : barrier_reads(item)) {
       if (unit >= 0) {
@@ -377,7 +387,8 @@ class Partitioner {
   void decide() {
     outside_.assign(items_.size(), 0);
     std::vector<char> chosen(groups_.size(), 0);
-    for (size_t g = 0; g < groups_.size(); ++g) chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && pays(groups_[g]);
+    for (size_t g = 0; g < groups_.size(); ++g)
+      chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && pays(groups_[g]);
     ops_.assign(groups_.size(), nullptr);
     // From the end, so that who reads a root is known when its own kernel is made.
     ValueSet read;
@@ -391,7 +402,8 @@ class Partitioner {
     for (size_t g : order)
       for (int r : groups_[g].roots)
         for (int other : reads(r).roots)
-          if (group_of(other) != static_cast<int>(g)) read.set(items_[static_cast<size_t>(other)].call->output.value(), 1);
+          if (group_of(other) != static_cast<int>(g))
+            read.set(items_[static_cast<size_t>(other)].call->output.value(), 1);
     for (size_t g : order)
       if (!chosen[g])
         for (int r : groups_[g].roots) run_outside(r, read);
@@ -436,7 +448,8 @@ class Partitioner {
       if (!item.view && item.kind != Kind::Create) ++work;
       visit_inputs(*item.call, [&](Value v) {
         int j = maker_[v];
-        if (fusible(j) && (!is_root_[static_cast<size_t>(j)] || group_of(j) == group_of(g.roots[0]))) queue.push_back(j);
+        if (fusible(j) && (!is_root_[static_cast<size_t>(j)] || group_of(j) == group_of(g.roots[0])))
+          queue.push_back(j);
       });
     }
     return work > 1;
@@ -458,7 +471,8 @@ class Partitioner {
     const Op* op = nullptr;
     if (kernel) {
       f.calls = kernel->calls;
-      std::sort(f.calls.begin(), f.calls.end(), [&](const Call* a, const Call* b) { return maker_[a->output.value()] < maker_[b->output.value()]; });
+      std::sort(f.calls.begin(), f.calls.end(),
+                [&](const Call* a, const Call* b) { return maker_[a->output.value()] < maker_[b->output.value()]; });
       f.inputs = kernel->inputs;
       f.outputs = kernel->outputs;
       op = options_.make_op(f);
@@ -469,8 +483,12 @@ class Partitioner {
       return;
     }
     ArgList args(f.inputs.begin(), f.inputs.end()), outputs(f.outputs.begin(), f.outputs.end());
-    ops_[index] = trace_.arena->make_call(Call{.op = op, .args = std::move(args), .output = Arg::tuple(std::move(outputs)),
-                                               .body = f.calls, .location = items_[static_cast<size_t>(g.roots.back())].call->location, .symbols = {}});
+    ops_[index] = trace_.arena->make_call(Call{.op = op,
+                                               .args = std::move(args),
+                                               .output = Arg::tuple(std::move(outputs)),
+                                               .body = f.calls,
+                                               .location = items_[static_cast<size_t>(g.roots.back())].call->location,
+                                               .symbols = {}});
   }
 
   // ---- the new program ----------------------------------------------------------------------------------------------
@@ -481,7 +499,8 @@ class Partitioner {
     placed_.assign(items_.size(), 0);
     for (size_t i = 0; i < items_.size(); ++i) {
       if (items_[i].kind == Kind::Barrier) emit_item(static_cast<int>(i));
-      else if (is_root_[i] && groups_[static_cast<size_t>(group_of(static_cast<int>(i)))].last == static_cast<int>(i)) emit_root(static_cast<int>(i));
+      else if (is_root_[i] && groups_[static_cast<size_t>(group_of(static_cast<int>(i)))].last == static_cast<int>(i))
+        emit_root(static_cast<int>(i));
     }
     visit_values(trace_.output, [&](Value v) { need(v); });
     return out;
@@ -536,7 +555,8 @@ class Partitioner {
 std::vector<const Call*> opened(const Call& call, Arena& arena) {
   std::vector<const Call*> out;
   // There is nothing to choose among views: they cost nothing.
-  if (!open_into(call, arena, out) || std::all_of(out.begin(), out.end(), [](const Call* c) { return is_view(*c); })) return {&call};
+  if (!open_into(call, arena, out) || std::all_of(out.begin(), out.end(), [](const Call* c) { return is_view(*c); }))
+    return {&call};
   return out;
 }
 

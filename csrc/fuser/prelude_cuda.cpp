@@ -3,7 +3,8 @@
 namespace thunder::fuser {
 
 const std::string& cuda_prelude() {
-  static const std::string text = R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
+  static const std::string text =
+      R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
 typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_NAN __int_as_float(0x7fc00000)
 #define TH_INF __int_as_float(0x7f800000)

@@ -6,7 +6,8 @@ namespace thunder::fuser {
 // No header is included: they would cost more time than the kernels.  The mathematical functions are the C library's;
 // declared as vector functions they become its vector variants inside vectorised loops, where it has them.
 const std::string& host_prelude() {
-  static const std::string text = R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
+  static const std::string text =
+      R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
 typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_NAN __builtin_nanf("")
 #define TH_INF __builtin_inff()

@@ -65,7 +65,8 @@ struct JitFunction::Key {
       frontend::flatten(args[nargs + i], flat);
     }
     for (PyObject* t : flat.tensors)
-      THUNDER_CHECK(frontend::is_tensor(t), Type, "jit", "a number that another compiled function has yet to compute was passed");
+      THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
+                    "a number that another compiled function has yet to compute was passed");
     fingerprint.begin();
     for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
     hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
@@ -77,16 +78,16 @@ struct JitFunction::CacheEntry {
   std::string key;
   std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
   frontend::WorldGuard world;
-  CapturedTensors state;     // as they were when `captured` was last found equal
+  CapturedTensors state;  // as they were when `captured` was last found equal
   frontend::CacheLines lines;
-  Fingerprint captured;      // of the arguments and the captured tensors together, if there are any
+  Fingerprint captured;  // of the arguments and the captured tensors together, if there are any
   struct Source {
     bool captured;
     size_t index;        // among the captured tensors, or the tensor arguments
     bool whole_storage;  // the memory of that tensor, as a 1-d tensor
   };
   std::vector<Source> sources;
-  bool by_place = false;     // where the tensors lie in their memory matters
+  bool by_place = false;  // where the tensors lie in their memory matters
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;
 
@@ -105,7 +106,8 @@ struct JitFunction::CacheEntry {
   }
 
   bool shares_memory(const Flattened& flat) const {
-    return std::any_of(flat.tensors.begin(), flat.tensors.end(), [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
+    return std::any_of(flat.tensors.begin(), flat.tensors.end(),
+                       [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
   }
   void remember() {
     state = CapturedTensors(world.tensors());
@@ -129,8 +131,13 @@ struct JitFunction::CacheEntry {
   }
 };
 
-JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options, std::shared_ptr<GraphSettings> graphs)
-    : fn_(Ref::borrow(fn)), module_(Ref::borrow(module)), cache_(cache), options_(std::move(options)), graphs_(std::move(graphs)) {}
+JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options,
+                         std::shared_ptr<GraphSettings> graphs)
+    : fn_(Ref::borrow(fn)),
+      module_(Ref::borrow(module)),
+      cache_(cache),
+      options_(std::move(options)),
+      graphs_(std::move(graphs)) {}
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
@@ -167,7 +174,8 @@ PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
       inputs.emplace_back(t);
       continue;
     }
-    auto [offset, count] = frontend::hooks().place_in_storage(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
+    auto [offset, count] =
+        frontend::hooks().place_in_storage(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
     inputs.emplace_back(t.as_strided({count}, {1}, 0));
   }
   std::shared_ptr<const Entry> entry = e.entry;
@@ -197,11 +205,13 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend:
     size_t next = 0;
     auto proxy = [&](PyObject* t) { return tracer->add_argument(t, next++); };
     Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
-    for (size_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, frontend::rebuild(args[i], proxy).release());
+    for (size_t i = 0; i < nargs; ++i)
+      PyTuple_SET_ITEM(call_args.get(), i, frontend::rebuild(args[i], proxy).release());
     Ref call_kwargs = Ref::steal(PyDict_New());
     for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
       Ref value = frontend::rebuild(args[nargs + i], proxy);
-      if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0) throw frontend::PythonError();
+      if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0)
+        throw frontend::PythonError();
     }
     try {
       Ref result;
@@ -220,7 +230,8 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend:
   }
 }
 
-std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names) {
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs,
+                                                              PyObject* names) {
   auto start = std::chrono::steady_clock::now();
   adopt_default_dtype();
   auto record = std::make_shared<CompileRecord>();
@@ -241,7 +252,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   std::shared_ptr<Entry> entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
   if (graphs_) {
     std::vector<char> by_address;
-    for (const frontend::InputSource& s : acquired.sources) by_address.push_back(s.kind != frontend::InputSource::Argument);
+    for (const frontend::InputSource& s : acquired.sources)
+      by_address.push_back(s.kind != frontend::InputSource::Argument);
     use_graphs(*entry, graphs_, record->compiled, std::move(by_address));
   }
   e->entry = std::move(entry);

@@ -42,7 +42,8 @@ class JitFunction {
   static Runner& runner();
 
   /// `graphs`: how programs run as graphs; null: they do not.
-  JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options, std::shared_ptr<GraphSettings> graphs = nullptr);
+  JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options,
+              std::shared_ptr<GraphSettings> graphs = nullptr);
 
   /// `args`: a vectorcall's arguments; `names`: keyword names, or null.
   PyObject* call(PyObject* const* args, size_t nargs, PyObject* names);
@@ -67,8 +68,8 @@ class JitFunction {
   struct Key;
   std::shared_ptr<CacheEntry> find(const Key& key);
   std::shared_ptr<CacheEntry> compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names);
-  frontend::Acquired acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args, size_t nargs,
-                             PyObject* names);
+  frontend::Acquired acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args,
+                             size_t nargs, PyObject* names);
   PyObject* run(CacheEntry& e, const frontend::Flattened& flat);
 
   frontend::Ref fn_, module_;

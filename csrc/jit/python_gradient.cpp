@@ -112,12 +112,16 @@ std::vector<const Call*> split(const std::vector<const Call*>& calls, const std:
 void check(const Recorded& rule, const Args& args) {
   std::vector<Value> inputs, results = values_in(rule.output);
   for (const Arg& a : args.list()) for_each_value(a, [&](Value v) { inputs.push_back(v); });
-  auto has = [](const std::vector<Value>& list, Value v) { return std::find(list.begin(), list.end(), v) != list.end(); };
+  auto has = [](const std::vector<Value>& list, Value v) {
+    return std::find(list.begin(), list.end(), v) != list.end();
+  };
   for (const auto& [result, placeholder] : rule.placeholders)
-    THUNDER_CHECK(has(results, result), Value, args.op().name, "get_grad() was asked for the gradient of a tensor that the rule "
+    THUNDER_CHECK(has(results, result), Value, args.op().name,
+                  "get_grad() was asked for the gradient of a tensor that the rule "
                   "does not return");
   for (const auto& [input, gradient] : rule.puts)
-    THUNDER_CHECK(has(inputs, input), Value, args.op().name, "put_grad() was given a gradient for a tensor that is no argument of "
+    THUNDER_CHECK(has(inputs, input), Value, args.op().name,
+                  "put_grad() was given a gradient for a tensor that is no argument of "
                   "the rule");
 }
 
@@ -181,8 +185,12 @@ Transform python_gradient_rule(PythonFunction f) {
     std::vector<const Call*> forward = split(calls, args.op().name, *rule);
     Arg output = rule->output;
     const Op& op = augmented(*b.arena(), args.op(), std::move(rule));
-    b.append(b.arena()->make_call(Call{
-        .op = &op, .args = args.list(), .output = output, .body = std::move(forward), .location = b.location(), .symbols = {}}));
+    b.append(b.arena()->make_call(Call{.op = &op,
+                                       .args = args.list(),
+                                       .output = output,
+                                       .body = std::move(forward),
+                                       .location = b.location(),
+                                       .symbols = {}}));
     return output;
   };
 }

@@ -55,9 +55,11 @@ Ref call_python(Tracer& tracer, const PythonFunction& f, const Args& args, const
     PyTuple_SET_ITEM(positional.get(), i, to_python(tracer, fitted->positional[static_cast<size_t>(i)]).release());
   Ref keyword = Ref::steal(PyDict_New());
   for (const auto& [name, arg] : fitted->keyword)
-    if (PyDict_SetItemString(keyword.get(), name.c_str(), to_python(tracer, arg).get()) != 0) throw frontend::PythonError();
+    if (PyDict_SetItemString(keyword.get(), name.c_str(), to_python(tracer, arg).get()) != 0)
+      throw frontend::PythonError();
   Ref result = JitFunction::runner()(tracer, f.callable.get(), positional.get(), keyword.get());
-  THUNDER_CHECK(!tracer.wrote_to_values(), NotImplemented, args.op().name, who, " writes to one of its arguments in place");
+  THUNDER_CHECK(!tracer.wrote_to_values(), NotImplemented, args.op().name, who,
+                " writes to one of its arguments in place");
   return result;
 }
 
@@ -110,7 +112,8 @@ Types meta_thunk(const Args& args) {
   Types types;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(r); ++i)
     types.push_back(result_type(tracer, args, PySequence_Fast_GET_ITEM(r, i)));
-  THUNDER_CHECK(types.size() != 1, Value, args.op().name, "the meta function returned a tuple of one; return the result itself");
+  THUNDER_CHECK(types.size() != 1, Value, args.op().name,
+                "the meta function returned a tuple of one; return the result itself");
   return types;
 }
 

@@ -32,9 +32,9 @@ class GilGuard {
 /// left out.
 struct PythonFunction {
   frontend::Ref callable;
-  std::string name;                     ///< for messages
-  std::vector<std::string> positional;  ///< parameters that may be given by position
-  std::vector<std::string> keyword;     ///< keyword-only parameters
+  std::string name;                                  ///< for messages
+  std::vector<std::string> positional;               ///< parameters that may be given by position
+  std::vector<std::string> keyword;                  ///< keyword-only parameters
   bool any_positional = false, any_keyword = false;  ///< *args, **kwargs
 
   explicit operator bool() const { return static_cast<bool>(callable); }

@@ -7,7 +7,9 @@ namespace {
 
 bool is_zero_dim_tensor(const Arg& a) { return a.is_tensor() && a.value().rank() == 0; }
 
-std::string_view user_name(std::string_view op, std::string_view prim) { return op.empty() ? prim.substr(prim.find('.') + 1) : op; }
+std::string_view user_name(std::string_view op, std::string_view prim) {
+  return op.empty() ? prim.substr(prim.find('.') + 1) : op;
+}
 
 }  // namespace
 
@@ -102,14 +104,15 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape) {
 Dim as_dim(const Arg& a) {
   if (!a.is_value()) return a.dim();
   const NumberType& n = a.value().type().number();
-  THUNDER_CHECK(n.dim, Runtime, "size", "the integer ", a.value().name(), ", known only when the program runs, cannot be a size or a dimension");
+  THUNDER_CHECK(n.dim, Runtime, "size", "the integer ", a.value().name(),
+                ", known only when the program runs, cannot be a size or a dimension");
   return *n.dim;
 }
 
 int64_t canonical_dim(std::string_view op, int64_t dim, int64_t rank) {
   int64_t n = std::max<int64_t>(rank, 1);
-  THUNDER_CHECK(-n <= dim && dim < n, Index, op, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
-                "], but got ", dim, ")");
+  THUNDER_CHECK(-n <= dim && dim < n, Index, op, "Dimension out of range (expected to be in range of [", -n, ", ",
+                n - 1, "], but got ", dim, ")");
   return dim < 0 ? dim + n : dim;
 }
 
@@ -131,8 +134,9 @@ std::vector<int64_t> canonical_dims(std::string_view op, const Arg& dims, int64_
 }
 
 void check_no_grad(const Args& a) {
-  THUNDER_CHECK(a.op().schema.index_of("requires_grad") < 0 || !a.has("requires_grad") || !a.flag("requires_grad"), NotImplemented,
-                a.op().schema.name, "requires_grad=True inside a compiled function is not supported; make the tensor outside");
+  THUNDER_CHECK(a.op().schema.index_of("requires_grad") < 0 || !a.has("requires_grad") || !a.flag("requires_grad"),
+                NotImplemented, a.op().schema.name,
+                "requires_grad=True inside a compiled function is not supported; make the tensor outside");
 }
 
 // ---- devices --------------------------------------------------------------------------------------------------------
@@ -146,8 +150,8 @@ Device common_device(std::string_view op, const ArgList& operands) {
       if ((t.shape.empty() && t.device.type == DeviceType::cpu) != zero_dim_cpu) continue;
       if (!first) first = &t;
       THUNDER_CHECK(zero_dim_cpu || t.device == first->device, Runtime, op,
-                    "Expected all tensors to be on the same device, but found at least two devices, ", first->device, " and ",
-                    t.device, "!");
+                    "Expected all tensors to be on the same device, but found at least two devices, ", first->device,
+                    " and ", t.device, "!");
     }
   }
   return first ? first->device : Device{};
@@ -164,7 +168,8 @@ ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& opera
     if (is_zero_dim_tensor(x) && x.value().tensor().device != device) x = b("prims.device_put", x, device);
     out.push_back(expand_to(b, convert(b, x, t), shape));
   }
-  if (std::none_of(out.begin(), out.end(), [](const Arg& a) { return a.is_tensor(); })) out[0] = full(b, {}, out[0], t, {});
+  if (std::none_of(out.begin(), out.end(), [](const Arg& a) { return a.is_tensor(); }))
+    out[0] = full(b, {}, out[0], t, {});
   return out;
 }
 
@@ -192,7 +197,8 @@ TensorType contiguous_type(DType t, Device device, Dims shape) {
 }
 
 Dims strides_in(const TensorType& t, const Arg& memory_format) {
-  if (memory_format.is_none() || memory_format.constant().name == "torch.preserve_format") return preserve_format_strides(t);
+  if (memory_format.is_none() || memory_format.constant().name == "torch.preserve_format")
+    return preserve_format_strides(t);
   const std::string& name = memory_format.constant().name;
   if (name == "torch.contiguous_format") return contiguous_strides(t.shape);
   THUNDER_CHECK(name == "torch.channels_last" || name == "torch.channels_last_3d", Runtime, "memory_format",
@@ -219,14 +225,16 @@ Dims elementwise_strides(const Dims& shape, const std::vector<const Dims*>& oper
     for (const Dim& d : shape)
       if (d.is_constant() && d.constant() == 0) return true;
     for (size_t i = 0; i < shape.size(); ++i)
-      if (!(*s)[i].same(row_major[i]) && !surely_equal(shape[i], 1) && !surely_equal((*s)[i], row_major[i])) return false;
+      if (!(*s)[i].same(row_major[i]) && !surely_equal(shape[i], 1) && !surely_equal((*s)[i], row_major[i]))
+        return false;
     return true;
   };
   if (std::all_of(operands.begin(), operands.end(), counts_as_row_major)) return row_major;
   return pointwise_strides(shape, operands);
 }
 
-TensorType pointwise_type(const Args& args, const std::vector<std::string_view>& operands, std::optional<DType> result) {
+TensorType pointwise_type(const Args& args, const std::vector<std::string_view>& operands,
+                          std::optional<DType> result) {
   std::string_view op = args.op().schema.name;
   const TensorType* first = nullptr;
   std::vector<const Dims*> strides;
@@ -235,18 +243,19 @@ TensorType pointwise_type(const Args& args, const std::vector<std::string_view>&
     if (!a.is_tensor()) continue;
     const TensorType& t = a.value().tensor();
     if (!first) first = &t;
-    THUNDER_CHECK(equal(t.shape, first->shape), Runtime, op, "expected operands of one shape, got ", str(t.shape), ", expected ",
-                  str(first->shape));
-    THUNDER_CHECK(t.dtype == first->dtype, Type, op, "expected operands of one dtype, got ", t.dtype, ", expected ", first->dtype);
-    THUNDER_CHECK(t.device == first->device, Runtime, op, "expected operands on one device, got ", t.device, ", expected ",
-                  first->device);
+    THUNDER_CHECK(equal(t.shape, first->shape), Runtime, op, "expected operands of one shape, got ", str(t.shape),
+                  ", expected ", str(first->shape));
+    THUNDER_CHECK(t.dtype == first->dtype, Type, op, "expected operands of one dtype, got ", t.dtype, ", expected ",
+                  first->dtype);
+    THUNDER_CHECK(t.device == first->device, Runtime, op, "expected operands on one device, got ", t.device,
+                  ", expected ", first->device);
     strides.push_back(&t.strides);
   }
   THUNDER_CHECK(first, Type, op, "at least one operand must be a tensor");
   for (std::string_view name : operands) {
     const Arg& a = args[name];
-    THUNDER_CHECK(a.is_tensor() || a.number_kind() <= number_kind(first->dtype), Type, op, "a number of a higher kind than ",
-                  first->dtype, " must be converted before");
+    THUNDER_CHECK(a.is_tensor() || a.number_kind() <= number_kind(first->dtype), Type, op,
+                  "a number of a higher kind than ", first->dtype, " must be converted before");
   }
   return {.dtype = result.value_or(first->dtype),
           .device = first->device,

@@ -26,9 +26,9 @@ using Records = std::span<const OpDef>;
 
 /// What an operation computes in, given torch.result_type of its operands.
 enum class Promotion {
-  Default,        ///< the result type itself (add, maximum, comparisons)
-  IntToFloat,     ///< integers and booleans become the default dtype (sin, div)
-  BoolToInt,      ///< booleans become int64 (sum, prod)
+  Default,     ///< the result type itself (add, maximum, comparisons)
+  IntToFloat,  ///< integers and booleans become the default dtype (sin, div)
+  BoolToInt,   ///< booleans become int64 (sum, prod)
 };
 
 /// One operand of torch.result_type; `a` is a tensor or a number.
@@ -77,7 +77,8 @@ Device common_device(std::string_view op, const ArgList& operands);
 
 /// Promotes, broadcasts, moves 0-d CPU operands to the common device, and calls a pointwise primitive.  `operands` are
 /// tensors and numbers in the order of the primitive's parameters.
-Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion, std::string_view op = {});
+Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promotion promotion,
+              std::string_view op = {});
 /// The operands promoted to `t`, broadcast to a common shape and on one device; if all are numbers, the first becomes a
 /// 0-d tensor.
 ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& operands, DType t);

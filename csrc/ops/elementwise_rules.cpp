@@ -59,13 +59,13 @@ void convert_vjp(VjpContext& c) { put(c, c.grad()); }
 void cos_vjp(VjpContext& c) { put(c, c.grad() * -conj(c.b("torch.sin", in(c, 0)))); }
 void cosh_vjp(VjpContext& c) { put(c, c.grad() * conj(c.b("torch.sinh", in(c, 0)))); }
 void digamma_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.polygamma", 1, in(c, 0))); }
-void erf_vjp(VjpContext& c) {
-  put(c, c.b("torch.exp", -sqr(in(c, 0))) * (2 / std::sqrt(std::numbers::pi)) * c.grad());
-}
+void erf_vjp(VjpContext& c) { put(c, c.b("torch.exp", -sqr(in(c, 0))) * (2 / std::sqrt(std::numbers::pi)) * c.grad()); }
 void erfc_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", -sqr(in(c, 0))) * (-2 / std::sqrt(std::numbers::pi)) * c.grad());
 }
-void erfinv_vjp(VjpContext& c) { put(c, c.b("torch.exp", sqr(c.out())) * (0.5 * std::sqrt(std::numbers::pi)) * c.grad()); }
+void erfinv_vjp(VjpContext& c) {
+  put(c, c.b("torch.exp", sqr(c.out())) * (0.5 * std::sqrt(std::numbers::pi)) * c.grad());
+}
 void exp_vjp(VjpContext& c) { put(c, c.grad() * conj(c.out())); }
 void exp2_vjp(VjpContext& c) { put(c, c.grad() * conj(c.out()) * std::numbers::ln2); }
 void expm1_vjp(VjpContext& c) { put(c, c.grad() * (conj(c.out()) + 1)); }
@@ -125,7 +125,8 @@ void mul_vjp(VjpContext& c) {
 void div_vjp(VjpContext& c) {
   if (!option(c, "rounding_mode").is_none()) return zeros_vjp(c);
   if (needs(c, 0)) put_reduced(c, 0, c.grad() / conj(in(c, 1)));
-  if (needs(c, 1)) put_reduced(c, 1, -c.grad() * conj(c.b("torch.div", c.b("torch.div", in(c, 0), in(c, 1)), in(c, 1))));
+  if (needs(c, 1))
+    put_reduced(c, 1, -c.grad() * conj(c.b("torch.div", c.b("torch.div", in(c, 0), in(c, 1)), in(c, 1))));
 }
 
 void pow_vjp(VjpContext& c) {

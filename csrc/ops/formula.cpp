@@ -10,9 +10,7 @@ Formula where(const Formula& condition, const Arg& x, const Arg& y) {
   return Formula(condition.b()("prims.where", condition, x, y));
 }
 
-Formula compute(Builder& b, const Arg& a) {
-  return Formula(b, convert(b, a, compute_type(a.value().dtype())));
-}
+Formula compute(Builder& b, const Arg& a) { return Formula(b, convert(b, a, compute_type(a.value().dtype()))); }
 
 Formula as(const Formula& x, DType t) { return Formula(x.b(), convert(x.b(), x, t)); }
 
@@ -28,8 +26,8 @@ Formula amax(const Formula& x, const std::vector<int64_t>& dims) {
 
 Formula spread(const Formula& reduced, const Dims& shape, const std::vector<int64_t>& dims) {
   if (dims.empty()) return reduced;
-  return Formula(reduced.b()("prims.broadcast_in_dim", reduced, shape,
-                             Arg(other_dims(static_cast<int64_t>(shape.size()), dims))));
+  return Formula(
+      reduced.b()("prims.broadcast_in_dim", reduced, shape, Arg(other_dims(static_cast<int64_t>(shape.size()), dims))));
 }
 
 Formula spread_leading(const Formula& x, const Dims& shape) {
@@ -101,7 +99,8 @@ bool is_channels_last(const TensorType& t) {
 }
 
 bool convolution_is_channels_last(const TensorType& input, const TensorType& weight) {
-  if (input.rank() == 5 && input.device.type == DeviceType::cpu && input.dtype != DType::f32) return false;  // only oneDNN's has it
+  if (input.rank() == 5 && input.device.type == DeviceType::cpu && input.dtype != DType::f32)
+    return false;  // only oneDNN's has it
   return is_channels_last(input) || is_channels_last(weight);
 }
 

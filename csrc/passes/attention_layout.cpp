@@ -28,7 +28,8 @@ class Layouter {
 
   Trace run() {
     for (const Call* call : trace_.calls) {
-      const bool merged = call->op->full_name == kAttention && call->output.is_value() && is_merged(call->output.value());
+      const bool merged =
+          call->op->full_name == kAttention && call->output.is_value() && is_merged(call->output.value());
       for (const Call* c : rewriter_.current(call)) {
         if (merged && c->op->full_name == kAttention) relayout(*c);
         else rewriter_.builder.append(c);
@@ -48,7 +49,8 @@ class Layouter {
       const Dims &strides = out.tensor().strides, swapped = {strides[0], strides[2], strides[1], strides[3]};
       if (!same(t.shape(), {s[0], s[2], s[1], s[3]}) || !same(t.tensor().strides, swapped)) return false;
       return all_readers(t, [&](const Call& reshape) {
-        return reshape.output.is_value() && reshape.output.value().type().is_tensor() && same(reshape.output.value().shape(), {s[0], s[2], s[1] * s[3]});
+        return reshape.output.is_value() && reshape.output.value().type().is_tensor() &&
+               same(reshape.output.value().shape(), {s[0], s[2], s[1] * s[3]});
       });
     });
   }
@@ -56,14 +58,16 @@ class Layouter {
   template <class F>
   bool all_readers(Value v, F&& good) const {
     auto it = readers_.find(v.id());
-    return it != readers_.end() && !returned_[v] && std::all_of(it->second.begin(), it->second.end(), [&](const Call* c) { return good(*c); });
+    return it != readers_.end() && !returned_[v] &&
+           std::all_of(it->second.begin(), it->second.end(), [&](const Call* c) { return good(*c); });
   }
 
   // Contiguous, and fresh from a computation: not a view, whose memory is there already, nor an input.
   bool is_fresh(const Arg& a) const {
     const Value v = a.value();
     const Call* maker = made_[v];
-    return maker && v.rank() == 4 && is_contiguous(v.tensor()) && !same(v.tensor().strides, heads_inside(v.shape())) && !is_pure_view(*maker);
+    return maker && v.rank() == 4 && is_contiguous(v.tensor()) && !same(v.tensor().strides, heads_inside(v.shape())) &&
+           !is_pure_view(*maker);
   }
 
   // A part of something larger that attention alone would keep in memory until the backward, once query and key are
@@ -92,7 +96,8 @@ class Layouter {
         if (is_fresh(a)) a = b("prims.restride", a, heads_inside(a.value().shape())).arg();
       }
       Arg& value = args[static_cast<size_t>(call.op->schema.index_of("value"))];
-      if (value.value().requires_grad() && keeps_more(value)) value = b("prims.restride", value, heads_inside(value.value().shape())).arg();
+      if (value.value().requires_grad() && keeps_more(value))
+        value = b("prims.restride", value, heads_inside(value.value().shape())).arg();
       result = b.call(*call.op, args);
     });
     rewriter_.replace_outputs(call, result, "attention_layout");

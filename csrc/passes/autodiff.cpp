@@ -11,7 +11,8 @@ namespace thunder {
 namespace {
 
 std::unordered_map<std::string, GradientRule>& gradient_rules() {
-  static auto* rules = new std::unordered_map<std::string, GradientRule>();  // never destroyed: rules may hold Python objects
+  static auto* rules =
+      new std::unordered_map<std::string, GradientRule>();  // never destroyed: rules may hold Python objects
   return *rules;
 }
 
@@ -48,11 +49,13 @@ class ExecutorRules {
       const Implementation* i = executor->find(call);
       if (!i) continue;
       c.claimed = true;
-      if (i->grad_transform) return {&i->grad_transform, cat("the gradient transform of executor '", executor->name(), "'"), true};
+      if (i->grad_transform)
+        return {&i->grad_transform, cat("the gradient transform of executor '", executor->name(), "'"), true};
       break;
     }
     c.claimed = c.claimed || !call.op->executor.empty();
-    if (const GradientRule* rule = find_gradient_rule(*call.op)) return {rule, "the registered gradient rule", c.claimed};
+    if (const GradientRule* rule = find_gradient_rule(*call.op))
+      return {rule, "the registered gradient rule", c.claimed};
     return c;
   }
 
@@ -78,13 +81,14 @@ class ExecutorRules {
 
   void replace(const Call& call, const Choice& choice) {
     Arg results;
-    std::vector<const Call*> made = rewriter_.collect(call, [&] {
-      results = (*choice.rule)(rewriter_.builder, call.arguments());
-    });
+    std::vector<const Call*> made =
+        rewriter_.collect(call, [&] { results = (*choice.rule)(rewriter_.builder, call.arguments()); });
     std::vector<Value> before = outputs_of(call), after = values_in(results);
     for (size_t i = 0; i < before.size() && i < after.size(); ++i)
-      THUNDER_CHECK(after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, choice.who, " gives for result ", i,
-                    " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
+      THUNDER_CHECK(
+          after[i].requires_grad() || !before[i].requires_grad(), Value, call.op->name, choice.who,
+          " gives for result ", i,
+          " a tensor that no gradient flows through: its operator is tagged so, or it does not read the inputs");
     rewriter_.replace_outputs(call, results, choice.who);
     for (const Call* c : made) rewriter_.builder.append(c);
   }
@@ -196,10 +200,10 @@ class Differentiator {
   }
 
   void accumulate(const Call& call, Value input, Value gradient) {
-    THUNDER_CHECK(
-        gradient.type().is_tensor() && equal_shapes(gradient.shape(), input.shape()) && gradient.dtype() == input.dtype(),
-        Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
-        input.type().str(), user_line(call));
+    THUNDER_CHECK(gradient.type().is_tensor() && equal_shapes(gradient.shape(), input.shape()) &&
+                      gradient.dtype() == input.dtype(),
+                  Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
+                  input.type().str(), user_line(call));
     Value sum = gradients_[input];
     gradients_.set(input, sum ? b_("torch.add", sum, gradient).value() : gradient);
   }
@@ -251,10 +255,8 @@ class Differentiator {
 }  // namespace
 
 void register_gradient_rule(std::string symbol, GradientRule rule) {
-  if (rule)
-    gradient_rules()[std::move(symbol)] = std::move(rule);
-  else
-    gradient_rules().erase(symbol);
+  if (rule) gradient_rules()[std::move(symbol)] = std::move(rule);
+  else gradient_rules().erase(symbol);
 }
 
 const GradientRule* find_gradient_rule(const Op& op) {

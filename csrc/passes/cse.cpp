@@ -15,16 +15,11 @@ size_t mix(size_t hash, size_t item) { return (hash ^ item) * 0x9E3779B97F4A7C15
 size_t hash_of(const Arg& a, size_t h) {
   h = mix(h, static_cast<size_t>(a.kind()));
   switch (a.kind()) {
-    case Arg::Kind::Bool:
-      return mix(h, a.boolean());
-    case Arg::Kind::Int:
-      return a.dim().is_constant() ? mix(h, static_cast<size_t>(a.dim().constant())) : h;
-    case Arg::Kind::Str:
-      return mix(h, std::hash<std::string>()(a.str()));
-    case Arg::Kind::DType:
-      return mix(h, static_cast<size_t>(a.dtype()));
-    case Arg::Kind::Value:
-      return mix(h, a.value().id());
+    case Arg::Kind::Bool: return mix(h, a.boolean());
+    case Arg::Kind::Int: return a.dim().is_constant() ? mix(h, static_cast<size_t>(a.dim().constant())) : h;
+    case Arg::Kind::Str: return mix(h, std::hash<std::string>()(a.str()));
+    case Arg::Kind::DType: return mix(h, static_cast<size_t>(a.dtype()));
+    case Arg::Kind::Value: return mix(h, a.value().id());
     case Arg::Kind::List:
     case Arg::Kind::Tuple:
       for (const Arg& item : a.items()) h = hash_of(item, h);
@@ -32,13 +27,10 @@ size_t hash_of(const Arg& a, size_t h) {
     case Arg::Kind::Dict:
       for (const auto& [key, item] : a.entries()) h = hash_of(item, hash_of(key, h));
       return h;
-    case Arg::Kind::Slice:
-      return hash_of(a.slice().step, hash_of(a.slice().stop, hash_of(a.slice().start, h)));
+    case Arg::Kind::Slice: return hash_of(a.slice().step, hash_of(a.slice().stop, hash_of(a.slice().start, h)));
     // NaNs of any bits are the same to Arg::same, and so must hash alike.
-    case Arg::Kind::Float:
-      return a.real() != a.real() ? h : mix(h, std::hash<double>()(a.real()));
-    default:
-      return h;
+    case Arg::Kind::Float: return a.real() != a.real() ? h : mix(h, std::hash<double>()(a.real()));
+    default: return h;
   }
 }
 

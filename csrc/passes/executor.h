@@ -39,7 +39,8 @@ struct FusionOptions {
 
 class Executor {
  public:
-  explicit Executor(std::string name, std::string version = {}) : name_(std::move(name)), version_(std::move(version)) {}
+  explicit Executor(std::string name, std::string version = {})
+      : name_(std::move(name)), version_(std::move(version)) {}
   virtual ~Executor() = default;
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
@@ -59,7 +60,9 @@ class Executor {
   void register_implementation(std::string symbol, Implementation implementation);
   /// An operator that this executor runs; `print_name` is what stands in the final program.
   const Op& register_operator(const OpDef& def, std::string print_name = {}, bool replace = true);
-  const std::unordered_map<std::string, std::vector<Implementation>>& implementations() const { return implementations_; }
+  const std::unordered_map<std::string, std::vector<Implementation>>& implementations() const {
+    return implementations_;
+  }
 
  private:
   std::string name_, version_;
@@ -81,9 +84,9 @@ class Executors {
   /// Those that stand in a list unless the user gives another, highest priority first; always the always ones last.
   ExecutorList defaults() const;
   ExecutorList always() const;
-  void add_default(std::shared_ptr<Executor> e);     ///< to the front
+  void add_default(std::shared_ptr<Executor> e);  ///< to the front
   void remove_default(std::string_view name);
-  void add_always(std::shared_ptr<Executor> e);      ///< to the end
+  void add_always(std::shared_ptr<Executor> e);  ///< to the end
 
  private:
   ExecutorList all_, defaults_, always_;

@@ -39,7 +39,9 @@ class Grouper {
     std::optional<Grouped> k = expanded(a.value("key")), v = expanded(a.value("value"));
     if (!k || !v || !k->repeats.same(v->repeats)) return false;
     ArgList args = call.args;
-    auto set = [&](std::string_view param, Arg value) { args[static_cast<size_t>(call.op->schema.index_of(param))] = std::move(value); };
+    auto set = [&](std::string_view param, Arg value) {
+      args[static_cast<size_t>(call.op->schema.index_of(param))] = std::move(value);
+    };
     set("key", k->heads);
     set("value", v->heads);
     set("enable_gqa", true);
@@ -65,7 +67,8 @@ class Grouper {
   std::optional<Grouped> expanded(Value v) {
     if (v.tensor().rank() != 4) return std::nullopt;
     const Call* reshape = primitive(v);
-    if (!reshape || !(reshape->op->full_name == "prims.reshape" || reshape->op->full_name == "prims.view")) return std::nullopt;
+    if (!reshape || !(reshape->op->full_name == "prims.reshape" || reshape->op->full_name == "prims.view"))
+      return std::nullopt;
     Value wide = reshape->args[0].value();
     if (wide.tensor().rank() != 5) return std::nullopt;
     const Dims shape = wide.tensor().shape;

@@ -21,10 +21,10 @@ struct PassName {
 };
 
 struct PassOptions {
-  bool verify = false;          ///< verify every trace that a pass returns (THUNDER_VERIFY=1, and in all tests)
-  std::string dump;             ///< a folder into which every trace is written (THUNDER_DUMP=folder); empty: none
+  bool verify = false;            ///< verify every trace that a pass returns (THUNDER_VERIFY=1, and in all tests)
+  std::string dump;               ///< a folder into which every trace is written (THUNDER_DUMP=folder); empty: none
   std::vector<std::string> skip;  ///< optional passes not to run, by id or title (THUNDER_SKIP=cse,...)
-  int bisect = -1;              ///< run only the first n optional passes (THUNDER_BISECT=n); -1: all
+  int bisect = -1;                ///< run only the first n optional passes (THUNDER_BISECT=n); -1: all
   /// How many optional passes were asked for so far; shared by all copies, so that `bisect` counts over a whole
   /// process.
   std::shared_ptr<std::atomic<int>> asked = std::make_shared<std::atomic<int>>(0);

@@ -61,8 +61,11 @@ class Pipeline {
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
-    // Once heads are grouped, so that the small keys are laid out; before autodiff, so that gradients are laid out alike.
-    if (fuses_) t = run(kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
+    // Once heads are grouped, so that the small keys are laid out; before autodiff, so that gradients are laid out
+    // alike.
+    if (fuses_)
+      t = run(
+          kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
     // Dead code early: it costs the later passes time, and nothing may be saved for it.
     t = run(
         kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);
@@ -80,11 +83,14 @@ class Pipeline {
       joint = autodiff(x);
       return joint.trace;
     });
-    // Rules repeat each other, and what the forward has computed.  The forward's own calls stay: split() closes them again.
+    // Rules repeat each other, and what the forward has computed.  The forward's own calls stay: split() closes them
+    // again.
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
     // A fusion executor computes parts of a composite again as easily as the whole.
-    if (fuses_) joint.trace = run(kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
+    if (fuses_)
+      joint.trace = run(
+          kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
     ForwardBackward parts;
     Trace forward = run(kSplit, joint.trace, c_.history, [&](const Trace&) {
       parts = split(joint, {.aggressive_recompute = fuses_});
@@ -124,8 +130,10 @@ class Pipeline {
     for (const auto& e : options_.executors)
       if (e->is_fusion())
         t = run(
-            {e->name(), "Fusion by " + e->name()}, t, history, [&](const Trace& x) { return claim(e->fuse(x, options_.fusion), options_.executors); }, false);
-    // Opened composites may hold calls that only served other results, and a region its own copy of what stands outside.
+            {e->name(), "Fusion by " + e->name()}, t, history,
+            [&](const Trace& x) { return claim(e->fuse(x, options_.fusion), options_.executors); }, false);
+    // Opened composites may hold calls that only served other results, and a region its own copy of what stands
+    // outside.
     t = run(
         kDce, t, history, [](const Trace& x) { return dce(x); }, false);
     // Last, since every other pass moves the end of a value's life.

@@ -16,16 +16,16 @@ struct CompileOptions {
 };
 
 struct Compiled {
-  Trace forward;               ///< what runs; without gradients its output is the user's flat outputs (a tuple)
-  TraceHistory history;        ///< every trace from acquisition to `forward`
+  Trace forward;         ///< what runs; without gradients its output is the user's flat outputs (a tuple)
+  TraceHistory history;  ///< every trace from acquisition to `forward`
   bool has_backward = false;
   /// With gradients: forward returns ({'output', 'flat_args', 'flat_output'}, ((saved tensors), (saved numbers))) as
   /// the seeds show; the backward takes saved values and one cotangent per differentiable output, and returns one
   /// gradient (or None) per input of the forward.
   Trace backward;
   TraceHistory backward_history;
-  std::vector<Value> flat_outputs;          ///< of the forward, in order (may hold inputs); an empty Value for a literal
-  std::vector<Value> saved;                 ///< of the forward, in the order of the backward's inputs: tensors, then numbers
+  std::vector<Value> flat_outputs;  ///< of the forward, in order (may hold inputs); an empty Value for a literal
+  std::vector<Value> saved;         ///< of the forward, in the order of the backward's inputs: tensors, then numbers
   size_t saved_tensors = 0;
   /// Indices into flat_outputs: those that get a cotangent.  An output that is an input, or that repeats an earlier
   /// output, is none of them: the caller gets the very same tensor object.

@@ -58,7 +58,8 @@ class Scheduler {
 
   void place(const Call* call) {
     if (done_.count(call)) return;
-    THUNDER_CHECK(open_.insert(call).second, Value, region_->op->name, "a call of the region needs a call outside of it that needs "
+    THUNDER_CHECK(open_.insert(call).second, Value, region_->op->name,
+                  "a call of the region needs a call outside of it that needs "
                   "a call of the region: they cannot be replaced by one call");
     visit_inputs(*call, [&](Value v) {
       if (const Call* maker = maker_[v]; maker && maker != call) place(maker);
@@ -87,7 +88,8 @@ RegionValues region_values(const Trace& trace, const std::vector<const Call*>& r
 Trace replace_region(const Trace& trace, const std::vector<const Call*>& region, std::unique_ptr<Op> op) {
   CallSet members(region.begin(), region.end());
   std::vector<const Call*> body = in_trace_order(trace, members);
-  THUNDER_CHECK(!body.empty() && body.size() == members.size(), Value, op->name, "the calls of the region are not all in the trace");
+  THUNDER_CHECK(!body.empty() && body.size() == members.size(), Value, op->name,
+                "the calls of the region are not all in the trace");
   RegionValues values = values_of(trace, members);
   op->schema.params.clear();
   ArgList args;

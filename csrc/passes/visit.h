@@ -14,9 +14,7 @@ namespace thunder {
 template <class F>
 void visit_values(const Arg& arg, F&& fn) {
   switch (arg.kind()) {
-    case Arg::Kind::Value:
-      fn(arg.value());
-      break;
+    case Arg::Kind::Value: fn(arg.value()); break;
     case Arg::Kind::List:
     case Arg::Kind::Tuple:
       for (const Arg& a : arg.items()) visit_values(a, fn);
@@ -29,8 +27,7 @@ void visit_values(const Arg& arg, F&& fn) {
       visit_values(arg.slice().stop, fn);
       visit_values(arg.slice().step, fn);
       break;
-    default:
-      break;
+    default: break;
   }
 }
 

@@ -240,10 +240,8 @@ class Recording {
     auto node = make_node<ThunderBackward>(entry_);
     node->set_next_edges(std::move(edges_));
     for (size_t i : entry_->differentiable_outputs) {
-      if (defined_tensor(leaves[i]))
-        torch::autograd::set_history(leaves[i].toTensor(), node);
-      else
-        node->add_input_metadata(Node::undefined_input());
+      if (defined_tensor(leaves[i])) torch::autograd::set_history(leaves[i].toTensor(), node);
+      else node->add_input_metadata(Node::undefined_input());
     }
     if (graph) save_graph(*node, kept, leaves, std::move(graph));
     else save(*node, kept, leaves);
@@ -270,21 +268,19 @@ class Recording {
     node.saved.reserve(e.num_saved_tensors);
     for (size_t i = 0; i < e.num_saved_tensors; ++i) {
       c10::IValue& leaf = leaves[e.num_outputs + i];
-      if (e.saved_is_input[i] >= 0)
-        save_input(node, kept[static_cast<size_t>(e.saved_is_input[i])].toTensor(), kept);
+      if (e.saved_is_input[i] >= 0) save_input(node, kept[static_cast<size_t>(e.saved_is_input[i])].toTensor(), kept);
       else if (e.saved_is_output[i] >= 0)
         node.saved.emplace_back(leaves[static_cast<size_t>(e.saved_is_output[i])].toTensor(), true);
-      else if (defined_tensor(leaf))
-        save_intermediate(node, std::move(leaf).toTensor(), kept);
-      else
-        node.saved.emplace_back();
+      else if (defined_tensor(leaf)) save_intermediate(node, std::move(leaf).toTensor(), kept);
+      else node.saved.emplace_back();
     }
     for (size_t i = 0; i < e.num_saved_numbers; ++i)
       node.numbers.push_back(std::move(leaves[e.num_outputs + e.num_saved_tensors + i]));
   }
 
   // What the recording keeps needs no SavedVariable, except one that sees whether the tensor below it was written to.
-  void save_graph(ThunderBackward& node, const Values& inputs, const Values& outputs, std::shared_ptr<GraphLease> graph) const {
+  void save_graph(ThunderBackward& node, const Values& inputs, const Values& outputs,
+                  std::shared_ptr<GraphLease> graph) const {
     for (const ForwardGraph::Saved& s : graph->graph().saved) {
       if (s.from == ForwardGraph::Saved::From::Copied) {
         BelowAutograd guard;
@@ -301,7 +297,8 @@ class Recording {
     node.graph = std::move(graph);
   }
 
-  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a copy.
+  // The backward needs what the input held before the epilogue writes into it, as eager's in-place operators keep a
+  // copy.
   bool save_copy(ThunderBackward& node, const at::Tensor& t, const Values& kept) const {
     for (size_t i : entry_->written_inputs) {
       const at::Tensor* written = defined_tensor(kept[i]);
@@ -434,7 +431,8 @@ std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs
 
 }  // namespace
 
-void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address) {
+void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
+                std::vector<char> by_address) {
   entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), compiled, std::move(by_address));
 }
 

@@ -54,9 +54,10 @@ struct Entry {
 
 /// Builds the programs of a compilation.  `epilogue` (a claimed trace) may be null.
 std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogue = nullptr);
-/// From now on the entry's programs run as graphs.  `by_address`, per input of the forward: it is the same tensor at every
-/// call, and read where it lies.  Needs the GIL.
-void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address);
+/// From now on the entry's programs run as graphs.  `by_address`, per input of the forward: it is the same tensor at
+/// every call, and read where it lies.  Needs the GIL.
+void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
+                std::vector<char> by_address);
 
 /// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and
 /// grad mode is on, the differentiable outputs get one autograd node.  Then runs the epilogue.

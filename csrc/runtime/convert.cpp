@@ -46,18 +46,12 @@ DType from_aten(at::ScalarType t) {
 
 at::Device to_aten(const Device& d) {
   switch (d.type) {
-    case DeviceType::cpu:
-      return at::Device(at::kCPU, static_cast<at::DeviceIndex>(d.index));
-    case DeviceType::cuda:
-      return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(d.index));
-    case DeviceType::meta:
-      return at::Device(at::kMeta, static_cast<at::DeviceIndex>(d.index));
-    case DeviceType::mps:
-      return at::Device(at::kMPS, static_cast<at::DeviceIndex>(d.index));
-    case DeviceType::xpu:
-      return at::Device(at::kXPU, static_cast<at::DeviceIndex>(d.index));
-    case DeviceType::other:
-      break;
+    case DeviceType::cpu: return at::Device(at::kCPU, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::cuda: return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::meta: return at::Device(at::kMeta, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::mps: return at::Device(at::kMPS, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::xpu: return at::Device(at::kXPU, static_cast<at::DeviceIndex>(d.index));
+    case DeviceType::other: break;
   }
   throw Error(ErrorKind::NotImplemented, cat("device ", d, " is not supported"));
 }
@@ -65,23 +59,12 @@ at::Device to_aten(const Device& d) {
 Device from_aten(const at::Device& d) {
   DeviceType type = DeviceType::other;
   switch (d.type()) {
-    case at::kCPU:
-      type = DeviceType::cpu;
-      break;
-    case at::kCUDA:
-      type = DeviceType::cuda;
-      break;
-    case at::kMeta:
-      type = DeviceType::meta;
-      break;
-    case at::kMPS:
-      type = DeviceType::mps;
-      break;
-    case at::kXPU:
-      type = DeviceType::xpu;
-      break;
-    default:
-      break;
+    case at::kCPU: type = DeviceType::cpu; break;
+    case at::kCUDA: type = DeviceType::cuda; break;
+    case at::kMeta: type = DeviceType::meta; break;
+    case at::kMPS: type = DeviceType::mps; break;
+    case at::kXPU: type = DeviceType::xpu; break;
+    default: break;
   }
   return Device{type, static_cast<int16_t>(d.index())};
 }
@@ -103,14 +86,10 @@ at::Layout layout_of(const std::string& name) {
 
 at::Scalar scalar_of(const Arg& a) {
   switch (a.kind()) {
-    case Arg::Kind::Bool:
-      return a.boolean();
-    case Arg::Kind::Int:
-      return a.dim().constant();
-    case Arg::Kind::Complex:
-      return c10::complex<double>(a.complex());
-    default:
-      return a.real();
+    case Arg::Kind::Bool: return a.boolean();
+    case Arg::Kind::Int: return a.dim().constant();
+    case Arg::Kind::Complex: return c10::complex<double>(a.complex());
+    default: return a.real();
   }
 }
 
@@ -120,22 +99,14 @@ at::Tensor wrapped_number(const at::Scalar& s) {
 
 c10::IValue literal_to_ivalue(const Arg& a) {
   switch (a.kind()) {
-    case Arg::Kind::None:
-      return {};
-    case Arg::Kind::Bool:
-      return a.boolean();
-    case Arg::Kind::Int:
-      return a.dim().constant();
-    case Arg::Kind::Float:
-      return a.real();
-    case Arg::Kind::Complex:
-      return c10::complex<double>(a.complex());
-    case Arg::Kind::Str:
-      return a.str();
-    case Arg::Kind::DType:
-      return static_cast<int64_t>(to_aten(a.dtype()));
-    case Arg::Kind::Device:
-      return to_aten(a.device());
+    case Arg::Kind::None: return {};
+    case Arg::Kind::Bool: return a.boolean();
+    case Arg::Kind::Int: return a.dim().constant();
+    case Arg::Kind::Float: return a.real();
+    case Arg::Kind::Complex: return c10::complex<double>(a.complex());
+    case Arg::Kind::Str: return a.str();
+    case Arg::Kind::DType: return static_cast<int64_t>(to_aten(a.dtype()));
+    case Arg::Kind::Device: return to_aten(a.device());
     case Arg::Kind::Constant:
       if (a.constant().name.starts_with("torch.strided") || a.constant().name.starts_with("torch.sparse"))
         return static_cast<int64_t>(layout_of(a.constant().name));
@@ -147,8 +118,7 @@ c10::IValue literal_to_ivalue(const Arg& a) {
       for (const Arg& item : a.items()) list.push_back(literal_to_ivalue(item));
       return list;
     }
-    default:
-      break;
+    default: break;
   }
   throw Error(ErrorKind::NotImplemented, "an argument of this kind cannot be passed to a PyTorch operator");
 }

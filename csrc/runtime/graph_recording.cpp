@@ -101,10 +101,8 @@ at::Tensor alias_without_history(const at::Tensor& t) {
 at::Tensor memory_of(const at::Tensor& t) { return is_plain(t) ? t : range_of(t); }
 
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
-  if (to.size() == 1)
-    to[0].copy_(from[0]);
-  else if (!to.empty())
-    at::_foreach_copy_(to, from);
+  if (to.size() == 1) to[0].copy_(from[0]);
+  else if (!to.empty()) at::_foreach_copy_(to, from);
 }
 
 void GraphRecording::Body::run() {

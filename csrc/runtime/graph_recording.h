@@ -1,7 +1,7 @@
 // One program on memory of its own, recorded so that a replay runs all of it: a CUDA graph.
 //
-// What records is a Python object, so that PyTorch's own torch.cuda.CUDAGraph does it without a link to CUDA, and so that
-// a test can put something else in its place.  All functions need the GIL.
+// What records is a Python object, so that PyTorch's own torch.cuda.CUDAGraph does it without a link to CUDA, and so
+// that a test can put something else in its place.  All functions need the GIL.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,9 +21,9 @@ namespace thunder {
 ///
 /// `recorder` has these attributes:
 ///   device: the type of device whose programs it records, "cuda"
-///   record(run, index, shared): records what `run()` does on device `index`, and returns what replays it.  `run` may be
-///     called again: then it leaves its results in the memory of the first ones.  `shared`: the recording's memory may be
-///     that of other shared recordings, all of which are replayed one after another.
+///   record(run, index, shared): records what `run()` does on device `index`, and returns what replays it.  `run` may
+///     be called again: then it leaves its results in the memory of the first ones.  `shared`: the recording's memory
+///     may be that of other shared recordings, all of which are replayed one after another.
 ///   warm_up: whether a program must have run once before it is recorded, so that it finds loaded what it needs
 ///   capturing(): whether somebody else is recording on the current stream
 ///   stream(index): a number for the current stream; asked only where `device` is not "cuda"

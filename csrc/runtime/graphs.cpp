@@ -234,18 +234,13 @@ void EntryGraphs::plan_saved(const Entry& entry, const Values& inputs, ForwardGr
     if (const at::Tensor* t = defined_tensor(results[entry.num_outputs + i])) {
       s.tensor = *t;
       const bool is_input = s.input >= 0;
-      if (is_input)
-        s.tensor = read[static_cast<size_t>(s.input)].toTensor();
-      else
-        s.input = input_below(read, *t);
+      if (is_input) s.tensor = read[static_cast<size_t>(s.input)].toTensor();
+      else s.input = input_below(read, *t);
       const bool caller = s.input >= 0 && by_address_[static_cast<size_t>(s.input)];
-      if (caller && written(*t))
-        s.from = From::Copied;
-      else if (caller && is_input)
-        s.from = From::Caller;
+      if (caller && written(*t)) s.from = From::Copied;
+      else if (caller && is_input) s.from = From::Caller;
       // What was copied into the recording keeps its value, whatever the epilogue writes.
-      else if (s.input >= 0 && written(inputs[static_cast<size_t>(s.input)].toTensor()))
-        s.input = -1;
+      else if (s.input >= 0 && written(inputs[static_cast<size_t>(s.input)].toTensor())) s.input = -1;
       for (size_t j = 0; s.input < 0 && s.output < 0 && j < entry.num_outputs; ++j)
         if (const at::Tensor* out = defined_tensor(results[j]); out && storage_of(*out) == storage_of(*t))
           s.output = static_cast<int64_t>(j);

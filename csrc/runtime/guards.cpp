@@ -39,8 +39,8 @@ constexpr const char* kGlobalNames[] = {"grad mode, autocast cache, deterministi
                                         "autocast or default dtype", "active function or dispatch modes"};
 constexpr size_t kGlobalWords = std::size(kGlobalNames);
 
-// Where requires_grad() looks in torch::autograd::AutogradMeta, whose header includes half of PyTorch: the virtual table and
-// grad_fn_, then requires_grad_.  Only for prefetching.
+// Where requires_grad() looks in torch::autograd::AutogradMeta, whose header includes half of PyTorch: the virtual
+// table and grad_fn_, then requires_grad_.  Only for prefetching.
 constexpr size_t kGradFnEnd = 64, kRequiresGrad = 128;
 
 // Identifies the memory that a tensor lies on; the tensor itself where it has no storage.
@@ -85,7 +85,9 @@ uint64_t hash_of_default_device(int64_t modes) {
   Py_hash_t hash = 0;
   for (int64_t i = modes; at && i-- > 0 && hash == 0;) {
     PyObject* mode = PyObject_CallFunction(at, "L", static_cast<long long>(i));
-    PyObject* device = mode && std::string_view(Py_TYPE(mode)->tp_name) == "DeviceContext" ? PyObject_GetAttrString(mode, "device") : nullptr;
+    PyObject* device = mode && std::string_view(Py_TYPE(mode)->tp_name) == "DeviceContext"
+                           ? PyObject_GetAttrString(mode, "device")
+                           : nullptr;
     if (device) hash = PyObject_Hash(device);
     Py_XDECREF(device);
     Py_XDECREF(mode);
@@ -197,7 +199,8 @@ void Fingerprint::begin() {
               static_cast<uint64_t>(c10::impl::TorchDispatchModeTLS::stack_len()) << 32;
   size_ = kGlobalWords;
   saw_gpu_ = false;
-  if (int64_t modes = at::impl::PythonTorchFunctionTLS::stack_len(); modes > 0) add_number(hash_of_default_device(modes));
+  if (int64_t modes = at::impl::PythonTorchFunctionTLS::stack_len(); modes > 0)
+    add_number(hash_of_default_device(modes));
 }
 
 // 0 for a tensor that shares nothing.  Else the first earlier one that it is, or whose storage it shares: its index
@@ -281,7 +284,8 @@ bool CapturedTensors::unchanged(const std::vector<PyObject*>& tensors) const {
 }
 
 bool CapturedTensors::shares_memory(const at::Tensor& tensor) const {
-  return tensor.defined() && std::binary_search(storages_.begin(), storages_.end(), storage_of(tensor.unsafeGetTensorImpl()));
+  return tensor.defined() &&
+         std::binary_search(storages_.begin(), storages_.end(), storage_of(tensor.unsafeGetTensorImpl()));
 }
 
 void CapturedTensors::add_lines(const std::function<void(const void*, size_t)>& add) const {

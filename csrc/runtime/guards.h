@@ -76,9 +76,10 @@ class Fingerprint {
   uint64_t inline_[kInline];
 };
 
-/// What fingerprints of tensors that a function captured say, kept where it is cheap to ask whether anything changed: while a
-/// tensor is the same object on the same storage as before, what it shares its memory with and how its memory is aligned are
-/// the same as before too.  It is asked through memory that no step has left in the cache, so that it reads as little as will do.
+/// What fingerprints of tensors that a function captured say, kept where it is cheap to ask whether anything changed:
+/// while a tensor is the same object on the same storage as before, what it shares its memory with and how its memory
+/// is aligned are the same as before too.  It is asked through memory that no step has left in the cache, so that it
+/// reads as little as will do.
 class CapturedTensors {
  public:
   CapturedTensors() = default;

@@ -16,16 +16,11 @@ c10::IValue convert_number(const c10::IValue& v, Operand::Convert to) {
   if (v.isTensor() || v.isNone()) return v;
   at::Scalar s = v.isBool() ? at::Scalar(v.toBool()) : v.toScalar();
   switch (to) {
-    case Operand::Convert::Float:
-      return s.toDouble();
-    case Operand::Convert::Int:
-      return s.toLong();
-    case Operand::Convert::Bool:
-      return s.toBool();
-    case Operand::Convert::Tensor:
-      return wrapped_number(s);
-    case Operand::Convert::None:
-      break;
+    case Operand::Convert::Float: return s.toDouble();
+    case Operand::Convert::Int: return s.toLong();
+    case Operand::Convert::Bool: return s.toBool();
+    case Operand::Convert::Tensor: return wrapped_number(s);
+    case Operand::Convert::None: break;
   }
   return v;
 }
@@ -41,19 +36,15 @@ c10::IValue load_list(const std::vector<Operand>& items, Frame& frame, F&& get) 
 c10::IValue load_list(const Operand& o, Frame& frame) {
   using E = Operand::Element;
   switch (o.element) {
-    case E::Tensor:
-      return load_list<at::Tensor>(o.items, frame, [](c10::IValue v) { return std::move(v).toTensor(); });
+    case E::Tensor: return load_list<at::Tensor>(o.items, frame, [](c10::IValue v) { return std::move(v).toTensor(); });
     case E::OptionalTensor:
       return load_list<std::optional<at::Tensor>>(o.items, frame,
                                                   [](c10::IValue v) { return std::move(v).toOptional<at::Tensor>(); });
-    case E::Int:
-      return load_list<int64_t>(o.items, frame, [](const c10::IValue& v) { return v.toScalar().toLong(); });
+    case E::Int: return load_list<int64_t>(o.items, frame, [](const c10::IValue& v) { return v.toScalar().toLong(); });
     case E::Float:
       return load_list<double>(o.items, frame, [](const c10::IValue& v) { return v.toScalar().toDouble(); });
-    case E::Bool:
-      return load_list<bool>(o.items, frame, [](const c10::IValue& v) { return v.toBool(); });
-    case E::Any:
-      break;
+    case E::Bool: return load_list<bool>(o.items, frame, [](const c10::IValue& v) { return v.toBool(); });
+    case E::Any: break;
   }
   c10::impl::GenericList list(c10::AnyType::get());
   for (const Operand& item : o.items) list.push_back(item.load(frame));
@@ -81,8 +72,7 @@ int64_t Operand::evaluate(const Frame& frame) const {
 
 c10::IValue Operand::load(Frame& frame) const {
   switch (kind) {
-    case Kind::Constant:
-      return constant;
+    case Kind::Constant: return constant;
     case Kind::Register: {
       c10::IValue& r = frame.registers[reg];
       if (convert != Convert::None) return convert_number(r, convert);
@@ -95,8 +85,7 @@ c10::IValue Operand::load(Frame& frame) const {
       if (convert == Convert::Tensor) return wrapped_number(n);
       return n;
     }
-    case Kind::List:
-      return load_list(*this, frame);
+    case Kind::List: return load_list(*this, frame);
   }
   return {};
 }
@@ -120,15 +109,11 @@ Operand Assembler::expression(const Dim& dim) const {
 
 Operand Assembler::natural(const Arg& arg) const {
   switch (arg.kind()) {
-    case Arg::Kind::Value:
-      return value(arg.value());
-    case Arg::Kind::Int:
-      return expression(arg.dim());
+    case Arg::Kind::Value: return value(arg.value());
+    case Arg::Kind::Int: return expression(arg.dim());
     case Arg::Kind::List:
-    case Arg::Kind::Tuple:
-      break;
-    default:
-      return Operand::of(literal_to_ivalue(arg));
+    case Arg::Kind::Tuple: break;
+    default: return Operand::of(literal_to_ivalue(arg));
   }
   bool constant = true, ints = true;
   Operand o;

@@ -40,10 +40,8 @@ PyObject* make_sequence(const Items& items, bool tuple, F&& convert) {
       Py_DECREF(out);
       return nullptr;
     }
-    if (tuple)
-      PyTuple_SET_ITEM(out, i, item);
-    else
-      PyList_SET_ITEM(out, i, item);
+    if (tuple) PyTuple_SET_ITEM(out, i, item);
+    else PyList_SET_ITEM(out, i, item);
   }
   return out;
 }
@@ -135,36 +133,24 @@ c10::IValue from_python(PyObject* o) {
 
 PyObject* literal_to_python(const Arg& a) {
   switch (a.kind()) {
-    case Arg::Kind::None:
-      Py_RETURN_NONE;
-    case Arg::Kind::Bool:
-      return PyBool_FromLong(a.boolean());
-    case Arg::Kind::Int:
-      return PyLong_FromLongLong(a.dim().constant());
-    case Arg::Kind::Float:
-      return PyFloat_FromDouble(a.real());
-    case Arg::Kind::Complex:
-      return PyComplex_FromDoubles(a.complex().real(), a.complex().imag());
-    case Arg::Kind::Str:
-      return PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size()));
-    case Arg::Kind::DType:
-      return torch_attribute(std::string(torch_name(a.dtype())));
-    case Arg::Kind::Device:
-      return device_object(a.device().str());
+    case Arg::Kind::None: Py_RETURN_NONE;
+    case Arg::Kind::Bool: return PyBool_FromLong(a.boolean());
+    case Arg::Kind::Int: return PyLong_FromLongLong(a.dim().constant());
+    case Arg::Kind::Float: return PyFloat_FromDouble(a.real());
+    case Arg::Kind::Complex: return PyComplex_FromDoubles(a.complex().real(), a.complex().imag());
+    case Arg::Kind::Str: return PyUnicode_FromStringAndSize(a.str().data(), static_cast<Py_ssize_t>(a.str().size()));
+    case Arg::Kind::DType: return torch_attribute(std::string(torch_name(a.dtype())));
+    case Arg::Kind::Device: return device_object(a.device().str());
     case Arg::Kind::List:
     case Arg::Kind::Tuple:
       return make_sequence(a.items(), a.kind() == Arg::Kind::Tuple, [](const Arg& i) { return literal_to_python(i); });
-    case Arg::Kind::Dict:
-      return dict_object(a.entries());
-    case Arg::Kind::Slice:
-      return slice_object(a.slice());
+    case Arg::Kind::Dict: return dict_object(a.entries());
+    case Arg::Kind::Slice: return slice_object(a.slice());
     case Arg::Kind::Constant:
       if (a.constant().name == "...") return Py_NewRef(Py_Ellipsis);
       return torch_attribute(a.constant().name.substr(a.constant().name.rfind('.') + 1));
-    case Arg::Kind::Opaque:
-      return Py_NewRef(static_cast<PyObject*>(a.opaque().object.get()));
-    case Arg::Kind::Value:
-      break;
+    case Arg::Kind::Opaque: return Py_NewRef(static_cast<PyObject*>(a.opaque().object.get()));
+    case Arg::Kind::Value: break;
   }
   PyErr_SetString(PyExc_TypeError, "a value has no Python object before the program runs");
   return nullptr;

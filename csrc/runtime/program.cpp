@@ -54,8 +54,7 @@ void flatten(const Arg& a, std::vector<Arg>& out) {
     case Arg::Kind::Dict:
       for (const auto& [key, item] : a.entries()) flatten(item, out);
       break;
-    default:
-      out.push_back(a);
+    default: out.push_back(a);
   }
 }
 
@@ -117,7 +116,8 @@ class Compiler final : public Assembler {
   // GPUs the first is as good as any.
   void find_device() {
     auto look = [&](Value v) {
-      if (!impl_->device && v.type().is_tensor() && v.tensor().device.type == DeviceType::cuda && v.tensor().device.index >= 0)
+      if (!impl_->device && v.type().is_tensor() && v.tensor().device.type == DeviceType::cuda &&
+          v.tensor().device.index >= 0)
         impl_->device = to_aten(v.tensor().device);
     };
     for (Value v : trace_.inputs) look(v);
@@ -245,8 +245,9 @@ class HostTimes {
     std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.total > b.second.total; });
     auto us = [](std::chrono::nanoseconds t) { return static_cast<double>(t.count()) / 1e3; };
     for (const auto& [name, row] : rows)
-      std::fprintf(stderr, "%10.1f us x%-8lld %8.2f us each, %8.2f at least  %s\n", us(row.total), static_cast<long long>(row.count),
-                   us(row.total) / static_cast<double>(row.count), us(row.least), name.c_str());
+      std::fprintf(stderr, "%10.1f us x%-8lld %8.2f us each, %8.2f at least  %s\n", us(row.total),
+                   static_cast<long long>(row.count), us(row.total) / static_cast<double>(row.count), us(row.least),
+                   name.c_str());
   }
   struct Row {
     int64_t count = 0;
@@ -292,7 +293,8 @@ void compare(const Expectation& e, const c10::IValue& result) {
   TensorType got = type_of(t);
   // Kernels keep their random state on the CPU, or on the GPU while a graph is captured.
   bool anywhere = want.shape.empty() && is_integral(want.dtype);
-  bool ok = got.dtype == want.dtype && (anywhere || got.device.type == want.device.type) && got.shape.size() == want.shape.size();
+  bool ok = got.dtype == want.dtype && (anywhere || got.device.type == want.device.type) &&
+            got.shape.size() == want.shape.size();
   for (size_t i = 0; ok && i < want.shape.size(); ++i) {
     int64_t n = t.size(static_cast<int64_t>(i));
     ok = !want.shape[i].is_constant() || want.shape[i].constant() == n;

@@ -40,10 +40,8 @@ struct Template {
     Ref out(tuple ? PyTuple_New(n) : PyList_New(n));
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* item = items[static_cast<size_t>(i)].make(frame);
-      if (tuple)
-        PyTuple_SET_ITEM(out.get(), i, item);
-      else
-        PyList_SET_ITEM(out.get(), i, item);
+      if (tuple) PyTuple_SET_ITEM(out.get(), i, item);
+      else PyList_SET_ITEM(out.get(), i, item);
     }
     return out.release();
   }
@@ -126,13 +124,14 @@ class PythonCall final : public Instruction {
                   ", its meta function gives ", outputs.size(), " results: return a tuple");
     Ref items(PySequence_Fast(result, ""));
     auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
-    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ", outputs.size());
+    THUNDER_CHECK(n == outputs.size(), Runtime, name_, "returned ", n, " results, its meta function gives ",
+                  outputs.size());
     for (size_t i = 0; i < n; ++i) store(frame, i, PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
   }
 
   void store(Frame& frame, size_t i, PyObject* result) const {
-    THUNDER_CHECK(!tensor_[i] || torch_py::is_tensor(result), Type, name_, "returned a ", Py_TYPE(result)->tp_name, " as result ", i,
-                  ", where its meta function gives a tensor");
+    THUNDER_CHECK(!tensor_[i] || torch_py::is_tensor(result), Type, name_, "returned a ", Py_TYPE(result)->tp_name,
+                  " as result ", i, ", where its meta function gives a tensor");
     if (outputs[i] >= 0) frame.registers[outputs[i]] = from_python(result);
   }
 

@@ -37,22 +37,14 @@ namespace {
 
 PyObject* exception_type(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::Runtime:
-      return PyExc_RuntimeError;
-    case ErrorKind::Type:
-      return PyExc_TypeError;
-    case ErrorKind::Value:
-      return PyExc_ValueError;
-    case ErrorKind::Index:
-      return PyExc_IndexError;
-    case ErrorKind::NotImplemented:
-      return PyExc_NotImplementedError;
-    case ErrorKind::Attribute:
-      return PyExc_AttributeError;
-    case ErrorKind::Assertion:
-      return PyExc_AssertionError;
-    case ErrorKind::Internal:
-      return PyExc_RuntimeError;
+    case ErrorKind::Runtime: return PyExc_RuntimeError;
+    case ErrorKind::Type: return PyExc_TypeError;
+    case ErrorKind::Value: return PyExc_ValueError;
+    case ErrorKind::Index: return PyExc_IndexError;
+    case ErrorKind::NotImplemented: return PyExc_NotImplementedError;
+    case ErrorKind::Attribute: return PyExc_AttributeError;
+    case ErrorKind::Assertion: return PyExc_AssertionError;
+    case ErrorKind::Internal: return PyExc_RuntimeError;
   }
   return PyExc_RuntimeError;
 }

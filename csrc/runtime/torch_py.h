@@ -7,7 +7,8 @@
 
 #ifndef THUNDER_REAL_TORCH_PY
 struct THPVariable {
-  PyObject_HEAD at::Tensor cdata;
+  PyObject_HEAD
+  at::Tensor cdata;
   PyObject* backward_hooks;
   PyObject* post_accumulate_grad_hooks;
 };

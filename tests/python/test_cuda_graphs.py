@@ -203,7 +203,9 @@ def test_refused(why):
     with pytest.warns(RuntimeWarning, match=rf"\[CUDAGraphTransform\].*without a CUDA graph.*{why}") as seen:
         f(x)
     for _ in range(3):
-        for a, b in zip(torch.utils._pytree.tree_leaves(f(x)), torch.utils._pytree.tree_leaves(program(x)), strict=True):
+        for a, b in zip(
+            torch.utils._pytree.tree_leaves(f(x)), torch.utils._pytree.tree_leaves(program(x)), strict=True
+        ):
             assert a.device == b.device and (a.is_meta or torch.equal(a, b))
     assert len(seen) == 1
     assert counts(f)[:2] == (0, 0)

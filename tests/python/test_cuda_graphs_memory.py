@@ -139,7 +139,9 @@ def test_gradients_that_are_kept(nets):
         for run, module in ((f, other), (eager, eager)):
             module.zero_grad(set_to_none=True)
             run(x).square().sum().backward()
-        kept.append([(p.grad.view(-1), q.grad.view(-1)) for p, q in zip(eager.parameters(), other.parameters(), strict=True)])
+        kept.append(
+            [(p.grad.view(-1), q.grad.view(-1)) for p, q in zip(eager.parameters(), other.parameters(), strict=True)]
+        )
     for pairs in kept:
         for p, q in pairs:
             torch.testing.assert_close(q, p, rtol=1e-4, atol=1e-5)
@@ -362,7 +364,9 @@ def test_a_backward_whose_recording_fails(recorder):
         out = f(x)
         if step == 1:
             recorder.fail = ValueError("not now")
-        expected = pytest.warns(RuntimeWarning, match="the backward of .* not now") if step == 1 else contextlib.nullcontext()
+        expected = (
+            pytest.warns(RuntimeWarning, match="the backward of .* not now") if step == 1 else contextlib.nullcontext()
+        )
         with expected:
             out.square().sum().backward()
         recorder.fail = None

@@ -270,8 +270,7 @@ c10::IValue tensor_from_sequence(const KernelArgs& a) {
                                      [](const at::Scalar& s) { return s.toComplexDouble(); });
   else if (at::isFloatingType(type))
     t = filled<double>(shape, at::kDouble, numbers, [](const at::Scalar& s) { return s.toDouble(); });
-  else
-    t = filled<int64_t>(shape, at::kLong, numbers, [](const at::Scalar& s) { return s.toLong(); });
+  else t = filled<int64_t>(shape, at::kLong, numbers, [](const at::Scalar& s) { return s.toLong(); });
   return at::_to_copy(t, options(a, 1, 2));
 }
 

@@ -63,10 +63,8 @@ Template parse_template(std::string_view text) {
   THUNDER_CHECK(close != std::string_view::npos, Internal, text, "a bracket is not closed");
   for (const std::string& part : split_arguments(text.substr(open + 1, close - open - 1))) {
     size_t equal = part.find('=');
-    if (equal == std::string::npos)
-      t.args.push_back({{}, part});
-    else
-      t.args.push_back({strip(part.substr(0, equal)), strip(part.substr(equal + 1))});
+    if (equal == std::string::npos) t.args.push_back({{}, part});
+    else t.args.push_back({strip(part.substr(0, equal)), strip(part.substr(equal + 1))});
   }
   return t;
 }
@@ -112,36 +110,27 @@ bool fits(const Arg& a, const TypePtr& type, bool wrap) {
     case TypeKind::OptionalType:
       return a.is_none() || fits(a, type->castRaw<c10::OptionalType>()->getElementType(), wrap);
     // None, which only a `Tensor?` of ours lets through, is an undefined tensor.
-    case TypeKind::TensorType:
-      return a.is_tensor() || a.is_none() || (wrap && a.is_number());
-    case TypeKind::NumberType:
-      return a.is_number();
+    case TypeKind::TensorType: return a.is_tensor() || a.is_none() || (wrap && a.is_number());
+    case TypeKind::NumberType: return a.is_number();
     case TypeKind::IntType:
     case TypeKind::SymIntType:
       return a.is_number() && (a.number_kind() == NumberKind::Int || a.number_kind() == NumberKind::Bool);
     case TypeKind::FloatType:
-    case TypeKind::SymFloatType:
-      return a.is_number() && a.number_kind() != NumberKind::Complex;
+    case TypeKind::SymFloatType: return a.is_number() && a.number_kind() != NumberKind::Complex;
     case TypeKind::BoolType:
-    case TypeKind::SymBoolType:
-      return a.is_number() && a.number_kind() == NumberKind::Bool;
-    case TypeKind::StringType:
-      return a.kind() == Arg::Kind::Str;
-    case TypeKind::ScalarTypeType:
-      return a.kind() == Arg::Kind::DType;
-    case TypeKind::DeviceObjType:
-      return a.kind() == Arg::Kind::Device;
+    case TypeKind::SymBoolType: return a.is_number() && a.number_kind() == NumberKind::Bool;
+    case TypeKind::StringType: return a.kind() == Arg::Kind::Str;
+    case TypeKind::ScalarTypeType: return a.kind() == Arg::Kind::DType;
+    case TypeKind::DeviceObjType: return a.kind() == Arg::Kind::Device;
     case TypeKind::LayoutType:
-    case TypeKind::MemoryFormatType:
-      return a.kind() == Arg::Kind::Constant;
+    case TypeKind::MemoryFormatType: return a.kind() == Arg::Kind::Constant;
     case TypeKind::ListType: {
       const TypePtr& element = type->castRaw<c10::ListType>()->getElementType();
       if (!a.is_sequence()) return is_number_kind(element->kind()) && fits(a, element, false);
       return std::all_of(a.items().begin(), a.items().end(),
                          [&](const Arg& item) { return fits(item, element, wrap); });
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -158,76 +147,52 @@ bool may_fit(const Param& p, const TypePtr& type) {
   }
   if (p.list) return false;
   switch (p.kind) {
-    case K::Tensor:
-      return kind == TypeKind::TensorType;
+    case K::Tensor: return kind == TypeKind::TensorType;
     case K::Scalar:
-    case K::Number:
-      return kind == TypeKind::TensorType || is_number_kind(kind);
+    case K::Number: return kind == TypeKind::TensorType || is_number_kind(kind);
     case K::Int:
     case K::Float:
-    case K::Bool:
-      return is_number_kind(kind) || kind == TypeKind::TensorType;
-    case K::Str:
-      return kind == TypeKind::StringType;
-    case K::DType:
-      return kind == TypeKind::ScalarTypeType;
-    case K::Device:
-      return kind == TypeKind::DeviceObjType;
-    case K::Layout:
-      return kind == TypeKind::LayoutType;
-    case K::MemoryFormat:
-      return kind == TypeKind::MemoryFormatType;
-    default:
-      return true;
+    case K::Bool: return is_number_kind(kind) || kind == TypeKind::TensorType;
+    case K::Str: return kind == TypeKind::StringType;
+    case K::DType: return kind == TypeKind::ScalarTypeType;
+    case K::Device: return kind == TypeKind::DeviceObjType;
+    case K::Layout: return kind == TypeKind::LayoutType;
+    case K::MemoryFormat: return kind == TypeKind::MemoryFormatType;
+    default: return true;
   }
 }
 
 Operand::Element element_of(const TypePtr& type) {
   switch (type->kind()) {
-    case TypeKind::TensorType:
-      return Operand::Element::Tensor;
-    case TypeKind::OptionalType:
-      return Operand::Element::OptionalTensor;
+    case TypeKind::TensorType: return Operand::Element::Tensor;
+    case TypeKind::OptionalType: return Operand::Element::OptionalTensor;
     case TypeKind::IntType:
-    case TypeKind::SymIntType:
-      return Operand::Element::Int;
-    case TypeKind::FloatType:
-      return Operand::Element::Float;
-    case TypeKind::BoolType:
-      return Operand::Element::Bool;
-    default:
-      return Operand::Element::Any;
+    case TypeKind::SymIntType: return Operand::Element::Int;
+    case TypeKind::FloatType: return Operand::Element::Float;
+    case TypeKind::BoolType: return Operand::Element::Bool;
+    default: return Operand::Element::Any;
   }
 }
 
 Operand::Convert conversion(const Arg& a, const TypePtr& type) {
   if (a.is_tensor()) return Operand::Convert::None;
   switch (type->kind()) {
-    case TypeKind::TensorType:
-      return Operand::Convert::Tensor;
-    case TypeKind::FloatType:
-      return Operand::Convert::Float;
+    case TypeKind::TensorType: return Operand::Convert::Tensor;
+    case TypeKind::FloatType: return Operand::Convert::Float;
     case TypeKind::IntType:
-    case TypeKind::SymIntType:
-      return Operand::Convert::Int;
-    case TypeKind::BoolType:
-      return Operand::Convert::Bool;
-    default:
-      return Operand::Convert::None;
+    case TypeKind::SymIntType: return Operand::Convert::Int;
+    case TypeKind::BoolType: return Operand::Convert::Bool;
+    default: return Operand::Convert::None;
   }
 }
 
 Operand literal_operand(const Arg& a, const TypePtr& type) {
   switch (type->kind()) {
-    case TypeKind::TensorType:
-      return Operand::of(a.is_none() ? at::Tensor() : wrapped_number(scalar_of(a)));
-    case TypeKind::FloatType:
-      return Operand::of(a.real());
+    case TypeKind::TensorType: return Operand::of(a.is_none() ? at::Tensor() : wrapped_number(scalar_of(a)));
+    case TypeKind::FloatType: return Operand::of(a.real());
     case TypeKind::IntType:
-    case TypeKind::SymIntType:
-      return Operand::of(scalar_of(a).toLong());
-    default:
-      return Operand::of(literal_to_ivalue(a));
+    case TypeKind::SymIntType: return Operand::of(scalar_of(a).toLong());
+    default: return Operand::of(literal_to_ivalue(a));
   }
 }
 
@@ -467,10 +432,8 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
     const c10::Argument& a = schema.arguments()[i];
     if (s.param >= 0 && !means_default(call.args[static_cast<size_t>(s.param)], a))
       out->operands.push_back(operand_of(call.args[static_cast<size_t>(s.param)], type_of_argument(a), assembler));
-    else if (s.literal)
-      out->operands.push_back(operand_of(*s.literal, type_of_argument(a), assembler));
-    else
-      out->operands.push_back(Operand::of(*a.default_value()));
+    else if (s.literal) out->operands.push_back(operand_of(*s.literal, type_of_argument(a), assembler));
+    else out->operands.push_back(Operand::of(*a.default_value()));
   }
   return out;
 }

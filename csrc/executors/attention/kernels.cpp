@@ -50,7 +50,9 @@ void put_gradients(VjpContext& c, const Expr& gradients) {
 }
 
 Expr dense_last(const Expr& g) {
-  return g.tensor().strides.back() == 1 ? g : g.builder()("torch.clone", g, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
+  return g.tensor().strides.back() == 1
+             ? g
+             : g.builder()("torch.clone", g, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
 }
 
 }  // namespace thunder::attention

@@ -18,8 +18,7 @@ long call_number(const char* module, const char* function, const char* format, i
   long out = 0;
   if (r && pair && PyTuple_Check(r) && PyTuple_GET_SIZE(r) == 2)
     out = 10 * PyLong_AsLong(PyTuple_GET_ITEM(r, 0)) + PyLong_AsLong(PyTuple_GET_ITEM(r, 1));
-  else if (r && PyLong_Check(r))
-    out = PyLong_AsLong(r);
+  else if (r && PyLong_Check(r)) out = PyLong_AsLong(r);
   Py_XDECREF(r);
   Py_XDECREF(f);
   Py_XDECREF(m);
@@ -54,10 +53,11 @@ Gpu gpu_of(const Device& device) {
 
 ops::torch::AttentionSupport support_of(const Args& a) {
   const at::Context& context = at::globalContext();
-  ops::torch::AttentionSupport out{.flash = context.userEnabledFlashSDP(),
-                                   .efficient = context.userEnabledMemEfficientSDP(),
-                                   .cudnn = context.userEnabledCuDNNSDP() &&
-                                            (!context.deterministicAlgorithms() || context.deterministicAlgorithmsWarnOnly())};
+  ops::torch::AttentionSupport out{
+      .flash = context.userEnabledFlashSDP(),
+      .efficient = context.userEnabledMemEfficientSDP(),
+      .cudnn = context.userEnabledCuDNNSDP() &&
+               (!context.deterministicAlgorithms() || context.deterministicAlgorithmsWarnOnly())};
   const Device& device = a.tensor("query").device;
   if (device.type != DeviceType::cuda) return out;
   Gpu gpu = gpu_of(device);

@@ -9,11 +9,11 @@
 
 #include "core/error.h"
 #include "core/warning.h"
-#include "runtime/kernels/cublaslt_product.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/implementing.h"
 #include "runtime/instruction.h"
+#include "runtime/kernels/cublaslt_product.h"
 #include "runtime/kernels/current_stream.h"
 
 namespace thunder {
@@ -27,13 +27,15 @@ constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm", "torch.linear", 
 std::optional<MatrixProduct> product_of(const Op& op, const ArgList& args) {
   if (!args[0].is_tensor() || !args[1].is_tensor()) return std::nullopt;
   const TensorType &a = args[0].value().tensor(), &b = args[1].value().tensor();
-  if (a.device.type != DeviceType::cuda || !(a.device == b.device) || (a.dtype != DType::bf16 && a.dtype != DType::f16)) return std::nullopt;
+  if (a.device.type != DeviceType::cuda || !(a.device == b.device) || (a.dtype != DType::bf16 && a.dtype != DType::f16))
+    return std::nullopt;
   std::optional<MatrixProduct> p = matrix_product(a, b, op.full_name == "torch.linear");
   if (!p || args.size() < 3 || args[2].is_none()) return p;
   if (!args[2].is_tensor()) return std::nullopt;
   const TensorType& bias = args[2].value().tensor();
-  const bool fits = bias.dtype == a.dtype && bias.shape.size() == 1 && bias.shape[0].is_constant() && bias.shape[0].constant() == p->m &&
-                    bias.strides[0].is_constant() && (bias.strides[0].constant() == 1 || p->m == 1);
+  const bool fits = bias.dtype == a.dtype && bias.shape.size() == 1 && bias.shape[0].is_constant() &&
+                    bias.shape[0].constant() == p->m && bias.strides[0].is_constant() &&
+                    (bias.strides[0].constant() == 1 || p->m == 1);
   if (!fits) return std::nullopt;
   p->bias = true;
   return p;
@@ -42,7 +44,8 @@ std::optional<MatrixProduct> product_of(const Op& op, const ArgList& args) {
 class ProductCall final : public Instruction {
  public:
   ProductCall(const Call& call, const Assembler& assembler, std::unique_ptr<Instruction> by_aten)
-      : product_(Product::get(*cublaslt::api(), *product_of(*call.op->implements, call.args))), by_aten_(std::move(by_aten)) {
+      : product_(Product::get(*cublaslt::api(), *product_of(*call.op->implements, call.args))),
+        by_aten_(std::move(by_aten)) {
     moves_operands = false;
     for (const Arg& a : call.args) operands.push_back(assembler.natural(a));
     const TensorType& out = call.output.value().tensor();
@@ -56,7 +59,8 @@ class ProductCall final : public Instruction {
   void run(Frame& frame) const override {
     const at::Tensor &a = tensor(frame, 0), &b = tensor(frame, 1);
     const c10::OptionalDeviceGuard guard(a.device());
-    Operands o{b.const_data_ptr(), a.const_data_ptr(), has_bias() ? tensor(frame, 2).const_data_ptr() : nullptr, nullptr};
+    Operands o{b.const_data_ptr(), a.const_data_ptr(), has_bias() ? tensor(frame, 2).const_data_ptr() : nullptr,
+               nullptr};
     for (const void* p : {o.first, o.second, o.bias})
       if (reinterpret_cast<uintptr_t>(p) % cublaslt::kAlignment != 0) return run_by_aten(frame);
     at::Tensor out = allocate(c10::DeviceType::CUDA, sizes_, strides_, type_), memory;

@@ -32,7 +32,14 @@ TensorType output_type(const Args& a) {
 Types types(const Args& a) {
   const TensorType& q = a.tensor("query");
   Type none, seed = contiguous_result(q, {}, DType::i64);  // a placeholder, as there is no dropout
-  return {output_type(a), contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2], 1}, DType::f32), none, none, none, none, seed, seed,
+  return {output_type(a),
+          contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2], 1}, DType::f32),
+          none,
+          none,
+          none,
+          none,
+          seed,
+          seed,
           none};
 }
 
@@ -52,9 +59,10 @@ constexpr double kNoDropout = -0.0;
 void vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"], a["key"], a["value"], c.out(0),
-                       c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], kNoDropout,
-                       a["is_causal"], kw("scale", a["scale"])));
+  put_gradients(
+      c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"], a["key"],
+             a["value"], c.out(0), c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2],
+             c.in("key").shape()[2], kNoDropout, a["is_causal"], kw("scale", a["scale"])));
 }
 
 #define ATTENTION_PARAMS "(Tensor query, Tensor key, Tensor value, bool is_causal=False, float? scale=None)"

@@ -48,10 +48,12 @@ auto in_background(F compile) {
     }
   };
   auto done = std::make_shared<Done>();
-  return std::async(std::launch::async, [compile = std::move(compile), done = std::move(done)]() mutable {
-           const std::shared_ptr<Done> until_here = std::move(done);
-           return compile();
-         }).share();
+  return std::async(std::launch::async,
+                    [compile = std::move(compile), done = std::move(done)]() mutable {
+                      const std::shared_ptr<Done> until_here = std::move(done);
+                      return compile();
+                    })
+      .share();
 }
 
 template <class T>
@@ -80,7 +82,8 @@ void wait_for_compilations() {
   all.none.wait(lock, [&] { return all.running == 0; });
 }
 
-std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name) {
+std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous,
+                             const std::string& name) {
   return names.emplace(anonymous, name).first->second;
 }
 
@@ -111,7 +114,8 @@ void KernelBatch::start() {
   if (!host_source_.empty())
     host_ = in_background([source = fuser::host_prelude() + host_source_, contract = contract_] {
       HostResult r;
-      r.module = compile_host(source, &r.error, contract ? std::vector<std::string>{} : std::vector<std::string>{"-ffp-contract=off"});
+      r.module = compile_host(source, &r.error,
+                              contract ? std::vector<std::string>{} : std::vector<std::string>{"-ffp-contract=off"});
       return r;
     });
   if (!cuda_.empty() && cuda_available()) {
@@ -123,7 +127,8 @@ void KernelBatch::start() {
 KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
   const CudaDeviceProperties& p = cuda_device_properties(device);
   std::vector<CudaSource> sources;
-  const std::vector<std::string> flags = contract_ ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
+  const std::vector<std::string> flags =
+      contract_ ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
   for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, flags});
   CudaResults out;
   for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor))

@@ -11,14 +11,14 @@
 namespace thunder {
 
 struct FusedKernel {
-  std::string name;       ///< in the trace
+  std::string name;  ///< in the trace
   bool on_cuda = false;
-  fuser::Kernel kernel;   ///< of the fast variant: all pointers aligned to 16 bytes
-  fuser::Kernel any;      ///< CUDA only: the variant for other pointers
+  fuser::Kernel kernel;                ///< of the fast variant: all pointers aligned to 16 bytes
+  fuser::Kernel any;                   ///< CUDA only: the variant for other pointers
   std::string function, any_function;  ///< in their batches
   std::shared_ptr<KernelBatch> batch, any_batch;
   std::vector<TensorType> outputs;
-  std::string cuda_text;  ///< see set_always_emit_cuda()
+  std::string cuda_text;       ///< see set_always_emit_cuda()
   std::weak_ptr<Arena> arena;  ///< which owns the operator that owns this
 };
 

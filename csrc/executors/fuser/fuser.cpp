@@ -13,7 +13,7 @@ namespace thunder {
 namespace {
 
 constexpr int64_t kRowBufferBytes = 256 << 10;  // on a thread's stack, and well within its second level cache
-constexpr int64_t kCachedBytes = 160;  // of one thread: about 40 registers
+constexpr int64_t kCachedBytes = 160;           // of one thread: about 40 registers
 
 std::atomic<bool> always_emit_cuda{false};
 
@@ -74,8 +74,9 @@ class FuserExecutor final : public Executor {
     return false;
   }
 
-  static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena, const std::shared_ptr<KernelBatch>& batch,
-                           const std::shared_ptr<KernelBatch>& unaligned, bool eager) {
+  static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena,
+                           const std::shared_ptr<KernelBatch>& batch, const std::shared_ptr<KernelBatch>& unaligned,
+                           bool eager) {
     auto k = std::make_shared<FusedKernel>();
     k->on_cuda = f.outputs.at(0).tensor().device.type == DeviceType::cuda;
     if (!(k->on_cuda ? lower_cuda(f, *k, eager) : lower_host(f, *k, eager))) return nullptr;
@@ -86,9 +87,12 @@ class FuserExecutor final : public Executor {
     k->batch = batch;
     k->any_batch = k->kernel.lanes == 1 ? batch : unaligned;
     k->function = k->on_cuda ? batch->add_cuda(k->kernel, k->name) : batch->add_host(k->kernel, k->name);
-    k->any_function = !k->on_cuda ? "" : k->kernel.lanes == 1 ? k->function : unaligned->add_cuda(k->any, k->name + "_any");
+    k->any_function = !k->on_cuda            ? ""
+                      : k->kernel.lanes == 1 ? k->function
+                                             : unaligned->add_cuda(k->any, k->name + "_any");
     for (Value v : f.outputs) k->outputs.push_back(v.tensor());
-    if (FusedKernel other; always_emit_cuda && lower_cuda(f, other, eager)) k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
+    if (FusedKernel other; always_emit_cuda && lower_cuda(f, other, eager))
+      k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
     OpDef def;
     const std::string schema = k->name + "() -> any";
     def.schema = schema;
@@ -122,14 +126,16 @@ void for_each_kernel(const std::vector<const Call*>& calls, std::unordered_set<s
 std::vector<std::pair<std::string, std::string>> kernels_of(const Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
   std::unordered_set<std::string> seen;
-  for_each_kernel(trace.calls, seen, [&](const FusedKernel& k) { out.emplace_back(k.function, k.batch->text(k.function)); });
+  for_each_kernel(trace.calls, seen,
+                  [&](const FusedKernel& k) { out.emplace_back(k.function, k.batch->text(k.function)); });
   return out;
 }
 
 std::vector<std::pair<std::string, std::string>> cuda_texts_of(const Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
   std::unordered_set<std::string> seen;
-  for_each_kernel(trace.calls, seen, [&](const FusedKernel& k) { out.emplace_back(k.name, fuser::cuda_prelude() + k.cuda_text); });
+  for_each_kernel(trace.calls, seen,
+                  [&](const FusedKernel& k) { out.emplace_back(k.name, fuser::cuda_prelude() + k.cuda_text); });
   return out;
 }
 

@@ -36,7 +36,8 @@ using Pointers = c10::SmallVector<void*, 16>;
 
 class FusionCall final : public Instruction {
  public:
-  FusionCall(std::shared_ptr<FusedKernel> kernel, Trace alternative) : k_(std::move(kernel)), alternative_(std::move(alternative)) {
+  FusionCall(std::shared_ptr<FusedKernel> kernel, Trace alternative)
+      : k_(std::move(kernel)), alternative_(std::move(alternative)) {
     moves_operands = false;
     for (const TensorType& t : k_->outputs) {
       Output o;
@@ -54,11 +55,13 @@ class FusionCall final : public Instruction {
     c10::OptionalDeviceGuard guard;
     if (k_->on_cuda) guard.reset_device(device_of(frame));
     Pointers in, out;
-    for (const Operand& o : operands) in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
+    for (const Operand& o : operands)
+      in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
     for (const Output& o : made_) {
-      results.push_back(allocate(k_->on_cuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU, o.sizes, o.strides, o.type));
+      results.push_back(
+          allocate(k_->on_cuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU, o.sizes, o.strides, o.type));
       out.push_back(results.back().mutable_data_ptr());
     }
     if (!(k_->on_cuda ? run_cuda(in, out, results) : run_host(in, out))) return run_body(frame);
@@ -108,15 +111,20 @@ class FusionCall final : public Instruction {
   bool run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
     const fuser::Kernel& k = k_->kernel;
     const int64_t bytes = fuser::partial_bytes(k);
-    const int64_t parts = std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
+    const int64_t parts =
+        std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
     at::Tensor partial = at::empty({parts * bytes + 64}, at::TensorOptions().dtype(at::kByte));
     auto* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.mutable_data_ptr()) + 63) / 64 * 64);
     std::atomic<int> outside{0};
     auto part = [&](int64_t p) {
-      if (kernel(in.data(), out.data(), base + p * bytes, k.rows * p / parts, k.rows * (p + 1) / parts)) outside.store(1, std::memory_order_relaxed);
+      if (kernel(in.data(), out.data(), base + p * bytes, k.rows * p / parts, k.rows * (p + 1) / parts))
+        outside.store(1, std::memory_order_relaxed);
     };
     if (parts == 1) part(0);
-    else at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) { for (int64_t p = begin; p < end; ++p) part(p); });
+    else
+      at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) part(p);
+      });
     return reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts) == 0 && outside == 0;
   }
 
@@ -130,7 +138,8 @@ class FusionCall final : public Instruction {
   };
 
   static bool aligned(const Pointers& pointers) {
-    return std::all_of(pointers.begin(), pointers.end(), [](void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
+    return std::all_of(pointers.begin(), pointers.end(),
+                       [](void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
   }
 
   const Variant* variant(bool fast, int device, std::string* why) const {
@@ -147,7 +156,8 @@ class FusionCall final : public Instruction {
     v.block = {threads, rows, 1};
     v.grid = {static_cast<unsigned>(shape.blocks_x), static_cast<unsigned>(shape.blocks_y), 1};
     if (shape.persistent) {
-      const int at_once = std::clamp(main->blocks_per_multiprocessor(device, static_cast<int>(threads * rows), 0), 1, shape.blocks_per_multiprocessor);
+      const int at_once = std::clamp(main->blocks_per_multiprocessor(device, static_cast<int>(threads * rows), 0), 1,
+                                     shape.blocks_per_multiprocessor);
       const auto most = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
       v.grid.x = std::min(v.grid.x, std::max(1u, most / v.grid.y));
     }

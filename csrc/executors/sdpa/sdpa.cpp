@@ -10,9 +10,9 @@ namespace thunder {
 namespace {
 
 using namespace attention;
-using ops::torch::AttentionKernel;
 using ops::torch::attention_kernel;
 using ops::torch::attention_scale;
+using ops::torch::AttentionKernel;
 
 // ---- flash attention on the CPU -------------------------------------------------------------------------------------
 
@@ -25,15 +25,17 @@ Types cpu_flash_output(const Args& a) { return first_of(cpu_flash_types(a)); }
 
 Types cpu_flash_backward_types(const Args& a) {
   Types out;
-  for (const char* name : {"query", "key", "value"}) out.push_back(heads_inside(a.tensor(name), a.tensor(name).shape, a.tensor(name).dtype));
+  for (const char* name : {"query", "key", "value"})
+    out.push_back(heads_inside(a.tensor(name), a.tensor(name).shape, a.tensor(name).dtype));
   return out;
 }
 
 void cpu_flash_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(c, c.b("sdpa.scaled_dot_product_flash_attention_for_cpu_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
-                 c.out(0), c.out(1), a["dropout_p"], a["is_causal"], kw("attn_mask", a["attn_mask"]), kw("scale", a["scale"])));
+  put_gradients(c, c.b("sdpa.scaled_dot_product_flash_attention_for_cpu_backward", dense_last(c.grad(0)), a["query"],
+                       a["key"], a["value"], c.out(0), c.out(1), a["dropout_p"], a["is_causal"],
+                       kw("attn_mask", a["attn_mask"]), kw("scale", a["scale"])));
 }
 
 // ---- flash attention on CUDA ----------------------------------------------------------------------------------------
@@ -41,8 +43,15 @@ void cpu_flash_vjp(VjpContext& c) {
 Types cuda_flash_types(const Args& a) {
   const TensorType& q = a.tensor("query");
   Type none;
-  return {like(q), contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2]}, DType::f32), none, none, none, none,
-          contiguous_result(q, {2}, DType::u64), contiguous_result(q, {}, DType::u64), none};
+  return {like(q),
+          contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2]}, DType::f32),
+          none,
+          none,
+          none,
+          none,
+          contiguous_result(q, {2}, DType::u64),
+          contiguous_result(q, {}, DType::u64),
+          none};
 }
 
 Types cuda_flash_output(const Args& a) { return first_of(cuda_flash_types(a)); }
@@ -50,9 +59,10 @@ Types cuda_flash_output(const Args& a) { return first_of(cuda_flash_types(a)); }
 void cuda_flash_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(c, c.b("sdpa.scaled_dot_product_flash_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"], c.out(0),
-                 c.out(1), nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2], a["dropout_p"], a["is_causal"],
-                 c.out(6), c.out(7), kw("scale", a["scale"])));
+  put_gradients(c,
+                c.b("sdpa.scaled_dot_product_flash_attention_backward", dense_last(c.grad(0)), a["query"], a["key"],
+                    a["value"], c.out(0), c.out(1), nullptr, nullptr, c.in("query").shape()[2], c.in("key").shape()[2],
+                    a["dropout_p"], a["is_causal"], c.out(6), c.out(7), kw("scale", a["scale"])));
 }
 
 // ---- memory-efficient attention -------------------------------------------------------------------------------------
@@ -62,8 +72,10 @@ Types efficient_types(const Args& a) {
   Dims shape = q.shape;
   shape.back() = v.shape.back();
   Dim padded_rows = ceildiv(q.shape[2], 32) * 32;
-  Type seed = ops::contiguous_type(DType::i64, Device{DeviceType::cpu, -1}, {});  // a placeholder, as there is no dropout
-  return {heads_inside(q, shape, q.dtype), contiguous_result(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32), seed, seed};
+  Type seed =
+      ops::contiguous_type(DType::i64, Device{DeviceType::cpu, -1}, {});  // a placeholder, as there is no dropout
+  return {heads_inside(q, shape, q.dtype), contiguous_result(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32),
+          seed, seed};
 }
 
 Types efficient_output(const Args& a) { return first_of(efficient_types(a)); }
@@ -77,16 +89,18 @@ Types efficient_backward_types(const Args& a) {
 void efficient_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", dense_last(c.grad(0)), a["query"], a["key"], a["value"],
-                 a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3), a["dropout_p"], a["is_causal"], kw("scale", a["scale"])));
+  put_gradients(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", dense_last(c.grad(0)), a["query"],
+                       a["key"], a["value"], a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3), a["dropout_p"],
+                       a["is_causal"], kw("scale", a["scale"])));
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
 
 constexpr uint64_t kTags = kMatmul;
 
-#define ATTENTION_PARAMS                                                                                                   \
-  "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, float? scale=None)"
+#define ATTENTION_PARAMS                                                                                         \
+  "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, " \
+  "float? scale=None)"
 
 // clang-format off
 constexpr OpDef kRecords[] = {

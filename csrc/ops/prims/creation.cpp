@@ -6,8 +6,8 @@ namespace {
 
 void check_sizes(std::string_view op, const Dims& shape) {
   for (const Dim& d : shape)
-    THUNDER_CHECK(!d.is_constant() || d.constant() >= 0, Runtime, op, "Trying to create tensor with negative dimension ", d, ": ",
-                  str(shape));
+    THUNDER_CHECK(!d.is_constant() || d.constant() >= 0, Runtime, op,
+                  "Trying to create tensor with negative dimension ", d, ": ", str(shape));
 }
 
 TensorType made(const Args& a, Dims shape) {
@@ -29,8 +29,8 @@ Types length_meta(const Args& a) { return {made(a, {as_dim(a["length"])})}; }
 Types empty_strided_meta(const Args& a) {
   TensorType t = made(a, a.dims("shape"));
   t.strides = a.dims("strides");
-  THUNDER_CHECK(t.strides.size() == t.shape.size(), Runtime, "empty_strided", "mismatch in length of strides and shape, got ",
-                t.strides.size(), " and ", t.shape.size());
+  THUNDER_CHECK(t.strides.size() == t.shape.size(), Runtime, "empty_strided",
+                "mismatch in length of strides and shape, got ", t.strides.size(), " and ", t.shape.size());
   return {t};
 }
 
@@ -50,15 +50,15 @@ Arg iota_body(Builder& b, const Args& a) {
 // Shape of nested lists; Error (Value) if they are ragged, as PyTorch words it.
 void sequence_shape(const Arg& data, size_t depth, Dims& shape) {
   if (!data.is_sequence()) {
-    THUNDER_CHECK(depth == shape.size(), Value, "tensor", "expected sequence of length ", shape.empty() ? Dim(0) : shape[depth],
-                  " at dim ", depth);
+    THUNDER_CHECK(depth == shape.size(), Value, "tensor", "expected sequence of length ",
+                  shape.empty() ? Dim(0) : shape[depth], " at dim ", depth);
     return;
   }
   const ArgList& items = data.items();
   Dim length = static_cast<int64_t>(items.size());
   THUNDER_CHECK(depth < shape.size(), Type, "tensor", "must be a number, not list");
-  THUNDER_CHECK(shape[depth].same(length), Value, "tensor", "expected sequence of length ", shape[depth], " at dim ", depth,
-                " (got ", length, ")");
+  THUNDER_CHECK(shape[depth].same(length), Value, "tensor", "expected sequence of length ", shape[depth], " at dim ",
+                depth, " (got ", length, ")");
   for (const Arg& item : items) sequence_shape(item, depth + 1, shape);
 }
 

@@ -18,12 +18,14 @@ std::string_view op_name(const Args& a) { return a.op().schema.name; }
 Types unary_any(const Args& a) { return {pointwise_type(a, {"a"})}; }
 
 Types unary_inexact(const Args& a) {
-  THUNDER_CHECK(is_inexact(a.tensor("a").dtype), Type, op_name(a), "expected a floating or complex dtype, got ", a.tensor("a").dtype);
+  THUNDER_CHECK(is_inexact(a.tensor("a").dtype), Type, op_name(a), "expected a floating or complex dtype, got ",
+                a.tensor("a").dtype);
   return {pointwise_type(a, {"a"})};
 }
 
 Types unary_float(const Args& a) {
-  THUNDER_CHECK(is_floating(a.tensor("a").dtype), Type, op_name(a), "expected a floating dtype, got ", a.tensor("a").dtype);
+  THUNDER_CHECK(is_floating(a.tensor("a").dtype), Type, op_name(a), "expected a floating dtype, got ",
+                a.tensor("a").dtype);
   return {pointwise_type(a, {"a"})};
 }
 
@@ -33,7 +35,8 @@ Types unary_real(const Args& a) {
 }
 
 Types unary_integer(const Args& a) {
-  THUNDER_CHECK(!is_inexact(a.tensor("a").dtype), Type, op_name(a), "expected an integer or boolean dtype, got ", a.tensor("a").dtype);
+  THUNDER_CHECK(!is_inexact(a.tensor("a").dtype), Type, op_name(a), "expected an integer or boolean dtype, got ",
+                a.tensor("a").dtype);
   return {pointwise_type(a, {"a"})};
 }
 
@@ -41,7 +44,8 @@ Types unary_to_bool(const Args& a) { return {pointwise_type(a, {"a"}, DType::boo
 
 Types neg_meta(const Args& a) {
   THUNDER_CHECK(!is_bool(a.tensor("a").dtype), Runtime, "neg",
-                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
+                "use the `~` or "
                 "`logical_not()` operator instead.");
   return {pointwise_type(a, {"a"})};
 }
@@ -51,7 +55,8 @@ Types abs_meta(const Args& a) { return {pointwise_type(a, {"a"}, real_part_type(
 // The real or imaginary part is a view of every other element.
 Types complex_part(const Args& a) {
   TensorType t = a.tensor("a");
-  THUNDER_CHECK(is_complex(t.dtype), Runtime, op_name(a), op_name(a), " is not implemented for tensors with non-complex dtypes.");
+  THUNDER_CHECK(is_complex(t.dtype), Runtime, op_name(a), op_name(a),
+                " is not implemented for tensors with non-complex dtypes.");
   t.dtype = real_part_type(t.dtype);
   for (Dim& s : t.strides) s = s * 2;
   t.requires_grad = false;
@@ -77,7 +82,8 @@ Types compare_real(const Args& a) {
 
 Types binary_inexact(const Args& a) {
   Types t = binary_any(a);
-  THUNDER_CHECK(is_inexact(operand_dtype(a)), Type, op_name(a), "expected a floating or complex dtype, got ", operand_dtype(a));
+  THUNDER_CHECK(is_inexact(operand_dtype(a)), Type, op_name(a), "expected a floating or complex dtype, got ",
+                operand_dtype(a));
   return t;
 }
 
@@ -89,20 +95,23 @@ Types binary_float(const Args& a) {
 
 Types binary_integer(const Args& a) {
   Types t = binary_any(a);
-  THUNDER_CHECK(!is_inexact(operand_dtype(a)), Type, op_name(a), "expected an integer or boolean dtype, got ", operand_dtype(a));
+  THUNDER_CHECK(!is_inexact(operand_dtype(a)), Type, op_name(a), "expected an integer or boolean dtype, got ",
+                operand_dtype(a));
   return t;
 }
 
 Types sub_meta(const Args& a) {
-  THUNDER_CHECK(!is_bool(operand_dtype(a)), Runtime, "sub",
-                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
-                "instead.");
+  THUNDER_CHECK(
+      !is_bool(operand_dtype(a)), Runtime, "sub",
+      "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+      "instead.");
   return binary_any(a);
 }
 
 Types where_meta(const Args& a) {
   const TensorType& pred = a.tensor("pred");
-  THUNDER_CHECK(is_bool(pred.dtype), Runtime, "where", "expected condition to be a boolean tensor, but got a tensor with dtype ", pred.dtype);
+  THUNDER_CHECK(is_bool(pred.dtype), Runtime, "where",
+                "expected condition to be a boolean tensor, but got a tensor with dtype ", pred.dtype);
   TensorType out = pointwise_type(a, {"a", "b"});
   THUNDER_CHECK(equal(pred.shape, out.shape) && pred.device == out.device, Runtime, "where",
                 "expected operands of one shape and device, got ", str(pred.shape), " on ", pred.device, ", expected ",

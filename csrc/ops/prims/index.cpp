@@ -27,8 +27,7 @@ Dims index_strides(const TensorType& index, const Dims& common, const Dims& resu
   size_t lead = common.size() - index.shape.size();
   for (size_t k = common.size(); k-- > 0;) {
     shape[at + k] = common[k];
-    if (k < lead)
-      expanded[k] = is_one(common[k]) && k + 1 < common.size() ? common[k + 1] * expanded[k + 1] : Dim(0);
+    if (k < lead) expanded[k] = is_one(common[k]) && k + 1 < common.size() ? common[k + 1] * expanded[k + 1] : Dim(0);
     else if (index.shape[k - lead].same(common[k]) || index.shape[k - lead] == common[k])
       expanded[k] = index.strides[k - lead];
   }
@@ -143,10 +142,8 @@ void index_put_vjp(VjpContext& c) {
   Expr g = c.grad();
   const TensorType& values = c.in("values").tensor();
   if (c.needs("a")) {
-    if (c.args().flag("accumulate"))
-      c.put("a", g);
-    else
-      c.put("a", c.b("prims.index_put", g, c.in("indices"), zeros(c.b, {}, g.tensor()), false));
+    if (c.args().flag("accumulate")) c.put("a", g);
+    else c.put("a", c.b("prims.index_put", g, c.in("indices"), zeros(c.b, {}, g.tensor()), false));
   }
   if (!c.needs("values")) return;
   Expr taken = c.b("torch.index", g, c.in("indices"));
@@ -165,8 +162,7 @@ Types take_meta(const Args& a) {
   int64_t dim = wrapped_dim("index_select", a["dim"], t.rank());
   check_index_vector("index_select", index);
   Dims shape = t.shape;
-  if (!shape.empty())
-    shape[static_cast<size_t>(dim)] = index.numel();
+  if (!shape.empty()) shape[static_cast<size_t>(dim)] = index.numel();
   else
     THUNDER_CHECK(index.numel() == 1, Runtime, "index_select", "Index to scalar can have only 1 value, got ",
                   index.numel(), " value(s)");
@@ -261,7 +257,8 @@ void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
   Expr start = include_self ? a : ones;
   Expr is_zero = b("torch.eq", used, 0);
   DType real = real_part_type(a.dtype());
-  Expr zeros_at = b("prims.scatter_add", b("torch.zeros_like", a, kw("dtype", real)), dim, index, b("torch.to", is_zero, real));
+  Expr zeros_at =
+      b("prims.scatter_add", b("torch.zeros_like", a, kw("dtype", real)), dim, index, b("torch.to", is_zero, real));
   Expr without_zeros =
       b("prims.scatter_reduce", start, dim, index, b("torch.masked_fill", used, is_zero, 1), "prod", true);
   Expr single = b("torch.masked_fill", without_zeros, b("torch.gt", zeros_at, 1), 0);
@@ -408,12 +405,12 @@ Types repeat_index_meta(const Args& a) {
 
 Types masked_scatter_meta(const Args& a) {
   const TensorType &t = a.tensor("a"), &mask = a.tensor("mask"), &src = a.tensor("source");
-  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_scatter", "masked_scatter_ only supports boolean masks, but got mask with dtype ",
-                mask.dtype);
-  THUNDER_CHECK(src.dtype == t.dtype, Runtime, "masked_scatter", "expected self and source to have same dtypes but got ", t.dtype,
-                " and ", src.dtype);
-  THUNDER_CHECK(std::equal(mask.shape.begin(), mask.shape.end(), t.shape.begin(), t.shape.end()), Runtime, "masked_scatter", "mask of shape ", str(mask.shape),
-                " does not match the tensor's ", str(t.shape));
+  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_scatter",
+                "masked_scatter_ only supports boolean masks, but got mask with dtype ", mask.dtype);
+  THUNDER_CHECK(src.dtype == t.dtype, Runtime, "masked_scatter",
+                "expected self and source to have same dtypes but got ", t.dtype, " and ", src.dtype);
+  THUNDER_CHECK(std::equal(mask.shape.begin(), mask.shape.end(), t.shape.begin(), t.shape.end()), Runtime,
+                "masked_scatter", "mask of shape ", str(mask.shape), " does not match the tensor's ", str(t.shape));
   common_device("masked_scatter", {a["a"], a["mask"], a["source"]});
   return {contiguous_like(t, t.shape)};
 }

@@ -19,8 +19,8 @@ void restride_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
 Types copy_data_meta(const Args& a) {
   const TensorType &to = a.tensor("dst"), &from = a.tensor("src");
-  THUNDER_CHECK(equal(to.shape, from.shape) && to.dtype == from.dtype, Runtime, "copy_data_", "expected ", Type(to).str(), ", got ",
-                Type(from).str());
+  THUNDER_CHECK(equal(to.shape, from.shape) && to.dtype == from.dtype, Runtime, "copy_data_", "expected ",
+                Type(to).str(), ", got ", Type(from).str());
   return {to};
 }
 

@@ -8,8 +8,9 @@ namespace {
 // ---- matrix products ------------------------------------------------------------------------------------------------
 
 void check_same_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
-  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op, "expected m1 and m2 to have the same dtype, but got: ",
-                cpp_type_name(a.dtype), " != ", cpp_type_name(b.dtype));
+  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op,
+                "expected m1 and m2 to have the same dtype, but got: ", cpp_type_name(a.dtype),
+                " != ", cpp_type_name(b.dtype));
 }
 
 void check_same_device(std::string_view op, const TensorType& a, const TensorType& b) {
@@ -41,8 +42,10 @@ void matmul_vjp(VjpContext& c) {
 
 Types linear_meta(const Args& args) {
   const TensorType &a = args.tensor("a"), &w = args.tensor("w");
-  THUNDER_CHECK(w.rank() == 2 && a.rank() >= 1, Runtime, "linear", "expected a weight with 2 dimensions and an input with 1 or "
-                "more, got ", w.rank(), " and ", a.rank());
+  THUNDER_CHECK(w.rank() == 2 && a.rank() >= 1, Runtime, "linear",
+                "expected a weight with 2 dimensions and an input with 1 or "
+                "more, got ",
+                w.rank(), " and ", a.rank());
   check_same_device("linear", a, w);
   check_same_dtype("linear", a, w);
   Dims rows(a.shape.begin(), a.shape.end() - 1);
@@ -86,18 +89,23 @@ void check_convolution(const TensorType& x, const TensorType& w, const Args& arg
   THUNDER_CHECK(groups > 0, Runtime, "convolution", "non-positive groups is not supported");
   const Dim& in_channels = w.shape[transposed ? 0 : 1];
   Dim expected = transposed ? in_channels : in_channels * groups;
-  for (const Dim& d : args.dims("stride")) THUNDER_CHECK(d > 0, Runtime, "convolution", "non-positive stride is not supported");
-  for (const Dim& d : args.dims("padding")) THUNDER_CHECK(d >= 0, Runtime, "convolution", "negative padding is not supported");
-  for (const Dim& d : args.dims("dilation")) THUNDER_CHECK(d > 0, Runtime, "convolution", "dilation should be greater than zero");
-  THUNDER_CHECK(x.shape[1] == expected, Runtime, "convolution", "Given ", transposed ? "transposed=1" : cat("groups=", groups), ", weight of size ", str(w.shape),
+  for (const Dim& d : args.dims("stride"))
+    THUNDER_CHECK(d > 0, Runtime, "convolution", "non-positive stride is not supported");
+  for (const Dim& d : args.dims("padding"))
+    THUNDER_CHECK(d >= 0, Runtime, "convolution", "negative padding is not supported");
+  for (const Dim& d : args.dims("dilation"))
+    THUNDER_CHECK(d > 0, Runtime, "convolution", "dilation should be greater than zero");
+  THUNDER_CHECK(x.shape[1] == expected, Runtime, "convolution", "Given ",
+                transposed ? "transposed=1" : cat("groups=", groups), ", weight of size ", str(w.shape),
                 ", expected input", str(x.shape), " to have ", expected, " channels, but got ", x.shape[1],
                 " channels instead");
   THUNDER_CHECK(mod(w.shape[0], groups) == 0, Runtime, "convolution", "Given groups=", groups,
-                ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ", str(w.shape));
+                ", expected weight to be divisible by ", groups, " at dimension 0, but got weight of size ",
+                str(w.shape));
   if (args.has("bias")) {
     const TensorType& bias = args.tensor("bias");
-    THUNDER_CHECK(bias.dtype == x.dtype, Runtime, "convolution", "Input type (", scalar_type_name(x.dtype), ") and bias type (",
-                  scalar_type_name(bias.dtype), ") should be the same");
+    THUNDER_CHECK(bias.dtype == x.dtype, Runtime, "convolution", "Input type (", scalar_type_name(x.dtype),
+                  ") and bias type (", scalar_type_name(bias.dtype), ") should be the same");
     Dim out_channels = transposed ? w.shape[1] * groups : w.shape[0];
     THUNDER_CHECK(bias.rank() == 1 && bias.shape[0] == out_channels, Runtime, "convolution", "Given weight of size ",
                   str(w.shape), ", expected bias to be 1-dimensional with ", out_channels,
@@ -123,13 +131,14 @@ Types convolution_meta(const Args& args) {
     Dim reach = dilation[s] * (w.shape[i] - 1) + 1;
     if (transposed) {
       THUNDER_CHECK(output_padding[s] < stride[s] || output_padding[s] < dilation[s], Runtime, "convolution",
-                    "output padding must be smaller than either stride or dilation, but got output_padding ", output_padding[s],
-                    ", stride ", stride[s], " and dilation ", dilation[s]);
+                    "output padding must be smaller than either stride or dilation, but got output_padding ",
+                    output_padding[s], ", stride ", stride[s], " and dilation ", dilation[s]);
       shape.push_back((x.shape[i] - 1) * stride[s] - 2 * padding[s] + reach + output_padding[s]);
     } else {
       Dim room = x.shape[i] + 2 * padding[s];
       THUNDER_CHECK(room >= reach, Runtime, "convolution", "Calculated padded input size per channel: (",
-                    padded_sizes(x, padding), "). Kernel size: (", join(Dims(w.shape.begin() + 2, w.shape.end()), " x "),
+                    padded_sizes(x, padding), "). Kernel size: (",
+                    join(Dims(w.shape.begin() + 2, w.shape.end()), " x "),
                     "). Kernel size can't be greater than actual input size");
       shape.push_back(floordiv(room - reach, stride[s]) + 1);
     }

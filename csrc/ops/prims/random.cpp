@@ -4,18 +4,21 @@
 namespace thunder::ops::prims {
 namespace {
 
-TensorType made(const Args& a, Dims shape) { return contiguous_type(a.dtype("dtype"), a.device("device"), std::move(shape)); }
+TensorType made(const Args& a, Dims shape) {
+  return contiguous_type(a.dtype("dtype"), a.device("device"), std::move(shape));
+}
 
 Types floating_meta(const Args& a) {
-  THUNDER_CHECK(is_inexact(a.dtype("dtype")), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(a.dtype("dtype")));
+  THUNDER_CHECK(is_inexact(a.dtype("dtype")), NotImplemented, a.op().schema.name, "not implemented for ",
+                torch_name(a.dtype("dtype")));
   return {made(a, a.dims("shape"))};
 }
 
 Types randint_meta(const Args& a) {
   const Arg &low = a["low"], &high = a["high"];
   bool known = low.kind() == Arg::Kind::Int && high.kind() == Arg::Kind::Int;
-  THUNDER_CHECK(!known || low.dim() < high.dim(), Runtime, "randint", "random_ expects 'from' to be less than 'to', but got from=",
-                low.dim(), " >= to=", high.dim());
+  THUNDER_CHECK(!known || low.dim() < high.dim(), Runtime, "randint",
+                "random_ expects 'from' to be less than 'to', but got from=", low.dim(), " >= to=", high.dim());
   return {made(a, a.dims("shape"))};
 }
 
@@ -35,8 +38,8 @@ Types multinomial_meta(const Args& a) {
   const TensorType& p = a.tensor("a");
   Dim n = as_dim(a["num_samples"]);
   THUNDER_CHECK(p.rank() == 1 || p.rank() == 2, Runtime, "multinomial", "prob_dist must be 1 or 2 dim");
-  THUNDER_CHECK(is_floating(p.dtype), Runtime, "multinomial", "multinomial only supports floating-point dtypes for input, got: ",
-                torch_name(p.dtype));
+  THUNDER_CHECK(is_floating(p.dtype), Runtime, "multinomial",
+                "multinomial only supports floating-point dtypes for input, got: ", torch_name(p.dtype));
   THUNDER_CHECK(n > 0, Runtime, "multinomial", "cannot sample n_sample <= 0 samples");
   THUNDER_CHECK(a.flag("replacement") || n <= p.shape.back(), Runtime, "multinomial",
                 "cannot sample n_sample > prob_dist.size(-1) samples without replacement");

@@ -10,7 +10,9 @@
 namespace thunder::ops::prims {
 namespace {
 
-std::vector<int64_t> reduced_dims(const Args& a) { return canonical_dims(a.op().schema.name, a["dims"], a.tensor("a").rank(), false); }
+std::vector<int64_t> reduced_dims(const Args& a) {
+  return canonical_dims(a.op().schema.name, a["dims"], a.tensor("a").rank(), false);
+}
 
 TensorType reduced(const Args& a, DType t) {
   const TensorType& x = a.tensor("a");
@@ -29,7 +31,8 @@ Types extremum_meta(const Args& a) {
   const TensorType& x = a.tensor("a");
   THUNDER_CHECK(!is_complex(x.dtype), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(x.dtype));
   for (int64_t d : reduced_dims(a))
-    THUNDER_CHECK(x.rank() == 0 || x.shape[d] != 0, Index, a.op().schema.name, "Expected reduction dim ", d, " to have non-zero size.");
+    THUNDER_CHECK(x.rank() == 0 || x.shape[d] != 0, Index, a.op().schema.name, "Expected reduction dim ", d,
+                  " to have non-zero size.");
   return {reduced(a, x.dtype)};
 }
 
@@ -38,13 +41,15 @@ Types arg_extremum_meta(const Args& a) {
   THUNDER_CHECK(!is_complex(x.dtype), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(x.dtype));
   if (a["dim"].is_none()) {
     THUNDER_CHECK(x.numel() != 0, Index, a.op().schema.name,
-                  "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+                  "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+                  "'dim' argument.");
     return {contiguous_type(DType::i64, x.device, {})};
   }
   int64_t dim = canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
   Dims shape = x.shape;
   if (!shape.empty()) {
-    THUNDER_CHECK(shape[dim] != 0, Index, a.op().schema.name, "Expected reduction dim ", dim, " to have non-zero size.");
+    THUNDER_CHECK(shape[dim] != 0, Index, a.op().schema.name, "Expected reduction dim ", dim,
+                  " to have non-zero size.");
     shape.erase(shape.begin() + dim);
   }
   return {contiguous_type(DType::i64, x.device, std::move(shape))};
@@ -147,13 +152,15 @@ void cumprod_vjp(VjpContext& c) {
 
 Types cumulative_extremum_meta(const Args& a) {
   TensorType values = scan_meta(a)[0].tensor(), indices = values;
-  THUNDER_CHECK(!is_complex(values.dtype), NotImplemented, a.op().schema.name, "not implemented for ", torch_name(values.dtype));
+  THUNDER_CHECK(!is_complex(values.dtype), NotImplemented, a.op().schema.name, "not implemented for ",
+                torch_name(values.dtype));
   indices.dtype = DType::i64;
   return {values, indices};
 }
 
 Types logcumsumexp_meta(const Args& a) {
-  THUNDER_CHECK(is_inexact(a.tensor("a").dtype), NotImplemented, "logcumsumexp", "not implemented for ", torch_name(a.tensor("a").dtype));
+  THUNDER_CHECK(is_inexact(a.tensor("a").dtype), NotImplemented, "logcumsumexp", "not implemented for ",
+                torch_name(a.tensor("a").dtype));
   return scan_meta(a);
 }
 

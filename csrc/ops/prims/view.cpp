@@ -373,8 +373,8 @@ Types graft_meta(const Args& a) {
   TensorType t = a.tensor("data");
   t.requires_grad = a.tensor("a").requires_grad;
   const Dims& shape = a.tensor("a").shape;
-  THUNDER_CHECK(std::equal(t.shape.begin(), t.shape.end(), shape.begin(), shape.end()), Runtime, "graft", "data of shape ", str(t.shape),
-                " cannot stand for a tensor of shape ", str(a.tensor("a").shape));
+  THUNDER_CHECK(std::equal(t.shape.begin(), t.shape.end(), shape.begin(), shape.end()), Runtime, "graft",
+                "data of shape ", str(t.shape), " cannot stand for a tensor of shape ", str(a.tensor("a").shape));
   return {t};
 }
 

@@ -38,7 +38,8 @@ void threshold_vjp(VjpContext& c) {
 
 Arg threshold_backward_body(Builder& b, const Args& a) {
   Formula x(b, a["self"]), g(b, a["grad_output"]);
-  return store_like(zeros_where(x.call("prims.le", bound(a["threshold"], x.dtype())), g), g.dtype(), {a["self"], a["grad_output"]});
+  return store_like(zeros_where(x.call("prims.le", bound(a["threshold"], x.dtype())), g), g.dtype(),
+                    {a["self"], a["grad_output"]});
 }
 
 // ---- hardtanh and its kin -------------------------------------------------------------------------------------------
@@ -82,7 +83,8 @@ void hardsigmoid_vjp(VjpContext& c) { c.put("input", c.b("torch.hardsigmoid_back
 
 Arg hardsigmoid_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
-  return store_like(where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), a.tensor("grad_output").dtype, {a["grad_output"], a["self"]});
+  return store_like(where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), a.tensor("grad_output").dtype,
+                    {a["grad_output"], a["self"]});
 }
 
 Arg hardswish_body(Builder& b, const Args& a) {
@@ -133,14 +135,16 @@ Expr prelu_weight(const Expr& x, const Expr& w) {
 
 Arg prelu_body(Builder& b, const Args& a) {
   const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
-  THUNDER_CHECK(x.dtype == w.dtype, Runtime, "prelu", "prelu: Type promoting not supported. Got ", scalar_type_name(x.dtype),
-                " and ", scalar_type_name(w.dtype));
-  THUNDER_CHECK(w.rank() <= 1, Runtime, "prelu", "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", w.rank());
+  THUNDER_CHECK(x.dtype == w.dtype, Runtime, "prelu", "prelu: Type promoting not supported. Got ",
+                scalar_type_name(x.dtype), " and ", scalar_type_name(w.dtype));
+  THUNDER_CHECK(w.rank() <= 1, Runtime, "prelu",
+                "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = ", w.rank());
   if (!(w.numel() == 1)) {
     THUNDER_CHECK(x.rank() > 0, Runtime, "prelu", "Not allow zero-dim input tensor.");
     Dim channels = x.rank() > 1 ? x.shape[1] : Dim(1);
-    THUNDER_CHECK(channels == w.numel(), Runtime, "prelu", "Mismatch of parameter numbers and input channel size. Found parameter numbers = ",
-                  w.numel(), " and channel size = ", channels, ".");
+    THUNDER_CHECK(channels == w.numel(), Runtime, "prelu",
+                  "Mismatch of parameter numbers and input channel size. Found parameter numbers = ", w.numel(),
+                  " and channel size = ", channels, ".");
   }
   check_floating("prelu", "prelu_cpu", a["input"]);
   Expr weight = reshape(b, a["weight"], [&] {

@@ -25,8 +25,10 @@ struct Params {
 };
 
 Params params(const Args& a) {
-  return {a.tensor("query"), a.tensor("key"), a.tensor("value"), a.has("attn_mask") ? &a.tensor("attn_mask") : nullptr,
-          a.real("dropout_p"), a.flag("is_causal"), a.flag("enable_gqa")};
+  return {a.tensor("query"),   a.tensor("key"),
+          a.tensor("value"),   a.has("attn_mask") ? &a.tensor("attn_mask") : nullptr,
+          a.real("dropout_p"), a.flag("is_causal"),
+          a.flag("enable_gqa")};
 }
 
 bool heads_and_batches_fit(const Params& p) {
@@ -82,7 +84,8 @@ bool is_trained(const Params& p) { return p.q.requires_grad || p.k.requires_grad
 // top-left.
 bool flash_cuda_fits(const Params& p, int capability) {
   if (p.mask || !fits_fused(p) || !is_half(p.q.dtype) || capability < 80) return false;
-  bool small_shared_memory = (capability >= 86 && capability <= 89) || capability >= 120;  // too small for a wide backward
+  bool small_shared_memory =
+      (capability >= 86 && capability <= 89) || capability >= 120;  // too small for a wide backward
   if (small_shared_memory && is_trained(p) && p.q.shape[3] > 192) return false;
   if (p.v.shape[3] != p.q.shape[3] || p.q.shape[3] > 256 || mod(p.q.shape[3], 8) != 0) return false;
   if (p.causal && p.q.shape[2] != p.k.shape[2]) return false;
@@ -126,14 +129,16 @@ AttentionKernel attention_kernel(const Args& args, const AttentionSupport& suppo
   if (p.q.device.type != DeviceType::cuda) return AttentionKernel::Math;
   if (p.mask && p.causal) return AttentionKernel::Math;
   if (support.flash && flash_cuda_fits(p, support.capability)) return AttentionKernel::FlashCuda;
-  return support.efficient && efficient_fits(p, support.capability) ? AttentionKernel::Efficient : AttentionKernel::Math;
+  return support.efficient && efficient_fits(p, support.capability) ? AttentionKernel::Efficient
+                                                                    : AttentionKernel::Math;
 }
 
 bool fits_cudnn_attention(const Args& args, const AttentionSupport& support) {
   constexpr int64_t kOldest = 90000, kMostHeads = 65535, kMostHeadSize = 128;
   Params p = params(args);
   if (!support.cudnn || support.cudnn_version < kOldest || support.capability < 80) return false;
-  if (p.q.device.type != DeviceType::cuda || p.mask || p.dropout != 0 || !fits_fused(p) || !is_half(p.q.dtype)) return false;
+  if (p.q.device.type != DeviceType::cuda || p.mask || p.dropout != 0 || !fits_fused(p) || !is_half(p.q.dtype))
+    return false;
   if (p.q.shape[0] > kMostHeads || p.q.shape[1] > kMostHeads) return false;
   for (const TensorType* t : {&p.q, &p.k, &p.v})
     if (t->shape[3] > kMostHeadSize || mod(t->shape[3], 8) != 0 || !fits_bulk_copies(*t)) return false;
@@ -167,25 +172,34 @@ namespace {
 
 void check(const Args& a) {
   const TensorType &q = a.tensor("query"), &k = a.tensor("key"), &v = a.tensor("value");
-  THUNDER_CHECK(q.dtype == k.dtype && q.dtype == v.dtype, Runtime, kName, "Expected query, key, and value to have the same dtype, "
-                "but got query.dtype: ", cpp_type_name(q.dtype), " key.dtype: ", cpp_type_name(k.dtype), " and value.dtype: ",
-                cpp_type_name(v.dtype), " instead.");
-  THUNDER_CHECK(q.device == k.device && q.device == v.device, Runtime, kName, "Expected query, key, and value to have the same "
-                "device type, but got query.device: ", q.device, " key.device: ", k.device, " and value.device: ", v.device, " instead.");
-  THUNDER_CHECK(q.rank() >= 2 && k.rank() >= 2 && v.rank() >= 2, Runtime, kName, "Expected query, key, and value to all be  at "
-                "least 2 dimensional, but got query.dim: ", q.rank(), " key.dim: ", k.rank(), " and value.dim: ", v.rank(), " instead.");
-  THUNDER_CHECK(is_floating(q.dtype), Runtime, kName, "expected scalar type Float but found ", scalar_type_name(q.dtype));
+  THUNDER_CHECK(q.dtype == k.dtype && q.dtype == v.dtype, Runtime, kName,
+                "Expected query, key, and value to have the same dtype, "
+                "but got query.dtype: ",
+                cpp_type_name(q.dtype), " key.dtype: ", cpp_type_name(k.dtype),
+                " and value.dtype: ", cpp_type_name(v.dtype), " instead.");
+  THUNDER_CHECK(q.device == k.device && q.device == v.device, Runtime, kName,
+                "Expected query, key, and value to have the same "
+                "device type, but got query.device: ",
+                q.device, " key.device: ", k.device, " and value.device: ", v.device, " instead.");
+  THUNDER_CHECK(q.rank() >= 2 && k.rank() >= 2 && v.rank() >= 2, Runtime, kName,
+                "Expected query, key, and value to all be  at "
+                "least 2 dimensional, but got query.dim: ",
+                q.rank(), " key.dim: ", k.rank(), " and value.dim: ", v.rank(), " instead.");
+  THUNDER_CHECK(is_floating(q.dtype), Runtime, kName, "expected scalar type Float but found ",
+                scalar_type_name(q.dtype));
   double p = a.real("dropout_p");
   THUNDER_CHECK(p >= 0 && p <= 1, Runtime, kName, "dropout probability has to be between 0 and 1, but got ", p);
   if (!a.has("attn_mask")) return;
   const TensorType& m = a.tensor("attn_mask");
-  THUNDER_CHECK(is_bool(m.dtype) || m.dtype == DType::f32 || m.dtype == q.dtype, Runtime, kName, "Expected attn_mask dtype to be bool "
-                "or float or to match query dtype, but got attn_mask.dtype: ", cpp_type_name(m.dtype), " and  query.dtype: ",
-                cpp_type_name(q.dtype), " instead.");
-  THUNDER_CHECK(m.rank() >= 2, Index, kName, "Dimension out of range (expected to be in range of [-", std::max<int64_t>(m.rank(), 1),
-                ", ", std::max<int64_t>(m.rank(), 1) - 1, "], but got -2)");
-  THUNDER_CHECK(m.device == q.device, Runtime, kName, "Expected all tensors to be on the same device, but got query on ", q.device,
-                " and attn_mask on ", m.device);
+  THUNDER_CHECK(is_bool(m.dtype) || m.dtype == DType::f32 || m.dtype == q.dtype, Runtime, kName,
+                "Expected attn_mask dtype to be bool "
+                "or float or to match query dtype, but got attn_mask.dtype: ",
+                cpp_type_name(m.dtype), " and  query.dtype: ", cpp_type_name(q.dtype), " instead.");
+  THUNDER_CHECK(m.rank() >= 2, Index, kName, "Dimension out of range (expected to be in range of [-",
+                std::max<int64_t>(m.rank(), 1), ", ", std::max<int64_t>(m.rank(), 1) - 1, "], but got -2)");
+  THUNDER_CHECK(m.device == q.device, Runtime, kName,
+                "Expected all tensors to be on the same device, but got query on ", q.device, " and attn_mask on ",
+                m.device);
 }
 
 // Each key (or value) head once for every query head that it serves.
@@ -193,7 +207,8 @@ Expr repeat_heads(Builder& b, const Expr& x, const Dim& query_heads) {
   size_t at = x.shape().size() - 3;
   const Dim& heads = x.shape()[at];
   THUNDER_CHECK(mod(query_heads, heads) == 0, Runtime, kName,
-                "Number of heads in key and value must divide the number of heads in query, got ", heads, " and ", query_heads);
+                "Number of heads in key and value must divide the number of heads in query, got ", heads, " and ",
+                query_heads);
   if (heads == query_heads) return x;
   Dims wide = x.shape(), out = x.shape();
   wide.insert(wide.begin() + static_cast<long>(at) + 1, floordiv(query_heads, heads));

@@ -8,7 +8,7 @@
 namespace thunder::ops::torch {
 
 enum class AttentionKernel {
-  Math,       ///< matrix products and softmax
+  Math,  ///< matrix products and softmax
   FlashCpu,
   FlashCuda,
   Efficient,  ///< CUDA
@@ -17,7 +17,7 @@ enum class AttentionKernel {
 /// What may be taken, from outside of the call: PyTorch's switches (torch.nn.attention.sdpa_kernel) and the GPU.
 struct AttentionSupport {
   bool flash = true, efficient = true, cudnn = true;
-  int capability = 90;      ///< of the CUDA device: 10 * major + minor
+  int capability = 90;        ///< of the CUDA device: 10 * major + minor
   int64_t cudnn_version = 0;  ///< 0: there is no cuDNN
 };
 

@@ -22,7 +22,9 @@ Arg call_prim(Builder& b, const Args& a, std::string_view prim) {
   return pointwise(b, prim, {a.list()[0], a.list()[1]}, P, a.op().schema.name);
 }
 
-bool is_bool_operand(const Arg& a) { return a.is_tensor() ? is_bool(a.value().dtype()) : a.number_kind() == NumberKind::Bool; }
+bool is_bool_operand(const Arg& a) {
+  return a.is_tensor() ? is_bool(a.value().dtype()) : a.number_kind() == NumberKind::Bool;
+}
 bool is_literal(const Arg& a, double x) { return a.is_literal_number() && a.complex() == x; }
 
 /// Product of two numbers, both literals; a tensor if one is known only at run time.
@@ -30,14 +32,16 @@ Arg times(Builder& b, const Arg& x, const Arg& factor, DType t) {
   if (x.is_tensor()) return b("prims.mul", x, factor);
   if (x.kind() == Arg::Kind::Int && factor.kind() == Arg::Kind::Int) return x.dim() * factor.dim();
   bool literals = x.is_literal_number() && factor.is_literal_number();
-  if (literals && x.kind() != Arg::Kind::Complex && factor.kind() != Arg::Kind::Complex) return x.real() * factor.real();
+  if (literals && x.kind() != Arg::Kind::Complex && factor.kind() != Arg::Kind::Complex)
+    return x.real() * factor.real();
   if (literals) return x.complex() * factor.complex();
   return b("prims.mul", full(b, {}, x, t, {}), factor);
 }
 
 void check_alpha(std::string_view op, const Arg& alpha, DType t) {
   NumberKind kind = alpha.number_kind();
-  THUNDER_CHECK(kind != NumberKind::Bool || is_bool(t), Runtime, op, "Boolean alpha only supported for Boolean results.");
+  THUNDER_CHECK(kind != NumberKind::Bool || is_bool(t), Runtime, op,
+                "Boolean alpha only supported for Boolean results.");
   THUNDER_CHECK(is_inexact(t) || kind <= NumberKind::Int, Runtime, op,
                 "For integral input tensors, argument alpha must not be a floating point number.");
   THUNDER_CHECK(is_complex(t) || kind != NumberKind::Complex, Runtime, op,
@@ -58,11 +62,13 @@ Arg scaled_sum(Builder& b, const Args& a, const char* prim) {
 
 void check_subtraction(const Arg& x, const Arg& y) {
   bool bx = is_bool_operand(x), by = is_bool_operand(y);
-  THUNDER_CHECK(!bx || !by, Runtime, "sub",
-                "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
-                "instead.");
+  THUNDER_CHECK(
+      !bx || !by, Runtime, "sub",
+      "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+      "instead.");
   THUNDER_CHECK(!bx && !by, Runtime, "sub",
-                "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+                "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+                "mask, use the `~` or "
                 "`logical_not()` operator instead.");
 }
 
@@ -75,7 +81,8 @@ Arg rsub_body(Builder& b, const Args& a) { return b("torch.sub", a["other"], a["
 
 Arg trunc_div(Builder& b, const Args& a) {
   ArgList x = broadcast_operands(b, "div", {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
-  if (is_floating((x[0].is_tensor() ? x[0] : x[1]).value().dtype())) return b("prims.trunc", b("prims.div", x[0], x[1]));
+  if (is_floating((x[0].is_tensor() ? x[0] : x[1]).value().dtype()))
+    return b("prims.trunc", b("prims.div", x[0], x[1]));
   // What fmod leaves over has the dividend's sign, so the rest divides evenly.
   return b("prims.floor_div", b("prims.sub", x[0], b("prims.fmod", x[0], x[1])), x[1]);
 }
@@ -92,7 +99,8 @@ Arg floor_divide_body(Builder& b, const Args& a) { return call_prim<Promotion::D
 
 // fmax and fmin: a NaN loses against a number.
 Arg ignoring_nan(Builder& b, const Args& a, const char* prim) {
-  ArgList x = broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
+  ArgList x =
+      broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
   Arg both = b(prim, x[0], x[1]);
   if (!is_floating(both.value().dtype())) return both;
   Arg not_first = b("prims.where", b("prims.isnan", x[0]), x[1], both);
@@ -103,7 +111,8 @@ Arg fmin_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.mini
 
 // log(base^x + base^y) as max + log1p(base^-|x - y|), which does not overflow.
 Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
-  ArgList x = broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
+  ArgList x =
+      broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
   Arg larger = b("prims.maximum", x[0], x[1]);
   Arg distance = b("prims.abs", b("prims.sub", x[0], x[1]));
   Arg rest = b("prims.log1p", b(exp, b("prims.neg", distance)));
@@ -136,8 +145,9 @@ void xlog1py_vjp(VjpContext& c) {
   Expr x = c.in("input"), y = c.in("other");
   if (c.needs("input")) {
     Expr undefined = c.b("torch.logical_and", c.b("torch.eq", x, 0), c.b("torch.le", y, -1));
-    Expr logarithm = y.arg().is_tensor() ? c.b("torch.log1p", y)
-                                         : c.b("torch.log1p", c.b("torch.scalar_tensor", y, kw("dtype", c.out().dtype())));
+    Expr logarithm = y.arg().is_tensor()
+                         ? c.b("torch.log1p", y)
+                         : c.b("torch.log1p", c.b("torch.scalar_tensor", y, kw("dtype", c.out().dtype())));
     put_reduced(c, "input", c.grad() * c.b("torch.where", undefined, 0, logarithm));
   }
   if (c.needs("other")) put_reduced(c, "other", c.grad() * c.b("torch.div", x, y + 1));
@@ -148,7 +158,8 @@ Arg heaviside_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype;
   THUNDER_CHECK(!is_complex(t) && !is_complex(a.tensor("values").dtype), Runtime, "heaviside",
                 "heaviside is not yet implemented for complex tensors.");
-  THUNDER_CHECK(t == a.tensor("values").dtype, Runtime, "heaviside", "heaviside is not yet implemented for tensors with different dtypes.");
+  THUNDER_CHECK(t == a.tensor("values").dtype, Runtime, "heaviside",
+                "heaviside is not yet implemented for tensors with different dtypes.");
   ArgList x = broadcast_operands(b, "heaviside", {a["input"], a["values"]}, t);
   Arg step = convert(b, b("prims.gt", x[0], is_bool(t) ? Arg(false) : Arg(0)), t);
   return b("prims.where", b("prims.eq", x[0], is_bool(t) ? Arg(false) : Arg(0)), x[1], step);

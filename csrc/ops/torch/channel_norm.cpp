@@ -30,8 +30,8 @@ Expr suggested_layout(Builder& b, const Arg& x) {
 
 void check_batch_norm(const Args& a, bool training) {
   const TensorType& x = a.tensor("input");
-  THUNDER_CHECK(x.rank() >= 2, Index, "batch_norm", "Dimension out of range (expected to be in range of [-", std::max<int64_t>(x.rank(), 1),
-                ", ", std::max<int64_t>(x.rank(), 1) - 1, "], but got 1)");
+  THUNDER_CHECK(x.rank() >= 2, Index, "batch_norm", "Dimension out of range (expected to be in range of [-",
+                std::max<int64_t>(x.rank(), 1), ", ", std::max<int64_t>(x.rank(), 1) - 1, "], but got 1)");
   check_floating("batch_norm", "batch_norm", a["input"]);
   for (const char* name : {"running_mean", "running_var", "weight", "bias"}) {
     bool running = std::string_view(name).starts_with("running");
@@ -39,8 +39,8 @@ void check_batch_norm(const Args& a, bool training) {
       THUNDER_CHECK(training || !running, Runtime, "batch_norm", name, " must be defined in evaluation mode");
       continue;
     }
-    THUNDER_CHECK(a.tensor(name).numel() == x.shape[1], Runtime, "batch_norm", name, " should contain ", x.shape[1], " elements not ",
-                  a.tensor(name).numel());
+    THUNDER_CHECK(a.tensor(name).numel() == x.shape[1], Runtime, "batch_norm", name, " should contain ", x.shape[1],
+                  " elements not ", a.tensor(name).numel());
   }
 }
 
@@ -104,7 +104,8 @@ Arg functional_batch_norm_body(Builder& b, const Args& a) {
   };
   Formula unbiased = m.var.call("prims.mul", Arg(count)).call("prims.div", Arg(count - 1));
   Arg y = store(applied(b, a, x, m), t.dtype);
-  return Arg::tuple({y, saved(m.mean, stats), saved(m.invstd, stats), moved("running_mean", m.mean), moved("running_var", unbiased)});
+  return Arg::tuple(
+      {y, saved(m.mean, stats), saved(m.invstd, stats), moved("running_mean", m.mean), moved("running_var", unbiased)});
 }
 
 void batch_norm_vjp(VjpContext& c) {
@@ -114,8 +115,8 @@ void batch_norm_vjp(VjpContext& c) {
   // In training the batch's own statistics count, and the running ones have been written to since.
   bool training = a.flag("training");
   Arg mean = training ? Arg() : a["running_mean"], var = training ? Arg() : a["running_var"];
-  Expr r = c.b("torch.native_batch_norm_backward", c.grad(0), c.in("input"), a["weight"], mean, var, c.out(1),
-               c.out(2), a["training"], a["eps"], Arg::list(std::move(mask)));
+  Expr r = c.b("torch.native_batch_norm_backward", c.grad(0), c.in("input"), a["weight"], mean, var, c.out(1), c.out(2),
+               a["training"], a["eps"], Arg::list(std::move(mask)));
   c.put("input", r[0]);
   if (c.needs("weight")) c.put("weight", r[1]);
   if (c.needs("bias")) c.put("bias", r[2]);
@@ -134,8 +135,8 @@ Types batch_norm_backward_meta(const Args& a) {
 // A vector without elements, which counts as having no channels: the result is a copy.
 Arg batch_norm_of_nothing(Builder& b, const Args& a) {
   for (const char* name : {"running_mean", "running_var"})
-    THUNDER_CHECK(!given(a, name) || a.tensor(name).numel() == 0, Runtime, "batch_norm", name, " should contain 0 elements not ",
-                  a.tensor(name).numel());
+    THUNDER_CHECK(!given(a, name) || a.tensor(name).numel() == 0, Runtime, "batch_norm", name,
+                  " should contain 0 elements not ", a.tensor(name).numel());
   Expr y = b("prims.clone", a["input"]);
   if (given(a, "weight")) y = y * b("torch.select", a["weight"], 0, 0);
   if (given(a, "bias")) y = y + b("torch.select", a["bias"], 0, 0);
@@ -149,15 +150,17 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
   if (x.rank() == 1 && known_empty(x.shape)) return batch_norm_of_nothing(b, a);
   if (training && x.rank() >= 1) {
     Dim per_channel = x.shape[0] * product(Dims(x.shape.begin() + std::min<int64_t>(2, x.rank()), x.shape.end()));
-    THUNDER_CHECK(!(per_channel == 1), Value, "batch_norm", "Expected more than 1 value per channel when training, got input size torch.Size([",
-                  join(x.shape), "])");
+    THUNDER_CHECK(!(per_channel == 1), Value, "batch_norm",
+                  "Expected more than 1 value per channel when training, got input size torch.Size([", join(x.shape),
+                  "])");
   }
   if (training && given(a, "running_mean")) {
-    Expr r = b("torch._native_batch_norm_legit_functional", a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"], true,
-               a["momentum"], a["eps"]);
+    Expr r = b("torch._native_batch_norm_legit_functional", a["input"], a["weight"], a["bias"], a["running_mean"],
+               a["running_var"], true, a["momentum"], a["eps"]);
     return Arg::tuple({r[0].arg(), r[3].arg(), r[4].arg()});
   }
-  Expr r = b("torch.native_batch_norm", a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"], training, a["momentum"], a["eps"]);
+  Expr r = b("torch.native_batch_norm", a["input"], a["weight"], a["bias"], a["running_mean"], a["running_var"],
+             training, a["momentum"], a["eps"]);
   return Arg::tuple({r[0].arg(), a["running_mean"], a["running_var"]});
 }
 
@@ -187,7 +190,10 @@ Arg native_group_norm_body(Builder& b, const Args& a) {
   if (a.has("weight")) y = y * spread_channels(channel(b, a, "weight", y.dtype()), t.shape, 1);
   if (a.has("bias")) y = y + spread_channels(channel(b, a, "bias", y.dtype()), t.shape, 1);
   Arg out = store(y, t.dtype);
-  if (last) out = b("prims.clone", out, kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"})).arg();
+  if (last)
+    out = b("prims.clone", out,
+            kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}))
+              .arg();
   // Dimensions of size 1 may have any stride in a contiguous input; the kernel's result is new memory.
   else out = with_strides(b.expr(out), contiguous_strides(t.shape)).arg();
   DType stats = statistics_type(a);
@@ -212,8 +218,8 @@ void native_group_norm_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
   auto dense = [&](const Expr& v) { return c.b("torch.contiguous", v); };
-  Expr r = c.b("torch.native_group_norm_backward", dense(c.grad(0)), dense(c.in("input")), c.out(1), c.out(2), a["weight"], a["N"], a["C"],
-               a["HxW"], a["group"], Arg::list(std::move(mask)));
+  Expr r = c.b("torch.native_group_norm_backward", dense(c.grad(0)), dense(c.in("input")), c.out(1), c.out(2),
+               a["weight"], a["N"], a["C"], a["HxW"], a["group"], Arg::list(std::move(mask)));
   c.put("input", r[0]);
   if (c.needs("weight")) c.put("weight", r[1]);
   if (c.needs("bias")) c.put("bias", r[2]);
@@ -230,18 +236,23 @@ Types group_norm_backward_meta(const Args& a) {
 
 Arg group_norm_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
-  THUNDER_CHECK(x.rank() >= 2, Runtime, "group_norm", "Expected at least 2 dimensions for input tensor but received ", x.rank());
+  THUNDER_CHECK(x.rank() >= 2, Runtime, "group_norm", "Expected at least 2 dimensions for input tensor but received ",
+                x.rank());
   const Dim &channels = x.shape[1], &groups = a.dim("num_groups");
   THUNDER_CHECK(groups > 0, Runtime, "group_norm", "Expected num groups to be greater than 0, got ", groups);
-  THUNDER_CHECK(mod(channels, groups) == 0, Runtime, "group_norm", "Expected number of channels in input to be divisible by num_groups, "
-                "but got input of shape ", str(x.shape), " and num_groups=", groups);
+  THUNDER_CHECK(mod(channels, groups) == 0, Runtime, "group_norm",
+                "Expected number of channels in input to be divisible by num_groups, "
+                "but got input of shape ",
+                str(x.shape), " and num_groups=", groups);
   for (const char* name : {"weight", "bias"})
-    THUNDER_CHECK(!a.has(name) || (a.tensor(name).rank() == 1 && a.tensor(name).shape[0] == channels), Runtime, "group_norm", "Expected ", name,
+    THUNDER_CHECK(!a.has(name) || (a.tensor(name).rank() == 1 && a.tensor(name).shape[0] == channels), Runtime,
+                  "group_norm", "Expected ", name,
                   " to be a vector of size equal to the number of channels in input, but got ", name, " of shape ",
                   str(a.tensor(name).shape), " and input of shape ", str(x.shape));
   Dim inner = product(Dims(x.shape.begin() + 2, x.shape.end()));
   Expr input = suggested_layout(b, a["input"]);
-  return b("torch.native_group_norm", input, a["weight"], a["bias"], x.shape[0], channels, inner, groups, a["eps"])[0].arg();
+  return b("torch.native_group_norm", input, a["weight"], a["bias"], x.shape[0], channels, inner, groups, a["eps"])[0]
+      .arg();
 }
 
 // ---- instance norm --------------------------------------------------------------------------------------------------
@@ -263,18 +274,19 @@ Arg instance_norm_functional_body(Builder& b, const Args& a) {
     return a.has(name) ? b("torch.repeat", a[name], Arg(Dims{t.shape[0]})) : Expr(b, Arg());
   };
   Expr x = torch_reshape(b("torch.contiguous", a["input"]), merged);
-  Expr r = b("torch.batch_norm_functional", x, repeated("running_mean"), repeated("running_var"), repeated("weight"), repeated("bias"),
-             training, a["momentum"], a["eps"]);
+  Expr r = b("torch.batch_norm_functional", x, repeated("running_mean"), repeated("running_var"), repeated("weight"),
+             repeated("bias"), training, a["momentum"], a["eps"]);
   auto averaged = [&](const char* name, const Expr& of_samples) {
     if (!training || !given(a, name)) return a[name];
     return b("torch.mean", torch_reshape(of_samples, {t.shape[0], t.shape[1]}), 0).arg();
   };
-  return Arg::tuple({torch_reshape(r[0], t.shape).arg(), averaged("running_mean", r[1]), averaged("running_var", r[2])});
+  return Arg::tuple(
+      {torch_reshape(r[0], t.shape).arg(), averaged("running_mean", r[1]), averaged("running_var", r[2])});
 }
 
 Arg instance_norm_body(Builder& b, const Args& a) {
-  THUNDER_CHECK(!a.flag("use_input_stats") || (!given(a, "running_mean") && !given(a, "running_var")), NotImplemented, "instance_norm",
-                "running statistics would be written in place; use torch.instance_norm_functional");
+  THUNDER_CHECK(!a.flag("use_input_stats") || (!given(a, "running_mean") && !given(a, "running_var")), NotImplemented,
+                "instance_norm", "running statistics would be written in place; use torch.instance_norm_functional");
   return b("torch.instance_norm_functional", a["input"], a["running_mean"], a["running_var"], a["weight"], a["bias"],
            a["use_input_stats"], a["momentum"], a["eps"])[0];
 }

@@ -42,8 +42,10 @@ Arg shift_body(Builder& b, const Args& a) {
 Arg isclose_body(Builder& b, const Args& a) {
   const TensorType &x = a.tensor("input"), &y = a.tensor("other");
   THUNDER_CHECK(x.dtype == y.dtype, Runtime, "isclose", torch_name(x.dtype), " did not match ", torch_name(y.dtype));
-  THUNDER_CHECK(a.real("rtol") >= 0, Runtime, "isclose", "rtol must be greater than or equal to zero, but got ", a.real("rtol"));
-  THUNDER_CHECK(a.real("atol") >= 0, Runtime, "isclose", "atol must be greater than or equal to zero, but got ", a.real("atol"));
+  THUNDER_CHECK(a.real("rtol") >= 0, Runtime, "isclose", "rtol must be greater than or equal to zero, but got ",
+                a.real("rtol"));
+  THUNDER_CHECK(a.real("atol") >= 0, Runtime, "isclose", "atol must be greater than or equal to zero, but got ",
+                a.real("atol"));
   Expr input = b.expr(a["input"]), other = b.expr(a["other"]);
   Expr close = b("torch.eq", input, other);
   if (a.flag("equal_nan") && is_inexact(x.dtype))
@@ -57,14 +59,21 @@ Arg isclose_body(Builder& b, const Args& a) {
   return b("torch.logical_or", close, near);
 }
 
-constexpr OpDef comparison_record(std::string_view schema, std::string_view doc, std::string_view aten, std::string_view python) {
+constexpr OpDef comparison_record(std::string_view schema, std::string_view doc, std::string_view aten,
+                                  std::string_view python) {
   return {.schema = schema, .doc = doc, .tags = kBoolTags, .body = compare_body, .aten = aten, .python = python};
 }
 constexpr OpDef logical(std::string_view schema, std::string_view doc, std::string_view aten, std::string_view python) {
-  return {.schema = schema, .doc = doc, .tags = kBoolTags | kCommutative, .body = logical_body, .aten = aten, .python = python};
+  return {.schema = schema,
+          .doc = doc,
+          .tags = kBoolTags | kCommutative,
+          .body = logical_body,
+          .aten = aten,
+          .python = python};
 }
 constexpr OpDef bitwise(std::string_view schema, std::string_view doc, std::string_view aten, std::string_view python) {
-  return {.schema = schema, .doc = doc, .tags = kTags | kCommutative, .body = bitwise_body, .aten = aten, .python = python};
+  return {
+      .schema = schema, .doc = doc, .tags = kTags | kCommutative, .body = bitwise_body, .aten = aten, .python = python};
 }
 
 // clang-format off

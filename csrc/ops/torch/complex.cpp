@@ -15,7 +15,8 @@ ArgList parts(Builder& b, const Args& a, const char* first, const char* second) 
   DType t = a.tensor(first).dtype, u = a.tensor(second).dtype;
   for (DType d : {t, u})
     THUNDER_CHECK(d == DType::f32 || d == DType::f64 || d == DType::f16, Runtime, op,
-                  "Expected both inputs to be Half, Float or Double tensors but got ", scalar_type_name(t), " and ", scalar_type_name(u));
+                  "Expected both inputs to be Half, Float or Double tensors but got ", scalar_type_name(t), " and ",
+                  scalar_type_name(u));
   THUNDER_CHECK(t == u, Runtime, op, "Expected object of scalar type ", scalar_type_name(t), " but got scalar type ",
                 scalar_type_name(u), " for second argument");
   return broadcast_operands(b, op, {a[first], a[second]}, t);
@@ -24,7 +25,9 @@ ArgList parts(Builder& b, const Args& a, const char* first, const char* second) 
 // Pairs in memory, seen as complex numbers, in the layout of a pointwise result.
 Arg from_pairs(Builder& b, const Arg& real, const Arg& imag) {
   Expr z = b("torch.view_as_complex", b("torch.stack", Arg::list({real, imag}), -1));
-  return with_strides(z, elementwise_strides(z.shape(), {&real.value().tensor().strides, &imag.value().tensor().strides})).arg();
+  return with_strides(z,
+                      elementwise_strides(z.shape(), {&real.value().tensor().strides, &imag.value().tensor().strides}))
+      .arg();
 }
 
 Arg complex_body(Builder& b, const Args& a) {
@@ -46,7 +49,8 @@ Arg polar_body(Builder& b, const Args& a) {
 // abs * (cos + i sin): along the direction, and across it times abs.
 void polar_vjp(VjpContext& c) {
   Expr g = c.grad(), angle = c.in("angle");
-  Expr re = c.b("torch.real", g), im = c.b("torch.imag", g), cos = c.b("torch.cos", angle), sin = c.b("torch.sin", angle);
+  Expr re = c.b("torch.real", g), im = c.b("torch.imag", g), cos = c.b("torch.cos", angle),
+       sin = c.b("torch.sin", angle);
   if (c.needs("abs")) c.put("abs", sum_to(re * cos + im * sin, c.in("abs").shape()));
   if (c.needs("angle")) c.put("angle", sum_to((im * cos - re * sin) * c.in("abs"), angle.shape()));
 }

@@ -69,7 +69,8 @@ Named contracted(Named x, Named y, const std::string& keep) {
     for (char c : names) out.push_back(size_of(t, c));
     return out;
   };
-  Dims bx = sizes(x, batch), by = sizes(y, batch), rows = sizes(x, first), columns = sizes(y, second), k = sizes(x, inner);
+  Dims bx = sizes(x, batch), by = sizes(y, batch), rows = sizes(x, first), columns = sizes(y, second),
+       k = sizes(x, inner);
   auto shape = [](Dims lead, const Dims& p, const Dims& q) {
     lead.insert(lead.end(), {product(p), product(q)});
     return lead;
@@ -117,8 +118,8 @@ Equation parse_equation(std::string text) {
 std::string expand_ellipsis(const std::string& names, int64_t count, int64_t most) {
   size_t at = names.find("...");
   for (char c : names)
-    THUNDER_CHECK(std::isalpha(static_cast<unsigned char>(c)) || c == '.', Runtime, "einsum", "einsum(): invalid subscript given: '", c,
-                  "', subscripts must be in [a-zA-Z]");
+    THUNDER_CHECK(std::isalpha(static_cast<unsigned char>(c)) || c == '.', Runtime, "einsum",
+                  "einsum(): invalid subscript given: '", c, "', subscripts must be in [a-zA-Z]");
   if (at == std::string::npos) {
     THUNDER_CHECK(!has(names, '.'), Runtime, "einsum", "einsum(): found '.' that is not part of any ellipsis");
     return names;
@@ -164,15 +165,19 @@ Arg einsum_body(Builder& b, const Args& a) {
   Equation e = parse_equation(a.str("equation"));
   std::vector<Value> tensors = a.values("operands");
   THUNDER_CHECK(!tensors.empty(), Runtime, "einsum", "einsum(): must provide at least one operand");
-  THUNDER_CHECK(tensors.size() == e.inputs.size(), Runtime, "einsum", "einsum(): ", tensors.size() > e.inputs.size() ? "more" : "fewer",
+  THUNDER_CHECK(tensors.size() == e.inputs.size(), Runtime, "einsum",
+                "einsum(): ", tensors.size() > e.inputs.size() ? "more" : "fewer",
                 " operands were provided than specified in the equation");
-  auto named = [](const std::string& s) { return static_cast<int64_t>(s.size()) - (s.find("...") == std::string::npos ? 0 : 3); };
+  auto named = [](const std::string& s) {
+    return static_cast<int64_t>(s.size()) - (s.find("...") == std::string::npos ? 0 : 3);
+  };
   int64_t most = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     bool ellipsis = e.inputs[i].find("...") != std::string::npos;
-    THUNDER_CHECK(ellipsis ? tensors[i].rank() >= named(e.inputs[i]) : tensors[i].rank() == named(e.inputs[i]), Runtime, "einsum",
-                  "einsum(): the number of subscripts in the equation (", named(e.inputs[i]), ellipsis ? ") is more than" : ") does not match",
-                  " the number of dimensions (", tensors[i].rank(), ") for operand ", i);
+    THUNDER_CHECK(ellipsis ? tensors[i].rank() >= named(e.inputs[i]) : tensors[i].rank() == named(e.inputs[i]), Runtime,
+                  "einsum", "einsum(): the number of subscripts in the equation (", named(e.inputs[i]),
+                  ellipsis ? ") is more than" : ") does not match", " the number of dimensions (", tensors[i].rank(),
+                  ") for operand ", i);
     if (ellipsis) most = std::max(most, tensors[i].rank() - named(e.inputs[i]));
   }
   std::vector<Named> operands;
@@ -186,13 +191,13 @@ Arg einsum_body(Builder& b, const Args& a) {
   std::string output = expand_ellipsis(e.output, most, most);
   if (!e.explicit_output) {
     for (int64_t i = 0; i < most; ++i) output += static_cast<char>('0' + i);
-    for (const char *from : {"AZ", "az"})
+    for (const char* from : {"AZ", "az"})
       for (char c = from[0]; c <= from[1]; ++c)
         if (count[static_cast<unsigned char>(c)] == 1) output += c;
   }
   for (char c : output) {
-    THUNDER_CHECK(count[static_cast<unsigned char>(c)] > 0 || std::isdigit(static_cast<unsigned char>(c)), Runtime, "einsum",
-                  "einsum(): output subscript ", c, " does not appear in the equation for any input operand");
+    THUNDER_CHECK(count[static_cast<unsigned char>(c)] > 0 || std::isdigit(static_cast<unsigned char>(c)), Runtime,
+                  "einsum", "einsum(): output subscript ", c, " does not appear in the equation for any input operand");
     THUNDER_CHECK(std::count(output.begin(), output.end(), c) == 1, Runtime, "einsum", "einsum(): output subscript ", c,
                   " appears more than once in the output");
   }
@@ -213,11 +218,12 @@ Arg tensordot_body(Builder& b, const Args& a) {
   std::vector<int64_t> dx, dy;
   const Arg& dims = a["dims"];
   if (dims.is_sequence()) {
-    THUNDER_CHECK(dims.items().size() == 2, Runtime, "tensordot", "tensordot expects dims to be int or two lists of int, got ",
-                  dims.items().size(), " items");
+    THUNDER_CHECK(dims.items().size() == 2, Runtime, "tensordot",
+                  "tensordot expects dims to be int or two lists of int, got ", dims.items().size(), " items");
     auto list = [&](const Arg& d, int64_t rank) {
       std::vector<int64_t> out;
-      for (const Arg& i : d.is_sequence() ? d.items() : ArgList{d}) out.push_back(canonical_dim("tensordot", as_dim(i).constant(), rank));
+      for (const Arg& i : d.is_sequence() ? d.items() : ArgList{d})
+        out.push_back(canonical_dim("tensordot", as_dim(i).constant(), rank));
       return out;
     };
     dx = list(dims.items()[0], x.rank());
@@ -225,7 +231,8 @@ Arg tensordot_body(Builder& b, const Args& a) {
   } else {
     int64_t n = as_dim(dims).constant();
     THUNDER_CHECK(n >= 0, Runtime, "tensordot", "tensordot expects dims >= 0, but got dims=", n);
-    THUNDER_CHECK(n <= std::min(x.rank(), y.rank()), Runtime, "tensordot", "tensordot expects dims < ndim_a or ndim_b, but got dims=", n);
+    THUNDER_CHECK(n <= std::min(x.rank(), y.rank()), Runtime, "tensordot",
+                  "tensordot expects dims < ndim_a or ndim_b, but got dims=", n);
     dx = range(x.rank() - n, x.rank());
     dy = range(0, n);
   }
@@ -235,8 +242,9 @@ Arg tensordot_body(Builder& b, const Args& a) {
     // A size of 1 is broadcast against the other's, so the other can be summed at once.
     if (y.shape()[dy[i]] == 1) x = b("torch.sum", x, dx[i], true, kw("dtype", x.dtype()));
     else if (x.shape()[dx[i]] == 1) y = b("torch.sum", y, dy[i], true, kw("dtype", y.dtype()));
-    THUNDER_CHECK(x.shape()[dx[i]] == y.shape()[dy[i]], Runtime, "tensordot", "contracted dimensions need to match, but first has size ",
-                  x.shape()[dx[i]], " in dim ", dx[i], " and second has size ", y.shape()[dy[i]], " in dim ", dy[i]);
+    THUNDER_CHECK(x.shape()[dx[i]] == y.shape()[dy[i]], Runtime, "tensordot",
+                  "contracted dimensions need to match, but first has size ", x.shape()[dx[i]], " in dim ", dx[i],
+                  " and second has size ", y.shape()[dy[i]], " in dim ", dy[i]);
     k.push_back(x.shape()[dx[i]]);
   }
   std::vector<int64_t> left = other_dims(x.rank(), dx), right = dy, last = other_dims(y.rank(), dy);
@@ -254,13 +262,16 @@ Arg tensordot_body(Builder& b, const Args& a) {
 // out[..., o] = sum over i, j of input1[..., i] * weight[o, i, j] * input2[..., j]
 Arg bilinear_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input1"]), y = b.expr(a["input2"]), w = b.expr(a["weight"]);
-  THUNDER_CHECK(x.rank() == y.rank(), Runtime, "bilinear", "bilinear(): input dimensions do not match: got ", x.rank(), " and ", y.rank());
-  THUNDER_CHECK(w.rank() == 3 && x.shape().back() == w.shape()[1] && y.shape().back() == w.shape()[2], Runtime, "bilinear",
-                "bilinear(): weights size ", str(w.shape()), " does not match input sizes ", str(x.shape()), " and ", str(y.shape()));
+  THUNDER_CHECK(x.rank() == y.rank(), Runtime, "bilinear", "bilinear(): input dimensions do not match: got ", x.rank(),
+                " and ", y.rank());
+  THUNDER_CHECK(w.rank() == 3 && x.shape().back() == w.shape()[1] && y.shape().back() == w.shape()[2], Runtime,
+                "bilinear", "bilinear(): weights size ", str(w.shape()), " does not match input sizes ", str(x.shape()),
+                " and ", str(y.shape()));
   Dims out(x.shape().begin(), x.shape().end() - 1);
   Dim rows = product(out);
   Expr flat_x = torch_reshape(x, {rows, w.shape()[1]}), flat_y = torch_reshape(y, {rows, w.shape()[2]});
-  Expr pairs = torch_reshape(b("torch.unsqueeze", flat_x, 2) * b("torch.unsqueeze", flat_y, 1), {rows, w.shape()[1] * w.shape()[2]});
+  Expr pairs = torch_reshape(b("torch.unsqueeze", flat_x, 2) * b("torch.unsqueeze", flat_y, 1),
+                             {rows, w.shape()[1] * w.shape()[2]});
   Expr r = b("torch.linear", pairs, torch_reshape(w, {w.shape()[0], w.shape()[1] * w.shape()[2]}), a["bias"]);
   out.push_back(w.shape()[0]);
   return torch_reshape(r, out).arg();

@@ -6,8 +6,9 @@ namespace thunder::ops::torch {
 namespace {
 
 Arg convolution_body(Builder& b, const Args& a) {
-  return b("prims.convolution", a["input"], a["weight"], a["bias"], a["stride"], a["padding"], a["dilation"], a["transposed"],
-           a["output_padding"], a["groups"]).arg();
+  return b("prims.convolution", a["input"], a["weight"], a["bias"], a["stride"], a["padding"], a["dilation"],
+           a["transposed"], a["output_padding"], a["groups"])
+      .arg();
 }
 
 Types convolution_backward_meta(const Args& a) {
@@ -28,7 +29,8 @@ Types convolution_backward_meta(const Args& a) {
 Dims spatial(std::string_view op, const Args& a, const char* name, int64_t n) {
   Dims d = a.dims(name);
   if (d.size() == 1) d.resize(static_cast<size_t>(n), d[0]);
-  THUNDER_CHECK(static_cast<int64_t>(d.size()) == n, Runtime, op, "expected ", name, " to be a single integer value or a list of ", n,
+  THUNDER_CHECK(static_cast<int64_t>(d.size()) == n, Runtime, op, "expected ", name,
+                " to be a single integer value or a list of ", n,
                 " values to match the convolution dimensions, but got ", name, "=", str(d));
   return d;
 }
@@ -56,10 +58,11 @@ Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool tra
   const TensorType& w = a.tensor("weight");
   bool batched = x.rank() == n + 2;
   THUNDER_CHECK(w.rank() == n + 2, Runtime, op, "expected a weight with ", n + 2, " dimensions, got ", w.rank());
-  THUNDER_CHECK(batched || x.rank() == n + 1, Runtime, op, "Expected ", n + 1, "D (unbatched) or ", n + 2, "D (batched) input to ", op,
-                ", but got input of size: ", str(x.shape()));
+  THUNDER_CHECK(batched || x.rank() == n + 1, Runtime, op, "Expected ", n + 1, "D (unbatched) or ", n + 2,
+                "D (batched) input to ", op, ", but got input of size: ", str(x.shape()));
   Dims kernel(w.shape.begin() + 2, w.shape.end());
-  Dims stride = spatial(op, a, "stride", n), dilation = spatial(op, a, "dilation", n), padding(static_cast<size_t>(n), Dim(0));
+  Dims stride = spatial(op, a, "stride", n), dilation = spatial(op, a, "dilation", n),
+       padding(static_cast<size_t>(n), Dim(0));
   if (!batched) x = b("torch.unsqueeze", x, 0);
   const Arg& p = a["padding"];
   if (p.kind() == Arg::Kind::Str) {
@@ -69,7 +72,8 @@ Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool tra
     padding = p.is_sequence() ? spatial(op, a, "padding", n) : Dims(static_cast<size_t>(n), as_dim(p));
   }
   Dims output_padding = transposed ? spatial(op, a, "output_padding", n) : Dims(static_cast<size_t>(n), Dim(0));
-  Expr y = b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed, output_padding, a["groups"]);
+  Expr y = b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed, output_padding,
+             a["groups"]);
   return (batched ? y : b("torch.squeeze", y, 0)).arg();
 }
 
@@ -80,9 +84,12 @@ Arg conv_transpose1d_body(Builder& b, const Args& a) { return convolve(b, "conv_
 Arg conv_transpose2d_body(Builder& b, const Args& a) { return convolve(b, "conv_transpose2d", a, 2, true); }
 Arg conv_transpose3d_body(Builder& b, const Args& a) { return convolve(b, "conv_transpose3d", a, 3, true); }
 
-#define CONV_PARAMS "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, any padding=0, int[] dilation=1, int groups=1) -> Tensor"
-#define CONV_TRANSPOSE_PARAMS \
-  "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int groups=1, int[] dilation=1) -> Tensor"
+#define CONV_PARAMS                                                                                                  \
+  "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, any padding=0, int[] dilation=1, int groups=1) " \
+  "-> Tensor"
+#define CONV_TRANSPOSE_PARAMS                                                                                      \
+  "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=1, int[] padding=0, int[] output_padding=0, int " \
+  "groups=1, int[] dilation=1) -> Tensor"
 
 // clang-format off
 constexpr OpDef kRecords[] = {

@@ -38,7 +38,8 @@ Arg full_body(Builder& b, const Args& a) {
 
 Arg empty_body(Builder& b, const Args& a) {
   check_no_grad(a);
-  return b("prims.empty", size_of(a, "size"), kw("dtype", dtype_or(a, default_dtype())), kw("device", device_or(a, {})));
+  return b("prims.empty", size_of(a, "size"), kw("dtype", dtype_or(a, default_dtype())),
+           kw("device", device_or(a, {})));
 }
 
 Arg empty_strided_body(Builder& b, const Args& a) {
@@ -65,7 +66,8 @@ Types fill_meta(const Args& a) {
   TensorType t = a.tensor("input");
   const Arg& value = a["value"];
   THUNDER_CHECK(!value.is_tensor() || value.value().rank() == 0, Runtime, "fill",
-                "fill only supports 0-dimension value tensor but got tensor with ", value.is_tensor() ? value.value().rank() : 0, " dimensions.");
+                "fill only supports 0-dimension value tensor but got tensor with ",
+                value.is_tensor() ? value.value().rank() : 0, " dimensions.");
   t.strides = preserve_format_strides(t);
   t.requires_grad = false;
   return {t};
@@ -116,7 +118,8 @@ DType dtype_of_data(const Arg& data) {
 
 Arg tensor_body(Builder& b, const Args& a) {
   check_no_grad(a);
-  THUNDER_CHECK(a["data"].is_number() || a["data"].is_sequence(), Runtime, "tensor", "Could not infer dtype of the data");
+  THUNDER_CHECK(a["data"].is_number() || a["data"].is_sequence(), Runtime, "tensor",
+                "Could not infer dtype of the data");
   DType t = dtype_or(a, dtype_of_data(a["data"]));
   if (!a["data"].is_sequence()) return full(b, {}, a["data"], t, device_or(a, {}));
   return b("prims.tensor_from_sequence", a["data"], kw("dtype", t), kw("device", device_or(a, {})));
@@ -161,8 +164,10 @@ Arg arange_body(Builder& b, const Args& a) { return make_arange(b, a, a["start"]
 Arg range_end(Builder& b, const Args& a, const char* name, DType t, DType compute, Device device) {
   const Arg& x = a[name];
   if (x.is_tensor()) {
-    THUNDER_CHECK(x.value().rank() == 0, Runtime, a.op().schema.name, a.op().schema.name, " only supports 0-dimensional start and end "
-                  "tensors, but got ", name, " with ", x.value().rank(), " dimension(s).");
+    THUNDER_CHECK(x.value().rank() == 0, Runtime, a.op().schema.name, a.op().schema.name,
+                  " only supports 0-dimensional start and end "
+                  "tensors, but got ",
+                  name, " with ", x.value().rank(), " dimension(s).");
     Expr moved = x.value().tensor().device == device ? b.expr(x) : b("torch.to", x, device);
     return b("torch.to", b("torch.to", moved, t), compute);
   }
@@ -181,10 +186,13 @@ Expr evenly_spaced(Builder& b, const Args& a, DType t, DType compute, Device dev
   check_no_grad(a);
   Dim steps = as_dim(a["steps"]);
   THUNDER_CHECK(steps >= 0, Runtime, a.op().schema.name, "number of steps must be non-negative, got ", steps);
-  Expr start = b.expr(range_end(b, a, "start", t, compute, device)), end = b.expr(range_end(b, a, "end", t, compute, device));
+  Expr start = b.expr(range_end(b, a, "start", t, compute, device)),
+       end = b.expr(range_end(b, a, "end", t, compute, device));
   int64_t n = steps.specialize();
-  if (n <= 1) return b.expr(expand_to(b, start.arg().is_tensor() ? start.arg() : full(b, {}, start, compute, device), {steps}));
-  Expr first = start.arg().is_tensor() ? start : b("torch.scalar_tensor", start, kw("dtype", compute), kw("device", device));
+  if (n <= 1)
+    return b.expr(expand_to(b, start.arg().is_tensor() ? start.arg() : full(b, {}, start, compute, device), {steps}));
+  Expr first =
+      start.arg().is_tensor() ? start : b("torch.scalar_tensor", start, kw("dtype", compute), kw("device", device));
   Expr step = b("torch.div", b("torch.sub", end, first), static_cast<double>(n - 1));
   Expr i = b("prims.iota", steps, 0, 1, kw("dtype", DType::i64), kw("device", device));
   Expr x = b("torch.to", i, real_part_type(compute));
@@ -217,9 +225,7 @@ Arg eye_body(Builder& b, const Args& a) {
 Arg triangle(Builder& b, const Args& a, std::string_view keep) {
   const TensorType& x = a.tensor("input");
   THUNDER_CHECK(x.rank() >= 2, Runtime, a.op().schema.name, "input tensor must have at least 2 dimensions");
-  auto iota = [&](const Dim& n) {
-    return b("prims.iota", n, 0, 1, kw("dtype", DType::i64), kw("device", x.device));
-  };
+  auto iota = [&](const Dim& n) { return b("prims.iota", n, 0, 1, kw("dtype", DType::i64), kw("device", x.device)); };
   Expr rows = b("torch.unsqueeze", iota(x.shape[x.rank() - 2]), 1);
   Expr distance = b("torch.sub", iota(x.shape[x.rank() - 1]), rows);
   Expr mask = b(keep, distance, a["diagonal"]);
@@ -246,7 +252,8 @@ Types triangle_indices_meta(const Args& a) {
   int64_t rows = a.integer("row"), columns = a.integer("col"), offset = a.integer("offset");
   THUNDER_CHECK(rows >= 0, Runtime, op, "row must be non-negative, got ", rows);
   THUNDER_CHECK(columns >= 0, Runtime, op, "col must be non-negative, got ", columns);
-  int64_t n = kLower ? elements_of_lower(rows, columns, offset + 1) : rows * columns - elements_of_lower(rows, columns, offset);
+  int64_t n =
+      kLower ? elements_of_lower(rows, columns, offset + 1) : rows * columns - elements_of_lower(rows, columns, offset);
   return {contiguous_type(dtype_or(a, DType::i64), device_or(a, {}), {Dim(2), Dim(n)})};
 }
 

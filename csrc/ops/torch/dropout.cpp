@@ -25,8 +25,8 @@ Arg dropout_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   double p = a.real("p");
   if (p == 1) return all_zero(b, x);
-  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "dropout", "result type Float can't be cast to the desired output type ",
-                scalar_type_name(x.dtype()));
+  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "dropout",
+                "result type Float can't be cast to the desired output type ", scalar_type_name(x.dtype()));
   if (x.tensor().device.type == DeviceType::cuda) return b("torch.native_dropout", x, p, true)[0].arg();
   Expr keep = b("prims.bernoulli_like", x, 1 - p);
   return (x * b("prims.div", keep, 1 - p)).arg();

@@ -53,8 +53,9 @@ Arg type_as_body(Builder& b, const Args& a) {
 // "torch.FloatTensor", "torch.cuda.HalfTensor" and so on, as Tensor.type takes them.
 DType dtype_of_type_name(const std::string& name) {
   static constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"Float", DType::f32}, {"Double", DType::f64}, {"Half", DType::f16}, {"BFloat16", DType::bf16}, {"Byte", DType::u8},
-      {"Char", DType::i8}, {"Short", DType::i16}, {"Int", DType::i32}, {"Long", DType::i64}, {"Bool", DType::boolean}};
+      {"Float", DType::f32}, {"Double", DType::f64},  {"Half", DType::f16},  {"BFloat16", DType::bf16},
+      {"Byte", DType::u8},   {"Char", DType::i8},     {"Short", DType::i16}, {"Int", DType::i32},
+      {"Long", DType::i64},  {"Bool", DType::boolean}};
   size_t dot = name.rfind('.');
   for (const auto& [type, t] : kNames)
     if (dot != std::string::npos && name.substr(dot + 1) == std::string(type) + "Tensor") return t;
@@ -91,7 +92,9 @@ Arg contiguous_body(Builder& b, const Args& a) {
   return b("prims.clone", a["input"], kw("memory_format", a["memory_format"]));
 }
 
-Arg clone_body(Builder& b, const Args& a) { return b("prims.clone", a["input"], kw("memory_format", a["memory_format"])); }
+Arg clone_body(Builder& b, const Args& a) {
+  return b("prims.clone", a["input"], kw("memory_format", a["memory_format"]));
+}
 
 // Back to where the input was, in its dtype.
 void to_vjp(VjpContext& c) {
@@ -103,8 +106,12 @@ void to_vjp(VjpContext& c) {
 }
 
 constexpr OpDef named(std::string_view schema, BodyFn body, std::string_view python) {
-  return {.schema = schema, .doc = "The tensor converted to the dtype of that name; itself if it has it.", .tags = kTags,
-          .body = body, .vjp = to_vjp, .python = python};
+  return {.schema = schema,
+          .doc = "The tensor converted to the dtype of that name; itself if it has it.",
+          .tags = kTags,
+          .body = body,
+          .vjp = to_vjp,
+          .python = python};
 }
 
 // clang-format off

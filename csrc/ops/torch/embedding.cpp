@@ -17,11 +17,13 @@ Dim padding_index(const Args& a) {
 Arg rows_at(Builder& b, const Args& a, const Arg& weight, const Arg& indices) {
   const TensorType &w = weight.value().tensor(), &i = indices.value().tensor();
   THUNDER_CHECK(w.rank() == 2, Runtime, "embedding", "'weight' must be 2-D");
-  THUNDER_CHECK(i.dtype == DType::i64 || i.dtype == DType::i32, Runtime, "embedding",
-                "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
-                scalar_type_name(i.dtype), " instead (while checking arguments for embedding)");
-  THUNDER_CHECK(w.device == i.device, Runtime, "embedding", "Expected all tensors to be on the same device, but got weight on ",
-                w.device, " and indices on ", i.device);
+  THUNDER_CHECK(
+      i.dtype == DType::i64 || i.dtype == DType::i32, Runtime, "embedding",
+      "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got ",
+      scalar_type_name(i.dtype), " instead (while checking arguments for embedding)");
+  THUNDER_CHECK(w.device == i.device, Runtime, "embedding",
+                "Expected all tensors to be on the same device, but got weight on ", w.device, " and indices on ",
+                i.device);
   THUNDER_CHECK(!a.flag("sparse"), NotImplemented, "embedding", "sparse=True is not supported: gradients are dense");
   Dims shape = i.shape;
   shape.push_back(w.shape[1]);
@@ -67,7 +69,9 @@ Arg embedding_backward_body(Builder& b, const Args& a) {
   Dim rows = a.dim("num_weights");
   Expr index = reshape(b, a["indices"], {count});
   Formula grad = compute(b, reshape(b, a["grad"], {count, width}));
-  auto by_row = [&](const Arg& v) { return b("prims.broadcast_in_dim", v, Dims{count, width}, Arg(std::vector<int64_t>{0})); };
+  auto by_row = [&](const Arg& v) {
+    return b("prims.broadcast_in_dim", v, Dims{count, width}, Arg(std::vector<int64_t>{0}));
+  };
   Arg padding = a["padding_idx"];
   if (padding.is_value() || padding.dim() >= 0) {
     Expr is_padding = b("prims.eq", index, padding);

@@ -14,8 +14,10 @@ namespace {
 
 void check_matrices(const char* op, const TensorType& t) {
   THUNDER_CHECK(t.rank() >= 2, Runtime, op, op, ": The input tensor A must have at least 2 dimensions.");
-  THUNDER_CHECK(is_inexact(t.dtype), Runtime, op, op, ": Expected a floating point or complex tensor as input. Got ", scalar_type_name(t.dtype));
-  THUNDER_CHECK(compute_type(t.dtype) == t.dtype, Runtime, op, op, ": Low precision dtypes not supported. Got ", scalar_type_name(t.dtype));
+  THUNDER_CHECK(is_inexact(t.dtype), Runtime, op, op, ": Expected a floating point or complex tensor as input. Got ",
+                scalar_type_name(t.dtype));
+  THUNDER_CHECK(compute_type(t.dtype) == t.dtype, Runtime, op, op, ": Low precision dtypes not supported. Got ",
+                scalar_type_name(t.dtype));
 }
 
 // Matrices stored column by column, as LAPACK gives them.
@@ -79,7 +81,8 @@ void svd_vjp(VjpContext& c) {
   if (c.args().flag("full_matrices")) u = first(u, -1), gu = first(gu, -1), vh = first(vh, -2), gvh = first(gvh, -2);
   Expr g;
   if (!gu.is_none() || !gvh.is_none()) {
-    THUNDER_CHECK(!is_complex(u.dtype()), NotImplemented, "linalg.svd", "the gradient of complex singular vectors is not supported");
+    THUNDER_CHECK(!is_complex(u.dtype()), NotImplemented, "linalg.svd",
+                  "the gradient of complex singular vectors is not supported");
     g = vectors_gradient(c, u, s, vh, gu, gvh);
   }
   if (!gs.is_none()) {
@@ -117,18 +120,22 @@ Expr matrix_norm(const Expr& x, const Arg& ord, const Arg& dim, bool keep) {
   Builder& b = x.builder();
   constexpr const char* op = "linalg.matrix_norm";
   THUNDER_CHECK(x.rank() >= 2, Runtime, op, "The input tensor A must have at least 2 dimensions.");
-  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, op, "Expected a floating point or complex tensor as input. Got ", scalar_type_name(x.dtype()));
-  THUNDER_CHECK(dim.is_sequence() && dim.items().size() == 2, Runtime, op, "linalg.matrix_norm: dim must be a 2-tuple.");
+  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, op, "Expected a floating point or complex tensor as input. Got ",
+                scalar_type_name(x.dtype()));
+  THUNDER_CHECK(dim.is_sequence() && dim.items().size() == 2, Runtime, op,
+                "linalg.matrix_norm: dim must be a 2-tuple.");
   std::vector<int64_t> dims;
   for (const Arg& d : dim.items()) dims.push_back(wrapped_dim(op, d, x.rank()));
   THUNDER_CHECK(dims[0] != dims[1], Runtime, op, "linalg.matrix_norm: dims must be different.");
   if (ord.kind() == Arg::Kind::Str) {
-    THUNDER_CHECK(ord.str() == "fro" || ord.str() == "nuc", Runtime, op, "linalg.matrix_norm: Order ", ord.str(), " not supported.");
+    THUNDER_CHECK(ord.str() == "fro" || ord.str() == "nuc", Runtime, op, "linalg.matrix_norm: Order ", ord.str(),
+                  " not supported.");
     return ord.str() == "fro" ? b("torch.vector_norm", x, 2, dims, keep) : norm_of_values(x, "torch.sum", dims, keep);
   }
   THUNDER_CHECK(ord.is_real_literal(), NotImplemented, op, "`ord` must be known when the function is compiled");
   double p = ord.real();
-  THUNDER_CHECK(std::abs(p) == 1 || std::abs(p) == 2 || std::isinf(p), Runtime, op, "linalg.matrix_norm: Order ", p, " not supported.");
+  THUNDER_CHECK(std::abs(p) == 1 || std::abs(p) == 2 || std::isinf(p), Runtime, op, "linalg.matrix_norm: Order ", p,
+                " not supported.");
   if (std::abs(p) == 2) return norm_of_values(x, p > 0 ? "torch.amax" : "torch.amin", dims, keep);
   return norm_of_sums(x, p, dims[0], dims[1], keep);
 }
@@ -148,7 +155,8 @@ Arg norm_body(Builder& b, const Args& a) {
   THUNDER_CHECK(dims != 0 || t.rank() == 1 || t.rank() == 2, Runtime, "linalg.norm",
                 "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got ", t.rank(), "D.");
   bool text = a["ord"].kind() == Arg::Kind::Str;
-  THUNDER_CHECK(!text || dims != 1, Runtime, "linalg.norm", "linalg.norm: Order ", text ? a["ord"].str() : "", " is of matrices");
+  THUNDER_CHECK(!text || dims != 1, Runtime, "linalg.norm", "linalg.norm: Order ", text ? a["ord"].str() : "",
+                " is of matrices");
   if (!text && (dims == 1 || (dims == 0 && t.rank() == 1)))
     return b("torch.vector_norm", a["A"], a["ord"], a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
   Arg dim = dims == 0 ? Arg(std::vector<int64_t>{0, 1}) : a["dim"];
@@ -162,7 +170,8 @@ Arg vecdot_body(Builder& b, const Args& a) {
 }
 
 Arg trace_body(Builder& b, const Args& a) {
-  THUNDER_CHECK(a.tensor("input").rank() == 2, Runtime, "trace", "trace: expected a matrix, but got tensor with dim ", a.tensor("input").rank());
+  THUNDER_CHECK(a.tensor("input").rank() == 2, Runtime, "trace", "trace: expected a matrix, but got tensor with dim ",
+                a.tensor("input").rank());
   return b("torch.sum", b("torch.diagonal", a["input"])).arg();
 }
 
@@ -173,8 +182,9 @@ Arg dist_body(Builder& b, const Args& a) {
 Arg inner_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), y = b.expr(a["other"]);
   if (x.rank() == 0 || y.rank() == 0) return (x * y).arg();
-  THUNDER_CHECK(x.shape().back() == y.shape().back(), Runtime, "inner", "inner() the last dimension must match on both input tensors but got shapes ",
-                str(x.shape()), " and ", str(y.shape()));
+  THUNDER_CHECK(x.shape().back() == y.shape().back(), Runtime, "inner",
+                "inner() the last dimension must match on both input tensors but got shapes ", str(x.shape()), " and ",
+                str(y.shape()));
   return b("torch.tensordot", x, y, Arg::list({Arg(std::vector<int64_t>{-1}), Arg(std::vector<int64_t>{-1})})).arg();
 }
 

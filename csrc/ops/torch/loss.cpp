@@ -35,13 +35,14 @@ Targets targets(Builder& b, const Args& a) {
 
 void check_nll(std::string_view op, const Args& a) {
   const TensorType &x = a.tensor("self"), &t = a.tensor("target");
-  THUNDER_CHECK(t.dtype == DType::i64 || t.dtype == DType::u8, Runtime, op, "expected target dtype to be Long or Byte, but got ",
-                scalar_type_name(t.dtype));
+  THUNDER_CHECK(t.dtype == DType::i64 || t.dtype == DType::u8, Runtime, op,
+                "expected target dtype to be Long or Byte, but got ", scalar_type_name(t.dtype));
   int64_t c = class_dim(x.rank());
   if (a.has("weight")) {
     const TensorType& w = a.tensor("weight");
-    THUNDER_CHECK(w.rank() == 1 && w.shape[0] == x.shape[c], Runtime, op, "weight tensor should be defined either for all ",
-                  x.shape[c], " classes or no classes but got weight tensor of shape: ", str(w.shape));
+    THUNDER_CHECK(w.rank() == 1 && w.shape[0] == x.shape[c], Runtime, op,
+                  "weight tensor should be defined either for all ", x.shape[c],
+                  " classes or no classes but got weight tensor of shape: ", str(w.shape));
     THUNDER_CHECK(w.dtype == x.dtype, Runtime, op, "expected scalar type ", scalar_type_name(x.dtype), " but found ",
                   scalar_type_name(w.dtype));
   }
@@ -74,7 +75,8 @@ Arg nll_forward_body(Builder& b, const Args& a) {
 void put_nll(VjpContext& c, const char* backward) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  c.put("self", c.b(backward, c.grad(0), c.in("self"), c.in("target"), a["weight"], a["reduction"], a["ignore_index"], c.out(1)));
+  c.put("self", c.b(backward, c.grad(0), c.in("self"), c.in("target"), a["weight"], a["reduction"], a["ignore_index"],
+                    c.out(1)));
 }
 void nll_forward_vjp(VjpContext& c) { put_nll(c, "torch.nll_loss_backward"); }
 void nll2d_forward_vjp(VjpContext& c) { put_nll(c, "torch.nll_loss2d_backward"); }
@@ -102,12 +104,14 @@ Arg nll_backward_body(Builder& b, const Args& a) {
 void check_batch(std::string_view op, const TensorType& x, const TensorType& t) {
   THUNDER_CHECK(x.rank() >= 1, Value, op, "Expected 1 or more dimensions (got ", x.rank(), ")");
   if (x.rank() == 1)
-    THUNDER_CHECK(t.rank() == 0 || (t.rank() == 1 && t.shape[0] == 1), Value, op,
-                  "For 1D input, 1D target must have size 1, but got target size: ", t.rank() == 0 ? Dim(1) : t.shape[0]);
+    THUNDER_CHECK(
+        t.rank() == 0 || (t.rank() == 1 && t.shape[0] == 1), Value, op,
+        "For 1D input, 1D target must have size 1, but got target size: ", t.rank() == 0 ? Dim(1) : t.shape[0]);
   if (x.rank() < 2) return;
-  THUNDER_CHECK(t.rank() >= 1, Value, op, "Expected input batch_size (", x.shape[0], ") to match target batch_size (1).");
-  THUNDER_CHECK(x.shape[0] == t.shape[0], Value, op, "Expected input batch_size (", x.shape[0], ") to match target batch_size (",
-                t.shape[0], ").");
+  THUNDER_CHECK(t.rank() >= 1, Value, op, "Expected input batch_size (", x.shape[0],
+                ") to match target batch_size (1).");
+  THUNDER_CHECK(x.shape[0] == t.shape[0], Value, op, "Expected input batch_size (", x.shape[0],
+                ") to match target batch_size (", t.shape[0], ").");
   if (x.rank() == 2) {
     THUNDER_CHECK(t.rank() == 1, Runtime, op, "0D or 1D target tensor expected, multi-target not supported");
     return;
@@ -120,12 +124,13 @@ void check_batch(std::string_view op, const TensorType& x, const TensorType& t) 
 Expr nll(Builder& b, const Expr& x, const Arg& target, const Arg& weight, int64_t reduction, const Arg& ignore_index) {
   check_batch("nll_loss", x.tensor(), target.value().tensor());
   const Dims &s = x.shape(), &t = target.value().shape();
-  if (x.rank() == 1 && t.size() == 1) return nll(b, x, torch_reshape(b.expr(target), {}), weight, reduction, ignore_index);
+  if (x.rank() == 1 && t.size() == 1)
+    return nll(b, x, torch_reshape(b.expr(target), {}), weight, reduction, ignore_index);
   if (x.rank() <= 2) return b("torch.nll_loss_forward", x, target, weight, reduction, ignore_index)[0];
   if (x.rank() == 4) return b("torch.nll_loss2d_forward", x, target, weight, reduction, ignore_index)[0];
   Dim inner = product(Dims(s.begin() + 2, s.end()));
-  Expr flat = b("torch.nll_loss2d_forward", torch_reshape(x, {s[0], s[1], 1, inner}), torch_reshape(b.expr(target), {s[0], 1, inner}),
-                weight, reduction, ignore_index)[0];
+  Expr flat = b("torch.nll_loss2d_forward", torch_reshape(x, {s[0], s[1], 1, inner}),
+                torch_reshape(b.expr(target), {s[0], 1, inner}), weight, reduction, ignore_index)[0];
   return reduction == 0 ? torch_reshape(flat, t) : flat;
 }
 
@@ -136,8 +141,8 @@ Arg nll_loss_body(Builder& b, const Args& a) {
 Expr weight_by_class(Builder& b, const Args& a, int64_t rank, std::string_view op) {
   const TensorType& w = a.tensor("weight");
   const Dim& classes = a.tensor("input").shape[class_dim(rank)];
-  THUNDER_CHECK(w.rank() == 1 && w.shape[0] == classes, Runtime, op, "weight tensor should be defined either for all ", classes,
-                " classes or no classes but got weight tensor of shape: ", str(w.shape));
+  THUNDER_CHECK(w.rank() == 1 && w.shape[0] == classes, Runtime, op, "weight tensor should be defined either for all ",
+                classes, " classes or no classes but got weight tensor of shape: ", str(w.shape));
   Dims shape(static_cast<size_t>(rank), Dim(1));
   shape[class_dim(rank)] = classes;
   return torch_reshape(b.expr(a["weight"]), shape);
@@ -164,11 +169,14 @@ Expr smoothed_cross_entropy(Builder& b, const Args& a, int64_t reduction, double
   Expr hard = nll(b, log_p, target, a["weight"], reduction, a["ignore_index"]);
   Expr weighted = a.has("weight") ? log_p * weight_by_class(b, a, x.rank(), "cross_entropy") : log_p;
   Expr ignored = b("torch.eq", target, a["ignore_index"]);
-  Expr smooth = b("torch.masked_fill", -b("torch.sum", weighted, c), torch_reshape(ignored, [&] {
-                    Dims s = x.shape();
-                    s.erase(s.begin() + c);
-                    return s;
-                  }()), 0.0);
+  Expr smooth = b("torch.masked_fill", -b("torch.sum", weighted, c),
+                  torch_reshape(ignored,
+                                [&] {
+                                  Dims s = x.shape();
+                                  s.erase(s.begin() + c);
+                                  return s;
+                                }()),
+                  0.0);
   if (reduction != 0) smooth = b("torch.sum", smooth);
   if (reduction == 1) {
     Expr valid = b("torch.logical_not", ignored);
@@ -190,16 +198,19 @@ Arg cross_entropy_body(Builder& b, const Args& a) {
   double smoothing = a.real("label_smoothing");
   bool probabilities = x.rank() == t.rank() && equal(x.shape, t.shape);
   if (probabilities) {
-    THUNDER_CHECK(is_floating(t.dtype), Runtime, "cross_entropy", "Expected floating point type for target with class probabilities, got ",
-                  scalar_type_name(t.dtype));
-    THUNDER_CHECK(a.integer("ignore_index") < 0, Runtime, "cross_entropy", "ignore_index is not supported for floating point target");
-    THUNDER_CHECK(x.rank() > 0, Index, "cross_entropy", "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+    THUNDER_CHECK(is_floating(t.dtype), Runtime, "cross_entropy",
+                  "Expected floating point type for target with class probabilities, got ", scalar_type_name(t.dtype));
+    THUNDER_CHECK(a.integer("ignore_index") < 0, Runtime, "cross_entropy",
+                  "ignore_index is not supported for floating point target");
+    THUNDER_CHECK(x.rank() > 0, Index, "cross_entropy",
+                  "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
   } else {
     check_batch("cross_entropy", x, t);
   }
   THUNDER_CHECK(smoothing == 0 || x.rank() != 1 || t.rank() != 1 || probabilities, Runtime, "cross_entropy",
                 "label_smoothing takes a 0-d target for a 1-d input, got ", str(t.shape));
-  THUNDER_CHECK(smoothing <= 1, Runtime, "cross_entropy", "label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
+  THUNDER_CHECK(smoothing <= 1, Runtime, "cross_entropy",
+                "label_smoothing must be between 0.0 and 1.0. Got: ", smoothing);
   if (probabilities) return probability_cross_entropy(b, a, reduction, smoothing).arg();
   if (smoothing > 0) return smoothed_cross_entropy(b, a, reduction, smoothing).arg();
   Expr log_p = b("torch.log_softmax.int", a["input"], class_dim(x.rank()));

@@ -8,15 +8,16 @@ namespace {
 // ---- matmul ---------------------------------------------------------------------------------------------------------
 
 void check_product_dtype(std::string_view op, const TensorType& a, const TensorType& b) {
-  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op, "expected m1 and m2 to have the same dtype, but got: ",
-                cpp_type_name(a.dtype), " != ", cpp_type_name(b.dtype));
+  THUNDER_CHECK(a.dtype == b.dtype, Runtime, op,
+                "expected m1 and m2 to have the same dtype, but got: ", cpp_type_name(a.dtype),
+                " != ", cpp_type_name(b.dtype));
   THUNDER_CHECK(!is_bool(a.dtype), NotImplemented, op, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
 }
 
 void check_inner(std::string_view op, const Dim& rows, const Dim& inner, const Dims& b) {
   size_t n = b.size();
-  THUNDER_CHECK(inner == b[n - 2], Runtime, op, "mat1 and mat2 shapes cannot be multiplied (", rows, "x", inner, " and ",
-                b[n - 2], "x", b[n - 1], ")");
+  THUNDER_CHECK(inner == b[n - 2], Runtime, op, "mat1 and mat2 shapes cannot be multiplied (", rows, "x", inner,
+                " and ", b[n - 2], "x", b[n - 1], ")");
 }
 
 // A batch of products with one matrix on the right is a single product over all rows.
@@ -38,8 +39,9 @@ Arg batched_product(Builder& b, const Arg& x, const Arg& y) {
   Dims to_s = batch, to_t = batch;
   to_s.insert(to_s.end(), {s[n - 2], s[n - 1]});
   to_t.insert(to_t.end(), {t[m - 2], t[m - 1]});
-  THUNDER_CHECK(s[n - 1] == t[m - 2], Runtime, "matmul", "Expected size for first two dimensions of batch2 tensor to be: [",
-                product(batch), ", ", s[n - 1], "] but got: [", product(batch), ", ", t[m - 2], "].");
+  THUNDER_CHECK(s[n - 1] == t[m - 2], Runtime, "matmul",
+                "Expected size for first two dimensions of batch2 tensor to be: [", product(batch), ", ", s[n - 1],
+                "] but got: [", product(batch), ", ", t[m - 2], "].");
   return b("prims.matmul", expand_to(b, x, to_s), expand_to(b, y, to_t)).arg();
 }
 
@@ -56,11 +58,13 @@ Arg matmul_body(Builder& b, const Args& args) {
   check_product_dtype("matmul", x.value().tensor(), y.value().tensor());
   const Dims &s = x.value().shape(), &t = y.value().shape();
   if (n == 1 && m == 1)
-    THUNDER_CHECK(s[0] == t[0], Runtime, "matmul", "inconsistent tensor size, expected tensor [", s[0], "] and src [", t[0],
-                  "] to have the same number of elements, but got ", s[0], " and ", t[0], " elements respectively");
+    THUNDER_CHECK(s[0] == t[0], Runtime, "matmul", "inconsistent tensor size, expected tensor [", s[0], "] and src [",
+                  t[0], "] to have the same number of elements, but got ", s[0], " and ", t[0],
+                  " elements respectively");
   if (n >= 2 && m == 1)
-    THUNDER_CHECK(s.back() == t[0], Runtime, "matmul", "size mismatch, got input (", product(Dims(s.begin(), s.end() - 1)),
-                  "), mat (", product(Dims(s.begin(), s.end() - 1)), "x", s.back(), "), vec (", t[0], ")");
+    THUNDER_CHECK(s.back() == t[0], Runtime, "matmul", "size mismatch, got input (",
+                  product(Dims(s.begin(), s.end() - 1)), "), mat (", product(Dims(s.begin(), s.end() - 1)), "x",
+                  s.back(), "), vec (", t[0], ")");
   if (n == 2 && m == 2) {
     check_inner("matmul", s[0], s[1], t);
     return b("prims.matmul", x, y).arg();
@@ -142,10 +146,10 @@ Arg bmm_body(Builder& b, const Args& a) { return bmm(b, "bmm", a["input"], a["ma
 
 Arg mv(Builder& b, std::string_view op, const Arg& matrix, const Arg& vec) {
   const TensorType &s = matrix.value().tensor(), &t = vec.value().tensor();
-  THUNDER_CHECK(s.rank() == 2 && t.rank() == 1, Runtime, op, "vector + matrix @ vector expected, got 1, ", s.rank(), ", ",
-                t.rank());
-  THUNDER_CHECK(s.shape[1] == t.shape[0], Runtime, op, "size mismatch, got input (", s.shape[0], "), mat (", s.shape[0], "x",
-                s.shape[1], "), vec (", t.shape[0], ")");
+  THUNDER_CHECK(s.rank() == 2 && t.rank() == 1, Runtime, op, "vector + matrix @ vector expected, got 1, ", s.rank(),
+                ", ", t.rank());
+  THUNDER_CHECK(s.shape[1] == t.shape[0], Runtime, op, "size mismatch, got input (", s.shape[0], "), mat (", s.shape[0],
+                "x", s.shape[1], "), vec (", t.shape[0], ")");
   THUNDER_CHECK(s.dtype == t.dtype, Runtime, op, "addmv input tensors must have the same dtype, but got ",
                 scalar_type_name(t.dtype), ", ", scalar_type_name(s.dtype), ", and ", scalar_type_name(t.dtype));
   return b("torch.matmul", matrix, vec).arg();
@@ -155,8 +159,8 @@ Arg mv_body(Builder& b, const Args& a) { return mv(b, "mv", a["input"], a["vec"]
 
 Arg dot(Builder& b, std::string_view op, const Arg& x, const Arg& y) {
   const TensorType &s = x.value().tensor(), &t = y.value().tensor();
-  THUNDER_CHECK(s.rank() == 1 && t.rank() == 1, Runtime, op, "1D tensors expected, but got ", s.rank(), "D and ", t.rank(),
-                "D tensors");
+  THUNDER_CHECK(s.rank() == 1 && t.rank() == 1, Runtime, op, "1D tensors expected, but got ", s.rank(), "D and ",
+                t.rank(), "D tensors");
   THUNDER_CHECK(s.dtype == t.dtype, Runtime, op, op, " : expected both vectors to have same dtype, but found ",
                 scalar_type_name(s.dtype), " and ", scalar_type_name(t.dtype));
   return b("torch.matmul", x, y).arg();
@@ -164,9 +168,7 @@ Arg dot(Builder& b, std::string_view op, const Arg& x, const Arg& y) {
 
 Arg dot_body(Builder& b, const Args& a) { return dot(b, "dot", a["input"], a["tensor"]); }
 
-Arg vdot_body(Builder& b, const Args& a) {
-  return dot(b, "vdot", conj(b.expr(a["input"])).arg(), a["other"]);
-}
+Arg vdot_body(Builder& b, const Args& a) { return dot(b, "vdot", conj(b.expr(a["input"])).arg(), a["other"]); }
 
 Arg outer_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), y = b.expr(a["vec2"]);
@@ -177,7 +179,9 @@ Arg outer_body(Builder& b, const Args& a) {
 
 // ---- products added to something ------------------------------------------------------------------------------------
 
-bool is_number(const Arg& a, double value) { return a.is_literal_number() && a.kind() != Arg::Kind::Complex && a.real() == value; }
+bool is_number(const Arg& a, double value) {
+  return a.is_literal_number() && a.kind() != Arg::Kind::Complex && a.real() == value;
+}
 
 // A bias or a summand must fit the product's shape.
 void check_expandable(std::string_view op, const Dims& from, const Dims& to) {
@@ -186,8 +190,8 @@ void check_expandable(std::string_view op, const Dims& from, const Dims& to) {
   for (size_t i = 0; i < from.size(); ++i) {
     size_t d = to.size() - from.size() + i;
     THUNDER_CHECK(from[i] == to[d] || from[i] == 1, Runtime, op, "The expanded size of the tensor (", to[d],
-                  ") must match the existing size (", from[i], ") at non-singleton dimension ", d, ".  Target sizes: ", str(to),
-                  ".  Tensor sizes: ", str(from));
+                  ") must match the existing size (", from[i], ") at non-singleton dimension ", d,
+                  ".  Target sizes: ", str(to), ".  Tensor sizes: ", str(from));
   }
 }
 
@@ -202,7 +206,8 @@ Arg added_product(Builder& b, std::string_view op, const Args& a, Expr product) 
   if (is_number(beta, 0)) {
     if (!input.tensor().requires_grad) return product.arg();
     Arg everywhere = full(b, {}, true, DType::boolean, input.tensor().device);
-    return b("torch.add", b("torch.masked_fill", input, everywhere, 0), product).arg();  // the gradient is zero, not missing
+    return b("torch.add", b("torch.masked_fill", input, everywhere, 0), product)
+        .arg();  // the gradient is zero, not missing
   }
   if (!is_number(beta, 1)) input = b("torch.mul", input, beta);
   return b("torch.add", input, product).arg();
@@ -229,17 +234,16 @@ Arg addbmm_body(Builder& b, const Args& a) {
 
 Arg addmv_body(Builder& b, const Args& a) { return added_product(b, "addmv", a, b("torch.mv", a["mat"], a["vec"])); }
 
-Arg addr_body(Builder& b, const Args& a) {
-  return added_product(b, "addr", a, b("torch.outer", a["vec1"], a["vec2"]));
-}
+Arg addr_body(Builder& b, const Args& a) { return added_product(b, "addr", a, b("torch.outer", a["vec1"], a["vec2"])); }
 
 // ---- linear ---------------------------------------------------------------------------------------------------------
 
 Arg linear_body(Builder& b, const Args& a) {
   const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
-  THUNDER_CHECK(x.rank() >= 1 && w.rank() >= 1, Runtime, "linear", "both arguments to linear need to be at least 1D, but they are ",
-                x.rank(), "D and ", w.rank(), "D");
-  THUNDER_CHECK(w.rank() <= 2, Runtime, "linear", "t() expects a tensor with <= 2 dimensions, but self is ", w.rank(), "D");
+  THUNDER_CHECK(x.rank() >= 1 && w.rank() >= 1, Runtime, "linear",
+                "both arguments to linear need to be at least 1D, but they are ", x.rank(), "D and ", w.rank(), "D");
+  THUNDER_CHECK(w.rank() <= 2, Runtime, "linear", "t() expects a tensor with <= 2 dimensions, but self is ", w.rank(),
+                "D");
   check_product_dtype("linear", x, w);
   const Arg& bias = a["bias"];
   if (w.rank() == 1) {
@@ -262,7 +266,8 @@ Arg kron_body(Builder& b, const Args& a) {
   int64_t n = std::max(x.rank(), y.rank());
   Dims sx, sy, out;
   for (int64_t i = 0; i < n; ++i) {
-    Dim dx = i < n - x.rank() ? Dim(1) : x.shape()[i - (n - x.rank())], dy = i < n - y.rank() ? Dim(1) : y.shape()[i - (n - y.rank())];
+    Dim dx = i < n - x.rank() ? Dim(1) : x.shape()[i - (n - x.rank())],
+        dy = i < n - y.rank() ? Dim(1) : y.shape()[i - (n - y.rank())];
     sx.insert(sx.end(), {dx, 1});
     sy.insert(sy.end(), {1, dy});
     out.push_back(dx * dy);

@@ -16,18 +16,22 @@ std::string shape_text(const Dims& shape) { return "[" + join(shape) + "]"; }
 int64_t check_normalized_shape(std::string_view op, const Args& a, const char* star) {
   const TensorType& x = a.tensor("input");
   Dims shape = a.dims("normalized_shape");
-  THUNDER_CHECK(!shape.empty(), Runtime, op, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+  THUNDER_CHECK(!shape.empty(), Runtime, op,
+                "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
                 "one element, but got normalized_shape = []");
   for (const char* name : {"weight", "bias"}) {
     if (a.op().schema.index_of(name) < 0 || !a.has(name)) continue;
-    THUNDER_CHECK(equal(a.tensor(name).shape, shape), Runtime, op, "Expected ", name, " to be of same shape as normalized_shape, but got ",
-                  name, " of shape ", shape_text(a.tensor(name).shape), " and normalized_shape = ", shape_text(shape));
+    THUNDER_CHECK(equal(a.tensor(name).shape, shape), Runtime, op, "Expected ", name,
+                  " to be of same shape as normalized_shape, but got ", name, " of shape ",
+                  shape_text(a.tensor(name).shape), " and normalized_shape = ", shape_text(shape));
   }
   int64_t leading = x.rank() - static_cast<int64_t>(shape.size());
   if (op == "rms_norm")
-    THUNDER_CHECK(leading >= 0, Value, op, "Input tensor must have at least ", shape.size(), " dimensions, but got ", x.rank());
-  THUNDER_CHECK(leading >= 0 && equal(Dims(x.shape.begin() + leading, x.shape.end()), shape), Runtime, op, "Given normalized_shape=",
-                shape_text(shape), ", expected input with shape [*", star, join(shape), "], but got input of size", shape_text(x.shape));
+    THUNDER_CHECK(leading >= 0, Value, op, "Input tensor must have at least ", shape.size(), " dimensions, but got ",
+                  x.rank());
+  THUNDER_CHECK(leading >= 0 && equal(Dims(x.shape.begin() + leading, x.shape.end()), shape), Runtime, op,
+                "Given normalized_shape=", shape_text(shape), ", expected input with shape [*", star, join(shape),
+                "], but got input of size", shape_text(x.shape));
   return leading;
 }
 
@@ -87,9 +91,7 @@ Arg native_layer_norm_backward_body(Builder& b, const Args& a) {
   int64_t leading = t.rank() - static_cast<int64_t>(a.dims("normalized_shape").size());
   std::vector<int64_t> dims = range(leading, t.rank()), rows = range(0, leading);
   Formula g = compute(b, contiguous(b, a["grad_out"])), x = compute(b, contiguous(b, a["input"]));
-  auto wide = [&](const char* name) {
-    return Formula(b, expand_to(b, as(Formula(b, a[name]), x.dtype()), t.shape));
-  };
+  auto wide = [&](const char* name) { return Formula(b, expand_to(b, as(Formula(b, a[name]), x.dtype()), t.shape)); };
   Formula rstd = wide("rstd"), normal = (x - wide("mean")) * rstd;
   ArgList out(3);
   if (wanted(a, 0)) {
@@ -109,9 +111,11 @@ Arg rms_norm_body(Builder& b, const Args& a) {
   int64_t leading = check_normalized_shape("rms_norm", a, "");
   Expr input = b.expr(a["input"]);
   DType t = input.dtype(), c = compute_type(t);
-  THUNDER_CHECK(is_inexact(t), NotImplemented, "rms_norm", "\"rms_norm\" not implemented for '", scalar_type_name(t), "'");
-  double eps = a.has("eps") ? a.real("eps")
-               : real_part_type(c) == DType::f32 ? std::numeric_limits<float>::epsilon() : std::numeric_limits<double>::epsilon();
+  THUNDER_CHECK(is_inexact(t), NotImplemented, "rms_norm", "\"rms_norm\" not implemented for '", scalar_type_name(t),
+                "'");
+  double eps = a.has("eps")                      ? a.real("eps")
+               : real_part_type(c) == DType::f32 ? std::numeric_limits<float>::epsilon()
+                                                 : std::numeric_limits<double>::epsilon();
   Expr x = to_dtype(input, c);
   Expr square = b("torch.mean", b("torch.pow", x, 2), Arg(range(leading, input.rank())), true);
   Expr y = x * b("torch.rsqrt", b("torch.add", square, eps));
@@ -130,8 +134,8 @@ Arg normalize_body(Builder& b, const Args& a) {
 Arg cosine_similarity_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["x1"]), y = b.expr(a["x2"]);
   DType t = result_type({x, y});
-  THUNDER_CHECK(is_floating(t), Runtime, "cosine_similarity", "expected common dtype to be floating point, yet common dtype is ",
-                scalar_type_name(t));
+  THUNDER_CHECK(is_floating(t), Runtime, "cosine_similarity",
+                "expected common dtype to be floating point, yet common dtype is ", scalar_type_name(t));
   Dims shape = broadcast_shape_of("cosine_similarity", {x, y});
   int64_t dim = canonical_dim("cosine_similarity", a.integer("dim"), static_cast<int64_t>(shape.size()));
   auto unit = [&](const Expr& v) {

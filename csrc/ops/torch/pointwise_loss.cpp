@@ -96,7 +96,8 @@ void put_difference(VjpContext& c, const char* backward, const char* option) {
   const Args a = c.args();
   auto gradient = [&](const char* of, const char* other) {
     Expr x = c.in(of), y = c.in(other);
-    Expr g = option ? c.b(backward, c.grad(), x, y, a["reduction"], a[option]) : c.b(backward, c.grad(), x, y, a["reduction"]);
+    Expr g = option ? c.b(backward, c.grad(), x, y, a["reduction"], a[option])
+                    : c.b(backward, c.grad(), x, y, a["reduction"]);
     put_reduced(c, of, g);
   };
   if (c.needs("self")) gradient("self", "target");
@@ -110,7 +111,8 @@ void huber_vjp(VjpContext& c) { put_difference(c, "torch.huber_loss_backward", "
 // torch.nn.functional.mse_loss and l1_loss with a weight for each element.
 Expr weighted(Builder& b, const Args& a, const Expr& loss, int64_t reduction) {
   Expr w = b.expr(a["weight"]);
-  THUNDER_CHECK(equal(a.tensor("weight").shape, a.tensor("input").shape), Value, "loss", "Weights and input must have the same size.");
+  THUNDER_CHECK(equal(a.tensor("weight").shape, a.tensor("input").shape), Value, "loss",
+                "Weights and input must have the same size.");
   Expr product_ = loss * w;
   if (reduction == 0) return product_;
   Expr total = b("torch.sum", product_);
@@ -137,7 +139,8 @@ Arg l1_loss_body(Builder& b, const Args& a) {
 Arg smooth_l1_loss_body(Builder& b, const Args& a) {
   check_broadcast("smooth_l1_loss", a);
   int64_t reduction = loss_reduction("smooth_l1_loss", a);
-  if (a.real("beta") == 0) return torch_reduced(b("torch.abs", b.expr(a["input"]) - b.expr(a["target"])), reduction).arg();
+  if (a.real("beta") == 0)
+    return torch_reduced(b("torch.abs", b.expr(a["input"]) - b.expr(a["target"])), reduction).arg();
   return b("torch._smooth_l1_loss", a["input"], a["target"], reduction, a["beta"]).arg();
 }
 
@@ -167,7 +170,8 @@ Arg bce_backward_body(Builder& b, const Args& a) {
 void bce_vjp(VjpContext& c) {
   const Args a = c.args();
   if (c.needs("self"))
-    c.put("self", c.b("torch.binary_cross_entropy_backward", c.grad(), c.in("self"), c.in("target"), a["weight"], a["reduction"]));
+    c.put("self", c.b("torch.binary_cross_entropy_backward", c.grad(), c.in("self"), c.in("target"), a["weight"],
+                      a["reduction"]));
   if (!c.needs("target")) return;
   Expr x = c.in("self");
   Expr g = c.grad() * (c.b("torch.log1p", -x) - c.b("torch.log", x));
@@ -179,7 +183,8 @@ Arg binary_cross_entropy_body(Builder& b, const Args& a) {
   int64_t reduction = loss_reduction("binary_cross_entropy", a);
   const Dims &x = a.tensor("input").shape, &y = a.tensor("target").shape;
   THUNDER_CHECK(equal(x, y), Value, "binary_cross_entropy", "Using a target size (torch.Size(", str(y),
-                ")) that is different to the input size (torch.Size(", str(x), ")) is deprecated. Please ensure they have the same size.");
+                ")) that is different to the input size (torch.Size(", str(x),
+                ")) is deprecated. Please ensure they have the same size.");
   Arg weight = a["weight"];
   if (a.has("weight") && !equal(a.tensor("weight").shape, x)) weight = b("torch.expand", weight, x).arg();
   return b("torch._binary_cross_entropy", a["input"], a["target"], weight, reduction).arg();
@@ -188,8 +193,8 @@ Arg binary_cross_entropy_body(Builder& b, const Args& a) {
 Arg bce_with_logits_body(Builder& b, const Args& a) {
   int64_t reduction = loss_reduction("binary_cross_entropy_with_logits", a);
   Expr x = b.expr(a["input"]), y = b.expr(a["target"]);
-  THUNDER_CHECK(equal(x.shape(), y.shape()), Value, "binary_cross_entropy_with_logits", "Target size (torch.Size(", str(y.shape()),
-                ")) must be the same as input size (torch.Size(", str(x.shape()), "))");
+  THUNDER_CHECK(equal(x.shape(), y.shape()), Value, "binary_cross_entropy_with_logits", "Target size (torch.Size(",
+                str(y.shape()), ")) must be the same as input size (torch.Size(", str(x.shape()), "))");
   Expr log_sigmoid = b("torch.logsigmoid", x);
   if (a.has("pos_weight")) log_sigmoid = log_sigmoid * ((b.expr(a["pos_weight"]) - 1.0) * y + 1.0);
   Expr loss = (1.0 - y) * x - log_sigmoid;
@@ -217,7 +222,9 @@ Arg soft_margin_loss_body(Builder& b, const Args& a) {
 
 Arg margin_ranking_loss_body(Builder& b, const Args& a) {
   Expr d = -(b.expr(a["target"]) * (b.expr(a["input1"]) - b.expr(a["input2"])));
-  return torch_reduced(b("torch.clamp_min", b("torch.add", d, a["margin"]), 0), loss_reduction("margin_ranking_loss", a)).arg();
+  return torch_reduced(b("torch.clamp_min", b("torch.add", d, a["margin"]), 0),
+                       loss_reduction("margin_ranking_loss", a))
+      .arg();
 }
 
 Arg hinge_embedding_loss_body(Builder& b, const Args& a) {

@@ -10,7 +10,8 @@ Dims each(std::string_view op, const Args& a, const char* name, size_t n, const 
   Dims d = a.has(name) ? a.dims(name) : Dims{};
   if (d.empty()) d = fallback;
   if (d.size() == 1) d.resize(n, d[0]);
-  THUNDER_CHECK(d.size() == n, Runtime, op, name, " must either be a single int, or a tuple of ", n, " ints, got ", str(d));
+  THUNDER_CHECK(d.size() == n, Runtime, op, name, " must either be a single int, or a tuple of ", n, " ints, got ",
+                str(d));
   return d;
 }
 
@@ -32,7 +33,8 @@ Window window(std::string_view op, const Args& a, size_t n) {
     THUNDER_CHECK(w.stride[i] > 0, Runtime, op, "stride should not be zero");
     THUNDER_CHECK(w.padding[i] >= 0, Runtime, op, "pad must be non-negative, but got pad: ", w.padding[i]);
     THUNDER_CHECK(2 * w.padding[i] <= (w.kernel[i] - 1) * w.dilation[i] + 1, Runtime, op,
-                  "pad should be at most half of effective kernel size, but got pad=", w.padding[i], ", kernel_size=", w.kernel[i]);
+                  "pad should be at most half of effective kernel size, but got pad=", w.padding[i],
+                  ", kernel_size=", w.kernel[i]);
   }
   return w;
 }
@@ -41,7 +43,8 @@ Dim pooled_size(std::string_view op, const Dim& in, const Window& w, size_t i) {
   Dim room = in + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1;
   Dim out = floordiv(w.ceil ? room + w.stride[i] - 1 : room, w.stride[i]) + 1;
   if (w.ceil && (out - 1) * w.stride[i] >= in + w.padding[i]) out = out - 1;  // the last window must begin inside
-  THUNDER_CHECK(out >= 1, Runtime, op, "Given input size: ", in, ". Calculated output size: ", out, ". Output size is too small");
+  THUNDER_CHECK(out >= 1, Runtime, op, "Given input size: ", in, ". Calculated output size: ", out,
+                ". Output size is too small");
   return out;
 }
 
@@ -54,7 +57,8 @@ TensorType suggested(const TensorType& like, Dims shape, DType t) {
 Dims pooled_shape(std::string_view op, const Args& a, size_t n) {
   const TensorType& x = a.tensor("input");
   size_t rank = x.shape.size();
-  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got input of shape ", str(x.shape));
+  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2,
+                "D tensor, but got input of shape ", str(x.shape));
   Window w = window(op, a, n);
   Dims shape = x.shape;
   for (size_t i = 0; i < n; ++i) shape[rank - n + i] = pooled_size(op, shape[rank - n + i], w, i);
@@ -84,7 +88,8 @@ Types gradient_of_self(const Args& a) {
 }
 
 Expr pooled_max(Builder& b, const char* op, const Args& a) {
-  return b(op, a["input"], a["kernel_size"], a.has("stride") ? a["stride"] : Arg(Dims{}), a["padding"], a["dilation"], a["ceil_mode"]);
+  return b(op, a["input"], a["kernel_size"], a.has("stride") ? a["stride"] : Arg(Dims{}), a["padding"], a["dilation"],
+           a["ceil_mode"]);
 }
 
 Arg result(const Args& a, const Expr& value, const Expr& indices) {
@@ -111,8 +116,8 @@ Dims behind(const Dims& d, const Dim& first) { return {first, d[0]}; }
 Arg max_pool1d_body(Builder& b, const Args& a) {
   Window w = window("max_pool1d", a, 1);
   pooled_shape("max_pool1d", a, 1);
-  Expr r = b("torch.max_pool2d_with_indices", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1), behind(w.stride, 1),
-             behind(w.padding, 0), behind(w.dilation, 1), w.ceil);
+  Expr r = b("torch.max_pool2d_with_indices", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1),
+             behind(w.stride, 1), behind(w.padding, 0), behind(w.dilation, 1), w.ceil);
   Expr value = b("torch.squeeze", r[0], -2), indices = b("torch.squeeze", r[1], -2);
   return a.op().schema.results == "any" ? result(a, value, indices) : Arg::tuple({value.arg(), indices.arg()});
 }
@@ -127,9 +132,11 @@ Types avg_pool_meta(const Args& a) {
   if (N == 3) {
     Window w = window(op, a, N);
     for (size_t i = 0; i < 3; ++i)
-      THUNDER_CHECK(x.shape[x.shape.size() - 3 + i] >= w.kernel[i], Runtime, op, "input image ", str(x.shape), " smaller than kernel size ", str(w.kernel));
+      THUNDER_CHECK(x.shape[x.shape.size() - 3 + i] >= w.kernel[i], Runtime, op, "input image ", str(x.shape),
+                    " smaller than kernel size ", str(w.kernel));
   }
-  THUNDER_CHECK(!a.has("divisor_override") || a.integer("divisor_override") != 0, Runtime, op, "divisor must be not zero");
+  THUNDER_CHECK(!a.has("divisor_override") || a.integer("divisor_override") != 0, Runtime, op,
+                "divisor must be not zero");
   return {N == 2 ? suggested(x, shape, x.dtype) : contiguous_type(x.dtype, x.device, shape)};
 }
 
@@ -137,15 +144,15 @@ template <int N>
 void avg_pool_vjp(VjpContext& c) {
   const Args a = c.args();
   Window w = window("avg_pool", a, N);
-  c.put("input", c.b(N == 2 ? "torch.avg_pool2d_backward" : "torch.avg_pool3d_backward", c.grad(), c.in("input"), w.kernel, w.stride, w.padding,
-                     w.ceil, a["count_include_pad"], a["divisor_override"]));
+  c.put("input", c.b(N == 2 ? "torch.avg_pool2d_backward" : "torch.avg_pool3d_backward", c.grad(), c.in("input"),
+                     w.kernel, w.stride, w.padding, w.ceil, a["count_include_pad"], a["divisor_override"]));
 }
 
 Arg avg_pool1d_body(Builder& b, const Args& a) {
   Window w = window("avg_pool1d", a, 1);
   pooled_shape("avg_pool1d", a, 1);
-  Expr y = b("torch.avg_pool2d", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1), behind(w.stride, 1), behind(w.padding, 0), w.ceil,
-             a["count_include_pad"]);
+  Expr y = b("torch.avg_pool2d", b("torch.unsqueeze", a["input"], -2), behind(w.kernel, 1), behind(w.stride, 1),
+             behind(w.padding, 0), w.ceil, a["count_include_pad"]);
   return b("torch.squeeze", y, -2).arg();
 }
 
@@ -155,12 +162,14 @@ Dims adaptive_size(std::string_view op, const Args& a, size_t n) {
   size_t rank = x.shape.size();
   const Arg& given = a["output_size"];
   THUNDER_CHECK(rank > n || !given.is_sequence(), Value, op, "Input dimension should be at least ", n + 1);
-  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got ", str(x.shape));
+  THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got ",
+                str(x.shape));
   Dims out;
   for (size_t i = 0; i < n; ++i) {
     const Arg& item = given.is_sequence() ? given.items().at(given.items().size() == 1 ? 0 : i) : given;
     out.push_back(item.is_none() ? x.shape[rank - n + i] : as_dim(item));
-    THUNDER_CHECK(out.back() >= 0, Runtime, op, "elements of output_size must be greater than or equal to 0, but received ", str(out));
+    THUNDER_CHECK(out.back() >= 0, Runtime, op,
+                  "elements of output_size must be greater than or equal to 0, but received ", str(out));
   }
   return out;
 }
@@ -189,13 +198,20 @@ Arg adaptive_avg_pool1d_body(Builder& b, const Args& a) {
   return b("torch.squeeze", y, -2).arg();
 }
 
-#define MAX_POOL "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, bool ceil_mode=False"
-#define AVG_POOL "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, bool ceil_mode=False, bool count_include_pad=True"
-#define WITH_INDICES "(Tensor input, int[] kernel_size, int[] stride=[], int[] padding=0, int[] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"
-#define WITH_INDICES_BACKWARD \
-  "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode, Tensor indices) -> Tensor"
-#define AVG_BACKWARD \
-  "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
+#define MAX_POOL \
+  "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, int[] dilation=1, bool ceil_mode=False"
+#define AVG_POOL                                                                                       \
+  "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=0, bool ceil_mode=False, bool " \
+  "count_include_pad=True"
+#define WITH_INDICES                                                                                                \
+  "(Tensor input, int[] kernel_size, int[] stride=[], int[] padding=0, int[] dilation=1, bool ceil_mode=False) -> " \
+  "(Tensor, Tensor)"
+#define WITH_INDICES_BACKWARD                                                                                          \
+  "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode, " \
+  "Tensor indices) -> Tensor"
+#define AVG_BACKWARD                                                                                        \
+  "(Tensor grad_output, Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool " \
+  "count_include_pad, int? divisor_override) -> Tensor"
 
 // clang-format off
 constexpr OpDef kRecords[] = {

@@ -33,7 +33,8 @@ constexpr char kNormal[] = "prims.normal";
 
 Arg integers(Builder& b, const Args& a, const Arg& low) {
   check_no_grad(a);
-  return b("prims.randint", a["size"], low, a["high"], kw("dtype", dtype_or(a, DType::i64)), kw("device", device_or(a, {})));
+  return b("prims.randint", a["size"], low, a["high"], kw("dtype", dtype_or(a, DType::i64)),
+           kw("device", device_or(a, {})));
 }
 
 Arg randint_body(Builder& b, const Args& a) { return integers(b, a, 0); }
@@ -42,7 +43,8 @@ Arg randint_low_body(Builder& b, const Args& a) { return integers(b, a, a["low"]
 Arg integers_like(Builder& b, const Args& a, const Arg& low) {
   check_no_grad(a);
   const TensorType& x = a.tensor("input");
-  Expr out = b("prims.randint", x.shape, low, a["high"], kw("dtype", dtype_or(a, x.dtype)), kw("device", device_or(a, x.device)));
+  Expr out = b("prims.randint", x.shape, low, a["high"], kw("dtype", dtype_or(a, x.dtype)),
+               kw("device", device_or(a, x.device)));
   return with_strides(out, strides_in(x, a["memory_format"])).arg();
 }
 
@@ -64,9 +66,12 @@ Arg multinomial_body(Builder& b, const Args& a) {
 Arg normal_body(Builder& b, const Args& a) {
   ArgList given = {a["mean"], a["std"]};
   const TensorType& like = (a["mean"].is_tensor() ? a["mean"] : a["std"]).value().tensor();
-  THUNDER_CHECK(is_floating(like.dtype), NotImplemented, "normal", "\"normal\" not implemented for '", scalar_type_name(like.dtype), "'");
-  THUNDER_CHECK(!a["std"].is_real_literal() || a.real("std") >= 0, Runtime, "normal", "normal expects std >= 0.0, but found std ", a.real("std"));
-  Expr drawn = b("prims.normal", broadcast_shape_of("normal", given), kw("dtype", like.dtype), kw("device", like.device));
+  THUNDER_CHECK(is_floating(like.dtype), NotImplemented, "normal", "\"normal\" not implemented for '",
+                scalar_type_name(like.dtype), "'");
+  THUNDER_CHECK(!a["std"].is_real_literal() || a.real("std") >= 0, Runtime, "normal",
+                "normal expects std >= 0.0, but found std ", a.real("std"));
+  Expr drawn =
+      b("prims.normal", broadcast_shape_of("normal", given), kw("dtype", like.dtype), kw("device", like.device));
   Expr y = b("torch.add", b("torch.mul", drawn, a["std"]), a["mean"]);
   return with_strides(to_dtype(y, like.dtype), contiguous_strides(y.shape())).arg();
 }
@@ -87,16 +92,20 @@ Arg normal_of_size_body(Builder& b, const Args& a) {
 // ---- what the in-place methods fill a tensor with -------------------------------------------------------------------
 
 // Values of a tensor's shape, in its dtype and layout.
-Arg in_place_of(const Expr& values, const TensorType& t) { return with_strides(to_dtype(values, t.dtype), preserve_format_strides(t)).arg(); }
+Arg in_place_of(const Expr& values, const TensorType& t) {
+  return with_strides(to_dtype(values, t.dtype), preserve_format_strides(t)).arg();
+}
 
 Expr uniform_like(Builder& b, const TensorType& t) {
-  THUNDER_CHECK(is_floating(t.dtype), NotImplemented, "random", "not implemented for '", scalar_type_name(t.dtype), "'");
+  THUNDER_CHECK(is_floating(t.dtype), NotImplemented, "random", "not implemented for '", scalar_type_name(t.dtype),
+                "'");
   return b("prims.uniform", t.shape, kw("dtype", t.dtype), kw("device", t.device));
 }
 
 Arg uniform_fill_body(Builder& b, const Args& a) {
   double from = a.real("from"), to = a.real("to");
-  THUNDER_CHECK(from <= to, Runtime, "uniform_", "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+  THUNDER_CHECK(from <= to, Runtime, "uniform_", "uniform_ expects to return a [from, to) range, but found from=", from,
+                " > to=", to);
   return in_place_of(uniform_like(b, a.tensor("input")) * (to - from) + from, a.tensor("input"));
 }
 
@@ -147,7 +156,8 @@ Arg bernoulli_fill_body(Builder& b, const Args& a) {
 
 Arg bernoulli_p_body(Builder& b, const Args& a) {
   const TensorType& t = a.tensor("input");
-  THUNDER_CHECK(a.real("p") >= 0 && a.real("p") <= 1, Runtime, "bernoulli", "bernoulli_ expects p to be in [0, 1], but got p=", a.real("p"));
+  THUNDER_CHECK(a.real("p") >= 0 && a.real("p") <= 1, Runtime, "bernoulli",
+                "bernoulli_ expects p to be in [0, 1], but got p=", a.real("p"));
   DType draw = is_floating(t.dtype) ? t.dtype : default_dtype();
   return to_dtype(b("prims.bernoulli", full(b, t.shape, a["p"], draw, t.device)), t.dtype).arg();
 }

@@ -10,7 +10,9 @@
 namespace thunder::ops::torch {
 namespace {
 
-std::vector<int64_t> dims_of(const Args& a) { return canonical_dims(a.op().schema.name, a["dim"], a.tensor("input").rank()); }
+std::vector<int64_t> dims_of(const Args& a) {
+  return canonical_dims(a.op().schema.name, a["dim"], a.tensor("input").rank());
+}
 
 bool keeps_dim(const Args& a) { return a.op().schema.index_of("keepdim") >= 0 && a.flag("keepdim"); }
 
@@ -122,8 +124,8 @@ Arg nansum_body(Builder& b, const Args& a) {
 
 Arg nanmean_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "nanmean", "expected input to have floating point or complex dtype but got ",
-                scalar_type_name(x.dtype()));
+  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "nanmean",
+                "expected input to have floating point or complex dtype but got ", scalar_type_name(x.dtype()));
   Expr count = b("torch.sum", b("torch.logical_not", b("torch.isnan", x)), a["dim"], a["keepdim"]);
   return b("torch.div", b("torch.nansum", x, a["dim"], a["keepdim"], kw("dtype", a["dtype"])), count);
 }
@@ -137,7 +139,8 @@ Arg count_nonzero_body(Builder& b, const Args& a) {
 // Over all dimensions the extremum of nothing is another error than along one.
 std::vector<int64_t> extremum_dims(const Args& a) {
   bool all = a["dim"].items().empty();
-  THUNDER_CHECK(!all || a.tensor("input").numel() != 0, Runtime, a.op().schema.name, "Expected reduction dim to be specified for "
+  THUNDER_CHECK(!all || a.tensor("input").numel() != 0, Runtime, a.op().schema.name,
+                "Expected reduction dim to be specified for "
                 "input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
   return dims_of(a);
 }
@@ -155,7 +158,8 @@ Arg amin_body(Builder& b, const Args& a) {
 Arg aminmax_all(Builder& b, const Args& a, std::string_view prim) {
   const TensorType& x = a.tensor("input");
   THUNDER_CHECK(x.numel() != 0, Runtime, a.op().schema.name,
-                "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+                "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+                "'dim' argument.");
   return b(prim, a["input"], canonical_dims(a.op().schema.name, nullptr, x.rank()));
 }
 
@@ -164,7 +168,8 @@ Arg min_body(Builder& b, const Args& a) { return aminmax_all(b, a, "prims.amin")
 
 Arg aminmax_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
-  THUNDER_CHECK(a.has("dim") || x.numel() != 0, Runtime, "aminmax", "cannot compute aminmax over an empty dimension as the operation has "
+  THUNDER_CHECK(a.has("dim") || x.numel() != 0, Runtime, "aminmax",
+                "cannot compute aminmax over an empty dimension as the operation has "
                 "no identity.");
   Arg dims = a.has("dim") ? Arg(std::vector<int64_t>{canonical_dim("aminmax", a.integer("dim"), x.rank())})
                           : Arg(canonical_dims("aminmax", nullptr, x.rank()));
@@ -172,8 +177,8 @@ Arg aminmax_body(Builder& b, const Args& a) {
 }
 
 void extremum_vjp(VjpContext& c) {
-  std::vector<int64_t> dims = given(c.args(), "dim") ? dims_of(c.args())
-                                                     : canonical_dims("max", nullptr, c.in("input").rank());
+  std::vector<int64_t> dims =
+      given(c.args(), "dim") ? dims_of(c.args()) : canonical_dims("max", nullptr, c.in("input").rank());
   Expr mask = c.b("torch.eq", c.in("input"), restore(c, c.out(), dims));
   Expr count = c.b("torch.sum", mask, dims, true);
   Expr share = c.b("torch.div", c.b("torch.mul", restore(c, c.grad(), dims), mask), count);
@@ -218,8 +223,8 @@ Arg argmax_body(Builder& b, const Args& a) { return arg_extremum(b, a, "prims.ar
 Arg argmin_body(Builder& b, const Args& a) { return arg_extremum(b, a, "prims.argmin"); }
 
 Arg truth(Builder& b, const Args& a, std::string_view prim) {
-  std::vector<int64_t> dims = a.op().schema.index_of("dim") >= 0 ? dims_of(a)
-                                                                 : canonical_dims("any", nullptr, a.tensor("input").rank());
+  std::vector<int64_t> dims =
+      a.op().schema.index_of("dim") >= 0 ? dims_of(a) : canonical_dims("any", nullptr, a.tensor("input").rank());
   Arg r = maybe_keep(b, a, b(prim, a["input"], dims), dims);
   return a.tensor("input").dtype == DType::u8 ? convert(b, r, DType::u8) : r;
 }
@@ -236,7 +241,8 @@ double correction_of(const Args& a) {
 
 Expr variance(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
-  THUNDER_CHECK(is_inexact(x.dtype), Runtime, a.op().schema.name, "std and var only support floating point and complex dtypes");
+  THUNDER_CHECK(is_inexact(x.dtype), Runtime, a.op().schema.name,
+                "std and var only support floating point and complex dtypes");
   std::vector<int64_t> dims = dims_of(a);
   Arg in = convert(b, a["input"], compute_type(x.dtype));
   Arg v = b("prims.var", in, dims, kw("correction", correction_of(a)));
@@ -249,13 +255,15 @@ Arg std_body(Builder& b, const Args& a) {
 }
 
 Arg var_mean_body(Builder& b, const Args& a) {
-  return Arg::tuple({b("torch.var", a["input"], a["dim"], kw("correction", correction_of(a)), kw("keepdim", a["keepdim"])),
-                     b("torch.mean", a["input"], a["dim"], a["keepdim"])});
+  return Arg::tuple(
+      {b("torch.var", a["input"], a["dim"], kw("correction", correction_of(a)), kw("keepdim", a["keepdim"])),
+       b("torch.mean", a["input"], a["dim"], a["keepdim"])});
 }
 
 Arg std_mean_body(Builder& b, const Args& a) {
-  return Arg::tuple({b("torch.std", a["input"], a["dim"], kw("correction", correction_of(a)), kw("keepdim", a["keepdim"])),
-                     b("torch.mean", a["input"], a["dim"], a["keepdim"])});
+  return Arg::tuple(
+      {b("torch.std", a["input"], a["dim"], kw("correction", correction_of(a)), kw("keepdim", a["keepdim"])),
+       b("torch.mean", a["input"], a["dim"], a["keepdim"])});
 }
 
 // d var = 2 (x - mean) / (n - correction)
@@ -296,11 +304,13 @@ Arg vector_norm_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   if (given(a, "dtype")) x = b("torch.to", x, a["dtype"]);
   THUNDER_CHECK(is_inexact(x.dtype()), Runtime, a.op().schema.name,
-                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ", torch_name(x.dtype()));
+                "linalg.vector_norm: Expected a floating point or complex tensor as input. Got ",
+                torch_name(x.dtype()));
   double p = a.has("ord") ? a.real("ord") : 2.0;
   Arg dims = a["dim"], keep = a["keepdim"];
   Expr magnitude = b("torch.abs", x);
-  if (std::isinf(p)) return p > 0 ? b("torch.amax", magnitude, dims_of(a), keep) : b("torch.amin", magnitude, dims_of(a), keep);
+  if (std::isinf(p))
+    return p > 0 ? b("torch.amax", magnitude, dims_of(a), keep) : b("torch.amin", magnitude, dims_of(a), keep);
   // Counted through the magnitude, so that the result is a constant function of x rather than none: its gradient is
   // zero.
   if (p == 0) return b("torch.sum", b("torch.where", b("torch.ne", x, 0.0), 1.0, magnitude), dims, keep);
@@ -325,8 +335,9 @@ void vector_norm_vjp(VjpContext& c) {
   if (p == 1) return c.put("input", to_input_dtype(c, c.b("torch.sgn", x) * g));
   if (p == 2) return c.put("input", to_input_dtype(c, x * zero_where_zero(g / norm)));
   Expr scaled = zero_where_zero(g / c.b("torch.pow", norm, p - 1));
-  Expr power = p < 2 ? c.b("torch.masked_fill", c.b("torch.pow", c.b("torch.abs", x), p - 2), c.b("torch.eq", x, 0.0), 0.0)
-                     : c.b("torch.pow", c.b("torch.abs", x), p - 2);
+  Expr power =
+      p < 2 ? c.b("torch.masked_fill", c.b("torch.pow", c.b("torch.abs", x), p - 2), c.b("torch.eq", x, 0.0), 0.0)
+            : c.b("torch.pow", c.b("torch.abs", x), p - 2);
   c.put("input", to_input_dtype(c, x * power * scaled));
 }
 
@@ -349,13 +360,16 @@ Arg scan(Builder& b, const Args& a, std::string_view prim) {
   DType t = a.tensor("input").dtype;
   if (a.has("dtype")) t = a.dtype("dtype");
   else if (is_bool(t) || is_integral(t)) t = DType::i64;
-  return b(prim, convert(b, a["input"], t), canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank()));
+  return b(prim, convert(b, a["input"], t),
+           canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank()));
 }
 
 Arg cumsum_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumsum"); }
 Arg cumprod_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumprod"); }
 
-int64_t scanned_dim(const Args& a) { return canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank()); }
+int64_t scanned_dim(const Args& a) {
+  return canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank());
+}
 
 template <auto& Prim>
 Arg scan_by(Builder& b, const Args& a) {

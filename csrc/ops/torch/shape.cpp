@@ -316,7 +316,8 @@ Arg diag_body(Builder& b, const Args& a) {
 // One more than the largest class, as a size: the length of a vector that repeats its one element so many times.
 Dim classes_of(const Expr& x) {
   Builder& b = x.builder();
-  THUNDER_CHECK(!x.tensor().numel().same(0), Runtime, "one_hot", "Can not infer total number of classes from empty tensor.");
+  THUNDER_CHECK(!x.tensor().numel().same(0), Runtime, "one_hot",
+                "Can not infer total number of classes from empty tensor.");
   Expr count = b("torch.add", b("torch.max", x), 1);
   return b("prims.repeat_index", reshape(count, {Dim(1)}), nullptr).shape()[0];
 }

@@ -62,10 +62,12 @@ void unfold_backward_vjp(VjpContext& c) {
 
 Arg value_selecting_body(Builder& b, const Args& a) {
   Expr g = b.expr(a["grad"]), indices = b.expr(a["indices"]);
-  int64_t dim = wrapped_dim("value_selecting_reduction_backward", a["dim"], static_cast<int64_t>(a["sizes"].items().size()));
+  int64_t dim =
+      wrapped_dim("value_selecting_reduction_backward", a["dim"], static_cast<int64_t>(a["sizes"].items().size()));
   if (!a.flag("keepdim") && !a["sizes"].items().empty()) {
-    THUNDER_CHECK(dim <= g.rank() && dim <= indices.rank(), Index, "value_selecting_reduction_backward", "there is no place for dimension ", dim,
-                  " in a gradient of shape ", str(g.shape()), " and indices of shape ", str(indices.shape()));
+    THUNDER_CHECK(dim <= g.rank() && dim <= indices.rank(), Index, "value_selecting_reduction_backward",
+                  "there is no place for dimension ", dim, " in a gradient of shape ", str(g.shape()),
+                  " and indices of shape ", str(indices.shape()));
     g = unsqueeze_dims(g, {dim});
     indices = unsqueeze_dims(indices, {dim});
   }

@@ -10,7 +10,6 @@ namespace {
 
 using std::numbers::sqrt2;
 
-
 // ---- gelu -----------------------------------------------------------------------------------------------------------
 
 constexpr double kTwoOverSqrtPi = 2.0 * std::numbers::inv_sqrtpi;
@@ -111,7 +110,8 @@ Arg elu_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self_or_result"]), g = compute(b, a["grad_output"]);
   double negative = a.real("alpha") * a.real("scale"), inner = a.real("input_scale");
   Formula below = a.flag("is_result") ? g * inner * (x + negative) : g * (inner * negative) * exp(x * inner);
-  return store_like(where(x <= 0.0, below, g * a.real("scale")), a.tensor("grad_output").dtype, {a["grad_output"], a["self_or_result"]});
+  return store_like(where(x <= 0.0, below, g * a.real("scale")), a.tensor("grad_output").dtype,
+                    {a["grad_output"], a["self_or_result"]});
 }
 
 // ---- softplus, logsigmoid, glu --------------------------------------------------------------------------------------
@@ -132,13 +132,15 @@ Arg softplus_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
   Formula z = x * a.real("beta"), e = exp(z);
   Formula below = g * e / (e + 1.0);
-  return store_like(where(z > a.real("threshold"), g, below), a.tensor("grad_output").dtype, {a["grad_output"], a["self"]});
+  return store_like(where(z > a.real("threshold"), g, below), a.tensor("grad_output").dtype,
+                    {a["grad_output"], a["self"]});
 }
 
 Arg logsigmoid_body(Builder& b, const Args& a) {
   check_floating("logsigmoid", "log_sigmoid_cpu", a["input"]);
   Arg input = a["input"];
-  if (a.tensor("input").device.type == DeviceType::cpu) input = contiguous(b, input).arg();  // as ATen's CPU kernel lays it out
+  if (a.tensor("input").device.type == DeviceType::cpu)
+    input = contiguous(b, input).arg();  // as ATen's CPU kernel lays it out
   Formula x = compute(b, input);
   return store(minimum(x, 0.0) - log1p(exp(-abs(x))), a.tensor("input").dtype);
 }
@@ -153,15 +155,16 @@ Arg log_sigmoid_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]), z = compute(b, a["buffer"]);
   Formula share = z / (1.0 + z);
   Formula below = g * (1.0 - share), above = g * share;
-  return store_like(where(x < 0.0, below, above), a.tensor("grad_output").dtype, {a["self"], a["buffer"], a["grad_output"]});
+  return store_like(where(x < 0.0, below, above), a.tensor("grad_output").dtype,
+                    {a["self"], a["buffer"], a["grad_output"]});
 }
 
 int64_t glu_dim(const Args& a, std::string_view name) {
   const TensorType& t = a.tensor(name);
   THUNDER_CHECK(t.rank() > 0, Runtime, "glu", "glu does not support 0-dimensional tensors");
   int64_t dim = canonical_dim("glu", a.integer("dim"), t.rank());
-  THUNDER_CHECK(mod(t.shape[dim], 2) == 0, Runtime, "glu", "Halving dimension must be even, but dimension ", dim, " is size ",
-                t.shape[dim]);
+  THUNDER_CHECK(mod(t.shape[dim], 2) == 0, Runtime, "glu", "Halving dimension must be even, but dimension ", dim,
+                " is size ", t.shape[dim]);
   return dim;
 }
 
@@ -184,7 +187,8 @@ void glu_vjp(VjpContext& c) { c.put("input", c.b("torch.glu_backward", c.grad(),
 
 Arg glu_backward_body(Builder& b, const Args& a) {
   int64_t dim = glu_dim(a, "self");
-  Formula x = half(b, a["self"], dim, false), s = sigmoid(half(b, a["self"], dim, true)), g = compute(b, a["grad_output"]);
+  Formula x = half(b, a["self"], dim, false), s = sigmoid(half(b, a["self"], dim, true)),
+          g = compute(b, a["grad_output"]);
   DType t = a.tensor("grad_output").dtype;
   Arg first = store(g * s, t), second = store(g * s * (1.0 - s) * x, t);
   return b("prims.cat", Arg::list({first, second}), dim).arg();

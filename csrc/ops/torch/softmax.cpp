@@ -26,7 +26,8 @@ Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& 
   const TensorType t = input.value().tensor();
   int64_t dim = canonical_dim(op, as_dim(dim_arg).constant(), t.rank());
   check_floating(op, kernel, input);
-  if (known_empty(t.shape)) return b("prims.clone", input, kw("memory_format", ConstantArg{"torch.contiguous_format"})).arg();
+  if (known_empty(t.shape))
+    return b("prims.clone", input, kw("memory_format", ConstantArg{"torch.contiguous_format"})).arg();
   Dims shape = t.rank() == 0 ? Dims{1} : t.shape;
   Formula x = compute(b, reshape(b, contiguous(b, input), shape));
   return reshape(b, store(along(x, {dim}), t.dtype), t.shape).arg();
@@ -35,7 +36,9 @@ Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& 
 constexpr const char* kSoftmaxKernel = "softmax_lastdim_kernel_impl";
 constexpr const char* kLogSoftmaxKernel = "log_softmax_lastdim_kernel_impl";
 
-Arg softmax_body(Builder& b, const Args& a) { return normalized(b, "softmax", kSoftmaxKernel, a, a["dim"], softmax_along); }
+Arg softmax_body(Builder& b, const Args& a) {
+  return normalized(b, "softmax", kSoftmaxKernel, a, a["dim"], softmax_along);
+}
 Arg log_softmax_body(Builder& b, const Args& a) {
   return normalized(b, "log_softmax", kLogSoftmaxKernel, a, a["dim"], log_softmax_along);
 }
@@ -91,7 +94,8 @@ Arg log_softmax_backward_body(Builder& b, const Args& a) { return normalized_bac
 Arg safe_softmax_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]), dim = b.expr(a["dim"]);
   Expr y = b("torch.softmax.int", x, dim, a["dtype"]);
-  Expr masked = b("torch.all", b("torch.eq", x, -std::numeric_limits<double>::infinity()), kw("dim", dim), kw("keepdim", true));
+  Expr masked =
+      b("torch.all", b("torch.eq", x, -std::numeric_limits<double>::infinity()), kw("dim", dim), kw("keepdim", true));
   return b("torch.where", masked, 0.0, y).arg();
 }
 

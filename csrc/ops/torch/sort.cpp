@@ -49,10 +49,8 @@ Types one_a_row(const char* op, const Args& a) {
   if (!shape.empty()) {
     THUNDER_CHECK(shape[static_cast<size_t>(dim)] != 0, Index, op, op, "(): Expected reduction dim ", dim,
                   " to have non-zero size.");
-    if (a.flag("keepdim"))
-      shape[static_cast<size_t>(dim)] = 1;
-    else
-      shape.erase(shape.begin() + dim);
+    if (a.flag("keepdim")) shape[static_cast<size_t>(dim)] = 1;
+    else shape.erase(shape.begin() + dim);
   }
   TensorType values = contiguous_like(t, std::move(shape)), indices = values;
   indices.dtype = DType::i64;

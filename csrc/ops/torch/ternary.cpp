@@ -23,7 +23,8 @@ Arg where_body(Builder& b, const Args& a) {
   Dims shape = broadcast_shape_of("where", x);
   if (!x[1].is_tensor() && !x[2].is_tensor()) x[1] = full(b, {}, x[1], result, device);
   for (Arg& operand : x)
-    if (operand.is_tensor() && operand.value().tensor().device != device) operand = b("prims.device_put", operand, device);
+    if (operand.is_tensor() && operand.value().tensor().device != device)
+      operand = b("prims.device_put", operand, device);
   if (t == DType::u8) x[0] = b("prims.ne", x[0], 0);
   for (Arg& operand : x) operand = expand_to(b, operand, shape);
   return b("prims.where", x[0], x[1], x[2]);
@@ -53,11 +54,12 @@ Arg fill_value(Builder& b, const Arg& value, const TensorType& t) {
 Arg masked_fill_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   const TensorType& mask = a.tensor("mask");
-  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_fill", "masked_fill_ only supports boolean masks, but got mask with dtype ",
-                torch_name(mask.dtype));
+  THUNDER_CHECK(is_bool(mask.dtype), Runtime, "masked_fill",
+                "masked_fill_ only supports boolean masks, but got mask with dtype ", torch_name(mask.dtype));
   Arg value = fill_value(b, a["value"], x);
   Dims shape = broadcast_shape_of("masked_fill", {a["input"], a["mask"]});
-  Arg out = b("prims.where", expand_to(b, a["mask"], shape), expand_to(b, value, shape), expand_to(b, a["input"], shape));
+  Arg out =
+      b("prims.where", expand_to(b, a["mask"], shape), expand_to(b, value, shape), expand_to(b, a["input"], shape));
   // Eager clones the input to a contiguous tensor and fills that.
   if (is_contiguous(out.value().tensor())) return out;
   return b("prims.clone", out, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
@@ -118,7 +120,8 @@ void clamp_vjp(VjpContext& c) {
 
 Arg lerp_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
-  THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ", torch_name(end));
+  THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ",
+                torch_name(end));
   ArgList x = broadcast_operands(b, "lerp", {a["input"], a["end"], a["weight"]}, t);
   Arg distance = b("prims.sub", x[1], x[0]);
   // From the nearer end, as eager does.
@@ -129,7 +132,8 @@ Arg lerp_body(Builder& b, const Args& a) {
 
 Arg lerp_scalar_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
-  THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ", torch_name(end));
+  THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ",
+                torch_name(end));
   const Arg& w = a["weight"];
   if (!w.is_literal_number() || w.kind() == Arg::Kind::Complex) {
     Arg weight = full(b, {}, w, t, a.tensor("input").device);
@@ -150,9 +154,9 @@ void lerp_vjp(VjpContext& c) {
 
 void lerp_scalar_vjp(VjpContext& c) {
   Expr w = c.in("weight");
-  Expr rest = !w.arg().is_literal_number()              ? c.b("torch.rsub", w, 1)
+  Expr rest = !w.arg().is_literal_number()           ? c.b("torch.rsub", w, 1)
               : w.arg().kind() == Arg::Kind::Complex ? c.b.expr(1.0 - w.arg().complex())
-                                                        : c.b.expr(1 - w.arg().real());
+                                                     : c.b.expr(1 - w.arg().real());
   if (c.needs("input")) put_reduced(c, "input", c.b("torch.mul", c.grad(), conj(rest)));
   if (c.needs("end")) put_reduced(c, "end", c.b("torch.mul", c.grad(), conj(w)));
 }
@@ -171,9 +175,10 @@ Arg addc_body(Builder& b, const Args& a, const char* prim) {
 Arg addcmul_body(Builder& b, const Args& a) { return addc_body(b, a, "prims.mul"); }
 
 Arg addcdiv_body(Builder& b, const Args& a) {
-  THUNDER_CHECK(is_inexact(a.tensor("tensor1").dtype) || is_inexact(a.tensor("tensor2").dtype), Runtime, "addcdiv",
-                "Integer division with addcdiv is no longer supported; use (input + value * torch.trunc(tensor1 / tensor2)) or "
-                "(input + value * tensor1 / tensor2)");
+  THUNDER_CHECK(
+      is_inexact(a.tensor("tensor1").dtype) || is_inexact(a.tensor("tensor2").dtype), Runtime, "addcdiv",
+      "Integer division with addcdiv is no longer supported; use (input + value * torch.trunc(tensor1 / tensor2)) or "
+      "(input + value * tensor1 / tensor2)");
   return addc_body(b, a, "prims.div");
 }
 

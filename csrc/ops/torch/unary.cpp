@@ -39,7 +39,8 @@ Arg round_decimals(Builder& b, const Args& a) {
 Arg frac_body(Builder& b, const Args& a) { return b("prims.sub", a["input"], b("prims.trunc", a["input"])); }
 
 Arg positive_body(Builder&, const Args& a) {
-  THUNDER_CHECK(!is_bool(a.tensor("input").dtype), Runtime, "positive", "The `+` operator, on a bool tensor is not supported.");
+  THUNDER_CHECK(!is_bool(a.tensor("input").dtype), Runtime, "positive",
+                "The `+` operator, on a bool tensor is not supported.");
   return a["input"];
 }
 
@@ -69,13 +70,15 @@ Arg logical_not_body(Builder& b, const Args& a) {
 
 template <int kSign>
 Arg is_signed_inf(Builder& b, const Args& a) {
-  if (is_floating(a.tensor("input").dtype)) return b("prims.eq", a["input"], kSign * std::numeric_limits<double>::infinity());
+  if (is_floating(a.tensor("input").dtype))
+    return b("prims.eq", a["input"], kSign * std::numeric_limits<double>::infinity());
   const TensorType& t = a.tensor("input");
   return full(b, t.shape, false, DType::boolean, t.device);
 }
 
 Arg logit_body(Builder& b, const Args& a) {
-  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "logit", "not implemented for ", torch_name(a.tensor("input").dtype));
+  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "logit", "not implemented for ",
+                torch_name(a.tensor("input").dtype));
   Arg x = convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype));
   if (a.has("eps")) {
     double low = a.real("eps"), high = 1 - low;
@@ -93,7 +96,8 @@ Arg sinc_body(Builder& b, const Args& a) {
 
 // -x log(x) for positive numbers, 0 at 0, minus infinity below.
 Arg entr_body(Builder& b, const Args& a) {
-  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "entr", "not implemented for ", torch_name(a.tensor("input").dtype));
+  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "entr", "not implemented for ",
+                torch_name(a.tensor("input").dtype));
   Arg x = convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype));
   Arg positive = b("prims.mul", b("prims.neg", x), b("prims.log", x));
   Arg defined = b("prims.where", b("prims.lt", x, 0), -std::numeric_limits<double>::infinity(), positive);
@@ -152,8 +156,14 @@ void sinc_vjp(VjpContext& c) {
 /// An operator whose integer operands become the default floating dtype.
 constexpr OpDef floating(std::string_view schema, std::string_view doc, VjpFn vjp, std::string_view aten,
                          std::string_view python, Domain domain = {}) {
-  return {.schema = schema, .doc = doc, .tags = kTags, .body = same_name<Promotion::IntToFloat>, .vjp = vjp, .aten = aten,
-          .python = python, .domain = domain};
+  return {.schema = schema,
+          .doc = doc,
+          .tags = kTags,
+          .body = same_name<Promotion::IntToFloat>,
+          .vjp = vjp,
+          .aten = aten,
+          .python = python,
+          .domain = domain};
 }
 
 /// An operator that keeps the dtype.

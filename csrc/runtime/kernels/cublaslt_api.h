@@ -23,9 +23,17 @@ using MatmulDesc = void*;
 using Layout = void*;
 using Preference = void*;
 
-// Numbers of cublasLtMatmulDescAttributes_t, of cublasLtMatmulPreferenceAttributes_t, and of enumerations among their values.
+// Numbers of cublasLtMatmulDescAttributes_t, of cublasLtMatmulPreferenceAttributes_t, and of enumerations among their
+// values.
 enum DescAttribute { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
-enum PreferenceAttribute { kWorkspaceLimit = 1, kReductionSchemes = 3, kMinAlignmentA = 5, kMinAlignmentB = 6, kMinAlignmentC = 7, kMinAlignmentD = 8 };
+enum PreferenceAttribute {
+  kWorkspaceLimit = 1,
+  kReductionSchemes = 3,
+  kMinAlignmentA = 5,
+  kMinAlignmentB = 6,
+  kMinAlignmentC = 7,
+  kMinAlignmentD = 8
+};
 enum ReductionScheme { kInPlace = 1, kInComputeType = 2 };
 constexpr int kEpilogueBias = 4, kReal32 = 0, kReal16 = 2, kBfloat16 = 14, kCompute32 = 68;
 
@@ -41,13 +49,15 @@ struct Api {
   int (*preference_create)(Preference*);
   int (*preference_set)(Preference, int attribute, const void*, size_t bytes);
   int (*preference_destroy)(Preference);
-  int (*heuristics)(Handle, MatmulDesc, Layout a, Layout b, Layout c, Layout d, Preference, int wanted, Heuristic*, int* found);
+  int (*heuristics)(Handle, MatmulDesc, Layout a, Layout b, Layout c, Layout d, Preference, int wanted, Heuristic*,
+                    int* found);
   int (*check)(Handle, MatmulDesc, Layout a, Layout b, Layout c, Layout d, const Algorithm*, Heuristic*);
-  int (*matmul)(Handle, MatmulDesc, const void* alpha, const void* a, Layout, const void* b, Layout, const void* beta, const void* c, Layout,
-                void* d, Layout, const Algorithm*, void* workspace, size_t bytes, void* stream);
+  int (*matmul)(Handle, MatmulDesc, const void* alpha, const void* a, Layout, const void* b, Layout, const void* beta,
+                const void* c, Layout, void* d, Layout, const Algorithm*, void* workspace, size_t bytes, void* stream);
 };
 
-/// Null if the PyTorch in this process has none.  Only what was found is remembered: PyTorch loads it with its first CUDA library.
+/// Null if the PyTorch in this process has none.  Only what was found is remembered: PyTorch loads it with its first
+/// CUDA library.
 const Api* api();
 /// The library's handle for a device, whose context must be current.
 Handle handle(const Api& api, int device);

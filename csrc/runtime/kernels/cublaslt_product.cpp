@@ -19,7 +19,8 @@ constexpr size_t kCounters = 4096;                  // bytes
 constexpr size_t kFinalists = 3;
 constexpr int kRounds = 3;
 constexpr float kRoundMilliseconds = 0.2f;  // that a measurement takes at least, so that the clock is fine enough
-constexpr float kWorthwhile = 0.96f;        // of the time of cuBLASLt's first choice: less is lost again when the clock is lowered
+constexpr float kWorthwhile =
+    0.96f;  // of the time of cuBLASLt's first choice: less is lost again when the clock is lowered
 
 // Partial sums in the compute type only: never rounded to 16 bits on the way, whatever PyTorch allows itself.
 constexpr uint32_t kReductions = kInPlace | kInComputeType;
@@ -33,7 +34,8 @@ void require(const Api& api, int status, const char* doing) {
 Layout make_layout(const Api& api, DType t, bool transposed, int64_t rows, int64_t cols, int64_t stride) {
   if (transposed) std::swap(rows, cols);
   Layout layout = nullptr;
-  require(api, api.layout_create(&layout, type_of(t), static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride), "cublasLtMatrixLayoutCreate");
+  require(api, api.layout_create(&layout, type_of(t), static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride),
+          "cublasLtMatrixLayoutCreate");
   return layout;
 }
 
@@ -41,9 +43,12 @@ Layout make_layout(const Api& api, DType t, bool transposed, int64_t rows, int64
 CacheKey cache_key(const Api& api, const MatrixProduct& p, int device) {
   const CudaDeviceProperties& properties = cuda_device_properties(device);
   CacheKeyBuilder key("cublaslt algorithm");
-  key.add(static_cast<int64_t>(api.version())).add(cuda_driver_version()).add(properties.name).add(properties.multiprocessors);
-  for (int64_t n : {static_cast<int64_t>(p.dtype), p.m, p.n, p.k, int64_t{p.transpose_first}, int64_t{p.transpose_second}, p.first_stride,
-                    p.second_stride, int64_t{p.bias}})
+  key.add(static_cast<int64_t>(api.version()))
+      .add(cuda_driver_version())
+      .add(properties.name)
+      .add(properties.multiprocessors);
+  for (int64_t n : {static_cast<int64_t>(p.dtype), p.m, p.n, p.k, int64_t{p.transpose_first},
+                    int64_t{p.transpose_second}, p.first_stride, p.second_stride, int64_t{p.bias}})
     key.add(n);
   return key.key();
 }
@@ -85,19 +90,20 @@ MatmulDesc Product::describe(const void* bias) const {
   return desc;
 }
 
-int Product::launch(int device, void* stream, const Operands& o, const Workspace& workspace, const Algorithm& algorithm, size_t bytes) const {
+int Product::launch(int device, void* stream, const Operands& o, const Workspace& workspace, const Algorithm& algorithm,
+                    size_t bytes) const {
   const float one = 1, zero = 0;
   MatmulDesc desc = problem_.bias ? describe(o.bias) : desc_;
   void* memory = bytes ? workspace(bytes) : nullptr;
-  const int status = api_.matmul(handle(api_, device), desc, &one, o.first, first_, o.second, second_, &zero, o.out, out_, o.out, out_, &algorithm,
-                                 memory, bytes, stream);
+  const int status = api_.matmul(handle(api_, device), desc, &one, o.first, first_, o.second, second_, &zero, o.out,
+                                 out_, o.out, out_, &algorithm, memory, bytes, stream);
   if (problem_.bias) api_.desc_destroy(desc);
   return status;
 }
 
-// First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and costs a launch to
-// clear it, for no gain; larger ones hold partial sums, without which a long product of few rows and columns would leave most of the
-// device idle.
+// First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and
+// costs a launch to clear it, for no gain; larger ones hold partial sums, without which a long product of few rows and
+// columns would leave most of the device idle.
 std::vector<Product::Choice> Product::proposed(int device) const {
   std::vector<Choice> out = proposed(device, 0);
   for (Choice& c : proposed(device, kMaxWorkspace))
@@ -116,12 +122,14 @@ std::vector<Product::Choice> Product::proposed(int device, size_t workspace) con
   std::array<Heuristic, kProposals> found{};
   int count = 0;
   MatmulDesc desc = problem_.bias ? describe(nullptr) : desc_;
-  const int status = api_.heuristics(handle(api_, device), desc, first_, second_, out_, out_, preference, kProposals, found.data(), &count);
+  const int status = api_.heuristics(handle(api_, device), desc, first_, second_, out_, out_, preference, kProposals,
+                                     found.data(), &count);
   if (problem_.bias) api_.desc_destroy(desc);
   api_.preference_destroy(preference);
   std::vector<Choice> out;
   for (int i = 0; status == 0 && i < count; ++i)
-    if (found[static_cast<size_t>(i)].status == 0) out.push_back({found[static_cast<size_t>(i)].algorithm, found[static_cast<size_t>(i)].workspace, false});
+    if (found[static_cast<size_t>(i)].status == 0)
+      out.push_back({found[static_cast<size_t>(i)].algorithm, found[static_cast<size_t>(i)].workspace, false});
   return out;
 }
 
@@ -143,12 +151,14 @@ std::optional<Product::Choice> Product::remembered(int device) const {
 }
 
 // Each once, then the best few in turns, so that a clock that changes meanwhile changes for all of them.
-std::optional<Product::Choice> Product::fastest(int device, void* stream, const Operands& operands, const Workspace& workspace, const std::vector<Choice>& choices) const {
+std::optional<Product::Choice> Product::fastest(int device, void* stream, const Operands& operands,
+                                                const Workspace& workspace, const std::vector<Choice>& choices) const {
   CudaTimer timer(device, stream);
   auto time = [&](const Choice& c, int repeats) {
     timer.start();
     for (int i = 0; i < repeats; ++i)
-      if (launch(device, stream, operands, workspace, c.algorithm, c.workspace) != 0) return std::numeric_limits<float>::infinity();
+      if (launch(device, stream, operands, workspace, c.algorithm, c.workspace) != 0)
+        return std::numeric_limits<float>::infinity();
     return timer.stop() / static_cast<float>(repeats);
   };
   struct Entrant {
@@ -162,7 +172,8 @@ std::optional<Product::Choice> Product::fastest(int device, void* stream, const 
   }
   if (entrants.empty()) return std::nullopt;
   std::sort(entrants.begin(), entrants.end(), [](const Entrant& a, const Entrant& b) { return a.best < b.best; });
-  const int repeats = std::clamp(static_cast<int>(std::ceil(kRoundMilliseconds / std::max(entrants[0].best, 1e-3f))), 1, 50);
+  const int repeats =
+      std::clamp(static_cast<int>(std::ceil(kRoundMilliseconds / std::max(entrants[0].best, 1e-3f))), 1, 50);
   if (entrants.size() > kFinalists) {
     // cuBLASLt's own choice stays in: a nearly equal one is not worth leaving it.
     auto own = std::find_if(entrants.begin(), entrants.end(), [](const Entrant& e) { return e.index == 0; });
@@ -172,14 +183,16 @@ std::optional<Product::Choice> Product::fastest(int device, void* stream, const 
   for (Entrant& e : entrants) e.best = std::numeric_limits<float>::infinity();
   for (int round = 0; round < kRounds; ++round)
     for (Entrant& e : entrants) e.best = std::min(e.best, time(choices[e.index], repeats));
-  const Entrant winner = *std::min_element(entrants.begin(), entrants.end(), [](const Entrant& a, const Entrant& b) { return a.best < b.best; });
+  const Entrant winner = *std::min_element(entrants.begin(), entrants.end(),
+                                           [](const Entrant& a, const Entrant& b) { return a.best < b.best; });
   auto own = std::find_if(entrants.begin(), entrants.end(), [](const Entrant& e) { return e.index == 0; });
   Choice out = choices[own != entrants.end() && winner.best > own->best * kWorthwhile ? 0 : winner.index];
   out.measured = true;
   return out;
 }
 
-std::optional<Product::Choice> Product::choice(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const {
+std::optional<Product::Choice> Product::choice(int device, void* stream, const Operands& operands,
+                                               const Workspace& workspace, bool measure) const {
   std::lock_guard lock(mutex_);
   std::optional<Choice>& chosen = chosen_[static_cast<size_t>(device)];
   if (chosen && (chosen->measured || !measure)) return chosen;
@@ -202,7 +215,8 @@ std::optional<Product::Choice> Product::choice(int device, void* stream, const O
   return chosen;
 }
 
-std::string Product::run(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const {
+std::string Product::run(int device, void* stream, const Operands& operands, const Workspace& workspace,
+                         bool measure) const {
   const CudaContextScope scope(device);
   const std::optional<Choice> c = choice(device, stream, operands, workspace, measure);
   if (!c) return "cuBLASLt has no algorithm for it";

@@ -1,9 +1,10 @@
 // One matrix product, ready to run: descriptors, and for each device the algorithm that was the fastest there.
 //
-// cuBLASLt proposes algorithms in the order of what its model expects, and the first is mostly as good as any: large products are
-// bound by the power that the GPU may draw, where all good algorithms take the same time, whatever a short measurement says.  For
-// small and oddly shaped ones the model is sometimes far off.  So the first run on a device measures all that are proposed, on the
-// product's own operands, and another than the first is taken only where it is clearly faster.  What was found is kept on disk.
+// cuBLASLt proposes algorithms in the order of what its model expects, and the first is mostly as good as any: large
+// products are bound by the power that the GPU may draw, where all good algorithms take the same time, whatever a short
+// measurement says.  For small and oddly shaped ones the model is sometimes far off.  So the first run on a device
+// measures all that are proposed, on the product's own operands, and another than the first is taken only where it is
+// clearly faster.  What was found is kept on disk.
 #pragma once
 
 #include <array>
@@ -38,8 +39,8 @@ class Product {
 
   /// Gives memory on the stream for the length of the run.
   using Workspace = std::function<void*(size_t bytes)>;
-  /// Asynchronous.  `measure`: the algorithm may be chosen by its time, where that is not known yet and the stream can be waited
-  /// for; else cuBLASLt's first choice is taken.  An empty string, or why the product cannot be computed.
+  /// Asynchronous.  `measure`: the algorithm may be chosen by its time, where that is not known yet and the stream can
+  /// be waited for; else cuBLASLt's first choice is taken.  An empty string, or why the product cannot be computed.
   std::string run(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
 
  private:
@@ -49,13 +50,15 @@ class Product {
     bool measured = false;
   };
 
-  int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm, size_t bytes) const;
+  int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm,
+             size_t bytes) const;
   std::vector<Choice> proposed(int device) const;
   std::vector<Choice> proposed(int device, size_t workspace) const;
   std::optional<Choice> remembered(int device) const;
   std::optional<Choice> fastest(int device, void* stream, const Operands& operands, const Workspace& workspace,
                                 const std::vector<Choice>& choices) const;
-  std::optional<Choice> choice(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
+  std::optional<Choice> choice(int device, void* stream, const Operands& operands, const Workspace& workspace,
+                               bool measure) const;
   MatmulDesc describe(const void* bias) const;
 
   const Api& api_;

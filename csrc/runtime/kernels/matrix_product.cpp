@@ -35,8 +35,10 @@ struct Stored {
   int64_t stride = 0;
 };
 std::optional<Stored> stored(const Matrix& x) {
-  if ((x.col_stride == 1 || x.cols == 1) && (x.row_stride >= x.cols || x.rows == 1)) return Stored{false, x.rows == 1 ? x.cols : x.row_stride};
-  if ((x.row_stride == 1 || x.rows == 1) && (x.col_stride >= x.rows || x.cols == 1)) return Stored{true, x.cols == 1 ? x.rows : x.col_stride};
+  if ((x.col_stride == 1 || x.cols == 1) && (x.row_stride >= x.cols || x.rows == 1))
+    return Stored{false, x.rows == 1 ? x.cols : x.row_stride};
+  if ((x.row_stride == 1 || x.rows == 1) && (x.col_stride >= x.rows || x.cols == 1))
+    return Stored{true, x.cols == 1 ? x.rows : x.col_stride};
   return std::nullopt;
 }
 
@@ -51,7 +53,8 @@ std::optional<MatrixProduct> matrix_product(const TensorType& a, const TensorTyp
   if (x->cols != y->rows) return std::nullopt;
   const std::optional<Stored> first = stored(*y), second = stored(*x);
   if (!first || !second) return std::nullopt;
-  return MatrixProduct{a.dtype, y->cols, x->rows, x->cols, first->transpose, second->transpose, first->stride, second->stride, false};
+  return MatrixProduct{a.dtype,           y->cols,       x->rows,        x->cols, first->transpose,
+                       second->transpose, first->stride, second->stride, false};
 }
 
 }  // namespace thunder

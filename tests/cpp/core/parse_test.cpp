@@ -381,21 +381,11 @@ Trace random_trace(std::mt19937& random) {
                                            "test.nonzero", "test.item",  "test.max"};
   for (int i = 0; i < 20; ++i) {
     switch (random() % 5) {
-      case 0:
-        b("test.add", pick(), pick());
-        break;
-      case 1:
-        b("test.add", pick(), static_cast<double>(random()) / 1e6);
-        break;
-      case 2:
-        b("test.split", pick(), static_cast<int64_t>(random() % 3));
-        break;
-      case 3:
-        b("test.show", Arg::tuple({pick(), Arg::list({pick()})}), kw("w", random() % 2 ? "a" : "b"));
-        break;
-      default:
-        b(kUnary[random() % 7], pick());
-        break;
+      case 0: b("test.add", pick(), pick()); break;
+      case 1: b("test.add", pick(), static_cast<double>(random()) / 1e6); break;
+      case 2: b("test.split", pick(), static_cast<int64_t>(random() % 3)); break;
+      case 3: b("test.show", Arg::tuple({pick(), Arg::list({pick()})}), kw("w", random() % 2 ? "a" : "b")); break;
+      default: b(kUnary[random() % 7], pick()); break;
     }
     for (Value v : outputs_of(*b.calls().back()))
       if (v.type().is_tensor()) tensors.push_back(v);
@@ -529,10 +519,8 @@ TEST_CASE("parse: mutilated text gives an error or a trace, nothing else") {
     std::string broken = text;
     for (int n = 0; n < 3; ++n) {
       size_t at = random() % broken.size();
-      if (random() % 2)
-        broken.erase(at, random() % 5);
-      else
-        broken[at] = "()[]{}'\",=:.#\\ \nt19-"[random() % 20];
+      if (random() % 2) broken.erase(at, random() % 5);
+      else broken[at] = "()[]{}'\",=:.#\\ \nt19-"[random() % 20];
     }
     try {
       Trace t = parse(broken);

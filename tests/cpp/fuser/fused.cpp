@@ -42,7 +42,8 @@ Partitioned partitioned(const Trace& trace, const std::vector<fuser::LowerOption
     fused.outputs = f.outputs;
     fused.plain = *fuser::lower(f.roots, f.producer, f.materialized, {});
     for (const fuser::LowerOptions& o : options)
-      if (auto kernel = fuser::lower(f.roots, f.producer, f.materialized, o)) fused.lowered.push_back(std::move(*kernel));
+      if (auto kernel = fuser::lower(f.roots, f.producer, f.materialized, o))
+        fused.lowered.push_back(std::move(*kernel));
     fused.op = make_op(cat("fusion", out.fusions.size()), f.inputs.size(), *trace.arena);
     out.fusions.push_back(std::move(fused));
     return out.fusions.back().op;

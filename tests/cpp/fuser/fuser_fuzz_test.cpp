@@ -48,7 +48,8 @@ class FuserFuzz {
       Datum result = evaluate(part, inputs, p);
       std::string why;
       if (!same_datum(expected, result, &why)) found(p, "gives another result: " + why + "\n" + print(part.trace));
-      if (!same_datum(Datum::sequence(written), Datum::sequence(inputs), &why)) found(p, "writes something else: " + why);
+      if (!same_datum(Datum::sequence(written), Datum::sequence(inputs), &why))
+        found(p, "writes something else: " + why);
     } catch (const std::exception& e) {
       found(p, e.what());
     }
@@ -66,14 +67,18 @@ class FuserFuzz {
  private:
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
   static std::vector<fuser::LowerOptions> variants() {
-    std::vector<fuser::LowerOptions> out = {{.split_rows = true, .row_buffer = 1 << 16}, {.section = 4}, {.lanes = 2, .section = 4}};
+    std::vector<fuser::LowerOptions> out = {
+        {.split_rows = true, .row_buffer = 1 << 16}, {.section = 4}, {.lanes = 2, .section = 4}};
     for (int lanes : {8, 4, 2})
       for (bool cached : {true, false}) out.push_back({.lanes = lanes, .cached = cached});
     return out;
   }
 
   static void keep_widest(Fused& f) {
-    const int most = f.lowered.empty() ? 1 : std::max_element(f.lowered.begin(), f.lowered.end(), [](const auto& a, const auto& b) { return a.lanes < b.lanes; })->lanes;
+    const int most =
+        f.lowered.empty() ? 1 : std::max_element(f.lowered.begin(), f.lowered.end(), [](const auto& a, const auto& b) {
+                                  return a.lanes < b.lanes;
+                                })->lanes;
     std::erase_if(f.lowered, [&](const fuser::Kernel& k) { return k.lanes > 1 && k.lanes != most; });
   }
 
@@ -95,10 +100,14 @@ class FuserFuzz {
     keep_widest(f);
     ++kernels;
     wide_kernels += std::any_of(f.lowered.begin(), f.lowered.end(), [](const auto& k) { return k.lanes > 1; });
-    checks_.add(f, std::move(*expected), p.trace.arena, cat("seed ", p.seed, ", ", f.op->print_name, "\n", print(program_of(f, p.trace.arena), {.strides = true})));
+    checks_.add(
+        f, std::move(*expected), p.trace.arena,
+        cat("seed ", p.seed, ", ", f.op->print_name, "\n", print(program_of(f, p.trace.arena), {.strides = true})));
   }
 
-  void found(const Program& p, const std::string& what) { add({cat("seed ", p.seed, ": ", what, "\n", print(p.trace))}); }
+  void found(const Program& p, const std::string& what) {
+    add({cat("seed ", p.seed, ": ", what, "\n", print(p.trace))});
+  }
   void add(const std::vector<std::string>& findings) {
     for (const std::string& f : findings)
       if (++wrong <= from_environment("THUNDER_FUZZ_SHOW", 4)) MESSAGE(f);

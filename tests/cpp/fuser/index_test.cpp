@@ -15,7 +15,8 @@ namespace {
 
 struct Nest {
   Indices indices;
-  Index r = indices.variable("r", 6, Scope::Row), q = indices.variable("q", 8, Scope::Chunk), j = indices.variable("j", 8, Scope::Lane);
+  Index r = indices.variable("r", 6, Scope::Row), q = indices.variable("q", 8, Scope::Chunk),
+        j = indices.variable("j", 8, Scope::Lane);
   Index column() { return indices.add(indices.mul(q, 8), j); }
   Index place() { return indices.add(indices.mul(r, 64), column()); }
   std::string text(const Index& e) const { return indices.text(e); }
@@ -160,12 +161,29 @@ TEST_CASE("index: random expressions have the value of their definition, for all
       const int64_t least = *std::min_element(a.values.begin(), a.values.end());
       Made m;
       switch (random.below(5)) {
-        case 0: m = {indices.add(a.index, b.index), a.values}; for (size_t i = 0; i < points.size(); ++i) m.values[i] += b.values[i]; break;
-        case 1: m = {indices.add(indices.mul(a.index, n), b.index), a.values}; for (size_t i = 0; i < points.size(); ++i) m.values[i] = a.values[i] * n + b.values[i]; break;
+        case 0:
+          m = {indices.add(a.index, b.index), a.values};
+          for (size_t i = 0; i < points.size(); ++i) m.values[i] += b.values[i];
+          break;
+        case 1:
+          m = {indices.add(indices.mul(a.index, n), b.index), a.values};
+          for (size_t i = 0; i < points.size(); ++i) m.values[i] = a.values[i] * n + b.values[i];
+          break;
         // Kernels divide no negative numbers: C++ would round towards zero.
-        case 2: if (least < 0 || indices.min(a.index) < 0) continue; m = {indices.div(a.index, n), a.values}; for (int64_t& x : m.values) x /= n; break;
-        case 3: if (least < 0 || indices.min(a.index) < 0) continue; m = {indices.mod(a.index, n), a.values}; for (int64_t& x : m.values) x %= n; break;
-        default: m = {indices.add(indices.mul(a.index, -1), Index(n)), a.values}; for (int64_t& x : m.values) x = n - x; break;
+        case 2:
+          if (least < 0 || indices.min(a.index) < 0) continue;
+          m = {indices.div(a.index, n), a.values};
+          for (int64_t& x : m.values) x /= n;
+          break;
+        case 3:
+          if (least < 0 || indices.min(a.index) < 0) continue;
+          m = {indices.mod(a.index, n), a.values};
+          for (int64_t& x : m.values) x %= n;
+          break;
+        default:
+          m = {indices.add(indices.mul(a.index, -1), Index(n)), a.values};
+          for (int64_t& x : m.values) x = n - x;
+          break;
       }
       made.push_back(m);
       const std::string text = indices.text(m.index);

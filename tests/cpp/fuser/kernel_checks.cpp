@@ -33,14 +33,16 @@ bool ordinary(double x, DType t) {
   return std::fabs(x) < 1e30 && std::fabs(x) > 1e-30;
 }
 
-// Runs the calls without rounding; what each makes is moved by up to `moved` roundoffs, and what it reads by one, as a number that
-// becomes a float is.  The order in which terms are added up is free: there the error is one of the terms, however small the sum.
+// Runs the calls without rounding; what each makes is moved by up to `moved` roundoffs, and what it reads by one, as a
+// number that becomes a float is.  The order in which terms are added up is free: there the error is one of the terms,
+// however small the sum.
 struct Walk {
   std::vector<Array> outputs;
   bool is_ordinary = true;
 };
 
-Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shared_ptr<Arena>& arena, double moved, uint64_t seed) {
+Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shared_ptr<Arena>& arena, double moved,
+          uint64_t seed) {
   fuzz::Random random(seed);
   reference::EvaluatorOptions options;
   options.rounding = reference::Rounding::None;
@@ -55,7 +57,8 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shar
     }
     return Datum(a);
   };
-  for (size_t i = 0; i < inputs.size(); ++i) e.define(fusion.inputs[i], Datum(std::make_shared<Array>(*inputs[i].array)));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    e.define(fusion.inputs[i], Datum(std::make_shared<Array>(*inputs[i].array)));
   for (const Call* c : fusion.calls) {
     if (moved == 0) {
       e.run(*c, arena);
@@ -76,7 +79,8 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shar
 
 }  // namespace
 
-std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>& inputs, const std::shared_ptr<Arena>& arena, uint64_t seed) {
+std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>& inputs,
+                                  const std::shared_ptr<Arena>& arena, uint64_t seed) {
   Expectation out;
   out.inputs = inputs;
   Walk exact = walk(fusion, inputs, arena, 0, seed);
@@ -88,7 +92,8 @@ std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>&
     for (size_t o = 0; o < out.outputs.size(); ++o)
       for (size_t k = 0; k < out.spread[o].size(); ++k) {
         const DType t = out.outputs[o].dtype;
-        const double x = reference::to_double(out.outputs[o].data[k], t), y = reference::to_double(other.outputs[o].data[k], t);
+        const double x = reference::to_double(out.outputs[o].data[k], t),
+                     y = reference::to_double(other.outputs[o].data[k], t);
         double& s = out.spread[o][k];
         if (std::isfinite(x) != std::isfinite(y) || std::isnan(x) != std::isnan(y)) s = NAN;
         else if (std::isfinite(x) && is_floating(t)) s = std::max(s, std::fabs(x - y));
@@ -98,7 +103,8 @@ std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>&
   return out;
 }
 
-void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena, const std::string& where) {
+void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena,
+                       const std::string& where) {
   auto shared = std::make_shared<const Expectation>(std::move(expected));
   auto one = [&](const fuser::Kernel& kernel, bool as_loops) {
     Run r{kernel, as_loops, cat("k", runs_.size()), "", where, shared, fusion.inputs, fusion.outputs, arena};
@@ -134,7 +140,8 @@ int call_host(const fuser::Kernel& k, void* function, void* finish, const void* 
   std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
   char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
   int status = kernel(in, out, base, 0, half) | kernel(in, out, base + bytes, half, n);
-  if (finish) status |= reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t)>(finish)(in, out, base, 2);
+  if (finish)
+    status |= reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t)>(finish)(in, out, base, 2);
   return status;
 }
 
@@ -145,10 +152,12 @@ std::string compare(const Array& got, const Array& want, const std::vector<doubl
     if (std::isnan(s)) continue;
     bool same = x == y || (std::isnan(x) && std::isnan(y));
     if (!is_floating(t)) same = want.data[k].i == got.data[k].i;
-    else if (!same && std::isfinite(x) && std::isfinite(y)) same = std::fabs(x - y) <= 16 * s + 8 * storage_roundoff(t) * std::fabs(x) + smallest(t);
+    else if (!same && std::isfinite(x) && std::isfinite(y))
+      same = std::fabs(x - y) <= 16 * s + 8 * storage_roundoff(t) * std::fabs(x) + smallest(t);
     // What does not fit the type, or nearly so.
     else if (!same && std::isfinite(x) && t == DType::f16) same = std::fabs(x) + 16 * s > 65000;
-    if (!same) return cat("element ", k, " of ", want.data.size(), " is ", y, ", expected ", x, " within ", s, " (", t, ")");
+    if (!same)
+      return cat("element ", k, " of ", want.data.size(), " is ", y, ", expected ", x, " within ", s, " (", t, ")");
   }
   return "";
 }
@@ -173,7 +182,9 @@ std::vector<std::string> KernelChecks::run_one(const Run& r, void* function, voi
   if (r.kernel.outputs.size() != r.outputs.size()) return {"the variant has other outputs"};
   *misaligned = 0;
   int status = 0;
-  if (r.loops) status = reinterpret_cast<int (*)(const void* const*, void* const*)>(function)(in_pointers.data(), out_pointers.data());
+  if (r.loops)
+    status =
+        reinterpret_cast<int (*)(const void* const*, void* const*)>(function)(in_pointers.data(), out_pointers.data());
   else status = call_host(r.kernel, function, finish, in_pointers.data(), out_pointers.data());
   if (status != 0) return {"reports an index outside of its tensor"};
   std::vector<std::string> wrong;

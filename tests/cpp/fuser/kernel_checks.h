@@ -19,8 +19,8 @@ struct Expectation {
 };
 
 /// Nothing if a value on the way leaves the range in which float has full precision.
-std::optional<Expectation> expect(const Fused& fusion, const std::vector<reference::Datum>& inputs, const std::shared_ptr<Arena>& arena,
-                                  uint64_t seed);
+std::optional<Expectation> expect(const Fused& fusion, const std::vector<reference::Datum>& inputs,
+                                  const std::shared_ptr<Arena>& arena, uint64_t seed);
 
 /// The kernels of several programs.
 class KernelChecks {

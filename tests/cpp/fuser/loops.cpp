@@ -44,18 +44,22 @@ std::string pointers(const Kernel& k) {
 }  // namespace
 
 std::string loops(const Kernel& k, const std::string& name) {
-  const std::string chunks = std::to_string(k.cols / k.lanes), lanes = std::to_string(k.lanes), cols = std::to_string(k.cols);
-  std::string out = "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
-                    "(const void* const* in, void* const* out) {\n  using I = int64; int th_outside = 0; constexpr int K = " + chunks + ";\n" +
-                    pointers(k);
+  const std::string chunks = std::to_string(k.cols / k.lanes), lanes = std::to_string(k.lanes),
+                    cols = std::to_string(k.cols);
+  std::string out =
+      "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
+      "(const void* const* in, void* const* out) {\n  using I = int64; int th_outside = 0; constexpr int K = " +
+      chunks + ";\n" + pointers(k);
   for (const Accumulator& a : k.columns)
-    out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name + "_all) x = " + identity(a) + ";\n";
+    out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name +
+           "_all) x = " + identity(a) + ";\n";
   out += "  for (I r = 0; r < " + std::to_string(k.rows) + "; ++r) {\n";
   indent(out, k.cached_vectors, 2);
   for (const Phase& p : k.phases) {
     indent(out, p.row, 2);
     for (const Accumulator& a : p.reductions) out += "    " + a.type + " " + a.name + " = " + identity(a) + ";\n";
-    out += "    for (I q = 0; q < " + (p.chunks ? std::to_string(p.chunks) : chunks) + "; ++q) {\n      const int k = q; (void)k;\n";
+    out += "    for (I q = 0; q < " + (p.chunks ? std::to_string(p.chunks) : chunks) +
+           "; ++q) {\n      const int k = q; (void)k;\n";
     indent(out, p.chunk, 3);
     out += "      for (int j = 0; j < " + lanes + "; ++j) {\n";
     indent(out, p.lane, 4);

@@ -45,7 +45,8 @@ struct Program {
       auto it = maker.find(v.id());
       return it == maker.end() ? nullptr : it->second;
     };
-    return fuser::lower(all, producer, [](Value) { return false; }, options);
+    return fuser::lower(
+        all, producer, [](Value) { return false; }, options);
   }
 
   Trace trace;
@@ -61,7 +62,10 @@ size_t loops_of(const Kernel& k) {
 const std::string kIn = "  # a: \"cpu f32[4, 8]\"\n";
 
 TEST_CASE("lower: a pointwise chain is one loop over all elements, in vectors where the length allows") {
-  Program p(kIn + "  t1 = prims.mul(a, 2.0)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.exp(t1)  # t2: \"cpu f32[4, 8]\"\n  return t2\n", "a");
+  Program p(kIn +
+                "  t1 = prims.mul(a, 2.0)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.exp(t1)  # t2: \"cpu f32[4, 8]\"\n  "
+                "return t2\n",
+            "a");
   const Kernel k = p.lower().value();
   CHECK(k.rows == 1);
   CHECK(k.cols == 32);
@@ -102,7 +106,8 @@ TEST_CASE("lower: what is costly is computed once a row where there is room to k
   auto count = [](const Kernel& k, const std::string& text) {
     size_t n = 0;
     for (const fuser::Phase& phase : k.phases)
-      n += static_cast<size_t>(std::count_if(phase.chunk.begin(), phase.chunk.end(), [&](const auto& s) { return s.find(text) != s.npos; }));
+      n += static_cast<size_t>(
+          std::count_if(phase.chunk.begin(), phase.chunk.end(), [&](const auto& s) { return s.find(text) != s.npos; }));
     return n;
   };
   const Kernel k = p.lower({.row_buffer = 1 << 10}, {0, 4}).value();
@@ -118,7 +123,9 @@ TEST_CASE("lower: what is costly is computed once a row where there is room to k
 }
 
 TEST_CASE("lower: sums over the first dimension have a column each, and are finished in the end") {
-  Program p(kIn + "  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n  t2 = prims.neg(t1)  # t2: \"cpu f32[8]\"\n  return t2\n", "a");
+  Program p(
+      kIn + "  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n  t2 = prims.neg(t1)  # t2: \"cpu f32[8]\"\n  return t2\n",
+      "a");
   const Kernel k = p.lower({}, {0}).value();
   CHECK(k.columns.size() == 1);
   CHECK(k.finish.size() == 2);
@@ -132,19 +139,28 @@ TEST_CASE("lower: what does not fit one walk over rows is refused") {
     CHECK(!p.lower());
   }
   SUBCASE("reductions of other rows") {
-    Program p(kIn + "  # b: \"cpu f32[2, 16]\"\n" + sum + "  t2 = prims.sum(b, [1])  # t2: \"cpu f32[2]\"\n  return (t1, t2)\n", "a, b");
+    Program p(kIn + "  # b: \"cpu f32[2, 16]\"\n" + sum +
+                  "  t2 = prims.sum(b, [1])  # t2: \"cpu f32[2]\"\n  return (t1, t2)\n",
+              "a, b");
     CHECK(!p.lower());
   }
   SUBCASE("values longer than the walk, or of another length") {
-    Program p(kIn + "  # b: \"cpu f32[5]\"\n" + sum + "  t2 = prims.neg(b)  # t2: \"cpu f32[5]\"\n  return (t1, t2)\n", "a, b");
+    Program p(kIn + "  # b: \"cpu f32[5]\"\n" + sum + "  t2 = prims.neg(b)  # t2: \"cpu f32[5]\"\n  return (t1, t2)\n",
+              "a, b");
     CHECK(!p.lower());
   }
   SUBCASE("another row's sum") {
-    Program p(kIn + sum + "  t2 = prims.flip(t1, [0])  # t2: \"cpu f32[4]\"\n  t3 = prims.neg(t2)  # t3: \"cpu f32[4]\"\n  return (t1, t3)\n", "a");
+    Program p(kIn + sum +
+                  "  t2 = prims.flip(t1, [0])  # t2: \"cpu f32[4]\"\n  t3 = prims.neg(t2)  # t3: \"cpu f32[4]\"\n  "
+                  "return (t1, t3)\n",
+              "a");
     CHECK(!p.lower());
   }
   SUBCASE("an element of the group that is being computed elsewhere") {
-    Program p(kIn + "  t1 = prims.exp(a)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.flip(t1, [1])  # t2: \"cpu f32[4, 8]\"\n  return (t1, t2)\n", "a");
+    Program p(kIn +
+                  "  t1 = prims.exp(a)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.flip(t1, [1])  # t2: \"cpu f32[4, 8]\"\n "
+                  " return (t1, t2)\n",
+              "a");
     CHECK(!p.lower());
   }
 }
@@ -168,7 +184,8 @@ TEST_CASE("lower: every move gives the elements that the evaluator gives") {
     const char *name, *inputs, *types, *call, *result;
   };
   const std::vector<Move> moves = {
-      {"broadcast", "a", "cpu f32[4, 1]", "prims.broadcast_in_dim(a, [3, 4, 8], [1, 2])", "cpu f32[3, 4, 8] strides=(0, 1, 0)"},
+      {"broadcast", "a", "cpu f32[4, 1]", "prims.broadcast_in_dim(a, [3, 4, 8], [1, 2])",
+       "cpu f32[3, 4, 8] strides=(0, 1, 0)"},
       {"transpose", "a", "cpu f32[4, 8]", "prims.transpose(a, [1, 0])", "cpu f32[8, 4] strides=(1, 8)"},
       {"view", "a", "cpu f32[4, 8]", "prims.view(a, [2, 16])", "cpu f32[2, 16]"},
       {"reshape", "a", "cpu f32[4, 8] strides=(1, 4)", "prims.reshape(a, [2, 16])", "cpu f32[2, 16]"},
@@ -188,7 +205,8 @@ TEST_CASE("lower: every move gives the elements that the evaluator gives") {
       if (std::isalpha(static_cast<unsigned char>(name))) body += std::string("  # ") + name + ": \"" + type + "\"\n";
     const std::string dense = result.substr(0, result.find(" strides"));
     // An operand with a layout of its own gives the sum that layout; it is the move that is looked at.
-    body += std::string("  t1 = ") + m.call + "  # t1: \"" + result + "\"\n  t2 = prims.clone(t1)  # t2: \"" + dense + "\"\n  return t2\n";
+    body += std::string("  t1 = ") + m.call + "  # t1: \"" + result + "\"\n  t2 = prims.clone(t1)  # t2: \"" + dense +
+            "\"\n  return t2\n";
     Program p(body, m.inputs);
     CAPTURE(m.name);
     const std::optional<Kernel> k = p.lower();
@@ -198,7 +216,8 @@ TEST_CASE("lower: every move gives the elements that the evaluator gives") {
     f.calls = p.trace.calls;
     f.inputs = k->inputs;
     f.outputs = k->outputs;
-    for (const LowerOptions& o : std::vector<LowerOptions>{{.split_rows = true}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
+    for (const LowerOptions& o :
+         std::vector<LowerOptions>{{.split_rows = true}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
       if (auto variant = p.lower(o)) f.lowered.push_back(*variant);
     fuzz::Random random(7);
     std::vector<reference::Datum> inputs;

@@ -45,7 +45,8 @@ void store(DType t, void* to, reference::Element e) {
   switch (t) {
     case DType::f64: return put(to, e.re);
     case DType::f32: return put(to, static_cast<float>(e.re));
-    case DType::bf16: return put(to, static_cast<uint16_t>(get<uint32_t>(std::vector<float>{static_cast<float>(e.re)}.data()) >> 16));
+    case DType::bf16:
+      return put(to, static_cast<uint16_t>(get<uint32_t>(std::vector<float>{static_cast<float>(e.re)}.data()) >> 16));
     case DType::f16: return put(to, half_bits(e.re));
     case DType::i64: return put(to, e.i);
     case DType::i32: return put(to, static_cast<int32_t>(e.i));
@@ -98,13 +99,15 @@ size_t Memory::offset(const reference::Shape& index) const {
 
 void Memory::write(const reference::Array& from) {
   size_t k = 0;
-  reference::for_each_index(shape_, [&](const reference::Shape& i) { store(type_.dtype, bytes_.data() + offset(i), from.data[k++]); });
+  reference::for_each_index(
+      shape_, [&](const reference::Shape& i) { store(type_.dtype, bytes_.data() + offset(i), from.data[k++]); });
 }
 
 reference::ArrayPtr Memory::read() const {
   reference::ArrayPtr out = reference::make_array(type_.dtype, type_.device, shape_);
   size_t k = 0;
-  reference::for_each_index(shape_, [&](const reference::Shape& i) { out->data[k++] = load(type_.dtype, bytes_.data() + offset(i)); });
+  reference::for_each_index(
+      shape_, [&](const reference::Shape& i) { out->data[k++] = load(type_.dtype, bytes_.data() + offset(i)); });
   return out;
 }
 

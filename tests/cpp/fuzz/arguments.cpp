@@ -47,7 +47,8 @@ Arg number(Drawn& d, const Param& p) {
   if (one_of(p.name, {"eps"})) return 1e-5;
   if (d.first && is_bool(d.first->dtype())) return r.chance(0.5);
   if (integral || r.chance(0.3)) return r.between(1, 4);
-  if (d.first && is_complex(d.first->dtype()) && r.chance(0.3)) return std::complex<double>(r.uniform(-2, 2), r.uniform(-2, 2));
+  if (d.first && is_complex(d.first->dtype()) && r.chance(0.3))
+    return std::complex<double>(r.uniform(-2, 2), r.uniform(-2, 2));
   return std::max(d.draw.op.domain.low, -2.0) >= 0 ? r.uniform(0.1, 2) : r.uniform(-2, 2);
 }
 
@@ -65,7 +66,8 @@ int64_t a_dim(Drawn& d) {
 }
 
 Arg integer(Drawn& d, const Param& p) {
-  if (p.name.starts_with("dim") || one_of(p.name, {"axis", "source", "destination", "start_dim", "end_dim"})) return a_dim(d);
+  if (p.name.starts_with("dim") || one_of(p.name, {"axis", "source", "destination", "start_dim", "end_dim"}))
+    return a_dim(d);
   if (one_of(p.name, {"diagonal", "offset", "shifts"})) return d.random().between(-2, 2);
   if (one_of(p.name, {"groups", "step"})) return 1;
   if (one_of(p.name, {"start", "low"})) return d.random().between(0, 2);
@@ -82,7 +84,8 @@ std::vector<int64_t> some_dims(Drawn& d) {
 
 // Now and then an option that only the run knows; operators that cannot take one must say so.
 std::optional<Value> number_of_run(Drawn& d, K kind) {
-  static const std::map<K, NumberKind> kinds = {{K::Int, NumberKind::Int}, {K::Float, NumberKind::Float}, {K::Bool, NumberKind::Bool}};
+  static const std::map<K, NumberKind> kinds = {
+      {K::Int, NumberKind::Int}, {K::Float, NumberKind::Float}, {K::Bool, NumberKind::Bool}};
   auto it = kinds.find(kind);
   if (it == kinds.end() || !d.random().chance(0.03)) return std::nullopt;
   return d.draw.number_value(it->second);
@@ -109,7 +112,9 @@ Arg tensors(Drawn& d, const Param& p) {
 
 Arg text(Drawn& d, const Param& p) {
   static const std::map<std::string, std::vector<const char*>> known = {
-      {"reduction", {"none", "mean", "sum"}}, {"rounding_mode", {"floor", "trunc"}}, {"approximate", {"none", "tanh"}},
+      {"reduction", {"none", "mean", "sum"}},
+      {"rounding_mode", {"floor", "trunc"}},
+      {"approximate", {"none", "tanh"}},
       {"indexing", {"ij", "xy"}},
   };
   auto it = known.find(p.name);

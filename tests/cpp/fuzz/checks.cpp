@@ -25,7 +25,8 @@ namespace {
 // Takes what `wants` says, by an operator that implements the record.
 class TestExecutor : public Executor {
  public:
-  TestExecutor(std::string name, std::function<bool(const Op&)> wants) : Executor(std::move(name)), wants_(std::move(wants)) {}
+  TestExecutor(std::string name, std::function<bool(const Op&)> wants)
+      : Executor(std::move(name)), wants_(std::move(wants)) {}
 
   const Implementation* find(const Call& call) const override {
     if (!wants_(*call.op)) return nullptr;
@@ -100,7 +101,8 @@ class Checker {
       Datum result = reference::evaluate(t, inputs);
       std::string why;
       if (!same_datum(expected_, result, &why)) found(pass, "gives another result: " + why + "\n" + thunder::print(t));
-      if (!same_datum(Datum::sequence(written_), Datum::sequence(inputs), &why)) found(pass, "writes something else: " + why);
+      if (!same_datum(Datum::sequence(written_), Datum::sequence(inputs), &why))
+        found(pass, "writes something else: " + why);
     });
   }
 

@@ -35,9 +35,9 @@ std::vector<std::string> check_passes(const Program& program, const Passes& pass
 
 /// How a program's gradients were checked.
 struct GradientStatistics {
-  int compared = 0;   ///< with finite differences
-  int rough = 0;      ///< not: the differences of two steps disagree, or a value is not finite
-  int without = 0;    ///< no output depends on an input that requires a gradient
+  int compared = 0;  ///< with finite differences
+  int rough = 0;     ///< not: the differences of two steps disagree, or a value is not finite
+  int without = 0;   ///< no output depends on an input that requires a gradient
 };
 
 /// The joint trace against the original, its gradients against central differences, forward and backward against the

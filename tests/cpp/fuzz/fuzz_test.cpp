@@ -86,7 +86,8 @@ TEST_CASE("fuzz: gradients agree with differences, forward and backward with the
     all.add(check_gradients(p, passes, statistics));
   }
   report(all, findings);
-  MESSAGE("gradients compared in " << statistics.compared << " programs, too rough in " << statistics.rough << ", none in " << statistics.without);
+  MESSAGE("gradients compared in " << statistics.compared << " programs, too rough in " << statistics.rough
+                                   << ", none in " << statistics.without);
   CHECK(all.total() == 0);
   CHECK(statistics.compared > statistics.rough * 2);
 }

@@ -18,9 +18,7 @@ namespace {
 
 constexpr int64_t kMostElements = 400;
 
-Datum copied(const Datum& d) {
-  return d.is_tensor() ? Datum(std::make_shared<reference::Array>(*d.array)) : d;
-}
+Datum copied(const Datum& d) { return d.is_tensor() ? Datum(std::make_shared<reference::Array>(*d.array)) : d; }
 
 bool computes(const Op& op) {
   if (!op.executor.empty() || (op.level != "prims" && op.level != "clang" && op.level != "torch")) return false;
@@ -32,7 +30,8 @@ bool draws(const Op& op) { return computes(op) && !op.has(kWrite); }
 bool all_finite(const Datum& d) {
   if (!d.is_tensor()) return true;
   for (const Element& e : d.array->data)
-    if (!std::isfinite(e.re) || !std::isfinite(e.im) || std::fabs(e.re) > 1e6 || std::llabs(e.i) > (1ll << 40)) return false;
+    if (!std::isfinite(e.re) || !std::isfinite(e.im) || std::fabs(e.re) > 1e6 || std::llabs(e.i) > (1ll << 40))
+      return false;
   return true;
 }
 
@@ -70,7 +69,8 @@ void Coverage::add(const Op& record) {
       "torch.view.dtype"};
   // clang-format on
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();
-  if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity)) smooth_.push_back(op);
+  if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity))
+    smooth_.push_back(op);
 }
 
 int Coverage::count(const Op* op) const {
@@ -96,7 +96,8 @@ const Op* Coverage::draw(Random& random, bool smooth) const {
 }
 
 const Op* Coverage::draw_write() const {
-  return *std::min_element(writes_.begin(), writes_.end(), [&](const Op* a, const Op* b) { return count(a) < count(b); });
+  return *std::min_element(writes_.begin(), writes_.end(),
+                           [&](const Op* a, const Op* b) { return count(a) < count(b); });
 }
 
 void Coverage::describe(const std::vector<const Call*>& calls) {
@@ -164,7 +165,8 @@ Draw::Shape Draw::shape(int64_t min_rank, int64_t max_rank) {
   int64_t rank = random.between(min_rank, max_rank);
   if (min_rank == 0 && random.chance(0.1)) rank = 0;
   Shape s;
-  for (int64_t d = 0; d < rank; ++d) s.push_back(random.chance(0.2) ? 1 : g_.wide_ && random.chance(0.3) ? 8 : random.between(2, 4));
+  for (int64_t d = 0; d < rank; ++d)
+    s.push_back(random.chance(0.2) ? 1 : g_.wide_ && random.chance(0.3) ? 8 : random.between(2, 4));
   if (rank > 0 && random.chance(smooth() ? 0.02 : 0.07)) s[static_cast<size_t>(random.below(rank))] = 0;
   return s;
 }
@@ -179,8 +181,8 @@ DType Draw::any_type() {
   double x = random.uniform(0, 1);
   if (smooth()) return x < 0.97 ? float_type() : DType::c128;
   if (x < 0.6) return float_type();
-  static const std::vector<DType> others = {DType::i64, DType::i64, DType::i32, DType::i16, DType::i8,
-                                            DType::u8, DType::boolean, DType::boolean, DType::c64, DType::c128};
+  static const std::vector<DType> others = {DType::i64, DType::i64,     DType::i32,     DType::i16, DType::i8,
+                                            DType::u8,  DType::boolean, DType::boolean, DType::c64, DType::c128};
   return random.pick(others);
 }
 
@@ -205,10 +207,13 @@ Value Draw::tensor(const Want& want) {
     if (smooth() && !want.dtype && !is_inexact(v.dtype())) return false;
     const std::vector<Element>& data = g_.evaluator_->get(v).array->data;
     auto inside = [&](double x) { return x > domain.low && x < domain.high; };
-    if (!is_complex(v.dtype())) return !restricted || std::all_of(data.begin(), data.end(), [&](const Element& e) { return inside(to_double(e, v.dtype())); });
+    if (!is_complex(v.dtype()))
+      return !restricted ||
+             std::all_of(data.begin(), data.end(), [&](const Element& e) { return inside(to_double(e, v.dtype())); });
     // Real numbers that became complex ones lie on the axes, and so do the cuts of asin, acosh and others, across which
     // there is no derivative.  The domain says where the real axis is free of them.
-    return !smooth() || std::all_of(data.begin(), data.end(), [&](const Element& e) { return e.im == 0 ? inside(e.re) : e.re != 0; });
+    return !smooth() || std::all_of(data.begin(), data.end(),
+                                    [&](const Element& e) { return e.im == 0 ? inside(e.re) : e.re != 0; });
   };
   if (!want.fresh && !want.constant && random.chance(0.75)) {
     std::vector<Value> candidates;
@@ -217,7 +222,9 @@ Value Draw::tensor(const Want& want) {
     if (!candidates.empty()) {
       // Rather what was made late: programs get deep.
       size_t n = candidates.size();
-      return candidates[n - 1 - static_cast<size_t>(random.below(static_cast<int64_t>(random.chance(0.6) ? std::min<size_t>(n, 4) : n)))];
+      return candidates[n - 1 -
+                        static_cast<size_t>(
+                            random.below(static_cast<int64_t>(random.chance(0.6) ? std::min<size_t>(n, 4) : n)))];
     }
   }
   double low = std::max(domain.low, -2.0), high = std::min(domain.high, 2.0);
@@ -225,28 +232,31 @@ Value Draw::tensor(const Want& want) {
     low = domain.low;
     high = std::min(domain.high, domain.low + 2);
   }
-  return g_.new_input(want.dtype.value_or(any_type()), want.shape.value_or(shape()), [=, this] { return random.uniform(low, high); },
-                      want.constant);
+  return g_.new_input(
+      want.dtype.value_or(any_type()), want.shape.value_or(shape()), [=, this] { return random.uniform(low, high); },
+      want.constant);
 }
 
 Value Draw::indices(Shape shape, int64_t below, DType t) {
-  return g_.new_input(t, std::move(shape), [=, this] { return static_cast<double>(below > 0 ? random.below(below) : 0); });
+  return g_.new_input(t, std::move(shape),
+                      [=, this] { return static_cast<double>(below > 0 ? random.below(below) : 0); });
 }
 
 Value Draw::distinct_indices(int64_t length, int64_t below) {
   Shape left(static_cast<size_t>(below));
   std::iota(left.begin(), left.end(), int64_t{0});
-  return g_.new_input(DType::i64, {length}, [&] {
-    auto it = left.begin() + random.below(static_cast<int64_t>(left.size()));
-    auto position = static_cast<double>(*it);
-    left.erase(it);
-    return position;
-  }, false, /*dense=*/true);
+  return g_.new_input(
+      DType::i64, {length},
+      [&] {
+        auto it = left.begin() + random.below(static_cast<int64_t>(left.size()));
+        auto position = static_cast<double>(*it);
+        left.erase(it);
+        return position;
+      },
+      false, /*dense=*/true);
 }
 
-Value Draw::mask(Shape shape) {
-  return tensor({.dtype = DType::boolean, .shape = std::move(shape), .values = {}});
-}
+Value Draw::mask(Shape shape) { return tensor({.dtype = DType::boolean, .shape = std::move(shape), .values = {}}); }
 
 // ---- Generator ------------------------------------------------------------------------------------------------------
 
@@ -265,7 +275,8 @@ Dims Generator::input_strides(const std::vector<int64_t>& shape) {
   std::vector<size_t> order(shape.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   if (x < 0.9)
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<size_t>(random_->below(static_cast<int64_t>(i)))]);
+    for (size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[static_cast<size_t>(random_->below(static_cast<int64_t>(i)))]);
   Dims strides(shape.size());
   Dim next = x > 0.85 ? 2 : 1;
   for (size_t i = order.size(); i-- > 0;) {
@@ -276,7 +287,8 @@ Dims Generator::input_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant, bool dense) {
+Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant,
+                           bool dense) {
   Dims dims(shape.begin(), shape.end());
   TensorType type{t, Device{}, dims, dense ? contiguous_strides(dims) : input_strides(shape), false};
   type.requires_grad = is_inexact(t) && !constant && (smooth_ || random_->chance(0.3));
@@ -285,7 +297,8 @@ Value Generator::new_input(DType t, std::vector<int64_t> shape, const std::funct
     double x = real(), y = is_complex(t) ? real() : 0;
     // A tensor of integers from a narrow interval would be all zeros.
     if (is_bool(t)) e = Element::integer(random_->chance(0.5));
-    else if (reference::is_exact(t)) e = Element::integer(static_cast<int64_t>(x == std::floor(x) ? x : std::floor(2 * x)));
+    else if (reference::is_exact(t))
+      e = Element::integer(static_cast<int64_t>(x == std::floor(x) ? x : std::floor(2 * x)));
     else e = Element{0, x, y};
     e = reference::stored(t, e, reference::Rounding::Exact);
   }
@@ -320,7 +333,8 @@ Program Generator::make(uint64_t seed, const GeneratorOptions& options) {
   p.seed = seed;
   p.environment = std::make_shared<ShapeEnv>();
   ShapeEnv::Scope scope(*p.environment);
-  for (int tries = 0; static_cast<int>(trace_.calls.size()) < options.calls && tries < options.calls * 6; ++tries) step(options);
+  for (int tries = 0; static_cast<int>(trace_.calls.size()) < options.calls && tries < options.calls * 6; ++tries)
+    step(options);
   if (!options.smooth && random_->chance(0.1)) add_write();
   trace_.output = choose_output();
   p.trace = std::move(trace_);
@@ -365,7 +379,9 @@ bool Generator::attempt(const Op& op, const ArgList& args, const std::vector<Val
   }
   for (const Call* c : b.calls())
     for (Value v : outputs_of(*c))
-      if (std::find(pool_.begin(), pool_.end(), v) == pool_.end() && (all_finite(evaluator_->get(v)) || random_->chance(0.1))) pool_.push_back(v);
+      if (std::find(pool_.begin(), pool_.end(), v) == pool_.end() &&
+          (all_finite(evaluator_->get(v)) || random_->chance(0.1)))
+        pool_.push_back(v);
   coverage_.occurred(&op);
   coverage_.describe(b.calls());
   if (on_sample) on_sample(op, args);
@@ -383,7 +399,9 @@ bool Generator::accept(const std::vector<const Call*>& calls) {
       return false;
     }
     for (Value v : outputs_of(*c))
-      if (evaluator_->defined(v) && evaluator_->get(v).is_tensor() && evaluator_->get(v).array->numel() > 4 * kMostElements) return false;
+      if (evaluator_->defined(v) && evaluator_->get(v).is_tensor() &&
+          evaluator_->get(v).array->numel() > 4 * kMostElements)
+        return false;
   }
   for (const Call* c : calls) trace_.calls.push_back(c);
   return true;
@@ -410,7 +428,8 @@ void Generator::add_write() {
   Draw draw(*this, op, *random_);
   Value to = random_->pick(targets), from = draw.like(to);
   // copy_ broadcasts and converts, copy_data_ takes what fits only.
-  if (op.full_name == "prims.copy_" && random_->chance(0.5)) from = draw.tensor({.dtype = {}, .shape = draw.broadcastable(Draw::shape_of(to)), .values = {}});
+  if (op.full_name == "prims.copy_" && random_->chance(0.5))
+    from = draw.tensor({.dtype = {}, .shape = draw.broadcastable(Draw::shape_of(to)), .values = {}});
   if (!(from == to)) attempt(op, {to, from}, pending_);
 }
 

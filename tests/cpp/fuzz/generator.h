@@ -55,7 +55,8 @@ class Coverage {
   std::vector<const Op*> smooth_;
   std::vector<const Op*> writes_;
   std::map<const Op*, std::pair<int, int>> counts_;
-  std::map<std::string, int> cases_ = {{"0-d", 0}, {"empty", 0}, {"mixed dtypes", 0}, {"view", 0}, {"several results", 0}};
+  std::map<std::string, int> cases_ = {
+      {"0-d", 0}, {"empty", 0}, {"mixed dtypes", 0}, {"view", 0}, {"several results", 0}};
 };
 
 /// What went wrong while a program was made: an internal error, a meta that the evaluator contradicts, an unknown
@@ -137,7 +138,8 @@ class Generator {
   void add_write();
   Arg choose_output();
   bool usable(Value v) const;
-  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false, bool dense = false);
+  Value new_input(DType t, std::vector<int64_t> shape, const std::function<double()>& real, bool constant = false,
+                  bool dense = false);
   Dims input_strides(const std::vector<int64_t>& shape);
 
   Coverage& coverage_;
@@ -148,8 +150,8 @@ class Generator {
   std::unique_ptr<reference::Evaluator> evaluator_;
   Trace trace_;
   std::vector<reference::Datum> inputs_;
-  std::vector<Value> pool_;         ///< values that calls may read
-  std::vector<Value> pending_;      ///< inputs made for the call being drawn
+  std::vector<Value> pool_;     ///< values that calls may read
+  std::vector<Value> pending_;  ///< inputs made for the call being drawn
   bool smooth_ = false, wide_ = false;
 };
 

@@ -39,7 +39,8 @@ double inner(const Array& a, const Array& b) {
 
 double inner_magnitude(const Array& a, const Array& b) {
   double total = 0;
-  for (size_t k = 0; k < a.data.size(); ++k) total += std::fabs(a.data[k].re * b.data[k].re) + std::fabs(a.data[k].im * b.data[k].im);
+  for (size_t k = 0; k < a.data.size(); ++k)
+    total += std::fabs(a.data[k].re * b.data[k].re) + std::fabs(a.data[k].im * b.data[k].im);
   return total;
 }
 
@@ -85,7 +86,9 @@ class GradientChecker {
     if (!same_datum(a, b, &why)) found(cat(what, ": ", why, "\n", thunder::print(t)));
   }
 
-  Datum evaluate(const Trace& t, const std::vector<Datum>& inputs) { return reference::evaluate(t, inputs, unrounded()); }
+  Datum evaluate(const Trace& t, const std::vector<Datum>& inputs) {
+    return reference::evaluate(t, inputs, unrounded());
+  }
 
   void check() {
     std::vector<Datum> inputs = program_.fresh_inputs();
@@ -106,22 +109,25 @@ class GradientChecker {
     }
     Datum result = evaluate(joint.trace, all);
     expect_same("the joint trace gives other outputs", original, result.items[0], joint.trace);
-    for (const Trace& t : {passes_.dce(joint.trace), passes_.cse(joint.trace), thunder::cse(joint.trace, joint.forward_calls)}) {
+    for (const Trace& t :
+         {passes_.dce(joint.trace), passes_.cse(joint.trace), thunder::cse(joint.trace, joint.forward_calls)}) {
       verify(t);
       expect_same("the joint trace gives something else after a pass", result, evaluate(t, all), t);
     }
-    for (bool aggressive : {false, true}) check_split(joint, SplitOptions{aggressive}, inputs, original, result.items[1]);
+    for (bool aggressive : {false, true})
+      check_split(joint, SplitOptions{aggressive}, inputs, original, result.items[1]);
     compare_with_differences(joint, inputs, all);
   }
 
-  void check_split(const JointTrace& joint, const SplitOptions& options, const std::vector<Datum>& inputs, const Datum& original,
-                   const Datum& gradients) {
+  void check_split(const JointTrace& joint, const SplitOptions& options, const std::vector<Datum>& inputs,
+                   const Datum& original, const Datum& gradients) {
     ForwardBackward fb = passes_.split(joint, options);
     verify(fb.forward);
     verify(fb.backward);
     for (const Trace* t : {&fb.forward, &fb.backward}) {
       std::string why;
-      if (!structurally_equal(*t, parse(passes_.print(*t), python_context(*t)), &why)) found(t->name + " parses to another trace: " + why);
+      if (!structurally_equal(*t, parse(passes_.print(*t), python_context(*t)), &why))
+        found(t->name + " parses to another trace: " + why);
     }
     // ({'output': ..., 'flat_args': ..., 'flat_output': outputs}, (tensors, numbers)); a dict is its keys and values in
     // turn.
@@ -129,8 +135,8 @@ class GradientChecker {
     expect_same("forward gives other outputs", original, forward.items.at(0).items.at(5), fb.forward);
     std::vector<Datum> arguments = leaves(forward.items.at(1));
     arguments.insert(arguments.end(), cotangents_.begin(), cotangents_.end());
-    expect_same("backward gives other gradients than the joint trace", gradients, evaluate(passes_.delete_last_used(fb.backward), arguments),
-                fb.backward);
+    expect_same("backward gives other gradients than the joint trace", gradients,
+                evaluate(passes_.delete_last_used(fb.backward), arguments), fb.backward);
   }
 
   // ---- finite differences -------------------------------------------------------------------------------------------
@@ -145,7 +151,8 @@ class GradientChecker {
 
   enum class Verdict { Agree, Differ, Rough };
 
-  Verdict compare_at(const JointTrace& joint, const std::vector<Datum>& inputs, const std::vector<Datum>& direction, std::string& text) {
+  Verdict compare_at(const JointTrace& joint, const std::vector<Datum>& inputs, const std::vector<Datum>& direction,
+                     std::string& text) {
     std::vector<Datum> all = inputs;
     all.insert(all.end(), cotangents_.begin(), cotangents_.end());
     Datum gradients = evaluate(joint.trace, all).items[1];
@@ -163,7 +170,8 @@ class GradientChecker {
     if (!std::isfinite(exact) || !std::isfinite(coarse) || !std::isfinite(fine)) return Verdict::Rough;
     if (std::fabs(coarse - fine) > 1e-4 * scale) return Verdict::Rough;
     if (std::fabs(fine - exact) <= 1e-4 * scale) return Verdict::Agree;
-    text = cat("the gradient along a direction is ", exact, ", its difference quotients are ", coarse, " and ", fine, "\n", thunder::print(joint.trace));
+    text = cat("the gradient along a direction is ", exact, ", its difference quotients are ", coarse, " and ", fine,
+               "\n", thunder::print(joint.trace));
     return Verdict::Differ;
   }
 

@@ -6,7 +6,9 @@
 
 namespace thunder::fuzz {
 
-int64_t product_of(const Draw::Shape& s) { return std::accumulate(s.begin(), s.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product_of(const Draw::Shape& s) {
+  return std::accumulate(s.begin(), s.end(), int64_t{1}, std::multiplies<>());
+}
 
 Value with_rank(Draw& d, int64_t least, int64_t most, std::optional<DType> t) {
   for (int i = 0; i < 5; ++i) {

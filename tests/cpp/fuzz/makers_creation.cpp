@@ -13,14 +13,17 @@ using Shape = Draw::Shape;
 Made full(Draw& d) {
   DType t = d.any_type();
   Arg value = is_bool(t) ? Arg(true) : is_inexact(t) ? Arg(d.random.uniform(-2, 2)) : Arg(d.random.between(0, 5));
-  return Named{{"dtype", t}, {"fill_value", value}, {"device", Device{}}, {"shape", Arg(d.shape())}, {"size", Arg(d.shape())}, {"s", value}};
+  return Named{
+      {"dtype", t}, {"fill_value", value}, {"device", Device{}}, {"shape", Arg(d.shape())}, {"size", Arg(d.shape())},
+      {"s", value}};
 }
 
 Made iota(Draw& d) {
   DType t = d.random.chance(0.5) ? DType::i64 : d.float_type();
   Arg start = is_inexact(t) ? Arg(d.random.uniform(-2, 2)) : Arg(d.random.between(-3, 3));
   Arg step = is_inexact(t) ? Arg(d.random.uniform(-2, 2)) : Arg(d.random.between(1, 3));
-  return Named{{"length", d.random.between(0, 6)}, {"start", start}, {"step", step}, {"dtype", t}, {"device", Device{}}};
+  return Named{
+      {"length", d.random.between(0, 6)}, {"start", start}, {"step", step}, {"dtype", t}, {"device", Device{}}};
 }
 
 Made random_floats(Draw& d) {
@@ -28,7 +31,11 @@ Made random_floats(Draw& d) {
 }
 
 Made random_integers(Draw& d) {
-  return Named{{"low", 0}, {"high", d.random.between(1, 6)}, {"dtype", DType::i64}, {"device", Device{}}, {"shape", Arg(d.shape())}};
+  return Named{{"low", 0},
+               {"high", d.random.between(1, 6)},
+               {"dtype", DType::i64},
+               {"device", Device{}},
+               {"shape", Arg(d.shape())}};
 }
 
 Made permutation_of_integers(Draw& d) {
@@ -43,7 +50,8 @@ Made multinomial(Draw& d) {
 
 Made bernoulli(Draw& d) {
   if (d.op.schema.params[0].kind != Param::Kind::Tensor) return Named{};
-  return Named{{param(d, 0), d.tensor({.dtype = d.float_type(), .shape = {}, .values = Domain{0.1, 0.9}, .fresh = true})}};
+  return Named{
+      {param(d, 0), d.tensor({.dtype = d.float_type(), .shape = {}, .values = Domain{0.1, 0.9}, .fresh = true})}};
 }
 
 Made shaped(Draw& d) { return Named{{param(d, 0), Arg(d.shape())}, {"dtype", d.any_type()}, {"device", Device{}}}; }
@@ -62,16 +70,23 @@ Made arange(Draw& d) {
 Made range(Draw& d) {
   Arg start = d.random.between(-3, 3);
   int64_t end = start.dim().constant() + d.random.between(0, 6);
-  return Named{{"start", start}, {"end", d.op.schema.overload.empty() && d.op.schema.name == "arange" ? Arg(d.random.between(0, 6)) : Arg(end)},
-               {"step", d.random.between(1, 2)}, {"dtype", nullptr}};
+  return Named{
+      {"start", start},
+      {"end", d.op.schema.overload.empty() && d.op.schema.name == "arange" ? Arg(d.random.between(0, 6)) : Arg(end)},
+      {"step", d.random.between(1, 2)},
+      {"dtype", nullptr}};
 }
 
 Made triangle_indices(Draw& d) {
-  return Named{{"row", d.random.between(0, 4)}, {"col", d.random.between(0, 4)}, {"offset", d.random.between(-3, 3)}, {"dtype", nullptr}};
+  return Named{{"row", d.random.between(0, 4)},
+               {"col", d.random.between(0, 4)},
+               {"offset", d.random.between(-3, 3)},
+               {"dtype", nullptr}};
 }
 
 Made random_range(Draw& d) {
-  return Named{{"low", d.random.between(-2, 1)}, {"high", d.random.between(2, 6)}, {"size", Arg(d.shape())}, {"dtype", nullptr}};
+  return Named{
+      {"low", d.random.between(-2, 1)}, {"high", d.random.between(2, 6)}, {"size", Arg(d.shape())}, {"dtype", nullptr}};
 }
 
 Made like(Draw& d) {
@@ -80,7 +95,8 @@ Made like(Draw& d) {
 
 Made from_data(Draw& d) {
   ArgList row;
-  for (int64_t n = d.random.between(0, 4); n > 0; --n) row.push_back(d.random.chance(0.5) ? Arg(d.random.between(0, 5)) : Arg(d.random.uniform(-2, 2)));
+  for (int64_t n = d.random.between(0, 4); n > 0; --n)
+    row.push_back(d.random.chance(0.5) ? Arg(d.random.between(0, 5)) : Arg(d.random.uniform(-2, 2)));
   return Named{{"data", Arg::list(std::move(row))}, {"dtype", d.random.chance(0.5) ? Arg() : Arg(d.float_type())}};
 }
 
@@ -98,16 +114,37 @@ Made tensor_from_sequence(Draw& d) {
 }  // namespace
 
 void add_creation_makers(Makers& m) {
-  m.insert({{"prims.full", full}, {"torch.full", full}, {"torch.scalar_tensor", full}, {"prims.iota", iota}, {"prims.arange", arange},
-            {"torch.arange", range}, {"torch.arange.start", range}, {"torch.linspace", range}, {"prims.empty", shaped},
-            {"prims.empty_strided", empty_strided}, {"torch.empty_strided", empty_strided}, {"prims.uniform", random_floats},
-            {"prims.normal", random_floats}, {"prims.randint", random_integers}, {"torch.randint", random_range},
-            {"torch.tril_indices", triangle_indices}, {"torch.triu_indices", triangle_indices},
-            {"torch.randint.low", random_range}, {"prims.randperm", permutation_of_integers}, {"prims.multinomial", multinomial},
-            {"torch.multinomial", multinomial}, {"prims.bernoulli", bernoulli}, {"torch.bernoulli", bernoulli}, {"torch.rand_like", like},
-            {"torch.randn_like", like}, {"prims.tensor_from_sequence", tensor_from_sequence}, {"torch.tensor", from_data}});
+  m.insert({{"prims.full", full},
+            {"torch.full", full},
+            {"torch.scalar_tensor", full},
+            {"prims.iota", iota},
+            {"prims.arange", arange},
+            {"torch.arange", range},
+            {"torch.arange.start", range},
+            {"torch.linspace", range},
+            {"prims.empty", shaped},
+            {"prims.empty_strided", empty_strided},
+            {"torch.empty_strided", empty_strided},
+            {"prims.uniform", random_floats},
+            {"prims.normal", random_floats},
+            {"prims.randint", random_integers},
+            {"torch.randint", random_range},
+            {"torch.tril_indices", triangle_indices},
+            {"torch.triu_indices", triangle_indices},
+            {"torch.randint.low", random_range},
+            {"prims.randperm", permutation_of_integers},
+            {"prims.multinomial", multinomial},
+            {"torch.multinomial", multinomial},
+            {"prims.bernoulli", bernoulli},
+            {"torch.bernoulli", bernoulli},
+            {"torch.rand_like", like},
+            {"torch.randn_like", like},
+            {"prims.tensor_from_sequence", tensor_from_sequence},
+            {"torch.tensor", from_data}});
   for (const char* name : {"torch.rand", "torch.randn"})
-    m[name] = [](Draw& d) -> Made { return Named{{"size", Arg(d.shape())}, {"dtype", d.random.chance(0.5) ? Arg() : Arg(d.float_type())}}; };
+    m[name] = [](Draw& d) -> Made {
+      return Named{{"size", Arg(d.shape())}, {"dtype", d.random.chance(0.5) ? Arg() : Arg(d.float_type())}};
+    };
 }
 
 }  // namespace thunder::fuzz

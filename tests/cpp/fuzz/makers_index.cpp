@@ -24,14 +24,22 @@ Made flat_positions(Draw& d) {
   Value v = d.tensor({});
   int64_t n = product_of(Draw::shape_of(v));
   Shape s = n == 0 ? Shape{0} : d.op.schema.name == "put" ? Shape{1} : d.shape(0, 2);
-  return Named{{param(d, 0), v}, {"index", d.indices(s, n)}, {"source", d.tensor({.dtype = v.dtype(), .shape = s, .values = {}})}};
+  return Named{{param(d, 0), v},
+               {"index", d.indices(s, n)},
+               {"source", d.tensor({.dtype = v.dtype(), .shape = s, .values = {}})}};
 }
 
 Made masked(Draw& d) {
   Value v = d.tensor({});
   Shape s = Draw::shape_of(v);
-  return Named{{"input", v}, {"condition", d.mask(s)}, {"pred", d.mask(s)}, {"mask", d.mask(d.broadcastable(s))}, {"other", d.like(v)},
-               {"value", d.op.schema.overload == "Tensor" ? Arg(d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}})) : Arg(1)}};
+  return Named{
+      {"input", v},
+      {"condition", d.mask(s)},
+      {"pred", d.mask(s)},
+      {"mask", d.mask(d.broadcastable(s))},
+      {"other", d.like(v)},
+      {"value", d.op.schema.overload == "Tensor" ? Arg(d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}}))
+                                                 : Arg(1)}};
 }
 
 // Two writes to one place have no order, so what is written to differs.
@@ -49,38 +57,48 @@ Made key(Draw& d) {
     double x = d.random.uniform(0, 1);
     // A gradient reads by the key, and whether a length that only the run knows broadcasts with another cannot be
     // decided.
-    bool beside_tensor = d.smooth() && std::any_of(parts.begin(), parts.end(), [](const Arg& p) { return p.is_tensor(); });
+    bool beside_tensor =
+        d.smooth() && std::any_of(parts.begin(), parts.end(), [](const Arg& p) { return p.is_tensor(); });
     if (d.random.chance(0.1)) parts.push_back(nullptr);
     if (x < 0.25 && n > 0) parts.push_back(d.random.between(-n, n - 1));
-    else if (x < 0.6) parts.push_back(Arg::slice(d.random.chance(0.5) ? Arg() : Arg(d.random.between(-2, 2)), d.random.chance(0.5) ? Arg() : Arg(d.random.between(-1, 4)), d.random.chance(0.7) ? Arg() : Arg(2)));
+    else if (x < 0.6)
+      parts.push_back(Arg::slice(d.random.chance(0.5) ? Arg() : Arg(d.random.between(-2, 2)),
+                                 d.random.chance(0.5) ? Arg() : Arg(d.random.between(-1, 4)),
+                                 d.random.chance(0.7) ? Arg() : Arg(2)));
     else if (x < 0.7 && n > 0 && !beside_tensor) parts.push_back(some_rows(d, n));
     else if (x < 0.75 && !beside_tensor) parts.push_back(d.mask({n}));
     else parts.push_back(Arg::slice({}, {}, {}));
   }
   Arg whole = parts.size() == 1 ? parts[0] : Arg::tuple(parts);
-  return Named{{param(d, 0), v}, {"key", whole}, {"value", d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}})}};
+  return Named{
+      {param(d, 0), v}, {"key", whole}, {"value", d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}})}};
 }
 
 // Integers from 0 to 3 in a row.
 Made small_integers(Draw& d) {
   Value v = d.indices({d.random.between(0, 5)}, 4);
   Named m = {{param(d, 0), v}, {"output_size", nullptr}, {"weights", nullptr}, {"minlength", d.random.between(0, 5)}};
-  if (d.random.chance(0.4)) m["weights"] = d.tensor({.dtype = d.float_type(), .shape = Draw::shape_of(v), .values = {}});
+  if (d.random.chance(0.4))
+    m["weights"] = d.tensor({.dtype = d.float_type(), .shape = Draw::shape_of(v), .values = {}});
   return m;
 }
 
 Made repeats(Draw& d) {
   Value v = with_rank(d, 1);
   int64_t dim = random_dim(d, v);
-  return Named{{param(d, 0), v}, {"dim", dim}, {"repeats", d.indices({Draw::size(v, dim)}, 3)}, {"output_size", nullptr}};
+  return Named{
+      {param(d, 0), v}, {"dim", dim}, {"repeats", d.indices({Draw::size(v, dim)}, 3)}, {"output_size", nullptr}};
 }
 
 Made repeat_number(Draw& d) {
   Value v = with_rank(d, 1);
-  return Named{{param(d, 0), v}, {"dim", random_dim(d, v)}, {"repeats", d.random.between(0, 3)}, {"output_size", nullptr}};
+  return Named{
+      {param(d, 0), v}, {"dim", random_dim(d, v)}, {"repeats", d.random.between(0, 3)}, {"output_size", nullptr}};
 }
 
-Made one_hot(Draw& d) { return Named{{param(d, 0), d.indices(d.shape(0, 2), 3)}, {"num_classes", d.random.between(3, 4)}}; }
+Made one_hot(Draw& d) {
+  return Named{{param(d, 0), d.indices(d.shape(0, 2), 3)}, {"num_classes", d.random.between(3, 4)}};
+}
 
 // Sorted rows, and values to look for.
 Made sorted_row(Draw& d) {
@@ -89,7 +107,8 @@ Made sorted_row(Draw& d) {
   int64_t n = d.random.between(1, 4);
   Value row = d.tensor({.dtype = t, .shape = Shape{n}, .values = {}, .fresh = true});
   Named m = {{"sorted_sequence", row}, {"boundaries", row}, {"side", nullptr}, {"sorter", nullptr}};
-  m["input"] = d.op.schema.overload == "scalar" ? Arg(d.random.uniform(-2, 2)) : Arg(d.tensor({.dtype = t, .shape = d.shape(0, 2), .values = {}}));
+  m["input"] = d.op.schema.overload == "scalar" ? Arg(d.random.uniform(-2, 2))
+                                                : Arg(d.tensor({.dtype = t, .shape = d.shape(0, 2), .values = {}}));
   return m;
 }
 
@@ -128,7 +147,8 @@ Made scatter(Draw& d) {
     (*m)["index"] = index;
   }
   (*m)["src"] = d.tensor({.dtype = v.dtype(), .shape = Draw::shape_of(index), .values = {}});
-  static const std::vector<const char*> kinds = {"sum", "prod", "mean", "amax", "amin"}, old_kinds = {"add", "multiply"};
+  static const std::vector<const char*> kinds = {"sum", "prod", "mean", "amax", "amin"},
+                                        old_kinds = {"add", "multiply"};
   (*m)["reduce"] = d.random.pick(d.op.schema.overload.empty() ? kinds : old_kinds);
   (*m)["value"] = 1;
   return m;
@@ -142,7 +162,8 @@ Made index_write(Draw& d) {
   s[static_cast<size_t>(dim)] = length;
   Named m = {{param(d, 0), v}, {"dim", dim}, {"index", d.indices({length}, n)}};
   m["source"] = d.tensor({.dtype = v.dtype(), .shape = s, .values = {}});
-  m["value"] = d.op.schema.overload == "tensor" ? Arg(d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}})) : Arg(1);
+  m["value"] =
+      d.op.schema.overload == "tensor" ? Arg(d.tensor({.dtype = v.dtype(), .shape = Shape{}, .values = {}})) : Arg(1);
   return m;
 }
 
@@ -199,7 +220,10 @@ Made masked_scatter(Draw& d) {
 // bound.
 Made bounds(Draw& d) {
   Value v = d.tensor({});
-  auto bound = [&] { return d.tensor({.dtype = v.dtype(), .shape = d.broadcastable(Draw::shape_of(v)), .values = {}, .fresh = d.smooth()}); };
+  auto bound = [&] {
+    return d.tensor(
+        {.dtype = v.dtype(), .shape = d.broadcastable(Draw::shape_of(v)), .values = {}, .fresh = d.smooth()});
+  };
   int64_t which = d.random.below(3);
   return Named{{"input", v}, {"min", which == 0 ? Arg() : Arg(bound())}, {"max", which == 1 ? Arg() : Arg(bound())}};
 }
@@ -225,14 +249,33 @@ void add_index_makers(Makers& m) {
     add("bincount", small_integers);
     add("where", masked);
   }
-  m.insert({{"prims.take", take}, {"clang.take", take}, {"torch.index_select", take}, {"torch.gather", gather}, {"torch.scatter.value", scatter},
-            {"torch.scatter.reduce", scatter}, {"torch.scatter.value_reduce", scatter}, {"torch.index_fill.tensor", index_write},
-            {"torch.take", flat_positions}, {"torch.put", flat_positions}, {"torch.masked_select", masked}, {"torch.where_method", masked},
-            {"torch.where.condition", masked}, {"torch.masked_fill", masked}, {"torch.masked_fill.Tensor", masked}, {"torch.getitem", key},
-            {"torch.setitem", key}, {"prims.repeat_index", small_integers}, {"torch.repeat_interleave.tensor", repeats},
-            {"torch.repeat_interleave", repeat_number}, {"torch.one_hot", one_hot}, {"torch.searchsorted", sorted_row},
-            {"torch.searchsorted.scalar", sorted_row}, {"torch.bucketize", sorted_row}, {"torch.bucketize.scalar", sorted_row},
-            {"torch.kthvalue", kthvalue}, {"torch.clamp.Tensor", bounds}});
+  m.insert({{"prims.take", take},
+            {"clang.take", take},
+            {"torch.index_select", take},
+            {"torch.gather", gather},
+            {"torch.scatter.value", scatter},
+            {"torch.scatter.reduce", scatter},
+            {"torch.scatter.value_reduce", scatter},
+            {"torch.index_fill.tensor", index_write},
+            {"torch.take", flat_positions},
+            {"torch.put", flat_positions},
+            {"torch.masked_select", masked},
+            {"torch.where_method", masked},
+            {"torch.where.condition", masked},
+            {"torch.masked_fill", masked},
+            {"torch.masked_fill.Tensor", masked},
+            {"torch.getitem", key},
+            {"torch.setitem", key},
+            {"prims.repeat_index", small_integers},
+            {"torch.repeat_interleave.tensor", repeats},
+            {"torch.repeat_interleave", repeat_number},
+            {"torch.one_hot", one_hot},
+            {"torch.searchsorted", sorted_row},
+            {"torch.searchsorted.scalar", sorted_row},
+            {"torch.bucketize", sorted_row},
+            {"torch.bucketize.scalar", sorted_row},
+            {"torch.kthvalue", kthvalue},
+            {"torch.clamp.Tensor", bounds}});
   m["torch.take_along_dim"] = [](Draw& d) -> Made {
     Value v = with_rank(d, 1);
     int64_t dim = random_dim(d, v);

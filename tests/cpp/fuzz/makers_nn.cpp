@@ -23,8 +23,14 @@ Made layer_norm(Draw& d) {
   Shape outer(s.begin(), s.end() - static_cast<long>(normalized.size()));
   for (size_t i = 0; i < normalized.size(); ++i) outer.push_back(1);
   Arg weight = maybe(d, floats(d, normalized, x.dtype())), bias = maybe(d, floats(d, normalized, x.dtype()));
-  return Named{{"input", x}, {"normalized_shape", Arg(normalized)}, {"weight", weight}, {"bias", bias}, {"eps", 0.1},
-               {"grad_out", floats(d, s, x.dtype())}, {"mean", floats(d, outer, x.dtype())}, {"rstd", positive(d, outer, x.dtype())},
+  return Named{{"input", x},
+               {"normalized_shape", Arg(normalized)},
+               {"weight", weight},
+               {"bias", bias},
+               {"eps", 0.1},
+               {"grad_out", floats(d, s, x.dtype())},
+               {"mean", floats(d, outer, x.dtype())},
+               {"rstd", positive(d, outer, x.dtype())},
                {"output_mask", Arg::list({true, !weight.is_none(), !bias.is_none()})}};
 }
 
@@ -42,19 +48,41 @@ Made batch_norm(Draw& d) {
   bool no_statistics = d.op.schema.name != "_native_batch_norm_legit_functional" && train && d.random.chance(0.3);
   if (d.op.schema.name == "instance_norm") no_statistics = train;
   Arg mean = no_statistics ? Arg() : Arg(positive(d, c, t)), var = no_statistics ? Arg() : Arg(positive(d, c, t));
-  return Named{{"input", x}, {"weight", maybe(d, floats(d, c, t))}, {"bias", maybe(d, floats(d, c, t))}, {"running_mean", mean},
-               {"running_var", var}, {"training", train}, {"use_input_stats", train}, {"train", train}, {"eps", 0.1}, {"momentum", 0.1},
-               {"grad_out", floats(d, s, t)}, {"save_mean", floats(d, c, t)}, {"save_invstd", positive(d, c, t)}, {"output_mask", output_mask(d)}};
+  return Named{{"input", x},
+               {"weight", maybe(d, floats(d, c, t))},
+               {"bias", maybe(d, floats(d, c, t))},
+               {"running_mean", mean},
+               {"running_var", var},
+               {"training", train},
+               {"use_input_stats", train},
+               {"train", train},
+               {"eps", 0.1},
+               {"momentum", 0.1},
+               {"grad_out", floats(d, s, t)},
+               {"save_mean", floats(d, c, t)},
+               {"save_invstd", positive(d, c, t)},
+               {"output_mask", output_mask(d)}};
 }
 
 Made group_norm(Draw& d) {
-  int64_t groups = d.random.between(1, 2), channels = groups * d.random.between(1, 2), n = d.random.between(1, 2), inner = d.random.between(1, 3);
+  int64_t groups = d.random.between(1, 2), channels = groups * d.random.between(1, 2), n = d.random.between(1, 2),
+          inner = d.random.between(1, 3);
   Shape s = {n, channels, inner};
   Value x = floats(d, s);
   DType t = x.dtype();
-  return Named{{"input", x}, {"num_groups", groups}, {"group", groups}, {"N", n}, {"C", channels}, {"HxW", inner}, {"eps", 0.1},
-               {"weight", maybe(d, floats(d, {channels}, t))}, {"bias", maybe(d, floats(d, {channels}, t))}, {"grad_out", floats(d, s, t)},
-               {"mean", floats(d, {n, groups}, t)}, {"rstd", positive(d, {n, groups}, t)}, {"output_mask", output_mask(d)}};
+  return Named{{"input", x},
+               {"num_groups", groups},
+               {"group", groups},
+               {"N", n},
+               {"C", channels},
+               {"HxW", inner},
+               {"eps", 0.1},
+               {"weight", maybe(d, floats(d, {channels}, t))},
+               {"bias", maybe(d, floats(d, {channels}, t))},
+               {"grad_out", floats(d, s, t)},
+               {"mean", floats(d, {n, groups}, t)},
+               {"rstd", positive(d, {n, groups}, t)},
+               {"output_mask", output_mask(d)}};
 }
 
 // ---- embedding and losses -------------------------------------------------------------------------------------------
@@ -68,16 +96,18 @@ Made embedding(Draw& d) {
   // No gradient flows to the padding's row.
   Arg no_padding = functional ? Arg() : Arg(-1);
   if (!d.smooth() && d.random.chance(0.5)) no_padding = d.random.below(rows);
-  Named m = {{"weight", weight}, {functional ? "input" : "indices", indices}, {"padding_idx", no_padding},
-             {"max_norm", d.op.schema.name == "embedding_renorm" ? Arg(1.0) : Arg()},
-             {"norm_type", 2.0}, {"scale_grad_by_freq", false}, {"sparse", false}, {"num_weights", rows}};
+  Named m = {{"weight", weight},          {functional ? "input" : "indices", indices},
+             {"padding_idx", no_padding}, {"max_norm", d.op.schema.name == "embedding_renorm" ? Arg(1.0) : Arg()},
+             {"norm_type", 2.0},          {"scale_grad_by_freq", false},
+             {"sparse", false},           {"num_weights", rows}};
   if (d.op.schema.name == "embedding_backward") m["grad"] = floats(d, g, weight.dtype());
   return m;
 }
 
 Made classification(Draw& d) {
   int64_t n = d.random.between(1, 4), classes = d.random.between(1, 4);
-  bool planes = d.op.schema.name.find("2d") != std::string::npos || (d.op.schema.params[0].name == "input" && d.random.chance(0.3));
+  bool planes = d.op.schema.name.find("2d") != std::string::npos ||
+                (d.op.schema.params[0].name == "input" && d.random.chance(0.3));
   Shape x = {n, classes}, t = {n};
   if (planes) {
     x.insert(x.end(), {2, 2});
@@ -86,8 +116,14 @@ Made classification(Draw& d) {
   Value input = floats(d, x), target = d.indices(t, classes);
   DType type = input.dtype();
   int64_t reduction = d.random.between(0, 2);
-  Named m = {{"input", input}, {"self", input}, {"target", target}, {"weight", maybe(d, positive(d, {classes}, type))}, {"size_average", nullptr},
-             {"reduce", nullptr}, {"ignore_index", d.random.chance(0.7) ? -100 : 0}, {"total_weight", positive(d, {}, type)}};
+  Named m = {{"input", input},
+             {"self", input},
+             {"target", target},
+             {"weight", maybe(d, positive(d, {classes}, type))},
+             {"size_average", nullptr},
+             {"reduce", nullptr},
+             {"ignore_index", d.random.chance(0.7) ? -100 : 0},
+             {"total_weight", positive(d, {}, type)}};
   if (d.op.schema.index_of("grad_output") >= 0) m["grad_output"] = floats(d, reduction == 0 ? t : Shape{}, type);
   const Param& p = d.op.schema.params.at(static_cast<size_t>(d.op.schema.index_of("reduction")));
   if (p.kind == Param::Kind::Int) m["reduction"] = reduction;
@@ -99,8 +135,10 @@ Made probabilities_loss(Draw& d) {
   Shape s = d.shape();
   auto inside = [&] { return d.tensor({.dtype = t, .shape = s, .values = Domain{0.1, 0.9}}); };
   int64_t reduction = d.random.between(0, 2);
-  Named m = {{"input", inside()}, {"self", inside()}, {"target", inside()}, {"weight", maybe(d, positive(d, s, t))}, {"size_average", nullptr},
-             {"reduce", nullptr}, {"pos_weight", nullptr}, {"log_target", false}, {"input1", inside()}, {"input2", inside()}, {"beta", 0.5}, {"delta", 0.7}};
+  Named m = {
+      {"input", inside()},       {"self", inside()},   {"target", inside()},    {"weight", maybe(d, positive(d, s, t))},
+      {"size_average", nullptr}, {"reduce", nullptr},  {"pos_weight", nullptr}, {"log_target", false},
+      {"input1", inside()},      {"input2", inside()}, {"beta", 0.5},           {"delta", 0.7}};
   if (d.op.schema.name == "mse_loss" || d.op.schema.name == "huber_loss") m["weight"] = nullptr;
   if (d.op.schema.index_of("grad_output") >= 0) m["grad_output"] = floats(d, reduction == 0 ? s : Shape{}, t);
   const Param& p = d.op.schema.params.at(static_cast<size_t>(d.op.schema.index_of("reduction")));
@@ -109,13 +147,19 @@ Made probabilities_loss(Draw& d) {
 }
 
 Made attention(Draw& d) {
-  int64_t batch = d.random.between(1, 2), heads = d.random.between(1, 2), q = d.random.between(1, 3), k = d.random.between(1, 3), e = d.random.between(1, 3);
+  int64_t batch = d.random.between(1, 2), heads = d.random.between(1, 2), q = d.random.between(1, 3),
+          k = d.random.between(1, 3), e = d.random.between(1, 3);
   DType t = d.float_type();
   Value query = floats(d, {batch, heads, q, e}, t);
   bool causal = d.random.chance(0.3);
-  return Named{{"query", query}, {"key", floats(d, {batch, heads, k, e}, t)}, {"value", floats(d, {batch, heads, k, e}, t)},
-               {"attn_mask", causal || d.random.chance(0.5) ? Arg() : Arg(floats(d, {q, k}, t))}, {"dropout_p", d.random.chance(0.8) || d.smooth() ? 0.0 : 0.5},
-               {"is_causal", causal}, {"scale", d.random.chance(0.5) ? Arg() : Arg(0.5)}, {"enable_gqa", false}};
+  return Named{{"query", query},
+               {"key", floats(d, {batch, heads, k, e}, t)},
+               {"value", floats(d, {batch, heads, k, e}, t)},
+               {"attn_mask", causal || d.random.chance(0.5) ? Arg() : Arg(floats(d, {q, k}, t))},
+               {"dropout_p", d.random.chance(0.8) || d.smooth() ? 0.0 : 0.5},
+               {"is_causal", causal},
+               {"scale", d.random.chance(0.5) ? Arg() : Arg(0.5)},
+               {"enable_gqa", false}};
 }
 
 // ---- the rest -------------------------------------------------------------------------------------------------------
@@ -156,7 +200,9 @@ Made complex_or_float(Draw& d) {
 
 Made norm(Draw& d) {
   static const std::vector<Arg> orders = {"fro", 2.0, 1.0, 3.0};
-  return Named{{"input", floats(d, d.shape(0, 3))}, {"p", d.random.pick(orders)}, {"ord", d.random.pick(std::vector<Arg>{2.0, 1.0, 3.0})}};
+  return Named{{"input", floats(d, d.shape(0, 3))},
+               {"p", d.random.pick(orders)},
+               {"ord", d.random.pick(std::vector<Arg>{2.0, 1.0, 3.0})}};
 }
 
 Made type_name(Draw& d) {
@@ -167,30 +213,60 @@ Made type_name(Draw& d) {
 }  // namespace
 
 void add_nn_makers(Makers& m) {
-  m.insert({{"torch.layer_norm", layer_norm}, {"torch.layer_norm.torch", layer_norm}, {"torch.native_layer_norm", layer_norm},
-            {"torch.native_layer_norm_backward", layer_norm}, {"torch.rms_norm", layer_norm}, {"torch.batch_norm_functional", batch_norm},
-            {"torch.native_batch_norm", batch_norm}, {"torch._native_batch_norm_legit_functional", batch_norm},
-            {"torch.native_batch_norm_backward", batch_norm}, {"torch.instance_norm", batch_norm}, {"torch.instance_norm_functional", batch_norm}, {"torch.group_norm", group_norm},
-            {"torch.native_group_norm", group_norm}, {"torch.native_group_norm_backward", group_norm}});
-  m.insert({{"torch.embedding", embedding}, {"torch.embedding.functional", embedding}, {"torch.embedding_backward", embedding},
+  m.insert({{"torch.layer_norm", layer_norm},
+            {"torch.layer_norm.torch", layer_norm},
+            {"torch.native_layer_norm", layer_norm},
+            {"torch.native_layer_norm_backward", layer_norm},
+            {"torch.rms_norm", layer_norm},
+            {"torch.batch_norm_functional", batch_norm},
+            {"torch.native_batch_norm", batch_norm},
+            {"torch._native_batch_norm_legit_functional", batch_norm},
+            {"torch.native_batch_norm_backward", batch_norm},
+            {"torch.instance_norm", batch_norm},
+            {"torch.instance_norm_functional", batch_norm},
+            {"torch.group_norm", group_norm},
+            {"torch.native_group_norm", group_norm},
+            {"torch.native_group_norm_backward", group_norm}});
+  m.insert({{"torch.embedding", embedding},
+            {"torch.embedding.functional", embedding},
+            {"torch.embedding_backward", embedding},
             {"torch.embedding_renorm", embedding},
-            {"torch.cross_entropy", classification}, {"torch.nll_loss", classification}, {"torch.nll_loss_forward", classification},
-            {"torch.nll_loss_backward", classification}, {"torch.nll_loss2d_forward", classification},
-            {"torch.nll_loss2d_backward", classification}, {"torch.scaled_dot_product_attention", attention}});
-  for (const char* loss : {"mse_loss", "_mse_loss", "mse_loss_backward", "l1_loss", "smooth_l1_loss", "_smooth_l1_loss", "smooth_l1_loss_backward",
-                           "huber_loss", "_huber_loss", "huber_loss_backward", "binary_cross_entropy", "_binary_cross_entropy",
-                           "binary_cross_entropy_backward", "binary_cross_entropy_with_logits", "kl_div", "soft_margin_loss",
-                           "margin_ranking_loss", "hinge_embedding_loss"})
+            {"torch.cross_entropy", classification},
+            {"torch.nll_loss", classification},
+            {"torch.nll_loss_forward", classification},
+            {"torch.nll_loss_backward", classification},
+            {"torch.nll_loss2d_forward", classification},
+            {"torch.nll_loss2d_backward", classification},
+            {"torch.scaled_dot_product_attention", attention}});
+  for (const char* loss :
+       {"mse_loss", "_mse_loss", "mse_loss_backward", "l1_loss", "smooth_l1_loss", "_smooth_l1_loss",
+        "smooth_l1_loss_backward", "huber_loss", "_huber_loss", "huber_loss_backward", "binary_cross_entropy",
+        "_binary_cross_entropy", "binary_cross_entropy_backward", "binary_cross_entropy_with_logits", "kl_div",
+        "soft_margin_loss", "margin_ranking_loss", "hinge_embedding_loss"})
     m[std::string("torch.") + loss] = probabilities_loss;
-  for (const char* gradient : {"threshold", "hardtanh", "hardsigmoid", "hardswish", "leaky_relu", "softshrink", "hardshrink", "gelu", "silu", "mish",
-                               "elu", "softplus", "log_sigmoid", "native_dropout", "tanh", "sigmoid", "cumprod"})
+  for (const char* gradient :
+       {"threshold", "hardtanh", "hardsigmoid", "hardswish", "leaky_relu", "softshrink", "hardshrink", "gelu", "silu",
+        "mish", "elu", "softplus", "log_sigmoid", "native_dropout", "tanh", "sigmoid", "cumprod"})
     m[std::string("torch.") + gradient + "_backward"] = alike;
-  m.insert({{"torch._softmax_backward_data", alike}, {"torch._log_softmax_backward_data", alike}, {"torch.glu", halves},
-            {"torch.glu_backward", halves}, {"torch.prelu", prelu}, {"torch.native_dropout", one_float}, {"torch.dropout", one_float},
-            {"torch.dropout.torch", one_float}, {"torch.alpha_dropout", one_float}, {"torch.feature_dropout", with_channels},
-            {"torch.dropout1d", with_channels}, {"torch.dropout2d", with_channels}, {"torch.dropout3d", with_channels},
-            {"torch.normalize", with_channels}, {"torch.cosine_similarity", complex_or_float}, {"torch.norm", norm}, {"torch.vector_norm", norm},
-            {"torch.type.name", type_name}, {"prims.bernoulli_like", one_float}});
+  m.insert({{"torch._softmax_backward_data", alike},
+            {"torch._log_softmax_backward_data", alike},
+            {"torch.glu", halves},
+            {"torch.glu_backward", halves},
+            {"torch.prelu", prelu},
+            {"torch.native_dropout", one_float},
+            {"torch.dropout", one_float},
+            {"torch.dropout.torch", one_float},
+            {"torch.alpha_dropout", one_float},
+            {"torch.feature_dropout", with_channels},
+            {"torch.dropout1d", with_channels},
+            {"torch.dropout2d", with_channels},
+            {"torch.dropout3d", with_channels},
+            {"torch.normalize", with_channels},
+            {"torch.cosine_similarity", complex_or_float},
+            {"torch.norm", norm},
+            {"torch.vector_norm", norm},
+            {"torch.type.name", type_name},
+            {"prims.bernoulli_like", one_float}});
 }
 
 }  // namespace thunder::fuzz

@@ -41,7 +41,7 @@ ArgumentMaker letters(std::vector<std::vector<const char*>> choices) {
 
 Made einsum(Draw& d) {
   static const std::vector<std::pair<const char*, std::vector<const char*>>> known = {
-      {"ij,jk->ik", {"ij", "jk"}}, {"bij,bjk->bik", {"bij", "bjk"}}, {"ij->ji", {"ij"}}, {"ij->", {"ij"}},
+      {"ij,jk->ik", {"ij", "jk"}}, {"bij,bjk->bik", {"bij", "bjk"}},      {"ij->ji", {"ij"}},         {"ij->", {"ij"}},
       {"i,j->ij", {"i", "j"}},     {"bhqd,bhkd->bhqk", {"bhqd", "bhkd"}}, {"ij,ij->i", {"ij", "ij"}},
   };
   const auto& [equation, shapes] = d.random.pick(known);
@@ -90,7 +90,8 @@ ConvolutionSetup convolution_setup(Draw& d, int64_t spatial, bool transposed) {
   w = transposed ? Shape{in_channels, per_group} : Shape{out_channels, in_channels / groups};
   Shape out = {x[0], out_channels};
   for (int64_t i = 0; i < spatial; ++i) {
-    int64_t k = d.random.between(1, 3), n = d.random.between(3, 5), s = d.random.between(1, 2), p = d.random.between(0, 1), dil = 1;
+    int64_t k = d.random.between(1, 3), n = d.random.between(3, 5), s = d.random.between(1, 2),
+            p = d.random.between(0, 1), dil = 1;
     if (k == 2) dil = d.random.between(1, 2);
     x.push_back(n);
     w.push_back(k);
@@ -99,26 +100,33 @@ ConvolutionSetup convolution_setup(Draw& d, int64_t spatial, bool transposed) {
     dilation.push_back(dil);
     output_padding.push_back(transposed && s == 2 ? d.random.between(0, 1) : 0);
     int64_t reach = dil * (k - 1) + 1;
-    out.push_back(transposed ? (n - 1) * s - 2 * padding.back() + reach + output_padding.back() : (n + 2 * padding.back() - reach) / s + 1);
+    out.push_back(transposed ? (n - 1) * s - 2 * padding.back() + reach + output_padding.back()
+                             : (n + 2 * padding.back() - reach) / s + 1);
   }
   ConvolutionSetup c{{}, out, d.float_type()};
   c.named = {{"input", d.tensor({.dtype = c.dtype, .shape = x, .values = {}})},
              {"weight", d.tensor({.dtype = c.dtype, .shape = w, .values = {}})},
-             {"stride", Arg(stride)}, {"padding", Arg(padding)}, {"dilation", Arg(dilation)},
-             {"transposed", transposed}, {"output_padding", Arg(output_padding)}, {"groups", groups}};
+             {"stride", Arg(stride)},
+             {"padding", Arg(padding)},
+             {"dilation", Arg(dilation)},
+             {"transposed", transposed},
+             {"output_padding", Arg(output_padding)},
+             {"groups", groups}};
   return c;
 }
 
 Made convolution(Draw& d) {
   ConvolutionSetup c = convolution_setup(d, d.random.between(1, 2), d.random.chance(0.3));
-  c.named["bias"] = d.random.chance(0.5) ? Arg() : Arg(d.tensor({.dtype = c.dtype, .shape = Shape{c.output[1]}, .values = {}}));
+  c.named["bias"] =
+      d.random.chance(0.5) ? Arg() : Arg(d.tensor({.dtype = c.dtype, .shape = Shape{c.output[1]}, .values = {}}));
   return c.named;
 }
 
 ArgumentMaker functional_convolution(int64_t spatial, bool transposed) {
   return [=](Draw& d) -> Made {
     ConvolutionSetup c = convolution_setup(d, spatial, transposed);
-    c.named["bias"] = d.random.chance(0.5) ? Arg() : Arg(d.tensor({.dtype = c.dtype, .shape = Shape{c.output[1]}, .values = {}}));
+    c.named["bias"] =
+        d.random.chance(0.5) ? Arg() : Arg(d.tensor({.dtype = c.dtype, .shape = Shape{c.output[1]}, .values = {}}));
     return c.named;
   };
 }
@@ -136,25 +144,47 @@ Made convolution_backward(Draw& d) {
 Made matrices(Draw& d) {
   DType t = d.random.chance(0.7) ? DType::f64 : DType::f32;
   static const std::vector<Arg> orders = {"fro", "nuc", 1, -1, 2, -2, std::numeric_limits<double>::infinity()};
-  return Named{{"A", d.tensor({.dtype = t, .shape = d.shape(2, 2), .values = {}, .fresh = true})}, {"ord", d.random.pick(orders)},
-               {"full_matrices", !d.smooth() && d.random.chance(0.3)}, {"driver", nullptr}, {"dtype", nullptr}, {"dim", Arg(Shape{0, 1})}};
+  return Named{{"A", d.tensor({.dtype = t, .shape = d.shape(2, 2), .values = {}, .fresh = true})},
+               {"ord", d.random.pick(orders)},
+               {"full_matrices", !d.smooth() && d.random.chance(0.3)},
+               {"driver", nullptr},
+               {"dtype", nullptr},
+               {"dim", Arg(Shape{0, 1})}};
 }
 
 }  // namespace
 
 void add_product_makers(Makers& m) {
-  m.insert({{"prims.matmul", matmul}, {"prims.linear", linear}, {"torch.linear", linear}, {"prims.convolution", convolution},
-            {"torch.convolution", convolution}, {"torch.convolution_backward", convolution_backward}, {"torch.einsum", einsum},
-            {"torch.tensordot", tensordot}, {"torch.bilinear", bilinear}});
-  m.insert({{"torch.matmul", letters({{"n", "n"}, {"nm", "mp"}, {"n", "np"}, {"nm", "m"}, {"bnm", "bmp"}, {"bnm", "mp"}, {"abnm", "1bmp"}})},
-            {"torch.mm", letters({{"nm", "mp"}})}, {"torch.bmm", letters({{"bnm", "bmp"}})}, {"torch.mv", letters({{"nm", "m"}})},
-            {"torch.linalg_svd", matrices}, {"torch.linalg_svdvals", matrices}, {"torch.linalg_matrix_norm", matrices},
-            {"torch.linalg_norm", matrices}, {"torch.inner", letters({{"n", "n"}, {"nk", "mk"}, {"bnk", "k"}})},
-            {"torch.trace", letters({{"nm"}})},
-            {"torch.dot", letters({{"n", "n"}})}, {"torch.vdot", letters({{"n", "n"}})}, {"torch.outer", letters({{"n", "m"}})},
-            {"torch.addmm", letters({{"np", "nm", "mp"}, {"p", "nm", "mp"}})}, {"torch.baddbmm", letters({{"bnp", "bnm", "bmp"}, {"1np", "bnm", "bmp"}})},
-            {"torch.addbmm", letters({{"np", "bnm", "bmp"}})}, {"torch.addmv", letters({{"n", "nm", "m"}})},
-            {"torch.addr", letters({{"nm", "n", "m"}})}, {"torch.kron", letters({{"n", "m"}, {"nm", "pq"}, {"n", "pq"}})}});
+  m.insert({{"prims.matmul", matmul},
+            {"prims.linear", linear},
+            {"torch.linear", linear},
+            {"prims.convolution", convolution},
+            {"torch.convolution", convolution},
+            {"torch.convolution_backward", convolution_backward},
+            {"torch.einsum", einsum},
+            {"torch.tensordot", tensordot},
+            {"torch.bilinear", bilinear}});
+  m.insert(
+      {{"torch.matmul",
+        letters({{"n", "n"}, {"nm", "mp"}, {"n", "np"}, {"nm", "m"}, {"bnm", "bmp"}, {"bnm", "mp"}, {"abnm", "1bmp"}})},
+       {"torch.mm", letters({{"nm", "mp"}})},
+       {"torch.bmm", letters({{"bnm", "bmp"}})},
+       {"torch.mv", letters({{"nm", "m"}})},
+       {"torch.linalg_svd", matrices},
+       {"torch.linalg_svdvals", matrices},
+       {"torch.linalg_matrix_norm", matrices},
+       {"torch.linalg_norm", matrices},
+       {"torch.inner", letters({{"n", "n"}, {"nk", "mk"}, {"bnk", "k"}})},
+       {"torch.trace", letters({{"nm"}})},
+       {"torch.dot", letters({{"n", "n"}})},
+       {"torch.vdot", letters({{"n", "n"}})},
+       {"torch.outer", letters({{"n", "m"}})},
+       {"torch.addmm", letters({{"np", "nm", "mp"}, {"p", "nm", "mp"}})},
+       {"torch.baddbmm", letters({{"bnp", "bnm", "bmp"}, {"1np", "bnm", "bmp"}})},
+       {"torch.addbmm", letters({{"np", "bnm", "bmp"}})},
+       {"torch.addmv", letters({{"n", "nm", "m"}})},
+       {"torch.addr", letters({{"nm", "n", "m"}})},
+       {"torch.kron", letters({{"n", "m"}, {"nm", "pq"}, {"n", "pq"}})}});
   for (int64_t n = 1; n <= 3; ++n) {
     m["torch.conv" + std::to_string(n) + "d"] = functional_convolution(n, false);
     m["torch.conv_transpose" + std::to_string(n) + "d"] = functional_convolution(n, true);

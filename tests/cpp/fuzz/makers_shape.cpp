@@ -114,7 +114,8 @@ Made slice_one(Draw& d) {
     m["start_index"] = start;
     m["stop_index"] = d.random.between(start, n);
   }
-  if (d.op.schema.overload == "tensor" || d.op.schema.name == "narrow_at") m["start"] = d.indices({}, n == 0 ? 1 : start + 1);
+  if (d.op.schema.overload == "tensor" || d.op.schema.name == "narrow_at")
+    m["start"] = d.indices({}, n == 0 ? 1 : start + 1);
   return m;
 }
 
@@ -163,7 +164,7 @@ Made as_strided(Draw& d) {
   if (!same(v.tensor().strides, contiguous_strides(v.shape()))) return std::nullopt;
   int64_t n = product_of(Draw::shape_of(v));
   Shape size, stride;
-  for (int64_t extent = n - 1; extent >= 0 && size.size() < 3; ) {
+  for (int64_t extent = n - 1; extent >= 0 && size.size() < 3;) {
     size.push_back(d.random.between(1, std::min<int64_t>(3, extent + 1)));
     stride.push_back(size.back() > 1 ? d.random.between(0, extent / (size.back() - 1)) : 1);
     extent -= (size.back() - 1) * stride.back();
@@ -225,7 +226,8 @@ Made complex_tensor(Draw& d) {
 Made pairs(Draw& d) {
   Shape s = d.shape(0, 3);
   s.push_back(2);
-  return Named{{param(d, 0), d.tensor({.dtype = d.random.chance(0.5) ? DType::f32 : DType::f64, .shape = s, .values = {}})}};
+  return Named{
+      {param(d, 0), d.tensor({.dtype = d.random.chance(0.5) ? DType::f32 : DType::f64, .shape = s, .values = {}})}};
 }
 
 Made two_like(Draw& d) {
@@ -249,14 +251,16 @@ Made stacked(Draw& d) {
 Made vectors(Draw& d) {
   DType t = d.any_type();
   ArgList items;
-  for (int64_t n = d.random.between(1, 3); n > 0; --n) items.push_back(d.tensor({.dtype = t, .shape = d.shape(1, 1), .values = {}}));
+  for (int64_t n = d.random.between(1, 3); n > 0; --n)
+    items.push_back(d.tensor({.dtype = t, .shape = d.shape(1, 1), .values = {}}));
   return Named{{param(d, 0), Arg::list(items)}};
 }
 
 Made broadcast_list(Draw& d) {
   Value first = d.tensor({});
   ArgList items = {first};
-  for (int64_t n = d.random.below(3); n > 0; --n) items.push_back(d.tensor({.dtype = {}, .shape = d.broadcastable(Draw::shape_of(first)), .values = {}}));
+  for (int64_t n = d.random.below(3); n > 0; --n)
+    items.push_back(d.tensor({.dtype = {}, .shape = d.broadcastable(Draw::shape_of(first)), .values = {}}));
   return Named{{param(d, 0), Arg::list(items)}};
 }
 
@@ -268,8 +272,10 @@ Made rot90(Draw& d) {
 
 Made roll(Draw& d) {
   Value v = d.tensor({});
-  if (v.rank() == 0 || d.random.chance(0.3)) return Named{{param(d, 0), v}, {"shifts", Arg(Shape{d.random.between(-3, 3)})}, {"dims", nullptr}};
-  return Named{{param(d, 0), v}, {"shifts", Arg(Shape{d.random.between(-3, 3)})}, {"dims", Arg(Shape{random_dim(d, v)})}};
+  if (v.rank() == 0 || d.random.chance(0.3))
+    return Named{{param(d, 0), v}, {"shifts", Arg(Shape{d.random.between(-3, 3)})}, {"dims", nullptr}};
+  return Named{
+      {param(d, 0), v}, {"shifts", Arg(Shape{d.random.between(-3, 3)})}, {"dims", Arg(Shape{random_dim(d, v)})}};
 }
 
 Made shuffle(Draw& d) {
@@ -295,10 +301,16 @@ Made gradient_of(Draw& d, const std::string& forward, const Named& arguments, Va
 
 Made slice_backward(Draw& d) {
   Value v = floats(d, d.shape(1, 4));
-  int64_t dim = random_dim(d, v), n = Draw::size(v, dim), start = d.random.between(0, n), end = d.random.between(start, n), step = d.random.between(1, 2);
+  int64_t dim = random_dim(d, v), n = Draw::size(v, dim), start = d.random.between(0, n),
+          end = d.random.between(start, n), step = d.random.between(1, 2);
   Shape s = Draw::shape_of(v);
   s[static_cast<size_t>(dim)] = (end - start + step - 1) / step;
-  return Named{{"grad_output", floats(d, s, v.dtype())}, {"input_sizes", Arg(Draw::shape_of(v))}, {"dim", dim}, {"start", start}, {"end", end}, {"step", step}};
+  return Named{{"grad_output", floats(d, s, v.dtype())},
+               {"input_sizes", Arg(Draw::shape_of(v))},
+               {"dim", dim},
+               {"start", start},
+               {"end", end},
+               {"step", step}};
 }
 
 Made select_backward(Draw& d) {
@@ -311,7 +323,9 @@ Made select_backward(Draw& d) {
 Made diagonal_backward(Draw& d) {
   Value v = floats(d, d.shape(2, 4));
   auto [dim1, dim2] = two_dims(d, v.rank());
-  return gradient_of(d, "torch.diagonal", {{"input", v}, {"offset", d.random.between(-1, 1)}, {"dim1", dim1}, {"dim2", dim2}}, v, "grad_output");
+  return gradient_of(d, "torch.diagonal",
+                     {{"input", v}, {"offset", d.random.between(-1, 1)}, {"dim1", dim1}, {"dim2", dim2}}, v,
+                     "grad_output");
 }
 
 Made unfold_backward(Draw& d) {
@@ -319,7 +333,8 @@ Made unfold_backward(Draw& d) {
   int64_t dim = random_dim(d, v), n = Draw::size(v, dim);
   if (n == 0) return std::nullopt;
   int64_t size = d.random.between(1, n), step = d.random.between(1, 2);
-  Made m = gradient_of(d, "torch.unfold", {{"self", v}, {"dimension", dim}, {"size", size}, {"step", step}}, v, "grad_in");
+  Made m =
+      gradient_of(d, "torch.unfold", {{"self", v}, {"dimension", dim}, {"size", size}, {"step", step}}, v, "grad_in");
   if (m) (*m)["dim"] = dim;
   return m;
 }
@@ -339,7 +354,6 @@ Made masked_scatter_backward(Draw& d) {
   return Named{{"grad_output", v}, {"mask", d.mask(Draw::shape_of(v))}, {"sizes", Arg(d.shape())}};
 }
 
-
 Made broadcast_in_dim(Draw& d) {
   Value v = d.tensor({});
   Shape from = Draw::shape_of(v), shape, dims;
@@ -355,7 +369,8 @@ Made broadcast_in_dim(Draw& d) {
 Shape permutation(Draw& d, int64_t n) {
   Shape p(static_cast<size_t>(n));
   std::iota(p.begin(), p.end(), 0);
-  for (size_t i = p.size(); i > 1; --i) std::swap(p[i - 1], p[static_cast<size_t>(d.random.below(static_cast<int64_t>(i)))]);
+  for (size_t i = p.size(); i > 1; --i)
+    std::swap(p[i - 1], p[static_cast<size_t>(d.random.below(static_cast<int64_t>(i)))]);
   return p;
 }
 
@@ -371,7 +386,8 @@ struct Bounds {
 Bounds bounds(Draw& d, Value v) {
   Bounds b;
   for (int64_t n : Draw::shape_of(v)) {
-    int64_t start = d.random.chance(0.5) ? 0 : d.random.between(0, n), end = d.random.chance(0.5) ? n : d.random.between(start, n);
+    int64_t start = d.random.chance(0.5) ? 0 : d.random.between(0, n),
+            end = d.random.chance(0.5) ? n : d.random.between(start, n);
     int64_t step = d.random.chance(0.7) ? 1 : d.random.between(1, 3);
     b.start.push_back(start);
     b.end.push_back(end);
@@ -390,10 +406,13 @@ Made slice(Draw& d) {
 // torch.slice_scatter: along one dimension.
 Made slice_scatter_one(Draw& d) {
   Value v = with_rank(d, 1);
-  int64_t dim = random_dim(d, v), n = Draw::size(v, dim), start = d.random.between(0, n), end = d.random.between(start, n);
+  int64_t dim = random_dim(d, v), n = Draw::size(v, dim), start = d.random.between(0, n),
+          end = d.random.between(start, n);
   Shape s = Draw::shape_of(v);
   s[static_cast<size_t>(dim)] = end - start;
-  return Named{{param(d, 0), v}, {"src", d.tensor({.dtype = v.dtype(), .shape = s, .values = {}})}, {"dim", dim}, {"start", start}, {"end", end}, {"step", 1}};
+  return Named{{param(d, 0), v}, {"src", d.tensor({.dtype = v.dtype(), .shape = s, .values = {}})},
+               {"dim", dim},     {"start", start},
+               {"end", end},     {"step", 1}};
 }
 
 Made select_scatter(Draw& d) {
@@ -402,14 +421,18 @@ Made select_scatter(Draw& d) {
   if (n == 0) return std::nullopt;
   Shape s = Draw::shape_of(v);
   s.erase(s.begin() + dim);
-  return Named{{param(d, 0), v}, {"src", d.tensor({.dtype = v.dtype(), .shape = s, .values = {}})}, {"dim", dim}, {"index", d.random.below(n)}};
+  return Named{{param(d, 0), v},
+               {"src", d.tensor({.dtype = v.dtype(), .shape = s, .values = {}})},
+               {"dim", dim},
+               {"index", d.random.below(n)}};
 }
 
 Made slice_scatter(Draw& d) {
   Value v = d.tensor({});
   Bounds b = bounds(d, v);
   Value src = d.tensor({.dtype = v.dtype(), .shape = b.size, .values = {}});
-  return Named{{"a", v}, {"src", src}, {"start_indices", Arg(b.start)}, {"end_indices", Arg(b.end)}, {"strides", Arg(b.step)}};
+  return Named{
+      {"a", v}, {"src", src}, {"start_indices", Arg(b.start)}, {"end_indices", Arg(b.end)}, {"strides", Arg(b.step)}};
 }
 
 Made squeeze(Draw& d) {
@@ -422,7 +445,6 @@ Made squeeze(Draw& d) {
   return Named{{param(d, 0), v}, {param(d, 1), Arg(dims)}};
 }
 
-
 Made diagonal(Draw& d) {
   Value v = with_rank(d, 2);
   auto [dim1, dim2] = two_dims(d, v.rank());
@@ -433,11 +455,13 @@ Made diagonal(Draw& d) {
 Made diagonal_scatter(Draw& d) {
   Made m = diagonal(d);
   Value v = (*m)[param(d, 0)].value();
-  int64_t dim1 = (*m)["dim1"].dim().constant(), dim2 = (*m)["dim2"].dim().constant(), offset = (*m)["offset"].dim().constant();
+  int64_t dim1 = (*m)["dim1"].dim().constant(), dim2 = (*m)["dim2"].dim().constant(),
+          offset = (*m)["offset"].dim().constant();
   Shape shape;
   for (int64_t i = 0; i < v.rank(); ++i)
     if (i != dim1 && i != dim2) shape.push_back(Draw::size(v, i));
-  int64_t rows = Draw::size(v, dim1) + std::min<int64_t>(0, offset), columns = Draw::size(v, dim2) - std::max<int64_t>(0, offset);
+  int64_t rows = Draw::size(v, dim1) + std::min<int64_t>(0, offset),
+          columns = Draw::size(v, dim2) - std::max<int64_t>(0, offset);
   shape.push_back(std::max<int64_t>(0, std::min(rows, columns)));
   (*m)["src"] = d.tensor({.dtype = v.dtype(), .shape = shape, .values = {}});
   return m;
@@ -469,44 +493,120 @@ Made pad(Draw& d) {
     if (n + low + high < 0) low = high = 0;
     config.push_back(Arg::tuple({low, high, d.random.chance(0.8) ? 0 : 1}));
   }
-  return Named{{"a", v}, {"value", is_inexact(v.dtype()) ? Arg(0.5) : is_bool(v.dtype()) ? Arg(true) : Arg(1)}, {"config", Arg::list(config)}};
+  return Named{{"a", v},
+               {"value", is_inexact(v.dtype()) ? Arg(0.5)
+                         : is_bool(v.dtype())  ? Arg(true)
+                                               : Arg(1)},
+               {"config", Arg::list(config)}};
 }
 
 }  // namespace
 
 void add_shape_makers(Makers& m) {
-  m.insert({{"prims.view", reshape}, {"prims.reshape", reshape}, {"clang.reshape", reshape}, {"torch.view", reshape}, {"torch.reshape", reshape},
-            {"torch.view_as", reshape_as}, {"torch.reshape_as", reshape_as}, {"torch.unflatten", unflatten}, {"torch.expand", expand},
-            {"clang.expand", expand}, {"torch.broadcast_to", expand}, {"torch.expand_as", expand_as}, {"torch.sum_to_size", sum_to_size},
-            {"torch.repeat", repeat}, {"torch.tile", repeat}, {"torch.narrow", slice_one}, {"torch.narrow.tensor", slice_one},
-            {"prims.narrow_at", slice_one}, {"clang.slice_in_dim", slice_one}, {"torch.select", select}, {"torch.split.sizes", split_sizes},
-            {"torch.split_with_sizes", split_sizes}, {"torch.movedim", move_dims}, {"torch.moveaxis", move_dims}});
-  m.insert({{"torch.hsplit", [](Draw& d) { return split_from(d, 1); }}, {"torch.vsplit", [](Draw& d) { return split_from(d, 2); }},
+  m.insert({{"prims.view", reshape},
+            {"prims.reshape", reshape},
+            {"clang.reshape", reshape},
+            {"torch.view", reshape},
+            {"torch.reshape", reshape},
+            {"torch.view_as", reshape_as},
+            {"torch.reshape_as", reshape_as},
+            {"torch.unflatten", unflatten},
+            {"torch.expand", expand},
+            {"clang.expand", expand},
+            {"torch.broadcast_to", expand},
+            {"torch.expand_as", expand_as},
+            {"torch.sum_to_size", sum_to_size},
+            {"torch.repeat", repeat},
+            {"torch.tile", repeat},
+            {"torch.narrow", slice_one},
+            {"torch.narrow.tensor", slice_one},
+            {"prims.narrow_at", slice_one},
+            {"clang.slice_in_dim", slice_one},
+            {"torch.select", select},
+            {"torch.split.sizes", split_sizes},
+            {"torch.split_with_sizes", split_sizes},
+            {"torch.movedim", move_dims},
+            {"torch.moveaxis", move_dims}});
+  m.insert({{"torch.hsplit", [](Draw& d) { return split_from(d, 1); }},
+            {"torch.vsplit", [](Draw& d) { return split_from(d, 2); }},
             {"torch.dsplit", [](Draw& d) { return split_from(d, 3); }}});
-  m.insert({{"prims.broadcast_in_dim", broadcast_in_dim}, {"prims.transpose", transpose}, {"clang.transpose", transpose},
-            {"torch.permute", transpose}, {"prims.slice", slice}, {"prims.slice_scatter", slice_scatter},
-            {"torch.slice_scatter", slice_scatter_one}, {"torch.select_scatter", select_scatter}, {"prims.squeeze", squeeze},
-            {"clang.squeeze", squeeze}, {"torch.squeeze.dim", squeeze}, {"prims.diagonal", diagonal}, {"clang.diagonal", diagonal},
-            {"torch.diagonal", diagonal}, {"torch.linalg_diagonal", diagonal}, {"prims.diagonal_scatter", diagonal_scatter},
-            {"torch.diagonal_scatter", diagonal_scatter}, {"prims.unfold", unfold}, {"clang.unfold", unfold}, {"torch.unfold", unfold},
-            {"prims.cat", join}, {"clang.cat", join}, {"torch.cat", join}, {"torch.concat", join}, {"torch.concatenate", join},
-            {"prims.pad", pad}, {"clang.pad", pad}});
-  m.insert({{"prims.as_strided", as_strided}, {"torch.as_strided", as_strided}, {"prims.as_strided_scatter", as_strided_scatter},
-            {"torch.as_strided_scatter", as_strided_scatter}, {"prims.restride", restride}, {"prims.view_dtype", view_dtype},
-            {"torch.view.dtype", view_dtype}, {"prims.view_as_real", complex_tensor}, {"torch.view_as_real", complex_tensor},
-            {"prims.real", complex_tensor}, {"prims.imag", complex_tensor}, {"torch.imag", complex_tensor},
-            {"prims.view_as_complex", pairs}, {"torch.view_as_complex", pairs}, {"prims.graft", two_like}, {"torch.t", matrix},
-            {"torch.numpy_T", matrix}, {"torch.H", matrix}, {"torch.mT", at_least_matrix}, {"torch.mH", at_least_matrix},
-            {"torch.adjoint", at_least_matrix}, {"clang.matrix_transpose", at_least_matrix}, {"torch.fliplr", at_least_matrix},
-            {"torch.tril", at_least_matrix}, {"torch.triu", at_least_matrix}, {"torch.flipud", at_least_vector},
-            {"torch.unbind", at_least_vector}, {"torch.diag_embed", at_least_vector}, {"prims.size", at_least_vector}});
-  m.insert({{"torch.stack", stacked}, {"clang.stack", stacked}, {"torch.hstack", stacked}, {"torch.vstack", stacked}, {"torch.dstack", stacked},
-            {"torch.column_stack", stacked}, {"torch.atleast_1d.list", stacked}, {"torch.atleast_2d.list", stacked},
-            {"torch.atleast_3d.list", stacked}, {"torch.meshgrid", vectors}, {"torch.cartesian_prod", vectors},
-            {"torch.broadcast_tensors", broadcast_list}, {"torch.rot90", rot90}, {"torch.roll", roll}, {"torch.pixel_shuffle", shuffle},
+  m.insert({{"prims.broadcast_in_dim", broadcast_in_dim},
+            {"prims.transpose", transpose},
+            {"clang.transpose", transpose},
+            {"torch.permute", transpose},
+            {"prims.slice", slice},
+            {"prims.slice_scatter", slice_scatter},
+            {"torch.slice_scatter", slice_scatter_one},
+            {"torch.select_scatter", select_scatter},
+            {"prims.squeeze", squeeze},
+            {"clang.squeeze", squeeze},
+            {"torch.squeeze.dim", squeeze},
+            {"prims.diagonal", diagonal},
+            {"clang.diagonal", diagonal},
+            {"torch.diagonal", diagonal},
+            {"torch.linalg_diagonal", diagonal},
+            {"prims.diagonal_scatter", diagonal_scatter},
+            {"torch.diagonal_scatter", diagonal_scatter},
+            {"prims.unfold", unfold},
+            {"clang.unfold", unfold},
+            {"torch.unfold", unfold},
+            {"prims.cat", join},
+            {"clang.cat", join},
+            {"torch.cat", join},
+            {"torch.concat", join},
+            {"torch.concatenate", join},
+            {"prims.pad", pad},
+            {"clang.pad", pad}});
+  m.insert({{"prims.as_strided", as_strided},
+            {"torch.as_strided", as_strided},
+            {"prims.as_strided_scatter", as_strided_scatter},
+            {"torch.as_strided_scatter", as_strided_scatter},
+            {"prims.restride", restride},
+            {"prims.view_dtype", view_dtype},
+            {"torch.view.dtype", view_dtype},
+            {"prims.view_as_real", complex_tensor},
+            {"torch.view_as_real", complex_tensor},
+            {"prims.real", complex_tensor},
+            {"prims.imag", complex_tensor},
+            {"torch.imag", complex_tensor},
+            {"prims.view_as_complex", pairs},
+            {"torch.view_as_complex", pairs},
+            {"prims.graft", two_like},
+            {"torch.t", matrix},
+            {"torch.numpy_T", matrix},
+            {"torch.H", matrix},
+            {"torch.mT", at_least_matrix},
+            {"torch.mH", at_least_matrix},
+            {"torch.adjoint", at_least_matrix},
+            {"clang.matrix_transpose", at_least_matrix},
+            {"torch.fliplr", at_least_matrix},
+            {"torch.tril", at_least_matrix},
+            {"torch.triu", at_least_matrix},
+            {"torch.flipud", at_least_vector},
+            {"torch.unbind", at_least_vector},
+            {"torch.diag_embed", at_least_vector},
+            {"prims.size", at_least_vector}});
+  m.insert({{"torch.stack", stacked},
+            {"clang.stack", stacked},
+            {"torch.hstack", stacked},
+            {"torch.vstack", stacked},
+            {"torch.dstack", stacked},
+            {"torch.column_stack", stacked},
+            {"torch.atleast_1d.list", stacked},
+            {"torch.atleast_2d.list", stacked},
+            {"torch.atleast_3d.list", stacked},
+            {"torch.meshgrid", vectors},
+            {"torch.cartesian_prod", vectors},
+            {"torch.broadcast_tensors", broadcast_list},
+            {"torch.rot90", rot90},
+            {"torch.roll", roll},
+            {"torch.pixel_shuffle", shuffle},
             {"torch.pixel_unshuffle", shuffle}});
-  m.insert({{"torch.slice_backward", slice_backward}, {"torch.select_backward", select_backward}, {"torch.diagonal_backward", diagonal_backward},
-            {"torch.unfold_backward", unfold_backward}, {"torch.value_selecting_reduction_backward", value_selecting},
+  m.insert({{"torch.slice_backward", slice_backward},
+            {"torch.select_backward", select_backward},
+            {"torch.diagonal_backward", diagonal_backward},
+            {"torch.unfold_backward", unfold_backward},
+            {"torch.value_selecting_reduction_backward", value_selecting},
             {"torch.masked_scatter_backward", masked_scatter_backward}});
 }
 

@@ -17,8 +17,14 @@ Named windows(Draw& d, size_t n) {
   }
   if (d.random.chance(0.2)) x.erase(x.begin());
   Value v = floats(d, x);
-  Named m = {{"input", v}, {"self", v}, {"kernel_size", Arg(kernel)}, {"stride", Arg(stride)}, {"padding", Arg(padding)},
-             {"dilation", Arg(Shape(n, 1))}, {"ceil_mode", d.random.chance(0.3)}, {"count_include_pad", d.random.chance(0.5)},
+  Named m = {{"input", v},
+             {"self", v},
+             {"kernel_size", Arg(kernel)},
+             {"stride", Arg(stride)},
+             {"padding", Arg(padding)},
+             {"dilation", Arg(Shape(n, 1))},
+             {"ceil_mode", d.random.chance(0.3)},
+             {"count_include_pad", d.random.chance(0.5)},
              {"divisor_override", d.random.chance(0.8) ? Arg() : Arg(3)}};
   return m;
 }
@@ -46,7 +52,8 @@ ArgumentMaker pool_backward(size_t n, std::string forward) {
 }
 
 Made adaptive(Draw& d) {
-  Shape x = {2, 2, d.random.between(2, 5), d.random.between(2, 5)}, size = {d.random.between(1, 3), d.random.between(1, 3)};
+  Shape x = {2, 2, d.random.between(2, 5), d.random.between(2, 5)},
+        size = {d.random.between(1, 3), d.random.between(1, 3)};
   if (d.random.chance(0.3)) x.erase(x.begin());
   if (d.op.schema.name == "adaptive_avg_pool1d") {
     x.pop_back();
@@ -57,7 +64,8 @@ Made adaptive(Draw& d) {
 
 Made adaptive_backward(Draw& d) {
   Value x = floats(d, {2, 2, d.random.between(2, 5), d.random.between(2, 5)});
-  return Named{{"self", x}, {"grad_output", floats(d, {2, 2, d.random.between(1, 3), d.random.between(1, 3)}, x.dtype())}};
+  return Named{{"self", x},
+               {"grad_output", floats(d, {2, 2, d.random.between(1, 3), d.random.between(1, 3)}, x.dtype())}};
 }
 
 // Padding smaller than the input, as reflection wants it.
@@ -100,15 +108,19 @@ void add_window_makers(Makers& m) {
     for (const char* name : {"torch.max_pool", "torch.avg_pool"}) m[name + d] = pool(n);
     m["torch.max_pool" + d + "_with_indices"] = pool(n);
     m["torch.max_pool" + d + "_with_indices.functional"] = pool(n);
-    if (n > 1) m["torch.max_pool" + d + "_with_indices_backward"] = pool_backward(n, "torch.max_pool" + d + "_with_indices");
+    if (n > 1)
+      m["torch.max_pool" + d + "_with_indices_backward"] = pool_backward(n, "torch.max_pool" + d + "_with_indices");
     if (n > 1) m["torch.avg_pool" + d + "_backward"] = pool_backward(n, "torch.avg_pool" + d);
     for (const char* kind : {"torch.reflection_pad", "torch.replication_pad"}) {
       m[kind + d] = edge_pad(n, kind + d, false);
       m[kind + d + "_backward"] = edge_pad(n, kind + d, true);
     }
   }
-  m.insert({{"torch._adaptive_avg_pool2d", adaptive}, {"torch.adaptive_avg_pool2d", adaptive}, {"torch.adaptive_avg_pool1d", adaptive},
-            {"torch._adaptive_avg_pool2d_backward", adaptive_backward}, {"torch.pad", pad}});
+  m.insert({{"torch._adaptive_avg_pool2d", adaptive},
+            {"torch.adaptive_avg_pool2d", adaptive},
+            {"torch.adaptive_avg_pool1d", adaptive},
+            {"torch._adaptive_avg_pool2d_backward", adaptive_backward},
+            {"torch.pad", pad}});
 }
 
 }  // namespace thunder::fuzz

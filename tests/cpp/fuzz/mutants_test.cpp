@@ -60,8 +60,11 @@ Trace merge_too_much(const Trace& t) {
   for (size_t i = 0; i < t.calls.size(); ++i)
     for (size_t j = i + 1; j < t.calls.size(); ++j) {
       const Call &a = *t.calls[i], &b = *t.calls[j];
-      if (a.op != b.op || a.args.size() < 2 || !a.args[0].same(b.args[0]) || !a.output.is_value() || !b.output.is_value()) continue;
-      if (a.output.value().type().same(b.output.value().type())) return redirected(t, b.output.value(), a.output.value());
+      if (a.op != b.op || a.args.size() < 2 || !a.args[0].same(b.args[0]) || !a.output.is_value() ||
+          !b.output.is_value())
+        continue;
+      if (a.output.value().type().same(b.output.value().type()))
+        return redirected(t, b.output.value(), a.output.value());
     }
   return cse(t);
 }
@@ -167,8 +170,11 @@ ForwardBackward save_wrong(const JointTrace& joint, const SplitOptions& options)
 ForwardBackward recompute_wrong(const JointTrace& joint, const SplitOptions& options) {
   ForwardBackward fb = split(joint, options);
   for (const Call*& c : fb.backward.calls) {
-    if (c->args.size() < 2 || !c->args[0].is_tensor() || !c->args[1].is_tensor() || c->args[0].same(c->args[1])) continue;
-    if (!c->args[0].value().type().same(c->args[1].value().type(), false) || c->op->has(kCommutative) || !c->body.empty()) continue;
+    if (c->args.size() < 2 || !c->args[0].is_tensor() || !c->args[1].is_tensor() || c->args[0].same(c->args[1]))
+      continue;
+    if (!c->args[0].value().type().same(c->args[1].value().type(), false) || c->op->has(kCommutative) ||
+        !c->body.empty())
+      continue;
     ArgList args = c->args;
     std::swap(args[0], args[1]);
     c = with_arguments(*joint.trace.arena, *c, std::move(args));
@@ -178,7 +184,8 @@ ForwardBackward recompute_wrong(const JointTrace& joint, const SplitOptions& opt
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
   return text;
 }
 
@@ -227,10 +234,21 @@ TEST_CASE("fuzz: a bug in split is caught") {
 }
 
 TEST_CASE("fuzz: a bug in print is caught") {
-  CHECK(findings(with([](Passes& p) { p.print = [](const Trace& t) { return replaced(print_full(t), " requires_grad", ""); }; }), false) > 0);
-  CHECK(findings(with([](Passes& p) { p.print = [](const Trace& t) { return print(t, PrintOptions{.bodies = false, .strides = true}); }; }), false) > 0);
-  CHECK(findings(with([](Passes& p) { p.print = [](const Trace& t) { return replaced(print_full(t), "True", "False"); }; }), false) > 0);
-  CHECK(findings(with([](Passes& p) { p.print = [](const Trace& t) { return replaced(print_full(t), " strides=(0,", " strides=(1,"); }; }), false) > 0);
+  CHECK(findings(with([](Passes& p) {
+                   p.print = [](const Trace& t) { return replaced(print_full(t), " requires_grad", ""); };
+                 }),
+                 false) > 0);
+  CHECK(findings(with([](Passes& p) {
+                   p.print = [](const Trace& t) { return print(t, PrintOptions{.bodies = false, .strides = true}); };
+                 }),
+                 false) > 0);
+  CHECK(findings(
+            with([](Passes& p) { p.print = [](const Trace& t) { return replaced(print_full(t), "True", "False"); }; }),
+            false) > 0);
+  CHECK(findings(with([](Passes& p) {
+                   p.print = [](const Trace& t) { return replaced(print_full(t), " strides=(0,", " strides=(1,"); };
+                 }),
+                 false) > 0);
 }
 
 }  // namespace thunder::fuzz

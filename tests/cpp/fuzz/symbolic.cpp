@@ -22,7 +22,9 @@ class SymbolicCall {
       return {cat(op_.full_name, " refuses what it took before: ", e.what(), "\n  ", describe())};
     }
     ShapeEnv::Scope scope(environment_);
-    auto found = [&](const std::string& what) { findings.push_back(cat(op_.full_name, " on symbolic sizes: ", what, "\n  ", describe())); };
+    auto found = [&](const std::string& what) {
+      findings.push_back(cat(op_.full_name, " on symbolic sizes: ", what, "\n  ", describe()));
+    };
     try {
       ArgList symbolic;
       for (const Arg& a : args_) symbolic.push_back(map_values(a, [&](Value v) -> Arg { return symbolized(v); }));

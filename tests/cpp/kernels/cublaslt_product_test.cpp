@@ -12,8 +12,8 @@ using cublaslt::Product;
 
 namespace {
 
-// Algorithm i is the number i + 1, takes takes[i] milliseconds and fails with fails[i].  The last one needs a workspace; the others use
-// a counter where there is one.
+// Algorithm i is the number i + 1, takes takes[i] milliseconds and fails with fails[i].  The last one needs a
+// workspace; the others use a counter where there is one.
 const std::string kFakeLibrary = R"(
 extern "C" {
 typedef unsigned long long u64;
@@ -82,7 +82,8 @@ struct World {
 
   World() { library.variable<float*>("clock_") = &driver.variable<float>("now"); }
   std::string run(const Product& p, bool measure = true) {
-    return p.run(0, nullptr, Operands{&first, &second, &bias, &out}, [&](size_t) { return memory; }, measure);
+    return p.run(
+        0, nullptr, Operands{&first, &second, &bias, &out}, [&](size_t) { return memory; }, measure);
   }
   int last() const { return library.variable<int>("last"); }
   void takes(std::array<float, 4> t) { std::copy(t.begin(), t.end(), library.variable<float[4]>("takes")); }
@@ -107,8 +108,9 @@ TEST_CASE("cublaslt: the first choice stays unless another is clearly faster") {
           w.takes({1.0f, 0.98f, 1.5f, 2.0f});
           const Product near(api, kProblem);
           if (!w.run(near).empty() || w.last() != 0) return 1;
-          if (w.library.variable<int[2]>("transposes")[0] != 1 || w.library.variable<int[2]>("transposes")[1] != 0) return 2;
-          const auto& arguments = w.library.variable<const void*[3]>("arguments");
+          if (w.library.variable<int[2]>("transposes")[0] != 1 || w.library.variable<int[2]>("transposes")[1] != 0)
+            return 2;
+          const auto& arguments = w.library.variable<const void* [3]>("arguments");
           if (arguments[0] != &w.first || arguments[1] != &w.second || arguments[2] != &w.out) return 3;
           w.takes({1.0f, 0.98f, 1.5f, 0.7f});
           MatrixProduct other = kProblem;
@@ -142,7 +144,9 @@ TEST_CASE("cublaslt: the choice is kept on disk, and looked at again before it i
           w.takes({1.0f, 0.2f, 0.3f, 0.4f});
           if (!w.run(Product(api, kProblem)).empty() || w.last() != 1) return 1;
           const int searches = w.library.variable<int>("searches");
-          if (!w.run(Product(api, kProblem)).empty() || w.last() != 1 || w.library.variable<int>("searches") != searches) return 2;
+          if (!w.run(Product(api, kProblem)).empty() || w.last() != 1 ||
+              w.library.variable<int>("searches") != searches)
+            return 2;
           if (w.library.variable<uint64_t>("last_workspace") != 0) return 3;
           MatrixProduct with_bias = kProblem;
           with_bias.bias = true;

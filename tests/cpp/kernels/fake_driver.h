@@ -1,5 +1,5 @@
-// A CUDA driver of our own making, which keeps a record of what it was asked: contexts, loads, the order of the arguments and
-// errors can be seen without a GPU.
+// A CUDA driver of our own making, which keeps a record of what it was asked: contexts, loads, the order of the
+// arguments and errors can be seen without a GPU.
 #pragma once
 
 #include <doctest.h>
@@ -62,7 +62,8 @@ int cuEventDestroy_v2(void*) { --live_events; return 0; }
 int cuStreamIsCapturing(void*, int* status) { *status = capturing; return 0; }
 })";
 
-/// A library that stands for another: the loader finds it by this name, because one of this name is in the process already.
+/// A library that stands for another: the loader finds it by this name, because one of this name is in the process
+/// already.
 struct FakeLibrary {
   std::shared_ptr<thunder::HostModule> module;
   FakeLibrary(const std::string& source, const std::string& name) {
@@ -78,7 +79,8 @@ struct FakeDriver : FakeLibrary {
   FakeDriver() : FakeLibrary(kFakeDriver, "libcuda.so.1") {}
 };
 
-/// Runs `body` in a child whose driver is the fake one; the number of the first condition that does not hold, 0 if all do.
+/// Runs `body` in a child whose driver is the fake one; the number of the first condition that does not hold, 0 if all
+/// do.
 template <class Body>
 int with_fake_driver(Body body) {
   const OwnCache own;
@@ -90,10 +92,8 @@ int with_fake_driver(Body body) {
 
 inline bool can_fake() {
   std::string why_not;
-  if (thunder::cuda_available())
-    why_not = "this machine has a driver, which the other tests use";
-  else
-    thunder::host_compiler_command(&why_not);
+  if (thunder::cuda_available()) why_not = "this machine has a driver, which the other tests use";
+  else thunder::host_compiler_command(&why_not);
   if (!why_not.empty()) MESSAGE("skipped: " << why_not);
   return why_not.empty();
 }

@@ -55,7 +55,8 @@ void check(const TensorType& a, const TensorType& b, bool by_rows_of_b) {
     for (int64_t col = 0; col < p->m; ++col) {
       double expected = 0;
       for (int64_t l = 0; l < p->k; ++l)
-        expected += at(place_in(a, leading, row, l), 1) * at(by_rows_of_b ? place_in(b, 1, col, l) : place_in(b, 1, l, col), 2);
+        expected +=
+            at(place_in(a, leading, row, l), 1) * at(by_rows_of_b ? place_in(b, 1, col, l) : place_in(b, 1, l, col), 2);
       REQUIRE(by_blas(*p, col, row) == expected);
     }
 }
@@ -64,7 +65,8 @@ TEST_CASE("matrix product: every layout of two matrices that BLAS can read") {
   struct Layout {
     int64_t row, col;
   };
-  for (const auto& [m, k, n] : std::vector<std::array<int64_t, 3>>{{3, 4, 5}, {1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {1, 1, 5}, {1, 1, 1}})
+  for (const auto& [m, k, n] :
+       std::vector<std::array<int64_t, 3>>{{3, 4, 5}, {1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {1, 1, 5}, {1, 1, 1}})
     for (Layout a : {Layout{k, 1}, Layout{1, m}, Layout{k + 3, 1}, Layout{1, m + 2}})
       for (bool by_rows : {false, true}) {
         const int64_t rows = by_rows ? n : k, cols = by_rows ? k : n;
@@ -84,12 +86,12 @@ TEST_CASE("matrix product: leading dimensions that lie at one distance are one")
 TEST_CASE("matrix product: what BLAS cannot read is refused") {
   const TensorType a = tensor({3, 4}, {4, 1}), b = tensor({4, 5}, {5, 1});
   CHECK(matrix_product(a, b, false));
-  CHECK(!matrix_product(tensor({3, 4}, {8, 2}), b, false));           // no dimension is dense
-  CHECK(!matrix_product(tensor({3, 4}, {0, 1}), b, false));           // expanded
-  CHECK(!matrix_product(tensor({3, 4}, {3, 1}), b, false));           // rows overlap
-  CHECK(!matrix_product(tensor({2, 3, 4}, {4, 8, 1}), b, false));     // leading dimensions in another order
-  CHECK(!matrix_product(tensor({4}, {1}), b, false));                 // a vector
-  CHECK(!matrix_product(a, tensor({2, 4, 5}, {20, 5, 1}), false));    // a batch
+  CHECK(!matrix_product(tensor({3, 4}, {8, 2}), b, false));         // no dimension is dense
+  CHECK(!matrix_product(tensor({3, 4}, {0, 1}), b, false));         // expanded
+  CHECK(!matrix_product(tensor({3, 4}, {3, 1}), b, false));         // rows overlap
+  CHECK(!matrix_product(tensor({2, 3, 4}, {4, 8, 1}), b, false));   // leading dimensions in another order
+  CHECK(!matrix_product(tensor({4}, {1}), b, false));               // a vector
+  CHECK(!matrix_product(a, tensor({2, 4, 5}, {20, 5, 1}), false));  // a batch
   CHECK(!matrix_product(tensor({0, 4}, {4, 1}), b, false));
   CHECK(!matrix_product(a, tensor({4, 0}, {1, 1}), false));
   CHECK(!matrix_product(a, tensor({4, 5}, {5, 1}, DType::f16), false));

@@ -119,22 +119,14 @@ class LiteralReader {
 
 const char* exception_name(ErrorKind k) {
   switch (k) {
-    case ErrorKind::Runtime:
-      return "RuntimeError";
-    case ErrorKind::Type:
-      return "TypeError";
-    case ErrorKind::Value:
-      return "ValueError";
-    case ErrorKind::Index:
-      return "IndexError";
-    case ErrorKind::NotImplemented:
-      return "NotImplementedError";
-    case ErrorKind::Attribute:
-      return "AttributeError";
-    case ErrorKind::Assertion:
-      return "AssertionError";
-    case ErrorKind::Internal:
-      return "internal error";
+    case ErrorKind::Runtime: return "RuntimeError";
+    case ErrorKind::Type: return "TypeError";
+    case ErrorKind::Value: return "ValueError";
+    case ErrorKind::Index: return "IndexError";
+    case ErrorKind::NotImplemented: return "NotImplementedError";
+    case ErrorKind::Attribute: return "AttributeError";
+    case ErrorKind::Assertion: return "AssertionError";
+    case ErrorKind::Internal: return "internal error";
   }
   return "?";
 }
@@ -234,8 +226,7 @@ std::string check_case(const Case& c, bool symbolic) {
     if (symbolic) {
       bool row_major = same(t.strides, contiguous_strides(t.shape));
       for (Dim& d : t.shape) d = symbols(d);
-      if (row_major)
-        t.strides = contiguous_strides(t.shape);
+      if (row_major) t.strides = contiguous_strides(t.shape);
       else
         for (Dim& d : t.strides) d = symbols(d);
     }

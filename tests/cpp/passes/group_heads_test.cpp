@@ -121,7 +121,8 @@ TEST_CASE("group_heads: refused where it is another expansion") {
   // Key and value are not expanded alike.
   Program uneven;
   Expr one{uneven.b, uneven.b.input(tensor({2, 1, 5, 16}), "one")};
-  CHECK(uneven.after(attention(uneven.q, expanded(uneven.k, 4), expanded(one, 8)), all).find("enable_gqa") == std::string::npos);
+  CHECK(uneven.after(attention(uneven.q, expanded(uneven.k, 4), expanded(one, 8)), all).find("enable_gqa") ==
+        std::string::npos);
 }
 
 TEST_CASE("group_heads: refused where the expansion stops the gradient") {

@@ -17,7 +17,8 @@ struct FloatFormat {
 
 FloatFormat format_of(DType t) {
   switch (t) {
-    case DType::f16: case DType::c32: return {10, -14, 65504.0, true};
+    case DType::f16:
+    case DType::c32: return {10, -14, 65504.0, true};
     case DType::bf16: return {7, -126, 3.3895313892515355e38, true};
     case DType::f8e4m3fn: return {3, -6, 448.0, false};
     case DType::f8e4m3fnuz: return {3, -7, 240.0, false};
@@ -106,8 +107,10 @@ int64_t wrap_dim(int64_t dim, int64_t rank) {
 
 double round_real(DType t, double x) {
   switch (t) {
-    case DType::f32: case DType::c64: return static_cast<double>(static_cast<float>(x));
-    case DType::f64: case DType::c128: return x;
+    case DType::f32:
+    case DType::c64: return static_cast<double>(static_cast<float>(x));
+    case DType::f64:
+    case DType::c128: return x;
     case DType::f8e8m0fnu: return std::isfinite(x) && x > 0 ? std::exp2(std::round(std::log2(x))) : x;
     default: return round_to_format(format_of(t), x);
   }
@@ -158,8 +161,8 @@ bool same_array(const Array& a, const Array& b, std::string* why) {
     for (size_t k = 0; same && k < a.data.size(); ++k) {
       if (same_element(a.data[k], b.data[k], a.dtype)) continue;
       same = false;
-      out << "element " << k << ": " << a.data[k].i << "/" << a.data[k].re << "+" << a.data[k].im << "j and " << b.data[k].i
-          << "/" << b.data[k].re << "+" << b.data[k].im << "j";
+      out << "element " << k << ": " << a.data[k].i << "/" << a.data[k].re << "+" << a.data[k].im << "j and "
+          << b.data[k].i << "/" << b.data[k].re << "+" << b.data[k].im << "j";
     }
   }
   if (why) *why = out.str();

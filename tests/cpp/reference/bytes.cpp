@@ -13,12 +13,14 @@ uint16_t half_bits(double x) {
   if (std::isinf(m)) return sign | 0x7C00;
   if (m < 0x1p-14) return sign | static_cast<uint16_t>(m * 0x1p24);
   int exponent = std::ilogb(m);
-  return static_cast<uint16_t>(sign | ((exponent + 15) << 10) | static_cast<int>((m * std::ldexp(1.0, -exponent) - 1) * 1024));
+  return static_cast<uint16_t>(sign | ((exponent + 15) << 10) |
+                               static_cast<int>((m * std::ldexp(1.0, -exponent) - 1) * 1024));
 }
 
 double half_value(uint16_t bits) {
   int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
-  double m = exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
+  double m = exponent == 31
+                 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
              : exponent == 0 ? mantissa * 0x1p-24
                              : std::ldexp(1 + mantissa / 1024.0, exponent - 15);
   return bits & 0x8000 ? -m : m;
@@ -67,9 +69,18 @@ DType half_of(DType t) { return t == DType::c128 ? DType::f64 : t == DType::c64 
 size_t bytes_of(DType t) {
   switch (t) {
     case DType::c128: return 16;
-    case DType::c64: case DType::f64: case DType::i64: case DType::u64: return 8;
-    case DType::c32: case DType::f32: case DType::i32: case DType::u32: return 4;
-    case DType::f16: case DType::bf16: case DType::i16: case DType::u16: return 2;
+    case DType::c64:
+    case DType::f64:
+    case DType::i64:
+    case DType::u64: return 8;
+    case DType::c32:
+    case DType::f32:
+    case DType::i32:
+    case DType::u32: return 4;
+    case DType::f16:
+    case DType::bf16:
+    case DType::i16:
+    case DType::u16: return 2;
     default: return 1;
   }
 }

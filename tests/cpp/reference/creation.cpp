@@ -9,7 +9,9 @@
 namespace thunder::reference {
 namespace {
 
-ArrayPtr fresh(const Inputs& in, Shape shape) { return make_array(in.dtype("dtype"), in.device("device"), std::move(shape)); }
+ArrayPtr fresh(const Inputs& in, Shape shape) {
+  return make_array(in.dtype("dtype"), in.device("device"), std::move(shape));
+}
 
 Datum full(const Inputs& in) {
   ArrayPtr out = fresh(in, in.integers("shape"));
@@ -91,7 +93,8 @@ double normal_number(const Inputs& in) {
 
 Datum uniform(const Inputs& in) {
   ArrayPtr out = fresh(in, in.integers("shape"));
-  double low = parameter(in, "low", parameter(in, "minval", 0)), high = parameter(in, "high", parameter(in, "maxval", 1));
+  double low = parameter(in, "low", parameter(in, "minval", 0)),
+         high = parameter(in, "high", parameter(in, "maxval", 1));
   for (Element& e : out->data) e = in.store(out->dtype, Element::real(low + (high - low) * in.uniform()));
   return out;
 }
@@ -138,7 +141,8 @@ Datum randperm(const Inputs& in) {
   ArrayPtr out = fresh(in, {in.at(0).integer()});
   std::vector<int64_t> order(out->data.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(k);
-  for (size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[static_cast<size_t>(in.uniform() * static_cast<double>(k))]);
+  for (size_t k = order.size(); k > 1; --k)
+    std::swap(order[k - 1], order[static_cast<size_t>(in.uniform() * static_cast<double>(k))]);
   for (size_t k = 0; k < order.size(); ++k)
     out->data[k] = in.store(out->dtype, converted(Element::integer(order[k]), DType::i64, out->dtype));
   return out;
@@ -188,7 +192,8 @@ Datum multinomial(const Inputs& in) {
     std::vector<double> weights;
     for (int64_t i = 0; i < n; ++i) weights.push_back(a.data[static_cast<size_t>(r * n + i)].re);
     std::vector<int64_t> row = draw_row(in, weights, samples, replacement);
-    for (int64_t s = 0; s < samples; ++s) out->data[static_cast<size_t>(r * samples + s)] = Element::integer(row[static_cast<size_t>(s)]);
+    for (int64_t s = 0; s < samples; ++s)
+      out->data[static_cast<size_t>(r * samples + s)] = Element::integer(row[static_cast<size_t>(s)]);
   }
   return out;
 }

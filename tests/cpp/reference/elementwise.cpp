@@ -18,7 +18,8 @@ ArrayPtr map(const Inputs& in, const Array& a, DType result, const std::function
   return out;
 }
 
-Kernel float_unary(double (*real)(double), Complex (*complex)(Complex) = nullptr, int64_t (*integer)(int64_t) = nullptr) {
+Kernel float_unary(double (*real)(double), Complex (*complex)(Complex) = nullptr,
+                   int64_t (*integer)(int64_t) = nullptr) {
   return [=](const Inputs& in) -> Datum {
     const Array& a = in.tensor("a");
     if (is_exact(a.dtype)) {
@@ -57,8 +58,12 @@ double reciprocal(double x) { return 1 / x; }
 Datum absolute_value(const Inputs& in) {
   const Array& a = in.tensor("a");
   if (is_exact(a.dtype)) return map(in, a, a.dtype, [](Element e) { return Element::integer(absolute(e.i)); });
-  DType t = a.dtype == DType::c128 ? DType::f64 : a.dtype == DType::c64 ? DType::f32 : a.dtype == DType::c32 ? DType::f16 : a.dtype;
-  return map(in, a, t, [&](Element e) { return Element::real(is_complex(a.dtype) ? std::abs(e.z()) : std::fabs(e.re)); });
+  DType t = a.dtype == DType::c128  ? DType::f64
+            : a.dtype == DType::c64 ? DType::f32
+            : a.dtype == DType::c32 ? DType::f16
+                                    : a.dtype;
+  return map(in, a, t,
+             [&](Element e) { return Element::real(is_complex(a.dtype) ? std::abs(e.z()) : std::fabs(e.re)); });
 }
 
 Datum sign(const Inputs& in) {
@@ -107,10 +112,12 @@ void add_unary(Kernels& k) {
   k["prims.round"] = float_unary(round_half_even, nullptr, same_integer);
   k["prims.digamma"] = float_unary(digamma);
   k["prims.erfinv"] = float_unary(erfinv);
-  k["prims.exp2"] = float_unary([](double x) { return std::exp2(x); }, [](Complex z) { return std::exp(z * std::log(2.0)); });
+  k["prims.exp2"] =
+      float_unary([](double x) { return std::exp2(x); }, [](Complex z) { return std::exp(z * std::log(2.0)); });
   k["prims.expm1"] = float_unary([](double x) { return std::expm1(x); }, [](Complex z) { return std::exp(z) - 1.0; });
   k["prims.log1p"] = float_unary([](double x) { return std::log1p(x); }, [](Complex z) { return std::log(1.0 + z); });
-  k["prims.log2"] = float_unary([](double x) { return std::log2(x); }, [](Complex z) { return std::log(z) / std::log(2.0); });
+  k["prims.log2"] =
+      float_unary([](double x) { return std::log2(x); }, [](Complex z) { return std::log(z) / std::log(2.0); });
   k["prims.neg"] = float_unary([](double x) { return -x; }, [](Complex z) { return -z; }, negated);
   k["prims.reciprocal"] = float_unary(reciprocal, [](Complex z) { return 1.0 / z; });
   k["prims.rsqrt"] = float_unary(rsqrt, [](Complex z) { return 1.0 / std::sqrt(z); });
@@ -119,7 +126,8 @@ void add_unary(Kernels& k) {
   k["prims.sign"] = sign;
   k["prims.sgn"] = sign;
   k["prims.i0"] = float_unary([](double x) { return std::isnan(x) ? x : std::cyl_bessel_i(0, std::fabs(x)); });
-  k["prims.i1"] = float_unary([](double x) { return std::isnan(x) ? x : std::copysign(std::cyl_bessel_i(1, std::fabs(x)), x); });
+  k["prims.i1"] =
+      float_unary([](double x) { return std::isnan(x) ? x : std::copysign(std::cyl_bessel_i(1, std::fabs(x)), x); });
   k["prims.polygamma"] = [](const Inputs& in) -> Datum {
     const Array& a = in.tensor("a");
     return map(in, a, a.dtype, [n = in.integer("n")](Element e) { return Element::real(polygamma(n, e.re)); });
@@ -160,8 +168,10 @@ struct Pair {
 Pair operands(const Inputs& in, std::string_view x, std::string_view y) {
   const Datum &a = in[x], &b = in[y];
   if (!a.is_tensor() && !b.is_tensor()) throw Unknown(in.op().full_name + " of two numbers");
-  if (a.is_tensor() && b.is_tensor() && a.array->shape != b.array->shape) throw Wrong(in.op().full_name + ": shapes differ");
-  if (a.is_tensor() && b.is_tensor() && a.array->dtype != b.array->dtype) throw Wrong(in.op().full_name + ": dtypes differ");
+  if (a.is_tensor() && b.is_tensor() && a.array->shape != b.array->shape)
+    throw Wrong(in.op().full_name + ": shapes differ");
+  if (a.is_tensor() && b.is_tensor() && a.array->dtype != b.array->dtype)
+    throw Wrong(in.op().full_name + ": dtypes differ");
   const Array* like = a.is_tensor() ? a.array.get() : b.array.get();
   return {like, like->dtype};
 }
@@ -253,28 +263,33 @@ double with_nan(double x, double y, F f) {
 }
 
 void add_binary(Kernels& k) {
-  k["prims.add"] = arithmetic([](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); },
-                              [](double x, double y) { return x + y; }, [](Complex x, Complex y) { return x + y; });
-  k["prims.sub"] = arithmetic([](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y)); },
-                              [](double x, double y) { return x - y; }, [](Complex x, Complex y) { return x - y; });
-  k["prims.mul"] = arithmetic([](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y)); },
-                              [](double x, double y) { return x * y; }, [](Complex x, Complex y) { return x * y; });
+  k["prims.add"] = arithmetic(
+      [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); },
+      [](double x, double y) { return x + y; }, [](Complex x, Complex y) { return x + y; });
+  k["prims.sub"] = arithmetic(
+      [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y)); },
+      [](double x, double y) { return x - y; }, [](Complex x, Complex y) { return x - y; });
+  k["prims.mul"] = arithmetic(
+      [](int64_t x, int64_t y) { return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y)); },
+      [](double x, double y) { return x * y; }, [](Complex x, Complex y) { return x * y; });
   // C's division: towards zero.
   k["prims.div"] = arithmetic([](int64_t x, int64_t y) { return checked_divisor(y) == -1 ? negated(x) : x / y; },
                               [](double x, double y) { return x / y; }, [](Complex x, Complex y) { return x / y; });
-  k["prims.pow"] = arithmetic(integer_power, [](double x, double y) { return std::pow(x, y); },
-                              [](Complex x, Complex y) { return y == 0.0 ? Complex(1) : std::pow(x, y); });
+  k["prims.pow"] = arithmetic(
+      integer_power, [](double x, double y) { return std::pow(x, y); },
+      [](Complex x, Complex y) { return y == 0.0 ? Complex(1) : std::pow(x, y); });
   k["prims.fmod"] = arithmetic([](int64_t x, int64_t y) { return checked_divisor(y) == -1 ? 0 : x % y; },
                                [](double x, double y) { return std::fmod(x, y); });
   k["prims.remainder"] = arithmetic(
-      [](int64_t x, int64_t y) { return checked_divisor(y) == -1 ? int64_t{0} : x - floor_quotient(x, y) * y; }, real_remainder);
+      [](int64_t x, int64_t y) { return checked_divisor(y) == -1 ? int64_t{0} : x - floor_quotient(x, y) * y; },
+      real_remainder);
   k["prims.floor_div"] = arithmetic(floor_quotient, real_floor_quotient);
-  k["prims.maximum"] = arithmetic([](int64_t x, int64_t y) { return std::max(x, y); }, [](double x, double y) {
-    return with_nan(x, y, [](double p, double q) { return p > q ? p : q; });
-  });
-  k["prims.minimum"] = arithmetic([](int64_t x, int64_t y) { return std::min(x, y); }, [](double x, double y) {
-    return with_nan(x, y, [](double p, double q) { return p < q ? p : q; });
-  });
+  k["prims.maximum"] =
+      arithmetic([](int64_t x, int64_t y) { return std::max(x, y); },
+                 [](double x, double y) { return with_nan(x, y, [](double p, double q) { return p > q ? p : q; }); });
+  k["prims.minimum"] =
+      arithmetic([](int64_t x, int64_t y) { return std::min(x, y); },
+                 [](double x, double y) { return with_nan(x, y, [](double p, double q) { return p < q ? p : q; }); });
   k["prims.atan2"] = arithmetic(nullptr, [](double x, double y) { return std::atan2(x, y); });
   k["prims.copysign"] = arithmetic(nullptr, [](double x, double y) { return std::copysign(x, y); });
   k["prims.hypot"] = arithmetic(nullptr, [](double x, double y) { return std::hypot(x, y); });
@@ -313,11 +328,13 @@ Datum where(const Inputs& in) {
   if (!a.is_tensor() && !b.is_tensor()) throw Unknown("prims.where of two numbers");
   for (const Datum* d : {&a, &b}) {
     if (!d->is_tensor()) continue;
-    if (d->array->shape != pred.shape || d->array->dtype != type) throw Wrong("prims.where: operands differ in shape or dtype");
+    if (d->array->shape != pred.shape || d->array->dtype != type)
+      throw Wrong("prims.where: operands differ in shape or dtype");
   }
   Operand x{a, type}, y{b, type};
   ArrayPtr out = make_array(type, pred.device, pred.shape);
-  for (size_t k = 0; k < out->data.size(); ++k) out->data[k] = in.store(type, is_true(pred.data[k], pred.dtype) ? x.at(k) : y.at(k));
+  for (size_t k = 0; k < out->data.size(); ++k)
+    out->data[k] = in.store(type, is_true(pred.data[k], pred.dtype) ? x.at(k) : y.at(k));
   return out;
 }
 

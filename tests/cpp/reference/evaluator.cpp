@@ -196,7 +196,8 @@ Datum Evaluator::argument(const Arg& arg) const {
       d.kind = Datum::Kind::Device;
       d.device = arg.device();
       return d;
-    case Arg::Kind::List: case Arg::Kind::Tuple:
+    case Arg::Kind::List:
+    case Arg::Kind::Tuple:
       d.kind = Datum::Kind::Sequence;
       for (const Arg& item : arg.items()) d.items.push_back(argument(item));
       return d;
@@ -225,7 +226,9 @@ Datum Evaluator::argument(const Arg& arg) const {
 }
 
 void Evaluator::check_type(Value v, const Datum& d, const Call& call) {
-  auto wrong = [&](const auto&... parts) { throw Wrong(cat("[", call.op->full_name, "] ", parts..., " in ", print(call))); };
+  auto wrong = [&](const auto&... parts) {
+    throw Wrong(cat("[", call.op->full_name, "] ", parts..., " in ", print(call)));
+  };
   if (v.type().is_number()) {
     if (!d.is_number()) wrong("is declared to give a number and does not");
     return;

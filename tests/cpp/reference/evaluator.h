@@ -38,9 +38,9 @@ struct Datum {
   bool is_tensor() const { return kind == Kind::Tensor; }
   bool is_number() const { return kind == Kind::Number; }
   bool is_sequence() const { return kind == Kind::Sequence; }
-  double real() const;       ///< of a Number
-  int64_t integer() const;   ///< of a Number
-  bool truth() const;        ///< of a Number
+  double real() const;      ///< of a Number
+  int64_t integer() const;  ///< of a Number
+  bool truth() const;       ///< of a Number
   /// The number as an element of a tensor of that type.
   Element as(thunder::DType t) const;
 };

@@ -61,7 +61,9 @@ Kernel scatter(std::string source_name, const Combine& combine) {
     const Datum& src = in[source_name];
     auto out = std::make_shared<Array>(a);
     size_t k = 0;
-    auto value = [&](const Shape& i) { return src.is_tensor() ? src.array->data[at(flat(src.array->shape, i))] : src.as(a.dtype); };
+    auto value = [&](const Shape& i) {
+      return src.is_tensor() ? src.array->data[at(flat(src.array->shape, i))] : src.as(a.dtype);
+    };
     if (a.rank() == 0) {
       for (size_t j = 0; j < index.data.size(); ++j) {
         Element e = src.is_tensor() ? src.array->data.at(j) : src.as(a.dtype);
@@ -115,7 +117,8 @@ Datum scatter_reduce(const Inputs& in) {
       else if (kind == "prod") r = in.store(a.dtype, times(r, e));
       else if (kind == "amax" ? above : below) r = e;
     }
-    if (kind == "mean") r = {r.i >= 0 ? r.i / n : -((-r.i + n - 1) / n), r.re / static_cast<double>(n), r.im / static_cast<double>(n)};
+    if (kind == "mean")
+      r = {r.i >= 0 ? r.i / n : -((-r.i + n - 1) / n), r.re / static_cast<double>(n), r.im / static_cast<double>(n)};
     out->data[j] = in.store(a.dtype, r);
   }
   return out;
@@ -128,9 +131,7 @@ Kernel index_write(std::string source_name, const Combine& combine) {
     const Datum& source = in[source_name];
     auto out = std::make_shared<Array>(a);
     double alpha = in.has("alpha") ? in.real("alpha") : 1;
-    auto scaled = [&](Element e) {
-      return Element{e.i * static_cast<int64_t>(alpha), e.re * alpha, e.im * alpha};
-    };
+    auto scaled = [&](Element e) { return Element{e.i * static_cast<int64_t>(alpha), e.re * alpha, e.im * alpha}; };
     if (a.rank() == 0) {
       for (size_t j = 0; j < index.data.size(); ++j) {
         Element e = source.is_tensor() ? source.array->data.at(source.array->rank() ? j : 0) : source.as(a.dtype);
@@ -144,7 +145,7 @@ Kernel index_write(std::string source_name, const Combine& combine) {
     for_each_index(places, [&](const Shape& i) {
       Shape to = i;
       to[dim] = wrapped_index(index.data[at(i[dim])].i, a.shape[dim]);
-      Element e = !source.is_tensor() ? source.as(a.dtype)
+      Element e = !source.is_tensor()         ? source.as(a.dtype)
                   : source.array->rank() == 0 ? source.array->data[0]
                                               : source.array->data[at(flat(source.array->shape, i))];
       Element& target = out->data[at(flat(a.shape, to))];
@@ -301,7 +302,8 @@ Datum repeat_index(const Inputs& in) {
     for (int64_t n = repeats.data[k].i; n > 0; --n) out->data.push_back(Element::integer(static_cast<int64_t>(k)));
   }
   out->shape[0] = out->numel();
-  if (in.has("output_size") && in.integer("output_size") != out->shape[0]) throw Undefined("repeats do not add up to output_size");
+  if (in.has("output_size") && in.integer("output_size") != out->shape[0])
+    throw Undefined("repeats do not add up to output_size");
   return out;
 }
 
@@ -320,8 +322,8 @@ Datum nonzero(const Inputs& in) {
 Datum item(const Inputs& in) {
   const Array& a = in.tensor("a");
   if (a.numel() != 1) throw Undefined("item of several elements");
-  NumberKind kind = is_bool(a.dtype) ? NumberKind::Bool
-                    : is_exact(a.dtype) ? NumberKind::Int
+  NumberKind kind = is_bool(a.dtype)      ? NumberKind::Bool
+                    : is_exact(a.dtype)   ? NumberKind::Int
                     : is_complex(a.dtype) ? NumberKind::Complex
                                           : NumberKind::Float;
   return Datum::of_number(kind, a.data[0]);
@@ -335,10 +337,12 @@ Datum bincount(const Inputs& in) {
     length = std::max(length, e.i + 1);
   }
   bool weighted = in.has("weights");
-  ArrayPtr out = make_array(weighted ? (in.tensor("weights").dtype == DType::f32 ? DType::f32 : DType::f64) : DType::i64, a.device, {length});
+  ArrayPtr out = make_array(
+      weighted ? (in.tensor("weights").dtype == DType::f32 ? DType::f32 : DType::f64) : DType::i64, a.device, {length});
   for (size_t k = 0; k < a.data.size(); ++k) {
     Element& e = out->data[at(a.data[k].i)];
-    Element w = weighted ? converted(in.tensor("weights").data[k], in.tensor("weights").dtype, out->dtype) : Element::integer(1);
+    Element w = weighted ? converted(in.tensor("weights").data[k], in.tensor("weights").dtype, out->dtype)
+                         : Element::integer(1);
     e = in.store(out->dtype, plus(e, w));
   }
   return out;

@@ -93,7 +93,8 @@ Datum svd(const Inputs& in) {
   const Array& a = in.tensor("A");
   if (is_complex(a.dtype)) throw Undefined("the singular values of a complex matrix");
   bool full = in.flag("full_matrices");
-  int64_t m = a.shape[a.shape.size() - 2], n = a.shape.back(), k = std::min(m, n), rows = full ? m : k, columns = full ? n : k;
+  int64_t m = a.shape[a.shape.size() - 2], n = a.shape.back(), k = std::min(m, n), rows = full ? m : k,
+          columns = full ? n : k;
   Shape batch(a.shape.begin(), a.shape.end() - 2);
   auto shaped = [&](std::initializer_list<int64_t> last) {
     Shape s = batch;
@@ -116,10 +117,12 @@ Datum svd(const Inputs& in) {
       out->data[static_cast<size_t>(matrix * size) + at] = in.store(a.dtype, Element::real(value));
     };
     for (size_t i = 0; i < static_cast<size_t>(m); ++i)
-      for (size_t j = 0; j < static_cast<size_t>(rows); ++j) put(u, m * rows, i * static_cast<size_t>(rows) + j, left[j][i]);
+      for (size_t j = 0; j < static_cast<size_t>(rows); ++j)
+        put(u, m * rows, i * static_cast<size_t>(rows) + j, left[j][i]);
     for (size_t j = 0; j < static_cast<size_t>(k); ++j) put(s, k, j, d.s[j]);
     for (size_t i = 0; i < static_cast<size_t>(columns); ++i)
-      for (size_t j = 0; j < static_cast<size_t>(n); ++j) put(vh, columns * n, i * static_cast<size_t>(n) + j, right[i][j]);
+      for (size_t j = 0; j < static_cast<size_t>(n); ++j)
+        put(vh, columns * n, i * static_cast<size_t>(n) + j, right[i][j]);
   }
   return Datum::sequence({u, s, vh});
 }

@@ -65,8 +65,12 @@ struct Window {
   bool transposed;
 
   explicit Window(const Inputs& in)
-      : stride(in.integers("stride")), padding(in.integers("padding")), dilation(in.integers("dilation")),
-        output_padding(in.integers("output_padding")), groups(in.integer("groups")), transposed(in.flag("transposed")) {}
+      : stride(in.integers("stride")),
+        padding(in.integers("padding")),
+        dilation(in.integers("dilation")),
+        output_padding(in.integers("output_padding")),
+        groups(in.integer("groups")),
+        transposed(in.flag("transposed")) {}
 
   Shape result(const Array& x, const Array& w) const {
     Shape shape = {x.shape[0], transposed ? w.shape[1] * groups : w.shape[0]};
@@ -114,10 +118,13 @@ Datum convolution(const Inputs& in) {
   Window window(in);
   Shape shape = window.result(x, w);
   std::vector<Accumulator> sums(at(count(shape)));
-  window.for_each_product(x.shape, w.shape, shape, [&](int64_t i, int64_t k, int64_t o) { sums[at(o)].add(x.data[at(i)], w.data[at(k)]); });
+  window.for_each_product(x.shape, w.shape, shape,
+                          [&](int64_t i, int64_t k, int64_t o) { sums[at(o)].add(x.data[at(i)], w.data[at(k)]); });
   if (in.has("bias")) {
     size_t k = 0;
-    for_each_index(shape, [&](const Shape& index) { sums[k++].add(in.tensor("bias").data[at(index[1])], Element{1, 1, 0}); });
+    for_each_index(shape, [&](const Shape& index) {
+      sums[k++].add(in.tensor("bias").data[at(index[1])], Element{1, 1, 0});
+    });
   }
   return finished(in, x, shape, sums);
 }

@@ -21,7 +21,8 @@ Gradients normalisation_gradients(const Array& g, const Array& x, const Groups& 
                                   const std::vector<double>& rstd, const std::vector<double>& weight, bool moving) {
   size_t n = x.data.size();
   Gradients out{std::vector<double>(n), std::vector<double>(groups.channels), std::vector<double>(groups.channels)};
-  std::vector<double> sum(groups.statistics), product(groups.statistics), members(groups.statistics), normal(n), inner(n);
+  std::vector<double> sum(groups.statistics), product(groups.statistics), members(groups.statistics), normal(n),
+      inner(n);
   for (size_t k = 0; k < n; ++k) {
     size_t s = groups.statistic[k], c = groups.channel[k];
     normal[k] = (x.data[k].re - mean[s]) * rstd[s];
@@ -79,7 +80,8 @@ Datum batch_norm_backward(const Inputs& in) {
     rstd = reals(in, "running_var", groups.channels, 1);
     for (double& r : rstd) r = 1 / std::sqrt(r + in.real("eps"));
   }
-  return masked(in, x, normalisation_gradients(g, x, groups, mean, rstd, reals(in, "weight", groups.channels, 1), train));
+  return masked(in, x,
+                normalisation_gradients(g, x, groups, mean, rstd, reals(in, "weight", groups.channels, 1), train));
 }
 
 Datum group_norm_backward(const Inputs& in) {
@@ -93,8 +95,10 @@ Datum group_norm_backward(const Inputs& in) {
     groups.channel.push_back(at(channel));
     groups.statistic.push_back(at(sample * group + channel / (channels / group)));
   }
-  return masked(in, x, normalisation_gradients(g, x, groups, reals(in, "mean", groups.statistics, 0), reals(in, "rstd", groups.statistics, 1),
-                                               reals(in, "weight", groups.channels, 1), true));
+  return masked(
+      in, x,
+      normalisation_gradients(g, x, groups, reals(in, "mean", groups.statistics, 0),
+                              reals(in, "rstd", groups.statistics, 1), reals(in, "weight", groups.channels, 1), true));
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ Kernel backward(int64_t (*edge)(int64_t, int64_t)) {
 
 void add_padding(Kernels& k) {
   for (const char* n : {"1d", "2d", "3d"}) {
-    std::string reflection = std::string("torch.reflection_pad") + n, replication = std::string("torch.replication_pad") + n;
+    std::string reflection = std::string("torch.reflection_pad") + n,
+                replication = std::string("torch.replication_pad") + n;
     k[reflection] = forward(reflected);
     k[reflection + "_backward"] = backward(reflected);
     k[replication] = forward(clamped);

@@ -27,8 +27,12 @@ struct Windows {
   bool ceil;
 
   Windows(const Inputs& in, size_t dims)
-      : n(dims), kernel(each(in, "kernel_size", dims, {1})), stride(each(in, "stride", dims, kernel)),
-        padding(each(in, "padding", dims, {0})), dilation(each(in, "dilation", dims, {1})), ceil(in.flag("ceil_mode")) {}
+      : n(dims),
+        kernel(each(in, "kernel_size", dims, {1})),
+        stride(each(in, "stride", dims, kernel)),
+        padding(each(in, "padding", dims, {0})),
+        dilation(each(in, "dilation", dims, {1})),
+        ceil(in.flag("ceil_mode")) {}
 
   int64_t count(int64_t size, size_t d) const {
     int64_t room = size + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
@@ -166,7 +170,8 @@ Reach adaptive_reach(const Shape& x, const Shape& out, const Shape& index) {
   Reach r;
   for (size_t d = x.size() - 2; d < x.size(); ++d) {
     std::vector<int64_t> places;
-    for (int64_t p = index[d] * x[d] / out[d]; p < ((index[d] + 1) * x[d] + out[d] - 1) / out[d]; ++p) places.push_back(p);
+    for (int64_t p = index[d] * x[d] / out[d]; p < ((index[d] + 1) * x[d] + out[d] - 1) / out[d]; ++p)
+      places.push_back(p);
     r.full *= static_cast<int64_t>(places.size());
     r.places.push_back(std::move(places));
   }

@@ -81,7 +81,8 @@ size_t position_of_extreme(const std::vector<Element>& g, DType t, bool greatest
 
 Kernel extreme(bool greatest) {
   return [=](const Inputs& in) {
-    return reduce(in, in.tensor("a").dtype, [=](const std::vector<Element>& g, DType t) { return g[position_of_extreme(g, t, greatest)]; });
+    return reduce(in, in.tensor("a").dtype,
+                  [=](const std::vector<Element>& g, DType t) { return g[position_of_extreme(g, t, greatest)]; });
   };
 }
 
@@ -176,9 +177,11 @@ std::pair<ArrayPtr, ArrayPtr> scan(const Inputs& in, const Step& step) {
 Kernel cumulative(bool product) {
   return [=](const Inputs& in) -> Datum {
     DType t = in.tensor("a").dtype;
-    return scan(in, [=](Element& state, int64_t&, const Element& next, int64_t) {
-             state = product ? product_of({state, next}, t) : sum_of({state, next}, t);
-           }).first;
+    return scan(in,
+                [=](Element& state, int64_t&, const Element& next, int64_t) {
+                  state = product ? product_of({state, next}, t) : sum_of({state, next}, t);
+                })
+        .first;
   };
 }
 
@@ -197,15 +200,19 @@ Kernel cumulative_extreme(bool greatest) {
 
 Datum logcumsumexp(const Inputs& in) {
   bool complex = is_complex(in.tensor("a").dtype);
-  return scan(in, [complex](Element& state, int64_t&, const Element& next, int64_t) {
-           if (complex) {
-             Element top = state.re > next.re ? state : next, low = state.re > next.re ? next : state;
-             state = std::isfinite(top.re) ? Element::complex(top.z() + std::log(1.0 + std::exp(low.z() - top.z()))) : Element::complex(state.z() + next.z());
-             return;
-           }
-           double top = std::max(state.re, next.re), low = std::min(state.re, next.re);
-           state.re = std::isfinite(top) ? top + std::log1p(std::exp(low - top)) : state.re + next.re;
-         }).first;
+  return scan(in,
+              [complex](Element& state, int64_t&, const Element& next, int64_t) {
+                if (complex) {
+                  Element top = state.re > next.re ? state : next, low = state.re > next.re ? next : state;
+                  state = std::isfinite(top.re)
+                              ? Element::complex(top.z() + std::log(1.0 + std::exp(low.z() - top.z())))
+                              : Element::complex(state.z() + next.z());
+                  return;
+                }
+                double top = std::max(state.re, next.re), low = std::min(state.re, next.re);
+                state.re = std::isfinite(top) ? top + std::log1p(std::exp(low - top)) : state.re + next.re;
+              })
+      .first;
 }
 
 // Every product that an element is a factor of, without it.

@@ -77,7 +77,8 @@ Datum slice(const Inputs& in) {
 }
 
 // A copy of `a` in which `target(index)` holds src[index].
-Datum written(const Inputs& in, const std::function<Shape(const Shape&)>& target, std::string_view source_name = "src") {
+Datum written(const Inputs& in, const std::function<Shape(const Shape&)>& target,
+              std::string_view source_name = "src") {
   const Array &a = in.tensor("a"), &src = in.tensor(source_name);
   auto out = std::make_shared<Array>(a);
   size_t k = 0;
@@ -118,10 +119,12 @@ struct Diagonal {
 };
 
 Diagonal diagonal_of(const Inputs& in, const Array& a) {
-  Diagonal g{at(wrap_dim(in.integer("dim1"), a.rank())), at(wrap_dim(in.integer("dim2"), a.rank())), in.integer("offset"), {}};
+  Diagonal g{
+      at(wrap_dim(in.integer("dim1"), a.rank())), at(wrap_dim(in.integer("dim2"), a.rank())), in.integer("offset"), {}};
   for (size_t d = 0; d < a.shape.size(); ++d)
     if (d != g.dim1 && d != g.dim2) g.shape.push_back(a.shape[d]);
-  int64_t rows = a.shape[g.dim1] - std::max<int64_t>(0, -g.offset), columns = a.shape[g.dim2] - std::max<int64_t>(0, g.offset);
+  int64_t rows = a.shape[g.dim1] - std::max<int64_t>(0, -g.offset),
+          columns = a.shape[g.dim2] - std::max<int64_t>(0, g.offset);
   g.shape.push_back(std::max<int64_t>(0, std::min(rows, columns)));
   return g;
 }
@@ -297,7 +300,10 @@ Datum view_as_real(const Inputs& in) {
   const Array& a = in.tensor("a");
   Shape shape = a.shape;
   shape.push_back(2);
-  ArrayPtr out = make_array(a.dtype == DType::c128 ? DType::f64 : a.dtype == DType::c64 ? DType::f32 : DType::f16, a.device, shape);
+  ArrayPtr out = make_array(a.dtype == DType::c128  ? DType::f64
+                            : a.dtype == DType::c64 ? DType::f32
+                                                    : DType::f16,
+                            a.device, shape);
   for (size_t k = 0; k < a.data.size(); ++k) {
     out->data[2 * k] = Element::real(a.data[k].re);
     out->data[2 * k + 1] = Element::real(a.data[k].im);
@@ -307,8 +313,10 @@ Datum view_as_real(const Inputs& in) {
 
 Datum view_as_complex(const Inputs& in) {
   const Array& a = in.tensor("a");
-  ArrayPtr out = make_array(a.dtype == DType::f64 ? DType::c128 : a.dtype == DType::f32 ? DType::c64 : DType::c32, a.device,
-                            Shape(a.shape.begin(), a.shape.end() - 1));
+  ArrayPtr out = make_array(a.dtype == DType::f64   ? DType::c128
+                            : a.dtype == DType::f32 ? DType::c64
+                                                    : DType::c32,
+                            a.device, Shape(a.shape.begin(), a.shape.end() - 1));
   for (size_t k = 0; k < out->data.size(); ++k) out->data[k] = {0, a.data[2 * k].re, a.data[2 * k + 1].re};
   return out;
 }
@@ -320,7 +328,8 @@ Datum view_dtype(const Inputs& in) {
   for (const Element& e : a.data) append_bytes(a.dtype, e, bytes);
   size_t size = bytes_of(to);
   Shape shape = a.shape;
-  if (bytes_of(a.dtype) != size) shape.back() = shape.back() * static_cast<int64_t>(bytes_of(a.dtype)) / static_cast<int64_t>(size);
+  if (bytes_of(a.dtype) != size)
+    shape.back() = shape.back() * static_cast<int64_t>(bytes_of(a.dtype)) / static_cast<int64_t>(size);
   ArrayPtr out = make_array(to, a.device, shape);
   for (size_t k = 0; k < out->data.size(); ++k) out->data[k] = from_bytes(to, &bytes[k * size]);
   return out;
@@ -358,9 +367,8 @@ void add_shapes(Kernels& k) {
   k["prims.pad"] = pad;
   k["prims.flip"] = flip;
   k["prims.roll"] = roll;
-  k["prims.view"] = k["prims.reshape"] = [](const Inputs& in) -> Datum {
-    return reshaped(in.tensor("a"), in.integers("shape"));
-  };
+  k["prims.view"] =
+      k["prims.reshape"] = [](const Inputs& in) -> Datum { return reshaped(in.tensor("a"), in.integers("shape")); };
   k["prims.narrow_at"] = narrow_at;
   k["prims.as_strided"] = as_strided;
   k["prims.as_strided_scatter"] = as_strided_scatter;

@@ -120,7 +120,8 @@ Kernel one_a_line(const std::function<size_t(const Inputs&, const std::vector<El
   return [=](const Inputs& in) {
     const Array& a = in.tensor("input");
     int64_t dim = in.integer("dim");
-    auto [values, places] = along(a, dim, 1, [&](const std::vector<Element>& line) { return std::vector<size_t>{choose(in, line, a.dtype)}; });
+    auto [values, places] = along(
+        a, dim, 1, [&](const std::vector<Element>& line) { return std::vector<size_t>{choose(in, line, a.dtype)}; });
     return Datum::sequence({dropped(values, dim, in.flag("keepdim")), dropped(places, dim, in.flag("keepdim"))});
   };
 }
@@ -172,8 +173,10 @@ void add_sorting(Kernels& k) {
   k["prims.topk"] = topk;
   k["torch.median"] = median_of_all(false);
   k["torch.nanmedian"] = median_of_all(true);
-  k["torch.median.dim"] = one_a_line([](const Inputs&, const auto& line, DType t) { return lower_median(line, t, false); });
-  k["torch.nanmedian.dim"] = one_a_line([](const Inputs&, const auto& line, DType t) { return lower_median(line, t, true); });
+  k["torch.median.dim"] =
+      one_a_line([](const Inputs&, const auto& line, DType t) { return lower_median(line, t, false); });
+  k["torch.nanmedian.dim"] =
+      one_a_line([](const Inputs&, const auto& line, DType t) { return lower_median(line, t, true); });
   k["torch.mode"] = one_a_line([](const Inputs&, const auto& line, DType t) { return most_frequent(line, t); });
   k["torch.kthvalue"] = one_a_line([](const Inputs& in, const auto& line, DType t) {
     return sorted_order(line, t, false).at(at(in.integer("k") - 1));
@@ -181,7 +184,8 @@ void add_sorting(Kernels& k) {
   k["torch.searchsorted"] = k["torch.searchsorted.scalar"] = [](const Inputs& in) {
     return search(in, in.tensor("sorted_sequence"), in["input"]);
   };
-  k["torch.bucketize"] = k["torch.bucketize.scalar"] = [](const Inputs& in) { return search(in, in.tensor("boundaries"), in["input"]); };
+  k["torch.bucketize"] =
+      k["torch.bucketize.scalar"] = [](const Inputs& in) { return search(in, in.tensor("boundaries"), in["input"]); };
 }
 
 }  // namespace thunder::reference

@@ -14,7 +14,8 @@ double digamma(double x) {
   double shift = 0;
   for (; x < 10; x += 1) shift -= 1 / x;
   double z = 1 / (x * x);
-  double series = z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760))))));
+  double series =
+      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760))))));
   return shift + std::log(x) - 0.5 / x - series;
 }
 

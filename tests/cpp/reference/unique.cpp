@@ -31,7 +31,8 @@ Distinct distinct(const std::vector<Slice>& slices, DType t, bool consecutive) {
   };
   std::vector<size_t> order(slices.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (!consecutive) std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return less(slices[a], slices[b], t); });
+  if (!consecutive)
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return less(slices[a], slices[b], t); });
   d.inverse.resize(slices.size());
   for (size_t i : order) {
     if (d.values.empty() || !equal(d.values.back(), slices[i])) {
@@ -79,7 +80,8 @@ Kernel unique_slices(bool consecutive) {
     std::vector<size_t> next(d.values.size(), 0);
     k = 0;
     for_each_index(shape, [&](const Shape& i) { values->data[k++] = d.values[at(i[dim])][next[at(i[dim])]++]; });
-    return Datum::sequence({values, integers(d.inverse, a.device, {a.shape[dim]}), integers(d.counts, a.device, {shape[dim]})});
+    return Datum::sequence(
+        {values, integers(d.inverse, a.device, {a.shape[dim]}), integers(d.counts, a.device, {shape[dim]})});
   };
 }
 
