@@ -206,7 +206,8 @@ Arg tanhshrink_body(Builder& b, const Args& a) {
 
 Arg softsign_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
-  THUNDER_CHECK(!is_bool(x.dtype()) || x.tensor().device.type != DeviceType::cpu, NotImplemented, "softsign", "\"abs_cpu\" not implemented for 'Bool'");
+  THUNDER_CHECK(!is_bool(x.dtype()) || x.tensor().device.type != DeviceType::cpu, NotImplemented, "softsign",
+                "\"abs_cpu\" not implemented for 'Bool'");
   return (x / b("torch.add", b("torch.abs", x), 1)).arg();
 }
 

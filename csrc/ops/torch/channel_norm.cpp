@@ -85,7 +85,8 @@ Arg native_batch_norm_body(Builder& b, const Args& a) {
   Arg y = store(applied(b, a, x, m), t.dtype);
   DType stats = statistics_type(a);
   // Without training only the kernels of a GPU give back what they normalised by.
-  if (training || t.device.type != DeviceType::cpu) return Arg::tuple({y, saved(m.mean, stats), saved(m.invstd, stats)});
+  if (training || t.device.type != DeviceType::cpu)
+    return Arg::tuple({y, saved(m.mean, stats), saved(m.invstd, stats)});
   Arg none = full(b, {0}, 0.0, stats, t.device);
   return Arg::tuple({y, none, full(b, {0}, 0.0, stats, t.device)});
 }
