@@ -118,7 +118,7 @@ class CublasLtExecutor final : public Executor {
       THUNDER_ASSERT(op, "there is no operator ", symbol);
       Implementation i;
       i.op = &register_implementing_operator(*op, name(), name() + "_" + op->schema.name);
-      i.checker = [](const Call& call) { return cublaslt::api() && product_of(*call.op, call.args); };
+      i.checker = [](const Call& call) { return product_of(*call.op, call.args) && cublaslt::api(); };
       register_implementation(symbol, std::move(i));
     }
   }
