@@ -16,26 +16,22 @@ namespace {
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
 bool resolve_all(void* library, Api& api) {
-  bool complete = true;
-  auto resolve = [&]<class F>(const char* name, F*& function) {
-    function = reinterpret_cast<F*>(::dlsym(library, name));
-    complete = complete && function;
-  };
-  resolve("cublasLtCreate", api.create);
-  resolve("cublasLtGetVersion", api.version);
-  resolve("cublasLtGetStatusString", api.status_string);
-  resolve("cublasLtMatmulDescCreate", api.desc_create);
-  resolve("cublasLtMatmulDescSetAttribute", api.desc_set);
-  resolve("cublasLtMatmulDescDestroy", api.desc_destroy);
-  resolve("cublasLtMatrixLayoutCreate", api.layout_create);
-  resolve("cublasLtMatrixLayoutDestroy", api.layout_destroy);
-  resolve("cublasLtMatmulPreferenceCreate", api.preference_create);
-  resolve("cublasLtMatmulPreferenceSetAttribute", api.preference_set);
-  resolve("cublasLtMatmulPreferenceDestroy", api.preference_destroy);
-  resolve("cublasLtMatmulAlgoGetHeuristic", api.heuristics);
-  resolve("cublasLtMatmulAlgoCheck", api.check);
-  resolve("cublasLtMatmul", api.matmul);
-  return complete;
+  Functions functions{library, ""};
+  functions.find("cublasLtCreate", api.create);
+  functions.find("cublasLtGetVersion", api.version);
+  functions.find("cublasLtGetStatusString", api.status_string);
+  functions.find("cublasLtMatmulDescCreate", api.desc_create);
+  functions.find("cublasLtMatmulDescSetAttribute", api.desc_set);
+  functions.find("cublasLtMatmulDescDestroy", api.desc_destroy);
+  functions.find("cublasLtMatrixLayoutCreate", api.layout_create);
+  functions.find("cublasLtMatrixLayoutDestroy", api.layout_destroy);
+  functions.find("cublasLtMatmulPreferenceCreate", api.preference_create);
+  functions.find("cublasLtMatmulPreferenceSetAttribute", api.preference_set);
+  functions.find("cublasLtMatmulPreferenceDestroy", api.preference_destroy);
+  functions.find("cublasLtMatmulAlgoGetHeuristic", api.heuristics);
+  functions.find("cublasLtMatmulAlgoCheck", api.check);
+  functions.find("cublasLtMatmul", api.matmul);
+  return functions.missing.empty();
 }
 
 const Api* load() {

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "runtime/kernels/cuda_driver.h"
+#include "runtime/kernels/shared_library.h"
 
 namespace thunder {
 namespace {
@@ -22,36 +23,32 @@ std::string described(const CudaApi& api, int error) {
 
 /// Empty, or the name of a function that the driver does not have.
 std::string resolve_all(void* handle, CudaApi& api) {
-  std::string missing;
-  auto resolve = [&]<class F>(const char* name, F*& function) {
-    function = reinterpret_cast<F*>(::dlsym(handle, name));
-    if (!function) missing = name;
-  };
-  resolve("cuInit", api.cuInit);
-  resolve("cuDriverGetVersion", api.cuDriverGetVersion);
-  resolve("cuGetErrorName", api.cuGetErrorName);
-  resolve("cuGetErrorString", api.cuGetErrorString);
-  resolve("cuDeviceGetCount", api.cuDeviceGetCount);
-  resolve("cuDeviceGet", api.cuDeviceGet);
-  resolve("cuDeviceGetName", api.cuDeviceGetName);
-  resolve("cuDeviceGetAttribute", api.cuDeviceGetAttribute);
-  resolve("cuDeviceTotalMem_v2", api.cuDeviceTotalMem_v2);
-  resolve("cuDevicePrimaryCtxRetain", api.cuDevicePrimaryCtxRetain);
-  resolve("cuCtxGetCurrent", api.cuCtxGetCurrent);
-  resolve("cuCtxSetCurrent", api.cuCtxSetCurrent);
-  resolve("cuModuleLoadData", api.cuModuleLoadData);
-  resolve("cuModuleGetFunction", api.cuModuleGetFunction);
-  resolve("cuFuncGetAttribute", api.cuFuncGetAttribute);
-  resolve("cuFuncSetAttribute", api.cuFuncSetAttribute);
-  resolve("cuOccupancyMaxActiveBlocksPerMultiprocessor", api.cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  resolve("cuLaunchKernel", api.cuLaunchKernel);
-  resolve("cuEventCreate", api.cuEventCreate);
-  resolve("cuEventRecord", api.cuEventRecord);
-  resolve("cuEventSynchronize", api.cuEventSynchronize);
-  resolve("cuEventElapsedTime", api.cuEventElapsedTime);
-  resolve("cuEventDestroy_v2", api.cuEventDestroy_v2);
-  resolve("cuStreamIsCapturing", api.cuStreamIsCapturing);
-  return missing;
+  Functions functions{handle, ""};
+  functions.find("cuInit", api.cuInit);
+  functions.find("cuDriverGetVersion", api.cuDriverGetVersion);
+  functions.find("cuGetErrorName", api.cuGetErrorName);
+  functions.find("cuGetErrorString", api.cuGetErrorString);
+  functions.find("cuDeviceGetCount", api.cuDeviceGetCount);
+  functions.find("cuDeviceGet", api.cuDeviceGet);
+  functions.find("cuDeviceGetName", api.cuDeviceGetName);
+  functions.find("cuDeviceGetAttribute", api.cuDeviceGetAttribute);
+  functions.find("cuDeviceTotalMem_v2", api.cuDeviceTotalMem_v2);
+  functions.find("cuDevicePrimaryCtxRetain", api.cuDevicePrimaryCtxRetain);
+  functions.find("cuCtxGetCurrent", api.cuCtxGetCurrent);
+  functions.find("cuCtxSetCurrent", api.cuCtxSetCurrent);
+  functions.find("cuModuleLoadData", api.cuModuleLoadData);
+  functions.find("cuModuleGetFunction", api.cuModuleGetFunction);
+  functions.find("cuFuncGetAttribute", api.cuFuncGetAttribute);
+  functions.find("cuFuncSetAttribute", api.cuFuncSetAttribute);
+  functions.find("cuOccupancyMaxActiveBlocksPerMultiprocessor", api.cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  functions.find("cuLaunchKernel", api.cuLaunchKernel);
+  functions.find("cuEventCreate", api.cuEventCreate);
+  functions.find("cuEventRecord", api.cuEventRecord);
+  functions.find("cuEventSynchronize", api.cuEventSynchronize);
+  functions.find("cuEventElapsedTime", api.cuEventElapsedTime);
+  functions.find("cuEventDestroy_v2", api.cuEventDestroy_v2);
+  functions.find("cuStreamIsCapturing", api.cuStreamIsCapturing);
+  return functions.missing;
 }
 
 /// Null if there is no driver to use, and `why_not` says why.

@@ -62,11 +62,19 @@ void load_builtins(const std::string& folder, int major, int minor) {
     if (file.find(".alt.") == std::string::npos) ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-template <class F>
-bool resolve(void* handle, const char* name, F*& function, std::string* why_not) {
-  function = reinterpret_cast<F*>(::dlsym(handle, name));
-  if (!function) *why_not = cat("NVRTC has no function ", name);
-  return function != nullptr;
+// Empty, or the name of a function that the library does not have.
+std::string resolve_all(void* library, NvrtcApi& api) {
+  Functions functions{library, ""};
+  functions.find("nvrtcVersion", api.version);
+  functions.find("nvrtcCreateProgram", api.create);
+  functions.find("nvrtcCompileProgram", api.compile);
+  functions.find("nvrtcGetCUBINSize", api.cubin_size);
+  functions.find("nvrtcGetCUBIN", api.cubin);
+  functions.find("nvrtcGetProgramLogSize", api.log_size);
+  functions.find("nvrtcGetProgramLog", api.log);
+  functions.find("nvrtcDestroyProgram", api.destroy);
+  functions.find("nvrtcGetErrorString", api.error_string);
+  return functions.missing;
 }
 
 const NvrtcApi* load(const std::string& file, std::string* why_not) {
@@ -76,16 +84,10 @@ const NvrtcApi* load(const std::string& file, std::string* why_not) {
     return nullptr;
   }
   static NvrtcApi api;
-  const bool complete = resolve(handle, "nvrtcVersion", api.version, why_not) &&
-                        resolve(handle, "nvrtcCreateProgram", api.create, why_not) &&
-                        resolve(handle, "nvrtcCompileProgram", api.compile, why_not) &&
-                        resolve(handle, "nvrtcGetCUBINSize", api.cubin_size, why_not) &&
-                        resolve(handle, "nvrtcGetCUBIN", api.cubin, why_not) &&
-                        resolve(handle, "nvrtcGetProgramLogSize", api.log_size, why_not) &&
-                        resolve(handle, "nvrtcGetProgramLog", api.log, why_not) &&
-                        resolve(handle, "nvrtcDestroyProgram", api.destroy, why_not) &&
-                        resolve(handle, "nvrtcGetErrorString", api.error_string, why_not);
-  if (!complete) return nullptr;
+  if (const std::string missing = resolve_all(handle, api); !missing.empty()) {
+    *why_not = cat("NVRTC has no function ", missing);
+    return nullptr;
+  }
   int major = 0, minor = 0;
   api.version(&major, &minor);
   load_builtins(folder_of(file), major, minor);

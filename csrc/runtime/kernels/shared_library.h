@@ -1,6 +1,8 @@
 // Libraries that are looked for while the program runs.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <string>
 #include <vector>
 
@@ -8,6 +10,18 @@ namespace thunder {
 
 /// The file of a library that this process has loaded, by its name ("libc10.so"); empty if it has not.
 std::string loaded_library(const std::string& name);
+
+/// The functions of a library that is open.
+struct Functions {
+  void* library;
+  std::string missing;  ///< the first that it does not have
+
+  template <class F>
+  void find(const char* name, F*& function) {
+    function = reinterpret_cast<F*>(::dlsym(library, name));
+    if (!function && missing.empty()) missing = name;
+  }
+};
 
 std::string folder_of(const std::string& path);
 /// The files of `folder` whose names begin with `prefix`, sorted.
