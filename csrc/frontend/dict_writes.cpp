@@ -3,25 +3,89 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <numeric>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace thunder::frontend {
 namespace {
 
 #if PY_VERSION_HEX < 0x030D0000
-uint64_t stamp_of(PyObject* dict) {
+const uint64_t* stamp_in(PyObject* dict) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+  return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
 #pragma GCC diagnostic pop
 }
+uint64_t stamp_of(PyObject* dict) { return *stamp_in(dict); }
 #else
 uint64_t stamp_of(PyObject*) {
   static uint64_t never = 1;  // no stamp to go by: every dict counts as written to
   return ++never;
 }
+#endif
+
+// Dicts that the interpreter watches, by index: those that were written to.
+struct Marks {
+  std::vector<size_t> written;  // each once
+  std::vector<bool> marked;     // by index: in `written`
+
+  void mark(size_t index) {
+    if (marked[index]) return;
+    marked[index] = true;
+    written.push_back(index);
+  }
+  void forget(size_t index) {
+    marked[index] = false;
+    std::erase(written, index);
+  }
+};
+
+#if PY_VERSION_HEX >= 0x030C0000
+// The interpreter gives out eight watchers in all, so that one serves every DictWrites.
+class Watcher {
+ public:
+  static Watcher& instance() {
+    static auto* watcher = new Watcher;  // outlives every guard
+    return *watcher;
+  }
+  bool watch(PyObject* dict, Marks* marks, size_t index) {
+    if (id_ < 0 || PyDict_Watch(id_, dict) < 0) {
+      PyErr_Clear();
+      return false;
+    }
+    listeners_[dict].push_back({marks, index});
+    return true;
+  }
+  void forget(PyObject* dict, const Marks* marks) {
+    auto it = listeners_.find(dict);
+    if (it == listeners_.end()) return;
+    std::erase_if(it->second, [&](const Listener& l) { return l.marks == marks; });
+    if (!it->second.empty()) return;
+    listeners_.erase(it);
+    if (PyDict_Unwatch(id_, dict) < 0) PyErr_Clear();
+  }
+
+ private:
+  struct Listener {
+    Marks* marks;
+    size_t index;
+  };
+
+  Watcher() : id_(PyDict_AddWatcher(&on_event)) {
+    if (id_ < 0) PyErr_Clear();
+  }
+  static int on_event(PyDict_WatchEvent, PyObject* dict, PyObject*, PyObject*) {
+    auto& listeners = instance().listeners_;
+    if (auto it = listeners.find(dict); it != listeners.end())
+      for (const Listener& l : it->second) l.marks->mark(l.index);
+    return 0;
+  }
+
+  int id_;
+  std::unordered_map<PyObject*, std::vector<Listener>> listeners_;
+};
 #endif
 
 }  // namespace
@@ -37,91 +101,31 @@ struct DictWrites::State {
   size_t position = 0;  // of next() in stamped
 
   std::vector<PyObject*> watched;
-  std::vector<size_t> written;  // indices of watched dicts, each once
-  std::vector<bool> marked;     // by index: in `written`
+  Marks marks;
   size_t count = 0;
   size_t current = 0;  // what next() gave
 
-  void mark(size_t index) {
-    if (marked[index]) return;
-    marked[index] = true;
-    written.push_back(index);
+  State() = default;
+  State(const State&) = delete;  // the watcher knows the marks by their address
+  ~State() {
+#if PY_VERSION_HEX >= 0x030C0000
+    if (!Py_IsInitialized()) return;
+    for (PyObject* dict : watched) Watcher::instance().forget(dict, &marks);
+#endif
   }
+
   // After a real step none of the dicts is in the cache.  In the order of their addresses, neighbours come with one
   // page, and the processor's own prefetching sees streams.
   void sort() {
     if (sorted) return;
-    std::vector<size_t> order(stamped.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(),
-              [&](size_t a, size_t b) { return std::less<PyObject*>()(stamped[a].dict, stamped[b].dict); });
-    std::vector<Stamped> dicts;
-    std::vector<size_t> of_dicts;
-    for (size_t i : order) {
-      dicts.push_back(stamped[i]);
-      of_dicts.push_back(indices[i]);
-    }
-    stamped = std::move(dicts);
-    indices = std::move(of_dicts);
+    std::vector<std::pair<Stamped, size_t>> all;
+    for (size_t i = 0; i < stamped.size(); ++i) all.emplace_back(stamped[i], indices[i]);
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return std::less<PyObject*>()(a.first.dict, b.first.dict); });
+    for (size_t i = 0; i < all.size(); ++i) std::tie(stamped[i], indices[i]) = all[i];
     sorted = true;
   }
-
-  State() = default;
-  State(const State&) = delete;  // the watcher knows it by its address
-  ~State();
 };
-
-#if PY_VERSION_HEX >= 0x030C0000
-namespace {
-
-// The interpreter gives out eight watchers in all, so that one serves every DictWrites.
-class Watcher {
- public:
-  using Mark = std::function<void()>;
-
-  static Watcher& instance() {
-    static auto* watcher = new Watcher;  // outlives every guard
-    return *watcher;
-  }
-  bool watch(PyObject* dict, const void* owner, Mark mark) {
-    if (id_ < 0 || PyDict_Watch(id_, dict) < 0) {
-      PyErr_Clear();
-      return false;
-    }
-    listeners_[dict].push_back({owner, std::move(mark)});
-    return true;
-  }
-  void forget(PyObject* dict, const void* owner) {
-    auto it = listeners_.find(dict);
-    if (it == listeners_.end()) return;
-    std::erase_if(it->second, [&](const Listener& l) { return l.owner == owner; });
-    if (!it->second.empty()) return;
-    listeners_.erase(it);
-    if (PyDict_Unwatch(id_, dict) < 0) PyErr_Clear();
-  }
-
- private:
-  struct Listener {
-    const void* owner;
-    Mark mark;
-  };
-
-  Watcher() : id_(PyDict_AddWatcher(&on_event)) {
-    if (id_ < 0) PyErr_Clear();
-  }
-  static int on_event(PyDict_WatchEvent, PyObject* dict, PyObject*, PyObject*) {
-    auto& listeners = instance().listeners_;
-    if (auto it = listeners.find(dict); it != listeners.end())
-      for (const Listener& l : it->second) l.mark();
-    return 0;
-  }
-
-  int id_;
-  std::unordered_map<PyObject*, std::vector<Listener>> listeners_;
-};
-
-}  // namespace
-#endif
 
 DictWrites::DictWrites() : state_(std::make_unique<State>()) {}
 DictWrites::DictWrites(DictWrites&&) noexcept = default;
@@ -129,19 +133,12 @@ DictWrites& DictWrites::operator=(DictWrites&&) noexcept = default;
 
 DictWrites::~DictWrites() = default;
 
-DictWrites::State::~State() {
-#if PY_VERSION_HEX >= 0x030C0000
-  if (!Py_IsInitialized()) return;
-  for (PyObject* dict : watched) Watcher::instance().forget(dict, this);
-#endif
-}
-
 size_t DictWrites::watch(PyObject* dict) {
   State* s = state_.get();
   size_t index = s->count++;
-  s->marked.push_back(false);
+  s->marks.marked.push_back(false);
 #if PY_VERSION_HEX >= 0x030C0000
-  if (Watcher::instance().watch(dict, s, [s, index] { s->mark(index); })) {
+  if (Watcher::instance().watch(dict, &s->marks, index)) {
     s->watched.push_back(dict);
     return index;
   }
@@ -154,19 +151,19 @@ size_t DictWrites::watch(PyObject* dict) {
 
 bool DictWrites::any() const {
   state_->position = 0;
-  return !state_->written.empty() || !state_->stamped.empty();
+  return !state_->marks.written.empty() || !state_->stamped.empty();
 }
 
-const size_t* DictWrites::next() {
+std::optional<size_t> DictWrites::next() {
   State& s = *state_;
   s.sort();
   for (; s.position < s.stamped.size(); ++s.position) {
     const State::Stamped& d = s.stamped[s.position];
     if (stamp_of(d.dict) != d.stamp) [[unlikely]]
-      return &(s.current = s.indices[s.position]);
+      return s.current = s.indices[s.position];
   }
-  if (s.written.empty()) return nullptr;
-  return &(s.current = s.written.back());
+  if (s.marks.written.empty()) return std::nullopt;
+  return s.current = s.marks.written.back();
 }
 
 void DictWrites::accepted() {
@@ -176,8 +173,7 @@ void DictWrites::accepted() {
     d.stamp = stamp_of(d.dict);
     return;
   }
-  s.marked[s.current] = false;
-  std::erase(s.written, s.current);
+  s.marks.forget(s.current);
 }
 
 void DictWrites::add_lines(CacheLines& lines) {
@@ -185,7 +181,7 @@ void DictWrites::add_lines(CacheLines& lines) {
   s.sort();
 #if PY_VERSION_HEX < 0x030D0000
   for (const State::Stamped& d : s.stamped)
-    lines.add(&reinterpret_cast<PyDictObject*>(d.dict)->ma_version_tag, sizeof(uint64_t));
+    lines.add(stamp_in(d.dict), sizeof(uint64_t));
 #endif
   lines.add(s.stamped.data(), s.stamped.size() * sizeof(State::Stamped));
 }

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "frontend/cache_lines.h"
 #include "frontend/python.h"
@@ -33,7 +34,7 @@ class DictWrites {
   template <class Accept>
   bool visit(Accept&& accept) {
     if (!any()) return true;
-    while (const size_t* i = next()) {
+    while (std::optional<size_t> i = next()) {
       if (!accept(*i)) return false;
       accepted();
     }
@@ -46,9 +47,9 @@ class DictWrites {
  private:
   struct State;
 
-  bool any() const;      // false: certainly nothing was written to
-  const size_t* next();  // null at the end
-  void accepted();       // what next() gave
+  bool any() const;              // false: certainly nothing was written to
+  std::optional<size_t> next();  // nothing at the end
+  void accepted();               // what next() gave
 
   std::unique_ptr<State> state_;
 };
