@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "runtime/kernels/cuda_api.h"
@@ -16,11 +16,10 @@ namespace {
 constexpr int kProposals = 8;
 constexpr size_t kMaxWorkspace = size_t{32} << 20;  // what NVIDIA advises for Hopper
 constexpr size_t kCounters = 4096;                  // bytes
-constexpr size_t kFinalists = 3;
+constexpr size_t kFinalists = 2;                    // beside cuBLASLt's first choice
 constexpr int kRounds = 3;
 constexpr float kRoundMilliseconds = 0.2f;  // that a measurement takes at least, so that the clock is fine enough
-constexpr float kWorthwhile =
-    0.96f;  // of the time of cuBLASLt's first choice: less is lost again when the clock is lowered
+constexpr float kWorthwhile = 0.96f;        // of the first choice's time: less is lost again when the clock is lowered
 
 // Partial sums in the compute type only: never rounded to 16 bits on the way, whatever PyTorch allows itself.
 constexpr uint32_t kReductions = kInPlace | kInComputeType;
@@ -72,14 +71,15 @@ Product::Product(const Api& api, const MatrixProduct& p) : api_(api), problem_(p
 }
 
 Product::~Product() {
-  if (desc_) api_.desc_destroy(desc_);
   for (Layout l : {first_, second_, out_})
     if (l) api_.layout_destroy(l);
 }
 
-MatmulDesc Product::describe(const void* bias) const {
+Product::Description Product::describe(const void* bias) const {
+  if (desc_) return desc_;
   MatmulDesc desc = nullptr;
   require(api_, api_.desc_create(&desc, kCompute32, kReal32), "cublasLtMatmulDescCreate");
+  Description owned(desc, api_.desc_destroy);
   const int32_t first = problem_.transpose_first, second = problem_.transpose_second, epilogue = kEpilogueBias;
   api_.desc_set(desc, kTransposeA, &first, sizeof first);
   api_.desc_set(desc, kTransposeB, &second, sizeof second);
@@ -87,18 +87,15 @@ MatmulDesc Product::describe(const void* bias) const {
     api_.desc_set(desc, kEpilogue, &epilogue, sizeof epilogue);
     api_.desc_set(desc, kBiasPointer, &bias, sizeof bias);
   }
-  return desc;
+  return owned;
 }
 
-int Product::launch(int device, void* stream, const Operands& o, const Workspace& workspace, const Algorithm& algorithm,
-                    size_t bytes) const {
+int Product::launch(const Run& run, const Choice& choice) const {
   const float one = 1, zero = 0;
-  MatmulDesc desc = problem_.bias ? describe(o.bias) : desc_;
-  void* memory = bytes ? workspace(bytes) : nullptr;
-  const int status = api_.matmul(handle(api_, device), desc, &one, o.first, first_, o.second, second_, &zero, o.out,
-                                 out_, o.out, out_, &algorithm, memory, bytes, stream);
-  if (problem_.bias) api_.desc_destroy(desc);
-  return status;
+  const Operands& o = run.operands;
+  void* memory = choice.workspace ? run.workspace(choice.workspace) : nullptr;
+  return api_.matmul(handle(api_, run.device), describe(o.bias).get(), &one, o.first, first_, o.second, second_, &zero,
+                     o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace, run.stream);
 }
 
 // First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and
@@ -106,8 +103,9 @@ int Product::launch(int device, void* stream, const Operands& o, const Workspace
 // columns would leave most of the device idle.
 std::vector<Product::Choice> Product::proposed(int device) const {
   std::vector<Choice> out = proposed(device, 0);
-  for (Choice& c : proposed(device, kMaxWorkspace))
-    if (c.workspace > kCounters || out.empty()) out.push_back(std::move(c));
+  const bool all = out.empty();
+  for (const Choice& c : proposed(device, kMaxWorkspace))
+    if (all || c.workspace > kCounters) out.push_back(c);
   return out;
 }
 
@@ -121,15 +119,12 @@ std::vector<Product::Choice> Product::proposed(int device, size_t workspace) con
     api_.preference_set(preference, attribute, &alignment, sizeof alignment);
   std::array<Heuristic, kProposals> found{};
   int count = 0;
-  MatmulDesc desc = problem_.bias ? describe(nullptr) : desc_;
-  const int status = api_.heuristics(handle(api_, device), desc, first_, second_, out_, out_, preference, kProposals,
-                                     found.data(), &count);
-  if (problem_.bias) api_.desc_destroy(desc);
+  const int status = api_.heuristics(handle(api_, device), describe(nullptr).get(), first_, second_, out_, out_,
+                                     preference, kProposals, found.data(), &count);
   api_.preference_destroy(preference);
   std::vector<Choice> out;
-  for (int i = 0; status == 0 && i < count; ++i)
-    if (found[static_cast<size_t>(i)].status == 0)
-      out.push_back({found[static_cast<size_t>(i)].algorithm, found[static_cast<size_t>(i)].workspace, false});
+  for (size_t i = 0; status == 0 && i < static_cast<size_t>(count); ++i)
+    if (found[i].status == 0) out.push_back({found[i].algorithm, found[i].workspace});
   return out;
 }
 
@@ -141,86 +136,78 @@ std::optional<Product::Choice> Product::remembered(int device) const {
   std::memcpy(&c.algorithm, bytes->data(), sizeof c.algorithm);
   std::memcpy(&workspace, bytes->data() + sizeof c.algorithm, sizeof workspace);
   Heuristic checked{};
-  MatmulDesc desc = problem_.bias ? describe(nullptr) : desc_;
-  const int status = api_.check(handle(api_, device), desc, first_, second_, out_, out_, &c.algorithm, &checked);
-  if (problem_.bias) api_.desc_destroy(desc);
+  const int status =
+      api_.check(handle(api_, device), describe(nullptr).get(), first_, second_, out_, out_, &c.algorithm, &checked);
   if (status != 0 || checked.status != 0 || workspace > kMaxWorkspace) return std::nullopt;
   c.workspace = workspace;
-  c.measured = true;
   return c;
 }
 
-// Each once, then the best few in turns, so that a clock that changes meanwhile changes for all of them.
-std::optional<Product::Choice> Product::fastest(int device, void* stream, const Operands& operands,
-                                                const Workspace& workspace, const std::vector<Choice>& choices) const {
-  CudaTimer timer(device, stream);
-  auto time = [&](const Choice& c, int repeats) {
-    timer.start();
-    for (int i = 0; i < repeats; ++i)
-      if (launch(device, stream, operands, workspace, c.algorithm, c.workspace) != 0)
-        return std::numeric_limits<float>::infinity();
-    return timer.stop() / static_cast<float>(repeats);
-  };
-  struct Entrant {
-    size_t index;
-    float best;
-  };
-  std::vector<Entrant> entrants;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    launch(device, stream, operands, workspace, choices[i].algorithm, choices[i].workspace);  // loads the kernel
-    if (const float t = time(choices[i], 1); std::isfinite(t)) entrants.push_back({i, t});
-  }
-  if (entrants.empty()) return std::nullopt;
-  std::sort(entrants.begin(), entrants.end(), [](const Entrant& a, const Entrant& b) { return a.best < b.best; });
-  const int repeats =
-      std::clamp(static_cast<int>(std::ceil(kRoundMilliseconds / std::max(entrants[0].best, 1e-3f))), 1, 50);
-  if (entrants.size() > kFinalists) {
-    // cuBLASLt's own choice stays in: a nearly equal one is not worth leaving it.
-    auto own = std::find_if(entrants.begin(), entrants.end(), [](const Entrant& e) { return e.index == 0; });
-    if (own - entrants.begin() >= static_cast<std::ptrdiff_t>(kFinalists)) std::swap(entrants[kFinalists - 1], *own);
-    entrants.resize(kFinalists);
-  }
-  for (Entrant& e : entrants) e.best = std::numeric_limits<float>::infinity();
-  for (int round = 0; round < kRounds; ++round)
-    for (Entrant& e : entrants) e.best = std::min(e.best, time(choices[e.index], repeats));
-  const Entrant winner = *std::min_element(entrants.begin(), entrants.end(),
-                                           [](const Entrant& a, const Entrant& b) { return a.best < b.best; });
-  auto own = std::find_if(entrants.begin(), entrants.end(), [](const Entrant& e) { return e.index == 0; });
-  Choice out = choices[own != entrants.end() && winner.best > own->best * kWorthwhile ? 0 : winner.index];
-  out.measured = true;
-  return out;
+void Product::remember(int device, const Choice& c) const {
+  const uint64_t workspace = c.workspace;
+  std::string bytes(reinterpret_cast<const char*>(&c.algorithm), sizeof c.algorithm);
+  bytes.append(reinterpret_cast<const char*>(&workspace), sizeof workspace);
+  DiskCache::open().store(cache_key(api_, problem_, device), bytes);
 }
 
-std::optional<Product::Choice> Product::choice(int device, void* stream, const Operands& operands,
-                                               const Workspace& workspace, bool measure) const {
+// Each once, then the first and the best others in turns, so that a clock that changes meanwhile changes for all of
+// them.
+std::optional<Product::Choice> Product::fastest(const Run& run, const std::vector<Choice>& choices) const {
+  CudaTimer timer(run.device, run.stream);
+  auto time = [&](size_t i, int repeats) {
+    timer.start();
+    for (int n = 0; n < repeats; ++n)
+      if (launch(run, choices[i]) != 0) return INFINITY;
+    return timer.stop() / static_cast<float>(repeats);
+  };
+  std::vector<std::pair<float, size_t>> once;  // of the others
+  float first = INFINITY;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    time(i, 1);  // loads the kernel
+    const float t = time(i, 1);
+    if (i == 0) first = t;
+    else if (t != INFINITY) once.emplace_back(t, i);
+  }
+  std::sort(once.begin(), once.end());
+  if (once.size() > kFinalists) once.resize(kFinalists);
+  const float least = once.empty() ? first : std::min(first, once[0].first);
+  if (least == INFINITY) return std::nullopt;
+  const int repeats = std::clamp(static_cast<int>(std::ceil(kRoundMilliseconds / std::max(least, 1e-3f))), 1, 50);
+  std::vector<float> best(once.size(), INFINITY);
+  first = INFINITY;
+  for (int round = 0; round < kRounds; ++round) {
+    first = std::min(first, time(0, repeats));
+    for (size_t i = 0; i < once.size(); ++i) best[i] = std::min(best[i], time(once[i].second, repeats));
+  }
+  const auto winner = std::min_element(best.begin(), best.end());
+  if (winner == best.end() || *winner > first * kWorthwhile) return choices[0];
+  return choices[once[static_cast<size_t>(winner - best.begin())].second];
+}
+
+std::optional<Product::Choice> Product::choice(const Run& run, bool measure) const {
   std::lock_guard lock(mutex_);
-  std::optional<Choice>& chosen = chosen_[static_cast<size_t>(device)];
-  if (chosen && (chosen->measured || !measure)) return chosen;
-  if (measure) {
-    if ((chosen = remembered(device))) return chosen;
-    measure = !cuda_is_capturing(device, stream);
-  }
-  std::vector<Choice> choices = proposed(device);
+  Known& known = known_[static_cast<size_t>(run.device)];
+  if (measure && known.measured) return known.measured;
+  if (measure && (known.measured = remembered(run.device))) return known.measured;
+  const bool can_measure = measure && !cuda_is_capturing(run.device, run.stream);
+  if (!can_measure && known.first) return known.first;
+  const std::vector<Choice> choices = proposed(run.device);
   if (choices.empty()) return std::nullopt;
-  if (!measure) return chosen = choices.front();
-  chosen = choices.front();
-  chosen->measured = true;  // also where nothing ran: the next time would be no better
-  if (const std::optional<Choice> best = fastest(device, stream, operands, workspace, choices)) {
-    chosen = best;
-    const uint64_t workspace = chosen->workspace;
-    std::string bytes(reinterpret_cast<const char*>(&chosen->algorithm), sizeof chosen->algorithm);
-    bytes.append(reinterpret_cast<const char*>(&workspace), sizeof workspace);
-    DiskCache::open().store(cache_key(api_, problem_, device), bytes);
-  }
-  return chosen;
+  known.first = choices[0];
+  if (!can_measure) return known.first;
+  known.measured = fastest(run, choices);
+  if (known.measured) remember(run.device, *known.measured);
+  else known.measured = known.first;  // nothing ran, and the next time would be no better
+  return known.measured;
 }
 
 std::string Product::run(int device, void* stream, const Operands& operands, const Workspace& workspace,
                          bool measure) const {
   const CudaContextScope scope(device);
-  const std::optional<Choice> c = choice(device, stream, operands, workspace, measure);
+  const Run run{device, stream, operands, workspace};
+  const std::optional<Choice> c = choice(run, measure);
   if (!c) return "cuBLASLt has no algorithm for it";
-  const int status = launch(device, stream, operands, workspace, c->algorithm, c->workspace);
+  const int status = launch(run, *c);
   return status == 0 ? "" : api_.status_string(status);
 }
 

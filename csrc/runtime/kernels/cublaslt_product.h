@@ -47,26 +47,33 @@ class Product {
   struct Choice {
     Algorithm algorithm;
     size_t workspace = 0;
-    bool measured = false;
   };
+  struct Run {
+    int device;
+    void* stream;
+    const Operands& operands;
+    const Workspace& workspace;
+  };
+  struct Known {
+    std::optional<Choice> first, measured;
+  };
+  using Description = std::shared_ptr<void>;
 
-  int launch(int device, void* stream, const Operands& operands, const Workspace& workspace, const Algorithm& algorithm,
-             size_t bytes) const;
+  int launch(const Run& run, const Choice& choice) const;
   std::vector<Choice> proposed(int device) const;
   std::vector<Choice> proposed(int device, size_t workspace) const;
   std::optional<Choice> remembered(int device) const;
-  std::optional<Choice> fastest(int device, void* stream, const Operands& operands, const Workspace& workspace,
-                                const std::vector<Choice>& choices) const;
-  std::optional<Choice> choice(int device, void* stream, const Operands& operands, const Workspace& workspace,
-                               bool measure) const;
-  MatmulDesc describe(const void* bias) const;
+  std::optional<Choice> fastest(const Run& run, const std::vector<Choice>& choices) const;
+  std::optional<Choice> choice(const Run& run, bool measure) const;
+  void remember(int device, const Choice& choice) const;
+  Description describe(const void* bias) const;
 
   const Api& api_;
   const MatrixProduct problem_;
-  MatmulDesc desc_ = nullptr;  // of a product without a bias, whose address it would hold
+  Description desc_;  // of a product without a bias, whose address it would hold
   Layout first_ = nullptr, second_ = nullptr, out_ = nullptr;
   mutable std::mutex mutex_;
-  mutable std::array<std::optional<Choice>, kMaxDevices> chosen_;
+  mutable std::array<Known, kMaxDevices> known_;
 };
 
 }  // namespace thunder::cublaslt

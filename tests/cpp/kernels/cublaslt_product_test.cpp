@@ -134,7 +134,8 @@ TEST_CASE("cublaslt: nothing is measured where that is not wanted or not possibl
           w.driver.variable<int>("capturing") = 1;
           if (!w.run(p).empty() || w.last() != 0 || w.library.variable<int>("runs") != 2) return 2;
           w.driver.variable<int>("capturing") = 0;
-          return w.run(p).empty() && w.last() == 1 ? 0 : 3;
+          if (!w.run(p).empty() || w.last() != 1) return 3;
+          return w.run(p, false).empty() && w.last() == 0 ? 0 : 4;
         }) == 0);
 }
 
