@@ -78,6 +78,22 @@ def _default_executors(request):
     _C.remove_default_executor("fuser")
 
 
+@pytest.fixture
+def nets():
+    from graph_checks import make_nets
+
+    return make_nets()
+
+
+@pytest.fixture
+def recorder():
+    from graph_checks import ON_GPU, Recorder
+
+    if ON_GPU:
+        pytest.skip("on a GPU PyTorch's graphs record, which nothing but a program can drive")
+    return Recorder()
+
+
 def pytest_terminal_summary(terminalreporter):
     """How many of litgpt's architectures pass all tests that are parametrised by them."""
 

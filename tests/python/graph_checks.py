@@ -5,7 +5,6 @@ replay does, so that whoever reads a recording's memory too late reads other num
 same tests run with PyTorch's graphs.
 """
 
-import pytest
 import torch
 from devices import DEVICE, ON_CPU
 from torch import nn
@@ -75,8 +74,8 @@ class Net(nn.Module):
         return self.b(torch.relu(self.a(x)) * torch.sigmoid(self.a(x)))
 
 
-@pytest.fixture
-def nets():
+def make_nets():
+    """A module, a compiled one with the same parameters, and the module below that."""
     torch.manual_seed(0)
     eager = Net().to(DEVICE)
     other = Net().to(DEVICE)
@@ -102,10 +101,3 @@ def train(run, module, xs):
 def warm(nets, calls=2):
     train(nets[1], nets[2], [randn(3, 8) for _ in range(calls)])
     nets[2].zero_grad()
-
-
-@pytest.fixture
-def recorder():
-    if ON_GPU:
-        pytest.skip("drives the stand-in")
-    return Recorder()

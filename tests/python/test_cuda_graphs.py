@@ -3,14 +3,13 @@
 import pytest
 import torch
 from devices import DEVICE
-from graph_checks import (  # noqa: F401  # fixtures among them
+from graph_checks import (
     ON_GPU,
     Net,
     Transform,
     close,
     counts,
     graphed,
-    nets,
     randn,
     same_gradients,
     transform,

@@ -8,15 +8,13 @@ import warnings
 import pytest
 import torch
 from devices import DEVICE
-from graph_checks import (  # noqa: F401  # fixtures among them
+from graph_checks import (
     Net,
     Transform,
     close,
     counts,
     graphed,
-    nets,
     randn,
-    recorder,
     same_gradients,
     train,
     warm,
