@@ -24,6 +24,11 @@ Value floats(Draw& d, Draw::Shape shape, std::optional<DType> t) {
 
 int64_t random_dim(Draw& d, Value v) { return v.rank() == 0 ? 0 : d.random.below(v.rank()); }
 
+std::pair<int64_t, int64_t> two_dims(Draw& d, int64_t rank) {
+  int64_t first = d.random.below(rank), second = d.random.below(rank - 1);
+  return {first, second >= first ? second + 1 : second};
+}
+
 std::optional<Draw::Shape> result_shape(const std::string& name, const Named& arguments) {
   const Op& op = Registry::instance().get(name);
   ArgList args;
@@ -43,6 +48,7 @@ const ArgumentMaker* argument_maker(const Op& op) {
   static const Makers all = [] {
     Makers m;
     add_shape_makers(m);
+    add_backward_makers(m);
     add_index_makers(m);
     add_creation_makers(m);
     add_product_makers(m);

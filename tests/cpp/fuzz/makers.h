@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "fuzz/generator.h"
 
@@ -19,10 +20,13 @@ Value with_rank(Draw& d, int64_t least, int64_t most = 4, std::optional<DType> t
 /// A floating one, of random values around 0.
 Value floats(Draw& d, Draw::Shape shape, std::optional<DType> t = {});
 int64_t random_dim(Draw& d, Value v);
+/// Two different ones, of a value of that rank.
+std::pair<int64_t, int64_t> two_dims(Draw& d, int64_t rank);
 /// The shape that another operator's result has for these arguments; nothing if it refuses them.
 std::optional<Draw::Shape> result_shape(const std::string& op, const Named& arguments);
 
 void add_shape_makers(Makers& m);
+void add_backward_makers(Makers& m);
 void add_index_makers(Makers& m);
 void add_creation_makers(Makers& m);
 void add_product_makers(Makers& m);
