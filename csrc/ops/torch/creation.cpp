@@ -5,6 +5,7 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/common.h"
+#include "ops/torch/factory.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -260,9 +261,6 @@ Types triangle_indices_meta(const Args& a) {
 constexpr uint64_t kTags = kCreation | kNoGrad;
 
 // clang-format off
-#define THUNDER_FACTORY_OPTIONS \
-  "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
-#define THUNDER_LIKE_OPTIONS THUNDER_FACTORY_OPTIONS ", memory_format? memory_format=None"
 #define THUNDER_EVEN_RANGE(name, overload, start, end, more, given, text, function)                         \
   {.schema = name overload "(" start " start, " end " end, int steps" more ", " THUNDER_FACTORY_OPTIONS     \
              ") -> Tensor",                                                                                 \

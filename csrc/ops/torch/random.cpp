@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/formula.h"
+#include "ops/torch/factory.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -189,9 +190,6 @@ Arg random_fill_body(Builder& b, const Args& a) {
 constexpr uint64_t kTags = kRandom | kNoGrad;
 
 // clang-format off
-#define THUNDER_FACTORY_OPTIONS \
-  "*, dtype? dtype=None, device? device=None, layout? layout=None, bool requires_grad=False"
-#define THUNDER_LIKE_OPTIONS THUNDER_FACTORY_OPTIONS ", memory_format? memory_format=None"
 constexpr OpDef kRecords[] = {
     {.schema = "rand(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
      .doc = "Numbers drawn uniformly from [0, 1).", .tags = kTags, .body = factory_body<kUniform>,
