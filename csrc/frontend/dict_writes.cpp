@@ -180,8 +180,7 @@ void DictWrites::add_lines(CacheLines& lines) {
   State& s = *state_;
   s.sort();
 #if PY_VERSION_HEX < 0x030D0000
-  for (const State::Stamped& d : s.stamped)
-    lines.add(stamp_in(d.dict), sizeof(uint64_t));
+  for (const State::Stamped& d : s.stamped) lines.add(stamp_in(d.dict), sizeof(uint64_t));
 #endif
   lines.add(s.stamped.data(), s.stamped.size() * sizeof(State::Stamped));
 }
