@@ -38,7 +38,7 @@ def add_options(parser):
     parser.add_argument("--first-only", action="store_true", help="stop after the first step")
     parser.add_argument("--profile", type=int, default=0, metavar="N", help="the N longest kernels of one step")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--traces", default="", metavar="FOLDER", help="write Thunder's final traces there")
+    parser.add_argument("--traces", default="", metavar="FOLDER", help="write Thunder's final traces and kernels there")
 
 
 def build(options):
@@ -152,6 +152,8 @@ def program_facts(run, folder):
         if folder:
             Path(folder).mkdir(parents=True, exist_ok=True)
             (Path(folder) / f"{name}.py").write_text(str(traces[-1]))
+    if folder:
+        (Path(folder) / "kernels.txt").write_text(thunder.last_kernels(run))
     return facts
 
 

@@ -72,6 +72,7 @@ void Elements::begin_phase() {
         earlier_.try_emplace(key, Kept{kernel_.phases.size() - 1, s.text, ""});
   kernel_.phases.emplace_back();
   loop_memo_.clear();
+  conditional_.clear();
   std::erase_if(vectors_, [&](const auto& v) { return !kept_.count(v.first); });
 }
 
@@ -177,22 +178,46 @@ Scalar Elements::load_vector(DType t, const Index& at, const std::string& array)
   const Index start = places_.without_lane(at);
   auto [it, is_new] = vectors_.emplace(array + "@" + start.key() + predicate_, "");
   if (is_new) {
-    it->second = fresh("x");
     const std::string of = "<" + storage_name(t) + ", " + std::to_string(options_.lanes) + ">", type = "Vec" + of;
-    const std::string text = "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + ")" +
-                             (predicate_.empty() ? "" : ", " + predicate_) + ");";
-    // A condition's name lives in its phase, so only unconditional loads are kept over phases.
-    if (kernel_.cached && predicate_.empty()) {
-      kernel_.cached_vectors.push_back(type + " " + it->second + "[K];");
+    const std::string text = "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + "));";
+    if (!predicate_.empty()) {
+      it->second = vector_under_predicate(of, start, array);
+    } else if (kernel_.cached) {
+      it->second = fresh("x") + "[k]";
+      kernel_.cached_vectors.push_back(type + " " + it->second.substr(0, it->second.size() - 3) + "[K];");
       kernel_.cached_bytes += itemsize(t) * options_.lanes;
-      buffer(Scope::Chunk).push_back(it->second + "[k] = " + text);
-      it->second += "[k]";
+      // All of a row is asked for before anything is computed, where the addresses are known by then.
+      const bool early = indices_.fixed(start, kernel_.phases.size() == 1);
+      (early ? kernel_.cached_loads : buffer(Scope::Chunk)).push_back(it->second + " = " + text);
       kept_.insert(it->first);
     } else {
+      it->second = fresh("x");
       buffer(Scope::Chunk).push_back("const " + type + " " + it->second + " = " + text);
     }
   }
   return define(compute_name(t), "th_get(" + it->second + ".at[j])", Scope::Lane);
+}
+
+// Of two loads from an array of which one happens where the other does not, as in the halves of a rotation, one is
+// made, from a place that depends on the condition.  A condition's name lives in its phase, and so does the vector.
+std::string Elements::vector_under_predicate(const std::string& of, const Index& start, const std::string& array) {
+  const bool negated = predicate_[0] == '!';
+  const std::string opposite = negated ? predicate_.substr(1) : "!" + predicate_, load = "th_load_vector" + of + "(",
+                    declared = "const Vec" + of + " ", address = indices_.text(start);
+  std::vector<std::string>& chunk = buffer(Scope::Chunk);
+  std::vector<Conditional>& waiting = conditional_[array + of + opposite];
+  if (!waiting.empty() && indices_.fixed(start, true)) {
+    const Conditional first = waiting.back();
+    waiting.pop_back();
+    chunk[first.statement] = declared + first.name + " = " + load + array + " + (" + opposite + " ? " + first.address +
+                             " : " + address + "));";
+    return first.name;
+  }
+  const std::string name = fresh("x");
+  if (predicate_.find('(') == std::string::npos)
+    conditional_[array + of + predicate_].push_back({name, address, chunk.size()});
+  chunk.push_back(declared + name + " = " + load + array + " + (" + address + "), " + predicate_ + ");");
+  return name;
 }
 
 Scalar Elements::pointwise(const Call& call, const Multi& index) {
@@ -288,11 +313,19 @@ Scalar Elements::taken_element(const Call& call, Multi index) {
   const int64_t extent = sizes(source)[d];
   Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
   Scope scope = std::max(place.scope, predicate_scope_);
-  const std::string condition = predicate_.empty() ? "" : ", " + predicate_;
   kernel_.gathers = true;
-  Scalar checked = define("I", "TH_PLACE(" + place.text + ", " + std::to_string(extent) + condition + ")", scope);
-  index[d] = indices_.dynamic(checked.text, extent, scope);
+  const std::string text =
+      "TH_PLACE(" + place.text + ", " + std::to_string(extent) + (predicate_.empty() ? "" : ", " + predicate_) + ")";
+  index[d] = indices_.dynamic(defined_once("I", text, scope).text, extent, scope);
   return element(source, index);
+}
+
+// The name that the text already has, where the loops stand.
+Scalar Elements::defined_once(const std::string& type, const std::string& text, Scope scope) {
+  auto& memo = scope == Scope::Row ? row_memo_ : loop_memo_;
+  auto [it, is_new] = memo.try_emplace(text);
+  if (is_new) it->second = define(type, text, scope);
+  return it->second;
 }
 
 // Evaluates under a condition: loads happen only where it holds.
@@ -332,7 +365,7 @@ Scalar Elements::cat_from(const Call& call, const std::vector<Value>& parts, siz
   Multi rest = index;
   rest[dim] = indices_.add(index[dim], Index(-size));
   if (text.empty()) return always ? element(parts[first], index) : cat_from(call, parts, first + 1, rest, dim);
-  Scalar condition = define("bool", text, scope);
+  Scalar condition = defined_once("bool", text, scope);
   index[dim] = indices_.bounded(index[dim], size, options_.lanes);
   Scalar here = under(condition, true, [&] { return element(parts[first], index); });
   Scalar there = under(condition, false, [&] { return cat_from(call, parts, first + 1, rest, dim); });
@@ -345,7 +378,7 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
   Value source = a.value("a");
   std::vector<int64_t> from = sizes(source);
   Multi inner = index;
-  std::string inside;
+  std::vector<std::string> outside, inside;  // what must not hold, what must
   Scope scope = Scope::Row;
   for (size_t i = 0; i < from.size(); ++i) {
     const int64_t low = a["config"].items()[i].items()[0].dim().constant();
@@ -356,14 +389,19 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
     std::string fits = places_.below(index[i], low + from[i], s, always);
     if (never_inside || (fits.empty() && !always)) return {rounded(literal(a["value"], out), out), Scope::Row};
     scope = std::max(scope, s);
-    if (!too_low.empty()) inside += (inside.empty() ? "" : " && ") + ("!(" + too_low + ")");
-    if (!fits.empty()) inside += (inside.empty() ? "" : " && ") + fits;
+    if (!too_low.empty()) outside.push_back(too_low);
+    if (!fits.empty()) inside.push_back(fits);
     inner[i] = indices_.bounded(indices_.add(index[i], Index(-low)), from[i], options_.lanes);
   }
-  if (inside.empty()) return element(source, inner);
-  Scalar condition = define("bool", inside, scope);
-  Scalar value = under(condition, true, [&] { return element(source, inner); });
-  return select(compute_name(out), condition, value, {rounded(literal(a["value"], out), out), Scope::Row});
+  if (outside.empty() && inside.empty()) return element(source, inner);
+  const bool holds = outside.size() != 1 || !inside.empty();
+  std::string text = holds ? "" : outside[0];
+  for (size_t i = 0; holds && i < outside.size(); ++i) text += (i ? " && !(" : "!(") + outside[i] + ")";
+  for (const std::string& clause : inside) text += (text.empty() ? "" : " && ") + clause;
+  const Scalar condition = defined_once("bool", text, scope);
+  const Scalar value = under(condition, holds, [&] { return element(source, inner); });
+  const Scalar filled{rounded(literal(a["value"], out), out), Scope::Row};
+  return select(compute_name(out), condition, holds ? value : filled, holds ? filled : value);
 }
 
 }  // namespace thunder::fuser

@@ -87,6 +87,7 @@ class Elements {
   Scalar root_element(Value v, const RootInfo& info, const Multi& index);
   Scalar load(Value v, const Multi& index);
   Scalar load_vector(DType t, const Index& at, const std::string& array);
+  std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
   Scalar pointwise(const Call& call, const Multi& index);
   Scalar create(const Call& call, const Multi& index);
 
@@ -96,6 +97,7 @@ class Elements {
   Scalar cat_element(const Call& call, const Multi& index);
   Scalar cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim);
   Scalar pad_element(const Call& call, const Multi& index);
+  Scalar defined_once(const std::string& type, const std::string& text, Scope scope);
   template <class F>
   Scalar under(const Scalar& condition, bool holds, F&& evaluate);
   Scalar select(const std::string& type, const Scalar& condition, const Scalar& a, const Scalar& b);
@@ -117,6 +119,11 @@ class Elements {
   std::map<std::string, Kept> earlier_;  // costly elements of the phases before
   int64_t row_buffer_left_ = 0;
   std::map<std::string, std::string> vectors_;
+  struct Conditional {
+    std::string name, address;
+    size_t statement;  // of the phase's chunk
+  };
+  std::map<std::string, std::vector<Conditional>> conditional_;  // vectors that wait for one under the opposite
   std::set<std::string> kept_;
   std::set<const Call*> calls_;
   std::string predicate_, predicate_key_;

@@ -6,7 +6,8 @@
 namespace thunder::fuser {
 namespace {
 
-constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and yet many threads
+constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and yet many threads; but one where sums of
+                                     // columns take registers, too
 constexpr int kRowThreads =
     512;  // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
 constexpr int kManyRows = 256;            // where there are rows enough for that on every multiprocessor
@@ -27,15 +28,24 @@ std::string parameters(const Kernel& k) {
   return out;
 }
 
+// Opens the loop over the chunks of a thread.
+std::string chunks_of_row(const Kernel& k, const std::string& chunk) {
+  return line(2, "for (int k = 0; k < K; ++k) {") + line(3, chunk) +
+         line(3, "if (q < " + std::to_string(k.cols / k.lanes) + ") {");
+}
+
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& chunk) {
   indent(out, p.row, 2);
+  if (&p == &k.phases.front() && !k.cached_loads.empty()) {
+    out += "#pragma unroll\n" + chunks_of_row(k, chunk);
+    indent(out, k.cached_loads, 4);
+    out += line(3, "}") + line(2, "}");
+  }
   for (const Accumulator& a : p.reductions) out += line(2, a.type + " " + a.name + " = " + identity(a) + ";");
   if (p.has_loop()) {
     const std::string unroll =
         k.cached || !k.columns.empty() || !reduces_rows(k) ? "#pragma unroll\n" : "#pragma unroll 1\n";
-    out += unroll + line(2, "for (int k = 0; k < K; ++k) {");
-    out += line(3, chunk);
-    out += line(3, "if (q < " + std::to_string(k.cols / k.lanes) + ") {");
+    out += unroll + chunks_of_row(k, chunk);
     indent(out, p.chunk, 4);
     out += "#pragma unroll\n" + line(4, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
     indent(out, p.lane, 5);
@@ -135,8 +145,9 @@ int power_of_two(int64_t n) {
 
 }  // namespace
 
-// Two chunks a thread give it several loads in flight, and let four blocks or more share a multiprocessor; a row that
-// fits one warp needs no barrier, so several such rows share a block.
+// Two chunks a thread give it several loads in flight, and let four blocks or more share a multiprocessor; with sums of
+// columns, of which a block of many rows keeps a chunk's for each thread's, one.  A row that fits one warp needs no
+// barrier, so several such rows share a block.
 CudaShape cuda_shape(const Kernel& k) {
   CudaShape s;
   const int64_t chunks = k.cols / k.lanes;
@@ -149,8 +160,9 @@ CudaShape cuda_shape(const Kernel& k) {
     return s;
   }
   if (rows) {
-    s.threads = std::clamp(power_of_two((chunks + kChunksPerThread - 1) / kChunksPerThread), 32,
-                           k.rows >= kManyRows ? kRowThreads : 1024);
+    const int64_t per_thread = k.columns.empty() ? kChunksPerThread : 1;
+    s.threads =
+        std::clamp(power_of_two((chunks + per_thread - 1) / per_thread), 32, k.rows >= kManyRows ? kRowThreads : 1024);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {

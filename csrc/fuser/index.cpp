@@ -46,7 +46,7 @@ Index Indices::variable(std::string name, int64_t extent, Scope scope) {
 }
 
 Index Indices::dynamic(std::string name, int64_t extent, Scope scope) {
-  return single({Atom::Variable, std::move(name), {}, 0, std::max<int64_t>(extent, 1), scope});
+  return single({Atom::Variable, std::move(name), {}, 0, std::max<int64_t>(extent, 1), scope, false});
 }
 
 Index Indices::bounded(const Index& e, int64_t extent, int64_t lanes) {
@@ -177,6 +177,13 @@ Scope Indices::scope(const Index& e) const {
   Scope s = Scope::Row;
   for (const Index::Term& t : e.terms_) s = std::max(s, atoms_[static_cast<size_t>(t.atom)].scope);
   return s;
+}
+
+bool Indices::fixed(const Index& e, bool rows) const {
+  return std::all_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
+    const Atom& a = atoms_[static_cast<size_t>(t.atom)];
+    return a.kind == Atom::Variable ? a.fixed || (rows && a.scope == Scope::Row) : fixed(a.of, rows);
+  });
 }
 
 bool Indices::multiple_of(const Index& e, int64_t n, int32_t without) const {

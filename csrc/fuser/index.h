@@ -63,6 +63,8 @@ class Indices {
   int64_t min(const Index& e) const;
   int64_t max(const Index& e) const;
   Scope scope(const Index& e) const;
+  /// Whether it is known without numbers that the kernel computes; with `rows`, those of a whole row may be in it.
+  bool fixed(const Index& e, bool rows = false) const;
   /// C++ text with the lane variable replaced by `lane` where it is not empty.
   std::string text(const Index& e) const;
   /// Whether every term, and the constant, is a multiple of `n`, the term of `without` aside.
@@ -80,6 +82,7 @@ class Indices {
     int64_t by = 0;
     int64_t extent = 0;
     Scope scope = Scope::Row;
+    bool fixed = true;
   };
   Index single(Atom atom);
   /// Splits e into by*quotient + rest, the rest as small as can be seen.

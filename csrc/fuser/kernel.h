@@ -47,6 +47,7 @@ struct Kernel {
   bool cached = false;  ///< vectors that were loaded stay in registers over all phases of a row
   std::vector<Value> inputs, outputs;
   std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
+  std::vector<std::string> cached_loads;    ///< of them, once a chunk: after the first phase's `row`, before its loop
   int64_t cached_bytes = 0;                 ///< of one chunk of them
   std::vector<std::string> row_buffers;     ///< declarations of arrays that a phase fills for later ones
   std::vector<Phase> phases;

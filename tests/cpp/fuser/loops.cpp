@@ -57,6 +57,11 @@ std::string loops(const Kernel& k, const std::string& name) {
   indent(out, k.cached_vectors, 2);
   for (const Phase& p : k.phases) {
     indent(out, p.row, 2);
+    if (&p == &k.phases.front() && !k.cached_loads.empty()) {
+      out += "    for (I q = 0; q < K; ++q) {\n      const int k = q; (void)k;\n";
+      indent(out, k.cached_loads, 3);
+      out += "    }\n";
+    }
     for (const Accumulator& a : p.reductions) out += "    " + a.type + " " + a.name + " = " + identity(a) + ";\n";
     out += "    for (I q = 0; q < " + (p.chunks ? std::to_string(p.chunks) : chunks) +
            "; ++q) {\n      const int k = q; (void)k;\n";

@@ -94,11 +94,56 @@ TEST_CASE("lower: softmax is a row pass with two reductions, kept in registers i
   CHECK(k.cols == 8);
   CHECK(loops_of(k) == 3);
   CHECK(k.cached_vectors.size() == 1);
+  CHECK(k.cached_loads.size() == 1);
   CHECK(k.outputs.size() == 1);
   CHECK(k.row_stores.empty());
   // Without the reductions among the roots, each element would have to add up its row.
   CHECK(!p.lower({}, {0}));
   CHECK(!p.lower());
+}
+
+size_t vector_loads(const Kernel& k) {
+  size_t n = k.cached_loads.size();
+  for (const fuser::Phase& p : k.phases)
+    n += static_cast<size_t>(std::count_if(p.chunk.begin(), p.chunk.end(),
+                                           [](const auto& s) { return s.find("th_load_vector") != s.npos; }));
+  return n;
+}
+
+TEST_CASE("lower: rows that are looked up are asked for once, with the rest of the row") {
+  Program p(
+      "  # a: \"cpu f32[5, 8]\"\n  # i: \"cpu i64[4]\"\n  t1 = prims.take(a, i, 0)  # t1: \"cpu f32[4, 8]\"\n"
+      "  t2 = prims.amax(t1, [1])  # t2: \"cpu f32[4]\"\n"
+      "  t3 = prims.broadcast_in_dim(t2, [4, 8], [0])  # t3: \"cpu f32[4, 8] strides=(1, 0)\"\n"
+      "  t4 = prims.sub(t1, t3)  # t4: \"cpu f32[4, 8]\"\n  return t4\n",
+      "a, i");
+  const Kernel k = p.lower({.lanes = 4, .cached = true}, {1}).value();
+  CHECK(k.cached_loads.size() == 1);
+  CHECK(vector_loads(k) == 1);
+}
+
+TEST_CASE("lower: of two loads of which one happens where the other does not, one is made") {
+  const std::string head = "  # a: \"cpu f32[4, 16]\"\n";
+  Program rotated(head +
+                      "  t1 = prims.slice(a, [0, 8], [4, 16], [1, 1])  # t1: \"cpu f32[4, 8] strides=(16, 1)\"\n"
+                      "  t2 = prims.slice(a, [0, 0], [4, 8], [1, 1])  # t2: \"cpu f32[4, 8] strides=(16, 1)\"\n"
+                      "  t3 = prims.neg(t1)  # t3: \"cpu f32[4, 8]\"\n"
+                      "  t4 = prims.cat([t3, t2], 1)  # t4: \"cpu f32[4, 16]\"\n  return t4\n",
+                  "a");
+  CHECK(vector_loads(rotated.lower({.lanes = 4}).value()) == 1);
+  const std::string slices =
+      "  t1 = prims.slice(a, [0, 0], [4, 8], [1, 1])  # t1: \"cpu f32[4, 8] strides=(16, 1)\"\n"
+      "  t2 = prims.slice(a, [0, 8], [4, 16], [1, 1])  # t2: \"cpu f32[4, 8] strides=(16, 1)\"\n";
+  auto padded = [&](const std::string& first, const std::string& second) {
+    Program p(head + slices + "  t3 = prims.pad(t1, 0.0, [(0, 0, 0), " + first + "])  # t3: \"cpu f32[4, 16]\"\n" +
+                  "  t4 = prims.pad(t2, 0.0, [(0, 0, 0), " + second + "])  # t4: \"cpu f32[4, 16]\"\n" +
+                  "  t5 = prims.add(t3, t4)  # t5: \"cpu f32[4, 16]\"\n  return t5\n",
+              "a");
+    return vector_loads(p.lower({.lanes = 4}).value());
+  };
+  CHECK(padded("(8, 0, 0)", "(0, 8, 0)") == 1);
+  CHECK(padded("(8, 0, 0)", "(8, 0, 0)") == 2);  // both in the same half
+  CHECK(padded("(4, 4, 0)", "(0, 8, 0)") == 2);  // the halves overlap
 }
 
 TEST_CASE("lower: what is costly is computed once a row where there is room to keep it") {
