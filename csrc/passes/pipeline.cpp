@@ -6,6 +6,8 @@
 #include "passes/attention_layout.h"
 #include "passes/autodiff.h"
 #include "passes/group_heads.h"
+#include "passes/one_hot_sums.h"
+#include "passes/one_hot_sums.h"
 #include "passes/passes.h"
 
 namespace thunder {
@@ -20,6 +22,7 @@ const PassName kAutodiff{"autodiff", "Autodiff"};
 const PassName kJointCse{"joint_cse", "Joint Common Subexpression Elimination"};
 const PassName kOpen{"open", "Opening For Fusion"};
 const PassName kSplit{"split", "Forward Backward Split"};
+const PassName kOneHot{"one_hot_sums", "Sums Of One-Hot Rows"};
 const PassName kClaim{"claim", "Transform For Execution"};
 const PassName kDel{"delete_last_used", "Delete Last Used"};
 
@@ -125,7 +128,10 @@ class Pipeline {
 
   // From a program of operators to one that runs.
   Trace finish(const Trace& trace, TraceHistory& history) {
-    Trace t = run(kClaim, trace, history, [&](const Trace& x) { return claim(x, options_.executors); });
+    // Opened by now, and not yet divided among executors: a kernel less, or a phase of one.
+    Trace t = run(
+        kOneHot, trace, history, [](const Trace& x) { return one_hot_sums(x); }, false);
+    t = run(kClaim, t, history, [&](const Trace& x) { return claim(x, options_.executors); });
     // Claimed calls keep their bodies, so a fusion executor sees through those of executors after it in the list.
     for (const auto& e : options_.executors)
       if (e->is_fusion())
