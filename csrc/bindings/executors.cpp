@@ -4,11 +4,12 @@
 #include "executors/aten/lowering.h"
 #include "executors/cublaslt/cublaslt.h"
 #include "executors/cudnn/cudnn.h"
-#include "executors/fuser/batch.h"
+#include "executors/embedding/embedding.h"
 #include "executors/fuser/fuser.h"
 #include "executors/python/python.h"
 #include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
+#include "runtime/background.h"
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder::bindings {
@@ -21,10 +22,10 @@ void register_executors() {
   for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
-  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor();
-  for (const auto& e : {cublaslt, cudnn, sdpa, fuser, aten, python}) all.add(e);
+  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), embedding = make_embedding_executor();
+  for (const auto& e : {embedding, cublaslt, cudnn, sdpa, fuser, aten, python}) all.add(e);
   // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn, cublaslt}) all.add_default(e);
+  for (const auto& e : {fuser, sdpa, cudnn, cublaslt, embedding}) all.add_default(e);
   all.add_always(aten);
   all.add_always(python);
 }

@@ -1,7 +1,8 @@
 #include "runtime/implementing.h"
 
 #include "core/builder.h"
-#include "runtime/instruction.h"
+#include "core/error.h"
+#include "passes/executor.h"
 
 namespace thunder {
 namespace {
@@ -30,6 +31,24 @@ const Op& register_implementing_operator(const Op& record, const std::string& ex
   out->executor = executor;
   out->implements = &record;
   return Registry::instance().add(std::move(out), true);
+}
+
+ByAten::ByAten(const Call& call, const Assembler& assembler) {
+  Call plain = call;
+  plain.op = call.op->implements;
+  const Implementation* aten = Executors::instance().find("aten")->find(plain);
+  THUNDER_ASSERT(aten && aten->op, "no ATen operator for ", plain.op->full_name);
+  plain.op = aten->op;
+  aten_ = (*find_lowering("aten"))(plain, assembler);
+}
+
+void ByAten::run(const Instruction& instead_of, Frame& frame) const {
+  std::call_once(prepared_, [&] {
+    aten_->outputs = instead_of.outputs;
+    aten_->drops = instead_of.drops;
+    aten_->where = instead_of.where;
+  });
+  aten_->run(frame);
 }
 
 }  // namespace thunder

@@ -1,13 +1,29 @@
 // Operators of executors that run a record's calls in its place.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "core/op.h"
+#include "runtime/instruction.h"
 
 namespace thunder {
 
 /// Registers an operator of `executor` with the record's schema and types, that prints as `print_name`.
 const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name);
+
+/// The record's ATen operator, for what an executor's own way does not take at run time.
+class ByAten {
+ public:
+  ByAten(const Call& call, const Assembler& assembler);
+  std::string str() const { return aten_->str(); }
+  /// Instead of the instruction that has this one: it reads the same registers, and moves none of them out.
+  void run(const Instruction& instead_of, Frame& frame) const;
+
+ private:
+  std::unique_ptr<Instruction> aten_;
+  mutable std::once_flag prepared_;
+};
 
 }  // namespace thunder

@@ -5,7 +5,6 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
-#include <mutex>
 
 #include "core/error.h"
 #include "core/warning.h"
@@ -43,9 +42,9 @@ std::optional<MatrixProduct> product_of(const Op& op, const ArgList& args) {
 
 class ProductCall final : public Instruction {
  public:
-  ProductCall(const Call& call, const Assembler& assembler, std::unique_ptr<Instruction> by_aten)
+  ProductCall(const Call& call, const Assembler& assembler)
       : product_(Product::get(*cublaslt::api(), *product_of(*call.op->implements, call.args))),
-        by_aten_(std::move(by_aten)) {
+        by_aten_(call, assembler) {
     moves_operands = false;
     for (const Arg& a : call.args) operands.push_back(assembler.natural(a));
     const TensorType& out = call.output.value().tensor();
@@ -54,7 +53,7 @@ class ProductCall final : public Instruction {
     type_ = to_aten(out.dtype);
   }
 
-  std::string str() const override { return "cublaslt " + by_aten_->str(); }
+  std::string str() const override { return "cublaslt " + by_aten_.str(); }
 
   void run(Frame& frame) const override {
     const at::Tensor &a = tensor(frame, 0), &b = tensor(frame, 1);
@@ -62,7 +61,7 @@ class ProductCall final : public Instruction {
     Operands o{b.const_data_ptr(), a.const_data_ptr(), has_bias() ? tensor(frame, 2).const_data_ptr() : nullptr,
                nullptr};
     for (const void* p : {o.first, o.second, o.bias})
-      if (reinterpret_cast<uintptr_t>(p) % cublaslt::kAlignment != 0) return run_by_aten(frame);
+      if (reinterpret_cast<uintptr_t>(p) % cublaslt::kAlignment != 0) return by_aten_.run(*this, frame);
     at::Tensor out = allocate(c10::DeviceType::CUDA, sizes_, strides_, type_), memory;
     o.out = out.mutable_data_ptr();
     const auto workspace = [&](size_t bytes) {
@@ -74,7 +73,7 @@ class ProductCall final : public Instruction {
     const bool measure = !at::globalContext().deterministicAlgorithms();
     if (std::string why = product_->run(device, current_cuda_stream(device), o, workspace, measure); !why.empty()) {
       warn_once("cublaslt", cat("[cublaslt] a matrix product is left to PyTorch: ", why));
-      return run_by_aten(frame);
+      return by_aten_.run(*this, frame);
     }
     if (!drops.empty()) drop(frame);
     if (outputs[0] >= 0) frame.registers[static_cast<size_t>(outputs[0])] = std::move(out);
@@ -85,30 +84,11 @@ class ProductCall final : public Instruction {
   const at::Tensor& tensor(const Frame& frame, size_t i) const { return tensor(frame, operands[i]); }
   bool has_bias() const { return operands.size() > 2 && operands[2].kind == Operand::Kind::Register; }
 
-  void run_by_aten(Frame& frame) const {
-    std::call_once(prepared_, [&] {
-      by_aten_->outputs = outputs;
-      by_aten_->drops = drops;
-      by_aten_->where = where;
-    });
-    by_aten_->run(frame);
-  }
-
   std::shared_ptr<const Product> product_;
-  std::unique_ptr<Instruction> by_aten_;  // reads the same registers, and moves none of them out
-  mutable std::once_flag prepared_;
+  const ByAten by_aten_;
   c10::SmallVector<int64_t, 5> sizes_, strides_;
   at::ScalarType type_ = at::kBFloat16;
 };
-
-std::unique_ptr<Instruction> lower(const Call& call, const Assembler& assembler) {
-  Call plain = call;
-  plain.op = call.op->implements;
-  const Implementation* aten = Executors::instance().find("aten")->find(plain);
-  THUNDER_ASSERT(aten && aten->op, "no ATen operator for ", plain.op->full_name);
-  plain.op = aten->op;
-  return std::make_unique<ProductCall>(call, assembler, (*find_lowering("aten"))(plain, assembler));
-}
 
 class CublasLtExecutor final : public Executor {
  public:
@@ -127,7 +107,9 @@ class CublasLtExecutor final : public Executor {
 }  // namespace
 
 std::shared_ptr<Executor> make_cublaslt_executor() {
-  register_lowering("cublaslt", lower);
+  register_lowering("cublaslt", [](const Call& call, const Assembler& assembler) -> std::unique_ptr<Instruction> {
+    return std::make_unique<ProductCall>(call, assembler);
+  });
   return std::make_shared<CublasLtExecutor>();
 }
 

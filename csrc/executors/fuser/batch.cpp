@@ -1,85 +1,15 @@
 #include "executors/fuser/batch.h"
 
-#include <Python.h>
-
-#include <chrono>
-#include <condition_variable>
-
+#include "runtime/background.h"
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder {
-namespace {
-
-// A compiling thread may want to warn, which takes the GIL.
-class Released {
- public:
-  Released() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~Released() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-
- private:
-  PyThreadState* state_;
-};
-
-// The threads that compile, of all batches.  Never destroyed, so that a thread may leave at any time.
-struct Compilations {
-  std::mutex mutex;
-  std::condition_variable none;
-  int running = 0;
-  static Compilations& all() {
-    static auto* compilations = new Compilations;
-    return *compilations;
-  }
-};
-
-template <class F>
-auto in_background(F compile) {
-  Compilations& all = Compilations::all();
-  {
-    std::lock_guard lock(all.mutex);
-    ++all.running;
-  }
-  struct Done {
-    ~Done() {
-      Compilations& all = Compilations::all();
-      std::lock_guard lock(all.mutex);
-      if (--all.running == 0) all.none.notify_all();
-    }
-  };
-  auto done = std::make_shared<Done>();
-  return std::async(std::launch::async,
-                    [compile = std::move(compile), done = std::move(done)]() mutable {
-                      const std::shared_ptr<Done> until_here = std::move(done);
-                      return compile();
-                    })
-      .share();
-}
-
-template <class T>
-const T& wait(const std::shared_future<T>& f) {
-  if (f.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    Released released;
-    f.wait();
-  }
-  return f.get();
-}
-
-}  // namespace
-
 // A program may go while its kernels are compiled.
 KernelBatch::~KernelBatch() {
   const Released released;
   if (host_.valid()) host_.wait();
   for (auto& [device, results] : cuda_results_)
     if (results.valid()) results.wait();
-}
-
-void wait_for_compilations() {
-  Compilations& all = Compilations::all();
-  const Released released;
-  std::unique_lock lock(all.mutex);
-  all.none.wait(lock, [&] { return all.running == 0; });
 }
 
 std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous,

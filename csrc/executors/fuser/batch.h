@@ -62,7 +62,4 @@ class KernelBatch {
   std::map<int, std::shared_future<CudaResults>> cuda_results_;
 };
 
-/// Until no thread compiles any more: they use what an exit of the process takes away.
-void wait_for_compilations();
-
 }  // namespace thunder
