@@ -49,4 +49,10 @@ inline void indent(std::string& out, const std::vector<std::string>& lines, int 
   for (const std::string& text : lines) out += line(depth, text);
 }
 
+inline std::string lines(const std::vector<std::string>& texts, int depth) {
+  std::string out;
+  indent(out, texts, depth);
+  return out;
+}
+
 }  // namespace thunder::fuser

@@ -11,12 +11,19 @@ constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and y
 constexpr int kRowThreads =
     512;  // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
 constexpr int kManyRows = 256;            // where there are rows enough for that on every multiprocessor
+constexpr int kOneWalkThreads = 256;      // of a row that nothing waits for: more blocks, at different places
+constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;          // column sums that one thread may keep
 
 bool reduces_rows(const Kernel& k) {
   return !k.row_stores.empty() ||
          std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
+}
+
+bool walks_once(const Kernel& k) {
+  return !k.cached && k.columns.empty() &&
+         std::count_if(k.phases.begin(), k.phases.end(), [](const Phase& p) { return p.has_loop(); }) == 1;
 }
 
 std::string parameters(const Kernel& k) {
@@ -28,34 +35,43 @@ std::string parameters(const Kernel& k) {
   return out;
 }
 
-// Opens the loop over the chunks of a thread.
-std::string chunks_of_row(const Kernel& k, const std::string& chunk) {
-  return line(2, "for (int k = 0; k < K; ++k) {") + line(3, chunk) +
-         line(3, "if (q < " + std::to_string(k.cols / k.lanes) + ") {");
+// A thread's chunks by number, all of them at once in registers; or one after the other.
+bool numbered(const Kernel& k) { return k.cached || !k.columns.empty() || !reduces_rows(k); }
+
+// The loop over the chunks of a thread; `body` gets the depth at which its lines stand.
+template <class F>
+std::string over_chunks(const Kernel& k, const std::string& chunk, F&& body) {
+  const std::string n = std::to_string(k.cols / k.lanes);
+  if (!numbered(k))
+    return "#pragma unroll 4\n" + line(2, "for (I q = threadIdx.x; q < " + n + "; q += T) {") + body(3) + line(2, "}");
+  return "#pragma unroll\n" + line(2, "for (int k = 0; k < K; ++k) {") + line(3, chunk) +
+         line(3, "if (q < " + n + ") {") + body(4) + line(3, "}") + line(2, "}");
+}
+
+// Each thread's sum under its own maximum is brought under the row's, then added up like any other.
+void reduce(std::string& out, const Phase& p) {
+  for (const Accumulator& a : p.reductions) {
+    const bool scales = std::any_of(p.reductions.begin(), p.reductions.end(),
+                                    [&](const Accumulator& b) { return b.maximum == a.name; });
+    if (scales) out += line(2, "const " + a.type + " " + a.name + "_own = " + a.name + ";");
+    if (!a.maximum.empty()) out += line(2, a.name + " *= th_exp(" + a.maximum + "_own - " + a.maximum + ");");
+    out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
+                       combine_function(a.combine) + "(a, b); });");
+  }
 }
 
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& chunk) {
   indent(out, p.row, 2);
-  if (&p == &k.phases.front() && !k.cached_loads.empty()) {
-    out += "#pragma unroll\n" + chunks_of_row(k, chunk);
-    indent(out, k.cached_loads, 4);
-    out += line(3, "}") + line(2, "}");
-  }
+  if (&p == &k.phases.front() && !k.cached_loads.empty())
+    out += over_chunks(k, chunk, [&](int depth) { return lines(k.cached_loads, depth); });
   for (const Accumulator& a : p.reductions) out += line(2, a.type + " " + a.name + " = " + identity(a) + ";");
-  if (p.has_loop()) {
-    const std::string unroll =
-        k.cached || !k.columns.empty() || !reduces_rows(k) ? "#pragma unroll\n" : "#pragma unroll 1\n";
-    out += unroll + chunks_of_row(k, chunk);
-    indent(out, p.chunk, 4);
-    out += "#pragma unroll\n" + line(4, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
-    indent(out, p.lane, 5);
-    out += line(4, "}");
-    indent(out, p.stores, 4);
-    out += line(3, "}") + line(2, "}");
-  }
-  for (const Accumulator& a : p.reductions)
-    out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
-                       combine_function(a.combine) + "(a, b); });");
+  if (p.has_loop())
+    out += over_chunks(k, chunk, [&](int depth) {
+      return lines(p.chunk, depth) + "#pragma unroll\n" +
+             line(depth, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {") + lines(p.lane, depth + 1) +
+             line(depth, "}") + lines(p.stores, depth);
+    });
+  reduce(out, p);
 }
 
 int64_t blocks_of(const Kernel& k, const Phase& p, int threads) { return (chunks_of(k, p) + threads - 1) / threads; }
@@ -161,8 +177,8 @@ CudaShape cuda_shape(const Kernel& k) {
   }
   if (rows) {
     const int64_t per_thread = k.columns.empty() ? kChunksPerThread : 1;
-    s.threads =
-        std::clamp(power_of_two((chunks + per_thread - 1) / per_thread), 32, k.rows >= kManyRows ? kRowThreads : 1024);
+    const int most = k.rows < kManyRows ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
+    s.threads = std::clamp(power_of_two((chunks + per_thread - 1) / per_thread), 32, most);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
@@ -173,8 +189,8 @@ CudaShape cuda_shape(const Kernel& k) {
   } else {
     // Columns are tiled over blocks.
     s.threads = static_cast<int>(std::clamp<int64_t>(power_of_two(chunks), 32, 128));
-    s.chunks = 1;
-    s.blocks_y = (chunks + s.threads - 1) / s.threads;
+    if (k.columns.empty()) s.chunks = static_cast<int>(std::clamp<int64_t>(chunks / s.threads, 1, kTileChunks));
+    s.blocks_y = (chunks + s.threads * s.chunks - 1) / (s.threads * s.chunks);
     s.rows_per_block = std::max(1, 128 / s.threads);
   }
   s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
@@ -187,10 +203,11 @@ CudaShape cuda_shape(const Kernel& k) {
 std::string emit_cuda(const Kernel& k, const std::string& name) {
   const CudaShape s = cuda_shape(k);
   const bool flat = !reduces_rows(k) && k.columns.empty() && k.rows == 1, tiled = !reduces_rows(k) && !flat;
-  // The compiler keeps to the registers with which a second block fits.
-  const std::string at_least = s.threads == kRowThreads && k.columns.empty() ? ", 2" : "";
+  // The compiler keeps to the registers with which other blocks fit.
+  const int blocks = s.persistent ? s.blocks_per_multiprocessor : s.threads == kRowThreads ? 2 : 1;
   std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) +
-                    at_least + ") " + name + "(" + parameters(k) + "char* __restrict__ partial) {\n";
+                    (blocks > 1 ? ", " + std::to_string(blocks) : "") + ") " + name + "(" + parameters(k) +
+                    "char* __restrict__ partial) {\n";
   out += line(1, std::string("using I = ") + (k.wide ? "long long;" : "int;"));
   out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");
   out += declare_columns(k);

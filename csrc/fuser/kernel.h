@@ -29,6 +29,7 @@ struct Accumulator {
   std::string name;
   std::string type;  ///< C++ type of the sum
   Combine combine = Combine::Add;
+  std::string maximum;  ///< not empty: a sum of exp(x - maximum), under the accumulator of that name as it grows
 };
 
 struct Phase {

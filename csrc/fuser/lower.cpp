@@ -24,15 +24,17 @@ class Lowering {
     kernel_.rows = walk.rows;
     kernel_.cols = walk.cols;
     kernel_.lanes = options.lanes;
-    kernel_.cached = options.cached && walk.reduces;  // else a row has one phase
+    kernel_.cached = options.cached && (walk.reduces || walk.rows > 1);  // else a thread has one chunk
     if (walk.reduces) elements_.keep_rows();
   }
 
   Kernel run() {
     choose_order();
     classify();
+    join_online_sums();
     if (walk_.reduces || kernel_.rows > 1 || !lower_sections())
       for (size_t level = 0; level <= top_level_; ++level) lower_phase(level);
+    check_online_sums();
     lower_finish();
     collect();
     return std::move(kernel_);
@@ -98,6 +100,51 @@ class Lowering {
     return any;
   }
 
+  // The row's maximum and the sum of exp(x - maximum) in one walk: each time the maximum grows, the sum is scaled.
+  // Only where that saves loading the row again.
+  void join_online_sums() {
+    if (!options_.online) return;
+    const bool walked_again = std::any_of(roots_.begin(), roots_.end(), [&](const Root& r) {
+      const RootInfo& info = info_.at(r.value.id());
+      return info.mode != Mode::Row && (info.mode != Mode::Inner || info.level > 1);
+    });
+    if (walked_again) return;
+    for (const Root& r : roots_) {
+      RootInfo& sum = info_.at(r.value.id());
+      if (sum.mode != Mode::Inner || sum.level != 1 || !is_call(r.value, "prims.sum")) continue;
+      const Value maximum = maximum_under(operand_of(r.value));
+      if (maximum) online_.emplace(maximum.id(), r.value);
+    }
+    // Others that need the maximum walk all the same.
+    size_t at_level_1 = 0;
+    for (const Root& r : roots_)
+      at_level_1 += info_.at(r.value.id()).mode == Mode::Inner && info_.at(r.value.id()).level == 1;
+    if (at_level_1 != online_.size()) return online_.clear();
+    for (const auto& [maximum, sum] : online_) info_.at(sum.id()).level = 0;
+    if (!online_.empty()) kernel_.cached = false;
+  }
+
+  bool is_call(Value v, std::string_view name) const {
+    return !elements_.is_leaf(v) && producer_(v)->op->full_name == name;
+  }
+  Value operand_of(Value v) const { return producer_(v)->arguments().value("a"); }
+
+  // The maximum of x where `v` is exp(x - maximum), in a type that knows no rounding of its own.
+  Value maximum_under(Value v) const {
+    if (!is_call(v, "prims.exp") || (v.dtype() != DType::f32 && v.dtype() != DType::f64)) return {};
+    const Value difference = operand_of(v);
+    if (!is_call(difference, "prims.sub")) return {};
+    const Args a = producer_(difference)->arguments();
+    if (!a["a"].is_tensor() || !a["b"].is_tensor()) return {};
+    Value m = a.value("b");
+    while (!elements_.is_leaf(m) && kind_of(*producer_(m)) == Kind::Move && producer_(m)->op->has(kView))
+      m = operand_of(m);
+    auto root = info_.find(m.id());
+    const bool found = root != info_.end() && root->second.mode == Mode::Inner && is_call(m, "prims.amax") &&
+                       operand_of(m) == a.value("a") && m.dtype() == v.dtype();
+    return found ? m : Value();
+  }
+
   // ---- phases -------------------------------------------------------------------------------------------------------
 
   void lower_phase(size_t level) {
@@ -105,7 +152,8 @@ class Lowering {
     for (const Root& r : roots_) {
       RootInfo& info = info_.at(r.value.id());
       if (info.level != level) continue;
-      if (info.mode == Mode::Inner) add_up(r.value);
+      if (info.mode == Mode::Inner && online_.count(r.value.id())) add_up_online(r.value);
+      else if (info.mode == Mode::Inner && !joined(r.value)) add_up(r.value);
       if (info.mode == Mode::Outer) add_column(r.value, info);
       if (info.mode == Mode::Full && info.stored) store_full(r.value);
       // In program order, so that what comes later finds its operands computed instead of asking ever deeper.
@@ -178,6 +226,39 @@ class Lowering {
     p.lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
     p.reductions.push_back({name, compute_name(v.dtype()), combine});
     pending_.emplace_back(v, name);
+  }
+
+  bool joined(Value v) const {
+    return std::any_of(online_.begin(), online_.end(), [&](const auto& o) { return o.second == v; });
+  }
+
+  void add_up_online(Value v) {
+    const Value sum_value = online_.at(v.id());
+    const Scalar s = elements_.operand(*producer_(v));
+    const std::string type = compute_name(v.dtype()), maximum = elements_.fresh("sum"), sum = elements_.fresh("sum"),
+                      terms = elements_.fresh("v");
+    Phase& p = kernel_.phases.back();
+    p.chunk.push_back(type + " " + terms + "[" + std::to_string(options_.lanes) + "];");
+    p.lane.push_back(terms + "[j] = " + s.text + ";");
+    p.stores.push_back("th_online<" + std::to_string(options_.lanes) + ">(" + maximum + ", " + sum + ", " + terms +
+                       ");");
+    p.reductions.push_back({maximum, type, Combine::Max, ""});
+    p.reductions.push_back({sum, type, Combine::Add, maximum});
+    pending_.emplace_back(v, maximum);
+    pending_.emplace_back(sum_value, sum);
+    online_sums_.push_back(sum_value);
+  }
+
+  // What the sum stands for: its calls, and whether the maximum that it is under is the row's own.
+  void check_online_sums() {
+    for (Value v : online_sums_) {
+      const Args a = producer_(operand_of(operand_of(v)))->arguments();
+      elements_.begin_phase();
+      elements_.operand(*producer_(v));
+      const Scalar m = elements_.element(a.value("b"), places_.here(a.value("b")));
+      kernel_.phases.pop_back();
+      if (m.scope != Scope::Row) throw Refused();
+    }
   }
 
   void add_column(Value v, RootInfo& info) {
@@ -255,6 +336,8 @@ class Lowering {
   Elements elements_;
   std::map<ValueId, size_t> result_level_;
   std::map<ValueId, bool> columns_known_;
+  std::map<ValueId, Value> online_;  // from a maximum to the sum that is made with it
+  std::vector<Value> online_sums_;
   size_t top_level_ = 0;
   std::vector<std::pair<Value, std::string>> pending_;
 };
@@ -300,6 +383,7 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces || !options.split_rows || !kernel.divides) return kernel;
     walk = with_rows(roots, walk);
+    if (walk.cols < options.split_rows) return kernel;
     return Lowering(walk, roots, producer, materialized, options).run();
   } catch (const Refused&) {
     return std::nullopt;

@@ -106,6 +106,20 @@ TH_D bool th_shuffle(bool x, int mask) { return __shfl_xor_sync(0xffffffffu, int
 TH_D int8 th_shuffle(int8 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
 TH_D uint8 th_shuffle(uint8 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
 TH_D int16 th_shuffle(int16 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
+// exp(x) for x <= 0 that is summed beside exp(0): an error grows with -x, where the term is small.
+TH_D float th_exp_below(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f)); return y; }
+TH_D double th_exp_below(double x) { return exp(x); }
+// A maximum m, and the sum s of exp(x - m), with N numbers more.
+template <int N, class T> TH_D void th_online(T& m, T& s, const T (&v)[N]) {
+  T n = m, sum = 0;
+#pragma unroll
+  for (int j = 0; j < N; ++j) n = th_max(n, v[j]);
+  const T b = n == T(-TH_INF) ? T(0) : n;
+#pragma unroll
+  for (int j = 0; j < N; ++j) sum += th_exp_below(v[j] - b);
+  s = s * th_exp_below(m - b) + sum;
+  m = n;
+}
 // The value of all T threads of a row, known to each of them.
 template <int T, class V, class F> TH_D V th_reduce(V x, F f) {
 #pragma unroll

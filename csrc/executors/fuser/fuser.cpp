@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kRowBufferBytes = 256 << 10;  // on a thread's stack, and well within its second level cache
 constexpr int64_t kCachedBytes = 160;           // of one thread: about 40 registers
+constexpr int64_t kLongRow = 1024;              // elements, for which blocks of threads of its own are worth it
 
 std::atomic<bool> always_emit_cuda{false};
 
@@ -46,7 +47,7 @@ class FuserExecutor final : public Executor {
 
  private:
   static bool lower_host(const fuser::Fusion& f, FusedKernel& k, bool eager) {
-    auto kernel = lower(f, {.split_rows = true, .row_buffer = kRowBufferBytes, .eager_rounding = eager});
+    auto kernel = lower(f, {.split_rows = 1, .row_buffer = kRowBufferBytes, .eager_rounding = eager});
     if (kernel) k.kernel = std::move(*kernel);
     return kernel.has_value();
   }
@@ -57,10 +58,13 @@ class FuserExecutor final : public Executor {
 
   static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k, bool eager) {
     for (int lanes = widest_lanes(f); lanes >= 1; lanes /= 2) {
-      auto kernel = lower(f, {.lanes = lanes, .cached = true, .eager_rounding = eager});
+      fuser::LowerOptions options{
+          .lanes = lanes, .cached = true, .online = !eager, .split_rows = kLongRow, .eager_rounding = eager};
+      auto kernel = lower(f, options);
       if (!kernel) continue;
       const int64_t kept = kernel->cached_bytes * fuser::cuda_shape(*kernel).chunks;
-      if (kept > kCachedBytes) kernel = lower(f, {.lanes = lanes, .eager_rounding = eager});
+      options.cached = false;
+      if (kept > kCachedBytes) kernel = lower(f, options);
       k.kernel = std::move(*kernel);
       if (lanes == 1) {
         k.any = k.kernel;

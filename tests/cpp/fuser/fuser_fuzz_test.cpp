@@ -68,9 +68,10 @@ class FuserFuzz {
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
   static std::vector<fuser::LowerOptions> variants() {
     std::vector<fuser::LowerOptions> out = {
-        {.split_rows = true, .row_buffer = 1 << 16}, {.section = 4}, {.lanes = 2, .section = 4}};
+        {.split_rows = 1, .row_buffer = 1 << 16}, {.section = 4}, {.lanes = 2, .section = 4}};
     for (int lanes : {8, 4, 2})
-      for (bool cached : {true, false}) out.push_back({.lanes = lanes, .cached = cached});
+      for (bool cached : {true, false})
+        out.push_back({.lanes = lanes, .cached = cached, .online = cached, .split_rows = cached ? 3 : 0});
     return out;
   }
 

@@ -18,6 +18,14 @@ template <class T, int N> static inline Vec<T, N> th_load_vector(const T* p, boo
   for (int i = 0; i < N; ++i) v.at[i] = p[i];
   return v;
 }
+template <int N, class T> static inline void th_online(T& m, T& s, const T (&v)[N]) {
+  T n = m, b;
+  for (int j = 0; j < N; ++j) n = th_max(n, v[j]);
+  b = n == -TH_INF ? 0 : n;
+  s *= th_exp(m - b);
+  for (int j = 0; j < N; ++j) s += th_exp(v[j] - b);
+  m = n;
+}
 template <class T, int N> static inline void th_store_vector(T* p, const Vec<T, N>& v) {
   if ((unsigned long)p % (sizeof(T) * N > 16 ? 16 : sizeof(T) * N)) th_misaligned = 1;
   for (int i = 0; i < N; ++i) p[i] = v.at[i];
@@ -71,6 +79,9 @@ std::string loops(const Kernel& k, const std::string& name) {
     out += "      }\n";
     indent(out, p.stores, 3);
     out += "    }\n";
+    // As where several threads' sums are brought under one maximum: of nothing but -inf it is not a number.
+    for (const Accumulator& a : p.reductions)
+      if (!a.maximum.empty()) out += "    " + a.name + " *= th_exp(" + a.maximum + " - " + a.maximum + ");\n";
   }
   indent(out, k.row_stores, 2);
   out += "  }\n";

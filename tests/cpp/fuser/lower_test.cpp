@@ -146,6 +146,29 @@ TEST_CASE("lower: of two loads of which one happens where the other does not, on
   CHECK(padded("(4, 4, 0)", "(0, 8, 0)") == 2);  // the halves overlap
 }
 
+TEST_CASE(
+    "lower: the maximum of a row and the sum of exponents under it are found in one walk if nothing walks again") {
+  const std::string logsumexp =
+      std::string(kSoftmax).substr(0, std::string(kSoftmax).find("  t6")) +
+      "  t8 = prims.log(t5)  # t8: \"cpu f32[4]\"\n  t9 = prims.add(t8, t1)  # t9: \"cpu f32[4]\"\n  return t9\n";
+  Program p(kIn + logsumexp, "a");
+  const LowerOptions online{.lanes = 4, .cached = true, .online = true};
+  const Kernel k = p.lower(online, {0, 4}).value();
+  CHECK(loops_of(k) == 1);
+  CHECK(k.cached_vectors.empty());
+  REQUIRE(k.phases[0].reductions.size() == 2);
+  CHECK(k.phases[0].reductions[1].maximum == k.phases[0].reductions[0].name);
+  CHECK(loops_of(p.lower({.lanes = 4, .cached = true}, {0, 4}).value()) == 2);
+  Program softmax(kIn + kSoftmax, "a");
+  CHECK(loops_of(softmax.lower(online, {0, 4}).value()) == 3);
+  // Under the maximum of something else.
+  Program other(kIn +
+                    "  t0 = prims.neg(a)  # t0: \"cpu f32[4, 8]\"\n  t1 = prims.amax(t0, [1])  # t1: \"cpu f32[4]\"\n" +
+                    logsumexp.substr(logsumexp.find("  t2")),
+                "a");
+  CHECK(loops_of(other.lower(online, {1, 5}).value()) == 2);
+}
+
 TEST_CASE("lower: what is costly is computed once a row where there is room to keep it") {
   Program p(kIn + kSoftmax, "a");
   auto count = [](const Kernel& k, const std::string& text) {
@@ -262,7 +285,7 @@ TEST_CASE("lower: every move gives the elements that the evaluator gives") {
     f.inputs = k->inputs;
     f.outputs = k->outputs;
     for (const LowerOptions& o :
-         std::vector<LowerOptions>{{.split_rows = true}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
+         std::vector<LowerOptions>{{.split_rows = 1}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
       if (auto variant = p.lower(o)) f.lowered.push_back(*variant);
     fuzz::Random random(7);
     std::vector<reference::Datum> inputs;
