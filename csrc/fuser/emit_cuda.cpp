@@ -10,11 +10,11 @@ constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and y
                                      // columns take registers, too
 constexpr int kRowThreads =
     512;  // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
-constexpr int kManyRows = 256;            // where there are rows enough for that on every multiprocessor
-constexpr int kOneWalkThreads = 256;      // of a row that nothing waits for: more blocks, at different places
-constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
-constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
-constexpr int kColumnLanes = 32;          // column sums that one thread may keep
+constexpr int kManyRows = 256;           // where there are rows enough for that on every multiprocessor
+constexpr int kOneWalkThreads = 256;     // of a row that nothing waits for: more blocks, at different places
+constexpr int kTileChunks = 4;           // of a thread without reductions: what a row has once is asked for once
+constexpr int kPersistentThreads = 768;  // of a multiprocessor, where each walks over many rows
+constexpr int kColumnLanes = 32;         // column sums that one thread may keep
 
 bool reduces_rows(const Kernel& k) {
   return !k.row_stores.empty() ||
@@ -49,14 +49,14 @@ std::string over_chunks(const Kernel& k, const std::string& chunk, F&& body) {
 }
 
 // Each thread's sum under its own maximum is brought under the row's, then added up like any other.
-void reduce(std::string& out, const Phase& p) {
+void reduce(std::string& out, const Phase& p, bool persistent) {
   for (const Accumulator& a : p.reductions) {
     const bool scales = std::any_of(p.reductions.begin(), p.reductions.end(),
                                     [&](const Accumulator& b) { return b.maximum == a.name; });
     if (scales) out += line(2, "const " + a.type + " " + a.name + "_own = " + a.name + ";");
     if (!a.maximum.empty()) out += line(2, a.name + " *= th_exp(" + a.maximum + "_own - " + a.maximum + ");");
     out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
-                       combine_function(a.combine) + "(a, b); });");
+                       combine_function(a.combine) + "(a, b); }" + (persistent ? ", turn);" : ");"));
   }
 }
 
@@ -71,7 +71,7 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
              line(depth, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {") + lines(p.lane, depth + 1) +
              line(depth, "}") + lines(p.stores, depth);
     });
-  reduce(out, p);
+  reduce(out, p, !k.columns.empty());
 }
 
 int64_t blocks_of(const Kernel& k, const Phase& p, int threads) { return (chunks_of(k, p) + threads - 1) / threads; }
@@ -149,7 +149,8 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
   if (s.persistent)
-    return line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
+    return line(1, "int turn = 0;") +
+           line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
 
@@ -222,6 +223,7 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
     indent(out, k.row_stores, 3);
     out += line(2, "}");
   }
+  if (s.persistent) out += line(2, "turn ^= 1;");
   out += line(1, "}");
   if (!k.columns.empty()) out += store_partial_sums(k, s, chunk);
   out += "}\n";

@@ -33,7 +33,6 @@ Index Indices::single(Atom atom) {
       return e;
     }
   }
-  if ((atom.kind == Atom::Div || atom.kind == Atom::Mod) && atom.scope != Scope::Row) divides_ = true;
   atoms_.push_back(std::move(atom));
   Index e;
   e.terms_ = {{static_cast<int32_t>(atoms_.size() - 1), 1}};
@@ -196,6 +195,8 @@ std::string Indices::text(const Index& e) const {
   std::string out;
   for (const Index::Term& t : e.terms_) {
     const Atom& a = atoms_[static_cast<size_t>(t.atom)];
+    if ((a.kind == Atom::Div || a.kind == Atom::Mod) && a.scope != Scope::Row)
+      division_ = std::max(division_, (a.by & (a.by - 1)) == 0 ? Division::Shift : Division::Other);
     std::string atom;
     switch (a.kind) {
       case Atom::Variable: atom = a.name; break;

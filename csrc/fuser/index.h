@@ -24,6 +24,9 @@ class Indices;
 /// How often an index changes in the loop nest of a kernel: once a row, once a chunk of lanes, once a lane.
 enum class Scope : uint8_t { Row, Chunk, Lane };
 
+/// A quotient or remainder by a power of two is a shift.
+enum class Division : uint8_t { None, Shift, Other };
+
 class Index {
  public:
   Index(int64_t constant = 0) : constant_(constant) {}
@@ -69,8 +72,8 @@ class Indices {
   std::string text(const Index& e) const;
   /// Whether every term, and the constant, is a multiple of `n`, the term of `without` aside.
   bool multiple_of(const Index& e, int64_t n, int32_t without = -1) const;
-  /// Whether a quotient or remainder within a row was needed.
-  bool divides() const { return divides_; }
+  /// The costliest division within a row that text() has written.
+  Division division() const { return division_; }
   /// The atom of a loop variable.
   static int32_t atom(const Index& variable) { return variable.terms().at(0).atom; }
 
@@ -92,7 +95,7 @@ class Indices {
   Index joined(Index sum);
 
   std::deque<Atom> atoms_;  // one may be looked at while others are made
-  bool divides_ = false;
+  mutable Division division_ = Division::None;
 };
 
 }  // namespace thunder::fuser

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/trace.h"
+#include "fuser/index.h"
 
 namespace thunder::fuser {
 
@@ -54,11 +55,11 @@ struct Kernel {
   std::vector<Phase> phases;
   std::vector<std::string> row_stores;  ///< once a row, by one thread, at the end
   std::vector<Accumulator> columns;
-  std::vector<std::string> finish;  ///< once a column `c`; a column's sum goes by its accumulator's name
-  std::vector<const Call*> calls;   ///< what it computes, in the order of the trace
-  bool wide = false;                ///< an offset may not fit 32 bits
-  bool gathers = false;             ///< from places that are read at run time, and may be outside of their tensor
-  bool divides = false;             ///< an index divides within a row: compilers do not vectorise that
+  std::vector<std::string> finish;     ///< once a column `c`; a column's sum goes by its accumulator's name
+  std::vector<const Call*> calls;      ///< what it computes, in the order of the trace
+  bool wide = false;                   ///< an offset may not fit 32 bits
+  bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
+  Division division = Division::None;  ///< within a row
   int64_t numel() const { return rows * cols; }
 };
 

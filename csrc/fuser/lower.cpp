@@ -11,6 +11,8 @@
 namespace thunder::fuser {
 namespace {
 
+constexpr int64_t kLongRow = 1024;  // elements
+
 class Lowering {
  public:
   Lowering(const Walk& walk, const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
@@ -319,7 +321,7 @@ class Lowering {
   void collect() {
     elements_.collect();
     kernel_.wide = places_.wide();
-    kernel_.divides = places_.indices().divides();
+    kernel_.division = places_.indices().division();
     for (const Root& r : roots_)
       if (!std::count(kernel_.calls.begin(), kernel_.calls.end(), producer_(r.value))) throw Refused();
     if (kernel_.outputs.empty()) throw Refused();
@@ -381,9 +383,12 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
   if (!walk_of(roots, producer, walk)) return std::nullopt;
   try {
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
-    if (walk.reduces || !options.split_rows || !kernel.divides) return kernel;
+    if (walk.reduces || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
     walk = with_rows(roots, walk);
-    if (walk.cols < options.split_rows) return kernel;
+    const bool worth = options.split_rows == LowerOptions::SplitRows::Always
+                           ? kernel.division != Division::None
+                           : kernel.division == Division::Other && walk.cols >= kLongRow && kernel.phases.size() == 1;
+    if (!worth) return kernel;
     return Lowering(walk, roots, producer, materialized, options).run();
   } catch (const Refused&) {
     return std::nullopt;

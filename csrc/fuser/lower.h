@@ -21,11 +21,15 @@ struct Root {
 };
 
 struct LowerOptions {
-  int lanes = 1;           ///< elements that a chunk computes
-  bool cached = false;     ///< keep loaded vectors over the phases of a row
-  bool online = false;     ///< sums of exp(x - max(x)) in the walk that finds the maximum, where nothing walks again
-  int64_t split_rows = 0;  ///< without reductions: walk a last dimension of at least as many elements as columns if
-                           ///< that saves divisions; 0: never
+  int lanes = 1;        ///< elements that a chunk computes
+  bool cached = false;  ///< keep loaded vectors over the phases of a row
+  bool online = false;  ///< sums of exp(x - max(x)) in the walk that finds the maximum, where nothing walks again
+  /// Without reductions: walk the last dimension as columns where that saves divisions.
+  enum class SplitRows : uint8_t {
+    Never,
+    Always,  ///< any division: compilers do not vectorise them
+    Long,    ///< no shifts, only rows that are worth blocks of threads of their own, no parts of a cat that have chunks
+  } split_rows = SplitRows::Never;
   int64_t section = 64;    ///< elements that a part of a cat must have to be computed apart from the others
   int64_t row_buffer = 0;  ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
   bool eager_rounding = false;  ///< round every bf16 and f16 value as eager does

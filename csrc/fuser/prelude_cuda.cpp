@@ -120,18 +120,18 @@ template <int N, class T> TH_D void th_online(T& m, T& s, const T (&v)[N]) {
   s = s * th_exp_below(m - b) + sum;
   m = n;
 }
-// The value of all T threads of a row, known to each of them.
-template <int T, class V, class F> TH_D V th_reduce(V x, F f) {
+// The value of all T threads of a row, known to each of them.  Where a place in the text is passed once a row, rows in
+// turns have memory of their own: a thread may write while another still reads of the row before.
+template <int T, class V, class F> TH_D V th_reduce(V x, F f, int turn = 0) {
 #pragma unroll
   for (int m = 16; m > 0; m /= 2) x = f(x, th_shuffle(x, m));
   if constexpr (T > 32) {
-    __shared__ V parts[T / 32];
+    __shared__ V parts[2][T / 32];
+    if (threadIdx.x % 32 == 0) parts[turn][threadIdx.x / 32] = x;
     __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = parts[0];
+    x = parts[turn][0];
 #pragma unroll
-    for (int i = 1; i < T / 32; ++i) x = f(x, parts[i]);
+    for (int i = 1; i < T / 32; ++i) x = f(x, parts[turn][i]);
   }
   return x;
 }

@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kRowBufferBytes = 256 << 10;  // on a thread's stack, and well within its second level cache
 constexpr int64_t kCachedBytes = 160;           // of one thread: about 40 registers
-constexpr int64_t kLongRow = 1024;              // elements, for which blocks of threads of its own are worth it
 
 std::atomic<bool> always_emit_cuda{false};
 
@@ -47,7 +46,9 @@ class FuserExecutor final : public Executor {
 
  private:
   static bool lower_host(const fuser::Fusion& f, FusedKernel& k, bool eager) {
-    auto kernel = lower(f, {.split_rows = 1, .row_buffer = kRowBufferBytes, .eager_rounding = eager});
+    auto kernel = lower(
+        f,
+        {.split_rows = fuser::LowerOptions::SplitRows::Always, .row_buffer = kRowBufferBytes, .eager_rounding = eager});
     if (kernel) k.kernel = std::move(*kernel);
     return kernel.has_value();
   }
@@ -58,8 +59,11 @@ class FuserExecutor final : public Executor {
 
   static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k, bool eager) {
     for (int lanes = widest_lanes(f); lanes >= 1; lanes /= 2) {
-      fuser::LowerOptions options{
-          .lanes = lanes, .cached = true, .online = !eager, .split_rows = kLongRow, .eager_rounding = eager};
+      fuser::LowerOptions options{.lanes = lanes,
+                                  .cached = true,
+                                  .online = !eager,
+                                  .split_rows = fuser::LowerOptions::SplitRows::Long,
+                                  .eager_rounding = eager};
       auto kernel = lower(f, options);
       if (!kernel) continue;
       const int64_t kept = kernel->cached_bytes * fuser::cuda_shape(*kernel).chunks;

@@ -40,15 +40,18 @@ TEST_CASE("index: quotients and remainders vanish where ranges allow") {
   CHECK(n.indices.div(n.indices.mod(n.place(), 64), 8) == n.q);
   CHECK(n.indices.mod(n.place(), 8) == n.j);
   CHECK(n.indices.mod(n.place(), 1) == Index(0));
-  CHECK(!n.indices.divides());
+  CHECK(n.indices.div(n.place(), 3) != n.r);
+  CHECK(n.indices.division() == Division::None);  // none is written
   CHECK(n.text(n.indices.div(n.place(), 16)) == "4 * r + ((q) / 2)");
-  CHECK(n.indices.divides());
+  CHECK(n.indices.division() == Division::Shift);
+  n.text(n.indices.mod(n.place(), 24));
+  CHECK(n.indices.division() == Division::Other);
 }
 
 TEST_CASE("index: quotients of rows cost no vectors") {
   Nest n;
   CHECK(n.text(n.indices.div(n.r, 4)) == "((r) / 4)");
-  CHECK(!n.indices.divides());
+  CHECK(n.indices.division() == Division::None);
 }
 
 TEST_CASE("index: a quotient and its remainder join again") {

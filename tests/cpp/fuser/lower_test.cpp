@@ -284,8 +284,8 @@ TEST_CASE("lower: every move gives the elements that the evaluator gives") {
     f.calls = p.trace.calls;
     f.inputs = k->inputs;
     f.outputs = k->outputs;
-    for (const LowerOptions& o :
-         std::vector<LowerOptions>{{.split_rows = 1}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
+    for (const LowerOptions& o : std::vector<LowerOptions>{
+             {.split_rows = LowerOptions::SplitRows::Always}, {.section = 4}, {.lanes = 2}, {.lanes = 4}, {.lanes = 8}})
       if (auto variant = p.lower(o)) f.lowered.push_back(*variant);
     fuzz::Random random(7);
     std::vector<reference::Datum> inputs;
