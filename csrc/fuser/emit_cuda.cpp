@@ -149,7 +149,7 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
   if (s.persistent)
-    return line(1, "int turn = 0;") +
+    return (reduces_rows(k) ? line(1, "int turn = 0;") : "") +
            line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
@@ -197,7 +197,8 @@ CudaShape cuda_shape(const Kernel& k) {
   s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
   s.persistent = !k.columns.empty();
   // Enough loads in flight; more blocks would only mean more partial sums to write and read again.
-  s.blocks_per_multiprocessor = std::max(1, kPersistentThreads / (s.threads * s.rows_per_block));
+  const int threads = s.threads * s.rows_per_block;
+  s.blocks_per_multiprocessor = (kPersistentThreads + threads - 1) / threads;
   return s;
 }
 
@@ -223,7 +224,7 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
     indent(out, k.row_stores, 3);
     out += line(2, "}");
   }
-  if (s.persistent) out += line(2, "turn ^= 1;");
+  if (s.persistent && reduces_rows(k)) out += line(2, "turn ^= 1;");
   out += line(1, "}");
   if (!k.columns.empty()) out += store_partial_sums(k, s, chunk);
   out += "}\n";
