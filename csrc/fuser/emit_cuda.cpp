@@ -10,11 +10,11 @@ constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and y
                                      // columns take registers, too
 constexpr int kRowThreads =
     512;  // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
-constexpr int kManyRows = 256;           // where there are rows enough for that on every multiprocessor
-constexpr int kOneWalkThreads = 256;     // of a row that nothing waits for: more blocks, at different places
-constexpr int kTileChunks = 4;           // of a thread without reductions: what a row has once is asked for once
-constexpr int kPersistentThreads = 768;  // of a multiprocessor, where each walks over many rows
-constexpr int kColumnLanes = 32;         // column sums that one thread may keep
+constexpr int kManyRows = 256;            // where there are rows enough for that on every multiprocessor
+constexpr int kOneWalkThreads = 256;      // of a row that nothing waits for: more blocks, at different places
+constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
+constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
+constexpr int kColumnLanes = 32;          // column sums that one thread may keep
 
 bool reduces_rows(const Kernel& k) {
   return !k.row_stores.empty() ||
