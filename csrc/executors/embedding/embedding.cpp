@@ -67,6 +67,7 @@ class Kernels {
 
   /// Null, and `why`, if they cannot be compiled.
   const CudaKernel* find(Which which, int device, std::string* why) {
+    if (!cuda_available(why)) return nullptr;
     const CompiledCubin& c = wait(compiled(device));
     if (!c.ok()) {
       *why = c.log;
