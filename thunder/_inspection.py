@@ -43,6 +43,15 @@ def last_kernels(fn):
     return "\n".join(kernels.values())
 
 
+def empty_cache():
+    """Gives memory on the CPU that compiled programs keep for their next run back to the system.
+
+    It is at most what runs needed at once; what tensors still hold stays theirs. On GPUs programs use PyTorch's own
+    allocator: see torch.cuda.empty_cache().
+    """
+    _C.empty_cache()
+
+
 def cache_hits(fn):
     """How many calls ran a program that was compiled before."""
     return _C.stats(_function(fn))["cache_hits"]

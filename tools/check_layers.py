@@ -16,15 +16,17 @@ STD_ONLY = {
     "ops": {"core"},
     "passes": {"core", "ops"},
     "fuser": {"core", "ops", "passes"},
-    # A part of the runtime with a library of its own, which links neither PyTorch nor Python.
+    # Parts of the runtime with libraries of their own, which link neither PyTorch nor Python.
     "runtime/kernels": {"core"},
+    "runtime/memory": set(),
 }
 BELOW = STD_ONLY | {
     "frontend": {"core", "ops", "passes"},
-    "runtime": {"core", "ops", "passes", "fuser", "runtime/kernels"},
+    "runtime": {"core", "ops", "passes", "fuser", "runtime/kernels", "runtime/memory"},
     "executors": {"core", "ops", "passes", "fuser", "runtime", "runtime/kernels"},
     "jit": {"core", "ops", "passes", "frontend", "runtime", "runtime/kernels"},
-    "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "runtime/kernels", "executors", "jit"},
+    "bindings": {"core", "ops", "passes", "fuser", "frontend", "runtime", "runtime/kernels", "runtime/memory"}
+    | {"executors", "jit"},
 }
 # Foreign headers, by the layers that may include them.
 PYTHON = {"frontend", "runtime", "executors", "jit", "bindings"}

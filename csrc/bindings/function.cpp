@@ -8,6 +8,7 @@
 #include "bindings/types.h"
 #include "jit/evaluate.h"
 #include "jit/function.h"
+#include "runtime/host_memory.h"
 
 namespace thunder::bindings {
 namespace {
@@ -191,6 +192,20 @@ void bind_function(nb::module_& m) {
         return object(evaluate(name, args.ptr(), kwargs.ptr()));
       },
       "Runs one operator on real tensors, without autograd.");
+  m.def("empty_cache", [] { host_cache().clear(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "host_cache_stats",
+      [] {
+        const BlockCache::Stats s = host_cache().stats();
+        nb::dict d;
+        d["live"] = s.live;
+        d["cached"] = s.cached;
+        d["made"] = s.made;
+        d["reused"] = s.reused;
+        return d;
+      },
+      "Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and how "
+      "many blocks were new and how many were found among those kept.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
   m.def(
       "check_guards",

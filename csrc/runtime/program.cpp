@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/rewrite.h"
 #include "runtime/convert.h"
+#include "runtime/host_memory.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
@@ -328,6 +329,7 @@ std::shared_ptr<Program> Program::build(const Trace& trace) {
 std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
   THUNDER_ASSERT(inputs.size() == impl_->input_registers.size(), "a program of ", impl_->input_registers.size(),
                  " inputs was given ", inputs.size());
+  HostMemoryScope memory;
   c10::OptionalDeviceGuard device;
   if (impl_->device) device.reset_device(*impl_->device);
   FrameLease lease(impl_->num_registers);
