@@ -163,12 +163,24 @@ Scalar Elements::root_element(Value v, const RootInfo& info, const Multi& index)
   return computed(*producer_(v), index);
 }
 
+Access Elements::access(size_t operand, const Index& at, Scope scope) const {
+  if (in_finish_) return {operand, at, SIZE_MAX, scope, kernel_.finish.size()};
+  const Phase& p = kernel_.phases.back();
+  const auto& statements = scope == Scope::Row ? p.row : scope == Scope::Chunk ? p.chunk : p.lane;
+  return {operand, at, kernel_.phases.size() - 1, scope, statements.size()};
+}
+
 Scalar Elements::load(Value v, const Multi& index) {
   const TensorType& t = v.tensor();
-  const std::string array = "in" + std::to_string(input(v));
+  const size_t number = input(v);
+  const std::string array = "in" + std::to_string(number);
   Index at = places_.offset(t, index);
-  if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) return load_vector(t.dtype, at, array);
+  if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) {
+    reads_.push_back(access(number, at, Scope::Chunk));
+    return load_vector(t.dtype, at, array);
+  }
   Scope scope = std::max(indices_.scope(at), predicate_scope_);
+  reads_.push_back(access(number, at, scope));
   std::string text = "th_load(" + array + " + (" + indices_.text(at) + "))";
   if (!predicate_.empty()) text = predicate_ + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
   return define(compute_name(t.dtype), text, scope);

@@ -27,6 +27,15 @@ struct Scalar {
   bool costly = false;  ///< a function of the C library is in it
 };
 
+/// A read of an input, or a write to an output, by a statement of a kernel.
+struct Access {
+  size_t operand;   ///< number of the input or output
+  Index at;         ///< offset in its memory
+  size_t phase;
+  Scope scope;      ///< of the statement
+  size_t position;  ///< among the statements of that scope
+};
+
 /// What a root of the group is to the walk.
 struct RootInfo {
   enum class Mode : uint8_t {
@@ -75,6 +84,9 @@ class Elements {
   std::string rounded(const std::string& text, DType t) const;
   /// Gives the kernel the calls that were computed and what they read.
   void collect();
+  const std::vector<Access>& reads() const { return reads_; }
+  /// Where the next statement of the phase at hand stands.
+  Access access(size_t operand, const Index& at, Scope scope) const;
 
  private:
   std::vector<std::string>& buffer(Scope scope);
@@ -111,6 +123,7 @@ class Elements {
   Kernel& kernel_;
 
   std::map<ValueId, size_t> input_of_;
+  std::vector<Access> reads_;
   std::map<std::string, Scalar> row_memo_, loop_memo_;
   struct Kept {
     size_t phase;

@@ -7,15 +7,22 @@ namespace thunder::fuser {
 
 namespace {
 
+// Operands that may share memory are not promised to be apart.
 std::string pointers(const Kernel& k) {
   std::string out;
+  auto promise = [&](size_t InPlace::*side, size_t operand) {
+    return std::any_of(k.in_place.begin(), k.in_place.end(), [&](const InPlace& p) { return p.*side == operand; })
+               ? ""
+               : "__restrict ";
+  };
   for (size_t i = 0; i < k.inputs.size(); ++i) {
     const std::string type = storage_name(k.inputs[i].dtype()), n = std::to_string(i);
-    out += line(1, "const " + type + "* __restrict in" + n + " = (const " + type + "*)in[" + n + "];");
+    out += line(1, "const " + type + "* " + promise(&InPlace::input, i) + "in" + n + " = (const " + type + "*)in[" + n +
+                       "];");
   }
   for (size_t i = 0; i < k.outputs.size(); ++i) {
     const std::string type = storage_name(k.outputs[i].dtype()), n = std::to_string(i);
-    out += line(1, type + "* __restrict out" + n + " = (" + type + "*)out[" + n + "];");
+    out += line(1, type + "* " + promise(&InPlace::output, i) + "out" + n + " = (" + type + "*)out[" + n + "];");
   }
   return out;
 }

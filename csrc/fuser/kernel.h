@@ -43,11 +43,18 @@ struct Phase {
   bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }
 };
 
+/// An output whose element is written where, and after, the same place of the input is read for the last time, by the
+/// same step of the loops: it may lie in the input's memory.
+struct InPlace {
+  size_t input, output;
+};
+
 struct Kernel {
   int64_t rows = 1, cols = 1;
   int lanes = 1;
   bool cached = false;  ///< vectors that were loaded stay in registers over all phases of a row
   std::vector<Value> inputs, outputs;
+  std::vector<InPlace> in_place;
   std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
   std::vector<std::string> cached_loads;    ///< of them, once a chunk: after the first phase's `row`, before its loop
   int64_t cached_bytes = 0;                 ///< of one chunk of them

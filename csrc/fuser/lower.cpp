@@ -273,16 +273,16 @@ class Lowering {
     kernel_.columns.push_back({name, compute_name(v.dtype()), combine});
   }
 
-  std::string output(Value v) {
+  size_t output(Value v) {
     auto known = std::find(kernel_.outputs.begin(), kernel_.outputs.end(), v);
     if (known == kernel_.outputs.end()) known = kernel_.outputs.insert(known, v);
-    return "out" + std::to_string(known - kernel_.outputs.begin());
+    return static_cast<size_t>(known - kernel_.outputs.begin());
   }
 
   // The statement that stores an element of an output in memory.
   std::string store(Value v, const Multi& index, const Scalar& s) {
     const std::string at = places_.indices().text(places_.offset(v.tensor(), index));
-    return "th_set(" + output(v) + "[" + at + "], " + s.text + ");";
+    return "th_set(out" + std::to_string(output(v)) + "[" + at + "], " + s.text + ");";
   }
 
   void store_full(Value v) {
@@ -290,12 +290,13 @@ class Lowering {
     Scalar s = elements_.element_of_root(v, index);
     Index at = places_.offset(v.tensor(), index);
     Phase& p = kernel_.phases.back();
+    writes_.push_back(elements_.access(output(v), at, Scope::Lane));
     if (!places_.is_vector(at)) return p.lane.push_back(store(v, index, s));
     const std::string lanes = std::to_string(options_.lanes), y = elements_.fresh("y");
     const std::string start = places_.indices().text(places_.without_lane(at));
     p.chunk.push_back("Vec<" + storage_name(v.dtype()) + ", " + lanes + "> " + y + ";");
     p.lane.push_back("th_set(" + y + ".at[j], " + s.text + ");");
-    p.stores.push_back("th_store_vector(" + output(v) + " + (" + start + "), " + y + ");");
+    p.stores.push_back("th_store_vector(out" + std::to_string(output(v)) + " + (" + start + "), " + y + ");");
   }
 
   void store_row(Value v) {
@@ -318,8 +319,29 @@ class Lowering {
     }
   }
 
+  // Whether the write stands after the read in the same step of the loops: then no other step, whatever their order,
+  // touches the element.  What is read once a row may be read by several threads.
+  static bool before(const Access& read, const Access& write) {
+    if (read.scope == Scope::Row || !(read.at == write.at) || read.phase > write.phase) return false;
+    return read.phase < write.phase || read.scope == Scope::Chunk || read.position <= write.position;
+  }
+
+  void find_in_place() {
+    for (const Access& write : writes_) {
+      const auto of_output = [&](const Access& other) { return other.operand == write.operand; };
+      if (std::count_if(writes_.begin(), writes_.end(), of_output) != 1) continue;  // sections
+      const DType t = kernel_.outputs[write.operand].dtype();
+      for (size_t i = 0; i < kernel_.inputs.size(); ++i)
+        if (kernel_.inputs[i].dtype() == t && numel(kernel_.inputs[i]) == numel(kernel_.outputs[write.operand]) &&
+            std::all_of(elements_.reads().begin(), elements_.reads().end(),
+                        [&](const Access& read) { return read.operand != i || before(read, write); }))
+          kernel_.in_place.push_back({i, write.operand});
+    }
+  }
+
   void collect() {
     elements_.collect();
+    find_in_place();
     kernel_.wide = places_.wide();
     kernel_.division = places_.indices().division();
     for (const Root& r : roots_)
@@ -340,6 +362,7 @@ class Lowering {
   std::map<ValueId, bool> columns_known_;
   std::map<ValueId, Value> online_;  // from a maximum to the sum that is made with it
   std::vector<Value> online_sums_;
+  std::vector<Access> writes_;
   size_t top_level_ = 0;
   std::vector<std::pair<Value, std::string>> pending_;
 };

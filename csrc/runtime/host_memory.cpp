@@ -37,12 +37,12 @@ class HostAllocator final : public c10::Allocator {
     return {data, memory.move_context()};
   }
 
- private:
   static void give_back(void* data) {
     c10::profiledCPUMemoryReporter().Delete(data);
     host_cache().give_back(data);
   }
 
+ private:
   c10::Allocator& below_;
 };
 
@@ -69,6 +69,12 @@ HostAllocator* allocator() {
 BlockCache& host_cache() {
   static auto* const cache = new BlockCache([](size_t bytes) { return allocator()->fresh(bytes); });
   return *cache;
+}
+
+bool is_own_host_memory(const c10::DataPtr& memory) {
+  const c10::DeleterFnPtr deleter = memory.get_deleter();
+  return memory.get() == memory.get_context() &&
+         (deleter == &HostAllocator::give_back || deleter == c10::GetCPUAllocator()->raw_deleter());
 }
 
 HostMemoryScope::HostMemoryScope() : active_(allocator() != nullptr) {

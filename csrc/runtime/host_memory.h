@@ -1,6 +1,8 @@
 // Memory on the CPU for what programs compute.
 #pragma once
 
+#include <c10/core/Allocator.h>
+
 #include "runtime/memory/block_cache.h"
 
 namespace thunder {
@@ -24,5 +26,8 @@ class HostMemoryScope {
 
 /// What the scopes of all threads share.
 BlockCache& host_cache();
+
+/// Whether a tensor's memory on the CPU is the tensor's alone: not an array of NumPy's, a file, or another process's.
+bool is_own_host_memory(const c10::DataPtr& memory);
 
 }  // namespace thunder

@@ -28,6 +28,7 @@ constexpr int64_t kGrain = 16384;  // elements that are worth another thread
 struct Output {
   c10::SmallVector<int64_t, 5> sizes, strides;
   at::ScalarType type;
+  size_t bytes;
 };
 
 using HostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t);
@@ -44,6 +45,7 @@ class FusionCall final : public Instruction {
       for (const Dim& d : t.shape) o.sizes.push_back(d.constant());
       for (const Dim& d : t.strides) o.strides.push_back(d.constant());
       o.type = to_aten(t.dtype);
+      o.bytes = at::detail::computeStorageNbytes(o.sizes, o.strides, c10::elementSize(o.type));
       made_.push_back(std::move(o));
     }
   }
@@ -59,9 +61,8 @@ class FusionCall final : public Instruction {
       in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
-    for (const Output& o : made_) {
-      results.push_back(
-          allocate(k_->on_cuda ? c10::DeviceType::CUDA : c10::DeviceType::CPU, o.sizes, o.strides, o.type));
+    for (size_t i = 0; i < made_.size(); ++i) {
+      results.push_back(make_result(frame, i));
       out.push_back(results.back().mutable_data_ptr());
     }
     if (!(k_->on_cuda ? run_cuda(in, out, results) : run_host(in, out))) return run_body(frame);
@@ -69,6 +70,19 @@ class FusionCall final : public Instruction {
   }
 
  private:
+  at::Tensor make_result(const Frame& frame, size_t i) const {
+    const Output& o = made_[i];
+    if (k_->on_cuda) return allocate(c10::DeviceType::CUDA, o.sizes, o.strides, o.type);
+    for (const fuser::InPlace& pair : k_->kernel.in_place) {
+      const uint32_t r = operands[pair.input].reg;
+      if (pair.output != i || std::find(drops.begin(), drops.end(), r) == drops.end()) continue;
+      // An operand that an earlier output took is no longer the only owner of its memory.
+      at::Tensor t = allocate_in(frame.registers[r].toTensor(), o.sizes, o.strides, o.type, o.bytes);
+      if (t.defined()) return t;
+    }
+    return allocate(c10::DeviceType::CPU, o.sizes, o.strides, o.type);
+  }
+
   template <class T>
   void hand_over(Frame& frame, std::vector<T>& results) const {
     if (!drops.empty()) drop(frame);
