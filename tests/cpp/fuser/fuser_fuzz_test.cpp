@@ -57,12 +57,13 @@ class FuserFuzz {
 
   void run_kernels(bool cuda) {
     add(checks_.run());
+    in_place += checks_.ran_in_place();
     if (cuda) add(checks_.compile_cuda_texts());
     checks_ = {};
   }
   size_t waiting() const { return checks_.size(); }
 
-  int programs = 0, kernels = 0, wide_kernels = 0, wrong = 0;
+  int programs = 0, kernels = 0, wide_kernels = 0, in_place = 0, wrong = 0;
 
  private:
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
@@ -148,10 +149,12 @@ TEST_CASE("fuser: random programs give the same through partition and kernels") 
     if (fuzz.waiting() > 600) fuzz.run_kernels(cuda);
   }
   fuzz.run_kernels(cuda);
-  MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors");
+  MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors; "
+                       << fuzz.in_place << " runs in place");
   CHECK(fuzz.wrong == 0);
   CHECK(fuzz.kernels > n / 2);
   CHECK(fuzz.wide_kernels * 20 > fuzz.kernels);
+  CHECK(fuzz.in_place > n / 2);
 }
 
 }  // namespace thunder::test

@@ -125,7 +125,7 @@ std::vector<std::string> KernelChecks::run() {
   std::vector<std::string> out;
   for (const Run& r : runs_) {
     void* finish = !r.loops && !r.kernel.columns.empty() ? module->symbol(r.name + "_finish") : nullptr;
-    for (const std::string& what : run_one(r, module->symbol(r.name), finish, misaligned))
+    for (const std::string& what : run_one(r, {module->symbol(r.name), finish, misaligned}))
       out.push_back(cat(r.where, ", ", r.loops ? "as loops" : "on the host", ": ", what, "\n", r.text));
   }
   return out;
@@ -162,41 +162,79 @@ std::string compare(const Array& got, const Array& want, const std::vector<doubl
   return "";
 }
 
+using Memories = std::vector<std::unique_ptr<Memory>>;
+
+Memories memories(const std::vector<Value>& values) {
+  Memories out;
+  for (Value v : values) out.push_back(std::make_unique<Memory>(v.tensor()));
+  return out;
+}
+
+std::vector<void*> pointers(const Memories& of) {
+  std::vector<void*> out;
+  for (const auto& m : of) out.push_back(m->data());
+  return out;
+}
+
+// Where a value of the kernel stands in the expectation.
+size_t place(const std::vector<Value>& in, Value v) {
+  const auto at = std::find(in.begin(), in.end(), v);
+  THUNDER_ASSERT(at != in.end(), "the variant has another input or output");
+  return static_cast<size_t>(at - in.begin());
+}
+
 }  // namespace
 
-std::vector<std::string> KernelChecks::run_one(const Run& r, void* function, void* finish, int* misaligned) const {
-  std::vector<std::unique_ptr<Memory>> in, out;
-  std::vector<const void*> in_pointers;
-  std::vector<void*> out_pointers;
-  for (Value v : r.kernel.inputs) {
-    const size_t at = static_cast<size_t>(std::find(r.inputs.begin(), r.inputs.end(), v) - r.inputs.begin());
-    if (at == r.inputs.size()) return {"the variant has another input"};
-    in.push_back(std::make_unique<Memory>(v.tensor()));
-    in.back()->write(*r.expected->inputs[at].array);
-    in_pointers.push_back(in.back()->data());
-  }
-  for (Value v : r.kernel.outputs) {
-    out.push_back(std::make_unique<Memory>(v.tensor()));
-    out_pointers.push_back(out.back()->data());
-  }
+int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*>& in, const std::vector<void*>& out) {
+  *f.misaligned = 0;
+  if (!r.loops) return call_host(r.kernel, f.kernel, f.finish, in.data(), out.data());
+  return reinterpret_cast<int (*)(const void* const*, void* const*)>(f.kernel)(in.data(), out.data());
+}
+
+std::vector<std::unique_ptr<Memory>> KernelChecks::inputs_of(const Run& r) {
+  Memories in = memories(r.kernel.inputs);
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i]->write(*r.expected->inputs[place(r.inputs, r.kernel.inputs[i])].array);
+  return in;
+}
+
+std::vector<std::string> KernelChecks::run_one(const Run& r, const Functions& functions) {
+  const Memories in = inputs_of(r), out = memories(r.kernel.outputs);
   if (r.kernel.outputs.size() != r.outputs.size()) return {"the variant has other outputs"};
-  *misaligned = 0;
-  int status = 0;
-  if (r.loops)
-    status =
-        reinterpret_cast<int (*)(const void* const*, void* const*)>(function)(in_pointers.data(), out_pointers.data());
-  else status = call_host(r.kernel, function, finish, in_pointers.data(), out_pointers.data());
-  if (status != 0) return {"reports an index outside of its tensor"};
+  if (call(r, functions, pointers(in), pointers(out)) != 0) return {"reports an index outside of its tensor"};
   std::vector<std::string> wrong;
-  if (*misaligned) wrong.push_back("a vector at an address that is not a multiple of its size");
+  if (*functions.misaligned) wrong.push_back("a vector at an address that is not a multiple of its size");
   for (size_t i = 0; i < out.size(); ++i) {
-    const Value v = r.kernel.outputs[i];
-    const size_t at = static_cast<size_t>(std::find(r.outputs.begin(), r.outputs.end(), v) - r.outputs.begin());
-    if (at == r.outputs.size()) return {"the variant has another output"};
+    const size_t at = place(r.outputs, r.kernel.outputs[i]);
     if (!out[i]->margin_intact()) wrong.push_back(cat("writes behind output ", i));
     if (std::string what = compare(*out[i]->read(), r.expected->outputs[at], r.expected->spread[at]); !what.empty())
       wrong.push_back(cat("output ", i, ": ", what));
   }
+  for (bool last_first : {false, true})
+    for (const std::string& what : run_in_place(r, functions, last_first, out)) wrong.push_back(what);
+  return wrong;
+}
+
+std::vector<std::string> KernelChecks::run_in_place(const Run& r, const Functions& functions, bool last_first,
+                                                    const Memories& expected) {
+  std::vector<fuser::InPlace> pairs = r.kernel.in_place;
+  if (last_first) std::reverse(pairs.begin(), pairs.end());
+  const Memories in = inputs_of(r), out = memories(r.kernel.outputs);
+  std::vector<void*> in_pointers = pointers(in), out_pointers = pointers(out);
+  std::vector<char> taken(in.size());
+  for (const fuser::InPlace& p : pairs) {
+    if (taken[p.input] || out_pointers[p.output] != out[p.output]->data()) continue;
+    if (in[p.input]->size() != out[p.output]->size()) continue;
+    taken[p.input] = 1;
+    out_pointers[p.output] = in_pointers[p.input];
+  }
+  if (out_pointers == pointers(out)) return {};
+  ++in_place_;
+  if (call(r, functions, in_pointers, out_pointers) != 0) return {"in place: reports an index outside of its tensor"};
+  std::vector<std::string> wrong;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (std::memcmp(out_pointers[i], expected[i]->data(), expected[i]->size()) != 0)
+      wrong.push_back(cat("in place: output ", i, " differs"));
   return wrong;
 }
 

@@ -28,8 +28,10 @@ class KernelChecks {
   /// The kernel as `emit_host` prints it, and its variants as loops.  `where` is printed with a finding.
   void add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena, const std::string& where);
   size_t size() const { return runs_.size(); }
-  /// Compiles and runs all on the host; what is wrong.
+  /// Compiles and runs all on the host; what is wrong.  Each is run again with outputs in the memory of inputs, as far as
+  /// it allows that, which must change nothing.
   std::vector<std::string> run();
+  int ran_in_place() const { return in_place_; }
   /// Compiles the CUDA text of all with NVRTC; what is wrong.
   std::vector<std::string> compile_cuda_texts();
 
@@ -42,8 +44,17 @@ class KernelChecks {
     std::vector<Value> inputs, outputs;  // in the order of the expectation
     std::shared_ptr<Arena> arena;
   };
-  std::vector<std::string> run_one(const Run& run, void* function, void* finish, int* misaligned) const;
+  struct Functions {
+    void *kernel, *finish;
+    int* misaligned;
+  };
+  static int call(const Run& run, const Functions& f, const std::vector<void*>& in, const std::vector<void*>& out);
+  static std::vector<std::unique_ptr<Memory>> inputs_of(const Run& run);
+  std::vector<std::string> run_one(const Run& run, const Functions& functions);
+  std::vector<std::string> run_in_place(const Run& run, const Functions& functions, bool last_first,
+                                        const std::vector<std::unique_ptr<Memory>>& expected);
   std::vector<Run> runs_;
+  int in_place_ = 0;
 };
 
 }  // namespace thunder::test

@@ -15,6 +15,7 @@ class Memory {
  public:
   explicit Memory(const TensorType& type);
   void* data() { return bytes_.data() + start_; }
+  size_t size() const { return size_; }
   void write(const reference::Array& from);
   reference::ArrayPtr read() const;
   /// Whether nobody wrote behind the end.
