@@ -192,7 +192,8 @@ void bind_function(nb::module_& m) {
         return object(evaluate(name, args.ptr(), kwargs.ptr()));
       },
       "Runs one operator on real tensors, without autograd.");
-  m.def("empty_cache", [] { host_cache().clear(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "empty_cache", [] { host_cache().clear(); }, nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "host_cache_stats",
       [] {
@@ -204,7 +205,8 @@ void bind_function(nb::module_& m) {
         d["reused"] = s.reused;
         return d;
       },
-      "Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and how "
+      "Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and "
+      "how "
       "many blocks were new and how many were found among those kept.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
   m.def(

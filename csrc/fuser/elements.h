@@ -29,8 +29,8 @@ struct Scalar {
 
 /// A read of an input, or a write to an output, by a statement of a kernel.
 struct Access {
-  size_t operand;   ///< number of the input or output
-  Index at;         ///< offset in its memory
+  size_t operand;  ///< number of the input or output
+  Index at;        ///< offset in its memory
   size_t phase;
   Scope scope;      ///< of the statement
   size_t position;  ///< among the statements of that scope

@@ -17,8 +17,8 @@ std::string pointers(const Kernel& k) {
   };
   for (size_t i = 0; i < k.inputs.size(); ++i) {
     const std::string type = storage_name(k.inputs[i].dtype()), n = std::to_string(i);
-    out += line(1, "const " + type + "* " + promise(&InPlace::input, i) + "in" + n + " = (const " + type + "*)in[" + n +
-                       "];");
+    out += line(
+        1, "const " + type + "* " + promise(&InPlace::input, i) + "in" + n + " = (const " + type + "*)in[" + n + "];");
   }
   for (size_t i = 0; i < k.outputs.size(); ++i) {
     const std::string type = storage_name(k.outputs[i].dtype()), n = std::to_string(i);

@@ -25,11 +25,12 @@ inline at::Tensor allocate(c10::DeviceType device, c10::IntArrayRef sizes, c10::
 /// the memory, and would wait for it.
 inline at::Tensor allocate_in(const at::Tensor& donor, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                               at::ScalarType type, size_t bytes) {
-  if (!donor.is_cpu() || donor.use_count() != 1 || donor.weak_use_count() != 1 || donor.storage_offset() != 0) return {};
+  if (!donor.is_cpu() || donor.use_count() != 1 || donor.weak_use_count() != 1 || donor.storage_offset() != 0)
+    return {};
   const c10::Storage& storage = donor.storage();
   if (storage.use_count() != 1 || storage.nbytes() != bytes || !is_own_host_memory(storage.data_ptr())) return {};
-  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                          c10::scalarTypeToTypeMeta(type));
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return t;
 }

@@ -6,8 +6,9 @@ import sys
 import threading
 
 import pytest
-import thunder
 import torch
+
+import thunder
 
 N = 1 << 16  # elements: a quarter of a megabyte
 

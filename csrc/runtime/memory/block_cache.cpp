@@ -5,7 +5,8 @@
 namespace thunder {
 
 void* BlockCache::take(size_t bytes) {
-  Blocks found, evicted;  // what is evicted goes back to the system when the lock is free again, but before more is made
+  Blocks found,
+      evicted;  // what is evicted goes back to the system when the lock is free again, but before more is made
   {
     std::lock_guard lock(mutex_);
     if (!used_.exchange(true)) spans_[0].least = 0;

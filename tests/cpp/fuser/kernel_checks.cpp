@@ -193,8 +193,7 @@ int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*
 
 std::vector<std::unique_ptr<Memory>> KernelChecks::inputs_of(const Run& r) {
   Memories in = memories(r.kernel.inputs);
-  for (size_t i = 0; i < in.size(); ++i)
-    in[i]->write(*r.expected->inputs[place(r.inputs, r.kernel.inputs[i])].array);
+  for (size_t i = 0; i < in.size(); ++i) in[i]->write(*r.expected->inputs[place(r.inputs, r.kernel.inputs[i])].array);
   return in;
 }
 

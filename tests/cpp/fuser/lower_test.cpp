@@ -254,8 +254,9 @@ TEST_CASE("lower: an output may lie in an input's memory where that is read at t
       CHECK(in_place(p.lower(o)) == "a>t3 a>t4 ");
   }
   SUBCASE("at two places") {
-    Program p(kIn + "  t1 = prims.flip(a, [1])  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.add(a, t1)  # t2: \"cpu f32[4, "
-                    "8]\"\n  return t2\n",
+    Program p(kIn +
+                  "  t1 = prims.flip(a, [1])  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.add(a, t1)  # t2: \"cpu f32[4, "
+                  "8]\"\n  return t2\n",
               "a");
     CHECK(in_place(p.lower()) == "");
   }
@@ -265,34 +266,38 @@ TEST_CASE("lower: an output may lie in an input's memory where that is read at t
     CHECK(in_place(p.lower({.lanes = 4, .cached = true}, {0, 4})) == "a>t7 ");
   }
   SUBCASE("a later phase reads what an earlier one would overwrite") {
-    Program p(kIn + "  t1 = prims.exp(a)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.sum(a, [1])  # t2: \"cpu f32[4]\"\n"
-                    "  t3 = prims.broadcast_in_dim(t2, [4, 8], [0])  # t3: \"cpu f32[4, 8] strides=(1, 0)\"\n"
-                    "  t4 = prims.sub(a, t3)  # t4: \"cpu f32[4, 8]\"\n  return (t1, t4)\n",
+    Program p(kIn +
+                  "  t1 = prims.exp(a)  # t1: \"cpu f32[4, 8]\"\n  t2 = prims.sum(a, [1])  # t2: \"cpu f32[4]\"\n"
+                  "  t3 = prims.broadcast_in_dim(t2, [4, 8], [0])  # t3: \"cpu f32[4, 8] strides=(1, 0)\"\n"
+                  "  t4 = prims.sub(a, t3)  # t4: \"cpu f32[4, 8]\"\n  return (t1, t4)\n",
               "a");
     CHECK(in_place(p.lower({}, {1})) == "a>t4 ");
   }
   SUBCASE("what is stored lane by lane stands between reads") {
-    Program p(kIn + "  # b: \"cpu f32[4, 8] strides=(1, 4)\"\n"
-                    "  t1 = prims.neg(a)  # t1: \"cpu f32[4, 8]\"\n"
-                    "  t2 = prims.exp(a)  # t2: \"cpu f32[4, 8]\"\n"
-                    "  t3 = prims.restride(t2, [1, 4])  # t3: \"cpu f32[4, 8] strides=(1, 4)\"\n"
-                    "  t4 = prims.neg(b)  # t4: \"cpu f32[4, 8] strides=(1, 4)\"\n  return (t1, t3, t4)\n",
+    Program p(kIn +
+                  "  # b: \"cpu f32[4, 8] strides=(1, 4)\"\n"
+                  "  t1 = prims.neg(a)  # t1: \"cpu f32[4, 8]\"\n"
+                  "  t2 = prims.exp(a)  # t2: \"cpu f32[4, 8]\"\n"
+                  "  t3 = prims.restride(t2, [1, 4])  # t3: \"cpu f32[4, 8] strides=(1, 4)\"\n"
+                  "  t4 = prims.neg(b)  # t4: \"cpu f32[4, 8] strides=(1, 4)\"\n  return (t1, t3, t4)\n",
               "a, b");
     CHECK(in_place(p.lower()) == "a>t1 b>t3 b>t4 ");
     CHECK(in_place(p.lower({.lanes = 2})) == "a>t1 b>t4 ");
   }
   SUBCASE("parts of a cat are written by loops of their own") {
-    Program p("  # a: \"cpu f32[8]\"\n  # b: \"cpu f32[16]\"\n  t1 = prims.neg(a)  # t1: \"cpu f32[8]\"\n"
-              "  t2 = prims.cat([t1, a], 0)  # t2: \"cpu f32[16]\"\n  t3 = prims.add(t2, b)  # t3: \"cpu f32[16]\"\n"
-              "  return t3\n",
-              "a, b");
+    Program p(
+        "  # a: \"cpu f32[8]\"\n  # b: \"cpu f32[16]\"\n  t1 = prims.neg(a)  # t1: \"cpu f32[8]\"\n"
+        "  t2 = prims.cat([t1, a], 0)  # t2: \"cpu f32[16]\"\n  t3 = prims.add(t2, b)  # t3: \"cpu f32[16]\"\n"
+        "  return t3\n",
+        "a, b");
     CHECK(in_place(p.lower()) == "b>t3 ");
     CHECK(in_place(p.lower({.section = 4})) == "");
   }
   SUBCASE("what is read again when all rows are done") {
-    Program p(kIn + "  # b: \"cpu f32[8]\"\n  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n"
-                    "  t2 = prims.add(t1, b)  # t2: \"cpu f32[8]\"\n  t3 = prims.exp(a)  # t3: \"cpu f32[4, 8]\"\n"
-                    "  return (t2, t3)\n",
+    Program p(kIn +
+                  "  # b: \"cpu f32[8]\"\n  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n"
+                  "  t2 = prims.add(t1, b)  # t2: \"cpu f32[8]\"\n  t3 = prims.exp(a)  # t3: \"cpu f32[4, 8]\"\n"
+                  "  return (t2, t3)\n",
               "a, b");
     CHECK(in_place(p.lower({}, {0})) == "a>t3 ");
   }
