@@ -367,6 +367,13 @@ def stats(arg: object, /) -> dict: ...
 def evaluate(arg0: str, arg1: tuple, arg2: dict, /) -> object:
     """Runs one operator on real tensors, without autograd."""
 
+def empty_cache() -> None: ...
+
+def host_cache_stats() -> dict:
+    """
+    Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and how many blocks were new and how many were found among those kept.
+    """
+
 def clear_cache(arg: object, /) -> None: ...
 
 def check_guards(arg0: object, /, *args) -> bool:

@@ -1,5 +1,6 @@
 """Memory on the CPU that programs give back is kept for their next run."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -19,8 +20,12 @@ def stats():
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
+    """And nothing of other tests' that goes meanwhile."""
+    gc.collect()
+    gc.disable()
     thunder.empty_cache()
     yield
+    gc.enable()
     thunder.empty_cache()
 
 
