@@ -250,7 +250,8 @@ TEST_CASE("lower: an output may lie in an input's memory where that is read at t
                   "  t4 = prims.convert_element_type(c, torch.float32)  # t4: \"cpu f32[4, 8]\"\n"
                   "  return (t3, t4)\n",
               "a, b, c");
-    for (const LowerOptions& o : std::vector<LowerOptions>{{}, {.lanes = 4}, {.split_rows = true}})
+    for (const LowerOptions& o :
+         std::vector<LowerOptions>{{}, {.lanes = 4}, {.split_rows = LowerOptions::SplitRows::Always}})
       CHECK(in_place(p.lower(o)) == "a>t3 a>t4 ");
   }
   SUBCASE("at two places") {
