@@ -183,8 +183,6 @@ void bind_function(nb::module_& m) {
     return out;
   });
   m.def("last_program", [](nb::handle h) { return function(h).program_text(); });
-  m.def("release_recordings", &release_recordings, "Gives up all CUDA graphs, at the end of the process.");
-  nb::module_::import_("atexit").attr("register")(m.attr("release_recordings"));
   m.def("stats", stats);
   m.def(
       "evaluate",

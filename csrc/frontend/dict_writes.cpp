@@ -64,7 +64,8 @@ class Watcher {
     std::erase_if(it->second, [&](const Listener& l) { return l.marks == marks; });
     if (!it->second.empty()) return;
     listeners_.erase(it);
-    if (PyDict_Unwatch(id_, dict) < 0) PyErr_Clear();
+    // An interpreter that goes down still tells of the dicts that it empties, but takes no orders.
+    if (Py_IsInitialized() && PyDict_Unwatch(id_, dict) < 0) PyErr_Clear();
   }
 
  private:
@@ -109,7 +110,6 @@ struct DictWrites::State {
   State(const State&) = delete;  // the watcher knows the marks by their address
   ~State() {
 #if PY_VERSION_HEX >= 0x030C0000
-    if (!Py_IsInitialized()) return;
     for (PyObject* dict : watched) Watcher::instance().forget(dict, &marks);
 #endif
   }

@@ -5,9 +5,6 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/Device.h>
 
-#include <atomic>
-#include <mutex>
-
 #include "core/error.h"
 #include "runtime/interop.h"
 #include "runtime/kernels/current_stream.h"
@@ -19,17 +16,6 @@ namespace {
 using Values = std::vector<c10::IValue>;
 
 size_t failures = 0;  // of recordings in this process
-
-// Never destroyed: a recording may be one of the last things to go, in any thread.
-struct Living {
-  std::mutex mutex;
-  std::set<GraphRecording*> recordings;
-  std::atomic<bool> released{false};
-  static Living& all() {
-    static auto* living = new Living;
-    return *living;
-  }
-};
 
 PyObject* checked(PyObject* owned) {
   if (!owned) throw_python_error();
@@ -106,28 +92,6 @@ bool GraphSettings::somebody_records() const {
 }
 
 // ---- GraphRecording -------------------------------------------------------------------------------------------------
-
-GraphRecording::GraphRecording() {
-  Living& all = Living::all();
-  std::lock_guard lock(all.mutex);
-  all.recordings.insert(this);
-}
-
-GraphRecording::~GraphRecording() {
-  Living& all = Living::all();
-  std::lock_guard lock(all.mutex);
-  all.recordings.erase(this);
-}
-
-void release_recordings() {
-  Living& all = Living::all();
-  all.released = true;
-  std::vector<std::shared_ptr<void>> gone;  // after the lock: it runs Python
-  std::lock_guard lock(all.mutex);
-  for (GraphRecording* r : all.recordings) gone.push_back(std::move(r->replay_));
-}
-
-bool recordings_released() { return Living::all().released; }
 
 at::Tensor alias_without_history(const at::Tensor& t) {
   return at::Tensor(

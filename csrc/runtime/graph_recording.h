@@ -44,11 +44,6 @@ struct GraphSettings {
 
 class GraphRecording {
  public:
-  GraphRecording();
-  ~GraphRecording();
-  GraphRecording(const GraphRecording&) = delete;
-  GraphRecording& operator=(const GraphRecording&) = delete;
-
   /// Where the program finds an input.
   enum class Place : uint8_t {
     Unread,
@@ -93,20 +88,12 @@ class GraphRecording {
   void copy_in(const std::vector<c10::IValue>& inputs) const;
   at::Tensor buffer_for(size_t i, const at::Tensor& t);
 
-  friend void release_recordings();
-
   std::shared_ptr<Body> body_;
   std::vector<Input> inputs_;
   std::shared_ptr<void> replay_;
   void* stream_ = nullptr;
   size_t epoch_ = 0;
 };
-
-/// Takes all recordings what replays them, at the end of the process while PyTorch is still whole: a program that goes
-/// as one of the interpreter's last modules would take its graphs down after what they need.  Nothing is recorded or
-/// replayed from then on.
-void release_recordings();
-bool recordings_released();
 
 /// Copies each tensor into its partner in as few launches as possible.
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from);

@@ -125,7 +125,7 @@ void EntryGraphs::discard(Road& road, const char* what, const GraphRecording& re
 // ---- forward --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<GraphLease> EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& outputs) {
-  if (forward_.off || recordings_released()) return nullptr;
+  if (forward_.off) return nullptr;
   Gil gil;
   void* stream = settings_->stream(index_);
   const bool shared = entry.backward == nullptr;
@@ -282,8 +282,8 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   Gil gil;
   ForwardGraph& graph = lease.graph();
   if (void* stream = settings_->stream(index_); stream != graph.recording->stream()) graph.lost = true;
-  const bool usable = backward_.warm && !recordings_released() && !graph.lost && !somebody_watches(false) &&
-                      !settings_->recording && (!graph.recording->stream() || !settings_->somebody_records());
+  const bool usable = backward_.warm && !graph.lost && !somebody_watches(false) && !settings_->recording &&
+                      (!graph.recording->stream() || !settings_->somebody_records());
   Values inputs = saved;
   lease.add_kept(inputs);
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);

@@ -2,11 +2,8 @@
 
 import contextlib
 import gc
-import subprocess
-import sys
 import threading
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -470,45 +467,3 @@ def test_a_program_that_does_nothing_is_no_reason_to_warn(recorder):
         warnings.simplefilter("error")
         x = randn(3)
         assert f(x) is x
-
-
-# ---- the end of the process ----------------------------------------------------------------------------------------
-
-AT_EXIT = """
-import sys
-sys.path.insert(0, {folder!r})
-import torch, thunder
-from graph_checks import Net, Recorder, Transform, counts
-
-device, real = {device!r}, thunder.transforms.CUDAGraphTransform
-net = Net().to(device)
-compiled = thunder.jit(net, transforms=[real() if device == "cuda" else Transform(Recorder())])
-x = torch.randn(3, 8, device=device)
-for _ in range(3):
-    loss = compiled(x).square().sum()
-    loss.backward()
-kept = compiled(x).sum()  # the graph of its backward holds a recording
-
-
-def late():
-    before = counts(compiled)
-    torch.testing.assert_close(compiled(x), net(x))
-    kept.backward()
-    assert counts(compiled)[:2] == before[:2], (before, counts(compiled))
-    print("late")
-
-
-if device == "cpu":
-    thunder._C.release_recordings()
-    late()
-print("done")
-"""
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_a_function_that_lives_to_the_end_of_the_process(device):
-    """Nothing is replayed after the recordings were given up, and none goes down after what it needs."""
-    text = AT_EXIT.format(folder=str(Path(__file__).parent), device=device)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split() == (["late", "done"] if device == "cpu" else ["done"])

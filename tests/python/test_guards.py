@@ -1,6 +1,11 @@
 """What a compiled module assumes about the world is checked on every call."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import torch
+from devices import DEVICE
 
 import thunder
 
@@ -86,3 +91,25 @@ def test_metadata_of_a_parameter_changes_in_place():
 def run_backward(compiled, model, x):
     compiled(x).sum().backward()
     return [model.inner.weight, model.inner.bias]
+
+
+AT_EXIT = """
+import sys
+sys.path.insert(0, {folder!r})
+import torch, thunder
+from graph_checks import graphed
+
+net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).to({device!r})
+compiled, recorded = thunder.jit(net), graphed(net)
+for f in (compiled, recorded):
+    for _ in range(3):
+        loss = f(torch.randn(3, 8, device={device!r})).sum()
+        loss.backward()
+"""
+
+
+def test_functions_that_live_to_the_end_of_the_process():
+    """The interpreter empties the dicts that are watched when the functions that watch them are gone."""
+    text = AT_EXIT.format(folder=str(Path(__file__).parent), device=DEVICE)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
