@@ -71,8 +71,9 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
             "no caching": no other call.
         transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how
             programs run, from `thunder.transforms`.
-        numerics: How fused kernels round.
-            "fused": bfloat16 and float16 are computed in float32 within a kernel, products and sums in one instruction.
+        numerics: How results are rounded.
+            "fused": bfloat16 and float16 are computed in float32 within a kernel, products and sums in one instruction;
+            a weight's gradient is added to its `.grad` before it is rounded.
             "eager": every intermediate result is rounded to its type, as if each operator ran alone.
 
     Returns:

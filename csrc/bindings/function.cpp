@@ -146,6 +146,7 @@ nb::dict stats(nb::handle h) {
   d["cache_hits"] = f.hits();
   d["cache_misses"] = f.misses();
   d["last_miss"] = f.last_miss();
+  d["accumulated_gradients"] = f.accumulated();
   if (f.record()) {
     d["acquisition_seconds"] = f.record()->times.acquisition;
     d["passes_seconds"] = f.record()->times.passes;

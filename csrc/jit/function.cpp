@@ -250,6 +250,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
 
   start = std::chrono::steady_clock::now();
   std::shared_ptr<Entry> entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
+  // Sums with fewer roundings than eager's are for those who did not ask for eager's.
+  if (!options_.fusion.eager_numerics) entry->accumulated = accumulated_;
   if (graphs_) {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)

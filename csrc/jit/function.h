@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -54,6 +55,8 @@ class JitFunction {
   /// Of the last compilation; null before the first.
   const std::shared_ptr<const CompileRecord>& record() const { return record_; }
   const GraphSettings* graphs() const { return graphs_.get(); }
+  /// Gradients that backwards added to the leaves' .grad where they computed them.
+  size_t accumulated() const { return *accumulated_; }
   /// Why the last call that missed did.
   const std::string& last_miss() const { return last_miss_; }
   void clear_cache();
@@ -76,6 +79,7 @@ class JitFunction {
   CacheMode cache_;
   CompileOptions options_;
   std::shared_ptr<GraphSettings> graphs_;
+  std::shared_ptr<std::atomic<size_t>> accumulated_ = std::make_shared<std::atomic<size_t>>(0);
   std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;

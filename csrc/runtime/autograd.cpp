@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "runtime/accumulate.h"
 
 namespace thunder {
 namespace {
@@ -79,6 +80,9 @@ struct ThunderBackward final : Node {
     released = true;
   }
 
+  // The engine says so right before a run after which nobody needs what is saved.
+  void will_release_variables() override { run_by_engine = true; }
+
   // Saved tensors and numbers, the first inputs of the backward program, and the lease on those that a recording holds.
   // Without a graph to keep, nothing else holds the saved tensors afterwards, and the program frees each after its last
   // use.  Outside of BelowAutograd: hooks of the user may run.
@@ -99,8 +103,9 @@ struct ThunderBackward final : Node {
     return inputs;
   }
 
-  // The gradients.  Below autograd.
-  std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, variable_list grads, const GraphLease* lease) const {
+  // The gradients; None for those that were added to the leaves' own.  Below autograd.
+  std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, variable_list grads, const GraphLease* lease,
+                               bool accumulate) const {
     if (lease) {
       for (at::Tensor& g : grads)
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
@@ -109,7 +114,9 @@ struct ThunderBackward final : Node {
     }
     add_cotangents(inputs, grads);
     grads.clear();
-    inputs = entry->backward->run(std::move(inputs));
+    std::optional<LeafAccumulation> accumulation;
+    if (accumulate) accumulation.emplace(*this, inputs, *entry->accumulated);
+    inputs = entry->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
     if (entry->graphs) entry->graphs->backward_has_run();
     return inputs;
   }
@@ -127,6 +134,9 @@ struct ThunderBackward final : Node {
 
   variable_list apply(variable_list&& grads) override {
     bool create_graph = c10::GradMode::is_enabled();
+    // A replay leaves all gradients in its own memory, so programs that also run as graphs do the same.
+    const bool accumulate = run_by_engine.exchange(false) && entry->accumulated && !entry->graphs &&
+                            !entry->backward->accumulable().empty() && LeafAccumulation::allowed_now(*this);
     torch::autograd::edge_list edges;
     if (create_graph) {
       edges = torch::autograd::collect_next_edges(grads);
@@ -136,7 +146,7 @@ struct ThunderBackward final : Node {
     std::vector<c10::IValue> results = unpack_saved(lease);
     {
       BelowAutograd guard;
-      results = run(std::move(results), std::move(grads), lease.get());
+      results = run(std::move(results), std::move(grads), lease.get(), accumulate);
     }
     variable_list out(num_outputs());
     for (size_t i = 0; i < out.size(); ++i)
@@ -162,6 +172,7 @@ struct ThunderBackward final : Node {
   std::shared_ptr<GraphLease> graph;  // what a recording of the forward saved
   std::mutex mutex;
   bool released = false;
+  std::atomic<bool> run_by_engine{false};  // from its announcement to the run itself
 };
 
 // ---- forward --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // A compiled function as autograd sees it: one node, which owns the backward program.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ struct Entry {
   /// outputs are returned as they are.
   std::shared_ptr<Program> epilogue;
   std::vector<size_t> written_inputs;  ///< those that the epilogue writes into
+
+  /// Counts the gradients that a backward added to the leaves' .grad while it ran; null: it never does.
+  std::shared_ptr<std::atomic<size_t>> accumulated;
 
   /// Runs the programs as graphs where it can; null unless the user asked for it.
   std::shared_ptr<EntryGraphs> graphs;

@@ -47,6 +47,7 @@ void ByAten::run(const Instruction& instead_of, Frame& frame) const {
     aten_->outputs = instead_of.outputs;
     aten_->drops = instead_of.drops;
     aten_->where = instead_of.where;
+    if (aten_->can_accumulate()) aten_->adds_to = instead_of.adds_to;
   });
   aten_->run(frame);
 }

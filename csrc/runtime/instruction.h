@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/util/FunctionRef.h>
 
 #include <functional>
 #include <memory>
@@ -13,10 +14,21 @@
 
 namespace thunder {
 
+/// Tensors of the caller's to which a program may add results where it computes them, instead of returning them.
+class Accumulation {
+ public:
+  virtual ~Accumulation() = default;
+  /// Adds to the tensor; false if it cannot be added to like that, which leaves the tensor as it was.
+  using Add = c10::function_ref<bool(const at::Tensor&)>;
+  /// Calls `add` with the tensor for output `i` of the program, if there is one.  Whether the result was added.
+  virtual bool add(size_t i, Add add) = 0;
+};
+
 /// The state of one run.
 struct Frame {
   std::vector<c10::IValue> registers;
-  std::vector<c10::IValue> stack;  ///< arguments and results of boxed calls
+  std::vector<c10::IValue> stack;        ///< arguments and results of boxed calls
+  Accumulation* accumulation = nullptr;  ///< null: all results are returned
 };
 
 /// Where an argument comes from when the program runs.
@@ -60,6 +72,8 @@ class Instruction {
   /// Leaves results in the registers `outputs`.
   virtual void run(Frame& frame) const = 0;
   virtual bool needs_python() const { return false; }
+  /// Whether it may add its one result to a tensor that is there, by accumulated().
+  virtual bool can_accumulate() const { return false; }
   virtual std::string str() const = 0;
 
   /// Loaded in this order, each once, if `moves_operands`; registers whose last reader is this call are then moved by
@@ -68,9 +82,17 @@ class Instruction {
   std::vector<int32_t> outputs;  ///< a register for each result; -1: nobody reads it
   std::vector<uint32_t> drops;
   bool moves_operands = true;
-  std::string where;  ///< the user's line, for errors
+  int32_t adds_to = -1;  ///< the program's output that its result is, where nothing else reads it; else -1
+  std::string where;     ///< the user's line, for errors
 
  protected:
+  /// Adds the result to the caller's tensor if there is one that `add` takes, and leaves none in the register.
+  bool accumulated(Frame& frame, Accumulation::Add add) const {
+    if (adds_to < 0 || !frame.accumulation || !frame.accumulation->add(static_cast<size_t>(adds_to), add)) return false;
+    drop(frame);
+    frame.registers[static_cast<size_t>(outputs[0])] = c10::IValue();
+    return true;
+  }
   void drop(Frame& frame) const {
     for (uint32_t r : drops) frame.registers[r] = c10::IValue();
   }

@@ -38,6 +38,7 @@ struct Program::Impl {
   std::vector<int32_t> input_registers;  // -1: nobody reads the input
   std::vector<Operand> outputs;
   std::vector<int64_t> output_inputs;
+  std::vector<size_t> accumulable;
   bool needs_python = false;
   std::optional<c10::Device> device;  // the GPU that the program works on
 };
@@ -83,6 +84,7 @@ class Compiler final : public Assembler {
     for (position_ = 0; position_ < trace_.calls.size(); ++position_)
       if (!is_del(*trace_.calls[position_])) compile_call(*trace_.calls[position_]);
     compile_outputs();
+    find_accumulable();
     impl_->num_registers = next_register_;
     return std::move(impl_);
   }
@@ -103,10 +105,16 @@ class Compiler final : public Assembler {
     for (size_t i = 0; i < trace_.calls.size(); ++i) {
       const Call& call = *trace_.calls[i];
       if (is_del(call)) continue;
-      for_each_input(call, [&](Value v) { last_[v] = i; });
+      for_each_input(call, [&](Value v) {
+        last_[v] = i;
+        ++reads_[v];
+      });
     }
     for (const Arg& a : outputs_) {
-      for_each_value(a, [&](Value v) { last_[v] = trace_.calls.size(); });
+      for_each_value(a, [&](Value v) {
+        last_[v] = trace_.calls.size();
+        ++reads_[v];
+      });
       for_each_symbol(a, [&](SymbolId s) {
         if (Value v = trace_.arena->symbol_value(s)) last_[v] = trace_.calls.size();
       });
@@ -143,6 +151,7 @@ class Compiler final : public Assembler {
     release_inputs(call, *instruction);
     for (Value v : flat_results(call.output))
       instruction->outputs.push_back(v && last_.count(v) ? static_cast<int32_t>(take(v)) : -1);
+    if (call.output.is_value()) makers_[call.output.value()] = instruction.get();
     if (checks_results()) expect(call, *instruction);
     impl_->needs_python |= instruction->needs_python();
     impl_->instructions.push_back(std::move(instruction));
@@ -208,10 +217,20 @@ class Compiler final : public Assembler {
     }
   }
 
+  void find_accumulable() {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      auto maker = outputs_[i].is_value() ? makers_.find(outputs_[i].value()) : makers_.end();
+      if (maker == makers_.end() || reads_.at(maker->first) != 1 || !maker->second->can_accumulate()) continue;
+      maker->second->adds_to = static_cast<int32_t>(i);
+      impl_->accumulable.push_back(i);
+    }
+  }
+
   const Trace& trace_;
   std::unique_ptr<Program::Impl> impl_;
   std::vector<Arg> outputs_;
-  std::unordered_map<Value, size_t, ValueHash> last_;
+  std::unordered_map<Value, size_t, ValueHash> last_, reads_;
+  std::unordered_map<Value, Instruction*, ValueHash> makers_;  // of calls with one result
   std::unordered_map<Value, uint32_t, ValueHash> registers_;
   std::vector<uint32_t> free_;
   uint32_t next_register_ = 0;
@@ -277,6 +296,7 @@ class FrameLease {
   ~FrameLease() {
     frame_->registers.clear();
     frame_->stack.clear();
+    frame_->accumulation = nullptr;
     if (idle_frames.size() < 8) idle_frames.push_back(std::move(frame_));
   }
   Frame& operator*() { return *frame_; }
@@ -326,7 +346,7 @@ std::shared_ptr<Program> Program::build(const Trace& trace) {
   return std::make_shared<Program>(Compiler(trace).compile());
 }
 
-std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
+std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs, Accumulation* accumulation) const {
   THUNDER_ASSERT(inputs.size() == impl_->input_registers.size(), "a program of ", impl_->input_registers.size(),
                  " inputs was given ", inputs.size());
   HostMemoryScope memory;
@@ -334,6 +354,7 @@ std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs) const {
   if (impl_->device) device.reset_device(*impl_->device);
   FrameLease lease(impl_->num_registers);
   Frame& frame = *lease;
+  frame.accumulation = accumulation;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (int32_t r = impl_->input_registers[i]; r >= 0) frame.registers[r] = std::move(inputs[i]);
   inputs.clear();
@@ -362,6 +383,7 @@ size_t Program::num_inputs() const { return impl_->input_registers.size(); }
 size_t Program::num_outputs() const { return impl_->outputs.size(); }
 bool Program::reads_input(size_t i) const { return impl_->input_registers.at(i) >= 0; }
 int64_t Program::output_is_input(size_t i) const { return impl_->output_inputs.at(i); }
+const std::vector<size_t>& Program::accumulable() const { return impl_->accumulable; }
 bool Program::needs_python() const { return impl_->needs_python; }
 
 std::string Program::str() const {

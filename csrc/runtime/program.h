@@ -15,6 +15,8 @@
 
 namespace thunder {
 
+class Accumulation;
+
 class Program {
  public:
   /// The trace must be claimed: every call belongs to an executor.  Error (NotImplemented) names a call that none runs,
@@ -25,8 +27,9 @@ class Program {
   /// Runs on `inputs`, one per input of the trace, and returns the leaves of the trace's output in order (the values of
   /// a dict, not its keys).  Inputs are dropped as soon as they are not needed.  Sets no dispatch or grad mode: the
   /// caller decides (BelowAutograd for a computation, nothing for an epilogue).  With THUNDER_CHECK_RUN=1 in the
-  /// environment, programs compare every result's dtype, shape and strides with what the trace says.
-  std::vector<c10::IValue> run(std::vector<c10::IValue> inputs) const;
+  /// environment, programs compare every result's dtype, shape and strides with what the trace says.  `accumulation`:
+  /// where outputs of accumulable() may go; those that did are None.
+  std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, Accumulation* accumulation = nullptr) const;
 
   size_t num_inputs() const;
   size_t num_outputs() const;
@@ -34,6 +37,8 @@ class Program {
   bool reads_input(size_t i) const;
   /// For an output that is an input as it came, the index of the input; else -1.
   int64_t output_is_input(size_t i) const;
+  /// Outputs that the program can add to a tensor of the caller's.
+  const std::vector<size_t>& accumulable() const;
   /// Whether an instruction calls Python.  If not, the caller may release the GIL around run(); if so, run() takes the
   /// GIL for those instructions itself when the caller does not hold it.
   bool needs_python() const;

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from fusion_checks import check
+from fusion_checks import check, error
 
 import thunder
 
@@ -110,3 +110,119 @@ def test_the_choice_is_kept_on_disk(tmp_path, monkeypatch):
     with torch.no_grad():
         thunder.jit(torch.matmul)(a, b)
     assert [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+# ---- gradients added in place --------------------------------------------------------------------------------------
+
+
+def in_place(f):
+    return thunder.compile_stats(f)["accumulated_gradients"]
+
+
+def gradients(f, w, xs):
+    """Of a copy of the weight, after each micro-batch."""
+    w = w.detach().clone().requires_grad_()
+    for x in xs:
+        f(x.to(w.dtype), w).sum().backward()
+        yield w.grad.clone()
+
+
+def ready(size, dtype=torch.bfloat16):
+    """A compiled linear layer that has run backward once, its input and its weight."""
+    m, k, n = size
+    f, x, w = thunder.jit(F.linear), matrix(m, k, "rows", dtype).detach(), matrix(n, k, "rows", dtype)
+    f(x, w).sum().backward()
+    assert in_place(f) == 0
+    return f, x, w
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_micro_batches(size, dtype):
+    m, k, n = size
+    xs, w = [torch.randn(m, k, device="cuda", dtype=dtype) for _ in range(4)], matrix(n, k, "rows", dtype)
+    f = thunder.jit(F.linear)
+    for got, eager, exact in zip(
+        gradients(f, w, xs), gradients(F.linear, w, xs), gradients(F.linear, w.double(), xs), strict=True
+    ):
+        # A rounding less than eager in every step.
+        assert error(got, exact) <= 1.1 * error(eager, exact) + torch.finfo(dtype).eps / 4
+    assert in_place(f) == 3
+
+
+def test_no_gradient_of_the_weights_size_is_made():
+    f, x, w = ready((8, 4096, 4096))
+    loss, gradient = f(x, w).sum(), w.grad
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    loss.backward()
+    assert w.grad is gradient and in_place(f) == 1
+    assert torch.cuda.max_memory_allocated() - before < w.numel() * w.element_size() / 2
+
+
+def test_gradients_that_cublaslt_does_not_add_to():
+    f, x, w = ready((64, 64, 64))
+    buffer = torch.zeros(1 + w.numel(), device="cuda", dtype=w.dtype)
+    for grad in (buffer[1:].view(w.shape), torch.zeros_like(w).t()):
+        w.grad = grad
+        f(x, w).sum().backward()
+        torch.testing.assert_close(w.grad.double(), x.double().sum(0).expand(64, 64), rtol=2**-7, atol=1e-2)
+    assert in_place(f) == 0
+
+
+def test_a_product_that_is_not_measured_yet_is_not_added(tmp_path, monkeypatch):
+    monkeypatch.setenv("THUNDER_CACHE_DIR", str(tmp_path))
+    f, x, w = thunder.jit(F.linear), matrix(96, 328, "rows", torch.bfloat16).detach(), matrix(264, 328, "rows", torch.bfloat16)
+    w.grad = torch.zeros_like(w)
+    for n in range(3):
+        f(x, w).sum().backward()
+        assert in_place(f) == n
+    torch.testing.assert_close(w.grad.double(), 3 * x.double().sum(0).expand(264, 328), rtol=2**-6, atol=5e-2)
+
+
+def test_deterministic_algorithms_add_in_place():
+    f, x, w = ready((64, 128, 256))
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(3):
+            f(x, w).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert in_place(f) >= 2
+    torch.testing.assert_close(w.grad.double(), 4 * x.double().sum(0).expand(256, 128), rtol=2**-6, atol=5e-2)
+
+
+def test_a_leaf_of_another_stream():
+    """Its gradient is written on the stream on which autograd first saw the leaf, and nothing orders ours after that."""
+    f, x, w = ready((256, 256, 256))
+    first = w.view_as(w)  # keeps the leaf's node
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        f(x, w).sum().backward()
+    torch.cuda.synchronize()
+    assert in_place(f) == 0
+    del first
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        f(x, w).sum().backward()
+    torch.cuda.synchronize()
+    assert in_place(f) == 1
+    torch.testing.assert_close(w.grad.double(), 3 * x.double().sum(0).expand(256, 256), rtol=2**-6, atol=5e-2)
+
+
+def test_in_a_graph_of_the_users_own():
+    f, x, w = ready((64, 128, 256))
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        f(x, w).sum().backward()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        f(x, w).sum().backward()
+    assert in_place(f) == 2
+    w.grad.zero_()
+    for _ in range(3):
+        graph.replay()
+    torch.testing.assert_close(w.grad.double(), 3 * x.double().sum(0).expand(256, 128), rtol=2**-6, atol=5e-2)

@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from process_memory import megabytes, reset_peak
 from torch.testing import assert_close
 
 import thunder
@@ -336,20 +337,10 @@ def test_no_reference_cycle():
         gc.enable()
 
 
-def megabytes(field):
-    with open("/proc/self/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith(field)) / 1024
-
-
 def live_megabytes():
     """What tensors hold, not what is kept for later ones."""
     thunder.empty_cache()
     return megabytes("VmRSS")
-
-
-def reset_peak():
-    with open("/proc/self/clear_refs", "w") as f:
-        f.write("5")
 
 
 def chain(x):

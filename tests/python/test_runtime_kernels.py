@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from process_memory import megabytes, reset_peak
 from torch.testing import assert_close
 
 import thunder  # noqa: F401  # registers the operators
@@ -156,14 +157,6 @@ def test_numbers_in_place_of_tensors():
 
 
 def test_results_are_freed_as_the_program_runs():
-    def peak():
-        with open("/proc/self/status") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmHWM")) / 1024
-
-    def reset():
-        with open("/proc/self/clear_refs", "w") as f:
-            f.write("5")
-
     def fn(x):
         for _ in range(8):
             x = torch.neg(torch.exp(x))
@@ -173,8 +166,8 @@ def test_results_are_freed_as_the_program_runs():
     x = torch.zeros(8 * 2**20)  # 32 MB
     with torch.no_grad():
         f(x)
-        reset()
-        before = peak()
+        reset_peak()
+        before = megabytes("VmHWM")
         f(x)
         # The input, and at most the argument and the result of one operator.
-        assert peak() - before < 2.5 * 32
+        assert megabytes("VmHWM") - before < 2.5 * 32

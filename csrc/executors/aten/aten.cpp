@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "executors/aten/kernels.h"
 #include "executors/aten/lowering.h"
+#include "executors/aten/product.h"
 #include "runtime/implementing.h"
 
 namespace thunder {
@@ -65,6 +66,7 @@ std::shared_ptr<AtenExecutor> instance() {
     auto made = std::make_shared<AtenExecutor>();
     register_lowering(made->name(), [e = made.get()](const Call& call, const Assembler& assembler) {
       const Op& op = *call.op->implements;
+      if (auto product = aten::lower_product(op, call, assembler)) return product;
       const Entry& entry = e->entry(op);
       if (entry.kernel) return aten::lower_kernel(entry.kernel, op, call, assembler);
       return entry.lowering->lower(call, assembler);

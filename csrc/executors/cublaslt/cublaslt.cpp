@@ -54,24 +54,19 @@ class ProductCall final : public Instruction {
   }
 
   std::string str() const override { return "cublaslt " + by_aten_.str(); }
+  bool can_accumulate() const override { return !has_bias(); }
 
   void run(Frame& frame) const override {
     const at::Tensor &a = tensor(frame, 0), &b = tensor(frame, 1);
+    const int device = a.device().index();
     const c10::OptionalDeviceGuard guard(a.device());
     Operands o{b.const_data_ptr(), a.const_data_ptr(), has_bias() ? tensor(frame, 2).const_data_ptr() : nullptr,
                nullptr};
-    for (const void* p : {o.first, o.second, o.bias})
-      if (reinterpret_cast<uintptr_t>(p) % cublaslt::kAlignment != 0) return by_aten_.run(*this, frame);
-    at::Tensor out = allocate(c10::DeviceType::CUDA, sizes_, strides_, type_), memory;
+    if (!aligned(o.first) || !aligned(o.second) || !aligned(o.bias)) return by_aten_.run(*this, frame);
+    if (accumulated(frame, [&](const at::Tensor& sum) { return add_to(sum, device, o); })) return;
+    at::Tensor out = allocate(c10::DeviceType::CUDA, sizes_, strides_, type_);
     o.out = out.mutable_data_ptr();
-    const auto workspace = [&](size_t bytes) {
-      const auto size = static_cast<int64_t>(bytes);
-      if (!memory.defined() || memory.numel() < size) memory = allocate(c10::DeviceType::CUDA, {size}, {1}, at::kByte);
-      return memory.mutable_data_ptr();
-    };
-    const int device = a.device().index();
-    const bool measure = !at::globalContext().deterministicAlgorithms();
-    if (std::string why = product_->run(device, current_cuda_stream(device), o, workspace, measure); !why.empty()) {
+    if (std::string why = run_product(device, o); !why.empty()) {
       warn_once("cublaslt", cat("[cublaslt] a matrix product is left to PyTorch: ", why));
       return by_aten_.run(*this, frame);
     }
@@ -80,6 +75,29 @@ class ProductCall final : public Instruction {
   }
 
  private:
+  static bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % cublaslt::kAlignment == 0; }
+  static bool measures() { return !at::globalContext().deterministicAlgorithms(); }
+
+  std::string run_product(int device, const Operands& o) const {
+    at::Tensor memory;
+    const auto workspace = [&](size_t bytes) {
+      const auto size = static_cast<int64_t>(bytes);
+      if (!memory.defined() || memory.numel() < size) memory = allocate(c10::DeviceType::CUDA, {size}, {1}, at::kByte);
+      return memory.mutable_data_ptr();
+    };
+    return product_->run(device, current_cuda_stream(device), o, workspace, measures());
+  }
+
+  // The sum is kept in float32 and rounded once.
+  bool add_to(const at::Tensor& sum, int device, Operands o) const {
+    const bool fits = sum.scalar_type() == type_ && sum.device().index() == device && sum.is_cuda() &&
+                      sum.sizes() == c10::IntArrayRef(sizes_) && sum.is_contiguous();
+    if (!fits || !product_->ready(device, measures())) return false;
+    o.out = sum.mutable_data_ptr();
+    o.accumulate = true;
+    return aligned(o.out) && run_product(device, o).empty();
+  }
+
   static const at::Tensor& tensor(const Frame& frame, const Operand& o) { return frame.registers[o.reg].toTensor(); }
   const at::Tensor& tensor(const Frame& frame, size_t i) const { return tensor(frame, operands[i]); }
   bool has_bias() const { return operands.size() > 2 && operands[2].kind == Operand::Kind::Register; }

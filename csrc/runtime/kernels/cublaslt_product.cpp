@@ -94,8 +94,8 @@ int Product::launch(const Run& run, const Choice& choice) const {
   const float one = 1, zero = 0;
   const Operands& o = run.operands;
   void* memory = choice.workspace ? run.workspace(choice.workspace) : nullptr;
-  return api_.matmul(handle(api_, run.device), describe(o.bias).get(), &one, o.first, first_, o.second, second_, &zero,
-                     o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace, run.stream);
+  return api_.matmul(handle(api_, run.device), describe(o.bias).get(), &one, o.first, first_, o.second, second_,
+                     o.accumulate ? &one : &zero, o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace, run.stream);
 }
 
 // First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and
@@ -184,11 +184,24 @@ std::optional<Product::Choice> Product::fastest(const Run& run, const std::vecto
   return choices[once[static_cast<size_t>(winner - best.begin())].second];
 }
 
+// Under the lock.
+std::optional<Product::Choice> Product::known(int device, bool measure) const {
+  Known& known = known_[static_cast<size_t>(device)];
+  if (!measure) return known.first;
+  if (!known.measured) known.measured = remembered(device);
+  return known.measured;
+}
+
+bool Product::ready(int device, bool measure) const {
+  const CudaContextScope scope(device);
+  std::lock_guard lock(mutex_);
+  return known(device, measure).has_value();
+}
+
 std::optional<Product::Choice> Product::choice(const Run& run, bool measure) const {
   std::lock_guard lock(mutex_);
+  if (std::optional<Choice> c = known(run.device, measure)) return c;
   Known& known = known_[static_cast<size_t>(run.device)];
-  if (measure && known.measured) return known.measured;
-  if (measure && (known.measured = remembered(run.device))) return known.measured;
   const bool can_measure = measure && !cuda_is_capturing(run.device, run.stream);
   if (!can_measure && known.first) return known.first;
   const std::vector<Choice> choices = proposed(run.device);

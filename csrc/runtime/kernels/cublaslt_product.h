@@ -25,6 +25,7 @@ namespace thunder::cublaslt {
 struct Operands {
   const void *first = nullptr, *second = nullptr, *bias = nullptr;
   void* out = nullptr;
+  bool accumulate = false;  ///< the product is added to what `out` holds
 };
 constexpr uintptr_t kAlignment = 16;
 
@@ -42,6 +43,9 @@ class Product {
   /// Asynchronous.  `measure`: the algorithm may be chosen by its time, where that is not known yet and the stream can
   /// be waited for; else cuBLASLt's first choice is taken.  An empty string, or why the product cannot be computed.
   std::string run(int device, void* stream, const Operands& operands, const Workspace& workspace, bool measure) const;
+  /// Whether a run would find its algorithm without measuring, which overwrites `out` time and again: only then may it
+  /// accumulate.
+  bool ready(int device, bool measure) const;
 
  private:
   struct Choice {
@@ -64,6 +68,7 @@ class Product {
   std::vector<Choice> proposed(int device, size_t workspace) const;
   std::optional<Choice> remembered(int device) const;
   std::optional<Choice> fastest(const Run& run, const std::vector<Choice>& choices) const;
+  std::optional<Choice> known(int device, bool measure) const;
   std::optional<Choice> choice(const Run& run, bool measure) const;
   void remember(int device, const Choice& choice) const;
   Description describe(const void* bias) const;

@@ -27,6 +27,7 @@ int transposes[2] = {-1, -1}, epilogue = 0;
 const void* bias = nullptr;
 u64 last_workspace = 0, limit = 0;
 const void* arguments[3];
+float scale = -1;  // beta
 static char things[1];
 int cublasLtCreate(void** h) { *h = things; return 0; }
 unsigned long cublasLtGetVersion() { return 130100; }
@@ -62,12 +63,13 @@ int cublasLtMatmulAlgoCheck(void*, void*, void*, void*, void*, void*, const Algo
   out->workspace = a->data[0] == 4 ? 8192 : 4, out->status = 0;
   return fails[a->data[0] - 1];
 }
-int cublasLtMatmul(void*, void*, const void*, const void* a, void*, const void* b, void*, const void*, const void*, void*, void* d, void*,
+int cublasLtMatmul(void*, void*, const void*, const void* a, void*, const void* b, void*, const void* beta, const void* c, void*, void* d, void*,
                    const Algorithm* algorithm, void* workspace, unsigned long bytes, void*) {
   const int i = int(algorithm->data[0]) - 1;
   if (fails[i]) return fails[i];
   if ((bytes > 0) != (workspace != nullptr)) return 7;
-  arguments[0] = a, arguments[1] = b, arguments[2] = d, last_workspace = bytes;
+  if (c != d) return 7;
+  arguments[0] = a, arguments[1] = b, arguments[2] = d, last_workspace = bytes, scale = *(const float*)beta;
   *clock_ += takes[i], last = i, ++runs;
   return 0;
 }
@@ -81,9 +83,9 @@ struct World {
   char first = 0, second = 0, out = 0, bias = 0, memory[8192];
 
   World() { library.variable<float*>("clock_") = &driver.variable<float>("now"); }
-  std::string run(const Product& p, bool measure = true) {
+  std::string run(const Product& p, bool measure = true, bool accumulate = false) {
     return p.run(
-        0, nullptr, Operands{&first, &second, &bias, &out}, [&](size_t) { return memory; }, measure);
+        0, nullptr, Operands{&first, &second, &bias, &out, accumulate}, [&](size_t) { return memory; }, measure);
   }
   int last() const { return library.variable<int>("last"); }
   void takes(std::array<float, 4> t) { std::copy(t.begin(), t.end(), library.variable<float[4]>("takes")); }
@@ -174,5 +176,24 @@ TEST_CASE("cublaslt: algorithms that fail are passed over, and a product without
           w.library.variable<int>("count") = 0;
           other.n = 9;
           return w.run(Product(api, other)) == "cuBLASLt has no algorithm for it" ? 0 : 3;
+        }) == 0);
+}
+
+TEST_CASE("cublaslt: a product is added to what is there once its algorithm is known") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          w.takes({1.0f, 0.2f, 0.3f, 0.4f});
+          const float& scale = w.library.variable<float>("scale");
+          const Product p(api, kProblem);
+          if (p.ready(0, true) || p.ready(0, false)) return 1;
+          // What is not measured is no reason not to measure.
+          if (!w.run(p, false).empty() || scale != 0 || !p.ready(0, false) || p.ready(0, true)) return 2;
+          if (!w.run(p).empty() || scale != 0 || !p.ready(0, true)) return 3;
+          const int runs = w.library.variable<int>("runs");
+          if (!w.run(p, true, true).empty() || scale != 1 || w.last() != 1) return 4;
+          if (w.library.variable<int>("runs") != runs + 1) return 5;
+          if (!w.run(p).empty() || scale != 0) return 6;
+          // In another process.
+          return Product(api, kProblem).ready(0, true) ? 0 : 7;
         }) == 0);
 }
