@@ -541,9 +541,9 @@ def test_one_backward_through_several_calls():
 
 
 def test_threads():
-    p = Pair()
-    count, threads = 50, 3
-    xs = [randn(4, 8) for _ in range(threads)]
+    p = Pair(shape=(512, 512), x=(4, 512))
+    count, threads = 40, 3
+    xs = [randn(4, 512) for _ in range(threads)]
     failures = []
 
     def work(x):
