@@ -4,9 +4,9 @@
 // hit runs the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
-#include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_map>

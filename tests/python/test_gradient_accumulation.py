@@ -118,19 +118,19 @@ def test_a_models_weights():
     model = nn.Sequential(
         nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 64, bias=False), nn.SiLU(), nn.Linear(64, 10)
     ).to(DEVICE)
-    eager = nn.Sequential(*model).double()
-    wanted, compiled = [], None
-    batches = [(randn(4, 7, 32, dtype=torch.float32), torch.randint(10, (28,), device=DEVICE)) for _ in range(3)]
-    for x, y in batches:
-        F.cross_entropy(eager(x.double()).flatten(0, -2), y).backward()
-    wanted = [p.grad for p in eager.parameters()]
-    model = eager.float()
-    model.zero_grad()
+    batches = [(randn(4, 7, 32), torch.randint(10, (28,), device=DEVICE)) for _ in range(3)]
+
+    def sums(f, dtype):
+        model.to(dtype).zero_grad()
+        for x, y in batches:
+            F.cross_entropy(f(x.to(dtype)).flatten(0, -2), y).backward()
+        return [p.grad for p in model.parameters()]
+
     compiled = thunder.jit(model)
-    for x, y in batches:
-        F.cross_entropy(compiled(x).flatten(0, -2), y).backward()
-    for p, want in zip(model.parameters(), wanted, strict=True):
-        assert error(p.grad, want) < 1e-5
+    for got, eager, exact in zip(
+        sums(compiled, torch.float32), sums(model, torch.float32), sums(model, torch.float64), strict=True
+    ):
+        assert error(got, exact) <= 2 * error(eager, exact) + ROUNDOFF[torch.float32]
     assert in_place(compiled) == 3 * 2
 
 
@@ -202,7 +202,7 @@ def test_autograd_grad():
 
 
 def test_backward_into_chosen_inputs():
-    p = Pair(lambda x, w: torch.tanh(F.linear(x, w)))
+    p = Pair()
     p.each(lambda f, w: f(p.x, w).sum().backward(inputs=[w]))
     p.expect(0)
     p.x.requires_grad_()
@@ -396,6 +396,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:grad and param do not obey the gradient layout contract")
 @pytest.mark.parametrize("kind", GRADIENTS)
 def test_kinds_of_gradients(kind):
     make, count = GRADIENTS[kind]
@@ -419,13 +420,13 @@ def test_a_gradient_of_another_type():
     assert in_place(p.compiled) == 0
 
 
-@pytest.mark.parametrize("make", [lambda w: randn(1).expand(w.shape), torch.Tensor.clone], ids=["expanded", "inference"])
-def test_gradients_that_eager_refuses(make):
+@pytest.mark.parametrize("kind", ["expanded", "inference"])
+def test_gradients_that_eager_refuses(kind):
     p = Pair(ready=False)
 
     def run(f, w):
-        with torch.inference_mode(make is torch.Tensor.clone):
-            w.grad = make(w.detach())
+        with torch.inference_mode(kind == "inference"):
+            w.grad = randn(1).expand(w.shape) if kind == "expanded" else randn(*w.shape)
         with pytest.raises(RuntimeError) as e:
             f(p.x, w).sum().backward()
         return str(e.value)

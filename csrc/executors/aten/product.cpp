@@ -32,8 +32,8 @@ class ProductCall final : public Instruction {
   // BLAS adds to a matrix that lies by row or by column without a copy.  PyTorch's own product of float16 on the CPU
   // takes so long that nothing is gained, and for few terms it is slower if it adds.
   static bool add_to(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
-    if (sum.dim() != 2 || sum.size(0) != a.size(0) || sum.size(1) != b.size(1) || sum.scalar_type() != a.scalar_type() ||
-        sum.device() != a.device() || !sum.is_non_overlapping_and_dense())
+    if (sum.dim() != 2 || sum.size(0) != a.size(0) || sum.size(1) != b.size(1) ||
+        sum.scalar_type() != a.scalar_type() || sum.device() != a.device() || !sum.is_non_overlapping_and_dense())
       return false;
     if (sum.is_cpu() && sum.scalar_type() == at::kHalf) return false;
     sum.addmm_(a, b);

@@ -95,7 +95,8 @@ int Product::launch(const Run& run, const Choice& choice) const {
   const Operands& o = run.operands;
   void* memory = choice.workspace ? run.workspace(choice.workspace) : nullptr;
   return api_.matmul(handle(api_, run.device), describe(o.bias).get(), &one, o.first, first_, o.second, second_,
-                     o.accumulate ? &one : &zero, o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace, run.stream);
+                     o.accumulate ? &one : &zero, o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace,
+                     run.stream);
 }
 
 // First those without a workspace.  One of a few bytes is a counter by which blocks of threads share the work, and
