@@ -368,7 +368,7 @@ Scalar Elements::cat_element(const Call& call, const Multi& index) {
 Scalar Elements::cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim) {
   const int64_t size = sizes(parts[first])[dim];
   if (first + 1 == parts.size()) {
-    index[dim] = indices_.bounded(index[dim], size, options_.lanes);
+    index[dim] = places_.bounded(index[dim], size);
     return element(parts[first], index);
   }
   Scope scope = Scope::Row;
@@ -378,7 +378,7 @@ Scalar Elements::cat_from(const Call& call, const std::vector<Value>& parts, siz
   rest[dim] = indices_.add(index[dim], Index(-size));
   if (text.empty()) return always ? element(parts[first], index) : cat_from(call, parts, first + 1, rest, dim);
   Scalar condition = defined_once("bool", text, scope);
-  index[dim] = indices_.bounded(index[dim], size, options_.lanes);
+  index[dim] = places_.bounded(index[dim], size);
   Scalar here = under(condition, true, [&] { return element(parts[first], index); });
   Scalar there = under(condition, false, [&] { return cat_from(call, parts, first + 1, rest, dim); });
   return select(compute_name(call.output.value().dtype()), condition, here, there);
@@ -403,7 +403,7 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
     scope = std::max(scope, s);
     if (!too_low.empty()) outside.push_back(too_low);
     if (!fits.empty()) inside.push_back(fits);
-    inner[i] = indices_.bounded(indices_.add(index[i], Index(-low)), from[i], options_.lanes);
+    inner[i] = places_.bounded(indices_.add(index[i], Index(-low)), from[i]);
   }
   if (outside.empty() && inside.empty()) return element(source, inner);
   const bool holds = outside.size() != 1 || !inside.empty();

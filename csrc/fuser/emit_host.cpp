@@ -36,6 +36,7 @@ std::string column_pointers(const Kernel& k, const std::string& part) {
   return out;
 }
 
+constexpr size_t kRanges = 4;   // of a row, between the places at which conditions turn
 constexpr int64_t kBlock = 32;  // partial results of a reduction: enough that no addition waits for the one before
 
 std::string simd(bool gathers) {
@@ -76,8 +77,18 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   indent(out, p.row, depth);
   if (!p.reductions.empty()) return reduction(out, k, p, depth);
   if (!p.has_loop()) return;
-  out += simd(k.gathers) + line(depth, "for (int64 q = " + first + "; q < " + last + "; ++q) {");
-  body(out, p, depth + 1);
+  auto loop = [&](const std::string& from, const std::string& to) {
+    out += simd(k.gathers) + line(depth, "for (int64 q = " + from + "; q < " + to + "; ++q) {");
+    body(out, p, depth + 1);
+  };
+  // In a loop of its own each range has conditions that the compiler knows: a select of loads is not vectorised.
+  std::string from = first;
+  if (k.turns.size() < kRanges && first == "0")
+    for (int64_t turn : k.turns) {
+      loop(from, std::to_string(turn));
+      from = std::to_string(turn);
+    }
+  loop(from, last);
 }
 
 std::string finish(const Kernel& k, const std::string& name) {

@@ -195,8 +195,10 @@ std::string Indices::text(const Index& e) const {
   std::string out;
   for (const Index::Term& t : e.terms_) {
     const Atom& a = atoms_[static_cast<size_t>(t.atom)];
-    if ((a.kind == Atom::Div || a.kind == Atom::Mod) && a.scope != Scope::Row)
+    if ((a.kind == Atom::Div || a.kind == Atom::Mod) && a.scope != Scope::Row) {
       division_ = std::max(division_, (a.by & (a.by - 1)) == 0 ? Division::Shift : Division::Other);
+      common_divisor_ = std::gcd(common_divisor_, a.by);
+    }
     std::string atom;
     switch (a.kind) {
       case Atom::Variable: atom = a.name; break;

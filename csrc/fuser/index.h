@@ -72,8 +72,10 @@ class Indices {
   std::string text(const Index& e) const;
   /// Whether every term, and the constant, is a multiple of `n`, the term of `without` aside.
   bool multiple_of(const Index& e, int64_t n, int32_t without = -1) const;
-  /// The costliest division within a row that text() has written.
+  /// The costliest division within a row that text() has written, and the greatest number that all of their divisors are
+  /// multiples of.
   Division division() const { return division_; }
+  int64_t common_divisor() const { return common_divisor_; }
   /// The atom of a loop variable.
   static int32_t atom(const Index& variable) { return variable.terms().at(0).atom; }
 
@@ -96,6 +98,7 @@ class Indices {
 
   std::deque<Atom> atoms_;  // one may be looked at while others are made
   mutable Division division_ = Division::None;
+  mutable int64_t common_divisor_ = 0;
 };
 
 }  // namespace thunder::fuser

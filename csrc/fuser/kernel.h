@@ -15,6 +15,7 @@
 // rows are done.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,12 +61,14 @@ struct Kernel {
   int64_t cached_bytes = 0;                 ///< of one chunk of them
   std::vector<std::string> row_buffers;     ///< declarations of arrays that a phase fills for later ones
   std::vector<Phase> phases;
+  std::set<int64_t> turns;              ///< chunks of a row at which conditions turn, not of sections
   std::vector<std::string> row_stores;  ///< once a row, by one thread, at the end
   std::vector<Accumulator> columns;
   std::vector<std::string> finish;     ///< once a column `c`; a column's sum goes by its accumulator's name
   std::vector<const Call*> calls;      ///< what it computes, in the order of the trace
   bool wide = false;                   ///< an offset may not fit 32 bits
   bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
+  int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
   int64_t numel() const { return rows * cols; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 
 #include "fuser/elements.h"
 #include "fuser/emit_common.h"
@@ -12,6 +13,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kLongRow = 1024;  // elements
+constexpr int64_t kShortRow = 16;
 
 class Lowering {
  public:
@@ -343,7 +345,9 @@ class Lowering {
     elements_.collect();
     find_in_place();
     kernel_.wide = places_.wide();
+    if (kernel_.phases.size() == 1 || walk_.reduces) kernel_.turns = places_.turns();
     kernel_.division = places_.indices().division();
+    kernel_.common_divisor = places_.indices().common_divisor();
     for (const Root& r : roots_)
       if (!std::count(kernel_.calls.begin(), kernel_.calls.end(), producer_(r.value))) throw Refused();
     if (kernel_.outputs.empty()) throw Refused();
@@ -412,7 +416,14 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
                            ? kernel.division != Division::None
                            : kernel.division == Division::Other && walk.cols >= kLongRow && kernel.phases.size() == 1;
     if (!worth) return kernel;
-    return Lowering(walk, roots, producer, materialized, options).run();
+    kernel = Lowering(walk, roots, producer, materialized, options).run();
+    if (kernel.division == Division::None || options.split_rows != LowerOptions::SplitRows::Always) return kernel;
+    // A row of several heads, each with its own conditions: one row a head.
+    const int64_t part = std::gcd(kernel.common_divisor, walk.cols);
+    if (part < kShortRow || part == walk.cols) return kernel;
+    walk = {walk.rows * (walk.cols / part), part, false};
+    Kernel finer = Lowering(walk, roots, producer, materialized, options).run();
+    return finer.division == Division::None ? finer : kernel;
   } catch (const Refused&) {
     return std::nullopt;
   }

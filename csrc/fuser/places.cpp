@@ -10,9 +10,9 @@ Places::Places(const Walk& walk, int lanes) : cols_(walk.cols), lanes_(lanes) {
   note_range(walk.rows * cols_);
   if (cols_ % lanes_ != 0) throw Refused();
   row_ = indices_.variable("r", walk.rows, Scope::Row);
-  Index chunk = indices_.variable("q", cols_ / lanes_, Scope::Chunk);
+  chunk_ = indices_.variable("q", cols_ / lanes_, Scope::Chunk);
   lane_ = indices_.variable("j", lanes_, Scope::Lane);
-  Index column = indices_.add(indices_.mul(chunk, lanes_), lane_);
+  Index column = indices_.add(indices_.mul(chunk_, lanes_), lane_);
   place_ = indices_.add(indices_.mul(row_, cols_), column);
 }
 
@@ -29,7 +29,7 @@ void Places::follow(Value v) {
 
 void Places::enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base) {
   const int64_t chunks = length / lanes_;
-  Index q = indices_.variable("q", outer * chunks, Scope::Chunk);
+  Index q = chunk_ = indices_.variable("q", outer * chunks, Scope::Chunk);
   Index within = indices_.add(indices_.mul(indices_.mod(q, chunks), lanes_), lane_);
   place_ = indices_.add(indices_.add(indices_.mul(indices_.div(q, chunks), distance), within), Index(base));
 }
@@ -99,7 +99,14 @@ std::string Places::below(const Index& e, int64_t bound, Scope& scope, bool& alw
     const int32_t lane = Indices::atom(lane_);
     if (e.factor_of(lane) == 1 && indices_.multiple_of(e, lanes_, lane) && bound % lanes_ == 0) cut = without_lane(e);
   }
+  // Of 64*r + q < 256, with q < 64, the row decides.
+  if (bound % cols_ == 0 && indices_.scope(cut) != Scope::Row)
+    if (const Index high = indices_.div(cut, cols_); indices_.scope(high) == Scope::Row) {
+      scope = Scope::Row;
+      return indices_.text(high) + " < " + std::to_string(bound / cols_);
+    }
   scope = indices_.scope(cut);
+  if (lanes_ == 1 && indices_.add(cut, -cut.constant()) == chunk_) turns_.insert(bound - cut.constant());
   return indices_.text(cut) + " < " + std::to_string(bound);
 }
 

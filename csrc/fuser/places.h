@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,17 @@ class Places {
   /// walked.
   bool is_vector(const Index& at);
   Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }
+  /// The same place, known to be in [0, extent) where it is used; what changes within a row stays visible.
+  Index bounded(const Index& e, int64_t extent) {
+    return indices_.bounded(e, extent, lanes_ == 1 && extent % cols_ == 0 ? cols_ : lanes_);
+  }
   /// `e < bound` as text, with the lane left out where it cannot matter; empty where it always or never holds.
   std::string below(const Index& e, int64_t bound, Scope& scope, bool& always);
 
   /// Whether an offset may not fit 32 bits.
   bool wide() const { return wide_; }
+  /// Chunks of a row at which a condition that below() has written turns.
+  const std::set<int64_t>& turns() const { return turns_; }
 
  private:
   void note_range(int64_t most);
@@ -57,7 +64,8 @@ class Places {
   const int64_t cols_;
   const int lanes_;
   Indices indices_;
-  Index row_, lane_, place_, finish_column_;
+  Index row_, chunk_, lane_, place_, finish_column_;
+  std::set<int64_t> turns_;
   std::vector<size_t> order_;
   std::vector<int64_t> ordered_shape_;
   bool wide_ = false;

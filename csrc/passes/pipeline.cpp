@@ -7,7 +7,6 @@
 #include "passes/autodiff.h"
 #include "passes/group_heads.h"
 #include "passes/one_hot_sums.h"
-#include "passes/one_hot_sums.h"
 #include "passes/passes.h"
 
 namespace thunder {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/parse.h"
+#include "fuser/emit.h"
 #include "fuser/kernel_checks.h"
 #include "fuzz/random.h"
 #include "ops/families.h"
@@ -167,6 +168,28 @@ TEST_CASE(
                     logsumexp.substr(logsumexp.find("  t2")),
                 "a");
   CHECK(loops_of(other.lower(online, {1, 5}).value()) == 2);
+}
+
+TEST_CASE("lower: rows of several heads become rows of one, whose conditions turn at places that are known") {
+  Program p(
+      "  # a: \"cpu f32[4, 64]\"\n  # b: \"cpu f32[4, 64]\"\n"
+      "  t1 = prims.view(a, [4, 2, 32])  # t1: \"cpu f32[4, 2, 32]\"\n"
+      "  t2 = prims.slice(t1, [0, 0, 16], [4, 2, 32], [1, 1, 1])  # t2: \"cpu f32[4, 2, 16] strides=(64, 32, 1)\"\n"
+      "  t3 = prims.slice(t1, [0, 0, 0], [4, 2, 16], [1, 1, 1])  # t3: \"cpu f32[4, 2, 16] strides=(64, 32, 1)\"\n"
+      "  t4 = prims.neg(t2)  # t4: \"cpu f32[4, 2, 16]\"\n"
+      "  t5 = prims.cat([t4, t3], 2)  # t5: \"cpu f32[4, 2, 32]\"\n"
+      "  t6 = prims.view(t5, [4, 64])  # t6: \"cpu f32[4, 64]\"\n"
+      "  t7 = prims.cat([t6, b], 1)  # t7: \"cpu f32[4, 128]\"\n  return t7\n",
+      "a, b");
+  const Kernel k = p.lower({.split_rows = LowerOptions::SplitRows::Always}).value();
+  CHECK(k.cols == 32);
+  CHECK(k.rows == 16);
+  CHECK(k.division == fuser::Division::None);
+  CHECK(k.turns == std::set<int64_t>{16});
+  CHECK(k.phases[0].row.size() == 1);  // whether it is a's or b's
+  const std::string text = fuser::emit_host(k, "f");
+  CHECK(text.find("q = 0; q < 16;") != std::string::npos);
+  CHECK(text.find("q = 16; q < 32;") != std::string::npos);
 }
 
 TEST_CASE("lower: what is costly is computed once a row where there is room to keep it") {
