@@ -349,7 +349,7 @@ class CompiledFunction:
     def __get__(self, instance, owner=None, /):
         """Return an attribute of instance, which is of type owner."""
 
-def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list, numerics: str) -> object:
+def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list, numerics: str, rng: str) -> object:
     """
     The compiled function of `fn`; `module` is the nn.Module it runs, or None.
     """

@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), numerics="fused"):
+def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), numerics="fused", rng="eager"):
     """Compiles a function or a module.
 
     Args:
@@ -75,24 +75,31 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
             "fused": bfloat16 and float16 are computed in float32 within a kernel, products and sums in one instruction;
             a weight's gradient is added to its `.grad` before it is rounded.
             "eager": every intermediate result is rounded to its type, as if each operator ran alone.
+        rng: Who draws random numbers.
+            "eager": PyTorch's operators, so that the numbers are eager's.
+            "fused": kernels draw them where they are used, and the backward draws them again instead of keeping masks.
+                They are other numbers than eager's, reproducible by `torch.manual_seed` all the same.  Without a fusion
+                executor in the list it means "eager".
 
     Returns:
         A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.
 
     Raises:
-        ValueError: an unknown executor, cache option or numerics; the message lists what there is.
+        ValueError: an unknown executor, cache option, numerics or rng; the message lists what there is.
         TypeError: `fn` cannot be called.
     """
     if fn is None:
-        return functools.partial(jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics)
+        return functools.partial(
+            jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics, rng=rng
+        )
     resolved = resolve_executors(executors)
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, _torch.nn.Module):
-        return ThunderModule(fn, cache, resolved, list(transforms), numerics)
+        return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng)
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
-    compiled = _C.make_function(fn, None, cache, resolved, list(transforms), numerics)
+    compiled = _C.make_function(fn, None, cache, resolved, list(transforms), numerics, rng)
     try:
         functools.update_wrapper(compiled, fn)
     except (AttributeError, TypeError):

@@ -12,10 +12,11 @@ class ThunderModule(torch.nn.Module):
     original's, so an optimizer made from either works for both.
     """
 
-    def __init__(self, module, cache, executors, transforms, numerics):
+    def __init__(self, module, cache, executors, transforms, numerics, rng):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
-        object.__setattr__(self, "_compiled", _C.make_function(module, module, cache, executors, transforms, numerics))
+        compiled = _C.make_function(module, module, cache, executors, transforms, numerics, rng)
+        object.__setattr__(self, "_compiled", compiled)
 
     def __call__(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)

@@ -100,11 +100,13 @@ CacheMode cache_mode(const std::string& name) {
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
                          const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms,
-                         const std::string& numerics) {
+                         const std::string& numerics, const std::string& rng) {
   THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics,
                 "'; there are 'fused', 'eager'");
+  THUNDER_CHECK(rng == "eager" || rng == "fused", Value, "jit", "unknown rng '", rng, "'; there are 'eager', 'fused'");
   CompileOptions options;
   options.fusion.eager_numerics = numerics == "eager";
+  options.fusion.counted_random = rng == "fused";
   options.executors = executors;
   options.passes = PassOptions::from_environment();
   std::shared_ptr<GraphSettings> graphs;
@@ -167,7 +169,7 @@ nb::dict stats(nb::handle h) {
 void bind_function(nb::module_& m) {
   m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
   m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
-        nb::arg("transforms"), nb::arg("numerics"),
+        nb::arg("transforms"), nb::arg("numerics"), nb::arg("rng"),
         "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
   m.def("last_traces", [](nb::handle h) {
     JitFunction& f = function(h);

@@ -29,7 +29,7 @@ enum Tag : uint64_t {
   kReduction = 1ull << 1,
   kView = 1ull << 2,      ///< the output aliases the first tensor argument
   kShape = 1ull << 3,     ///< moves elements without computing (cat, flip, ...)
-  kCreation = 1ull << 4,  ///< makes a tensor from no tensor
+  kCreation = 1ull << 4,  ///< makes a tensor from no tensor (or from a random state)
   kMatmul = 1ull << 5,
   kRandom = 1ull << 6,      ///< effect class: draws from a generator
   kCollective = 1ull << 7,  ///< effect class: communicates

@@ -138,6 +138,7 @@ Scalar Elements::computed(const Call& call, const Multi& index) {
     case Kind::Pointwise: return pointwise(call, index);
     case Kind::Move: return move(call, index);
     case Kind::Create: return create(call, index);
+    case Kind::Random: return draw(call, index);
     default: throw Refused();
   }
 }
@@ -188,26 +189,37 @@ Scalar Elements::load(Value v, const Multi& index) {
 
 Scalar Elements::load_vector(DType t, const Index& at, const std::string& array) {
   const Index start = places_.without_lane(at);
-  auto [it, is_new] = vectors_.emplace(array + "@" + start.key() + predicate_, "");
-  if (is_new) {
-    const std::string of = "<" + storage_name(t) + ", " + std::to_string(options_.lanes) + ">", type = "Vec" + of;
+  const std::string of = "<" + storage_name(t) + ", " + std::to_string(options_.lanes) + ">",
+                    key = array + "@" + start.key() + predicate_;
+  std::string name;
+  if (predicate_.empty()) {
     const std::string text = "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + "));";
-    if (!predicate_.empty()) {
-      it->second = vector_under_predicate(of, start, array);
-    } else if (kernel_.cached) {
-      it->second = fresh("x") + "[k]";
-      kernel_.cached_vectors.push_back(type + " " + it->second.substr(0, it->second.size() - 3) + "[K];");
-      kernel_.cached_bytes += itemsize(t) * options_.lanes;
-      // All of a row is asked for before anything is computed, where the addresses are known by then.
-      const bool early = indices_.fixed(start, kernel_.phases.size() == 1);
-      (early ? kernel_.cached_loads : buffer(Scope::Chunk)).push_back(it->second + " = " + text);
-      kept_.insert(it->first);
-    } else {
-      it->second = fresh("x");
-      buffer(Scope::Chunk).push_back("const " + type + " " + it->second + " = " + text);
-    }
+    // All of a row is asked for before anything is computed, where the addresses are known by then.
+    name = vector(key, "Vec" + of, text, itemsize(t), indices_.fixed(start, kernel_.phases.size() == 1));
+  } else {
+    std::string& known = vectors_[key];
+    if (known.empty()) known = vector_under_predicate(of, start, array);
+    name = known;
   }
-  return define(compute_name(t), "th_get(" + it->second + ".at[j])", Scope::Lane);
+  return define(compute_name(t), "th_get(" + name + ".at[j])", Scope::Lane);
+}
+
+// The name of a chunk's vector, which the text makes where there is none yet.  One of 0 bytes is not kept over phases.
+std::string Elements::vector(const std::string& key, const std::string& type, const std::string& text,
+                             int64_t kept_bytes, bool early) {
+  auto [it, is_new] = vectors_.emplace(key, "");
+  if (!is_new) return it->second;
+  it->second = fresh("x");
+  if (kernel_.cached && kept_bytes > 0) {
+    kernel_.cached_vectors.push_back(type + " " + it->second + "[K];");
+    kernel_.cached_bytes += kept_bytes * options_.lanes;
+    it->second += "[k]";
+    (early ? kernel_.cached_loads : buffer(Scope::Chunk)).push_back(it->second + " = " + text);
+    kept_.insert(key);
+  } else {
+    buffer(Scope::Chunk).push_back("const " + type + " " + it->second + " = " + text);
+  }
+  return it->second;
 }
 
 // Of two loads from an array of which one happens where the other does not, as in the halves of a rotation, one is
@@ -276,6 +288,56 @@ Scalar Elements::create(const Call& call, const Multi& index) {
   const DType compute = is_floating(out) ? DType::f64 : DType::i64;
   const std::string start = literal(a["start"], compute), step = literal(a["step"], compute);
   return define(type, type + "(" + start + " + " + step + " * " + compute_name(compute) + "(" + at + "))", scope);
+}
+
+// The place of an element among those that its call draws is its number in row-major order, wherever it lies in memory.
+Scalar Elements::draw(const Call& call, const Multi& index) {
+  const DType out = call.output.value().dtype();
+  Args a = call.arguments();
+  const Value state = a.value("state");
+  const Index place = places_.linearize(index, sizes(call.output.value()));
+  const std::string& name = call.op->full_name;
+  if (name == "prims.normal_at") {
+    Scalar s = drawn("th_normal<" + compute_name(out) + ">", compute_name(out), state, place);
+    s.text = rounded(s.text, out);
+    return s;
+  }
+  if (name == "prims.uniform_at") {
+    const int bits = out == DType::f64 ? 53 : out == DType::f32 ? 24 : out == DType::f16 ? 11 : 8;
+    return drawn("th_uniform<" + std::to_string(bits) + ">", compute_name(out), state, place);
+  }
+  const int64_t low = a.integer("low"), high = a.integer("high");
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  const Scalar bits = drawn("th_integers", "uint32", state, place);
+  const std::string text =
+      "th_integer(" + bits.text + ", " + literal(Arg(low), DType::i64) + ", uint64(" + std::to_string(range) + "ull))";
+  Scalar s = define(compute_name(out), text, bits.scope);
+  s.costly = true;
+  return s;
+}
+
+Scalar Elements::drawn(const std::string& kind, const std::string& type, Value state, const Index& place) {
+  const Scalar seed = element(state, {Index(0)}), offset = element(state, {Index(1)});
+  const std::string key = seed.text + ", " + offset.text;
+  Scalar s{"", std::max({indices_.scope(place), seed.scope, offset.scope}), true};
+  const bool known_early = std::max(seed.scope, offset.scope) == Scope::Row;
+  if (known_early && places_.is_vector(place)) {
+    const Index start = places_.without_lane(place);
+    const std::string lanes = std::to_string(options_.lanes);
+    const std::string text =
+        "th_random_vector<" + kind + ", " + lanes + ">(" + key + ", " + indices_.text(start) + ");";
+    const int64_t bytes = options_.draw_again ? 0 : type == "double" ? 8 : 4;
+    kernel_.caches_draws |= kernel_.cached && bytes > 0;
+    s.text = vector(kind + key + "@" + start.key(), "th_lanes<" + type + ", " + lanes + ">", text, bytes) + ".at[j]";
+  } else if (known_early && options_.draw_ahead && predicate_.empty() && places_.follows_columns(place)) {
+    std::vector<Ahead>& ahead = kernel_.phases.back().ahead;
+    ahead.push_back({fresh("x"), kind, key, indices_.text(place)});
+    s.text = ahead.back().name + "[l]";
+  } else {
+    s.text = "th_random<" + kind + ">(" + key + ", " + indices_.text(place) + ")";
+  }
+  s.text = define(type, s.text, s.scope).text;
+  return s;
 }
 
 Scalar Elements::move(const Call& call, const Multi& index) {

@@ -99,9 +99,13 @@ class Elements {
   Scalar root_element(Value v, const RootInfo& info, const Multi& index);
   Scalar load(Value v, const Multi& index);
   Scalar load_vector(DType t, const Index& at, const std::string& array);
+  std::string vector(const std::string& key, const std::string& type, const std::string& text, int64_t kept_bytes,
+                     bool early = false);
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
   Scalar pointwise(const Call& call, const Multi& index);
   Scalar create(const Call& call, const Multi& index);
+  Scalar draw(const Call& call, const Multi& index);
+  Scalar drawn(const std::string& kind, const std::string& type, Value state, const Index& place);
 
   Scalar move(const Call& call, const Multi& index);
   Multi source_index(const Call& call, const Multi& index);

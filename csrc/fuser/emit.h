@@ -10,6 +10,8 @@ namespace thunder::fuser {
 /// What all kernels of a translation unit need: storage types, conversions, mathematics by its `th_` names.
 const std::string& host_prelude();
 const std::string& cuda_prelude();
+/// The part of both that draws random numbers.
+const std::string& random_prelude();
 
 /// Functions for the host, extern "C":
 ///   int NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end)

@@ -43,6 +43,20 @@ std::string simd(bool gathers) {
   return std::string("#pragma omp simd") + (gathers ? " reduction(|:th_outside)" : "") + "\n";
 }
 
+constexpr int64_t kAhead = 256;  // random numbers that are made together: they stay in the first level cache
+
+// The random numbers of `count` columns, at most `room`, from column `start` on.
+void draw_ahead(std::string& out, const Phase& p, const std::string& start, const std::string& count, int64_t room,
+                int depth) {
+  constexpr int64_t kBlockOfWords = 4;
+  for (const Ahead& a : p.ahead) {
+    out += line(depth, "alignas(64) " + a.kind + "::type " + a.name + "_room[" + std::to_string(room + kBlockOfWords) +
+                           "], *" + a.name + ";");
+    out += line(depth, "{ const int64 q = " + start + "; " + a.name + " = th_random_fill<" + a.kind + ">(" + a.name +
+                           "_room, " + a.state + ", " + a.first + ", " + count + "); }");
+  }
+}
+
 void body(std::string& out, const Phase& p, int depth) {
   indent(out, p.chunk, depth);
   indent(out, p.lane, depth);
@@ -55,11 +69,14 @@ void reduction(std::string& out, const Kernel& k, const Phase& p, int depth) {
   const int64_t width = std::clamp<int64_t>(k.cols, 1, kBlock), blocks = k.cols / width, rest = k.cols % width;
   const std::string n = std::to_string(width);
   auto loop = [&](const std::string& start, int64_t count, int at) {
+    if (!p.ahead.empty()) out += line(at - 1, "{");
+    draw_ahead(out, p, start, std::to_string(count), count, at);
     out += simd(k.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") +
            line(at + 1, "const int64 q = " + start + " + l;");
     for (const Accumulator& a : p.reductions)
       out += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
     body(out, p, at + 1);
+    if (!p.ahead.empty()) out += line(at - 1, "}");
   };
   for (const Accumulator& a : p.reductions)
     out += line(depth, "alignas(64) " + a.type + " " + a.name + "_block[" + n + "];") +
@@ -77,6 +94,17 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   indent(out, p.row, depth);
   if (!p.reductions.empty()) return reduction(out, k, p, depth);
   if (!p.has_loop()) return;
+  if (!p.ahead.empty()) {
+    const std::string most = std::to_string(kAhead);
+    out += line(depth, "for (int64 b = " + first + "; b < " + last + "; b += " + most + ") {");
+    out += line(depth + 1, "const int64 n = " + last + " - b < " + most + " ? " + last + " - b : " + most + ";");
+    draw_ahead(out, p, "b", "n", kAhead, depth + 1);
+    out += simd(k.gathers) + line(depth + 1, "for (int64 l = 0; l < n; ++l) {");
+    out += line(depth + 2, "const int64 q = b + l;");
+    body(out, p, depth + 2);
+    out += line(depth, "}");
+    return;
+  }
   auto loop = [&](const std::string& from, const std::string& to) {
     out += simd(k.gathers) + line(depth, "for (int64 q = " + from + "; q < " + to + "; ++q) {");
     body(out, p, depth + 1);

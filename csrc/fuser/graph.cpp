@@ -55,6 +55,10 @@ const std::unordered_set<std::string>& creations() {
   static const std::unordered_set<std::string> names = {"prims.full", "prims.iota", "prims.arange"};
   return names;
 }
+const std::unordered_set<std::string>& draws() {
+  static const std::unordered_set<std::string> names = {"prims.uniform_at", "prims.normal_at", "prims.randint_at"};
+  return names;
+}
 const std::unordered_set<std::string>& reductions() {
   static const std::unordered_set<std::string> names = {"prims.sum",  "prims.prod", "prims.amax",
                                                         "prims.amin", "prims.any",  "prims.all"};
@@ -78,7 +82,8 @@ bool pads_plainly(const Call& call) {
 
 bool may_fuse(const Op& op) {
   if (!op.is_prim() || op.has(kEffects)) return false;
-  if (moves().count(op.full_name) || creations().count(op.full_name) || reductions().count(op.full_name)) return true;
+  for (const auto* names : {&moves(), &creations(), &draws(), &reductions()})
+    if (names->count(op.full_name)) return true;
   return op.has(kPointwise) && !op.scalar.empty() && !op.has(kCreation);
 }
 
@@ -89,6 +94,7 @@ Kind kind_of(const Call& call) {
   if (name.starts_with("prims.take") && moves().count(name) && !takes_plainly(call)) return Kind::Barrier;
   if (moves().count(name)) return Kind::Move;
   if (creations().count(name)) return Kind::Create;
+  if (draws().count(name)) return Kind::Random;
   if (reductions().count(name)) {
     int64_t rows = 0, cols = 0;
     return reduced(call, rows, cols) == Reduced::Neither ? Kind::Barrier : Kind::Reduce;

@@ -14,6 +14,7 @@ enum class Kind : uint8_t {
   Pointwise,  ///< one element from one element of each operand
   Move,       ///< one element from one element, by index arithmetic (views, cat, pad, flip, broadcasts)
   Create,     ///< from no operand (full, iota)
+  Random,     ///< from a random state and the element's place (uniform_at)
   Reduce,
 };
 

@@ -34,8 +34,17 @@ struct Accumulator {
   std::string maximum;  ///< not empty: a sum of exp(x - maximum), under the accumulator of that name as it grows
 };
 
+/// Random numbers of neighbouring columns, which are made together before the lanes of a block of columns run: lane l
+/// of the block reads `name[l]`.
+struct Ahead {
+  std::string name, kind;  ///< kind: of the prelude, "th_uniform<24>"
+  std::string state;       ///< seed and offset
+  std::string first;       ///< the number's place, where `q` is the first column of the block
+};
+
 struct Phase {
   std::vector<std::string> row;  ///< once a row, before the loop
+  std::vector<Ahead> ahead;      ///< with one lane only
   std::vector<std::string> chunk;
   std::vector<std::string> lane;
   std::vector<std::string> stores;      ///< once a chunk, after its lanes
@@ -59,6 +68,7 @@ struct Kernel {
   std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
   std::vector<std::string> cached_loads;    ///< of them, once a chunk: after the first phase's `row`, before its loop
   int64_t cached_bytes = 0;                 ///< of one chunk of them
+  bool caches_draws = false;                ///< random numbers are among them
   std::vector<std::string> row_buffers;     ///< declarations of arrays that a phase fills for later ones
   std::vector<Phase> phases;
   std::set<int64_t> turns;              ///< chunks of a row at which conditions turn, not of sections

@@ -30,8 +30,10 @@ struct LowerOptions {
     Always,  ///< any division: compilers do not vectorise them
     Long,    ///< no shifts, only rows that are worth blocks of threads of their own, no parts of a cat that have chunks
   } split_rows = SplitRows::Never;
-  int64_t section = 64;    ///< elements that a part of a cat must have to be computed apart from the others
-  int64_t row_buffer = 0;  ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
+  int64_t section = 64;     ///< elements that a part of a cat must have to be computed apart from the others
+  int64_t row_buffer = 0;   ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
+  bool draw_again = false;  ///< random numbers are made again in each phase, and not cached
+  bool draw_ahead = false;  ///< random numbers of neighbouring columns are made together (Ahead); with one lane only
   bool eager_rounding = false;  ///< round every bf16 and f16 value as eager does
 };
 

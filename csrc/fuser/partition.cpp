@@ -445,6 +445,7 @@ class Partitioner {
       if (!seen.insert(i).second) continue;
       const Item& item = items_[static_cast<size_t>(i)];
       if (item.call->op->full_name == "prims.pad" || item.call->op->full_name == "prims.iota") return true;
+      if (item.kind == Kind::Random) return true;
       if (!item.view && item.kind != Kind::Create) ++work;
       visit_inputs(*item.call, [&](Value v) {
         int j = maker_[v];

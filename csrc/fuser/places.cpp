@@ -91,6 +91,11 @@ bool Places::is_vector(const Index& at) {
          indices_.scope(without_lane(at)) != Scope::Lane;
 }
 
+bool Places::follows_columns(const Index& at) {
+  if (lanes_ != 1 || chunk_.is_constant() || at.factor_of(Indices::atom(chunk_)) != 1) return false;
+  return indices_.scope(indices_.add(at, indices_.mul(chunk_, -1))) == Scope::Row;
+}
+
 std::string Places::below(const Index& e, int64_t bound, Scope& scope, bool& always) {
   always = indices_.max(e) < bound;
   if (always || indices_.min(e) >= bound) return "";

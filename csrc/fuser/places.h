@@ -45,6 +45,8 @@ class Places {
   /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
   /// walked.
   bool is_vector(const Index& at);
+  /// Whether there is one lane, and the columns of a row are neighbours.
+  bool follows_columns(const Index& at);
   Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }
   /// The same place, known to be in [0, extent) where it is used; what changes within a row stays visible.
   Index bounded(const Index& e, int64_t extent) {

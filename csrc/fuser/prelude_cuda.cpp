@@ -4,6 +4,7 @@ namespace thunder::fuser {
 
 const std::string& cuda_prelude() {
   static const std::string text =
+      std::string() +
       R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
 typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_NAN __int_as_float(0x7fc00000)
@@ -143,7 +144,8 @@ template <class V, class F> TH_D V th_reduce_y(V x, F f) {
   for (int i = 1; i < 8; ++i) if (threadIdx.y == 0) x = f(x, parts[i][threadIdx.x]);
   return x;
 }
-)";
+#define TH_FN TH_D
+)" + random_prelude();
   return text;
 }
 

@@ -7,6 +7,7 @@ namespace thunder::fuser {
 // declared as vector functions they become its vector variants inside vectorised loops, where it has them.
 const std::string& host_prelude() {
   static const std::string text =
+      std::string() +
       R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
 typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_NAN __builtin_nanf("")
@@ -117,7 +118,8 @@ template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
 static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
 static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }
 template <class T, class U> static inline void th_set(T& out, U x) { out = T(x); }
-)";
+#define TH_FN static inline
+)" + random_prelude();
   return text;
 }
 

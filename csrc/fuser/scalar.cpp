@@ -84,6 +84,8 @@ bool calls_library(const Op& op) {
 std::string converted(const std::string& text, DType from, DType to) {
   if (compute_name(from) == compute_name(to)) return text;
   if (to == DType::boolean) return "(" + text + " != 0)";
+  // A choice is what compilers vectorise; a conversion of a comparison's result they do not.
+  if (from == DType::boolean) return "(" + text + " ? " + literal(1.0, to) + " : " + literal(0.0, to) + ")";
   // Beyond the range of the target the language leaves the result open; PyTorch goes through a wide integer.
   if (is_floating(from) && !is_floating(to) && to != DType::i64) return compute_name(to) + "(int64(" + text + "))";
   return compute_name(to) + "(" + text + ")";

@@ -35,6 +35,8 @@ struct Implementation {
 struct FusionOptions {
   /// Every intermediate result is rounded to its type, products and sums one by one, as if each call ran alone.
   bool eager_numerics = false;
+  /// Random numbers are drawn inside kernels, by counting: other numbers than eager's.
+  bool counted_random = false;
 };
 
 class Executor {

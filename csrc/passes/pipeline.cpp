@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "passes/attention_layout.h"
 #include "passes/autodiff.h"
+#include "passes/counted_random.h"
 #include "passes/group_heads.h"
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
@@ -13,6 +14,7 @@ namespace thunder {
 namespace {
 
 const PassName kLayout{"attention_layout", "Attention Layout"};
+const PassName kCountedRandom{"counted_random", "Random Numbers By Counting"};
 const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
@@ -68,6 +70,10 @@ class Pipeline {
     if (fuses_)
       t = run(
           kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
+    // Behind the passes that look for whole calls of attention, of which one with dropout is opened.
+    if (fuses_ && options_.fusion.counted_random)
+      t = run(
+          kCountedRandom, t, c_.history, [&](const Trace& x) { return counted_random(x, options_.executors); }, false);
     // Dead code early: it costs the later passes time, and nothing may be saved for it.
     t = run(
         kDce, t, c_.history, [](const Trace& x) { return dce(x); }, false);

@@ -16,6 +16,7 @@ from graph_checks import (
     warm,
 )
 from torch import nn
+from torch.nn import functional as F
 
 import thunder
 
@@ -382,3 +383,31 @@ def test_a_call_costs_little():
     microseconds = sorted(times)[len(times) // 2] * 1e6
     print(f"a call takes {microseconds:.1f} us")
     assert microseconds < 150
+
+
+# ---- random numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.fuser
+def test_replays_draw_numbers_of_their_own():
+    f = thunder.jit(lambda x: F.dropout(x, 0.5) * 2, rng="fused", transforms=[transform()])
+    if not ON_GPU:  # states on the CPU are drawn by the host
+        y = f(torch.ones(64, 64))
+        assert counts(f)[0] == 0 and 0.4 < (y != 0).float().mean() < 0.6
+        return
+    x = torch.ones(64, 64, device=DEVICE, requires_grad=True)
+    masks = []
+    for _ in range(6):
+        y = f(x)
+        (g,) = torch.autograd.grad(y.sum(), x)
+        close(g, y.detach())
+        masks.append(y.detach() != 0)
+        assert 0.4 < masks[-1].float().mean() < 0.6
+    assert counts(f)[1] > 0
+    assert all(not torch.equal(a, b) for a, b in zip(masks, masks[1:], strict=False))
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        runs.append([f(x).detach().clone() for _ in range(3)])
+    for a, b in zip(*runs, strict=True):
+        assert torch.equal(a, b)

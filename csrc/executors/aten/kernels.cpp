@@ -26,6 +26,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "executors/aten/random.h"
 #include "runtime/convert.h"
 
 namespace thunder::aten {
@@ -292,6 +293,10 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.restride", restride},
       {"prims.copy_data_", copy_data},
       {"prims.bernoulli_like", bernoulli_like},
+      {"prims.rng_states", rng_states},
+      {"prims.uniform_at", uniform_at},
+      {"prims.normal_at", normal_at},
+      {"prims.randint_at", randint_at},
       {"prims.slice_scatter", slice_scatter},
       {"prims.pad", pad},
       {"prims.sum", sum},
@@ -318,11 +323,17 @@ class KernelCall final : public Instruction {
   void run(Frame& frame) const override {
     c10::IValue result = kernel_(KernelArgs(operands, frame));
     if (!drops.empty()) drop(frame);
+    if (result.isTensorList()) return hand_over(frame, result.toTensorVector());
     if (outputs.size() == 1 && outputs[0] >= 0) frame.registers[outputs[0]] = std::move(result);
   }
   std::string str() const override { return name_; }
 
  private:
+  void hand_over(Frame& frame, std::vector<at::Tensor> results) const {
+    for (size_t i = 0; i < results.size(); ++i)
+      if (outputs[i] >= 0) frame.registers[static_cast<size_t>(outputs[i])] = std::move(results[i]);
+  }
+
   Kernel kernel_;
   std::string name_;
 };

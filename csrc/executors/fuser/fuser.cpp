@@ -46,15 +46,20 @@ class FuserExecutor final : public Executor {
 
  private:
   static bool lower_host(const fuser::Fusion& f, FusedKernel& k, bool eager) {
-    auto kernel = lower(
-        f,
-        {.split_rows = fuser::LowerOptions::SplitRows::Always, .row_buffer = kRowBufferBytes, .eager_rounding = eager});
+    auto kernel = lower(f, {.split_rows = fuser::LowerOptions::SplitRows::Always,
+                            .row_buffer = kRowBufferBytes,
+                            .draw_ahead = true,
+                            .eager_rounding = eager});
     if (kernel) k.kernel = std::move(*kernel);
     return kernel.has_value();
   }
 
   static std::optional<fuser::Kernel> lower(const fuser::Fusion& f, const fuser::LowerOptions& options) {
     return fuser::lower(f.roots, f.producer, f.materialized, options);
+  }
+
+  static bool caches_too_much(const fuser::Kernel& k) {
+    return k.cached_bytes * fuser::cuda_shape(k).chunks > kCachedBytes;
   }
 
   static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k, bool eager) {
@@ -66,9 +71,11 @@ class FuserExecutor final : public Executor {
                                   .eager_rounding = eager};
       auto kernel = lower(f, options);
       if (!kernel) continue;
-      const int64_t kept = kernel->cached_bytes * fuser::cuda_shape(*kernel).chunks;
+      // Random numbers give way to loads: they cost no memory traffic.
+      options.draw_again = kernel->caches_draws && caches_too_much(*kernel);
+      if (options.draw_again) kernel = lower(f, options);
       options.cached = false;
-      if (kept > kCachedBytes) kernel = lower(f, options);
+      if (caches_too_much(*kernel)) kernel = lower(f, options);
       k.kernel = std::move(*kernel);
       if (lanes == 1) {
         k.any = k.kernel;

@@ -1,4 +1,9 @@
-// Primitives that draw random numbers.  They run by ATen, so that the numbers are those that eager draws.
+// Primitives that draw random numbers.  Those that draw from a generator run by ATen, so that the numbers are those that
+// eager draws.  Those whose names end in `_at` are functions of a state and of an element's place, so that they may be
+// computed anywhere, and again: blocks of Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3",
+// SC 2011), of which fuser/prelude_random.cpp says how they become numbers.
+#include <cstdint>
+
 #include "ops/common.h"
 
 namespace thunder::ops::prims {
@@ -48,7 +53,40 @@ Types multinomial_meta(const Args& a) {
   return {contiguous_type(DType::i64, p.device, shape)};
 }
 
+// ---- counted --------------------------------------------------------------------------------------------------------
+
+constexpr int64_t kStateWords = 2;  // seed and offset
+
+Types rng_states_meta(const Args& a) {
+  const int64_t n = a.integer("n");
+  THUNDER_CHECK(n >= 1, Runtime, "rng_states", "there must be one state at least, got ", n);
+  return Types(static_cast<size_t>(n), contiguous_type(DType::i64, a.device("device"), {kStateWords}));
+}
+
+TensorType drawn(const Args& a, DType t) {
+  const TensorType& state = a.tensor("state");
+  THUNDER_CHECK(state.dtype == DType::i64 && state.rank() == 1 && state.shape[0] == kStateWords, Runtime,
+                a.op().schema.name, "the state is not seed and offset, got ", Type(state).str(), ", expected i64[2]");
+  return contiguous_type(t, state.device, a.dims("shape"));
+}
+
+Types floating_at_meta(const Args& a) {
+  const DType t = a.dtype("dtype");
+  THUNDER_CHECK(t == DType::f32 || t == DType::f64 || t == DType::bf16 || t == DType::f16, NotImplemented,
+                a.op().schema.name, "not implemented for ", torch_name(t));
+  return {drawn(a, t)};
+}
+
+Types randint_at_meta(const Args& a) {
+  const int64_t low = a.integer("low"), high = a.integer("high");
+  THUNDER_CHECK(low < high && static_cast<uint64_t>(high) - static_cast<uint64_t>(low) <= uint64_t{1} << 32, Runtime,
+                "randint_at", "the integers from low to below high are none, or more than 2^32, got ", low, " and ",
+                high);
+  return {drawn(a, DType::i64)};
+}
+
 constexpr uint64_t kTags = kRandom | kNoGrad;
+constexpr uint64_t kCounted = kCreation | kNoGrad | kCheap;
 
 // clang-format off
 constexpr OpDef kRecords[] = {
@@ -68,6 +106,19 @@ constexpr OpDef kRecords[] = {
     {.schema = "multinomial(Tensor a, int num_samples, bool replacement) -> Tensor",
      .doc = "Indices drawn with the weights in each row of `a`.", .tags = kTags, .meta = multinomial_meta,
      .aten = "multinomial"},
+    {.schema = "rng_states(int n, device device) -> Tensor[]",
+     .doc = "n states, each a seed and an offset (i64[2]) drawn from the device's generator, for as many draws.",
+     .tags = kTags | kCreation, .meta = rng_states_meta},
+    {.schema = "uniform_at(Tensor state, int[] shape, *, dtype dtype) -> Tensor",
+     .doc = "Numbers of [0, 1) that depend on nothing but the state and their place in the shape.", .tags = kCounted,
+     .meta = floating_at_meta},
+    {.schema = "normal_at(Tensor state, int[] shape, *, dtype dtype) -> Tensor",
+     .doc = "Numbers of the normal distribution of mean 0 and variance 1 that depend on nothing but the state and their "
+            "place in the shape.",
+     .tags = kCounted, .meta = floating_at_meta},
+    {.schema = "randint_at(Tensor state, int[] shape, int low, int high) -> Tensor",
+     .doc = "Integers (i64) from low, ..., high - 1 that depend on nothing but the state and their place in the shape.",
+     .tags = kCounted, .meta = randint_at_meta},
 };
 // clang-format on
 

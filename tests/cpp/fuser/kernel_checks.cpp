@@ -242,11 +242,14 @@ std::vector<std::string> KernelChecks::compile_cuda_texts() {
   std::vector<CudaSource> sources;
   std::vector<std::string> where;
   for (size_t i = 0; i < runs_.size(); ++i) {
+    const fuser::Kernel& k = runs_[i].kernel;
+    const bool for_host = std::any_of(k.phases.begin(), k.phases.end(), [](const auto& p) { return !p.ahead.empty(); });
     if (i % kTogether == 0) {
       sources.push_back({cat("kernels", i), fuser::cuda_prelude()});
       where.emplace_back();
     }
-    sources.back().source += fuser::emit_cuda(runs_[i].kernel, runs_[i].name);
+    if (for_host) continue;
+    sources.back().source += fuser::emit_cuda(k, runs_[i].name);
     where.back() += " " + runs_[i].name;
   }
   std::vector<std::string> out;

@@ -38,6 +38,17 @@ Made random_integers(Draw& d) {
                {"shape", Arg(d.shape())}};
 }
 
+Made random_states(Draw& d) { return Named{{"n", d.random.between(1, 3)}, {"device", Device{}}}; }
+
+Made counted_random(Draw& d) {
+  const int64_t low = d.random.between(-3, 3);
+  return Named{{"state", d.tensor({.dtype = DType::i64, .shape = Shape{2}, .values = {}})},
+               {"shape", Arg(d.shape())},
+               {"dtype", d.float_type()},
+               {"low", low},
+               {"high", low + d.random.between(1, 9)}};
+}
+
 Made permutation_of_integers(Draw& d) {
   return Named{{param(d, 0), d.random.between(0, 6)}, {"dtype", DType::i64}, {"device", Device{}}};
 }
@@ -128,6 +139,10 @@ void add_creation_makers(Makers& m) {
             {"prims.uniform", random_floats},
             {"prims.normal", random_floats},
             {"prims.randint", random_integers},
+            {"prims.rng_states", random_states},
+            {"prims.uniform_at", counted_random},
+            {"prims.normal_at", counted_random},
+            {"prims.randint_at", counted_random},
             {"torch.randint", random_range},
             {"torch.tril_indices", triangle_indices},
             {"torch.triu_indices", triangle_indices},

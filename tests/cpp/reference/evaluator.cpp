@@ -131,6 +131,7 @@ const Kernels& kernels() {
     Kernels k;
     add_elementwise(k);
     add_creation(k);
+    add_counted_random(k);
     add_reductions(k);
     add_shapes(k);
     add_indexing(k);

@@ -98,6 +98,7 @@ using Kernels = std::unordered_map<std::string, Kernel>;
 // The families, by full name ("prims.add").
 void add_elementwise(Kernels& k);
 void add_creation(Kernels& k);
+void add_counted_random(Kernels& k);
 void add_reductions(Kernels& k);
 void add_shapes(Kernels& k);
 void add_indexing(Kernels& k);
