@@ -243,7 +243,8 @@ std::vector<std::string> KernelChecks::compile_cuda_texts() {
   std::vector<std::string> where;
   for (size_t i = 0; i < runs_.size(); ++i) {
     const fuser::Kernel& k = runs_[i].kernel;
-    const bool for_host = std::any_of(k.phases.begin(), k.phases.end(), [](const auto& p) { return !p.ahead.empty(); });
+    const bool for_host = !k.row_buffers.empty() || std::any_of(k.phases.begin(), k.phases.end(),
+                                                                [](const fuser::Phase& p) { return !p.ahead.empty(); });
     if (i % kTogether == 0) {
       sources.push_back({cat("kernels", i), fuser::cuda_prelude()});
       where.emplace_back();
