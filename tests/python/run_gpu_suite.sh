@@ -3,4 +3,5 @@
 # Arguments go to pytest; THUNDER_SAMPLES=3 for fewer samples of each operator.
 here=$(dirname "$0")
 exec "${PYTHON:-python3}" -m pytest --device cuda -q -p no:cacheprovider "$here/test_cuda_attention.py" "$here/test_cuda_fuser.py" \
-  "$here"/test_cuda_graphs*.py "$here/test_cuda_matmul.py" "$here/test_gradient_accumulation.py" "$here"/test_jit*.py "$here/test_litgpt.py" "$here/test_ops.py" "$@"
+  "$here/test_cuda_embedding.py" "$here"/test_cuda_graphs*.py "$here/test_cuda_matmul.py" "$here/test_fused_random.py" \
+  "$here/test_gradient_accumulation.py" "$here"/test_jit*.py "$here/test_litgpt.py" "$here/test_ops.py" "$@"
