@@ -1,3 +1,9 @@
+#include <nanobind/stl/tuple.h>
+
+#include <mutex>
+#include <thread>
+#include <tuple>
+
 #include "bindings/bind.h"
 #include "bindings/types.h"
 #include "executors/aten/aten.h"
@@ -11,6 +17,7 @@
 #include "passes/executor.h"
 #include "runtime/background.h"
 #include "runtime/kernels/nvrtc.h"
+#include "runtime/parallel.h"
 
 namespace thunder::bindings {
 namespace {
@@ -33,6 +40,19 @@ void register_executors() {
 void bind_kernels(nb::module_& m) {
   m.def("wait_for_compilations", &wait_for_compilations, "Until no kernel is being compiled in the background.");
   nb::module_::import_("atexit").attr("register")(m.attr("wait_for_compilations"));
+  m.def(
+      "parallel_ranges",
+      [](int64_t n, int64_t grain) {
+        std::mutex mutex;
+        std::vector<std::tuple<int64_t, int64_t, size_t>> out;
+        nb::gil_scoped_release released;
+        parallel_for(0, n, grain, [&](int64_t from, int64_t to) {
+          std::lock_guard lock(mutex);
+          out.emplace_back(from, to, std::hash<std::thread::id>()(std::this_thread::get_id()));
+        });
+        return out;
+      },
+      nb::arg("n"), nb::arg("grain"), "How a kernel's rows are divided: (from, to, thread).");
   m.def(
       "trace_kernels", [](const PyTrace& t) { return kernels_of(t.trace); },
       "The kernels of a program as (name, source), each once.");

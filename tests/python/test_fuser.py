@@ -415,3 +415,17 @@ def test_cuda_texts_of_the_showcase(cuda_texts):
     assert len(sources) >= 4
     for (name, _), (ok, log) in zip(sources, _C.compile_cuda(sources, 9, 0), strict=True):
         assert ok, (name, log)
+
+
+def test_rows_are_divided_among_pytorchs_threads():
+    def divided(count, n, grain):
+        with threads(count):
+            ranges = sorted(thunder._C.parallel_ranges(n, grain))
+        assert ranges[0][0] == 0 and ranges[-1][1] == n
+        assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
+        return len({thread for _, _, thread in ranges})
+
+    assert divided(2, 1000, 10) == 2
+    assert divided(3, 1 << 40, 1) == 3
+    assert divided(2, 1000, 1000) == 1
+    assert divided(1, 1000, 10) == 1

@@ -18,6 +18,7 @@
 #include "runtime/convert.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/current_stream.h"
+#include "runtime/parallel.h"
 #include "runtime/program.h"
 
 namespace thunder {
@@ -115,7 +116,7 @@ class FusionCall final : public Instruction {
     const int64_t grain = by_column ? kGrain : std::max<int64_t>(1, kGrain / k.cols);
     if (n <= grain) return kernel(in.data(), out.data(), nullptr, 0, n) == 0;
     std::atomic<int> outside{0};
-    at::parallel_for(0, n, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(0, n, grain, [&](int64_t begin, int64_t end) {
       if (kernel(in.data(), out.data(), nullptr, begin, end)) outside.store(1, std::memory_order_relaxed);
     });
     return outside == 0;
@@ -136,7 +137,7 @@ class FusionCall final : public Instruction {
     };
     if (parts == 1) part(0);
     else
-      at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+      parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p) part(p);
       });
     return reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts) == 0 && outside == 0;
