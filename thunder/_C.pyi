@@ -4,6 +4,7 @@ The C++ side of Thunder: traces, operators, passes, front end and runtime.
 
 from collections.abc import Callable, Sequence
 
+
 def warn_once(topic: str, message: str) -> None:
     """
     Warns with a RuntimeWarning, once in the life of the process for each topic: what the compiler itself calls for a missing library or a cache that cannot be written.
@@ -14,24 +15,33 @@ class Value:
 
     @property
     def name(self) -> str: ...
+
     @property
     def is_tensor(self) -> bool: ...
+
     @property
     def shape(self) -> tuple: ...
+
     @property
     def strides(self) -> tuple: ...
+
     @property
     def dtype(self) -> object: ...
+
     @property
     def device(self) -> object: ...
+
     @property
     def requires_grad(self) -> bool: ...
+
     @property
     def nbytes(self) -> object:
         """None if a size is known only when the program runs."""
 
     def __eq__(self, other: object | None) -> bool: ...
+
     def __hash__(self) -> int: ...
+
     def __repr__(self) -> str: ...
 
 class Call:
@@ -39,10 +49,13 @@ class Call:
 
     @property
     def name(self) -> str: ...
+
     @property
     def op(self) -> str: ...
+
     @property
     def executor(self) -> str: ...
+
     @property
     def inputs(self) -> list[str]:
         """Names of the values it reads."""
@@ -57,6 +70,7 @@ class Call:
 
     @property
     def body(self) -> list: ...
+
     @property
     def location(self) -> object:
         """(file, line) of the user's program, or None."""
@@ -71,8 +85,10 @@ class Call:
 
     @property
     def input_values(self) -> list: ...
+
     @property
     def output_values(self) -> list: ...
+
     @property
     def symbol(self) -> str:
         """What it computes, whoever claimed it: "torch.add", "prims.add"."""
@@ -92,7 +108,9 @@ class Call:
         """Whether a size is known only when the program runs."""
 
     def __eq__(self, other: object | None) -> bool: ...
+
     def __hash__(self) -> int: ...
+
     def __repr__(self) -> str: ...
 
 class Trace:
@@ -101,32 +119,42 @@ class Trace:
     """
 
     def __str__(self) -> str: ...
+
     def __repr__(self) -> str: ...
+
     def python(self, bodies: bool = False) -> str:
         """The program without the primitives of its calls and without strides."""
 
     def text(self, header: bool = True, annotations: bool = True, bodies: bool = True, strides: bool = True) -> str: ...
+
     def opaque_context(self) -> dict:
         """The objects that the text names and cannot spell."""
 
     @property
     def name(self) -> str: ...
+
     @property
     def inputs(self) -> list[str]: ...
+
     @property
     def outputs(self) -> list[str]: ...
+
     @property
     def calls(self) -> list: ...
+
     @property
     def input_values(self) -> list: ...
+
     @property
     def result(self) -> object:
         """What the program returns; values are Value objects."""
 
     @property
     def pass_name(self) -> str: ...
+
     @property
     def milliseconds(self) -> float: ...
+
     def verify(self) -> None:
         """RuntimeError with the call that is wrong."""
 
@@ -155,44 +183,62 @@ class Op:
 
     @property
     def level(self) -> str: ...
+
     @property
     def name(self) -> str: ...
+
     @property
     def full_name(self) -> str: ...
+
     @property
     def print_name(self) -> str: ...
+
     @property
     def doc(self) -> str: ...
+
     @property
     def aten(self) -> str: ...
+
     @property
     def python(self) -> list[str]: ...
+
     @property
     def scalar(self) -> str: ...
+
     @property
     def executor(self) -> str: ...
+
     @property
     def schema(self) -> str: ...
+
     @property
     def results(self) -> str: ...
+
     @property
     def tags(self) -> list: ...
+
     @property
     def domain(self) -> tuple[float, float]: ...
+
     @property
     def has_meta(self) -> bool: ...
+
     @property
     def has_body(self) -> bool: ...
+
     @property
     def has_vjp(self) -> bool: ...
+
     @property
     def params(self) -> list: ...
+
     def __repr__(self) -> str: ...
 
 def ops() -> list:
     """All operators, in order of registration."""
 
 def find_op(arg: str, /) -> Op: ...
+
 def tag_names() -> list[str]:
     """Names of the operators' tags, in the order of their bits."""
 
@@ -204,10 +250,13 @@ class Executor:
 
     @property
     def name(self) -> str: ...
+
     @property
     def version(self) -> str: ...
+
     @property
     def is_fusion(self) -> bool: ...
+
     @property
     def unavailable(self) -> str:
         """Why it cannot be used here; empty if it can."""
@@ -228,6 +277,7 @@ def trace_kernels(arg: Trace, /) -> list[tuple[str, str]]:
     """The kernels of a program as (name, source), each once."""
 
 def trace_cuda_texts(arg: Trace, /) -> list[tuple[str, str]]: ...
+
 def always_emit_cuda(on: bool) -> None:
     """Makes the CUDA text of every kernel, for trace_cuda_texts()."""
 
@@ -240,46 +290,57 @@ def check_records() -> list[tuple[str, str]]:
     """
 
 def all_executors() -> list[Executor]: ...
+
 def default_executors() -> list[Executor]: ...
+
 def always_executors() -> list[Executor]: ...
+
 def find_executor(arg: str, /) -> Executor: ...
+
 def add_executor(arg: Executor, /) -> None: ...
+
 def remove_executor(arg: str, /) -> None: ...
+
 def add_default_executor(arg: Executor, /) -> None: ...
+
 def remove_default_executor(arg: str, /) -> None: ...
+
 def add_always_executor(arg: Executor, /) -> None: ...
 
 class Tracer:
     """Records the torch calls of a running function."""
 
     def handle(self, func: object, args: object, kwargs: object | None) -> object: ...
+
     def apply(self, op: str, args: tuple, kwargs: dict = {}, in_place: bool = False) -> object: ...
+
     def call_symbol(self, arg0: str, arg1: tuple, arg2: dict, /) -> object: ...
+
     def copy_into(self, arg0: object, arg1: object, arg2: str, /) -> None: ...
+
     def add_captured(self, arg: object, /) -> None: ...
+
     def shape(self, arg: object, /) -> tuple: ...
+
     def requires_grad(self, arg: object, /) -> bool: ...
+
     def describe(self, arg: object, /) -> str: ...
+
     def knows(self, arg: object, /) -> bool: ...
+
     @property
     def location(self) -> str: ...
 
-def set_hooks(
-    arg0: object, arg1: object, arg2: object, arg3: list, arg4: list, arg5: Sequence[str], arg6: object, /
-) -> None: ...
-def register_function(
-    callable: object,
-    kind: str,
-    op: str = "",
-    in_place: bool = False,
-    reflected: bool = False,
-    method: bool = False,
-    handler: object | None = None,
-    result: object | None = None,
-) -> None: ...
+def set_hooks(arg0: object, arg1: object, arg2: object, arg3: list, arg4: list, arg5: Sequence[str], arg6: object, /) -> None: ...
+
+def register_function(callable: object, kind: str, op: str = '', in_place: bool = False, reflected: bool = False, method: bool = False, handler: object | None = None, result: object | None = None) -> None: ...
+
 def is_registered(arg: object, /) -> bool: ...
+
 def autocast_policy(arg0: str, arg1: str, /) -> str: ...
+
 def dtype_names() -> list[str]: ...
+
 def number_operation(arg0: str, arg1: object, arg2: object, /) -> object: ...
 
 class CompiledFunction:
@@ -291,34 +352,33 @@ class CompiledFunction:
     def __get__(self, instance, owner=None, /):
         """Return an attribute of instance, which is of type owner."""
 
-def make_function(
-    fn: object,
-    module: object | None,
-    cache: str,
-    executors: Sequence[Executor],
-    transforms: list,
-    numerics: str,
-    rng: str,
-) -> object:
+def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list, numerics: str, rng: str) -> object:
     """
     The compiled function of `fn`; `module` is the nn.Module it runs, or None.
     """
 
 def last_traces(arg: object, /) -> list[Trace]: ...
+
 def last_backward_traces(arg: object, /) -> list[Trace]: ...
+
 def last_epilogue_traces(arg: object, /) -> list[Trace]: ...
+
 def last_program(arg: object, /) -> str: ...
+
 def stats(arg: object, /) -> dict: ...
+
 def evaluate(arg0: str, arg1: tuple, arg2: dict, /) -> object:
     """Runs one operator on real tensors, without autograd."""
 
 def empty_cache() -> None: ...
+
 def host_cache_stats() -> dict:
     """
     Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and how many blocks were new and how many were found among those kept.
     """
 
 def clear_cache(arg: object, /) -> None: ...
+
 def check_guards(arg0: object, /, *args) -> bool:
     """
     Whether a call with these positional arguments would hit the cache; runs the guards and nothing else.
@@ -331,24 +391,24 @@ class PythonFusionExecutor(PythonExecutor):
     def __init__(self, name: str, version: str, unavailable: str) -> None: ...
 
 def register_gradient_rule(arg0: str, arg1: object, /) -> None: ...
+
 def unregister_gradient_rule(arg: str, /) -> None: ...
+
 def get_grad(arg: object, /) -> object: ...
+
 def put_grad(argument: object, gradient: object | None) -> None: ...
-def new_tensor(
-    tracer: Tracer,
-    like: object | None,
-    shape: object | None,
-    dtype: object | None,
-    device: object | None,
-    requires_grad: object | None,
-) -> object: ...
+
+def new_tensor(tracer: Tracer, like: object | None, shape: object | None, dtype: object | None, device: object | None, requires_grad: object | None) -> object: ...
+
 def call_aten(arg: Call, /) -> object: ...
+
 def call_function(arg: Call, /) -> object:
     """
     What runs the call, as a function of its arguments, which are all values.
     """
 
 def trace_replace(trace: Trace, calls: Sequence[Call], fn: object, executor: str, prefix: str) -> Trace: ...
+
 def region_values(arg0: Trace, arg1: Sequence[Call], /) -> tuple[list, list]:
     """
     What the calls read from outside, and what of their results others read.
