@@ -6,12 +6,13 @@
 namespace thunder::fuser {
 namespace {
 
-constexpr int kChunksPerThread = 2;  // of a row: several loads in flight, and yet many threads; but one where sums of
-                                     // columns take registers, too
-constexpr int kRowThreads =
-    512;  // of a row: two blocks share a multiprocessor, so that one loads while the other computes;
-constexpr int kManyRows = 256;            // where there are rows enough for that on every multiprocessor
-constexpr int kOneWalkThreads = 256;      // of a row that nothing waits for: more blocks, at different places
+// Chunks of a row that a thread has: several loads in flight, and yet many threads.  One where the sums of columns take
+// registers as well.
+constexpr int kChunksPerThread = 2;
+// Threads of a row: two blocks share a multiprocessor, so that one loads while the other computes, if there are rows
+// enough for that on every multiprocessor.
+constexpr int kRowThreads = 512, kManyRows = 256;
+constexpr int kOneWalkThreads = 256;      // of a row that is walked over once: more blocks, at different places
 constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;          // column sums that one thread may keep
@@ -162,9 +163,7 @@ int power_of_two(int64_t n) {
 
 }  // namespace
 
-// Two chunks a thread give it several loads in flight, and let four blocks or more share a multiprocessor; with sums of
-// columns, of which a block of many rows keeps a chunk's for each thread's, one.  A row that fits one warp needs no
-// barrier, so several such rows share a block.
+// A row that fits one warp needs no barrier, so several such rows share a block.
 CudaShape cuda_shape(const Kernel& k) {
   CudaShape s;
   const int64_t chunks = k.cols / k.lanes;
