@@ -13,6 +13,7 @@
 #include "runtime/implementing.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/cublaslt_product.h"
+#include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/current_stream.h"
 
 namespace thunder {
@@ -116,7 +117,9 @@ class CublasLtExecutor final : public Executor {
       THUNDER_ASSERT(op, "there is no operator ", symbol);
       Implementation i;
       i.op = &register_implementing_operator(*op, name(), name() + "_" + op->schema.name);
-      i.checker = [](const Call& call) { return product_of(*call.op, call.args) && cublaslt::api(); };
+      i.checker = [](const Call& call) {
+        return product_of(*call.op, call.args) && cublaslt::api() && cuda_available();
+      };
       register_implementation(symbol, std::move(i));
     }
   }
