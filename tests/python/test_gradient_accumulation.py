@@ -551,7 +551,7 @@ def test_threads():
         try:
             for _ in range(count):
                 p.compiled(x, p.w).sum().backward()
-        except BaseException as e:  # noqa: BLE001  # reported by the main thread
+        except BaseException as e:  # reported by the main thread
             failures.append(e)
 
     running = [threading.Thread(target=work, args=(x,)) for x in xs]
