@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "core/error.h"
 #include "core/rewrite.h"
 #include "runtime/convert.h"
+#include "runtime/gil.h"
 #include "runtime/host_memory.h"
 #include "runtime/instruction.h"
 
@@ -131,6 +133,11 @@ class Compiler final : public Assembler {
     };
     for (Value v : trace_.inputs) look(v);
     for (const Call* call : trace_.calls) for_each_output(*call, look);
+    if (!impl_->device) return;
+    // PyTorch's Python side initialises CUDA with the first tensor that it makes there, and only then passes on seeds
+    // that were set before; a program may make tensors of its own before anybody else does.
+    const Gil gil;
+    torch::utils::device_lazy_init(c10::DeviceType::CUDA);
   }
 
   uint32_t take(Value v) {

@@ -1,5 +1,8 @@
 """Random operators draw the numbers that eager draws from the same seed, in the same order."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -159,3 +162,19 @@ def test_new_tensor():
         lambda x: x.to(torch.int64).new_tensor([1.5]),
     ):
         torch.testing.assert_close(thunder.jit(fn)(x), fn(x))
+
+
+SEEDED = """
+import torch, thunder
+draw = lambda: torch.rand(8, device="cuda")
+torch.manual_seed(3)
+first = thunder.jit(draw)()
+torch.manual_seed(3)
+assert torch.equal(first, draw())
+"""
+
+
+@pytest.mark.gpu
+def test_a_seed_from_before_cuda_was_used():
+    done = subprocess.run([sys.executable, "-c", SEEDED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
