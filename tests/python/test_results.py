@@ -31,3 +31,17 @@ def test_fields_have_names(name):
 def test_one_result_has_no_fields():
     x = torch.randn(3, 4)
     assert torch.equal(thunder.jit(torch.max)(x), x.max())
+
+
+@pytest.mark.parametrize("beta", [0, 1, 3, False])
+@pytest.mark.parametrize("alpha", [0, 2, True])
+def test_factors_of_booleans_are_booleans(alpha, beta):
+    x, v, w = torch.tensor([[True, False], [False, True]]), torch.tensor([True, False]), torch.tensor([True, True])
+    fn = lambda x, v, w: torch.addr(x, v, w, alpha=alpha, beta=beta)
+    torch.testing.assert_close(thunder.jit(fn)(x, v, w), fn(x, v, w), rtol=0, atol=0)
+
+
+def test_a_factor_of_integers_is_no_fraction():
+    x, v = torch.ones(2, 2, dtype=torch.int64), torch.ones(2, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="argument beta must not be a floating point number"):
+        thunder.jit(lambda x, v: torch.addr(x, v, v, beta=0.5))(x, v)

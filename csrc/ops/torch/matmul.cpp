@@ -195,13 +195,17 @@ void check_expandable(std::string_view op, const Dims& from, const Dims& to) {
   }
 }
 
+Arg factor_of(DType dtype, const Arg& factor) {
+  return dtype == DType::boolean && factor.is_real_literal() ? Arg(factor.real() != 0) : factor;
+}
+
 // beta * input + alpha * product; with beta == 0 the input's values do not count, not even its NaNs.
 Arg added_product(Builder& b, std::string_view op, const Args& a, Expr product) {
   Expr input = b.expr(a["input"]);
   THUNDER_CHECK(input.dtype() == product.dtype(), Runtime, op, "self and mat2 must have the same dtype, but got ",
                 scalar_type_name(input.dtype()), " and ", scalar_type_name(product.dtype()));
   check_expandable(op, input.shape(), product.shape());
-  const Arg &alpha = a["alpha"], &beta = a["beta"];
+  Arg alpha = factor_of(input.dtype(), a["alpha"]), beta = factor_of(input.dtype(), a["beta"]);
   if (!is_number(alpha, 1)) product = b("torch.mul", product, alpha);
   if (is_number(beta, 0)) {
     if (!input.tensor().requires_grad) return product.arg();
@@ -234,7 +238,12 @@ Arg addbmm_body(Builder& b, const Args& a) {
 
 Arg addmv_body(Builder& b, const Args& a) { return added_product(b, "addmv", a, b("torch.mv", a["mat"], a["vec"])); }
 
-Arg addr_body(Builder& b, const Args& a) { return added_product(b, "addr", a, b("torch.outer", a["vec1"], a["vec2"])); }
+Arg addr_body(Builder& b, const Args& a) {
+  for (const char* name : {"beta", "alpha"})
+    THUNDER_CHECK(is_inexact(a.tensor("input").dtype) || a[name].kind() != Arg::Kind::Float, Runtime, "addr",
+                  "For integral input tensors, argument ", name, " must not be a floating point number.");
+  return added_product(b, "addr", a, b("torch.outer", a["vec1"], a["vec2"]));
+}
 
 // ---- linear ---------------------------------------------------------------------------------------------------------
 
