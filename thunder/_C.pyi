@@ -343,6 +343,17 @@ def dtype_names() -> list[str]: ...
 
 def number_operation(arg0: str, arg1: object, arg2: object, /) -> object: ...
 
+def interpret(callable: object, args: tuple, kwargs: object | None = None) -> object:
+    """Calls it with every Python frame in this thread interpreted."""
+
+def interpreter_counts() -> dict:
+    """How often each opcode was interpreted in this process."""
+
+def natively_run() -> list[str]:
+    """
+    file:function of the frames that CPython ran while frames were being interpreted.
+    """
+
 class CompiledFunction:
     """A function compiled by thunder.jit."""
 

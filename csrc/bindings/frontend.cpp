@@ -5,6 +5,7 @@
 
 #include "bindings/types.h"
 #include "frontend/autocast.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
 #include "jit/function.h"
 #include "runtime/convert.h"
@@ -65,6 +66,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle numbe
   h.constants.clear();
   for (nb::handle c : constants) h.constants.emplace_back(ref(c[0]), nb::cast<std::string>(c[1]));
   h.internal_paths = internal_paths;
+  frontend::interpreter::set_internal_paths({internal_paths.front()});
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);

@@ -13,6 +13,7 @@ NB_MODULE(_C, m) {
   thunder::bindings::bind_registry(m);
   thunder::bindings::bind_executors(m);
   thunder::bindings::bind_frontend(m);
+  thunder::bindings::bind_interpreter(m);
   thunder::bindings::bind_function(m);
   thunder::bindings::bind_extend(m);
   thunder::bindings::bind_regions(m);

@@ -1,0 +1,241 @@
+#include "frontend/interpreter/machine.h"
+
+#include "frontend/interpreter/interpreter.h"
+
+#include <atomic>
+#include <map>
+#include <set>
+
+#include "frontend/interpreter/code.h"
+#include "frontend/interpreter/handlers.h"
+
+namespace thunder::frontend::interpreter {
+namespace {
+
+thread_local bool active = false;
+thread_local Observer* current_observer = nullptr;
+
+// How many threads interpret: our evaluator is in its place while there are any.
+int installed = 0;
+_PyFrameEvalFunction before = nullptr;
+
+std::vector<uint64_t>& counters() {
+  static auto* c = new std::vector<uint64_t>(256);
+  return *c;
+}
+
+std::set<std::string>& native_frames() {
+  static auto* s = new std::set<std::string>();
+  return *s;
+}
+
+PyObject* run_natively(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
+  return before ? before(thread, frame, throwing) : _PyEval_EvalFrameDefault(thread, frame, throwing);
+}
+
+// CPython's list of running frames has this one at its end while the scope lives.
+class Linked {
+ public:
+  Linked(PyThreadState* thread, _PyInterpreterFrame* frame) : thread_(thread), frame_(frame) {
+    chain_ = *thread->cframe;
+    chain_.previous = thread->cframe;
+    frame->previous = thread->cframe->current_frame;
+    chain_.current_frame = frame;
+    thread->cframe = &chain_;
+#if PY_VERSION_HEX >= 0x030C0000
+    --thread->py_recursion_remaining;
+#else
+    frame->is_entry = true;
+    --thread->recursion_remaining;
+#endif
+  }
+  ~Linked() {
+#if PY_VERSION_HEX >= 0x030C0000
+    ++thread_->py_recursion_remaining;
+#else
+    ++thread_->recursion_remaining;
+#endif
+    thread_->cframe = chain_.previous;
+    frame_->previous = nullptr;
+  }
+
+ private:
+  PyThreadState* thread_;
+  _PyInterpreterFrame* frame_;
+  _PyCFrame chain_;
+};
+
+bool too_deep(PyThreadState* thread) {
+#if PY_VERSION_HEX >= 0x030C0000
+  bool deep = thread->py_recursion_remaining <= 0;
+#else
+  bool deep = thread->recursion_remaining <= 0;
+#endif
+  if (!deep || thread->recursion_headroom) return false;
+  ++thread->recursion_headroom;
+  PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+  --thread->recursion_headroom;
+  return true;
+}
+
+// Moves to the handler of the exception that is set; false: this frame has none.
+bool handle(Machine& m, bool add_to_traceback) {
+  std::optional<Region> region = DecodedCode::handler(m.frame->f_code, m.here);
+  if (!region) return false;
+  if (add_to_traceback)
+    if (PyFrameObject* f = PyEval_GetFrame()) PyTraceBack_Here(f);
+  PyObject** base = _PyFrame_Stackbase(m.frame) + region->depth;
+  while (m.sp > base) m.drop();
+  if (region->keep_place) m.push(PyLong_FromLong(_PyInterpreterFrame_LASTI(m.frame)));
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyException_SetTraceback(value, traceback ? traceback : Py_None);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  m.push(value);
+  m.next = region->handler;
+  m.keywords = nullptr;
+  return true;
+}
+
+Flow unknown(const Instruction& in) {
+  PyErr_Format(PyExc_SystemError, "[interpreter] unknown opcode %d (%s)", in.opcode, opcode_name(in.opcode));
+  return Flow::Error;
+}
+
+Flow step(Machine& m, const Instruction& in) {
+  if (!in.run) return unknown(in);
+  try {
+    return in.run(m, in.argument);
+  } catch (const PythonError&) {
+    return Flow::Error;
+  }
+}
+
+// Until the frame is left: Leave at the instruction that does it, Error or Reraise for an exception without a handler.
+Flow loop(Machine& m) {
+  std::vector<uint64_t>& count = counters();
+  _Py_CODEUNIT* first = _PyCode_CODE(m.frame->f_code);
+  for (;;) {
+    const Instruction& in = m.code[m.next];
+    m.here = m.next;
+    m.next += in.size;
+    m.frame->prev_instr = first + m.here;
+    ++count[in.opcode];
+    Flow flow = step(m, in);
+    if (flow == Flow::Next) continue;
+    if (flow == Flow::Leave) return flow;
+    if (!handle(m, flow == Flow::Error)) return flow;
+  }
+}
+
+// CPython ends the frame: it executes the instruction that leaves, or finds no handler.
+PyObject* finish(Machine& m, Flow flow) {
+  _Py_CODEUNIT* first = _PyCode_CODE(m.frame->f_code);
+  m.frame->stacktop = static_cast<int>(m.sp - m.frame->localsplus);
+  if (flow == Flow::Leave) {
+    m.frame->prev_instr = first + m.here - 1;
+    return _PyEval_EvalFrameDefault(m.thread, m.frame, 0);
+  }
+  m.frame->prev_instr = first + m.here;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyErr_Restore(Py_XNewRef(type), Py_XNewRef(value), Py_XNewRef(traceback));
+  PyObject* result = _PyEval_EvalFrameDefault(m.thread, m.frame, 1);
+  if (flow == Flow::Reraise && !result) {
+    // It has added the frame to a traceback that had it.
+    PyObject *same, *v, *longer;
+    PyErr_Fetch(&same, &v, &longer);
+    if (v == value) {
+      Py_XDECREF(longer);
+      longer = Py_XNewRef(traceback);
+      PyException_SetTraceback(value, traceback ? traceback : Py_None);
+    }
+    PyErr_Restore(same, v, longer);
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return result;
+}
+
+PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing, const DecodedCode& code) {
+  Machine m{thread, frame, code.instructions.data(), frame->localsplus + frame->stacktop, frame->localsplus};
+  frame->stacktop = -1;
+  m.here = _PyInterpreterFrame_LASTI(frame);
+  m.next = m.here < 0 ? 0 : m.here + 1;
+  m.observer = current_observer;
+  Flow flow = Flow::Error;
+  {
+    Linked linked(thread, frame);
+    bool entered = !throwing && !too_deep(thread) && let_others_run();
+    if (entered && m.observer) entered = m.observer->enter(frame->f_code);
+    if (entered || handle(m, true)) flow = loop(m);
+  }
+  return finish(m, flow);
+}
+
+PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
+  if (!active) return run_natively(thread, frame, throwing);
+  PyCodeObject* code = frame->f_code;
+  const DecodedCode* ready = nullptr;
+  try {
+    ready = decoded(code);
+  } catch (const PythonError&) {
+  }
+  if (!ready) PyErr_Clear();
+  if (ready && ready->alone) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+  constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
+  if (ready && !ready->internal && !(code->co_flags & kAsynchronous)) return interpret(thread, frame, throwing, *ready);
+  native_frames().insert(std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + PyUnicode_AsUTF8(code->co_qualname));
+  if (!ready || !ready->internal) return run_natively(thread, frame, throwing);
+  NotInterpreting scope;
+  return run_natively(thread, frame, throwing);
+}
+
+}  // namespace
+
+bool let_others_run() {
+  // CPython's own loop looks after signals, the lock and the collector when a function begins: one that does nothing.
+  constexpr unsigned kEvery = 500;
+  static thread_local unsigned calls = 0;
+  if (++calls % kEvery) return true;
+  static PyObject* idle = [] {
+    Ref globals = Ref::steal(PyDict_New());
+    Ref done = Ref::steal(PyRun_String("def idle(): pass", Py_file_input, globals.get(), globals.get()));
+    return Py_NewRef(PyDict_GetItemString(globals.get(), "idle"));
+  }();
+  NotInterpreting scope;
+  PyObject* done = PyObject_CallNoArgs(idle);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+Interpreting::Interpreting(Observer* observer) : outer_(current_observer), outer_active_(active) {
+  PyInterpreterState* interpreter = PyInterpreterState_Get();
+  if (installed++ == 0) {
+    before = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    if (before == _PyEval_EvalFrameDefault) before = nullptr;
+    _PyInterpreterState_SetEvalFrameFunc(interpreter, evaluate);
+  }
+  current_observer = observer;
+  active = true;
+}
+
+Interpreting::~Interpreting() {
+  active = outer_active_;
+  current_observer = outer_;
+  if (--installed) return;
+  _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), before ? before : _PyEval_EvalFrameDefault);
+}
+
+NotInterpreting::NotInterpreting() : outer_active_(active) { active = false; }
+NotInterpreting::~NotInterpreting() { active = outer_active_; }
+
+bool interpreting() { return active; }
+const std::vector<uint64_t>& counts() { return counters(); }
+std::vector<std::string> natively_run() { return {native_frames().begin(), native_frames().end()}; }
+
+}  // namespace thunder::frontend::interpreter

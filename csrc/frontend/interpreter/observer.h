@@ -1,0 +1,46 @@
+// Who wants to know what interpreted code reads from the world, and writes to it.
+//
+// Objects are told apart by identity, so an observer knows which of them came from outside; a value that was made on
+// the way is told like any other.  All references are borrowed.  Functions that return a bool give false with an
+// exception set; the instruction then raises it.
+#pragma once
+
+#include <optional>
+
+#include "frontend/python.h"
+
+namespace thunder::frontend::interpreter {
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  /// A frame of this code begins or resumes.
+  virtual bool enter(PyCodeObject* code) { return true; }
+  /// A global or builtin was looked up: `value` is null where the dict has no such key.
+  virtual void read_entry(PyObject* dict, PyObject* key, PyObject* value) {}
+  virtual void read_cell(PyObject* cell, PyObject* value) {}
+  /// object.name was read and gave `value`; null: it raised.
+  virtual void read_attribute(PyObject* object, PyObject* name, PyObject* value) {}
+  /// object[key]; null: it raised.
+  virtual void read_item(PyObject* object, PyObject* key, PyObject* value) {}
+  virtual void read_membership(PyObject* object, PyObject* key, bool found) {}
+  /// Whether it is true was asked, or how long it is.
+  virtual void read_length(PyObject* object) {}
+  /// All that is in it: it is iterated, unpacked, compared, or goes to a C function.
+  virtual void read_whole(PyObject* object) {}
+
+  // Before each write; `value` is null for a deletion.
+  virtual bool write_entry(PyObject* dict, PyObject* key, PyObject* value) { return true; }
+  virtual bool write_cell(PyObject* cell, PyObject* value) { return true; }
+  virtual bool write_attribute(PyObject* object, PyObject* name, PyObject* value) { return true; }
+  virtual bool write_item(PyObject* object, PyObject* key, PyObject* value) { return true; }
+
+  /// A call of something that is not a Python function.  The observer may make it itself: the result then is a new
+  /// reference, or null with an exception set.
+  virtual std::optional<PyObject*> call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+    return std::nullopt;
+  }
+};
+
+}  // namespace thunder::frontend::interpreter
