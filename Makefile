@@ -16,11 +16,11 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers fuzz bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers fuzz models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | fuzz | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | fuzz | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -64,6 +64,14 @@ fuzz: $(INSTALLED)
 # PYTEST="-k name -x" for a part of them.
 test-python: build
 	$(PY) -m pytest $(PYTEST)
+
+.venv/models-stamp: requirements/models.txt $(STAMP)
+	$(PY) -m pip install --quiet -r requirements/models.txt
+	@touch $@
+
+# The table of Hugging Face models against eager (a few minutes).  ARGS="llama t5" for some, ARGS=--generate for generation.
+models: build .venv/models-stamp
+	$(PY) tests/models/run.py $(ARGS)
 
 # BENCH=benchmarks/bench_call.py for one of them; ARGS=--compare for torch.compile's first step (a minute) and fused kernels too.
 bench: build

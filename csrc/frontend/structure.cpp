@@ -70,54 +70,92 @@ void flatten_dataclass(PyObject* o, PyObject* fields, Flattened& out) {
   }
 }
 
-Ref rebuild_sequence(PyObject* o, const std::function<Ref(PyObject*)>& leaf) {
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  Ref list = Ref::steal(PyList_New(n));
-  for (Py_ssize_t i = 0; i < n; ++i)
-    PyList_SET_ITEM(list.get(), i, rebuild(PySequence_Fast_GET_ITEM(o, i), leaf).release());
-  if (PyList_CheckExact(o)) return list;
-  Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
-  if (PyTuple_CheckExact(o)) return tuple;
-  PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
-  // A named tuple takes its fields one by one, other subclasses one iterable.
-  if (PyObject_HasAttrString(type, "_make")) return Ref::steal(PyObject_CallMethod(type, "_make", "(O)", tuple.get()));
-  return Ref::steal(PyObject_CallOneArg(type, PyTuple_Check(o) ? tuple.get() : list.get()));
-}
-
 Ref shallow_copy(PyObject* o) {
   static PyObject* copy = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("copy")).get(), "copy");
   return Ref::steal(PyObject_CallOneArg(copy, o));
 }
 
-Ref rebuild_dict(PyObject* o, const std::function<Ref(PyObject*)>& leaf) {
-  Ref out = PyDict_CheckExact(o) ? Ref::steal(PyDict_New()) : shallow_copy(o);
-  PyObject *key, *value;
-  for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) {
-    Ref item = rebuild(value, leaf);
-    if (PyObject_SetItem(out.get(), key, item.get()) != 0) throw PythonError();
-  }
-  return out;
-}
+class Rebuilder {
+ public:
+  /// `objects`: those of other kinds that hold leaves in their attributes, if any are to be made anew.
+  explicit Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::unordered_set<PyObject*>* objects = nullptr)
+      : leaf_(leaf), objects_(objects) {}
 
-Ref rebuild_dataclass(PyObject* o, PyObject* fields, const std::function<Ref(PyObject*)>& leaf) {
-  Ref out = shallow_copy(o);
-  PyObject *name, *field;
-  for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
-    PyObject* value = PyObject_GetAttr(o, name);
-    if (!value) {
-      PyErr_Clear();
-      continue;
-    }
-    Ref owned = Ref::steal(value), item = rebuild(value, leaf);
-    if (item.get() == value) continue;
-    // A frozen dataclass refuses plain assignment.
-    if (PyObject_SetAttr(out.get(), name, item.get()) != 0) {
-      PyErr_Clear();
-      if (PyObject_GenericSetAttr(out.get(), name, item.get()) != 0) throw PythonError();
-    }
+  Ref operator()(PyObject* o) {
+    if (is_leaf(o)) return leaf_(o);
+    if (PyTuple_Check(o) || PyList_Check(o)) return sequence(o);
+    if (PyObject* fields = dataclass_fields(o)) return dataclass(o, fields);
+    if (PyDict_Check(o)) return dict(o);
+    if (objects_ && objects_->count(o)) return object(o);
+    return Ref::borrow(o);
   }
-  return out;
-}
+
+ private:
+  Ref sequence(PyObject* o) {
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+    Ref list = Ref::steal(PyList_New(n));
+    for (Py_ssize_t i = 0; i < n; ++i)
+      PyList_SET_ITEM(list.get(), i, (*this)(PySequence_Fast_GET_ITEM(o, i)).release());
+    if (PyList_CheckExact(o)) return list;
+    Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
+    if (PyTuple_CheckExact(o)) return tuple;
+    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+    // A named tuple takes its fields one by one, other subclasses one iterable.
+    if (PyObject_HasAttrString(type, "_make"))
+      return Ref::steal(PyObject_CallMethod(type, "_make", "(O)", tuple.get()));
+    return Ref::steal(PyObject_CallOneArg(type, PyTuple_Check(o) ? tuple.get() : list.get()));
+  }
+
+  Ref dict(PyObject* o) {
+    Ref out = PyDict_CheckExact(o) ? Ref::steal(PyDict_New()) : shallow_copy(o);
+    PyObject *key, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) {
+      Ref item = (*this)(value);
+      if (PyObject_SetItem(out.get(), key, item.get()) != 0) throw PythonError();
+    }
+    return out;
+  }
+
+  Ref dataclass(PyObject* o, PyObject* fields) {
+    Ref out = shallow_copy(o);
+    PyObject *name, *field;
+    for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
+      PyObject* value = PyObject_GetAttr(o, name);
+      if (!value) {
+        PyErr_Clear();
+        continue;
+      }
+      Ref owned = Ref::steal(value), item = (*this)(value);
+      if (item.get() == value) continue;
+      // A frozen dataclass refuses plain assignment.
+      if (PyObject_SetAttr(out.get(), name, item.get()) != 0) {
+        PyErr_Clear();
+        if (PyObject_GenericSetAttr(out.get(), name, item.get()) != 0) throw PythonError();
+      }
+    }
+    return out;
+  }
+
+  // The same object stays the same one, however often the result refers to it.
+  Ref object(PyObject* o) {
+    if (auto it = made_.find(o); it != made_.end()) return it->second;
+    Ref out = shallow_copy(o);
+    made_.emplace(o, out);
+    PyObject** made = _PyObject_GetDictPtr(out.get());
+    PyObject** from = _PyObject_GetDictPtr(o);
+    if (!made || !*made || !from || !*from) return out;
+    PyObject *name, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(*from, &pos, &name, &value);) {
+      Ref item = (*this)(value);
+      if (PyDict_SetItem(*made, name, item.get()) != 0) throw PythonError();
+    }
+    return out;
+  }
+
+  const std::function<Ref(PyObject*)>& leaf_;
+  const std::unordered_set<PyObject*>* objects_;
+  std::unordered_map<PyObject*, Ref> made_;
+};
 
 }  // namespace
 
@@ -147,26 +185,88 @@ void flatten(PyObject* o, Flattened& out) {
   out.objects.push_back(o);
 }
 
-Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf) {
-  if (is_leaf(o)) return leaf(o);
-  if (PyTuple_Check(o) || PyList_Check(o)) return rebuild_sequence(o, leaf);
-  if (PyObject* fields = dataclass_fields(o)) return rebuild_dataclass(o, fields, leaf);
-  if (PyDict_Check(o)) return rebuild_dict(o, leaf);
-  return Ref::borrow(o);
+Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf) { return Rebuilder(leaf)(o); }
+
+namespace {
+
+bool is_module(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("_parameters");
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict && *dict && PyDict_Contains(*dict, name) == 1;
 }
+
+// The attributes of an object that may hold results (a cache of keys and values), borrowed; null where there are none.
+// Modules are the program's, not its results.
+PyObject* attributes(PyObject* o) {
+  if (PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || is_module(o)) return nullptr;
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict ? *dict : nullptr;
+}
+
+// Finds the leaves of a result, and which of the objects in it hold any: those are made anew in every call.
+class LeafFinder {
+ public:
+  LeafFinder(std::vector<PyObject*>& leaves, std::unordered_map<PyObject*, size_t>& index)
+      : leaves_(leaves), index_(index) {}
+
+  void visit(PyObject* o, PyObject* holder) {
+    if (is_leaf(o)) {
+      if (index_.try_emplace(o, leaves_.size()).second) leaves_.push_back(o);
+      return mark(holder);
+    }
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) visit(PySequence_Fast_GET_ITEM(o, i), holder);
+    } else if (PyObject* fields = dataclass_fields(o)) {
+      visit_fields(o, fields, holder);
+    } else if (PyDict_Check(o)) {
+      visit_values(o, holder);
+    } else if (PyObject* dict = attributes(o)) {
+      auto [it, fresh] = holders_.try_emplace(o);
+      if (holder) it->second.push_back(holder);
+      if (fresh) visit_values(dict, o);
+      if (marked_.count(o)) mark(holder);
+    }
+  }
+  std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
+
+ private:
+  void visit_values(PyObject* dict, PyObject* holder) {
+    PyObject *key, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);) visit(value, holder);
+  }
+  void visit_fields(PyObject* o, PyObject* fields, PyObject* holder) {
+    PyObject *name, *field;
+    for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
+      PyObject* value = PyObject_GetAttr(o, name);
+      if (value) visit(Ref::steal(value).get(), holder);
+      else PyErr_Clear();
+    }
+  }
+  // And whoever holds it: a cycle may be entered at any of its objects.
+  void mark(PyObject* holder) {
+    if (!holder || !marked_.insert(holder).second) return;
+    for (PyObject* outer : holders_[holder]) mark(outer);
+  }
+
+  std::vector<PyObject*>& leaves_;
+  std::unordered_map<PyObject*, size_t>& index_;
+  std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
+  std::unordered_set<PyObject*> marked_;
+};
+
+}  // namespace
 
 OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves) : template_(Ref::borrow(result)) {
   single_ = is_leaf(result);
-  Flattened flat;
-  flatten(result, flat);
-  count_ = flat.tensors.size();
-  leaves.insert(leaves.end(), flat.tensors.begin(), flat.tensors.end());
+  LeafFinder finder(leaves, index_);
+  finder.visit(result, nullptr);
+  objects_ = std::move(finder).marked();
 }
 
 Ref OutputSpec::build(PyObject* const* leaves) const {
   if (single_) return Ref::borrow(leaves[0]);
-  size_t next = 0;
-  return rebuild(template_.get(), [&](PyObject*) { return Ref::borrow(leaves[next++]); });
+  const std::function<Ref(PyObject*)> leaf = [&](PyObject* o) { return Ref::borrow(leaves[index_.at(o)]); };
+  return Rebuilder(leaf, &objects_)(template_.get());
 }
 
 }  // namespace thunder::frontend

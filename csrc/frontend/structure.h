@@ -2,8 +2,9 @@
 #pragma once
 
 #include <functional>
-
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "frontend/python.h"
@@ -32,16 +33,18 @@ Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf);
 /// How to make the user's result from its tensors.
 class OutputSpec {
  public:
-  /// Takes the structure of `result`; its tensors, in order, are appended to `leaves` (borrowed).
+  /// Takes the structure of `result`; each of its tensors and numbers is appended to `leaves` (borrowed) once.
   OutputSpec(PyObject* result, std::vector<PyObject*>& leaves);
-  /// The result with these tensors (borrowed) in their places.
+  /// The result with these (borrowed) in their places.  Containers, and objects that hold leaves in their attributes
+  /// (a cache of keys and values), are made anew; other objects are those that the tracing run returned.
   Ref build(PyObject* const* leaves) const;
   bool single() const { return single_; }
 
  private:
   Ref template_;  // the result that the tracing run returned, proxies at its leaves
   bool single_ = false;
-  size_t count_ = 0;
+  std::unordered_map<PyObject*, size_t> index_;  // of the template's leaves
+  std::unordered_set<PyObject*> objects_;        // of the template, that hold leaves in their attributes
 };
 
 }  // namespace thunder::frontend

@@ -289,15 +289,29 @@ class Partitioner {
     a.first = std::min(a.first, b.first);
     a.last = std::max(a.last, b.last);
     a.walk = walk;
+    several_.insert(into);
     b.roots.clear();
     return true;
   }
 
   Device device_of(int root) const { return items_[static_cast<size_t>(root)].call->output.value().tensor().device; }
 
+  // Before this item nothing needs what stands at `item` or after it.  What precedes an item may do so all the same, by
+  // a kernel that has a root before and another one after it.
+  int horizon(int item) const {
+    int before;
+    do {
+      before = item;
+      for (int g : several_)
+        if (const Group& wide = groups_[static_cast<size_t>(g)]; !wide.roots.empty() && wide.last >= item)
+          item = std::min(item, wide.first);
+    } while (item != before);
+    return item;
+  }
+
   // Whether what one of the two needs from outside needs, in turn, the other (or itself).
   bool has_path_between(int a, int b) {
-    const int first = std::min(groups_[static_cast<size_t>(a)].first, groups_[static_cast<size_t>(b)].first);
+    const int first = horizon(std::min(groups_[static_cast<size_t>(a)].first, groups_[static_cast<size_t>(b)].first));
     std::vector<int> queue;
     std::set<int> seen_groups, seen_barriers;
     auto visit_root = [&](int root, bool member) {
@@ -542,6 +556,7 @@ class Partitioner {
   std::vector<char> is_root_, outside_, placed_;
   std::vector<Reads> reads_;
   std::vector<Group> groups_;
+  std::set<int> several_;  // groups that came to have several roots
   std::vector<char> alone_possible_;
   std::vector<int> group_, effect_before_;
   std::map<ValueId, int> last_reader_;

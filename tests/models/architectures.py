@@ -374,7 +374,9 @@ ARCHITECTURES = {
     ),
     "ibert": _encoder("IBertForMaskedLM"),
     "modernbert": _encoder("ModernBertForMaskedLM", local_attention=4, cls_token_id=3, sep_token_id=4),
-    "nystromformer": _encoder("NystromformerForMaskedLM", inputs=language_without_mask, segment_means_seq_len=LENGTH, num_landmarks=4),
+    "nystromformer": _encoder(
+        "NystromformerForMaskedLM", inputs=language_without_mask, segment_means_seq_len=LENGTH, num_landmarks=4
+    ),
     "xlnet": _encoder("XLNetLMHeadModel", base=_TOKENS, vocab_size=VOCABULARY, d_model=32, n_layer=2, n_head=4,
                       d_inner=48),
     "xlm": _encoder("XLMWithLMHeadModel", base=_TEXT, emb_dim=32, n_layers=2, n_heads=4),
@@ -472,7 +474,7 @@ ARCHITECTURES = {
     "cvt": Architecture(
         "CvtForImageClassification",
         dict(patch_sizes=[3, 3, 3], patch_stride=[2, 2, 1], patch_padding=[1, 1, 1], embed_dim=[8, 8, 16],
-             num_heads=[1, 1, 2], depth=[1, 1, 1], drop_path_rate=[0.0, 0.0, 0.0], num_labels=3),
+             num_heads=[1, 1, 2], depth=[1, 1, 1], drop_path_rate=[0.0, 0.0, 0.0], attention_drop_rate=[0.0] * 3, drop_rate=[0.0] * 3, num_labels=3),
         _of(image_class, size=16),
     ),
     "mobilevit": Architecture(

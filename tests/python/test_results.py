@@ -45,3 +45,70 @@ def test_a_factor_of_integers_is_no_fraction():
     x, v = torch.ones(2, 2, dtype=torch.int64), torch.ones(2, dtype=torch.int64)
     with pytest.raises(RuntimeError, match="argument beta must not be a floating point number"):
         thunder.jit(lambda x, v: torch.addr(x, v, v, beta=0.5))(x, v)
+
+
+class Cache:
+    """A result that is no container: transformers' caches of keys and values are such."""
+
+    def __init__(self):
+        self.layers = []
+        self.settings = {"kind": "plain"}
+        self.owner = None
+
+    def update(self, t):
+        self.layers.append(t)
+        return t
+
+
+def with_cache(x):
+    cache, plain = Cache(), Cache()
+    cache.update(x * 2)
+    cache.owner = [cache]
+    return {"sum": cache.update(x + 1).sum(), "cache": cache, "again": (cache,), "plain": plain}
+
+
+def test_an_object_with_tensors_in_it_is_made_anew():
+    f = thunder.jit(with_cache)
+    x, y = torch.randn(3), torch.randn(3)
+    first, second = f(x), f(y)
+    for result, given in ((first, x), (second, y)):
+        cache = result["cache"]
+        assert type(cache) is Cache
+        assert all(torch.equal(a, b) for a, b in zip(cache.layers, (given * 2, given + 1), strict=True))
+        assert result["again"][0] is cache and cache.owner[0] is cache
+        assert cache.settings == {"kind": "plain"}
+    assert first["cache"] is not second["cache"]
+    first["cache"].layers.clear()
+    assert len(f(x)["cache"].layers) == 2
+
+
+def test_objects_that_hold_each_other():
+    class Node:
+        pass
+
+    def pair(x):
+        a, b = Node(), Node()
+        a.other, b.other, b.value = b, a, x + 1
+        return a
+
+    x = torch.randn(2)
+    f = thunder.jit(pair)
+    f(x)
+    got = f(x)
+    assert got.other.other is got and torch.equal(got.other.value, x + 1)
+
+
+def test_one_tensor_in_two_places_is_one_tensor():
+    def twice(x):
+        y = x * 2
+        return y, {"y": y}
+
+    a, b = thunder.jit(twice)(torch.randn(2))
+    assert a is b["y"]
+
+
+def test_other_objects_stay_what_they_are():
+    settings = Cache()
+    f = thunder.jit(lambda x: (x + 1, settings))
+    x = torch.randn(2)
+    assert f(x)[1] is settings and f(x)[1] is settings

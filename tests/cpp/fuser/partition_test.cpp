@@ -60,6 +60,18 @@ TEST_CASE("partition: no kernel across a barrier that needs the one half and giv
   test::code(p.trace);
 }
 
+TEST_CASE("partition: no two kernels that need each other, though what is between them came first") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4}), "x"), y = b.input(f32({4}), "y");
+  Expr q = b("prims.exp", b("prims.neg", y));
+  Expr m = b("pt.heavy", q);
+  Expr p = b("prims.exp", b("prims.neg", x));
+  Expr n = b("pt.heavy", p);
+  // The first joins q's kernel, which then needs p; the second would join p's, which would then need q.
+  Trace t = b.finish("f", Arg::tuple({p, q, b("prims.mul", n, q), b("prims.mul", m, p)}));
+  test::code(partitioned(t).trace);
+}
+
 TEST_CASE("partition: calls with effects keep their order, and writes stay between what reads before and after") {
   Builder b = pass_builder();
   Value x = b.input(f32({4}), "x");
