@@ -151,8 +151,9 @@ def _run_traced(tracer, fn, args, kwargs):
             tracer.add_captured(tensor)
     before = [(m, dict(m._buffers)) for root in modules for m in root.modules()]
     with _tracing(tracer):
-        result = fn(*args, **kwargs)
-    _check_attributes(before)
+        result = tracer.run(fn, args, kwargs)
+    if not tracer.interprets:
+        _check_attributes(before)
     return result
 
 

@@ -118,6 +118,9 @@ void bind_frontend(nb::module_& m) {
                              const nb::dict& kwargs) { return object(t.call_symbol(op, args.ptr(), kwargs.ptr())); })
       .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source,
                            const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
+      .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
+                     nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
+      .def_prop_ro("interprets", &Tracer::interprets)
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
       .def("shape", shape)
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })

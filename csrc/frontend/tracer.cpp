@@ -1,5 +1,7 @@
 #include "frontend/tracer.h"
 
+#include "frontend/interpreter/interpreter.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -373,6 +375,12 @@ Ref Tracer::located(F&& record) {
     std::string where = location();
     throw Error(e.kind(), where.empty() ? e.what() : cat(e.what(), "\n  at ", where));
   }
+}
+
+Ref Tracer::run(PyObject* fn, PyObject* args, PyObject* kwargs) {
+  std::optional<interpreter::Interpreting> scope;
+  if (observer_) scope.emplace(observer_);
+  return Ref::steal(PyObject_Call(fn, args, kwargs));
 }
 
 Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {

@@ -14,6 +14,7 @@
 #include "core/builder.h"
 #include "frontend/alias.h"
 #include "frontend/hooks.h"
+#include "frontend/interpreter/observer.h"
 
 namespace thunder::frontend {
 
@@ -83,6 +84,11 @@ class Tracer {
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
   void add_captured(PyObject* tensor);
 
+  /// Calls the user's function, interpreted, with `observer` told what it reads; null: Python runs it.
+  Ref run(PyObject* fn, PyObject* args, PyObject* kwargs);
+  void set_observer(interpreter::Observer* observer) { observer_ = observer; }
+  bool interprets() const { return observer_ != nullptr; }
+
   /// A torch call of the running program.  Throws Error, or PythonError.
   Ref handle(PyObject* func, PyObject* args, PyObject* kwargs);
   /// Records a call of a registered operator with Python arguments; what handlers use.
@@ -133,6 +139,7 @@ class Tracer {
   Builder& b_;
   std::shared_ptr<Arena> arena_;
   bool metadata_only_ = false;
+  interpreter::Observer* observer_ = nullptr;
   AliasTracker aliases_;
   ShapeEnv shapes_;
   std::unordered_map<PyObject*, TensorId> ids_;

@@ -49,7 +49,7 @@ void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
   Watch w;
   w.dict = Ref::borrow(dict);
   w.name = std::move(name);
-  w.exact = exact;
+  if (exact) w.size = PyDict_GET_SIZE(dict);
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);)
     w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
@@ -130,14 +130,120 @@ void WorldGuard::add_tensor(PyObject* tensor) {
   current_.push_back(tensor);
 }
 
+namespace {
+
+// Elements now, in the form that watch_container() was given; null with an exception cleared if that fails.
+Ref elements_of(PyObject* o) {
+  PyObject* now = PyAnySet_Check(o) ? PyFrozenSet_New(o) : PySequence_Tuple(o);
+  if (!now) PyErr_Clear();
+  Ref r;
+  if (now) r = Ref::steal(now);
+  return r;
+}
+
+bool same_elements(PyObject* object, PyObject* then) {
+  if (PyAnySet_Check(object)) {
+    int equal = PyObject_RichCompareBool(object, then, Py_EQ);
+    if (equal < 0) PyErr_Clear();
+    return equal == 1;
+  }
+  Ref copy;
+  bool list = PyList_CheckExact(object);
+  if (!list) copy = elements_of(object);
+  if (!list && !copy) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(then); ++i) {
+    PyObject* now = list ? PyList_GET_ITEM(object, i) : PyTuple_GET_ITEM(copy.get(), i);
+    if (!unchanged(PyTuple_GET_ITEM(then, i), now)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries,
+                               Py_ssize_t size, bool order) {
+  Watch w;
+  w.dict = Ref::borrow(dict);
+  w.name = std::move(name);
+  w.size = size;
+  w.order = order;
+  for (const Entry& e : entries) w.items.push_back({e.key, e.value, e.value && is_tensor(e.value.get())});
+  add_watch(std::move(w));
+}
+
+void WorldGuard::watch_cell(PyObject* cell, PyObject* value, std::string name) {
+  cells_.push_back({Ref::borrow(cell), Ref::borrow(value), std::move(name), value && is_tensor(value)});
+}
+
+void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name) {
+  containers_.push_back({Ref::borrow(object), std::move(elements), length, std::move(name)});
+}
+
+void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
+  for (const Entry& e : found) _PyType_Lookup(type, e.key.get());  // gives the class a version
+  classes_.push_back({Ref::borrow(reinterpret_cast<PyObject*>(type)), type->tp_version_tag, std::move(found)});
+}
+
+void WorldGuard::watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where) {
+  attributes_.push_back({Ref::borrow(object), Ref::borrow(name), Ref::borrow(value), std::move(where)});
+}
+
+void WorldGuard::watch_code(PyObject* function) {
+  functions_.push_back({Ref::borrow(function), Ref::borrow(PyFunction_GET_CODE(function)),
+                        Ref::borrow(PyFunction_GET_DEFAULTS(function)),
+                        Ref::borrow(PyFunction_GET_KW_DEFAULTS(function))});
+}
+
+bool WorldGuard::check_objects(std::string* why) {
+  auto fails = [&](std::string text) {
+    if (why) *why = std::move(text);
+    return false;
+  };
+  for (Container& c : containers_) {
+    Py_ssize_t n = PyObject_Size(c.object.get());
+    if (n < 0) PyErr_Clear();
+    if (n != c.length || (c.elements && !same_elements(c.object.get(), c.elements.get())))
+      return fails(c.name + " has other elements");
+  }
+  for (Class& c : classes_) {
+    auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
+    if (type->tp_version_tag == c.version && c.version) continue;
+    for (const Entry& e : c.found)
+      if (_PyType_Lookup(type, e.key.get()) != e.value.get())
+        return fails("'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed");
+    c.version = type->tp_version_tag;
+  }
+  for (Attribute& a : attributes_) {
+    PyObject* now = PyObject_GenericGetAttr(a.object.get(), a.name.get());
+    if (!now) PyErr_Clear();
+    bool same = now ? a.value && unchanged(a.value.get(), now) : !a.value;
+    Py_XDECREF(now);
+    if (!same) return fails(a.where + ": '" + text_of(a.name.get()) + "' changed");
+  }
+  for (Function& f : functions_)
+    if (PyFunction_GET_CODE(f.function.get()) != f.code.get() ||
+        PyFunction_GET_DEFAULTS(f.function.get()) != f.defaults.get() ||
+        PyFunction_GET_KW_DEFAULTS(f.function.get()) != f.keyword_defaults.get())
+      return fails("the code or a default of function " + text_of(attribute(f.function.get(), "__qualname__").get()) +
+                   " changed");
+  return true;
+}
+
 bool WorldGuard::compare(Watch& w, std::string* why) {
-  if (w.exact && PyDict_GET_SIZE(w.dict.get()) != static_cast<Py_ssize_t>(w.items.size())) {
+  if (w.size >= 0 && PyDict_GET_SIZE(w.dict.get()) != w.size) {
     if (why) *why = w.name + ": an entry was added or removed";
     return false;
   }
+  PyObject *key, *value;
+  size_t i = 0;
+  for (Py_ssize_t pos = 0; w.order && PyDict_Next(w.dict.get(), &pos, &key, &value); ++i)
+    if (key != w.items[i].key.get() && !unchanged(w.items[i].key.get(), key)) {
+      if (why) *why = w.name + ": its entries are others or in another order";
+      return false;
+    }
   for (Item& item : w.items) {
     PyObject* now = PyDict_GetItem(w.dict.get(), item.key.get());
-    bool ok = item.tensor ? now && is_tensor(now) : unchanged(item.value.get(), now);
+    bool ok = !item.value ? !now : item.tensor ? now && is_tensor(now) : unchanged(item.value.get(), now);
     if (ok) continue;
     if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed";
     return false;
@@ -162,13 +268,7 @@ bool WorldGuard::refresh_tensors(std::string* why) {
   return true;
 }
 
-bool WorldGuard::check(std::string* why) {
-  bool written = false;
-  bool fine = writes_.visit([&](size_t i) {
-    written = true;
-    return compare(watches_[i], why);
-  });
-  if (!fine) return false;
+bool WorldGuard::check_cells(bool& written, std::string* why) {
   for (Cell& c : cells_) {
     PyObject* now = PyCell_GET(c.cell.get());
     if (now == c.value.get()) continue;
@@ -179,6 +279,16 @@ bool WorldGuard::check(std::string* why) {
     }
     written = true;
   }
+  return true;
+}
+
+bool WorldGuard::check(std::string* why) {
+  bool written = false;
+  bool fine = writes_.visit([&](size_t i) {
+    written = true;
+    return compare(watches_[i], why);
+  });
+  if (!fine || !check_cells(written, why) || !check_objects(why)) return false;
   return !written || refresh_tensors(why);
 }
 

@@ -1,8 +1,9 @@
 // Guards on what a traced program may have read besides its arguments: the module's attributes, hooks and tensors, the
 // function's closure, defaults and globals.
 //
-// Tracing by running does not see reads, so a snapshot of all that is within reach stands for them: numbers, strings
-// and flags by value, other objects by identity.  Only the entries of dicts that were written to are compared, once.
+// Interpreted code tells what it reads (frontend/reads.h), and exactly that is watched: numbers, strings and flags by
+// value, other objects by identity.  Where Python is not interpreted, a snapshot of all that is within reach stands for
+// it.  Only the entries of dicts that were written to are compared, once.
 #pragma once
 
 #include <string>
@@ -25,6 +26,23 @@ class WorldGuard {
   /// closure cell, a global.  A tensor found nowhere is kept as it is.
   void add_tensor(PyObject* tensor);
 
+  /// This entry of a dict is as now; a null value: there is none.
+  struct Entry {
+    Ref key, value;
+  };
+  /// These entries of a dict.  `size`: how many it has in all, or -1; `order`: its keys are these in this order.
+  void watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
+                     bool order);
+  void watch_cell(PyObject* cell, PyObject* value, std::string name);
+  /// A list, set or deque: its length, and its elements if `elements` (a tuple or frozenset of them) is given.
+  void watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name);
+  /// What looking a name up in a class gives; null: nothing.
+  void watch_class(PyTypeObject* type, std::vector<Entry> found);
+  /// A slot or another attribute that a C descriptor reads.
+  void watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where);
+  /// A Python function's code and defaults.
+  void watch_code(PyObject* function);
+
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
   /// The memory that check() reads while nothing changes.
@@ -41,7 +59,25 @@ class WorldGuard {
     Ref dict;
     std::string name;  // "model.layers.0", for `why`
     std::vector<Item> items;
-    bool exact = false;  // no other key may appear
+    Py_ssize_t size = -1;  // how many entries there are in all; -1: any number
+    bool order = false;
+  };
+  struct Container {
+    Ref object, elements;
+    Py_ssize_t length;
+    std::string name;
+  };
+  struct Class {
+    Ref type;
+    unsigned int version;
+    std::vector<Entry> found;
+  };
+  struct Attribute {
+    Ref object, name, value;
+    std::string where;
+  };
+  struct Function {
+    Ref function, code, defaults, keyword_defaults;
   };
   struct Cell {
     Ref cell, value;
@@ -57,6 +93,8 @@ class WorldGuard {
   void add_watch(Watch w);
   void watch_code(PyObject* code, PyObject* globals, const std::string& name);
   bool compare(Watch& w, std::string* why);
+  bool check_cells(bool& written, std::string* why);
+  bool check_objects(std::string* why);
   bool refresh_tensors(std::string* why);
   Place find(PyObject* tensor);
 
@@ -64,6 +102,10 @@ class WorldGuard {
   std::vector<Watch> watches_;
   DictWrites writes_;  // of watches_, by their indices; after it, as the dicts must outlive it
   std::vector<Cell> cells_;
+  std::vector<Container> containers_;
+  std::vector<Class> classes_;
+  std::vector<Attribute> attributes_;
+  std::vector<Function> functions_;
   std::vector<Place> places_;
   std::vector<Ref> owned_;
   std::vector<Ref> owned_tensors_;  // one per entry of current_

@@ -2,8 +2,12 @@
 
 #include <c10/core/DefaultDtype.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "core/dtype.h"
 #include "core/error.h"
+#include "frontend/interpreter/interpreter.h"
 #include "passes/passes.h"
 #include "runtime/convert.h"
 #include "runtime/interop.h"
@@ -43,6 +47,20 @@ class Tracing {
   }
   ~Tracing() { --depth_of_tracing; }
 };
+
+// THUNDER_INTERPRETER=0: Python runs the user's function, and a snapshot of what is within its reach is guarded.
+bool interpreter_enabled() {
+  const char* text = std::getenv("THUNDER_INTERPRETER");
+  return !text || std::string_view(text) != "0";
+}
+
+// The user's result and the values that the program leaves outside.
+Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects) {
+  Ref values = Ref::steal(PyList_New(0));
+  for (const frontend::Effect& e : effects)
+    if (PyList_Append(values.get(), e.after ? e.after.get() : Py_None) < 0) throw frontend::PythonError();
+  return Ref::steal(PyTuple_Pack(2, result.get(), values.get()));
+}
 
 }  // namespace
 
@@ -89,7 +107,8 @@ struct JitFunction::CacheEntry {
   std::vector<Source> sources;
   bool by_place = false;  // where the tensors lie in their memory matters
   std::shared_ptr<const Entry> entry;
-  std::unique_ptr<frontend::OutputSpec> output;
+  std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and a list of values
+  std::vector<frontend::Effect> effects;
 
   Fingerprint fingerprint_all(const Flattened& flat) const {
     Fingerprint f;
@@ -153,7 +172,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
 }
 
 PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
-  if (depth_of_tracing > 0) return PyObject_Vectorcall(fn_.get(), args, nargs, names);
+  if (depth_of_tracing > 0) {
+    frontend::interpreter::InterpretingAgain scope;
+    return PyObject_Vectorcall(fn_.get(), args, nargs, names);
+  }
   Key key(args, nargs, names);
   std::shared_ptr<CacheEntry> e = find(key);  // owned: a recursive call or another thread may clear the cache
   if (e) {
@@ -190,18 +212,31 @@ PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
   if (e.output->single()) return owned[0].release();
   std::vector<PyObject*> leaves;
   for (const Ref& r : owned) leaves.push_back(r.get());
-  return e.output->build(leaves.data()).release();
+  Ref built = e.output->build(leaves.data());
+  if (e.effects.empty()) return built.release();
+  PyObject* values = PyTuple_GET_ITEM(built.get(), 1);
+  for (size_t i = 0; i < e.effects.size(); ++i) {
+    const frontend::Effect& effect = e.effects[i];
+    PyObject* value = effect.after ? PyList_GET_ITEM(values, static_cast<Py_ssize_t>(i)) : nullptr;
+    if (!frontend::apply_effect(effect, value)) throw frontend::PythonError();
+  }
+  return Ref::borrow(PyTuple_GET_ITEM(built.get(), 0)).release();
 }
 
 // Runs the function on proxies of its arguments.  If it writes to memory that several inputs share, it is run again
 // with that memory as one input.
 frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args,
                                         size_t nargs, PyObject* names) {
-  if (module_.get() != Py_None) e.world.watch_module(module_.get());
-  else e.world.watch_function(fn_.get());
+  bool interprets = interpreter_enabled();
+  if (!interprets) {
+    if (module_.get() != Py_None) e.world.watch_module(module_.get());
+    else e.world.watch_function(fn_.get());
+  }
   std::vector<const void*> shared;
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
+    frontend::Reads reads;
+    if (interprets) tracer->set_observer(&reads);
     size_t next = 0;
     auto proxy = [&](PyObject* t) { return tracer->add_argument(t, next++); };
     Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
@@ -213,12 +248,16 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend:
       if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0)
         throw frontend::PythonError();
     }
+    reads.made_argument(call_args.get());
+    reads.made_argument(call_kwargs.get());
     try {
       Ref result;
       {
         Tracing active;
         result = runner()(*tracer, fn_.get(), call_args.get(), call_kwargs.get());
       }
+      e.effects = reads.finish(e.world);
+      if (!e.effects.empty()) result = with_effects(result, e.effects);
       std::vector<PyObject*> leaves;
       e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
       return tracer->finish(leaves);

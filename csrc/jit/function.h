@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "frontend/reads.h"
 #include "frontend/structure.h"
 #include "frontend/tracer.h"
 #include "frontend/world.h"

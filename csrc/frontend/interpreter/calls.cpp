@@ -1,5 +1,6 @@
 // Instructions that call, make functions and classes, import, and match.
 #include "frontend/interpreter/handlers.h"
+#include "frontend/interpreter/interpreter.h"
 
 namespace thunder::frontend::interpreter {
 namespace {
@@ -133,7 +134,7 @@ Flow make_function(Machine& m, int parts) {
   if (parts & 4) f->func_annotations = m.pop();
   if (parts & 2) f->func_kwdefaults = m.pop();
   if (parts & 1) f->func_defaults = m.pop();
-  return m.result(reinterpret_cast<PyObject*>(f));
+  return m.made(reinterpret_cast<PyObject*>(f));
 }
 
 namespace {
@@ -167,12 +168,18 @@ Flow load_super_attr(Machine& m, int argument) {
 
 // ---- imports --------------------------------------------------------------------------------------------------------
 
+// A module that is imported here for the first time is not a part of the program.
 Flow import_name(Machine& m, int i) {
   PyObject* import = builtin(m, "__import__", PyExc_ImportError);
   if (!import) return Flow::Error;
   PyObject* locals = m.frame->f_locals ? m.frame->f_locals : Py_None;
   PyObject* arguments[] = {m.name(i), m.globals(), locals, m.peek(1), m.peek(2)};
-  PyObject* made = PyObject_Vectorcall(import, arguments, 5, nullptr);
+  PyObject* made = nullptr;
+  {
+    std::optional<NotInterpreting> scope;
+    if (m.observer) scope.emplace();
+    made = PyObject_Vectorcall(import, arguments, 5, nullptr);
+  }
   Py_DECREF(import);
   return m.result(2, made);
 }

@@ -14,6 +14,11 @@
 
 namespace thunder::frontend::interpreter {
 
+inline Flow Machine::made(PyObject* o) {
+  if (o && observer) observer->made(o);
+  return result(o);
+}
+
 /// At times signals, other threads and the garbage collector get their turn.  False: an exception is set.
 bool let_others_run();
 

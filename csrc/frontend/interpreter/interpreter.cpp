@@ -161,6 +161,17 @@ PyObject* finish(Machine& m, Flow flow) {
   return result;
 }
 
+bool tell_entered(Machine& m) {
+  PyCodeObject* code = m.frame->f_code;
+  bool begins = m.next == 0;
+  if (begins && code->co_flags & CO_VARKEYWORDS) {
+    int i = code->co_argcount + code->co_kwonlyargcount + (code->co_flags & CO_VARARGS ? 1 : 0);
+    if (m.locals[i]) m.observer->made(m.locals[i]);  // CPython made **kwargs
+  }
+  PyObject* first = begins && code->co_argcount ? m.locals[0] : nullptr;
+  return m.observer->enter(reinterpret_cast<PyObject*>(function_of(m.frame)), code, m.frame->f_locals, first);
+}
+
 PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing, const DecodedCode& code) {
   Machine m{thread, frame, code.instructions.data(), frame->localsplus + frame->stacktop, frame->localsplus};
   frame->stacktop = -1;
@@ -171,7 +182,7 @@ PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throw
   {
     Linked linked(thread, frame);
     bool entered = !throwing && !too_deep(thread) && let_others_run();
-    if (entered && m.observer) entered = m.observer->enter(frame->f_code);
+    if (entered && m.observer) entered = tell_entered(m);
     if (entered || handle(m, true)) flow = loop(m);
   }
   return finish(m, flow);
@@ -233,6 +244,9 @@ Interpreting::~Interpreting() {
 
 NotInterpreting::NotInterpreting() : outer_active_(active) { active = false; }
 NotInterpreting::~NotInterpreting() { active = outer_active_; }
+
+InterpretingAgain::InterpretingAgain() : outer_active_(active) { active = active || current_observer; }
+InterpretingAgain::~InterpretingAgain() { active = outer_active_; }
 
 bool interpreting() { return active; }
 const std::vector<uint64_t>& counts() { return counters(); }

@@ -44,6 +44,18 @@ class NotInterpreting {
   bool outer_active_;
 };
 
+/// Within a NotInterpreting: frames are interpreted again for who observed them, if anybody did.
+class InterpretingAgain {
+ public:
+  InterpretingAgain();
+  ~InterpretingAgain();
+  InterpretingAgain(const InterpretingAgain&) = delete;
+  InterpretingAgain& operator=(const InterpretingAgain&) = delete;
+
+ private:
+  bool outer_active_;
+};
+
 bool interpreting();
 
 /// How often each opcode was interpreted, by opcode, since the process began.

@@ -73,6 +73,7 @@ struct Machine {
     drop(n);
     return result(o);
   }
+  Flow made(PyObject* o);  ///< a new container
   Flow status(int n, int error) {
     drop(n);
     return error < 0 ? Flow::Error : Flow::Next;

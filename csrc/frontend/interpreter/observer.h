@@ -15,8 +15,10 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  /// A frame of this code begins or resumes.
-  virtual bool enter(PyCodeObject* code) { return true; }
+  /// A frame of this code begins or resumes.  `function`, `locals` (a mapping) and its `first` variable may be null.
+  virtual bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) { return true; }
+  /// An instruction made a list, set, dict, cell or function.
+  virtual void made(PyObject* object) {}
   /// A global or builtin was looked up: `value` is null where the dict has no such key.
   virtual void read_entry(PyObject* dict, PyObject* key, PyObject* value) {}
   virtual void read_cell(PyObject* cell, PyObject* value) {}
@@ -36,7 +38,7 @@ class Observer {
   virtual bool write_attribute(PyObject* object, PyObject* name, PyObject* value) { return true; }
   virtual bool write_item(PyObject* object, PyObject* key, PyObject* value) { return true; }
 
-  /// A call of something that is not a Python function.  The observer may make it itself: the result then is a new
+  /// A call.  The observer may make it itself: the result then is a new
   /// reference, or null with an exception set.
   virtual std::optional<PyObject*> call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
     return std::nullopt;

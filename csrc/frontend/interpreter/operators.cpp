@@ -23,6 +23,12 @@ void read_whole(Machine& m, int operands) {
   for (int i = 1; i <= operands; ++i) m.observer->read_whole(m.peek(i));
 }
 
+// Nobody else holds the container: the operation made it.
+void tell_if_made(Machine& m, PyObject* value) {
+  if (!m.observer || !value || Py_REFCNT(value) != 1) return;
+  if (PyList_Check(value) || PyDict_Check(value) || PyAnySet_Check(value)) m.observer->made(value);
+}
+
 Flow keep_first(Machine& m, PyObject* made) {
   if (!made) return Flow::Error;
   m.push(made);
@@ -39,7 +45,9 @@ Flow binary_op(Machine& m, int op) {
   read_whole(m, 2);
   constexpr int kInPlace = 13;
   if (op >= kInPlace && m.observer && !m.observer->write_item(m.peek(2), Py_None, m.peek(1))) return Flow::Error;
-  return m.result(2, kBinary[op](m.peek(2), m.peek(1)));
+  PyObject* value = kBinary[op](m.peek(2), m.peek(1));
+  tell_if_made(m, value);
+  return m.result(2, value);
 }
 
 Flow compare_op(Machine& m, int argument) {
@@ -74,6 +82,7 @@ Flow binary_subscr(Machine& m, int) {
   PyObject *object = m.peek(2), *key = m.peek(1);
   PyObject* value = PyObject_GetItem(object, key);
   if (m.observer) m.observer->read_item(object, key, value);
+  tell_if_made(m, value);
   return m.result(2, value);
 }
 
@@ -83,6 +92,7 @@ Flow binary_slice(Machine& m, int) {
   if (m.observer) m.observer->read_whole(m.peek(3));
   PyObject* value = PyObject_GetItem(m.peek(3), slice);
   Py_DECREF(slice);
+  tell_if_made(m, value);
   return m.result(3, value);
 }
 
@@ -170,21 +180,23 @@ Flow build_list(Machine& m, int n) {
   PyObject* made = PyList_New(n);
   if (!made) return Flow::Error;
   for (int i = n; i-- > 0;) PyList_SET_ITEM(made, i, m.pop());
-  return m.result(made);
+  return m.made(made);
 }
 
 Flow build_set(Machine& m, int n) {
   PyObject* made = PySet_New(nullptr);
   for (int i = n; i > 0 && made; --i)
     if (PySet_Add(made, m.peek(i)) < 0) Py_CLEAR(made);
-  return m.result(n, made);
+  m.drop(n);
+  return m.made(made);
 }
 
 Flow build_map(Machine& m, int n) {
   PyObject* made = PyDict_New();
   for (int i = n; i > 0 && made; --i)
     if (PyDict_SetItem(made, m.peek(2 * i), m.peek(2 * i - 1)) < 0) Py_CLEAR(made);
-  return m.result(2 * n, made);
+  m.drop(2 * n);
+  return m.made(made);
 }
 
 Flow build_const_key_map(Machine& m, int n) {
@@ -192,7 +204,8 @@ Flow build_const_key_map(Machine& m, int n) {
   PyObject* made = PyDict_New();
   for (int i = 0; i < n && made; ++i)
     if (PyDict_SetItem(made, PyTuple_GET_ITEM(keys, i), m.peek(n + 1 - i)) < 0) Py_CLEAR(made);
-  return m.result(n + 1, made);
+  m.drop(n + 1);
+  return m.made(made);
 }
 
 Flow build_string(Machine& m, int n) {
@@ -289,6 +302,7 @@ Flow unpack(Machine& m, int before, int after) {
     std::vector<Ref> last;
     for (Py_ssize_t i = n - after; i < n; ++i) last.push_back(Ref::borrow(PyList_GET_ITEM(rest, i)));
     if (PyList_SetSlice(rest, n - after, n, nullptr) < 0) return Flow::Error;
+    if (m.observer) m.observer->made(rest);
     items.push_back(std::move(list));
     for (Ref& r : last) items.push_back(std::move(r));
   }

@@ -95,6 +95,7 @@ Flow delete_fast(Machine& m, int i) {
 Flow make_cell(Machine& m, int i) {
   PyObject* cell = PyCell_New(m.locals[i]);
   if (!cell) return Flow::Error;
+  if (m.observer) m.observer->made(cell);
   Py_XDECREF(m.locals[i]);
   m.locals[i] = cell;
   return Flow::Next;

@@ -1,0 +1,181 @@
+// Writes of interpreted code to the world: remembered, taken back, and done again.
+#include "frontend/hooks.h"
+#include "frontend/reads.h"
+
+namespace thunder::frontend {
+namespace {
+
+bool set_or_delete(int (*set)(PyObject*, PyObject*, PyObject*), int (*remove)(PyObject*, PyObject*), PyObject* owner,
+                   PyObject* key, PyObject* value) {
+  if (value) return set(owner, key, value) == 0;
+  if (remove(owner, key) == 0) return true;
+  // What is to go is gone.
+  if (!PyErr_ExceptionMatches(PyExc_KeyError) && !PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
+  PyErr_Clear();
+  return true;
+}
+
+bool set_contents(PyObject* container, PyObject* contents) {
+  if (PyList_Check(container)) return PyList_SetSlice(container, 0, PyList_GET_SIZE(container), contents) == 0;
+  Ref held = Ref::borrow(contents);
+  PyObject* cleared = PyObject_CallMethod(container, "clear", nullptr);
+  Py_XDECREF(cleared);
+  if (!cleared) return false;
+  const char* method = PyDict_Check(container) || PyAnySet_Check(container) ? "update" : "extend";
+  PyObject* done = PyObject_CallMethod(container, method, "O", contents);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+Ref copy_of(PyObject* container) {
+  if (PyDict_Check(container)) return Ref::steal(PyDict_Copy(container));
+  return Ref::steal(PyAnySet_Check(container) ? PySet_New(container) : PySequence_List(container));
+}
+
+int remove_attribute(PyObject* o, PyObject* name) { return PyObject_GenericSetAttr(o, name, nullptr); }
+
+int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
+  // Classes and modules have their own way; instances theirs is what their __setattr__ came to.
+  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, value)
+                                              : PyObject_GenericSetAttr(o, name, value);
+}
+
+int delete_attribute(PyObject* o, PyObject* name) {
+  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, nullptr) : remove_attribute(o, name);
+}
+
+}  // namespace
+
+bool apply_effect(const Effect& e, PyObject* value) {
+  switch (e.kind) {
+    case Effect::Entry: return set_or_delete(PyDict_SetItem, PyDict_DelItem, e.owner.get(), e.key.get(), value);
+    case Effect::Attribute:
+      return set_or_delete(set_attribute, delete_attribute, e.owner.get(), e.key.get(), value);
+    case Effect::Cell: return PyCell_Set(e.owner.get(), value) == 0;
+    case Effect::Appended: {
+      Py_ssize_t end = PyList_GET_SIZE(e.owner.get());
+      return PyList_SetSlice(e.owner.get(), end, end, value) == 0;
+    }
+    default: return set_contents(e.owner.get(), value);
+  }
+}
+
+bool Reads::written(PyObject* owner, PyObject* key) const {
+  auto it = effects_of_.find(owner);
+  if (it == effects_of_.end()) return false;
+  for (size_t i : it->second) {
+    const Effect& e = effects_[i];
+    if (e.kind == Effect::Contents || e.kind == Effect::Cell || e.key.get() == key) return true;
+    int same = PyObject_RichCompareBool(e.key.get(), key, Py_EQ);
+    if (same < 0) PyErr_Clear();
+    if (same == 1) return true;
+  }
+  return false;
+}
+
+void Reads::will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before) {
+  if (written(owner, key)) return;
+  effects_of_[owner].push_back(effects_.size());
+  effects_.push_back({kind, Ref::borrow(owner), Ref::borrow(key), Ref::borrow(before), {}});
+}
+
+void Reads::will_change(PyObject* container) {
+  if (fresh(container)) return;
+  for (size_t i : effects_of_[container])
+    if (effects_[i].kind == Effect::Contents) return;
+  // What will be there is what was there, changed: it has to be the same the next time.
+  read_whole(container);
+  Ref before;
+  if (PyDict_Check(container)) before = Ref::steal(PyDict_Copy(reads_of(container).entries.get()));
+  else before = copy_of(containers_[container_index_.at(container)].elements.get());
+  effects_of_[container].push_back(effects_.size());
+  effects_.push_back({Effect::Contents, Ref::borrow(container), {}, std::move(before), {}});
+}
+
+void Reads::will_append(PyObject* list) {
+  if (fresh(list)) return;
+  auto known = container_index_.find(list);
+  bool read = known != container_index_.end() && containers_[known->second].elements;
+  if (read || !PyList_CheckExact(list)) return will_change(list);
+  if (!effects_of_[list].empty()) return;
+  effects_of_[list].push_back(effects_.size());
+  Ref length = Ref::steal(PyLong_FromSsize_t(PyList_GET_SIZE(list)));
+  effects_.push_back({Effect::Appended, Ref::borrow(list), {}, std::move(length), {}});
+}
+
+bool Reads::write_entry(PyObject* dict, PyObject* key, PyObject* value) {
+  if (fresh(dict) || !PyDict_Check(dict)) return true;
+  PyObject* before = PyDict_GetItemWithError(dict, key);
+  if (!before && PyErr_Occurred()) return false;
+  will_write(Effect::Entry, dict, key, before);
+  return true;
+}
+
+bool Reads::write_cell(PyObject* cell, PyObject* value) {
+  if (!fresh(cell)) will_write(Effect::Cell, cell, nullptr, PyCell_GET(cell));
+  return true;
+}
+
+bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (fresh(object) || is_proxy(object)) return true;
+  if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
+  PyObject* before = nullptr;
+  if (PyType_Check(object)) {
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(object)->tp_dict;
+    before = PyDict_GetItemWithError(dict, name);
+  } else {
+    // A class's own __setattr__ or a property is interpreted and tells what it writes.
+    PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
+    bool slot = found && Py_IS_TYPE(found, &PyMemberDescr_Type);
+    if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw_write_) return true;
+    if (found && Py_TYPE(found)->tp_descr_set && !slot) return true;
+    if (slot) {
+      Ref now;
+      if (PyObject* o = PyObject_GenericGetAttr(object, name)) now = Ref::steal(o);
+      PyErr_Clear();
+      will_write(Effect::Attribute, object, name, now.get());
+      return true;
+    }
+    PyObject** dict = _PyObject_GetDictPtr(object);
+    before = dict && *dict ? PyDict_GetItemWithError(*dict, name) : nullptr;
+    if (dict && *dict) return write_entry(*dict, name, value);
+  }
+  if (!before && PyErr_Occurred()) return false;
+  will_write(Effect::Attribute, object, name, before);
+  return true;
+}
+
+bool Reads::write_item(PyObject* object, PyObject* key, PyObject* value) {
+  if (fresh(object) || is_tensor(object)) return true;
+  if (PyDict_Check(object) && key != Py_None) return write_entry(object, key, value);
+  if (PyDict_Check(object) || PyList_Check(object) || PyAnySet_Check(object)) will_change(object);
+  return true;
+}
+
+// The world as it was; each effect keeps what the code left there.
+void Reads::take_back() {
+  for (size_t i = effects_.size(); i-- > 0;) {
+    Effect& e = effects_[i];
+    PyObject* owner = e.owner.get();
+    PyObject* now = nullptr;
+    switch (e.kind) {
+      case Effect::Entry: now = Py_XNewRef(PyDict_GetItemWithError(owner, e.key.get())); break;
+      case Effect::Attribute:
+        now = PyType_Check(owner) ? PyObject_GetAttr(owner, e.key.get()) : PyObject_GenericGetAttr(owner, e.key.get());
+        break;
+      case Effect::Cell: now = Py_XNewRef(PyCell_GET(owner)); break;
+      case Effect::Contents: now = copy_of(owner).release(); break;
+      case Effect::Appended: now = PyList_GetSlice(owner, PyLong_AsSsize_t(e.before.get()), PY_SSIZE_T_MAX);
+    }
+    PyErr_Clear();
+    if (now) e.after = Ref::steal(now);
+    if (e.kind == Effect::Appended) {
+      PyList_SetSlice(owner, PyLong_AsSsize_t(e.before.get()), PY_SSIZE_T_MAX, nullptr);
+      continue;
+    }
+    if (!apply_effect(e, e.before.get())) PyErr_Clear();
+  }
+  effects_of_.clear();
+}
+
+}  // namespace thunder::frontend

@@ -1,0 +1,165 @@
+// Calls of what is not interpreted: C functions, classes.  They are told by what they may read and write.
+#include <cstring>
+#include <string_view>
+
+#include "frontend/hooks.h"
+#include "frontend/reads.h"
+
+namespace thunder::frontend {
+
+// A method of C code and the object that it is called on.
+struct Reads::Method {
+  std::string_view name;
+  PyObject* self;
+  PyObject* const* arguments;  // without self
+  size_t n;
+  Ref owned;  // keeps self and name alive
+};
+
+namespace {
+
+using Names = std::initializer_list<std::string_view>;
+
+bool one_of(std::string_view name, const Names& names) {
+  for (std::string_view n : names)
+    if (n == name) return true;
+  return false;
+}
+
+// What changes the container it is called on.
+bool changes(std::string_view name) {
+  static const Names names = {
+      "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__setitem__", "__delitem__",
+      "__iadd__", "__imul__", "update", "popitem", "setdefault", "move_to_end", "__ior__", "add", "discard",
+      "difference_update", "intersection_update", "symmetric_difference_update", "__iand__", "__isub__", "__ixor__",
+      "appendleft", "popleft", "extendleft", "rotate"};
+  return one_of(name, names);
+}
+
+// Reads nothing of what it is given but its type.
+bool looks_at_types(std::string_view name) {
+  return one_of(name, {"isinstance", "issubclass", "id", "callable", "print", "globals", "locals", "__build_class__",
+                       "exec", "eval", "iter", "hash"});
+}
+
+Ref text(const char* s) { return Ref::steal(PyUnicode_InternFromString(s)); }
+
+}  // namespace
+
+void Reads::read_arguments(PyObject* const* arguments, size_t n) {
+  for (size_t i = 0; i < n; ++i) read_deep(arguments[i], 2);
+}
+
+// Nobody else holds it: the call made it.
+void Reads::take_result(PyObject* result) {
+  if (!result || Py_REFCNT(result) != 1 || is_tensor(result)) return;
+  bool holds = PyList_Check(result) || PyDict_Check(result) || PyAnySet_Check(result);
+  if (holds || _PyObject_GetDictPtr(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE)) made(result);
+}
+
+PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
+  size_t keywords = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+  auto* t = reinterpret_cast<PyTypeObject*>(type);
+  bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  if (of_c && t != &PyType_Type && t != &PySuper_Type) read_arguments(arguments, n + keywords);
+  if (!of_c)
+    for (const char* name : {"__new__", "__init__"}) {
+      Ref key = text(name);
+      read_class(t, key.get(), _PyType_Lookup(t, key.get()));
+    }
+  constructing_.push_back(type);
+  PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
+  constructing_.pop_back();
+  take_result(result);
+  return result;
+}
+
+// Methods of lists, dicts, sets.
+bool Reads::before_container_method(const Method& m) {
+  PyObject* key = m.n ? m.arguments[0] : nullptr;
+  if (PyDict_Check(m.self)) {
+    if (key && one_of(m.name, {"get", "__contains__", "__getitem__"})) {
+      read_entry(m.self, key, PyDict_GetItemWithError(m.self, key));
+      return !PyErr_Occurred();
+    }
+    if (key && one_of(m.name, {"pop", "setdefault", "__setitem__", "__delitem__"}) && PyDict_CheckExact(m.self)) {
+      if (m.name == "pop" || m.name == "setdefault") read_entry(m.self, key, PyDict_GetItemWithError(m.self, key));
+      return !PyErr_Occurred() && write_entry(m.self, key, nullptr);
+    }
+  }
+  if (PyList_Check(m.self) && (m.name == "append" || m.name == "extend")) will_append(m.self);
+  else if (changes(m.name)) will_change(m.self);
+  else if (m.name == "__len__") read_length(m.self);
+  else read_whole(m.self);
+  return true;
+}
+
+// object.__setattr__ and its like, called by name.
+bool Reads::before_object_method(const Method& m) {
+  if (m.n == 0 || !PyUnicode_Check(m.arguments[0])) return true;
+  if (m.name == "__setattr__" || m.name == "__delattr__") {
+    raw_write_ = true;
+    bool fine = write_attribute(m.self, m.arguments[0], m.n > 1 ? m.arguments[1] : nullptr);
+    raw_write_ = false;
+    return fine;
+  }
+  if (m.name == "__getattribute__") read_attribute(m.self, m.arguments[0], nullptr);
+  return true;
+}
+
+PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
+                              PyObject* names) {
+  bool named = n > 1 && PyUnicode_Check(arguments[1]);
+  if (named && one_of(m.name, {"setattr", "delattr"}) &&
+      !write_attribute(arguments[0], arguments[1], n > 2 ? arguments[2] : nullptr))
+    return nullptr;
+  if (m.name == "len" && n == 1) read_length(arguments[0]);
+  else if (m.name == "vars" && n == 1 && !fresh(arguments[0])) {
+    if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict) read_whole(*dict);
+  } else if (!looks_at_types(m.name) && !named) {
+    read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
+  }
+  PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
+  if (named && one_of(m.name, {"getattr", "hasattr"})) read_attribute(arguments[0], arguments[1], nullptr);
+  if (m.name == "locals" && result) made(result);
+  take_result(result);
+  return result;
+}
+
+std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  if (PyFunction_Check(callable)) return std::nullopt;
+  if (PyMethod_Check(callable)) return std::nullopt;
+  if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
+  Method m{{}, nullptr, arguments, n, {}};
+  if (PyCFunction_Check(callable)) {
+    m.name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+    m.self = PyCFunction_GET_SELF(callable);
+  } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && n) {
+    m.name = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
+    m.self = arguments[0], ++m.arguments, --m.n;
+  } else if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && n) {
+    m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
+    m.self = arguments[0], ++m.arguments, --m.n;
+  } else if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+    Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
+    Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    m.owned = Ref::steal(PyTuple_Pack(2, self.get(), name.get()));
+    m.self = self.get();
+    m.name = PyUnicode_AsUTF8(name.get());
+  } else if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    Ref key = text("__call__");
+    read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
+    return std::nullopt;
+  }
+  if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
+    return call_builtin(m, callable, arguments, n, names);
+  bool container = m.self && (PyList_Check(m.self) || PyDict_Check(m.self) || PyAnySet_Check(m.self));
+  if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
+  if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
+  read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
+  PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
+  take_result(result);
+  return result;
+}
+
+}  // namespace thunder::frontend

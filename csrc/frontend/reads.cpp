@@ -1,0 +1,326 @@
+#include "frontend/reads.h"
+
+#include <cstring>
+
+#include "frontend/hooks.h"
+
+namespace thunder::frontend {
+namespace {
+
+// Stands for "there is no such entry" as a value.
+PyObject* absent() {
+  static PyObject* o = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+  return o;
+}
+
+bool is_container(PyObject* o) { return PyList_Check(o) || PyAnySet_Check(o) || PyDict_Check(o); }
+
+std::string short_text(PyObject* o) {
+  if (PyUnicode_Check(o)) {
+    const char* text = PyUnicode_AsUTF8(o);
+    if (!text) PyErr_Clear();
+    return text ? text : "?";
+  }
+  if (!PyLong_CheckExact(o)) return std::string("<") + Py_TYPE(o)->tp_name + ">";
+  Ref s = Ref::steal(PyObject_Str(o));
+  return PyUnicode_AsUTF8(s.get());
+}
+
+// Values that can be compared by what they are; they have no places of their own.
+bool is_value(PyObject* o) {
+  return !o || o == Py_None || PyBool_Check(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) ||
+         is_tensor(o);
+}
+
+std::vector<WorldGuard::Entry> entries_of(PyObject* dict) {
+  std::vector<WorldGuard::Entry> out;
+  PyObject *key, *value;
+  for (Py_ssize_t i = 0; PyDict_Next(dict, &i, &key, &value);) {
+    WorldGuard::Entry e{Ref::borrow(key), {}};
+    if (value != absent()) e.value = Ref::borrow(value);
+    out.push_back(std::move(e));
+  }
+  return out;
+}
+
+}  // namespace
+
+// ---- names, for messages --------------------------------------------------------------------------------------------
+
+const std::string& Reads::name_of(PyObject* o) {
+  std::string& name = names_[o];
+  if (!name.empty()) return name;
+  if (PyDict_Check(o)) {
+    PyObject* module = PyDict_GetItemString(o, "__name__");
+    if (module && PyUnicode_Check(module)) return name = "globals of " + short_text(module);
+  }
+  return name = std::string("a ") + Py_TYPE(o)->tp_name;
+}
+
+void Reads::name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute) {
+  if (is_value(value) || names_.count(value)) return;
+  std::string text = short_text(key);
+  bool plain_name = PyDict_Check(owner) && name_of(owner).starts_with("globals of ");
+  names_[value] = plain_name ? text : name_of(owner) + (attribute ? "." + text : "[" + text + "]");
+  keep(value);
+}
+
+// ---- what is the code's own -----------------------------------------------------------------------------------------
+
+void Reads::made(PyObject* object) {
+  if (fresh_.insert(object).second) keep(object);
+}
+
+void Reads::made_argument(PyObject* object) {
+  if (PyList_Check(object) || PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      made_argument(PySequence_Fast_GET_ITEM(object, i));
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);) made_argument(value);
+  }
+  if (is_container(object)) made(object);
+}
+
+bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
+  // The namespace of a class that is being made.
+  if (locals && !(code->co_flags & CO_OPTIMIZED)) made(locals);
+  if (!constructing_.empty() && first && reinterpret_cast<PyObject*>(Py_TYPE(first)) == constructing_.back() &&
+      std::strcmp(PyUnicode_AsUTF8(code->co_name), "__init__") == 0) {
+    made(first);
+    constructing_.back() = nullptr;
+  }
+  if (function && !fresh(function) && functions_.insert(function).second) {
+    keep(function);
+    if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) read_dict_whole(defaults);
+  }
+  return true;
+}
+
+// ---- reads ----------------------------------------------------------------------------------------------------------
+
+Reads::DictReads& Reads::reads_of(PyObject* dict) {
+  auto [it, fresh_entry] = dict_index_.emplace(dict, dicts_.size());
+  if (fresh_entry) dicts_.push_back({Ref::borrow(dict), Ref::steal(PyDict_New())});
+  return dicts_[it->second];
+}
+
+void Reads::read_entry(PyObject* dict, PyObject* key, PyObject* value) {
+  if (!PyDict_Check(dict) || fresh(dict) || written(dict, key)) return;
+  if (!PyDict_SetDefault(reads_of(dict).entries.get(), key, value ? value : absent())) PyErr_Clear();
+  name_value(dict, key, value, false);
+}
+
+void Reads::read_dict_whole(PyObject* dict) {
+  if (fresh(dict)) return;
+  DictReads& r = reads_of(dict);
+  if (r.order) return;
+  r.order = true;
+  // As it was before the code wrote to it.
+  PyObject* source = dict;
+  Ref rebuilt;
+  for (size_t i : effects_of_[dict])
+    if (effects_[i].kind == Effect::Contents) source = effects_[i].before.get();
+  if (source == dict && !effects_of_[dict].empty()) {
+    rebuilt = Ref::steal(PyDict_Copy(dict));
+    for (size_t i : effects_of_[dict]) {
+      const Effect& e = effects_[i];
+      if (e.before) PyDict_SetItem(rebuilt.get(), e.key.get(), e.before.get());
+      else if (PyDict_DelItem(rebuilt.get(), e.key.get()) < 0) PyErr_Clear();
+    }
+    source = rebuilt.get();
+  }
+  r.size = PyDict_GET_SIZE(source);
+  Ref ordered = Ref::steal(PyDict_New());
+  PyObject *key, *value;
+  for (Py_ssize_t i = 0; PyDict_Next(source, &i, &key, &value);) {
+    PyDict_SetItem(ordered.get(), key, value);
+    name_value(dict, key, value, false);
+  }
+  r.entries = std::move(ordered);
+}
+
+void Reads::read_cell(PyObject* cell, PyObject* value) {
+  if (fresh(cell) || written(cell, nullptr)) return;
+  auto [it, first] = cell_index_.emplace(cell, cells_.size());
+  if (first) cells_.push_back({Ref::borrow(cell), Ref::borrow(value), "the function"});
+  if (!is_value(value) && names_.emplace(value, std::string("a closure's ") + Py_TYPE(value)->tp_name).second)
+    keep(value);
+}
+
+void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
+  // Classes of C code do not change.
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
+  auto* o = reinterpret_cast<PyObject*>(type);
+  if (fresh(o)) return;
+  auto [it, first] = class_index_.emplace(o, classes_.size());
+  if (first) {
+    classes_.push_back({type, Ref::steal(PyDict_New())});
+    keep(o);
+  }
+  if (!PyDict_SetDefault(classes_[it->second].found.get(), name, found ? found : absent())) PyErr_Clear();
+}
+
+namespace {
+
+// The dict of an instance, or null.
+PyObject* instance_dict(PyObject* o) {
+  PyObject** place = _PyObject_GetDictPtr(o);
+  if (!place) return nullptr;
+  if (!*place) {
+    PyObject* made = PyObject_GenericGetDict(o, nullptr);
+    if (!made) PyErr_Clear();
+    Py_XDECREF(made);
+    place = _PyObject_GetDictPtr(o);
+  }
+  return place ? *place : nullptr;
+}
+
+}  // namespace
+
+void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (fresh(object)) {
+    // The dict of what is the code's own is its own.
+    if (value && PyDict_CheckExact(value) && _PyObject_GetDictPtr(object) && instance_dict(object) == value)
+      made(value);
+    return;
+  }
+  if (PyErr_Occurred()) {
+    // Being told of what raised must not disturb the exception.
+    PyObject *t, *v, *tb;
+    PyErr_Fetch(&t, &v, &tb);
+    read_attribute(object, name, nullptr);
+    PyErr_Restore(t, v, tb);
+    return;
+  }
+  if (PyModule_Check(object)) {
+    PyObject* dict = PyModule_GetDict(object);
+    names_.emplace(dict, std::string("globals of ") + name_of(object));
+    return read_entry(dict, name, PyDict_GetItemWithError(dict, name));
+  }
+  if (PyType_Check(object)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(object);
+    read_class(type, name, _PyType_Lookup(type, name));
+    return;
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject* found = _PyType_Lookup(type, name);
+  read_class(type, name, found);
+  if (is_tensor(object) && !(found == nullptr)) return;  // metadata are guarded where the tensor is an input
+  if (found && Py_TYPE(found)->tp_descr_set) {
+    if (Py_IS_TYPE(found, &PyMemberDescr_Type) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !written(object, name)) {
+      Ref now;
+      if (PyObject* o = PyObject_GenericGetAttr(object, name)) now = Ref::steal(o);
+      PyErr_Clear();
+      attributes_.push_back({Ref::borrow(object), Ref::borrow(name), std::move(now)});
+    }
+    return;  // what a property reads is told by itself
+  }
+  PyObject* dict = instance_dict(object);
+  if (!dict || written(object, name)) return;
+  auto named = names_.find(object);
+  if (named != names_.end()) names_.emplace(dict, named->second);
+  PyObject* now = PyDict_GetItemWithError(dict, name);
+  if (!written(dict, name) && !PyDict_SetDefault(reads_of(dict).entries.get(), name, now ? now : absent()))
+    PyErr_Clear();
+  name_value(object, name, now, true);
+}
+
+void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
+  if (fresh(object) || is_tensor(object)) return;
+  PyObject *t, *v, *tb;
+  PyErr_Fetch(&t, &v, &tb);
+  if (PyDict_Check(object)) read_entry(object, key, PyDict_GetItemWithError(object, key));
+  else if (is_container(object)) read_whole(object);
+  PyErr_Restore(t, v, tb);
+}
+
+void Reads::read_membership(PyObject* object, PyObject* key, bool found) {
+  if (fresh(object)) return;
+  if (PyDict_Check(object)) return read_entry(object, key, PyDict_GetItemWithError(object, key));
+  read_whole(object);
+}
+
+void Reads::read_length(PyObject* object) {
+  if (!is_container(object) || fresh(object)) return;
+  if (!effects_of_[object].empty()) return read_whole(object);
+  if (PyDict_Check(object)) {
+    DictReads& r = reads_of(object);
+    if (r.size < 0) r.size = PyDict_GET_SIZE(object);
+    return;
+  }
+  if (container_index_.count(object)) return;
+  container_index_.emplace(object, containers_.size());
+  containers_.push_back({Ref::borrow(object), {}, PyObject_Size(object)});
+}
+
+void Reads::read_whole(PyObject* object) {
+  if (!is_container(object) || fresh(object)) return;
+  if (PyDict_Check(object)) return read_dict_whole(object);
+  auto [it, first] = container_index_.emplace(object, containers_.size());
+  if (first) containers_.push_back({Ref::borrow(object), {}, -1});
+  ContainerReads& r = containers_[it->second];
+  if (r.elements) return;
+  PyObject* source = object;
+  Ref shorter;
+  for (size_t i : effects_of_[object]) {
+    source = effects_[i].before.get();
+    if (effects_[i].kind != Effect::Appended) continue;
+    shorter = Ref::steal(PyList_GetSlice(object, 0, PyLong_AsSsize_t(source)));
+    source = shorter.get();
+  }
+  r.elements = Ref::steal(PyAnySet_Check(source) ? PyFrozenSet_New(source) : PySequence_Tuple(source));
+  r.length = PyObject_Size(source);
+  if (!PyTuple_Check(r.elements.get())) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.elements.get()); ++i) {
+    Ref index = Ref::steal(PyLong_FromSsize_t(i));
+    name_value(object, index.get(), PyTuple_GET_ITEM(r.elements.get(), i), false);
+  }
+}
+
+// A C function may look at all that it is given.
+void Reads::read_deep(PyObject* object, int depth) {
+  read_whole(object);
+  if (depth == 0) return;
+  if (PyList_Check(object) || PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
+      read_deep(PySequence_Fast_GET_ITEM(object, i), depth - 1);
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);) read_deep(value, depth - 1);
+  }
+}
+
+// ---- the end --------------------------------------------------------------------------------------------------------
+
+std::vector<Effect> Reads::finish(WorldGuard& world) {
+  take_back();
+  for (const DictReads& r : dicts_)
+    if (!fresh(r.dict.get()))
+      world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get()), r.size, r.order);
+  for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name);
+  for (const ContainerReads& r : containers_)
+    if (!fresh(r.object.get()))
+      world.watch_container(r.object.get(), r.length, r.elements, name_of(r.object.get()));
+  for (const ClassReads& r : classes_) world.watch_class(r.type, entries_of(r.found.get()));
+  for (const AttributeRead& r : attributes_)
+    world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
+  for (PyObject* f : functions_) world.watch_code(f);
+  std::vector<Effect> out;
+  for (Effect& e : effects_) {
+    bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();
+    if (!nothing && !fresh(e.owner.get())) out.push_back(std::move(e));
+  }
+  effects_.clear();
+  return out;
+}
+
+Reads::~Reads() {
+  if (effects_.empty()) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  take_back();
+  PyErr_Restore(type, value, traceback);
+}
+
+}  // namespace thunder::frontend

@@ -1,0 +1,130 @@
+// What interpreted code reads from the world becomes guards, what it writes to it becomes effects.
+//
+// Objects are known by their identity.  Those that the code made itself (fresh) are its own business; all others came
+// from outside.  A read of an outside object is remembered with the value that it gave, unless the code wrote there
+// before.  A write to one really happens, so that the code sees it, and is taken back when acquisition ends; the final
+// values are then written again after every run of the compiled program, the first one included.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "frontend/interpreter/observer.h"
+#include "frontend/world.h"
+
+namespace thunder::frontend {
+
+/// A place outside that the code wrote to, and what it holds at the end.
+struct Effect {
+  enum Kind {
+    Entry,
+    Attribute,
+    Cell,
+    Contents,  ///< of a list, dict or set
+    Appended,  ///< to a list of which nothing else was read or changed
+  } kind;
+  Ref owner;
+  Ref key;     ///< of Entry, or the name of Attribute
+  Ref before;  ///< null: there was none; a copy of the container for Contents; how long the list was for Appended
+  Ref after;   ///< null: deleted; the new elements for Appended
+};
+
+/// Writes `value` (null: deletes) to the effect's place.  False with an exception set.
+bool apply_effect(const Effect& effect, PyObject* value);
+
+class Reads final : public interpreter::Observer {
+ public:
+  Reads() = default;
+  /// Takes the writes back if finish() did not.
+  ~Reads() override;
+  Reads(const Reads&) = delete;
+  Reads& operator=(const Reads&) = delete;
+
+  /// Guards on what was read, into `world`; the writes taken back and given as effects.
+  std::vector<Effect> finish(WorldGuard& world);
+  /// Containers in an argument, which are copies made for the program.
+  void made_argument(PyObject* object);
+
+  bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;
+  void made(PyObject* object) override;
+  void read_entry(PyObject* dict, PyObject* key, PyObject* value) override;
+  void read_cell(PyObject* cell, PyObject* value) override;
+  void read_attribute(PyObject* object, PyObject* name, PyObject* value) override;
+  void read_item(PyObject* object, PyObject* key, PyObject* value) override;
+  void read_membership(PyObject* object, PyObject* key, bool found) override;
+  void read_length(PyObject* object) override;
+  void read_whole(PyObject* object) override;
+  bool write_entry(PyObject* dict, PyObject* key, PyObject* value) override;
+  bool write_cell(PyObject* cell, PyObject* value) override;
+  bool write_attribute(PyObject* object, PyObject* name, PyObject* value) override;
+  bool write_item(PyObject* object, PyObject* key, PyObject* value) override;
+  std::optional<PyObject*> call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) override;
+
+ private:
+  struct DictReads {
+    Ref dict;
+    Ref entries;            // a dict: key -> value, or absent() where there was none
+    Py_ssize_t size = -1;   // asked for
+    bool order = false;
+  };
+  struct ContainerReads {
+    Ref object, elements;
+    Py_ssize_t length;
+  };
+  struct ClassReads {
+    PyTypeObject* type;
+    Ref found;  // a dict: name -> what the lookup gave, or absent()
+  };
+  struct AttributeRead {
+    Ref object, name, value;
+  };
+  struct CellRead {
+    Ref cell, value;
+    std::string name;
+  };
+
+  bool fresh(PyObject* o) const { return fresh_.count(o) != 0; }
+  DictReads& reads_of(PyObject* dict);
+  void read_class(PyTypeObject* type, PyObject* name, PyObject* found);
+  void read_dict_whole(PyObject* dict);
+  void read_deep(PyObject* object, int depth);
+  void name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute);
+  const std::string& name_of(PyObject* o);
+  void keep(PyObject* o) { kept_.push_back(Ref::borrow(o)); }
+
+  bool written(PyObject* owner, PyObject* key) const;
+  void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
+  void will_change(PyObject* container);
+  void will_append(PyObject* list);
+  void take_back();
+
+  // outside_calls.cpp
+  struct Method;
+  void read_arguments(PyObject* const* arguments, size_t n);
+  void take_result(PyObject* result);
+  PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
+  PyObject* call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
+  bool before_container_method(const Method& m);
+  bool before_object_method(const Method& m);
+
+  std::unordered_set<PyObject*> fresh_;
+  std::vector<Ref> kept_;  // addresses stay what they are: everything in fresh_, and the owners of reads
+  std::unordered_map<PyObject*, size_t> dict_index_, class_index_;
+  std::vector<DictReads> dicts_;
+  std::vector<ClassReads> classes_;
+  std::unordered_map<PyObject*, size_t> container_index_;
+  std::vector<ContainerReads> containers_;
+  std::vector<AttributeRead> attributes_;
+  std::unordered_map<PyObject*, size_t> cell_index_;
+  std::vector<CellRead> cells_;
+  std::unordered_set<PyObject*> functions_;
+  std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
+  std::vector<PyObject*> constructing_;               // classes that are being called
+  bool raw_write_ = false;  // object.__setattr__ itself
+  std::vector<Effect> effects_;
+  std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;
+};
+
+}  // namespace thunder::frontend
