@@ -35,11 +35,6 @@ Flow jump_forward(Machine& m, int n) {
   return Flow::Next;
 }
 
-Flow jump_backward(Machine& m, int n) {
-  m.jump(-n);
-  return let_others_run() ? Flow::Next : Flow::Error;
-}
-
 Flow jump_backward_no_interrupt(Machine& m, int n) {
   m.jump(-n);
   return Flow::Next;
@@ -55,19 +50,22 @@ int truth(Machine& m, PyObject* o) {
   return PyObject_IsTrue(o);
 }
 
+Flow jump(Machine& m, int distance) {
+  m.jump(distance);
+  return distance > 0 || let_others_run() ? Flow::Next : Flow::Error;
+}
+
 Flow jump_if(Machine& m, int distance, int wanted) {
   int value = truth(m, m.peek(1));
   m.drop();
   if (value < 0) return Flow::Error;
-  if (value == wanted) m.jump(distance);
-  return Flow::Next;
+  return value == wanted ? jump(m, distance) : Flow::Next;
 }
 
 Flow jump_if_none(Machine& m, int distance, bool wanted) {
   bool is = Py_IsNone(m.peek(1));
   m.drop();
-  if (is == wanted) m.jump(distance);
-  return Flow::Next;
+  return is == wanted ? jump(m, distance) : Flow::Next;
 }
 
 Flow jump_if_or_pop(Machine& m, int distance, int wanted) {
@@ -82,6 +80,7 @@ Flow jump_if_or_pop(Machine& m, int distance, int wanted) {
 
 }  // namespace
 
+Flow jump_backward(Machine& m, int n) { return jump(m, -n); }
 Flow jump_if_true(Machine& m, int n) { return jump_if(m, n, 1); }
 Flow jump_if_false(Machine& m, int n) { return jump_if(m, n, 0); }
 Flow jump_back_if_true(Machine& m, int n) { return jump_if(m, -n, 1); }
