@@ -20,6 +20,7 @@ from ._inspection import (
     last_backward_traces,
     last_epilogue_traces,
     last_kernels,
+    last_prologue_traces,
     last_traces,
     parse,
 )
@@ -51,13 +52,15 @@ __all__ = [
     "last_backward_traces",
     "last_epilogue_traces",
     "last_kernels",
+    "last_prologue_traces",
     "last_traces",
     "parse",
     "pytorch_executor",
 ]
 
 
-def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), numerics="fused", rng="eager"):
+def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), numerics="fused", rng="eager",
+        sharp_edges="allow"):
     """Compiles a function or a module.
 
     Args:
@@ -81,25 +84,33 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
                 They are other numbers than eager's, reproducible by `torch.manual_seed` all the same.  Without a fusion
                 executor in the list it means "eager".
 
+        sharp_edges: What happens where the program does what can be neither checked nor done again in later calls: prints,
+            reads the clock, a file or Python's random numbers.
+            "allow": it is done once, when the program is compiled.  "warn", "error": with the user's line.
+
     Returns:
         A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.
 
     Raises:
-        ValueError: an unknown executor, cache option, numerics or rng; the message lists what there is.
+        ValueError: an unknown executor, cache option, numerics, rng or sharp_edges; the message lists what there is.
         TypeError: `fn` cannot be called.
     """
     if fn is None:
         return functools.partial(
-            jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics, rng=rng
+            jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics, rng=rng,
+            sharp_edges=sharp_edges,
         )
     resolved = resolve_executors(executors)
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, _torch.nn.Module):
-        return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng)
+        module = ThunderModule(fn, cache, resolved, list(transforms), numerics, rng)
+        _C.set_sharp_edges(module._compiled, sharp_edges)
+        return module
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
     compiled = _C.make_function(fn, None, cache, resolved, list(transforms), numerics, rng)
+    _C.set_sharp_edges(compiled, sharp_edges)
     try:
         functools.update_wrapper(compiled, fn)
     except (AttributeError, TypeError):

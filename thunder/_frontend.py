@@ -136,7 +136,9 @@ def _tracing(tracer):
     torch.compiler._is_compiling_flag = True
     torch.autograd.Function.apply = classmethod(_autograd_function_apply)
     try:
-        with _TraceMode(tracer):
+        with _TraceMode(tracer) as mode:
+            if mode._device is None:
+                tracer.take_calls()
             yield
     finally:
         torch.autograd.Function.apply = apply

@@ -30,6 +30,30 @@ def last_epilogue_traces(fn):
     return _C.last_epilogue_traces(_function(fn))
 
 
+class Prologue:
+    """What a compiled program assumes of the world besides its arguments; checked on every call, in C++.
+
+    Attributes:
+        checks: A line each, in the order in which the program read: "module.scale == 2.0".
+    """
+
+    def __init__(self, checks):
+        self.checks = checks
+
+    def __str__(self):
+        return "def prologue():\n" + "".join(f"  # {check}\n" for check in self.checks)
+
+
+def last_prologue_traces(fn):
+    """A list of one Prologue, of the last compilation: what its program read from outside, each as a check.
+
+    Tensors are inputs: the one in that place at the time of the call is used, if its metadata are the same. Metadata
+    and structure of the arguments are checked before, as the key of the cache. Empty before the first call.
+    """
+    checks = _C.guards(_function(fn))
+    return [Prologue(checks)] if last_traces(fn) else []
+
+
 def last_kernels(fn):
     """The source of the kernels that the last compilation generated, forward and backward, as one text.
 

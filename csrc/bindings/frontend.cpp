@@ -1,5 +1,6 @@
 #include "bindings/bind.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 
@@ -55,6 +56,12 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle numbe
     int64_t bytes = static_cast<int64_t>(t.storage().nbytes());
     return std::make_pair(t.storage_offset(), bytes / static_cast<int64_t>(t.element_size()));
   };
+  h.function_modes = [] {
+    using State = at::impl::PythonTorchFunctionTLS;
+    bool enabled = State::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
+    return enabled ? State::stack_len() : int64_t{-1};
+  };
+  h.set_python_error = [] { set_python_error(); };
   h.grad_enabled = [] { return c10::GradMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;
@@ -120,6 +127,7 @@ void bind_frontend(nb::module_& m) {
                            const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
       .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
                      nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
+      .def("take_calls", &Tracer::take_calls)
       .def_prop_ro("interprets", &Tracer::interprets)
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
       .def("shape", shape)

@@ -179,6 +179,15 @@ void bind_function(nb::module_& m) {
     JitFunction& f = function(h);
     return f.record() ? wrap(f.record()->compiled.backward_history) : std::vector<PyTrace>{};
   });
+  m.def("set_sharp_edges", [](nb::handle h, const std::string& what) {
+    using frontend::SharpEdges;
+    if (what != "allow" && what != "warn" && what != "error")
+      throw nb::value_error(("[jit] unknown sharp_edges '" + what + "'; there are 'allow', 'warn', 'error'").c_str());
+    function(h).set_sharp_edges(what == "allow"  ? SharpEdges::Allow
+                                : what == "warn" ? SharpEdges::Warn
+                                                 : SharpEdges::Error);
+  });
+  m.def("guards", [](nb::handle h) { return function(h).guards(); });
   m.def("last_epilogue_traces", [](nb::handle h) {
     JitFunction& f = function(h);
     std::vector<PyTrace> out;

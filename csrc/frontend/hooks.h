@@ -19,6 +19,10 @@ struct Hooks {
   /// Where in its memory a tensor begins, and how many of its elements the whole memory holds.
   std::pair<int64_t, int64_t> (*place_in_storage)(PyObject* tensor) = nullptr;
   bool (*grad_enabled)() = nullptr;
+  /// How many torch function modes are active in this thread; -1 where they are disabled.
+  int64_t (*function_modes)() = nullptr;
+  /// Sets the Python exception for the C++ exception that is being handled.
+  void (*set_python_error)() = nullptr;
   bool (*any_autocast)() = nullptr;
   /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;

@@ -42,6 +42,32 @@ bool looks_at_types(std::string_view name) {
                        "exec", "eval", "iter", "hash"});
 }
 
+// Why a call of a C function is a sharp edge: what it does or gives is not a matter of its arguments.  Null: it is none.
+const char* sharp_edge(std::string_view module, std::string_view name) {
+  static constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
+  static constexpr const char* kInput = "gives something else in every call, and what it gave when the program was "
+                                        "compiled is kept";
+  if (module == "builtins" && name == "print") return kOutput;
+  if (module == "builtins" && (name == "input" || name == "open")) return kInput;
+  if (module == "time" && !one_of(name, {"strftime", "gmtime", "mktime"})) return kInput;
+  if (module == "_random.Random" || module == "_random" || module.starts_with("numpy.random")) return kInput;
+  if (module == "posix" || module == "_io" || module == "_socket") return kInput;
+  return nullptr;
+}
+
+// Where a C function comes from: its module, or the class of what it is a method of.
+std::string origin(PyObject* callable, PyObject* self) {
+  if (self && PyModule_Check(self)) return PyModule_GetName(self);
+  for (PyObject* o : {callable, self ? reinterpret_cast<PyObject*>(Py_TYPE(self)) : nullptr}) {
+    PyObject* module = o ? PyObject_GetAttrString(o, "__module__") : nullptr;
+    if (!module) PyErr_Clear();
+    std::string name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+    Py_XDECREF(module);
+    if (!name.empty()) return name;
+  }
+  return {};
+}
+
 Ref text(const char* s) { return Ref::steal(PyUnicode_InternFromString(s)); }
 
 }  // namespace
@@ -126,7 +152,42 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   return result;
 }
 
+bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
+  if (edges_ == SharpEdges::Allow) return true;
+  std::string module = origin(callable, self);
+  const char* reason = sharp_edge(module, name);
+  if (!reason) return true;
+  interpreter::NotInterpreting scope;
+  std::string message = "[sharp_edges] " + (module == "builtins" ? "" : module + ".") + std::string(name) + "() " +
+                        reason + "\n  at " + interpreter::current_place().str();
+  if (edges_ == SharpEdges::Warn) return PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0;
+  PyErr_SetString(PyExc_RuntimeError, message.c_str());
+  return false;
+}
+
+std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n,
+                                           PyObject* names) {
+  const TorchFunction* f = find_torch_function(callable);
+  if (!f || f->kind == TorchFunction::PassThrough || !tracer_.takes_calls()) return std::nullopt;
+  read_arguments(arguments, n);
+  Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
+  for (size_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
+  Ref keyword;
+  if (names) keyword = Ref::steal(PyDict_New());
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+    if (PyDict_SetItem(keyword.get(), PyTuple_GET_ITEM(names, i), arguments[n + static_cast<size_t>(i)]) < 0)
+      throw PythonError();
+  interpreter::NotInterpreting scope;
+  try {
+    return tracer_.handle(callable, positional.get(), keyword.get()).release();
+  } catch (...) {
+    hooks().set_python_error();
+    return nullptr;
+  }
+}
+
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
   if (PyFunction_Check(callable)) return std::nullopt;
   if (PyMethod_Check(callable)) return std::nullopt;
   if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
@@ -151,6 +212,7 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
     read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
     return std::nullopt;
   }
+  if (!allow_call(callable, m.self, m.name)) return nullptr;
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
   bool container = m.self && (PyList_Check(m.self) || PyDict_Check(m.self) || PyAnySet_Check(m.self));

@@ -1,5 +1,6 @@
 #include "frontend/reads.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "frontend/hooks.h"
@@ -32,12 +33,13 @@ bool is_value(PyObject* o) {
          is_tensor(o);
 }
 
-std::vector<WorldGuard::Entry> entries_of(PyObject* dict) {
+std::vector<WorldGuard::Entry> entries_of(PyObject* dict, const std::vector<interpreter::Place>& places = {}) {
   std::vector<WorldGuard::Entry> out;
   PyObject *key, *value;
   for (Py_ssize_t i = 0; PyDict_Next(dict, &i, &key, &value);) {
-    WorldGuard::Entry e{Ref::borrow(key), {}};
+    WorldGuard::Entry e{Ref::borrow(key), {}, {}};
     if (value != absent()) e.value = Ref::borrow(value);
+    if (!places.empty()) e.place = places[std::min(out.size(), places.size() - 1)];
     out.push_back(std::move(e));
   }
   return out;
@@ -59,10 +61,26 @@ const std::string& Reads::name_of(PyObject* o) {
 
 void Reads::name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute) {
   if (is_value(value) || names_.count(value)) return;
-  std::string text = short_text(key);
-  bool plain_name = PyDict_Check(owner) && name_of(owner).starts_with("globals of ");
-  names_[value] = plain_name ? text : name_of(owner) + (attribute ? "." + text : "[" + text + "]");
+  std::string text = short_text(key), of = name_of(owner);
+  if (PyDict_Check(owner) && of.starts_with("globals of ")) {
+    of = text;
+  } else {
+    // module._modules['layer'] is module.layer to its user.
+    for (std::string_view part : {"._modules", "._parameters", "._buffers"})
+      if (of.ends_with(part)) of.resize(of.size() - part.size()), attribute = true;
+    of += attribute || instance_dicts_.count(owner) ? "." + text : "[" + text + "]";
+  }
+  names_[value] = of;
   keep(value);
+}
+
+void Reads::name_root(PyObject* object, std::string name) {
+  names_.emplace(object, std::move(name));
+  keep(object);
+}
+
+void Reads::name_instance_dict(PyObject* object, PyObject* dict) {
+  if (instance_dicts_.insert(dict).second) names_.emplace(dict, name_of(object)), keep(dict);
 }
 
 // ---- what is the code's own -----------------------------------------------------------------------------------------
@@ -101,14 +119,21 @@ bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyOb
 
 Reads::DictReads& Reads::reads_of(PyObject* dict) {
   auto [it, fresh_entry] = dict_index_.emplace(dict, dicts_.size());
-  if (fresh_entry) dicts_.push_back({Ref::borrow(dict), Ref::steal(PyDict_New())});
+  if (fresh_entry) dicts_.push_back({Ref::borrow(dict), Ref::steal(PyDict_New()), {}});
   return dicts_[it->second];
 }
 
 void Reads::read_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (!PyDict_Check(dict) || fresh(dict) || written(dict, key)) return;
-  if (!PyDict_SetDefault(reads_of(dict).entries.get(), key, value ? value : absent())) PyErr_Clear();
+  add_entry(dict, key, value);
   name_value(dict, key, value, false);
+}
+
+void Reads::add_entry(PyObject* dict, PyObject* key, PyObject* value) {
+  DictReads& r = reads_of(dict);
+  Py_ssize_t before = PyDict_GET_SIZE(r.entries.get());
+  if (!PyDict_SetDefault(r.entries.get(), key, value ? value : absent())) PyErr_Clear();
+  if (PyDict_GET_SIZE(r.entries.get()) > before) r.places.push_back(interpreter::current_place());
 }
 
 void Reads::read_dict_whole(PyObject* dict) {
@@ -138,12 +163,13 @@ void Reads::read_dict_whole(PyObject* dict) {
     name_value(dict, key, value, false);
   }
   r.entries = std::move(ordered);
+  r.places = {interpreter::current_place()};
 }
 
 void Reads::read_cell(PyObject* cell, PyObject* value) {
   if (fresh(cell) || written(cell, nullptr)) return;
   auto [it, first] = cell_index_.emplace(cell, cells_.size());
-  if (first) cells_.push_back({Ref::borrow(cell), Ref::borrow(value), "the function"});
+  if (first) cells_.push_back({Ref::borrow(cell), Ref::borrow(value), "the function", interpreter::current_place()});
   if (!is_value(value) && names_.emplace(value, std::string("a closure's ") + Py_TYPE(value)->tp_name).second)
     keep(value);
 }
@@ -203,6 +229,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     read_class(type, name, _PyType_Lookup(type, name));
     return;
   }
+  if (is_proxy(object)) return;
   PyTypeObject* type = Py_TYPE(object);
   PyObject* found = _PyType_Lookup(type, name);
   read_class(type, name, found);
@@ -214,15 +241,14 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
       PyErr_Clear();
       attributes_.push_back({Ref::borrow(object), Ref::borrow(name), std::move(now)});
     }
+    if (value && PyDict_CheckExact(value) && instance_dict(object) == value) name_instance_dict(object, value);
     return;  // what a property reads is told by itself
   }
   PyObject* dict = instance_dict(object);
   if (!dict || written(object, name)) return;
-  auto named = names_.find(object);
-  if (named != names_.end()) names_.emplace(dict, named->second);
+  name_instance_dict(object, dict);
   PyObject* now = PyDict_GetItemWithError(dict, name);
-  if (!written(dict, name) && !PyDict_SetDefault(reads_of(dict).entries.get(), name, now ? now : absent()))
-    PyErr_Clear();
+  if (!written(dict, name)) add_entry(dict, name, now);
   name_value(object, name, now, true);
 }
 
@@ -251,14 +277,14 @@ void Reads::read_length(PyObject* object) {
   }
   if (container_index_.count(object)) return;
   container_index_.emplace(object, containers_.size());
-  containers_.push_back({Ref::borrow(object), {}, PyObject_Size(object)});
+  containers_.push_back({Ref::borrow(object), {}, PyObject_Size(object), interpreter::current_place()});
 }
 
 void Reads::read_whole(PyObject* object) {
   if (!is_container(object) || fresh(object)) return;
   if (PyDict_Check(object)) return read_dict_whole(object);
   auto [it, first] = container_index_.emplace(object, containers_.size());
-  if (first) containers_.push_back({Ref::borrow(object), {}, -1});
+  if (first) containers_.push_back({Ref::borrow(object), {}, -1, interpreter::current_place()});
   ContainerReads& r = containers_[it->second];
   if (r.elements) return;
   PyObject* source = object;
@@ -297,11 +323,12 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   take_back();
   for (const DictReads& r : dicts_)
     if (!fresh(r.dict.get()))
-      world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get()), r.size, r.order);
-  for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name);
+      world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size,
+                          r.order);
+  for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
   for (const ContainerReads& r : containers_)
     if (!fresh(r.object.get()))
-      world.watch_container(r.object.get(), r.length, r.elements, name_of(r.object.get()));
+      world.watch_container(r.object.get(), r.length, r.elements, name_of(r.object.get()), r.place);
   for (const ClassReads& r : classes_) world.watch_class(r.type, entries_of(r.found.get()));
   for (const AttributeRead& r : attributes_)
     world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));

@@ -7,11 +7,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/interpreter/observer.h"
+#include "frontend/tracer.h"
 #include "frontend/world.h"
 
 namespace thunder::frontend {
@@ -34,9 +37,13 @@ struct Effect {
 /// Writes `value` (null: deletes) to the effect's place.  False with an exception set.
 bool apply_effect(const Effect& effect, PyObject* value);
 
+/// What to do where code reads or writes what cannot be guarded or done again.
+enum class SharpEdges { Allow, Warn, Error };
+
 class Reads final : public interpreter::Observer {
  public:
-  Reads() = default;
+  /// `tracer`: who records torch calls.
+  Reads(Tracer& tracer, SharpEdges edges) : tracer_(tracer), edges_(edges) {}
   /// Takes the writes back if finish() did not.
   ~Reads() override;
   Reads(const Reads&) = delete;
@@ -44,6 +51,8 @@ class Reads final : public interpreter::Observer {
 
   /// Guards on what was read, into `world`; the writes taken back and given as effects.
   std::vector<Effect> finish(WorldGuard& world);
+  /// What messages call an object that the code begins with.
+  void name_root(PyObject* object, std::string name);
   /// Containers in an argument, which are copies made for the program.
   void made_argument(PyObject* object);
 
@@ -65,13 +74,15 @@ class Reads final : public interpreter::Observer {
  private:
   struct DictReads {
     Ref dict;
-    Ref entries;            // a dict: key -> value, or absent() where there was none
-    Py_ssize_t size = -1;   // asked for
+    Ref entries;           // a dict: key -> value, or absent() where there was none
+    std::vector<interpreter::Place> places;  // of the entries
+    Py_ssize_t size = -1;  // asked for
     bool order = false;
   };
   struct ContainerReads {
     Ref object, elements;
     Py_ssize_t length;
+    interpreter::Place place;
   };
   struct ClassReads {
     PyTypeObject* type;
@@ -83,15 +94,18 @@ class Reads final : public interpreter::Observer {
   struct CellRead {
     Ref cell, value;
     std::string name;
+    interpreter::Place place;
   };
 
   bool fresh(PyObject* o) const { return fresh_.count(o) != 0; }
   DictReads& reads_of(PyObject* dict);
+  void add_entry(PyObject* dict, PyObject* key, PyObject* value);
   void read_class(PyTypeObject* type, PyObject* name, PyObject* found);
   void read_dict_whole(PyObject* dict);
   void read_deep(PyObject* object, int depth);
   void name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute);
   const std::string& name_of(PyObject* o);
+  void name_instance_dict(PyObject* object, PyObject* dict);
   void keep(PyObject* o) { kept_.push_back(Ref::borrow(o)); }
 
   bool written(PyObject* owner, PyObject* key) const;
@@ -102,13 +116,17 @@ class Reads final : public interpreter::Observer {
 
   // outside_calls.cpp
   struct Method;
+  bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
   void read_arguments(PyObject* const* arguments, size_t n);
   void take_result(PyObject* result);
+  std::optional<PyObject*> call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   bool before_container_method(const Method& m);
   bool before_object_method(const Method& m);
 
+  Tracer& tracer_;
+  SharpEdges edges_;
   std::unordered_set<PyObject*> fresh_;
   std::vector<Ref> kept_;  // addresses stay what they are: everything in fresh_, and the owners of reads
   std::unordered_map<PyObject*, size_t> dict_index_, class_index_;
@@ -121,6 +139,7 @@ class Reads final : public interpreter::Observer {
   std::vector<CellRead> cells_;
   std::unordered_set<PyObject*> functions_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
+  std::unordered_set<PyObject*> instance_dicts_;
   std::vector<PyObject*> constructing_;               // classes that are being called
   bool raw_write_ = false;  // object.__setattr__ itself
   std::vector<Effect> effects_;

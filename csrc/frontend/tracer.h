@@ -88,6 +88,10 @@ class Tracer {
   Ref run(PyObject* fn, PyObject* args, PyObject* kwargs);
   void set_observer(interpreter::Observer* observer) { observer_ = observer; }
   bool interprets() const { return observer_ != nullptr; }
+  /// Interpreted calls of torch functions come here without a detour through Python, as long as no further torch
+  /// function mode is active.
+  void take_calls() { modes_ = hooks().function_modes(); }
+  bool takes_calls() const { return modes_ >= 0 && hooks().function_modes() == modes_; }
 
   /// A torch call of the running program.  Throws Error, or PythonError.
   Ref handle(PyObject* func, PyObject* args, PyObject* kwargs);
@@ -140,6 +144,7 @@ class Tracer {
   std::shared_ptr<Arena> arena_;
   bool metadata_only_ = false;
   interpreter::Observer* observer_ = nullptr;
+  int64_t modes_ = -1;
   AliasTracker aliases_;
   ShapeEnv shapes_;
   std::unordered_map<PyObject*, TensorId> ids_;

@@ -33,6 +33,11 @@ std::string text_of(PyObject* o) {
   return text ? text : "?";
 }
 
+std::string read_at(const interpreter::Place& place) {
+  std::string where = place.str();
+  return where.empty() ? where : "\n  read at " + where;
+}
+
 Ref attribute(PyObject* o, const char* name) {
   PyObject* a = PyObject_GetAttrString(o, name);
   if (!a) PyErr_Clear();
@@ -52,7 +57,7 @@ void WorldGuard::watch_dict(PyObject* dict, std::string name, bool exact) {
   if (exact) w.size = PyDict_GET_SIZE(dict);
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);)
-    w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
+    w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value), {}});
   add_watch(std::move(w));
 }
 
@@ -91,7 +96,7 @@ void WorldGuard::watch_code(PyObject* code, PyObject* globals, const std::string
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(co->co_names); ++i) {
     PyObject* key = PyTuple_GET_ITEM(co->co_names, i);
     if (PyObject* value = PyDict_GetItem(globals, key))
-      w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value)});
+      w.items.push_back({Ref::borrow(key), Ref::borrow(value), is_tensor(value), {}});
   }
   if (!w.items.empty()) add_watch(std::move(w));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(co->co_consts); ++i)
@@ -111,7 +116,7 @@ void WorldGuard::watch_function(PyObject* function) {
   for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
     PyObject* cell = PyTuple_GET_ITEM(closure, i);
     PyObject* value = PyCell_GET(cell);
-    cells_.push_back({Ref::borrow(cell), Ref::borrow(value), name, value && is_tensor(value)});
+    cells_.push_back({Ref::borrow(cell), Ref::borrow(value), name, value && is_tensor(value), {}});
   }
 }
 
@@ -167,16 +172,18 @@ void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vect
   w.name = std::move(name);
   w.size = size;
   w.order = order;
-  for (const Entry& e : entries) w.items.push_back({e.key, e.value, e.value && is_tensor(e.value.get())});
+  for (const Entry& e : entries) w.items.push_back({e.key, e.value, e.value && is_tensor(e.value.get()), e.place});
   add_watch(std::move(w));
 }
 
-void WorldGuard::watch_cell(PyObject* cell, PyObject* value, std::string name) {
-  cells_.push_back({Ref::borrow(cell), Ref::borrow(value), std::move(name), value && is_tensor(value)});
+void WorldGuard::watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place) {
+  bool tensor = value && is_tensor(value);
+  cells_.push_back({Ref::borrow(cell), Ref::borrow(value), std::move(name), tensor, std::move(place)});
 }
 
-void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name) {
-  containers_.push_back({Ref::borrow(object), std::move(elements), length, std::move(name)});
+void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name,
+                                 interpreter::Place place) {
+  containers_.push_back({Ref::borrow(object), std::move(elements), length, std::move(name), std::move(place)});
 }
 
 void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
@@ -203,7 +210,7 @@ bool WorldGuard::check_objects(std::string* why) {
     Py_ssize_t n = PyObject_Size(c.object.get());
     if (n < 0) PyErr_Clear();
     if (n != c.length || (c.elements && !same_elements(c.object.get(), c.elements.get())))
-      return fails(c.name + " has other elements");
+      return fails(c.name + " has other elements" + read_at(c.place));
   }
   for (Class& c : classes_) {
     auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
@@ -245,7 +252,7 @@ bool WorldGuard::compare(Watch& w, std::string* why) {
     PyObject* now = PyDict_GetItem(w.dict.get(), item.key.get());
     bool ok = !item.value ? !now : item.tensor ? now && is_tensor(now) : unchanged(item.value.get(), now);
     if (ok) continue;
-    if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed";
+    if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed" + read_at(item.place);
     return false;
   }
   return true;
@@ -274,7 +281,7 @@ bool WorldGuard::check_cells(bool& written, std::string* why) {
     if (now == c.value.get()) continue;
     bool ok = c.tensor ? now && is_tensor(now) : c.value && unchanged(c.value.get(), now);
     if (!ok) {
-      if (why) *why = "a variable of the closure of " + c.name + " changed";
+      if (why) *why = "a variable of the closure of " + c.name + " changed" + read_at(c.place);
       return false;
     }
     written = true;
@@ -290,6 +297,47 @@ bool WorldGuard::check(std::string* why) {
   });
   if (!fine || !check_cells(written, why) || !check_objects(why)) return false;
   return !written || refresh_tensors(why);
+}
+
+namespace {
+
+std::string value_text(PyObject* o) {
+  if (!o) return "absent";
+  if (!is_plain(o) && !PyTuple_CheckExact(o)) return std::string("the same ") + Py_TYPE(o)->tp_name;
+  PyObject* r = PyObject_Repr(o);
+  if (!r) {
+    PyErr_Clear();
+    return "?";
+  }
+  Ref owned = Ref::steal(r);
+  return std::string("== ") + PyUnicode_AsUTF8(r);
+}
+
+std::string is_text(bool tensor, PyObject* value) { return tensor ? "a tensor" : value_text(value); }
+
+}  // namespace
+
+std::vector<std::string> WorldGuard::lines() const {
+  std::vector<std::string> out;
+  for (const Watch& w : watches_) {
+    if (w.size >= 0) out.push_back("len(" + w.name + ") == " + std::to_string(w.size));
+    for (const Item& i : w.items)
+      out.push_back(w.name + "['" + text_of(i.key.get()) + "'] " + is_text(i.tensor, i.value.get()));
+  }
+  for (const Cell& c : cells_) out.push_back("closure of " + c.name + " " + is_text(c.tensor, c.value.get()));
+  for (const Container& c : containers_) {
+    out.push_back("len(" + c.name + ") == " + std::to_string(c.length));
+    if (c.elements) out.push_back(c.name + " " + value_text(c.elements.get()));
+  }
+  for (const Class& c : classes_)
+    for (const Entry& e : c.found)
+      out.push_back(std::string("class ") + reinterpret_cast<PyTypeObject*>(c.type.get())->tp_name + ": '" +
+                    text_of(e.key.get()) + "' " + value_text(e.value.get()));
+  for (const Attribute& a : attributes_)
+    out.push_back(a.where + "." + text_of(a.name.get()) + " " + value_text(a.value.get()));
+  for (const Function& f : functions_)
+    out.push_back("code and defaults of " + text_of(attribute(f.function.get(), "__qualname__").get()));
+  return out;
 }
 
 }  // namespace thunder::frontend

@@ -12,6 +12,7 @@
 
 #include "frontend/cache_lines.h"
 #include "frontend/dict_writes.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/python.h"
 
 namespace thunder::frontend {
@@ -29,13 +30,15 @@ class WorldGuard {
   /// This entry of a dict is as now; a null value: there is none.
   struct Entry {
     Ref key, value;
+    interpreter::Place place;  ///< where it was read
   };
   /// These entries of a dict.  `size`: how many it has in all, or -1; `order`: its keys are these in this order.
   void watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
                      bool order);
-  void watch_cell(PyObject* cell, PyObject* value, std::string name);
+  void watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place = {});
   /// A list, set or deque: its length, and its elements if `elements` (a tuple or frozenset of them) is given.
-  void watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name);
+  void watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name,
+                       interpreter::Place place = {});
   /// What looking a name up in a class gives; null: nothing.
   void watch_class(PyTypeObject* type, std::vector<Entry> found);
   /// A slot or another attribute that a C descriptor reads.
@@ -45,6 +48,8 @@ class WorldGuard {
 
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
+  /// The guards as text, a line each: "model.scale == 2.0".
+  std::vector<std::string> lines() const;
   /// The memory that check() reads while nothing changes.
   void add_lines(CacheLines& lines) { writes_.add_lines(lines); }
   /// The captured tensors now, borrowed, in order of add_tensor().
@@ -54,6 +59,7 @@ class WorldGuard {
   struct Item {
     Ref key, value;
     bool tensor = false;  // may be replaced by another tensor
+    interpreter::Place place;
   };
   struct Watch {
     Ref dict;
@@ -66,6 +72,7 @@ class WorldGuard {
     Ref object, elements;
     Py_ssize_t length;
     std::string name;
+    interpreter::Place place;
   };
   struct Class {
     Ref type;
@@ -83,6 +90,7 @@ class WorldGuard {
     Ref cell, value;
     std::string name;
     bool tensor = false;
+    interpreter::Place place;
   };
   struct Place {
     enum Kind { Fixed, Dict, CellContents } kind = Fixed;

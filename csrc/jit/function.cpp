@@ -235,8 +235,9 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend:
   std::vector<const void*> shared;
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
-    frontend::Reads reads;
+    frontend::Reads reads(*tracer, edges_);
     if (interprets) tracer->set_observer(&reads);
+    if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
     size_t next = 0;
     auto proxy = [&](PyObject* t) { return tracer->add_argument(t, next++); };
     Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
@@ -314,6 +315,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   e->remember();
   record_ = record;
   last_entry_ = e->entry;
+  last_ = e;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
   return entries_.emplace(key.hash, std::move(e))->second;
 }
@@ -324,6 +326,10 @@ std::string JitFunction::program_text() const {
   if (last_entry_->backward) text += "\n" + last_entry_->backward->str();
   if (last_entry_->epilogue) text += "\n" + last_entry_->epilogue->str();
   return text;
+}
+
+std::vector<std::string> JitFunction::guards() const {
+  return last_ ? last_->world.lines() : std::vector<std::string>();
 }
 
 void JitFunction::clear_cache() { entries_.clear(); }

@@ -50,6 +50,7 @@ class JitFunction {
   /// `args`: a vectorcall's arguments; `names`: keyword names, or null.
   PyObject* call(PyObject* const* args, size_t nargs, PyObject* names);
 
+  void set_sharp_edges(frontend::SharpEdges edges) { edges_ = edges; }
   PyObject* fn() const { return fn_.get(); }
   size_t hits() const { return hits_; }
   size_t misses() const { return misses_; }
@@ -60,6 +61,8 @@ class JitFunction {
   size_t accumulated() const { return *accumulated_; }
   /// Why the last call that missed did.
   const std::string& last_miss() const { return last_miss_; }
+  /// What the last compiled program assumes of the world besides its arguments, a line each.
+  std::vector<std::string> guards() const;
   void clear_cache();
   /// The instructions of the last compilation's programs, a line each.
   std::string program_text() const;
@@ -78,6 +81,7 @@ class JitFunction {
 
   frontend::Ref fn_, module_;
   CacheMode cache_;
+  frontend::SharpEdges edges_ = frontend::SharpEdges::Allow;
   CompileOptions options_;
   std::shared_ptr<GraphSettings> graphs_;
   std::shared_ptr<std::atomic<size_t>> accumulated_ = std::make_shared<std::atomic<size_t>>(0);
@@ -85,6 +89,7 @@ class JitFunction {
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;
+  std::shared_ptr<const CacheEntry> last_;
   std::string last_miss_;
 };
 

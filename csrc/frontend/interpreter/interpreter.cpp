@@ -248,6 +248,30 @@ NotInterpreting::~NotInterpreting() { active = outer_active_; }
 InterpretingAgain::InterpretingAgain() : outer_active_(active) { active = active || current_observer; }
 InterpretingAgain::~InterpretingAgain() { active = outer_active_; }
 
+Place current_place() {
+  _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;
+  if (!frame) return {};
+  return {Ref::borrow(reinterpret_cast<PyObject*>(frame->f_code)), _PyInterpreterFrame_LASTI(frame)};
+}
+
+std::string Place::str() const {
+  if (!code) return {};
+  NotInterpreting scope;
+  auto* c = reinterpret_cast<PyCodeObject*>(code.get());
+  int line = PyCode_Addr2Line(c, unit * static_cast<int>(sizeof(_Py_CODEUNIT)));
+  std::string out = std::string(PyUnicode_AsUTF8(c->co_filename)) + ":" + std::to_string(line) + " in " +
+                    PyUnicode_AsUTF8(c->co_name);
+  PyObject* linecache = PyImport_ImportModule("linecache");
+  PyObject* text = linecache ? PyObject_CallMethod(linecache, "getline", "Oi", c->co_filename, line) : nullptr;
+  PyObject* stripped = text ? PyObject_CallMethod(text, "strip", nullptr) : nullptr;
+  if (stripped && PyUnicode_GET_LENGTH(stripped)) out += std::string(": ") + PyUnicode_AsUTF8(stripped);
+  Py_XDECREF(stripped);
+  Py_XDECREF(text);
+  Py_XDECREF(linecache);
+  PyErr_Clear();
+  return out;
+}
+
 bool interpreting() { return active; }
 const std::vector<uint64_t>& counts() { return counters(); }
 std::vector<std::string> natively_run() { return {native_frames().begin(), native_frames().end()}; }

@@ -58,6 +58,16 @@ class InterpretingAgain {
 
 bool interpreting();
 
+/// An instruction of a code object.
+struct Place {
+  Ref code;
+  int unit = -1;
+  /// "file:line in function: source text"; empty if it is no place.
+  std::string str() const;
+};
+/// Where the innermost frame of this thread is.
+Place current_place();
+
 /// How often each opcode was interpreted, by opcode, since the process began.
 const std::vector<uint64_t>& counts();
 /// "file:function" of frames that CPython ran although frames were being interpreted, each once.
