@@ -17,7 +17,8 @@ PyObject* make(int opcode, int argument, int n_operands, int n_results, PyObject
   Ref scope = Ref::steal(PyDict_New());
   Ref builtins = Ref::borrow(PyEval_GetBuiltins());
   PyDict_SetItemString(scope.get(), "__builtins__", builtins.get());
-  Ref function = Ref::steal(PyRun_String(source.c_str(), Py_eval_input, scope.get(), scope.get()));
+  Ref lambda = Ref::steal(Py_CompileString(source.c_str(), kAloneFile, Py_eval_input));
+  Ref function = Ref::steal(PyEval_EvalCode(lambda.get(), scope.get(), scope.get()));
   std::string bytes = {static_cast<char>(RESUME), 0};
   for (int i = 0; i < n_operands; ++i) bytes += {static_cast<char>(LOAD_FAST), static_cast<char>(i)};
   bytes += {static_cast<char>(opcode), static_cast<char>(argument)};
@@ -33,6 +34,24 @@ PyObject* make(int opcode, int argument, int n_operands, int n_results, PyObject
   Ref changed = Ref::steal(PyObject_Call(replace.get(), nothing.get(), changes.get()));
   if (PyObject_SetAttrString(function.get(), "__code__", changed.get()) < 0) throw PythonError();
   return function.release();
+}
+
+// The traceback of what was raised does not show our function.
+void leave_traceback() {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback) {
+    auto* entry = reinterpret_cast<PyTracebackObject*>(traceback);
+    Ref code = Ref::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(entry->tb_frame)));
+    const DecodedCode* ready = decoded(reinterpret_cast<PyCodeObject*>(code.get()));
+    if (ready && ready->alone) {
+      traceback = Py_XNewRef(reinterpret_cast<PyObject*>(entry->tb_next));
+      Py_DECREF(entry);
+      PyException_SetTraceback(value, traceback ? traceback : Py_None);
+    }
+  }
+  PyErr_Restore(type, value, traceback);
 }
 
 }  // namespace
@@ -54,7 +73,9 @@ PyObject* run_alone(int opcode, int argument, PyObject* const* operands, int n_o
       function = kept;
     }
   }
-  return PyObject_Vectorcall(function, operands, static_cast<size_t>(n_operands), nullptr);
+  PyObject* result = PyObject_Vectorcall(function, operands, static_cast<size_t>(n_operands), nullptr);
+  if (!result) leave_traceback();
+  return result;
 }
 
 }  // namespace thunder::frontend::interpreter

@@ -25,7 +25,7 @@ Flow call(Machine& m, int n) {
   bool method = m.peek(n + 2) != nullptr;
   PyObject* callable = m.peek(n + 1 + method);
   PyObject** arguments = m.sp - n - method;
-  return m.result(n + 2, call(m, callable, arguments, static_cast<size_t>(n + method), names));
+  return after(m, m.result(n + 2, call(m, callable, arguments, static_cast<size_t>(n + method), names)));
 }
 
 namespace {
@@ -49,11 +49,8 @@ void explain_keywords(PyObject* function, PyObject* given) {
     return;
   }
   Ref name = Ref::steal(_PyObject_FunctionStr(function));
-  PyObject* key = PyTuple_GET_ITEM(arguments, 0);
-  if (PyUnicode_Check(key))
-    PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", name.get(), key);
-  else
-    PyErr_Format(PyExc_TypeError, "%U keywords must be strings", name.get());
+  PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", name.get(),
+               PyTuple_GET_ITEM(arguments, 0));
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(traceback);
@@ -113,7 +110,7 @@ Flow call_function_ex(Machine& m, int has_keywords) {
   PyObject* made = positional ? call_spread(m, function, positional, keyword) : nullptr;
   Py_XDECREF(keyword);
   Py_XDECREF(positional);
-  return m.result(3 + has_keywords, made);
+  return after(m, m.result(3 + has_keywords, made));
 }
 
 Flow dict_merge(Machine& m, int depth) {
@@ -303,7 +300,8 @@ Flow match_class(Machine& m, int n) { return alone(m, MATCH_CLASS, n, 3); }
 
 #if PY_VERSION_HEX >= 0x030C0000
 Flow call_intrinsic_1(Machine& m, int which) {
-  constexpr int kPrint = 1, kImportStar = 2;
+  constexpr int kPrint = 1, kImportStar = 2, kStopIterationError = 3;
+  if (which == kStopIterationError) return stop_iteration_error(m);
   if (which == kPrint || which == kImportStar) {
     Flow flow = which == kPrint ? print_expr(m, 0) : import_star(m, 0);
     return flow == Flow::Next ? m.result(Py_NewRef(Py_None)) : flow;

@@ -4,6 +4,8 @@
 namespace thunder::frontend::interpreter {
 
 Flow nothing(Machine&, int) { return Flow::Next; }
+// From 2 on: inside yield from and await, where the innermost frame looks after the others.
+Flow resume(Machine& m, int where) { return where < 2 ? after(m, Flow::Next) : Flow::Next; }
 Flow leave(Machine&, int) { return Flow::Leave; }
 
 // ---- the stack ------------------------------------------------------------------------------------------------------
@@ -52,7 +54,7 @@ int truth(Machine& m, PyObject* o) {
 
 Flow jump(Machine& m, int distance) {
   m.jump(distance);
-  return distance > 0 || let_others_run() ? Flow::Next : Flow::Error;
+  return distance > 0 ? Flow::Next : after(m, Flow::Next);
 }
 
 Flow jump_if(Machine& m, int distance, int wanted) {
@@ -274,25 +276,20 @@ Flow load_assertion_error(Machine& m, int) { return m.result(Py_NewRef(PyExc_Ass
 
 // ---- with -----------------------------------------------------------------------------------------------------------
 
-namespace {
-
-PyObject* special(PyObject* manager, const char* name, const char* otherwise) {
+PyObject* special_method(PyObject* manager, const char* name, const char* protocol) {
   Ref text = Ref::steal(PyUnicode_InternFromString(name));
   PyObject* method = _PyObject_LookupSpecial(manager, text.get());
   if (!method && !PyErr_Occurred())
-    PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the context manager protocol%s",
-                 Py_TYPE(manager)->tp_name, otherwise);
+    PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %s", Py_TYPE(manager)->tp_name, protocol);
   return method;
 }
 
-}  // namespace
-
 Flow before_with(Machine& m, int) {
   PyObject* manager = m.peek(1);
-  PyObject* enter = special(manager, "__enter__", "");
+  PyObject* enter = special_method(manager, "__enter__", "context manager protocol");
   if (!enter) return Flow::Error;
   Ref owned = Ref::steal(enter);
-  PyObject* exit = special(manager, "__exit__", " (missed __exit__ method)");
+  PyObject* exit = special_method(manager, "__exit__", "context manager protocol (missed __exit__ method)");
   if (!exit) return Flow::Error;
   m.peek(1) = exit;
   Py_DECREF(manager);

@@ -19,8 +19,16 @@ inline Flow Machine::made(PyObject* o) {
   return result(o);
 }
 
-/// At times signals, other threads and the garbage collector get their turn.  False: an exception is set.
+/// Signals, other threads and the garbage collector get their turn.  False: an exception is set.
 bool let_others_run();
+/// Where CPython does the same: when a frame begins or resumes, after calls and at jumps back.
+inline Flow after(Machine& m, Flow flow) {
+  if (flow != Flow::Next || !others_wait(m.thread)) return flow;
+  return let_others_run() ? Flow::Next : Flow::Error;
+}
+
+/// The special method of a context manager, looked up on its type; null, and an exception set, if it has none.
+PyObject* special_method(PyObject* manager, const char* name, const char* protocol);
 
 // variables.cpp
 Flow load_const(Machine&, int), load_fast(Machine&, int), load_fast_and_clear(Machine&, int), store_fast(Machine&, int),
@@ -42,7 +50,7 @@ Flow binary_op(Machine&, int), compare_op(Machine&, int), is_op(Machine&, int), 
     get_len(Machine&, int), unpack_sequence(Machine&, int), unpack_ex(Machine&, int), format_value(Machine&, int);
 
 // control.cpp
-Flow nothing(Machine&, int), leave(Machine&, int), pop_top(Machine&, int), push_null(Machine&, int),
+Flow nothing(Machine&, int), resume(Machine&, int), leave(Machine&, int), pop_top(Machine&, int), push_null(Machine&, int),
     copy(Machine&, int), swap(Machine&, int), jump_forward(Machine&, int), jump_backward(Machine&, int),
     jump_backward_no_interrupt(Machine&, int), jump_if_true(Machine&, int), jump_if_false(Machine&, int),
     jump_back_if_true(Machine&, int), jump_back_if_false(Machine&, int), jump_if_none(Machine&, int),
@@ -52,6 +60,11 @@ Flow nothing(Machine&, int), leave(Machine&, int), pop_top(Machine&, int), push_
     end_send(Machine&, int), push_exc_info(Machine&, int), pop_except(Machine&, int), raise_varargs(Machine&, int),
     reraise(Machine&, int), cleanup_throw(Machine&, int), check_exc_match(Machine&, int), check_eg_match(Machine&, int),
     load_assertion_error(Machine&, int), before_with(Machine&, int), with_except_start(Machine&, int);
+
+// asynchronous.cpp
+Flow get_awaitable(Machine&, int), get_aiter(Machine&, int), get_anext(Machine&, int), end_async_for(Machine&, int),
+    before_async_with(Machine&, int), async_gen_wrap(Machine&, int);
+Flow stop_iteration_error(Machine&);
 
 // calls.cpp
 Flow kw_names(Machine&, int), call(Machine&, int), call_function_ex(Machine&, int), dict_merge(Machine&, int),

@@ -2,6 +2,8 @@
 
 #include "frontend/interpreter/interpreter.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <map>
 #include <set>
@@ -65,13 +67,30 @@ class Linked {
   _PyCFrame chain_;
 };
 
+// Whether this thread's stack ends soon: each frame takes some of it, and CPython only counts frames.
+bool stack_ends() {
+  constexpr size_t kReserve = 512 << 10;
+  static thread_local const char* const lowest = [] {
+    void* address = nullptr;
+    size_t size = 0;
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+      pthread_attr_getstack(&attributes, &address, &size);
+      pthread_attr_destroy(&attributes);
+    }
+    return static_cast<const char*>(address);
+  }();
+  const char here = 0;
+  return lowest && static_cast<size_t>(&here - lowest) < kReserve;
+}
+
 bool too_deep(PyThreadState* thread) {
 #if PY_VERSION_HEX >= 0x030C0000
   bool deep = thread->py_recursion_remaining <= 0;
 #else
   bool deep = thread->recursion_remaining <= 0;
 #endif
-  if (!deep || thread->recursion_headroom) return false;
+  if ((!deep || thread->recursion_headroom) && !stack_ends()) return false;
   ++thread->recursion_headroom;
   PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
   --thread->recursion_headroom;
@@ -138,12 +157,16 @@ PyObject* finish(Machine& m, Flow flow) {
     m.frame->prev_instr = first + m.here - 1;
     return _PyEval_EvalFrameDefault(m.thread, m.frame, 0);
   }
-  m.frame->prev_instr = first + m.here;
+  // A RERAISE has set the place at which the exception first happened, where the frame is to be seen at its end.
+  _Py_CODEUNIT* place = std::exchange(m.frame->prev_instr, first + m.here);
+  PyFrameObject* seen = place != first + m.here ? m.frame->frame_obj : nullptr;
+  Ref kept = Ref::borrow(reinterpret_cast<PyObject*>(seen));
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   PyErr_Restore(Py_XNewRef(type), Py_XNewRef(value), Py_XNewRef(traceback));
   PyObject* result = _PyEval_EvalFrameDefault(m.thread, m.frame, 1);
+  if (seen) seen->f_frame->prev_instr = place;
   if (flow == Flow::Reraise && !result) {
     // It has added the frame to a traceback that had it.
     PyObject *same, *v, *longer;
@@ -181,7 +204,7 @@ PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throw
   Flow flow = Flow::Error;
   {
     Linked linked(thread, frame);
-    bool entered = !throwing && !too_deep(thread) && let_others_run();
+    bool entered = !throwing && !too_deep(thread);
     if (entered && m.observer) entered = tell_entered(m);
     if (entered || handle(m, true)) flow = loop(m);
   }
@@ -198,8 +221,7 @@ PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwi
   }
   if (!ready) PyErr_Clear();
   if (ready && ready->alone) return _PyEval_EvalFrameDefault(thread, frame, throwing);
-  constexpr int kAsynchronous = CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
-  if (ready && !ready->internal && !(code->co_flags & kAsynchronous)) return interpret(thread, frame, throwing, *ready);
+  if (ready && !ready->internal) return interpret(thread, frame, throwing, *ready);
   native_frames().insert(std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + PyUnicode_AsUTF8(code->co_qualname));
   if (!ready || !ready->internal) return run_natively(thread, frame, throwing);
   NotInterpreting scope;
@@ -209,14 +231,12 @@ PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwi
 }  // namespace
 
 bool let_others_run() {
-  // CPython's own loop looks after signals, the lock and the collector when a function begins: one that does nothing.
-  constexpr unsigned kEvery = 500;
-  static thread_local unsigned calls = 0;
-  if (++calls % kEvery) return true;
+  // CPython's own loop looks after them when a function begins: one that does nothing.
   static PyObject* idle = [] {
     Ref globals = Ref::steal(PyDict_New());
-    Ref done = Ref::steal(PyRun_String("def idle(): pass", Py_file_input, globals.get(), globals.get()));
-    return Py_NewRef(PyDict_GetItemString(globals.get(), "idle"));
+    Ref code = Ref::steal(Py_CompileString("lambda: None", kAloneFile, Py_eval_input));
+    NotInterpreting scope;
+    return Ref::steal(PyEval_EvalCode(code.get(), globals.get(), globals.get())).release();
   }();
   NotInterpreting scope;
   PyObject* done = PyObject_CallNoArgs(idle);

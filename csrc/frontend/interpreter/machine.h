@@ -9,6 +9,8 @@
 #endif
 #include <Python.h>
 #include <internal/pycore_frame.h>
+#undef HAVE_STD_ATOMIC  // C11's, which C++20 does not have; the compiler's own has the same layout
+#include <internal/pycore_interp.h>
 #undef Py_BUILD_CORE
 #include <frameobject.h>
 
@@ -92,6 +94,11 @@ inline PyFunctionObject* function_of(_PyInterpreterFrame* f) {
 #else
   return f->f_func;
 #endif
+}
+
+/// Whether signals, other threads, the collector or what asked to be called wait for their turn.
+inline bool others_wait(PyThreadState* thread) {
+  return _Py_atomic_load_relaxed(&thread->interp->ceval.eval_breaker) != 0;
 }
 
 /// Executes one instruction of CPython's on these operands (borrowed) by a code object made for it: for the rare ones

@@ -12,7 +12,7 @@ struct Row {
 };
 
 const Row kCommon[] = {
-    {CACHE, nothing}, {NOP, nothing}, {RESUME, nothing}, {EXTENDED_ARG, nothing},
+    {CACHE, nothing}, {NOP, nothing}, {RESUME, resume}, {EXTENDED_ARG, nothing},
     {POP_TOP, pop_top}, {PUSH_NULL, push_null}, {COPY, copy}, {SWAP, swap},
     {LOAD_CONST, load_const}, {LOAD_FAST, load_fast}, {STORE_FAST, store_fast}, {DELETE_FAST, delete_fast},
     {MAKE_CELL, make_cell}, {COPY_FREE_VARS, copy_free_vars}, {LOAD_CLOSURE, load_closure}, {LOAD_DEREF, load_deref},
@@ -34,6 +34,8 @@ const Row kCommon[] = {
     {PUSH_EXC_INFO, push_exc_info}, {POP_EXCEPT, pop_except}, {RAISE_VARARGS, raise_varargs}, {RERAISE, reraise},
     {CHECK_EXC_MATCH, check_exc_match}, {CHECK_EG_MATCH, check_eg_match},
     {LOAD_ASSERTION_ERROR, load_assertion_error}, {BEFORE_WITH, before_with}, {WITH_EXCEPT_START, with_except_start},
+    {GET_AWAITABLE, get_awaitable}, {GET_AITER, get_aiter}, {GET_ANEXT, get_anext}, {END_ASYNC_FOR, end_async_for},
+    {BEFORE_ASYNC_WITH, before_async_with},
     {KW_NAMES, kw_names}, {CALL, call}, {CALL_FUNCTION_EX, call_function_ex}, {MAKE_FUNCTION, make_function},
     {LOAD_BUILD_CLASS, load_build_class}, {IMPORT_NAME, import_name}, {IMPORT_FROM, import_from},
     {MATCH_MAPPING, match_mapping}, {MATCH_SEQUENCE, match_sequence}, {MATCH_KEYS, match_keys},
@@ -55,7 +57,7 @@ const Row kVersion[] = {
 const Row kVersion[] = {
     {LOAD_CLASSDEREF, load_class_deref}, {LOAD_METHOD, load_method}, {PRECALL, nothing},
     {UNARY_POSITIVE, unary_positive}, {LIST_TO_TUPLE, list_to_tuple}, {PREP_RERAISE_STAR, prep_reraise_star},
-    {IMPORT_STAR, import_star}, {PRINT_EXPR, print_expr},
+    {IMPORT_STAR, import_star}, {PRINT_EXPR, print_expr}, {ASYNC_GEN_WRAP, async_gen_wrap},
     {POP_JUMP_FORWARD_IF_TRUE, jump_if_true}, {POP_JUMP_FORWARD_IF_FALSE, jump_if_false},
     {POP_JUMP_FORWARD_IF_NONE, jump_if_none}, {POP_JUMP_FORWARD_IF_NOT_NONE, jump_if_not_none},
     {POP_JUMP_BACKWARD_IF_TRUE, jump_back_if_true}, {POP_JUMP_BACKWARD_IF_FALSE, jump_back_if_false},
