@@ -16,11 +16,11 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers fuzz models bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers fuzz conformance models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | fuzz | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | fuzz | conformance | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -60,6 +60,10 @@ test-cpp: $(INSTALLED)
 fuzz: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
+
+# CPython's own tests under the interpreter, minutes.  ARGS=test_grammar for a file of them, ARGS=--write for docs/conformance.md.
+conformance: build
+	$(PY) tools/conformance.py $(ARGS)
 
 # PYTEST="-k name -x" for a part of them.
 test-python: build
