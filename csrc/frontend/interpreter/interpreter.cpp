@@ -232,13 +232,15 @@ PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwi
 
 bool let_others_run() {
   // CPython's own loop looks after them when a function begins: one that does nothing.
-  static PyObject* idle = [] {
+  NotInterpreting scope;
+  static PyObject* idle = nullptr;
+  if (!idle) {
+    // Other threads may run in here: C++'s guard of a static variable would wait for us while they hold Python's lock.
     Ref globals = Ref::steal(PyDict_New());
     Ref code = Ref::steal(Py_CompileString("lambda: None", kAloneFile, Py_eval_input));
-    NotInterpreting scope;
-    return Ref::steal(PyEval_EvalCode(code.get(), globals.get(), globals.get())).release();
-  }();
-  NotInterpreting scope;
+    Ref made = Ref::steal(PyEval_EvalCode(code.get(), globals.get(), globals.get()));
+    if (!idle) idle = made.release();
+  }
   PyObject* done = PyObject_CallNoArgs(idle);
   Py_XDECREF(done);
   return done != nullptr;
