@@ -1,4 +1,4 @@
-"""Tracing by running: proxies, the torch function mode, and the torch functions that need more than a record."""
+"""What of tracing is Python: proxies, the torch function mode, and the torch functions that need more than a record."""
 
 import contextlib
 import functools

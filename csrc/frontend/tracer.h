@@ -1,4 +1,4 @@
-// Tracing by running: the user's function runs on proxies, and every torch call that it makes is recorded.
+// Tracing: the program runs on proxies, and every torch call that it makes is recorded.
 //
 // Tensor arguments become proxies, wrapper subclasses of torch.Tensor with the right metadata and no data.  A torch
 // function mode sends every torch call here.  Real tensors that the program meets on its way (parameters, buffers,
