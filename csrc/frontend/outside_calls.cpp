@@ -55,6 +55,11 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   return nullptr;
 }
 
+// functools.lru_cache around a function.
+bool is_caching(PyObject* callable) {
+  return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
+}
+
 // Where a C function comes from: its module, or the class of what it is a method of.
 std::string origin(PyObject* callable, PyObject* self) {
   if (self && PyModule_Check(self)) return PyModule_GetName(self);
@@ -207,6 +212,10 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
     m.owned = Ref::steal(PyTuple_Pack(2, self.get(), name.get()));
     m.self = self.get();
     m.name = PyUnicode_AsUTF8(name.get());
+  } else if (is_caching(callable)) {
+    // What it keeps must not be of this acquisition, nor of an earlier one.
+    Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
+    return PyObject_Vectorcall(function.get(), arguments, n, names);
   } else if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     Ref key = text("__call__");
     read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
