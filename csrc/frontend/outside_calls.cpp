@@ -174,6 +174,8 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
                                            PyObject* names) {
   const TorchFunction* f = find_torch_function(callable);
   if (!f || f->kind == TorchFunction::PassThrough || !tracer_.takes_calls()) return std::nullopt;
+  // Where a tensor is expected PyTorch refuses a number before a torch function mode is asked.
+  if (n == 0 || !is_tensor(arguments[0])) return std::nullopt;
   read_arguments(arguments, n);
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
