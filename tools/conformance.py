@@ -172,19 +172,26 @@ def percent(part, whole):
     return 100.0 * part / whole if whole else 100.0
 
 
-def table(files):
-    lines = [f"{'file':32} {'plain':>6} {'interpreted':>12} {'%':>7} {'native frames':>14}"]
-    rows = [(f.name, len(f.plain), len(f.plain) - len(f.failing()), sum(f.native.values())) for f in files]
-    total = ["all", *(sum(row[i] for row in rows) for i in (1, 2, 3))]
-    for name, plain, interpreted, native in [*rows, total]:
-        lines.append(f"{name:32} {plain:6} {interpreted:12} {percent(interpreted, plain):7.1f} {native:14}")
-    return lines, percent(total[2], total[1])
+COLUMNS = f"{'file':32} {'plain':>6} {'interpreted':>12} {'%':>7} {'native frames':>14}"
+
+
+def numbers(files):
+    """How many tests pass plainly, and of those interpreted, and how many frames ran natively."""
+    plain, failing = sum(len(file.plain) for file in files), sum(len(file.failing()) for file in files)
+    return plain, plain - failing, sum(sum(file.native.values()) for file in files)
+
+
+def row(name, files):
+    plain, interpreted, native = numbers(files)
+    return f"{name:32} {plain:6} {interpreted:12} {percent(interpreted, plain):7.1f} {native:14}"
 
 
 def report(files, reasons):
-    """The lines to print, and whether all is as it must be."""
-    lines, passing = table(files)
+    """The lines to print below the rows of the files, and whether all is as it must be."""
+    plain, interpreted, _ = numbers(files)
+    passing = percent(interpreted, plain)
     good = passing >= REQUIRED
+    lines = [row("all", files)]
     failing = {test: outcome for file in files for test, outcome in file.failing().items()}
     native = sum_of(file.native for file in files)
     if failing:
@@ -244,13 +251,18 @@ def main():
         parser.error(f"not in the library of {sys.executable}: {' '.join(absent)} (on Debian and Ubuntu: {package})")
     options.logs.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        files = list(pool.map(lambda name: run(name, options.logs), names))
-    lines, good = report(files, read_reasons())
+        files, lines = [], [COLUMNS]
+        print(COLUMNS)
+        for file in pool.map(lambda name: run(name, options.logs), names):
+            files.append(file)
+            lines.append(row(file.name, [file]))
+            print(lines[-1], flush=True)
+    rest, good = report(files, read_reasons())
     if absent:
-        lines.append(f"not in Python {VERSION}: {' '.join(absent)}")
-    print("\n".join(lines))
+        rest.append(f"not in Python {VERSION}: {' '.join(absent)}")
+    print("\n".join(rest))
     if options.write:
-        write_page(lines)
+        write_page(lines + rest)
     return 0 if good else 1
 
 

@@ -19,7 +19,7 @@ import unittest
 
 TOOL = "thunder.conformance"
 RESUME = dis.opmap["RESUME"]
-# Where code is from that the interpreter makes for its own use, and that of the compiler itself, which it never interprets.
+# Files of code that the interpreter makes for its own use, and of the compiler itself, which it never interprets.
 OWN = ("<one instruction>", str(pathlib.Path(__file__).resolve().parents[1] / "thunder") + os.sep)
 
 
@@ -40,9 +40,10 @@ def handles(code, place):
 class Monitor:
     """Counts the Python frames that CPython's own loop starts or resumes in threads that are being interpreted.
 
-    Interpreted frames cause no such events, but for one: CPython's loop ends frames that an exception leaves, to which it
-    is thrown in. Of throws, only those count that the frame handles, so that more of its code runs. From 3.12 the events
-    are those of sys.monitoring, which tests do not turn off; before, those of sys.setprofile.
+    Interpreted frames cause no such events, but for one: CPython's loop ends a frame that an exception leaves, and to
+    it that looks as if the exception were thrown in. So of throws only those count that the frame handles, since then
+    more of its code runs. From 3.12 the events are those of sys.monitoring, which tests do not turn off; before,
+    those of sys.setprofile.
     """
 
     def __init__(self):
