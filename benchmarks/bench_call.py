@@ -1,4 +1,5 @@
-"""What does a call cost?  `a + b` on 4 elements, eager, compiled, torch.compile; the guards alone of a 22-layer model.
+"""What does a call cost?  `a + b` on 4 elements, eager, compiled, torch.compile; with programs for 1 and for 50 shapes in
+the cache; the guards alone of a 22-layer model.
 
 --no-compare leaves torch.compile out.
 """
@@ -43,6 +44,42 @@ def add():
     print(json.dumps({name: {k: v - empty for k, v in summary(t, 1e6).items()} for name, t in times.items()}))
 
 
+def shapes():
+    import json
+
+    import torch
+
+    import thunder
+
+    def add(a, b):
+        return a + b
+
+    def caches(many):
+        """Functions with 1 and with `many` programs, each called on the same 50 shapes or on the one that it knows."""
+        out = {}
+        for count in (1, many):
+            f = thunder.jit(lambda a, b: add(a, b))
+            pairs = [(torch.randn(n), torch.randn(n)) for n in range(4, 4 + count)]
+            for pair in pairs:
+                f(*pair)
+            assert thunder.cache_misses(f) == count
+            out[count] = f, pairs
+        return out
+
+    many = 50
+    functions = {}
+    for count, (f, pairs) in caches(many).items():
+        # The same arguments in turn, so that what differs is the cache and not what the processor remembers of tensors.
+        first = pairs[:1] * many
+        functions[f"{count}, one shape"] = lambda f=f, pairs=first: [f(a, b) for a, b in pairs]
+        functions[f"{count}, check"] = lambda f=f, pairs=first: [thunder._C.check_guards(f, a, b) for a, b in pairs]
+        if count > 1:
+            functions[f"{count}, in turn"] = lambda f=f, pairs=pairs: [f(a, b) for a, b in pairs]
+    with no_garbage_collection():
+        times = interleaved(functions, inner=100)
+    print(json.dumps({name: summary(t, 1e6 / many) for name, t in times.items()}))
+
+
 def guards():
     import json
 
@@ -73,7 +110,7 @@ def guards():
 def main():
     arguments = child_arguments()
     if arguments is not None:
-        return {"add": add, "guards": guards}[arguments[0]]()
+        return {"add": add, "guards": guards, "shapes": shapes}[arguments[0]]()
     more = ["--no-compare"] if "--no-compare" in sys.argv else []
     times = child(__file__, "add", *more)
     for peer, t in times.items():
@@ -85,6 +122,18 @@ def main():
             ratio=t["median"] / times["eager"]["median"],
             ratio_min=t["min"] / times["eager"]["min"],
             **(dict(target=3.0) if peer == "thunder" else {}),
+        )
+    times = child(__file__, "shapes")
+    for state, t in times.items():
+        alone = times["1, check" if "check" in state else "1, one shape"]
+        emit(
+            "call of a + b with several programs",
+            peer="thunder",
+            programs=state,
+            microseconds=t["median"],
+            microseconds_min=t["min"],
+            ratio_min=t["min"] / alone["min"],
+            target=1.2,
         )
     times = child(__file__, "guards")
     for state, t in times.items():
