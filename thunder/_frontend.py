@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import operator
 import sys
 import threading
 from pathlib import Path
@@ -39,7 +40,12 @@ class TensorProxy(torch.Tensor):
 
 
 class TracedNumber:
-    """A number that is known only when the compiled function runs: the result of item(), the length of a nonzero()."""
+    """A number that may be another one each time the compiled function runs: the result of item(), the length of a
+    nonzero(), with cache="symbolic values" also a size or a number among the arguments.
+
+    Arithmetic stays symbolic; a comparison of sizes or arguments becomes a guard on the program.  Where Python needs the
+    number itself (range(), an index of a list, an f-string), the program is compiled for just that one.
+    """
 
     __slots__ = ("_arg",)
 
@@ -53,26 +59,89 @@ class TracedNumber:
             + _location()
         )
 
+    def _number(self):
+        """The number itself, or None."""
+        tracer = current_tracer()
+        return None if tracer is None else tracer.specialize(self)
+
+    def _known(self, what):
+        number = self._number()
+        if number is None:
+            self._unknown(what)
+        return number
+
     def __bool__(self):
-        self._unknown("bool")
+        return bool(self._known("bool")) if self._number_is_float() else self != 0
+
+    def _number_is_float(self):
+        return not isinstance(self, TracedInt)
 
     def __int__(self):
-        self._unknown("int")
+        return int(self._known("int"))
 
     def __float__(self):
-        self._unknown("float")
+        return float(self._known("float"))
+
+    def __complex__(self):
+        return complex(self._known("complex"))
 
     def __index__(self):
-        self._unknown("index")
+        return self._known("index").__index__()
 
     def __hash__(self):
-        return id(self)
+        number = self._number()
+        return id(self) if number is None else hash(number)
 
     def __repr__(self):
-        return "TracedNumber"
+        number = self._number()
+        return "TracedNumber" if number is None else repr(number)
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return format(self._known("format"), spec)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __copy__(self):
+        return self
+
+    def __reduce__(self):
+        return type(self._known("pickle")), (self._known("pickle"),)
+
+    def __getattr__(self, name):
+        # What an int or a float has besides: bit_length(), is_integer(), real, ...
+        if name.startswith("_") or name == "node":
+            raise AttributeError(name)
+        return getattr(self._known(name), name)
 
     def __neg__(self):
         return _number_operation("mul", self, -1)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return -self if self < 0 else self
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+
+class TracedInt(TracedNumber, torch.SymInt):
+    """PyTorch's own parsing of arguments takes it for an int; so does isinstance()."""
+
+    __slots__ = ()
+    __class__ = property(lambda self: int)
+
+
+class TracedFloat(TracedNumber, torch.SymFloat):
+    __slots__ = ()
+    __class__ = property(lambda self: float)
 
 
 _INTERNAL = (str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/")
@@ -87,25 +156,41 @@ def _location():
 
 
 def _number_operation(op, a, b):
-    try:
-        return _C.number_operation(op, a, b)
-    except RuntimeError as e:
-        raise type(e)(f"{e}\n  at {_location()}") from None
+    tracer = current_tracer()
+    if tracer is None:
+        raise RuntimeError(f"[{op}] a number of a compiled function is used after the function returned")
+    result = tracer.number_operation(op, a, b)
+    if result is not None:
+        return result
+    # Not arithmetic of two numbers, or such that Python has to do it.
+    if not all(isinstance(x, (TracedNumber, int, float, complex)) for x in (a, b)):
+        return NotImplemented
+    a, b = (x._known(op) if isinstance(x, TracedNumber) else x for x in (a, b))
+    return getattr(operator, op)(a, b)
 
 
-for _name in ("add", "sub", "mul", "floordiv", "mod"):
+def _install_arithmetic():
+    def forward(op):
+        return lambda self, other: _number_operation(op, self, other)
 
-    def _forward(self, other, _op=_name):
-        return _number_operation(_op, self, other)
+    def backward(op):
+        return lambda self, other: _number_operation(op, other, self)
 
-    def _backward(self, other, _op=_name):
-        return _number_operation(_op, other, self)
+    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
+        name = op.strip("_")
+        setattr(TracedNumber, f"__{name}__", forward(op))
+        setattr(TracedNumber, f"__r{name}__", backward(op))
+    for op in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(TracedNumber, f"__{op}__", forward(op))
+    for name in ("round", "trunc", "floor", "ceil", "invert"):
 
-    setattr(TracedNumber, f"__{_name}__", _forward)
-    setattr(TracedNumber, f"__r{_name}__", _backward)
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _forward = functools.partialmethod(lambda self, other, op: _number_operation(op, self, other), op=_name)
-    setattr(TracedNumber, f"__{_name}__", _forward)
+        def apply(self, *args, _name=f"__{name}__"):
+            return getattr(self._known(_name), _name)(*args)
+
+        setattr(TracedNumber, f"__{name}__", apply)
+
+
+_install_arithmetic()
 
 
 class _TraceMode(TorchFunctionMode):
@@ -192,11 +277,11 @@ _PASS_THROUGH = """
     Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_leaf Tensor.is_mps Tensor.is_xpu
     Tensor.is_mkldnn
     Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
-    Tensor.dim Tensor.ndimension Tensor.is_contiguous Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
-    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.stride Tensor.get_device
-    Tensor.has_names Tensor.__hash__ Tensor.is_same_size Tensor.dim_order
+    Tensor.dim Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
+    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.get_device
+    Tensor.has_names Tensor.__hash__ Tensor.dim_order
     device _C._set_grad_enabled is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
-    get_device result_type can_cast promote_types broadcast_shapes is_same_size is_storage typename
+    get_device result_type can_cast promote_types is_storage typename
 """
 
 
@@ -236,7 +321,54 @@ def _sizes(func, args, kwargs):
     if name == "__len__":
         return shape[0].__index__() if not isinstance(shape[0], int) else shape[0]
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
-    return shape if dim is None else shape[dim]
+    return torch.Size(shape) if dim is None else shape[dim]
+
+
+def _is_symbolic(tracer, tensor):
+    return not all(type(n) is int for n in (*tracer.shape(tensor), *tracer.stride(tensor)))
+
+
+@_handler("Tensor.stride")
+def _stride(func, args, kwargs):
+    tracer = current_tracer()
+    if not _is_symbolic(tracer, args[0]):
+        return func(*args, **kwargs)
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    strides = tracer.stride(args[0])
+    return strides if dim is None else strides[dim]
+
+
+@_handler("Tensor.is_contiguous")
+def _is_contiguous(func, args, kwargs):
+    tracer = current_tracer()
+    if not _is_symbolic(tracer, args[0]):
+        return func(*args, **kwargs)
+    layout = args[1] if len(args) > 1 else kwargs.get("memory_format", torch.contiguous_format)
+    return tracer.is_contiguous(args[0], str(layout).rpartition(".")[2])
+
+
+@_handler("is_same_size", "Tensor.is_same_size")
+def _is_same_size(func, args, kwargs):
+    tracer = current_tracer()
+    return tracer.shape(args[0]) == tracer.shape(args[1] if len(args) > 1 else kwargs["other"])
+
+
+@_handler("broadcast_shapes")
+def _broadcast_shapes(func, args, kwargs):
+    if not any(isinstance(n, TracedNumber) for shape in args if isinstance(shape, (tuple, list)) for n in shape):
+        return func(*args, **kwargs)
+    shapes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in args]
+    result = []
+    for i in range(1, max(map(len, shapes), default=0) + 1):
+        size = 1
+        for n in (shape[-i] for shape in shapes if i <= len(shape)):
+            if n == 1 or n is size:
+                continue
+            if size != 1 and size != n:
+                raise RuntimeError(f"[broadcast_shapes] the shapes {shapes} cannot be broadcast to one shape")
+            size = n
+        result.insert(0, size)
+    return torch.Size(result)
 
 
 @_handler("Tensor.requires_grad")
@@ -516,7 +648,7 @@ def _set_up():
         (torch.sparse_coo, "torch.sparse_coo"),
     ]
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
-    _C.set_hooks(torch.Tensor, TensorProxy, TracedNumber, dtypes, constants, list(_INTERNAL), _run_traced)
+    _C.set_hooks(torch.Tensor, TensorProxy, (TracedInt, TracedFloat, TracedNumber), dtypes, constants, list(_INTERNAL), _run_traced)
     _register()
 
 

@@ -36,13 +36,15 @@ bool any_autocast() {
 Ref ref(nb::handle h) { return Ref::borrow(h.ptr()); }
 
 // The Python objects that the front end needs; called once by thunder._frontend.
-void set_hooks(nb::handle tensor_class, nb::handle proxy_class, nb::handle number_class, const nb::list& dtypes,
-               const nb::list& constants, const std::vector<std::string>& internal_paths, nb::handle runner) {
+void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple& number_classes,
+               const nb::list& dtypes, const nb::list& constants, const std::vector<std::string>& internal_paths, nb::handle runner) {
   frontend::Hooks& h = frontend::hooks();
   nb::object torch = nb::module_::import_("torch");
   h.tensor_class = reinterpret_cast<PyTypeObject*>(tensor_class.ptr());
   h.proxy_class = reinterpret_cast<PyTypeObject*>(proxy_class.ptr());
-  h.number_class = ref(number_class);
+  h.int_class = ref(number_classes[0]);
+  h.float_class = ref(number_classes[1]);
+  h.number_class = ref(number_classes[2]);
   h.type_of = [](PyObject* o) { return thunder::type_of(tensor(o)); };
   h.is_leaf = [](PyObject* o) { return tensor(o).is_leaf(); };
   h.storage_of = [](PyObject* o) -> const void* {
@@ -97,10 +99,10 @@ void register_function(nb::handle callable, const std::string& kind, const std::
   frontend::register_torch_function(callable.ptr(), std::move(f));
 }
 
-// The sizes of a traced tensor: ints, and traced numbers where only the run knows.
-nb::tuple shape(Tracer& t, nb::handle o) {
+// Sizes of a traced tensor: ints, and traced numbers where only the run knows.
+nb::tuple dims(const Dims& sizes) {
   nb::list out;
-  for (const Dim& d : t.type_of(o.ptr()).shape)
+  for (const Dim& d : sizes)
     out.append(object(frontend::to_python(Arg(d), [](Value) -> Ref { return {}; })));
   return nb::tuple(out);
 }
@@ -130,7 +132,15 @@ void bind_frontend(nb::module_& m) {
       .def("take_calls", &Tracer::take_calls)
       .def_prop_ro("interprets", &Tracer::interprets)
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
-      .def("shape", shape)
+      .def("shape", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).shape); })
+      .def("stride", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).strides); })
+      .def("is_contiguous",
+           [](Tracer& t, nb::handle o, const std::string& format) {
+             return t.has_layout(o.ptr(), format);
+           })
+      .def("number_operation", [](Tracer& t, const std::string& op, nb::handle a,
+                                  nb::handle b) { return object(t.number_operation(op, a.ptr(), b.ptr())); })
+      .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })
       .def("knows", [](Tracer& t, nb::handle o) { return t.knows(o.ptr()); })
@@ -148,9 +158,6 @@ void bind_frontend(nb::module_& m) {
     std::vector<std::string> out;
     for (int i = 0; i < kNumDTypes; ++i) out.emplace_back(torch_name(static_cast<DType>(i)));
     return out;
-  });
-  m.def("number_operation", [](const std::string& op, nb::handle a, nb::handle b) {
-    return object(frontend::number_operation(op, a.ptr(), b.ptr()));
   });
 }
 

@@ -148,6 +148,8 @@ nb::dict stats(nb::handle h) {
   d["cache_hits"] = f.hits();
   d["cache_misses"] = f.misses();
   d["last_miss"] = f.last_miss();
+  d["guards"] = f.number_guards();
+  d["not_symbolic"] = f.not_symbolic();
   d["accumulated_gradients"] = f.accumulated();
   if (f.record()) {
     d["acquisition_seconds"] = f.record()->times.acquisition;

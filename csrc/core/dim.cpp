@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/number.h"
 
 namespace thunder {
 
@@ -210,19 +211,19 @@ std::optional<int64_t> hinted(const Dim& d) {
   return v.constant();
 }
 
-// Least value that an expression can have, given that a symbol with a hint is at least 0 and one without at least 2
-// (see the header); nothing if not known.
+// A value that the expression is never below; nothing if none is known.  With every symbol written as its least value
+// and a rest, a polynomial whose terms in the rests have no negative coefficients is never below its constant term.
 std::optional<int64_t> lower_bound(const Dim& d) {
   if (d.is_constant()) return d.constant();
-  int64_t bound = 0;
-  for (const SymTerm& t : d.expr()->terms) {
-    int64_t term = t.coefficient;
-    if (!t.atoms.empty() && term < 0) return std::nullopt;
-    for (const AtomPtr& a : t.atoms) {
+  for (const SymTerm& t : d.expr()->terms)
+    for (const AtomPtr& a : t.atoms)
       if (a->kind != SymAtom::Symbol) return std::nullopt;
-      term *= current_env && !current_env->hint(a->symbol) ? 2 : 0;
-    }
-    bound += term;
+  Dim rests = d.substitute(
+      [](SymbolId id) { return Dim::symbol(id) + (current_env ? current_env->least(id) : int64_t{0}); });
+  int64_t bound = 0;
+  for (const SymTerm& t : as_expr(rests).terms) {
+    if (t.atoms.empty()) bound = t.coefficient;
+    else if (t.coefficient < 0) return std::nullopt;
   }
   return bound;
 }
@@ -242,15 +243,16 @@ Dim::Dim(SymPtr expr) : expr_(std::move(expr)) {}
 Dim Dim::symbol(SymbolId id) { return from_atom({SymAtom::Symbol, id, {}, {}}); }
 
 int64_t Dim::constant() const {
-  THUNDER_CHECK(!expr_, Runtime, "size", "a known integer is needed, got the symbolic size ", str());
-  return value_;
+  if (!expr_) return value_;
+  THUNDER_CHECK(hinted(*this), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
+  return specialize();
 }
 
 int64_t Dim::specialize() const {
   if (!expr_) return value_;
   std::optional<int64_t> h = hinted(*this);
   if (!h) undecidable(*this, " is ", Dim(0));
-  current_env->guard({DimGuard::Equal, *this, Dim(*h)});
+  current_env->guard(DimGuard{DimGuard::Equal, *this, Dim(*h)});
   return *h;
 }
 
@@ -339,7 +341,7 @@ bool operator==(const Dim& a, const Dim& b) {
     undecidable(a, " equals ", b);
   }
   bool equal = *ha == *hb;
-  current_env->guard({equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
+  current_env->guard(DimGuard{equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
   return equal;
 }
 
@@ -350,7 +352,7 @@ bool operator<(const Dim& a, const Dim& b) {
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
   if (!ha || !hb) undecidable(a, " is less than ", b);
   bool less = *ha < *hb;
-  current_env->guard({less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
+  current_env->guard(DimGuard{less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
   return less;
 }
 
@@ -374,6 +376,16 @@ std::string DimGuard::str() const {
   return left.str() + kText[relation] + right.str();
 }
 
+bool DimGuard::holds(const std::function<Dim(SymbolId)>& value_of) const {
+  const int64_t a = left.substitute(value_of).constant(), b = right.substitute(value_of).constant();
+  switch (relation) {
+    case Equal: return a == b;
+    case NotEqual: return a != b;
+    case Less: return a < b;
+    default: return a >= b;
+  }
+}
+
 // ---- ShapeEnv -------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -381,10 +393,10 @@ namespace {
 std::atomic<SymbolId> next_symbol{0};
 }  // namespace
 
-Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name) {
+Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name, int64_t least) {
   SymbolId id = next_symbol++;
   if (name.empty()) name = (hint ? "s" : "u") + std::to_string(symbols_.size());
-  symbols_[id] = {hint, std::move(name)};
+  symbols_[id] = {hint, std::move(name), hint ? least : 2};
   return Dim::symbol(id);
 }
 
@@ -399,6 +411,11 @@ std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
   return it == symbols_.end() ? std::nullopt : it->second.hint;
 }
 
+int64_t ShapeEnv::least(SymbolId id) const {
+  auto it = symbols_.find(id);
+  return it == symbols_.end() ? 2 : it->second.least;
+}
+
 const std::string& ShapeEnv::name(SymbolId id) const {
   static const std::string unknown = "s?";
   auto it = symbols_.find(id);
@@ -408,7 +425,26 @@ const std::string& ShapeEnv::name(SymbolId id) const {
 void ShapeEnv::guard(DimGuard g) {
   for (const DimGuard& known : guards_)
     if (known.relation == g.relation && known.left.same(g.left) && known.right.same(g.right)) return;
+  if (location) g.where = location();
   guards_.push_back(std::move(g));
+}
+
+NumberPtr ShapeEnv::make_number(double hint) {
+  number_hints_.push_back(hint);
+  return NumberExpr::input(number_hints_.size() - 1);
+}
+
+double ShapeEnv::specialize(const NumberPtr& number) {
+  const double value = number->hinted(*this);
+  guard(NumberGuard{NumberGuard::Equal, true, number, NumberExpr::constant(value)});
+  return value;
+}
+
+void ShapeEnv::guard(NumberGuard g) {
+  for (const auto& known : number_guards_)
+    if (known->relation == g.relation && known->left->same(*g.left) && known->right->same(*g.right)) return;
+  if (location) g.where = location();
+  number_guards_.push_back(std::make_shared<const NumberGuard>(std::move(g)));
 }
 
 ShapeEnv* ShapeEnv::current() { return current_env; }

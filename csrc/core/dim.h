@@ -32,7 +32,7 @@ class Dim {
   static Dim symbol(SymbolId id);
 
   bool is_constant() const { return !expr_; }
-  /// The integer.  Error (Runtime) if symbolic, naming the expression.
+  /// The integer; a symbolic one is specialized.  Error (Runtime), naming the expression, if there are no hints.
   int64_t constant() const;
   const SymPtr& expr() const { return expr_; }
   /// The value under the hints, recording that the program now depends on it; Error (Runtime) without hints.
@@ -96,20 +96,40 @@ std::string str(const Dims& dims);
 struct DimGuard {
   enum Relation { Equal, NotEqual, Less, GreaterEqual } relation;
   Dim left, right;
+  std::string where = {};  ///< the user's line that asked
   std::string str() const;
+  /// Whether it holds for these values of the symbols.
+  bool holds(const std::function<Dim(SymbolId)>& value_of) const;
 };
+
+class NumberExpr;
+using NumberPtr = std::shared_ptr<const NumberExpr>;
+struct NumberGuard;
 
 /// The symbols of one compilation, their hints, and the guards that comparisons recorded.
 class ShapeEnv {
  public:
   /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
-  Dim make_symbol(std::optional<int64_t> hint, std::string name = {});
+  /// `least`: the least value that it can have where the program is used; an unbacked one is taken for 2 at least.
+  Dim make_symbol(std::optional<int64_t> hint, std::string name = {}, int64_t least = 0);
   /// An unbacked symbol for a length that `what` finds in a tensor's values: the same one whenever it is asked for the
   /// same tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
   Dim symbol_of(const std::string& what, const void* source);
   std::optional<int64_t> hint(SymbolId id) const;
+  int64_t least(SymbolId id) const;
   const std::string& name(SymbolId id) const;
   const std::vector<DimGuard>& guards() const { return guards_; }
+
+  /// A float argument of the call being compiled.
+  NumberPtr make_number(double hint);
+  double number_hint(size_t index) const { return number_hints_.at(index); }
+  /// The value under the hints, recording that the program now depends on it.
+  double specialize(const NumberPtr& number);
+  void guard(NumberGuard g);
+  const std::vector<std::shared_ptr<const NumberGuard>>& number_guards() const { return number_guards_; }
+
+  /// Tells the user's line, which guards carry.
+  std::function<std::string()> location;
 
   /// The environment that comparisons on this thread use; none outside a compilation.
   static ShapeEnv* current();
@@ -134,10 +154,13 @@ class ShapeEnv {
   struct Symbol {
     std::optional<int64_t> hint;
     std::string name;
+    int64_t least = 0;
   };
   std::map<SymbolId, Symbol> symbols_;
   std::map<std::pair<std::string, const void*>, Dim> found_;
   std::vector<DimGuard> guards_;
+  std::vector<double> number_hints_;
+  std::vector<std::shared_ptr<const NumberGuard>> number_guards_;
 };
 
 }  // namespace thunder

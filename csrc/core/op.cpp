@@ -136,6 +136,7 @@ double Args::real(std::string_view param) const {
   bool integer =
       a.is_value() ? a.value().type().is_number() && a.number_kind() == NumberKind::Int : a.kind() == Arg::Kind::Int;
   if (integer) return static_cast<double>(dim(param).specialize());
+  if (a.is_value() && a.value().type().is_number() && a.value().type().number().expr) return a.real();
   if (literal(*op_, param, a).kind() != Arg::Kind::Complex) return a.real();
   THUNDER_CHECK(a.complex().imag() == 0, Runtime, op_->schema.name, "'", param,
                 "': value cannot be converted to type double without overflow, got ", a.complex());

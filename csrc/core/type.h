@@ -29,6 +29,8 @@ struct NumberType {
   NumberKind kind = NumberKind::Int;
   /// For an int that a shape may use: the symbol it binds.
   std::optional<Dim> dim;
+  /// For a number that a call's own numbers give: what computes it, so that it can be specialized.
+  NumberPtr expr = nullptr;
 };
 
 class Type {

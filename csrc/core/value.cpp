@@ -79,6 +79,10 @@ double Arg::real() const {
     case Kind::Bool: return boolean() ? 1 : 0;
     case Kind::Int: return static_cast<double>(dim().constant());
     case Kind::Float: return std::get<double>(v_);
+    case Kind::Value:
+      if (!value().type().is_number() || !ShapeEnv::current()) break;
+      if (const NumberPtr& known = value().type().number().expr) return ShapeEnv::current()->specialize(known);
+      break;
     default: break;
   }
   THUNDER_ASSERT(false, "a real number was expected");

@@ -119,7 +119,8 @@ class Arg {
   thunder::Value value() const { return std::get<thunder::Value>(v_); }
   bool boolean() const { return std::get<bool>(v_); }
   const Dim& dim() const { return std::get<Dim>(v_); }
-  double real() const;  ///< a literal bool, constant int or float, as double
+  /// A literal bool, int or float, or a number of the call's (which is specialized), as double.
+  double real() const;
   std::complex<double> complex() const;
   const std::string& str() const { return std::get<std::string>(v_); }
   thunder::DType dtype() const { return std::get<thunder::DType>(v_); }

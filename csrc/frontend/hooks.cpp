@@ -117,7 +117,11 @@ Ref device_to_python(const Device& d) {
 
 Ref make_number(const Arg& arg) {
   Ref capsule = Ref::steal(PyCapsule_New(new Arg(arg), kCapsule, free_arg));
-  return Ref::steal(PyObject_CallOneArg(hooks().number_class.get(), capsule.get()));
+  const Hooks& h = hooks();
+  const Ref& type = arg.number_kind() == NumberKind::Int     ? h.int_class
+                    : arg.number_kind() == NumberKind::Float ? h.float_class
+                                                             : h.number_class;
+  return Ref::steal(PyObject_CallOneArg(type.get(), capsule.get()));
 }
 
 Ref to_python(const Arg& a, const std::function<Ref(Value)>& value) {

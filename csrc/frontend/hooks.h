@@ -31,7 +31,8 @@ struct Hooks {
   Ref make_wrapper_subclass;                           ///< torch.Tensor._make_wrapper_subclass
   Ref torch_device;                                    ///< torch.device
   Ref torch_size;                                      ///< torch.Size
-  Ref number_class;                                    ///< thunder's traced number
+  /// thunder's traced number: for an int, for a float, for anything else.
+  Ref int_class, float_class, number_class;
   std::vector<Ref> dtypes;                             ///< torch.dtype objects in the order of DType
   std::vector<std::pair<Ref, std::string>> constants;  ///< torch.contiguous_format, ... and how they print
   std::vector<std::string> internal_paths;             ///< files below these are never the user's line
@@ -40,9 +41,12 @@ struct Hooks {
 Hooks& hooks();
 
 inline bool is_tensor(PyObject* o) { return PyType_IsSubtype(Py_TYPE(o), hooks().tensor_class); }
-/// A number that only the run knows (the result of item(), the length of a nonzero()).
+/// A number that only the run knows (the result of item(), the length of a nonzero()), or that other calls may give
+/// another value (cache="symbolic values").
 inline bool is_traced_number(PyObject* o) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(o)) == hooks().number_class.get();
+  const Hooks& h = hooks();
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+  return type == h.int_class.get() || type == h.float_class.get() || type == h.number_class.get();
 }
 /// What an output is made of: tensors, and numbers that the run computes.
 inline bool is_leaf(PyObject* o) { return is_tensor(o) || is_traced_number(o); }

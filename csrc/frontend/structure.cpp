@@ -1,6 +1,8 @@
 #include "frontend/structure.h"
 
+#include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "frontend/hooks.h"
 
@@ -27,6 +29,27 @@ PyObject* dataclass_fields(PyObject* o) {
   return fields && PyDict_Check(fields) ? fields : nullptr;
 }
 
+void flatten_symbolic(PyObject* o, Flattened& out) {
+  if (PyFloat_CheckExact(o)) {
+    out.key.push_back('d');
+    out.floats.push_back(PyFloat_AS_DOUBLE(o));
+  } else {
+    out.key.push_back('i');
+    out.ints.push_back(PyLong_AsLongLong(o));
+  }
+}
+
+// What it holds is taken as it is.
+class Literally {
+ public:
+  explicit Literally(Flattened& flat) : flat_(flat), symbolic_(std::exchange(flat.symbolic, false)) {}
+  ~Literally() { flat_.symbolic = symbolic_; }
+
+ private:
+  Flattened& flat_;
+  bool symbolic_;
+};
+
 void flatten_int(PyObject* o, std::string& key) {
   int overflow = 0;
   long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -50,12 +73,16 @@ void flatten_dict(PyObject* o, Flattened& out) {
   if (!PyDict_CheckExact(o)) put(out.key, 'C', reinterpret_cast<uintptr_t>(Py_TYPE(o)));
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) {
-    flatten(key, out);
+    {
+      Literally keys(out);
+      flatten(key, out);
+    }
     flatten(value, out);
   }
 }
 
 void flatten_dataclass(PyObject* o, PyObject* fields, Flattened& out) {
+  Literally all(out);
   put(out.key, 'D', reinterpret_cast<uintptr_t>(Py_TYPE(o)));
   PyObject *name, *field;
   for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
@@ -78,11 +105,14 @@ Ref shallow_copy(PyObject* o) {
 class Rebuilder {
  public:
   /// `objects`: those of other kinds that hold leaves in their attributes, if any are to be made anew.
-  explicit Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::unordered_set<PyObject*>* objects = nullptr)
-      : leaf_(leaf), objects_(objects) {}
+  /// `number`: what symbolic numbers become, as flatten() finds them.
+  explicit Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::unordered_set<PyObject*>* objects = nullptr,
+                     const std::function<Ref(PyObject*)>* number = nullptr)
+      : leaf_(leaf), objects_(objects), number_(number) {}
 
   Ref operator()(PyObject* o) {
     if (is_leaf(o)) return leaf_(o);
+    if (number_ && is_symbolic_number(o)) return (*number_)(o);
     if (PyTuple_Check(o) || PyList_Check(o)) return sequence(o);
     if (PyObject* fields = dataclass_fields(o)) return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
@@ -117,6 +147,7 @@ class Rebuilder {
   }
 
   Ref dataclass(PyObject* o, PyObject* fields) {
+    const auto* number = std::exchange(number_, nullptr);
     Ref out = shallow_copy(o);
     PyObject *name, *field;
     for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
@@ -133,6 +164,7 @@ class Rebuilder {
         if (PyObject_GenericSetAttr(out.get(), name, item.get()) != 0) throw PythonError();
       }
     }
+    number_ = number;
     return out;
   }
 
@@ -154,6 +186,7 @@ class Rebuilder {
 
   const std::function<Ref(PyObject*)>& leaf_;
   const std::unordered_set<PyObject*>* objects_;
+  const std::function<Ref(PyObject*)>* number_;
   std::unordered_map<PyObject*, Ref> made_;
 };
 
@@ -166,6 +199,7 @@ void flatten(PyObject* o, Flattened& out) {
     return;
   }
   if (o == Py_None) return out.key.push_back('N');
+  if (out.symbolic && is_symbolic_number(o)) return flatten_symbolic(o, out);
   if (PyBool_Check(o)) return out.key.push_back(o == Py_True ? 't' : 'f');
   if (PyLong_CheckExact(o)) return flatten_int(o, out.key);
   if (PyFloat_CheckExact(o)) return put(out.key, 'F', PyFloat_AS_DOUBLE(o));
@@ -185,7 +219,20 @@ void flatten(PyObject* o, Flattened& out) {
   out.objects.push_back(o);
 }
 
-Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf) { return Rebuilder(leaf)(o); }
+bool is_symbolic_number(PyObject* o) {
+  if (PyFloat_CheckExact(o)) {
+    const double f = PyFloat_AS_DOUBLE(o);
+    return std::isfinite(f) && f != 0 && std::abs(f) != 1;
+  }
+  if (!PyLong_CheckExact(o)) return false;
+  int overflow = 0;
+  const long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
+  return !overflow && i >= 2 && i < (1ll << 31);
+}
+
+Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number) {
+  return Rebuilder(leaf, nullptr, number)(o);
+}
 
 namespace {
 

@@ -18,17 +18,23 @@ struct Flattened {
   std::string key;
   std::vector<PyObject*> objects;  ///< borrowed: those that `key` names by identity
 
-  void clear() {
-    tensors.clear();
-    key.clear();
-    objects.clear();
-  }
+  /// Whether numbers are to be told apart from their values: `key` then only says that there is an int or a float.
+  /// Those that are is_symbolic_number(), in order; not those in dataclasses and in the keys of dicts.
+  bool symbolic = false;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
 };
+
+/// A plain int or float that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,
+/// which count from the end, and ones so large that products might leave 64 bits.
+bool is_symbolic_number(PyObject* object);
 
 void flatten(PyObject* object, Flattened& out);
 
 /// The object with every tensor replaced by what `leaf` gives; containers are rebuilt, other objects are the same.
-Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf);
+/// `number`: so do numbers that flatten() found symbolic, if it is given.
+Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf,
+            const std::function<Ref(PyObject*)>* number = nullptr);
 
 /// How to make the user's result from its tensors.
 class OutputSpec {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "core/error.h"
+#include "core/number.h"
 #include "core/rewrite.h"
 #include "frontend/autocast.h"
 
@@ -69,32 +71,6 @@ const TorchFunction* find_torch_function(PyObject* callable) {
   return it == functions().end() ? nullptr : &it->second;
 }
 
-Ref number_operation(const std::string& op, PyObject* a, PyObject* b) {
-  auto size_of = [](PyObject* o) -> std::optional<Dim> {
-    Arg x = to_arg(o, [](PyObject*) -> Arg { return nullptr; });
-    if (x.kind() == Arg::Kind::Int) return x.dim();
-    if (x.is_value() && x.value().type().is_number()) return x.value().type().number().dim;
-    return std::nullopt;
-  };
-  std::optional<Dim> x = size_of(a), y = size_of(b);
-  THUNDER_CHECK(x && y, NotImplemented, "jit", "'", op,
-                "' on a number that is known only when the compiled function runs (the "
-                "result of item()). Keep it a tensor: use tensor operations such as torch.where instead");
-  auto number = [](const Dim& d) { return to_python(Arg(d), [](Value) -> Ref { return {}; }); };
-  if (op == "add") return number(*x + *y);
-  if (op == "sub") return number(*x - *y);
-  if (op == "mul") return number(*x * *y);
-  if (op == "floordiv") return number(floordiv(*x, *y));
-  if (op == "mod") return number(mod(*x, *y));
-  bool result = op == "eq"   ? *x == *y
-                : op == "ne" ? *x != *y
-                : op == "lt" ? *x < *y
-                : op == "le" ? *x <= *y
-                : op == "gt" ? *x > *y
-                             : *x >= *y;
-  return Ref::borrow(result ? Py_True : Py_False);
-}
-
 namespace {
 constexpr TensorId kNotYet = ~TensorId{0};
 }
@@ -102,6 +78,7 @@ constexpr TensorId kNotYet = ~TensorId{0};
 Tracer::Tracer(std::vector<const void*> shared)
     : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
+  shapes_.location = [this] { return location(); };
 }
 
 Tracer::Tracer(Builder& borrowed, bool metadata_only)
@@ -109,13 +86,13 @@ Tracer::Tracer(Builder& borrowed, bool metadata_only)
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source) {
+TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source, const TensorType* type) {
   const void* memory = hooks().storage_of(real);
   TensorId id;
   if (shared_.count(memory) != 0) {
     id = add_view_of_shared(real, std::move(source), memory);
   } else {
-    id = aliases_.add_input(b_.input(hooks().type_of(real)), hooks().is_leaf(real));
+    id = aliases_.add_input(b_.input(type ? *type : hooks().type_of(real)), hooks().is_leaf(real));
     sources_.push_back(std::move(source));
     inputs_.push_back(id);
     if (memory) {
@@ -151,10 +128,11 @@ TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const vo
   return id;
 }
 
-Ref Tracer::add_argument(PyObject* tensor, size_t index) {
+Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type) {
   if (auto it = ids_.find(tensor); it != ids_.end()) return objects_.at(it->second);
-  Ref proxy = new_proxy(hooks().type_of(tensor));
-  TensorId id = add_input(proxy.get(), tensor, {InputSource::Argument, index, {}});
+  ShapeEnv::Scope scope(shapes_);
+  Ref proxy = new_proxy(type ? *type : hooks().type_of(tensor));
+  TensorId id = add_input(proxy.get(), tensor, {InputSource::Argument, index, {}}, type);
   ids_[tensor] = id;  // the closure may hold the very tensor that was passed
   return proxy;
 }
@@ -210,7 +188,7 @@ Ref Tracer::new_proxy(const TensorType& t) {
   auto sizes = [](const Dims& dims) {
     Ref out = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(dims.size())));
     for (size_t i = 0; i < dims.size(); ++i) {
-      // A size that only the run knows: the proxy's own size is not read (see the handlers of shape and size).
+      // The proxy's own sizes are not read where they are symbolic (see the handlers of shape and size).
       int64_t d = dims[i].is_constant() ? dims[i].constant() : 2;
       PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(d));
     }
@@ -363,8 +341,7 @@ void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
   write(target, v, op);
 }
 
-template <class F>
-Ref Tracer::located(F&& record) {
+Ref Tracer::located(const std::function<Ref()>& record) {
   update_location();
   // A borrowed builder's program has an environment of its own.
   ShapeEnv* current = ShapeEnv::current();
@@ -413,20 +390,6 @@ Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
-namespace {
-
-// Which inputs the trace reads.
-std::vector<bool> used_inputs(const Trace& t) {
-  std::unordered_map<Value, bool, ValueHash> used;
-  for (const Call* c : t.calls) for_each_input(*c, [&](Value v) { used[v] = true; });
-  for_each_value(t.output, [&](Value v) { used[v] = true; });
-  std::vector<bool> out;
-  for (Value v : t.inputs) out.push_back(used.count(v) != 0);
-  return out;
-}
-
-}  // namespace
-
 // What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow
 // from it.
 struct Tracer::Outputs {
@@ -442,6 +405,52 @@ struct Tracer::Outputs {
   }
 };
 
+namespace {
+
+// A call and its body: what a pass that opens it will read.
+void mark(const Call& call, std::unordered_set<Value, ValueHash>& used) {
+  for_each_input(call, [&](Value v) { used.insert(v); });
+  for (const Call* inner : call.body) mark(*inner, used);
+}
+
+}  // namespace
+
+// Which inputs the computation and the epilogue read.  The numbers that stand in the type of one that is read count:
+// gradient rules ask for sizes.
+std::vector<bool> Tracer::used_inputs(const Trace& computation, const Outputs& plan) const {
+  std::unordered_set<Value, ValueHash> used;
+  for (const Call* c : computation.calls) mark(*c, used);
+  for_each_value(computation.output, [&](Value v) { used.insert(v); });
+  std::unordered_set<TensorId> needed;
+  for (const Derived& d : plan.derived) {
+    if (d.computed < 0) needed.insert(d.base);
+    for (const Call* view : d.path) mark(*view, used);
+  }
+  for (const auto& [id, index] : plan.written) needed.insert(id);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    Value v = b_.inputs()[i];
+    if (inputs_[i] == kNoTensor) continue;
+    if (needed.count(inputs_[i]) != 0) used.insert(v);
+    if (used.count(v) == 0) continue;
+    for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
+      for (const Dim& d : *dims)
+        for (SymbolId s : d.symbols())
+          if (Value number = arena_->symbol_value(s)) used.insert(number);
+  }
+  std::vector<bool> out;
+  for (Value v : b_.inputs()) out.push_back(used.count(v) != 0);
+  return out;
+}
+
+// Tensors first, then numbers.
+std::vector<size_t> Tracer::in_order(const std::vector<bool>& used) const {
+  std::vector<size_t> out;
+  for (bool number : {false, true})
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (used[i] && (inputs_[i] == kNoTensor) == number) out.push_back(i);
+  return out;
+}
+
 Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
   std::unordered_map<uint32_t, std::vector<TensorId>> of_storage;
   for (PyObject* o : outputs) {
@@ -455,8 +464,7 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     Derived d;
     if (!is_tensor(o)) {
       Arg number = number_arg(o);
-      THUNDER_CHECK(number.is_value(), NotImplemented, "jit",
-                    "returning an expression of sizes that only the run knows");
+      if (number.kind() == Arg::Kind::Int) number = value_of_size(number.dim());
       d.computed = static_cast<int64_t>(out.compute(number.value()));
     } else if (TensorId id = id_of(o); std::optional<TensorId> base = aliases_.base_input(id)) {
       d.base = *base;
@@ -471,7 +479,7 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     out.derived.push_back(std::move(d));
   }
   for (TensorId id : inputs_)
-    if (aliases_.written(id)) {
+    if (id != kNoTensor && aliases_.written(id)) {
       Value v = aliases_.value(id);
       if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
       out.written.emplace_back(id, out.compute(v));
@@ -483,13 +491,15 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
 Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& used) {
   Builder e(arena_);
   std::unordered_map<TensorId, Value> base;
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    if (used[i]) {
-      base[inputs_[i]] = b_.inputs()[i];
-      e.add_input(b_.inputs()[i]);
-    }
+  for (size_t i : in_order(used)) {
+    if (inputs_[i] != kNoTensor) base[inputs_[i]] = b_.inputs()[i];
+    e.add_input(b_.inputs()[i]);
+  }
   std::vector<Value> results;
-  for (Value v : outputs.computed) results.push_back(e.input(v.type()));
+  for (Value v : outputs.computed) {
+    const bool number = v.type().is_number();  // it binds no symbol a second time
+    results.push_back(e.input(number ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
+  }
   for (const auto& [id, index] : outputs.written)
     base[id] = e(aliases_.data_only(id) ? "prims.copy_data_" : "prims.copy_", base[id], results[index]).value();
   ArgList flat;
@@ -509,17 +519,9 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
   a.trivial_epilogue = plan.trivial;
 
-  std::vector<bool> used = used_inputs(a.computation);
-  auto need = [&](TensorId id) {
-    used[static_cast<size_t>(std::find(inputs_.begin(), inputs_.end(), id) - inputs_.begin())] = true;
-  };
-  for (const Derived& d : plan.derived)
-    if (d.computed < 0) need(d.base);
-  for (const auto& [id, index] : plan.written) need(id);
-
+  std::vector<bool> used = used_inputs(a.computation, plan);
   a.computation.inputs.clear();
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (!used[i]) continue;
+  for (size_t i : in_order(used)) {
     a.computation.inputs.push_back(b_.inputs()[i]);
     a.sources.push_back(sources_[i]);
   }

@@ -6,6 +6,7 @@
 // written through the AliasTracker.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -39,10 +40,12 @@ const TorchFunction* find_torch_function(PyObject* callable);
 
 /// Where an input of the computation comes from.
 struct InputSource {
-  enum Kind { Argument, Captured } kind = Argument;
+  enum Kind { Argument, Captured, Number } kind = Argument;
   size_t argument = 0;         ///< index among the call's tensor arguments
   Ref tensor;                  ///< the captured tensor
   bool whole_storage = false;  ///< not the tensor but its memory, as a 1-d tensor: several inputs share it
+  NumberPtr number = nullptr;  ///< what a number is computed from
+  bool integer = false;        ///< the number is an int
 };
 
 struct Acquired {
@@ -53,10 +56,6 @@ struct Acquired {
   Trace epilogue;
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
 };
-
-/// Arithmetic of traced numbers: exact on sizes, an error that says what to do instead on numbers that only the run
-/// knows.
-Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
 
 class Tracer {
  public:
@@ -80,7 +79,19 @@ class Tracer {
   Ref call_symbol(const std::string& op, PyObject* args, PyObject* kwargs);
 
   /// A proxy for the i-th tensor argument; the same tensor passed twice gets the same proxy.
-  Ref add_argument(PyObject* tensor, size_t index);
+  /// `type`: with symbolic sizes; null: the tensor's own.
+  Ref add_argument(PyObject* tensor, size_t index, const TensorType* type = nullptr);
+  /// A symbol for an int of the call, 2 or more: a size, a stride, an argument.
+  Dim add_size(int64_t hint);
+  /// A traced number for a float argument of the call; they count from 0.
+  Ref add_float(double hint);
+  /// Arithmetic and comparisons of traced numbers.  None where an operand is no number, or where Python has to compute
+  /// with the numbers themselves; an error that says what to do instead for numbers that only the run knows.
+  Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
+  /// The number itself, on which the program then depends; None for one that only the run knows.
+  Ref specialize(PyObject* number);
+  /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
+  bool has_layout(PyObject* tensor, const std::string& format);
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
   void add_captured(PyObject* tensor);
 
@@ -115,11 +126,18 @@ class Tracer {
   std::string location() const;
 
  private:
+  static constexpr TensorId kNoTensor = ~TensorId{0};
+
+  struct Outputs;
   TensorId id_of(PyObject* tensor);
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
-  template <class F>
-  Ref located(F&& record);
-  TensorId add_input(PyObject* object, PyObject* real, InputSource source);
+  Ref located(const std::function<Ref()>& record);
+  TensorId add_input(PyObject* object, PyObject* real, InputSource source, const TensorType* type = nullptr);
+  Value add_number(NumberType type, NumberPtr number);
+  Ref number_result(const NumberPtr& number);
+  Value value_of_size(const Dim& size);
+  std::vector<bool> used_inputs(const Trace& computation, const Outputs& plan) const;
+  std::vector<size_t> in_order(const std::vector<bool>& used) const;
   TensorId add_view_of_shared(PyObject* real, InputSource source, const void* memory);
   Ref wrap(Value v, const Call* call);
   Ref new_proxy(const TensorType& t);
@@ -135,7 +153,6 @@ class Tracer {
     TensorId base = 0;
     std::vector<const Call*> path;
   };
-  struct Outputs;
   Outputs plan_outputs(const std::vector<PyObject*>& outputs);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 
@@ -150,7 +167,7 @@ class Tracer {
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::vector<InputSource> sources_;
-  std::vector<TensorId> inputs_;
+  std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>

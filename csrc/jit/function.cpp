@@ -36,6 +36,8 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+constexpr size_t kMostKnown = 4096;  // rows of numbers that a function remembers an entry for
+
 thread_local int depth_of_tracing = 0;
 
 // While a user's function is traced: compiled functions that it calls become a part of its program.
@@ -69,25 +71,66 @@ JitFunction::Runner& JitFunction::runner() {
   return *r;
 }
 
+// A vectorcall's arguments.
+struct JitFunction::Arguments {
+  PyObject* const* args;
+  size_t nargs;
+  PyObject* names;
+  Py_ssize_t num_names() const { return names ? PyTuple_GET_SIZE(names) : 0; }
+};
+
 struct JitFunction::Key {
   Flattened flat;
   Fingerprint fingerprint;
   uint64_t hash = 0;
+  // With symbolic values: the ints and floats that the key leaves out, and how tensors use them.
+  Numbers numbers;
+  std::vector<std::optional<Layout>> layouts;
 
-  Key(PyObject* const* args, size_t nargs, PyObject* names) {
-    for (size_t i = 0; i < nargs; ++i) frontend::flatten(args[i], flat);
-    Py_ssize_t n = names ? PyTuple_GET_SIZE(names) : 0;
-    for (Py_ssize_t i = 0; i < n; ++i) {
+  Key(const Arguments& a, bool symbolic) {
+    flat.symbolic = symbolic;
+    for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
+    for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
       flat.key.push_back('K');
-      frontend::flatten(PyTuple_GET_ITEM(names, i), flat);
-      frontend::flatten(args[nargs + i], flat);
+      frontend::flatten(PyTuple_GET_ITEM(a.names, i), flat);
+      frontend::flatten(a.args[a.nargs + i], flat);
     }
     for (PyObject* t : flat.tensors)
       THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
                     "a number that another compiled function has yet to compute was passed");
     fingerprint.begin();
-    for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
+    if (symbolic) add_layouts();
+    else
+      for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
     hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
+  }
+
+  /// What each of the ints is.
+  std::vector<std::string> labels() const {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < flat.ints.size(); ++i) out.push_back(cat("int argument ", i));
+    for (size_t i = 0; i < layouts.size(); ++i)
+      if (layouts[i]) layouts[i]->add_labels(cat("tensor argument ", i), out);
+    return out;
+  }
+
+ private:
+  void add_layouts() {
+    numbers.ints = flat.ints;
+    numbers.floats = flat.floats;
+    for (PyObject* o : flat.tensors) {
+      const at::Tensor& t = torch_py::tensor(o);
+      bool repeated = false;
+      const bool plain = t.defined() && fingerprint.add_kind(t, &repeated);
+      layouts.emplace_back();
+      if (repeated) continue;
+      if (plain) {
+        layouts.back().emplace(t, numbers.ints);
+        layouts.back()->add_to(fingerprint);
+      } else {
+        fingerprint.add(t);
+      }
+    }
   }
 };
 
@@ -101,18 +144,31 @@ struct JitFunction::CacheEntry {
   Fingerprint captured;  // of the arguments and the captured tensors together, if there are any
   struct Source {
     bool captured;
-    size_t index;        // among the captured tensors, or the tensor arguments
+    size_t index;        // among the captured tensors, or the tensor arguments, or the numbers below
     bool whole_storage;  // the memory of that tensor, as a 1-d tensor
+    bool number = false;
   };
+  // A number that the program takes: an int or a float of the call, or computed from them.
+  struct Number {
+    enum Kind { Int, Float, Computed } kind;
+    size_t index = 0;
+    NumberPtr expr;
+    bool integer = false;
+  };
+  std::vector<Number> numbers;
+  std::unique_ptr<Symbols> symbols;  // with symbolic values
   std::vector<Source> sources;
   bool by_place = false;  // where the tensors lie in their memory matters
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and a list of values
   std::vector<frontend::Effect> effects;
 
+  // With symbolic values sizes of arguments are not in it; what is in the key is.
   Fingerprint fingerprint_all(const Flattened& flat) const {
     Fingerprint f;
-    for (PyObject* t : flat.tensors) f.add(torch_py::tensor(t));
+    bool repeated = false;
+    for (PyObject* t : flat.tensors)
+      if (!symbols || !f.add_kind(torch_py::tensor(t), &repeated)) f.add(torch_py::tensor(t));
     for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
     if (!by_place) return f;
     for (const auto* list : {&flat.tensors, &world.tensors()})
@@ -150,6 +206,14 @@ struct JitFunction::CacheEntry {
   }
 };
 
+// An entry that was found to take these numbers.
+struct JitFunction::Known {
+  Numbers numbers;
+  std::weak_ptr<CacheEntry> entry;
+};
+
+JitFunction::~JitFunction() = default;
+
 JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options,
                          std::shared_ptr<GraphSettings> graphs)
     : fn_(Ref::borrow(fn)),
@@ -161,12 +225,31 @@ JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, Compil
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
   if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second;
+  if (std::shared_ptr<CacheEntry> e = find_known(key)) return e;
   last_miss_ = entries_.empty() ? "the first call" : "the arguments or the global state differ";
   auto [first, last] = entries_.equal_range(key.hash);
   for (auto it = first; it != last; ++it) {
     const std::shared_ptr<CacheEntry>& e = it->second;
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
-    if (e->guards_hold(key.flat, &last_miss_)) return e;
+    if (e->symbols && !e->symbols->hold(key.numbers, &last_miss_)) continue;
+    if (!e->guards_hold(key.flat, &last_miss_)) continue;
+    if (e->symbols) {
+      if (known_.size() >= kMostKnown) known_.clear();
+      known_.emplace(key.hash ^ key.numbers.hash(), Known{key.numbers, e});
+    }
+    return e;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_known(const Key& key) {
+  if (cache_ != CacheMode::SymbolicValues) return nullptr;
+  auto [first, last] = known_.equal_range(key.hash ^ key.numbers.hash());
+  for (auto it = first; it != last; ++it) {
+    std::shared_ptr<CacheEntry> e = it->second.entry.lock();
+    if (e && it->second.numbers == key.numbers && e->fingerprint == key.fingerprint && e->key == key.flat.key &&
+        e->guards_hold(key.flat, nullptr))
+      return e;
   }
   return nullptr;
 }
@@ -176,21 +259,39 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     frontend::interpreter::InterpretingAgain scope;
     return PyObject_Vectorcall(fn_.get(), args, nargs, names);
   }
-  Key key(args, nargs, names);
+  const Arguments arguments{args, nargs, names};
+  Key key(arguments, cache_ == CacheMode::SymbolicValues);
   std::shared_ptr<CacheEntry> e = find(key);  // owned: a recursive call or another thread may clear the cache
   if (e) {
     ++hits_;
   } else {
     ++misses_;
-    e = compile(key, args, nargs, names);
+    e = compile(key, arguments);
   }
-  return run(*e, key.flat);
+  return run(*e, key);
 }
 
-PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
+namespace {
+
+c10::IValue number_now(const NumberExpr& expr, bool integer, const NumberExpr::Values& values) {
+  if (integer) return expr.size().substitute(values.symbol).constant();
+  return expr.evaluate(values);
+}
+
+}  // namespace
+
+PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
+  const Flattened& flat = key.flat;
   std::vector<c10::IValue> inputs;
   inputs.reserve(e.sources.size());
   for (const CacheEntry::Source& s : e.sources) {
+    if (s.number) {
+      const CacheEntry::Number& n = e.numbers[s.index];
+      if (n.kind == CacheEntry::Number::Int) inputs.emplace_back(key.numbers.ints[n.index]);
+      else if (n.kind == CacheEntry::Number::Float) inputs.emplace_back(key.numbers.floats[n.index]);
+      else inputs.push_back(number_now(*n.expr, n.integer, e.symbols->values(key.numbers)));
+      continue;
+    }
     const at::Tensor& t = torch_py::tensor(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
     if (!s.whole_storage) {
       inputs.emplace_back(t);
@@ -223,61 +324,100 @@ PyObject* JitFunction::run(CacheEntry& e, const Flattened& flat) {
   return Ref::borrow(PyTuple_GET_ITEM(built.get(), 0)).release();
 }
 
-// Runs the function on proxies of its arguments.  If it writes to memory that several inputs share, it is run again
-// with that memory as one input.
-frontend::Acquired JitFunction::acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args,
-                                        size_t nargs, PyObject* names) {
-  bool interprets = interpreter_enabled();
-  if (!interprets) {
-    if (module_.get() != Py_None) e.world.watch_module(module_.get());
-    else e.world.watch_function(fn_.get());
-  }
+// Runs the function on proxies of its arguments.  What the program turns out to ask of a symbol for good is known when
+// it runs once more, so that what follows from it is.
+frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
+                                        const Arguments& args) {
   std::vector<const void*> shared;
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
-    frontend::Reads reads(*tracer, edges_);
-    if (interprets) tracer->set_observer(&reads);
-    if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
-    size_t next = 0;
-    auto proxy = [&](PyObject* t) { return tracer->add_argument(t, next++); };
-    Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(nargs)));
-    for (size_t i = 0; i < nargs; ++i)
-      PyTuple_SET_ITEM(call_args.get(), i, frontend::rebuild(args[i], proxy).release());
-    Ref call_kwargs = Ref::steal(PyDict_New());
-    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
-      Ref value = frontend::rebuild(args[nargs + i], proxy);
-      if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(names, i), value.get()) != 0)
-        throw frontend::PythonError();
-    }
-    reads.made_argument(call_args.get());
-    reads.made_argument(call_kwargs.get());
     try {
-      Ref result;
-      {
-        Tracing active;
-        result = runner()(*tracer, fn_.get(), call_args.get(), call_kwargs.get());
-      }
-      e.effects = reads.finish(e.world);
-      if (!e.effects.empty()) result = with_effects(result, e.effects);
-      std::vector<PyObject*> leaves;
-      e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
-      return tracer->finish(leaves);
+      frontend::Acquired acquired = trace(e, key, *tracer, args);
+      ShapeEnv::Scope scope(tracer->shapes());
+      if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (...) {
-      if (!tracer->shared_memory_written()) throw;
+      // Written to memory that several inputs share: again, with that memory as one input.
+      if (!tracer->shared_memory_written() || e.symbols) throw;
       shared.push_back(tracer->shared_memory_written());
     }
     PyErr_Clear();
   }
 }
 
-std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, PyObject* const* args, size_t nargs,
-                                                              PyObject* names) {
+frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
+  const bool interprets = interpreter_enabled();
+  e.world = frontend::WorldGuard();
+  if (!interprets) {
+    if (module_.get() != Py_None) e.world.watch_module(module_.get());
+    else e.world.watch_function(fn_.get());
+  }
+  frontend::Reads reads(tracer, edges_);
+  if (interprets) tracer.set_observer(&reads);
+  if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
+  if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
+  size_t next = 0, next_int = 0, next_float = 0;
+  std::function<Ref(PyObject*)> proxy = [&](PyObject* t) {
+    const size_t i = next++;
+    if (!e.symbols || !key.layouts[i]) return tracer.add_argument(t, i);
+    const TensorType type = key.layouts[i]->type(torch_py::tensor(t), e.symbols->dims());
+    return tracer.add_argument(t, i, &type);
+  };
+  std::function<Ref(PyObject*)> number = [&](PyObject* o) {
+    if (PyLong_Check(o)) {
+      const Dim& d = e.symbols->dims()[next_int++];
+      return d.is_constant() ? Ref::borrow(o) : frontend::make_number(Arg(d));
+    }
+    Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o));
+    return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
+  };
+  auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr); };
+  Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.nargs)));
+  for (size_t i = 0; i < args.nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, given(args.args[i]).release());
+  Ref call_kwargs = Ref::steal(PyDict_New());
+  for (Py_ssize_t i = 0; i < args.num_names(); ++i) {
+    Ref value = given(args.args[args.nargs + i]);
+    if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(args.names, i), value.get()) != 0)
+      throw frontend::PythonError();
+  }
+  reads.made_argument(call_args.get());
+  reads.made_argument(call_kwargs.get());
+  Ref result;
+  {
+    Tracing active;
+    result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
+  }
+  e.effects = reads.finish(e.world);
+  if (!e.effects.empty()) result = with_effects(result, e.effects);
+  std::vector<PyObject*> leaves;
+  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
+  return tracer.finish(leaves);
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args) {
+  not_symbolic_.clear();
+  if (cache_ == CacheMode::SymbolicValues) {
+    try {
+      return compile(key, args, false);
+    } catch (const std::exception& e) {
+      // What cannot be said of symbols can be of the numbers themselves; if not, the error is about them.
+      not_symbolic_ = e.what();
+      PyErr_Clear();
+    }
+  }
+  return compile(key, args, true);
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args, bool constant) {
   auto start = std::chrono::steady_clock::now();
   adopt_default_dtype();
   auto record = std::make_shared<CompileRecord>();
   auto e = std::make_shared<CacheEntry>();
+  if (cache_ == CacheMode::SymbolicValues) {
+    e->symbols = std::make_unique<Symbols>(key.numbers, constant);
+    e->symbols->labels = key.labels();
+  }
   std::unique_ptr<frontend::Tracer> tracer;
-  frontend::Acquired acquired = acquire(*e, tracer, args, nargs, names);
+  frontend::Acquired acquired = acquire(*e, key, tracer, args);
   record->times.acquisition = seconds_since(start);
 
   ShapeEnv::Scope scope(tracer->shapes());
@@ -295,19 +435,15 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   if (graphs_) {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)
-      by_address.push_back(s.kind != frontend::InputSource::Argument);
+      by_address.push_back(s.kind == frontend::InputSource::Captured);
     use_graphs(*entry, graphs_, record->compiled, std::move(by_address));
   }
   e->entry = std::move(entry);
   record->times.programs = seconds_since(start);
 
-  size_t captured = 0;
-  for (const frontend::InputSource& s : acquired.sources) {
-    bool argument = s.kind == frontend::InputSource::Argument;
-    if (!argument) e->world.add_tensor(s.tensor.get());
-    e->sources.push_back({!argument, argument ? s.argument : captured++, s.whole_storage});
-    e->by_place = e->by_place || s.whole_storage;
-  }
+  add_sources(*e, acquired);
+  if (e->symbols) e->symbols->keep_guards(tracer->shapes());
+  number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
   e->fingerprint = key.fingerprint;
   e->key = key.flat.key;
   for (PyObject* o : key.flat.objects) e->objects.push_back(Ref::borrow(o));
@@ -318,6 +454,26 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, Py
   last_ = e;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
   return entries_.emplace(key.hash, std::move(e))->second;
+}
+
+void JitFunction::add_sources(CacheEntry& e, const frontend::Acquired& acquired) {
+  using Number = CacheEntry::Number;
+  size_t captured = 0;
+  for (const frontend::InputSource& s : acquired.sources) {
+    if (s.kind == frontend::InputSource::Number) {
+      Number n{Number::Computed, 0, s.number, s.integer};
+      std::optional<size_t> at = s.integer ? e.symbols->index(s.number->size()) : std::nullopt;
+      if (at) n.kind = Number::Int, n.index = *at;
+      if (s.number->op() == NumberExpr::Op::Input) n.kind = Number::Float, n.index = s.number->index();
+      e.sources.push_back({false, e.numbers.size(), false, true});
+      e.numbers.push_back(std::move(n));
+      continue;
+    }
+    bool argument = s.kind == frontend::InputSource::Argument;
+    if (!argument) e.world.add_tensor(s.tensor.get());
+    e.sources.push_back({!argument, argument ? s.argument : captured++, s.whole_storage});
+    e.by_place = e.by_place || s.whole_storage;
+  }
 }
 
 std::string JitFunction::program_text() const {
@@ -332,11 +488,13 @@ std::vector<std::string> JitFunction::guards() const {
   return last_ ? last_->world.lines() : std::vector<std::string>();
 }
 
-void JitFunction::clear_cache() { entries_.clear(); }
+void JitFunction::clear_cache() {
+  entries_.clear();
+  known_.clear();
+}
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
-  Key key(args, nargs, names);
-  return find(key) != nullptr;
+  return find(Key({args, nargs, names}, cache_ == CacheMode::SymbolicValues)) != nullptr;
 }
 
 int JitFunction::traverse(visitproc visit, void* arg) {

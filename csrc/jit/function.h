@@ -16,6 +16,7 @@
 #include "frontend/structure.h"
 #include "frontend/tracer.h"
 #include "frontend/world.h"
+#include "jit/symbolic.h"
 #include "passes/pipeline.h"
 #include "runtime/autograd.h"
 #include "runtime/guards.h"
@@ -44,6 +45,7 @@ class JitFunction {
   static Runner& runner();
 
   /// `graphs`: how programs run as graphs; null: they do not.
+  ~JitFunction();
   JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options,
               std::shared_ptr<GraphSettings> graphs = nullptr);
 
@@ -63,6 +65,10 @@ class JitFunction {
   const std::string& last_miss() const { return last_miss_; }
   /// What the last compiled program assumes of the world besides its arguments, a line each.
   std::vector<std::string> guards() const;
+  /// What the last program asked about sizes and numbers, which calls must agree with to run it.
+  const std::vector<std::string>& number_guards() const { return number_guards_; }
+  /// Why the last program has no symbols though they were asked for; empty if it has.
+  const std::string& not_symbolic() const { return not_symbolic_; }
   void clear_cache();
   /// The instructions of the last compilation's programs, a line each.
   std::string program_text() const;
@@ -73,11 +79,17 @@ class JitFunction {
  private:
   struct CacheEntry;
   struct Key;
+  struct Arguments;
+  struct Known;
   std::shared_ptr<CacheEntry> find(const Key& key);
-  std::shared_ptr<CacheEntry> compile(const Key& key, PyObject* const* args, size_t nargs, PyObject* names);
-  frontend::Acquired acquire(CacheEntry& e, std::unique_ptr<frontend::Tracer>& tracer, PyObject* const* args,
-                             size_t nargs, PyObject* names);
-  PyObject* run(CacheEntry& e, const frontend::Flattened& flat);
+  std::shared_ptr<CacheEntry> find_known(const Key& key);
+  std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args);
+  std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, bool constant);
+  frontend::Acquired acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
+                             const Arguments& args);
+  frontend::Acquired trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args);
+  void add_sources(CacheEntry& e, const frontend::Acquired& acquired);
+  PyObject* run(CacheEntry& e, const Key& key);
 
   frontend::Ref fn_, module_;
   CacheMode cache_;
@@ -86,11 +98,14 @@ class JitFunction {
   std::shared_ptr<GraphSettings> graphs_;
   std::shared_ptr<std::atomic<size_t>> accumulated_ = std::make_shared<std::atomic<size_t>>(0);
   std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
+  /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
+  std::unordered_multimap<uint64_t, Known> known_;
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;
   std::shared_ptr<const CacheEntry> last_;
-  std::string last_miss_;
+  std::string last_miss_, not_symbolic_;
+  std::vector<std::string> number_guards_;
 };
 
 }  // namespace thunder

@@ -58,17 +58,23 @@ uint64_t alignment_bit(const c10::TensorImpl* impl) {
   return static_cast<uint64_t>(aligned) << 42;
 }
 
-// All that a compiled program assumes about a tensor but its aliases and its alignment, in metadata_words() words.
-void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
-  bool strided = impl->layout() == c10::kStrided;
-  c10::IntArrayRef sizes = impl->sizes(), strides = strided ? impl->strides() : c10::IntArrayRef();
-  const size_t rank = sizes.size();
+// Dtype, device, rank and what changes how operators treat the tensor.
+void write_kind(const c10::TensorImpl* impl, uint64_t* w) {
+  const size_t rank = impl->sizes().size();
   const c10::Device device = impl->device();
   w[0] = static_cast<uint64_t>(c10::typeMetaToScalarType(impl->dtype())) | static_cast<uint64_t>(device.type()) << 8 |
          static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 16 | static_cast<uint64_t>(rank) << 24 |
          static_cast<uint64_t>(impl->requires_grad()) << 40 | static_cast<uint64_t>(impl->is_wrapped_number()) << 41 |
          static_cast<uint64_t>(impl->layout()) << 48;
   w[1] = (impl->key_set() & kRelevantKeys).raw_repr();
+}
+
+// All that a compiled program assumes about a tensor but its aliases and its alignment, in metadata_words() words.
+void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
+  bool strided = impl->layout() == c10::kStrided;
+  c10::IntArrayRef sizes = impl->sizes(), strides = strided ? impl->strides() : c10::IntArrayRef();
+  const size_t rank = sizes.size();
+  write_kind(impl, w);
   for (size_t i = 0; i < rank; ++i) {
     w[2 + i] = static_cast<uint64_t>(sizes[i]);
     w[2 + rank + i] = strided ? static_cast<uint64_t>(strides[i]) : 0;
@@ -240,13 +246,29 @@ uint64_t Fingerprint::alias_class(const at::Tensor& tensor) {
   return result;
 }
 
+void Fingerprint::note_gpu(const c10::TensorImpl* impl) {
+  if (saw_gpu_ || !impl->is_cuda()) return;
+  saw_gpu_ = true;
+  add_number(static_cast<uint64_t>(current_device_index(DeviceType::cuda)));  // what "cuda" means in the program
+}
+
+bool Fingerprint::add_kind(const at::Tensor& tensor, bool* repeated) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  note_gpu(impl);
+  reserve(3);
+  const uint64_t alias = alias_class(tensor);
+  words_[size_] = alias;
+  write_kind(impl, words_ + size_ + 1);
+  words_[size_ + 1] |= alignment_bit(impl);
+  size_ += 3;
+  *repeated = (alias & 1) != 0;
+  return (alias == 0 || *repeated) && impl->layout() == c10::kStrided;
+}
+
 void Fingerprint::add(const at::Tensor& tensor) {
   if (!tensor.defined()) return add_number(~0ull);
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!saw_gpu_ && impl->is_cuda()) {
-    saw_gpu_ = true;
-    add_number(static_cast<uint64_t>(current_device_index(DeviceType::cuda)));  // what "cuda" means in the program
-  }
+  note_gpu(impl);
   size_t words = metadata_words(impl);
   reserve(1 + words);
   words_[size_] = alias_class(tensor);

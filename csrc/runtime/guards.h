@@ -33,6 +33,9 @@ class Fingerprint {
   void begin();
   /// The order of the tensors matters.  The tensors must live until the last add().
   void add(const at::Tensor& tensor);
+  /// All but sizes and strides.  False for a tensor whose memory an earlier one shares, unless it is that very tensor
+  /// (`*repeated`), or that has no strides: such ones are to be taken as they are.
+  bool add_kind(const at::Tensor& tensor, bool* repeated);
   void add_number(uint64_t value) {
     reserve(1);
     words_[size_++] = value;
@@ -55,6 +58,7 @@ class Fingerprint {
   }
   void grow(size_t more);
   uint64_t alias_class(const at::Tensor& tensor);
+  void note_gpu(const c10::TensorImpl* impl);
 
   // A tensor seen before by its storage.
   struct Seen {

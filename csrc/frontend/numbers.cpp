@@ -1,0 +1,177 @@
+// Traced numbers: sizes and numbers that calls of one program differ in, and what the program computes from them.
+#include "core/error.h"
+#include "core/number.h"
+#include "frontend/tracer.h"
+
+namespace thunder::frontend {
+namespace {
+
+using Op = NumberExpr::Op;
+
+// An operand of Python's arithmetic.
+struct Number {
+  std::optional<Dim> size;    // an int
+  NumberPtr expr;             // any number of the call's
+  bool only_run_knows = false;
+};
+
+std::optional<Number> number_of(PyObject* o) {
+  if (!PyLong_Check(o) && !PyFloat_Check(o) && !is_traced_number(o)) return std::nullopt;
+  Arg a = to_arg(o, [](PyObject*) -> Arg { return nullptr; });
+  Number n;
+  if (a.kind() == Arg::Kind::Bool) a = Arg(a.boolean() ? 1 : 0);
+  if (a.kind() == Arg::Kind::Int) n.size = a.dim();
+  else if (a.kind() == Arg::Kind::Float) n.expr = NumberExpr::constant(a.real());
+  else if (a.value().type().number().dim) n.size = a.value().type().number().dim;
+  else n.expr = a.value().type().number().expr;
+  n.only_run_knows = !n.size && !n.expr;
+  if (n.size) n.expr = NumberExpr::of_size(*n.size);
+  return n;
+}
+
+bool has_hints(const Dim& d) {
+  for (SymbolId s : d.symbols())
+    if (!ShapeEnv::current()->hint(s)) return false;
+  return true;
+}
+
+bool is_zero(const Number& n) {
+  return n.size ? *n.size == Dim(0) : n.expr->hinted(*ShapeEnv::current()) == 0;
+}
+
+Ref boolean(bool b) { return Ref::borrow(b ? Py_True : Py_False); }
+Ref none() { return Ref::borrow(Py_None); }
+
+std::optional<Op> operator_of(const std::string& name) {
+  static const std::pair<const char*, Op> kOps[] = {{"add", Op::Add},         {"sub", Op::Sub}, {"mul", Op::Mul},
+                                                    {"truediv", Op::Div},     {"mod", Op::Mod}, {"pow", Op::Pow},
+                                                    {"floordiv", Op::FloorDiv}};
+  for (const auto& [text, op] : kOps)
+    if (name == text) return op;
+  return std::nullopt;
+}
+
+bool compare_sizes(const std::string& op, const Dim& x, const Dim& y) {
+  if (op == "eq") return x == y;
+  if (op == "ne") return x != y;
+  if (op == "lt") return x < y;
+  if (op == "le") return x <= y;
+  if (op == "gt") return x > y;
+  return x >= y;
+}
+
+// Recorded as a guard: other floats may compare otherwise.
+bool compare_numbers(const std::string& op, NumberPtr x, NumberPtr y) {
+  if (op == "gt" || op == "ge") std::swap(x, y);
+  const auto relation = op == "eq" || op == "ne"   ? NumberGuard::Equal
+                        : op == "lt" || op == "gt" ? NumberGuard::Less
+                                                   : NumberGuard::LessEqual;
+  ShapeEnv& env = *ShapeEnv::current();
+  const bool outcome = NumberGuard::compare(relation, x->hinted(env), y->hinted(env));
+  env.guard(NumberGuard{relation, outcome, x, y});
+  return op == "ne" ? !outcome : outcome;
+}
+
+// An int from ints; nothing where Python gives a float, or where it is no polynomial.
+std::optional<Dim> size_operation(Op op, const Dim& x, const Dim& y) {
+  switch (op) {
+    case Op::Add: return x + y;
+    case Op::Sub: return x - y;
+    case Op::Mul: return x * y;
+    case Op::FloorDiv: return floordiv(x, y);
+    case Op::Mod: return mod(x, y);
+    default: break;
+  }
+  if (op != Op::Pow || !y.is_constant() || y.constant() < 0 || y.constant() > 4) return std::nullopt;
+  Dim power = 1;
+  for (int64_t i = 0; i < y.constant(); ++i) power = power * x;
+  return power;
+}
+
+}  // namespace
+
+Value Tracer::add_number(NumberType type, NumberPtr number) {
+  InputSource source;
+  source.kind = InputSource::Number;
+  source.number = std::move(number);
+  source.integer = type.kind == NumberKind::Int;
+  sources_.push_back(std::move(source));
+  inputs_.push_back(kNoTensor);
+  return b_.input(std::move(type));
+}
+
+Dim Tracer::add_size(int64_t hint) {
+  Dim d = shapes_.make_symbol(hint, {}, 2);
+  add_number({NumberKind::Int, d, nullptr}, NumberExpr::of_size(d));
+  return d;
+}
+
+Ref Tracer::add_float(double hint) { return number_result(shapes_.make_number(hint)); }
+
+// The input that brings the number, which is the same for equal ones.
+Ref Tracer::number_result(const NumberPtr& number) {
+  for (size_t i = 0; i < sources_.size(); ++i)
+    if (sources_[i].number && !sources_[i].integer && sources_[i].number->same(*number))
+      return make_number(b_.inputs()[i]);
+  return make_number(add_number({NumberKind::Float, std::nullopt, number}, number));
+}
+
+// For a size that the user's function returns.
+Value Tracer::value_of_size(const Dim& size) {
+  for (size_t i = 0; i < sources_.size(); ++i)
+    if (const auto& dim = sources_[i].number && sources_[i].integer ? b_.inputs()[i].type().number().dim : std::nullopt;
+        dim && dim->same(size))
+      return b_.inputs()[i];
+  THUNDER_CHECK(owned_ && has_hints(size), NotImplemented, "jit",
+                "returning an expression of sizes that only the run knows");
+  return add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));
+}
+
+Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) {
+  return located([&]() -> Ref {
+    std::optional<Number> x = number_of(a), y = number_of(b);
+    if (!x || !y) return none();
+    THUNDER_CHECK(!x->only_run_knows && !y->only_run_knows, NotImplemented, "jit", "'", name,
+                  "' on a number that is known only when the compiled function runs (the "
+                  "result of item()). Keep it a tensor: use tensor operations such as torch.where instead");
+    std::optional<Op> op = operator_of(name);
+    if (!op && x->size && y->size) return boolean(compare_sizes(name, *x->size, *y->size));
+    if (!op) return boolean(compare_numbers(name, x->expr, y->expr));
+    const bool divides = *op == Op::Div || *op == Op::FloorDiv || *op == Op::Mod;
+    if (divides && is_zero(*y)) return none();
+    if (x->size && y->size) {
+      if (std::optional<Dim> size = size_operation(*op, *x->size, *y->size))
+        return to_python(Arg(*size), [](Value) -> Ref { return {}; });
+    }
+    if (!owned_ || (x->size && !has_hints(*x->size)) || (y->size && !has_hints(*y->size))) return none();
+    // An int to the power of an int may be either.
+    if (*op == Op::Pow && x->size && y->size) return none();
+    if (divides && !y->size && y->expr->op() != Op::Constant) compare_numbers("eq", y->expr, NumberExpr::constant(0));
+    NumberPtr number = NumberExpr::binary(*op, x->expr, y->expr);
+    number->hinted(shapes_);  // an error here is Python's to raise
+    return number_result(number);
+  });
+}
+
+Ref Tracer::specialize(PyObject* number) {
+  return located([&]() -> Ref {
+    std::optional<Number> n = number_of(number);
+    if (n && n->size && has_hints(*n->size)) return Ref::steal(PyLong_FromLongLong(n->size->specialize()));
+    if (n && !n->size && n->expr) return Ref::steal(PyFloat_FromDouble(ShapeEnv::current()->specialize(n->expr)));
+    return none();
+  });
+}
+
+bool Tracer::has_layout(PyObject* tensor, const std::string& format) {
+  return located([&] {
+    const TensorType t = type_of(tensor);
+    if (format != "channels_last" && format != "channels_last_3d") return boolean(is_contiguous(t));
+    if (t.rank() != (format == "channels_last" ? 4 : 5)) return boolean(false);
+    const Dims want = channels_last_strides(t.shape);
+    for (size_t i = 0; i < want.size(); ++i)
+      if (t.shape[i] != Dim(1) && want[i] != t.strides[i]) return boolean(false);
+    return boolean(true);
+  }).get() == Py_True;
+}
+
+}  // namespace thunder::frontend

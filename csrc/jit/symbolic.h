@@ -1,0 +1,112 @@
+// What calls of one program may differ in, with cache="symbolic values": sizes, strides and numbers.
+//
+// A call's key says of every size whether it is 0, 1 or more, and of every stride how it follows from sizes; the
+// integers themselves stand apart, in a row.  Compiling binds each of the row to a symbol, unless the program turned out
+// to depend on it: then to its value, or to another one that it must equal.  All else that the program asked about
+// symbols is a guard.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/number.h"
+#include "core/type.h"
+#include "runtime/guards.h"
+
+namespace thunder {
+
+/// The sizes and strides of a tensor apart from their values.
+class Layout {
+ public:
+  /// Appends to `ints` what the layout does not say.
+  Layout(const at::Tensor& tensor, std::vector<int64_t>& ints);
+  void add_to(Fingerprint& f) const;
+  /// Says of each int that the constructor appended what it is.
+  void add_labels(const std::string& tensor, std::vector<std::string>& labels) const;
+  /// `ints`: a Dim for each of the row to which the constructor appended.
+  TensorType type(const at::Tensor& tensor, const Dims& ints) const;
+
+ private:
+  struct Entry {
+    enum Kind : uint8_t { Constant, Int, Product } kind = Constant;  ///< Product: stride and size of dimension `at`
+    int64_t at = 0;                                                  ///< the constant, or an index
+  };
+  void find_stride(size_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vector<bool>& known,
+                   std::vector<int64_t>& ints);
+  c10::SmallVector<Entry, 6> sizes_, strides_;
+};
+
+/// The numbers of a call.
+struct Numbers {
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  uint64_t hash() const;
+  friend bool operator==(const Numbers&, const Numbers&) = default;
+};
+
+/// What the numbers of a call are to a program that is being compiled, and the guards on them once it is.
+class Symbols {
+ public:
+  /// All of them symbols, or all constants.
+  Symbols(const Numbers& numbers, bool constant);
+
+  /// What each int is, for explanations.
+  std::vector<std::string> labels;
+  const Numbers& numbers() const { return numbers_; }
+  /// Binds each int anew: `make_symbol` gives one for a hint.
+  template <class F>
+  void bind(F&& make_symbol) {
+    dims_.clear();
+    index_.clear();
+    for (size_t i = 0; i < ints_.size(); ++i) {
+      const Binding& b = ints_[i];
+      if (b.kind == Binding::Constant) dims_.push_back(Dim(numbers_.ints[i]));
+      else if (b.kind == Binding::Same) dims_.push_back(dims_[b.other]);
+      else dims_.push_back(make_symbol(numbers_.ints[i]));
+      if (b.kind == Binding::Symbol) index_[dims_[i].symbols().at(0)] = i;
+    }
+  }
+  const Dims& dims() const { return dims_; }
+  bool is_constant_float(size_t i) const { return floats_[i] != 0; }
+
+  /// Whether the guards say that a symbol is another or a constant; from the next bind() on it is.
+  bool learn(const ShapeEnv& env);
+  /// From now on these must hold.
+  void keep_guards(const ShapeEnv& env);
+  /// Whether the program runs on such numbers; else `why` not.
+  bool hold(const Numbers& numbers, std::string* why) const;
+  /// Where a symbol stands in the row; nothing for what is no lone symbol.
+  std::optional<size_t> index(SymbolId id) const;
+  std::optional<size_t> index(const Dim& size) const;
+  NumberExpr::Values values(const Numbers& numbers) const;
+  /// The guards as text, with the lines that asked.
+  std::vector<std::string> text() const;
+
+ private:
+  struct Binding {
+    enum Kind : uint8_t { Symbol, Constant, Same } kind = Symbol;
+    size_t other = 0;
+  };
+  bool learn_ints(const DimGuard& g);
+  std::string describe(size_t i) const;
+  std::string explain(const DimGuard& g) const;
+
+  Numbers numbers_;
+  std::vector<Binding> ints_;
+  std::vector<char> floats_;  // whether it is a constant
+  Dims dims_;
+  std::unordered_map<SymbolId, size_t> index_;
+  std::vector<DimGuard> guards_;
+  std::vector<NumberGuard> number_guards_;
+  std::vector<std::string> texts_;                     // of guards_, then of number_guards_
+  std::unordered_map<size_t, std::string> reasons_;    // why an int is bound as it is
+  std::unordered_map<size_t, std::string> float_reasons_;
+};
+
+}  // namespace thunder
