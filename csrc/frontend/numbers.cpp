@@ -1,4 +1,6 @@
 // Traced numbers: sizes and numbers that calls of one program differ in, and what the program computes from them.
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/number.h"
 #include "frontend/tracer.h"
@@ -49,6 +51,11 @@ std::optional<Op> operator_of(const std::string& name) {
   for (const auto& [text, op] : kOps)
     if (name == text) return op;
   return std::nullopt;
+}
+
+bool is_comparison(const std::string& name) {
+  static const char* const kNames[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return name == n; });
 }
 
 bool compare_sizes(const std::string& op, const Dim& x, const Dim& y) {
@@ -135,6 +142,7 @@ Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) 
                   "' on a number that is known only when the compiled function runs (the "
                   "result of item()). Keep it a tensor: use tensor operations such as torch.where instead");
     std::optional<Op> op = operator_of(name);
+    if (!op && !is_comparison(name)) return none();
     if (!op && x->size && y->size) return boolean(compare_sizes(name, *x->size, *y->size));
     if (!op) return boolean(compare_numbers(name, x->expr, y->expr));
     const bool divides = *op == Op::Div || *op == Op::FloorDiv || *op == Op::Mod;

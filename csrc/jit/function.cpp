@@ -226,19 +226,21 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
   if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second;
   if (std::shared_ptr<CacheEntry> e = find_known(key)) return e;
-  last_miss_ = entries_.empty() ? "the first call" : "the arguments or the global state differ";
+  std::string why;
   auto [first, last] = entries_.equal_range(key.hash);
   for (auto it = first; it != last; ++it) {
     const std::shared_ptr<CacheEntry>& e = it->second;
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
-    if (e->symbols && !e->symbols->hold(key.numbers, &last_miss_)) continue;
-    if (!e->guards_hold(key.flat, &last_miss_)) continue;
+    if (e->symbols && !e->symbols->hold(key.numbers, &why)) continue;
+    if (!e->guards_hold(key.flat, &why)) continue;
     if (e->symbols) {
       if (known_.size() >= kMostKnown) known_.clear();
       known_.emplace(key.hash ^ key.numbers.hash(), Known{key.numbers, e});
     }
     return e;
   }
+  if (why.empty()) why = entries_.empty() ? "the first call" : "the arguments or the global state differ";
+  last_miss_ = std::move(why);
   return nullptr;
 }
 
@@ -337,7 +339,7 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
       if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (...) {
       // Written to memory that several inputs share: again, with that memory as one input.
-      if (!tracer->shared_memory_written() || e.symbols) throw;
+      if (!tracer->shared_memory_written() || (e.symbols && !e.symbols->constant())) throw;
       shared.push_back(tracer->shared_memory_written());
     }
     PyErr_Clear();
@@ -395,16 +397,18 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args) {
   not_symbolic_.clear();
-  if (cache_ == CacheMode::SymbolicValues) {
-    try {
-      return compile(key, args, false);
-    } catch (const std::exception& e) {
-      // What cannot be said of symbols can be of the numbers themselves; if not, the error is about them.
-      not_symbolic_ = e.what();
-      PyErr_Clear();
-    }
+  if (cache_ != CacheMode::SymbolicValues) return compile(key, args, true);
+  std::string why;
+  try {
+    return compile(key, args, false);
+  } catch (const std::exception& e) {
+    // What cannot be said of symbols can be of the numbers themselves; if not, the error is about them.
+    why = e.what();
+    PyErr_Clear();
   }
-  return compile(key, args, true);
+  std::shared_ptr<CacheEntry> e = compile(key, args, true);
+  not_symbolic_ = std::move(why);
+  return e;
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args, bool constant) {

@@ -117,7 +117,7 @@ uint64_t Numbers::hash() const {
 // ---- Symbols --------------------------------------------------------------------------------------------------------
 
 Symbols::Symbols(const Numbers& numbers, bool constant)
-    : numbers_(numbers), ints_(numbers.ints.size()), floats_(numbers.floats.size(), constant) {
+    : numbers_(numbers), constant_(constant), ints_(numbers.ints.size()), floats_(numbers.floats.size(), constant) {
   if (!constant) return;
   for (size_t i = 0; i < ints_.size(); ++i) ints_[i].kind = Binding::Constant;
 }
@@ -141,6 +141,17 @@ NumberExpr::Values Symbols::values(const Numbers& numbers) const {
           }};
 }
 
+namespace {
+
+// Whether `a` is an integer times `b`, which is a symbol less its hint: then the symbol is the hint wherever `a` is 0.
+bool is_multiple(const Dim& a, const Dim& b) {
+  const Dim at_zero = b.substitute([](SymbolId) { return Dim(0); });
+  const Dim slope = a.substitute([&](SymbolId) { return Dim(1) - at_zero; });
+  return slope.is_constant() && a.same(slope * b);
+}
+
+}  // namespace
+
 // "s0 == 4 (s0: size 0 of tensor argument 1), asked at model.py:7 in forward"
 std::string Symbols::explain(const DimGuard& g) const {
   std::string legend;
@@ -158,7 +169,7 @@ bool Symbols::learn_ints(const DimGuard& g) {
     if (!index(s)) return false;
   if (symbols.size() == 1) {
     const size_t i = *index(symbols[0]);
-    if (ints_[i].kind != Binding::Symbol) return false;
+    if (ints_[i].kind != Binding::Symbol || !is_multiple(difference, dims_[i] - numbers_.ints[i])) return false;
     ints_[i].kind = Binding::Constant;
     reasons_[i] = explain(g);
     return true;

@@ -59,6 +59,7 @@ class Symbols {
   /// What each int is, for explanations.
   std::vector<std::string> labels;
   const Numbers& numbers() const { return numbers_; }
+  bool constant() const { return constant_; }
   /// Binds each int anew: `make_symbol` gives one for a hint.
   template <class F>
   void bind(F&& make_symbol) {
@@ -98,6 +99,7 @@ class Symbols {
   std::string explain(const DimGuard& g) const;
 
   Numbers numbers_;
+  bool constant_;
   std::vector<Binding> ints_;
   std::vector<char> floats_;  // whether it is a constant
   Dims dims_;

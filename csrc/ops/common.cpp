@@ -1,6 +1,7 @@
 #include "ops/common.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace thunder::ops {
 namespace {
@@ -50,6 +51,8 @@ bool equal(const Dims& a, const Dims& b) {
     if (!a[i].same(b[i]) && a[i] != b[i]) return false;
   return true;
 }
+
+Arg real_number(const Dim& d) { return d.is_constant() ? Arg(static_cast<double>(d.constant())) : Arg(d); }
 
 namespace {
 
@@ -276,6 +279,12 @@ Expr conj(const Expr& e) {
 Expr sum_to(const Expr& gradient, const Dims& shape) {
   if (equal(gradient.shape(), shape)) return gradient;
   return gradient.builder()("torch.sum_to_size", gradient, shape);
+}
+
+Expr variance_slope(const Expr& x, const Dim& count, double correction) {
+  if (count.is_constant() || correction != std::trunc(correction))
+    return x * (2.0 / (static_cast<double>(count.specialize()) - correction));
+  return x.builder()("torch.div", x * 2.0, real_number(count - static_cast<int64_t>(correction)));
 }
 
 Expr to_dtype(const Expr& e, DType t) {

@@ -55,6 +55,8 @@ Dims broadcast_shape_of(std::string_view op, const ArgList& args);
 Arg expand_to(Builder& b, const Arg& a, const Dims& shape);
 /// Equal, deciding as few comparisons of symbolic dims as possible.
 bool equal(const Dims& a, const Dims& b);
+/// A size as an operand of floating arithmetic.
+Arg real_number(const Dim& d);
 
 /// An int argument as a size: a literal, or a number value that binds a symbol.  Error (Runtime) for another number
 /// value.
@@ -115,6 +117,8 @@ void put_reduced(VjpContext& c, std::string_view name, const Expr& gradient);
 Expr conj(const Expr& e);
 /// The gradient summed to `shape`: torch.sum_to_size, or itself if it has that shape.
 Expr sum_to(const Expr& gradient, const Dims& shape);
+/// `x` times 2 / (count - correction), the slope of a variance.
+Expr variance_slope(const Expr& x, const Dim& count, double correction);
 /// Converted by torch.to, or itself.
 Expr to_dtype(const Expr& e, DType t);
 

@@ -37,6 +37,8 @@ constexpr const char* kGlobalNames[] = {"grad mode, autocast cache, deterministi
                                         "mode, functorch)",
                                         "dispatch state (autocast, inference mode, functorch)",
                                         "autocast or default dtype", "active function or dispatch modes"};
+// Of alias_class(): which earlier tensor, and whether it is that one; not how far the data is from that one's.
+constexpr uint64_t kAliasOf = (1ull << 24) - 1;
 constexpr size_t kGlobalWords = std::size(kGlobalNames);
 
 // Where requires_grad() looks in torch::autograd::AutogradMeta, whose header includes half of PyTorch: the virtual
@@ -256,13 +258,13 @@ bool Fingerprint::add_kind(const at::Tensor& tensor, bool* repeated) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   note_gpu(impl);
   reserve(3);
-  const uint64_t alias = alias_class(tensor);
+  const uint64_t alias = alias_class(tensor) & kAliasOf;
   words_[size_] = alias;
   write_kind(impl, words_ + size_ + 1);
   words_[size_ + 1] |= alignment_bit(impl);
   size_ += 3;
   *repeated = (alias & 1) != 0;
-  return (alias == 0 || *repeated) && impl->layout() == c10::kStrided;
+  return impl->layout() == c10::kStrided;
 }
 
 void Fingerprint::add(const at::Tensor& tensor) {

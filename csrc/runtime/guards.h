@@ -33,8 +33,8 @@ class Fingerprint {
   void begin();
   /// The order of the tensors matters.  The tensors must live until the last add().
   void add(const at::Tensor& tensor);
-  /// All but sizes and strides.  False for a tensor whose memory an earlier one shares, unless it is that very tensor
-  /// (`*repeated`), or that has no strides: such ones are to be taken as they are.
+  /// All but sizes and strides, and how far tensors that share memory lie apart.  `*repeated`: it is one that was added
+  /// before.  False for a tensor without strides, which is to be taken as it is.
   bool add_kind(const at::Tensor& tensor, bool* repeated);
   void add_number(uint64_t value) {
     reserve(1);

@@ -97,8 +97,7 @@ void var_vjp(VjpContext& c) {
   for (int64_t d : dims)
     if (x.rank() > 0) count = count * x.shape()[d];
   Expr mean = dims.empty() ? x : c.b("torch.mean", x, dims, true);
-  double n = static_cast<double>(count.specialize()) - c.args().real("correction");
-  c.put("a", restore(c, c.grad()) * (x - mean) * (2.0 / n));
+  c.put("a", variance_slope(restore(c, c.grad()) * (x - mean), count, c.args().real("correction")));
 }
 
 // The product of all other elements, zeros among them or not: products from the left times products from the right.

@@ -189,17 +189,17 @@ Expr evenly_spaced(Builder& b, const Args& a, DType t, DType compute, Device dev
   THUNDER_CHECK(steps >= 0, Runtime, a.op().schema.name, "number of steps must be non-negative, got ", steps);
   Expr start = b.expr(range_end(b, a, "start", t, compute, device)),
        end = b.expr(range_end(b, a, "end", t, compute, device));
-  int64_t n = steps.specialize();
-  if (n <= 1)
+  if (steps <= 1)
     return b.expr(expand_to(b, start.arg().is_tensor() ? start.arg() : full(b, {}, start, compute, device), {steps}));
   Expr first =
       start.arg().is_tensor() ? start : b("torch.scalar_tensor", start, kw("dtype", compute), kw("device", device));
-  Expr step = b("torch.div", b("torch.sub", end, first), static_cast<double>(n - 1));
+  const Arg last = real_number(steps - 1);
+  Expr step = b("torch.div", b("torch.sub", end, first), last);
   Expr i = b("prims.iota", steps, 0, 1, kw("dtype", DType::i64), kw("device", device));
   Expr x = b("torch.to", i, real_part_type(compute));
   Expr forwards = b("torch.add", b("torch.mul", x, step), start);
-  Expr backwards = b("torch.rsub", b("torch.mul", b("torch.rsub", x, static_cast<double>(n - 1)), step), end);
-  return b("torch.where", b("torch.lt", i, n / 2), forwards, backwards);
+  Expr backwards = b("torch.rsub", b("torch.mul", b("torch.rsub", x, last), step), end);
+  return b("torch.where", b("torch.lt", i, floordiv(steps, 2)), forwards, backwards);
 }
 
 Arg linspace_body(Builder& b, const Args& a) {

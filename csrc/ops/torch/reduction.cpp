@@ -29,9 +29,6 @@ Dim count_of(const TensorType& x, const std::vector<int64_t>& dims) {
   return n;
 }
 
-// A size as a number operand: a literal, or the symbol itself.
-Arg number(const Dim& d) { return d.is_constant() ? Arg(static_cast<double>(d.constant())) : Arg(d); }
-
 // ---- sums -----------------------------------------------------------------------------------------------------------
 
 // 16-bit floats are summed in f32, as eager's kernels do.
@@ -69,7 +66,7 @@ Arg mean_body(Builder& b, const Args& a) {
   std::vector<int64_t> dims = dims_of(a);
   Arg in = convert(b, convert(b, a["input"], t), compute_type(t));
   Arg sum = b("prims.sum", in, dims);
-  return maybe_keep(b, a, convert(b, b("prims.div", sum, number(count_of(x, dims))), t), dims);
+  return maybe_keep(b, a, convert(b, b("prims.div", sum, real_number(count_of(x, dims))), t), dims);
 }
 
 // A value of the result's shape, put back along the reduced dimensions.
@@ -88,7 +85,7 @@ void sum_vjp(VjpContext& c) { c.put("input", to_input_dtype(c, restore(c, c.grad
 
 void mean_vjp(VjpContext& c) {
   std::vector<int64_t> dims = dims_of(c.args());
-  Expr g = c.b("torch.div", restore(c, c.grad(), dims), number(count_of(c.in("input").tensor(), dims)));
+  Expr g = c.b("torch.div", restore(c, c.grad(), dims), real_number(count_of(c.in("input").tensor(), dims)));
   c.put("input", to_input_dtype(c, g));
 }
 
@@ -270,9 +267,9 @@ Arg std_mean_body(Builder& b, const Args& a) {
 Expr var_gradient(VjpContext& c, const Expr& g) {
   Expr x = c.in("input");
   std::vector<int64_t> dims = dims_of(c.args());
-  double n = static_cast<double>(count_of(x.tensor(), dims).specialize()) - correction_of(c.args());
   Expr centred = x - c.b("torch.mean", x, dims, true);
-  return c.b("torch.mul", restore(c, g, dims), c.b("torch.mul", centred, 2.0 / n));
+  Expr slope = variance_slope(centred, count_of(x.tensor(), dims), correction_of(c.args()));
+  return c.b("torch.mul", restore(c, g, dims), slope);
 }
 
 void var_vjp(VjpContext& c) { c.put("input", to_input_dtype(c, var_gradient(c, c.grad()))); }
