@@ -69,7 +69,9 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
             ("aten", "python") follow by themselves.  None: `thunder.get_default_executors()`.
         cache: What a compiled program may be used again for.
             "constant values": calls with the same tensor metadata and equal Python values.
-            "symbolic values": like it; sizes and numbers that the program does not depend on may differ.
+            "symbolic values": calls with tensors of the same kinds and numbers of the same types; sizes of 2 and more,
+                ints of 2 and more and floats other than 0, 1 and -1 may differ, as far as the program did not ask about
+                them (`if x.shape[0] > 4:`, `for i in range(n):`).  It does not fuse what has such a size.
             "same input": every further call, unchecked.
             "no caching": no other call.
         transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how

@@ -60,9 +60,9 @@ class TracedNumber:
         )
 
     def _number(self):
-        """The number itself, or None."""
+        """The number itself, or None; where no program is traced any more, what it was."""
         tracer = current_tracer()
-        return None if tracer is None else tracer.specialize(self)
+        return _C.number_hint(self) if tracer is None else tracer.specialize(self)
 
     def _known(self, what):
         number = self._number()
@@ -157,9 +157,7 @@ def _location():
 
 def _number_operation(op, a, b):
     tracer = current_tracer()
-    if tracer is None:
-        raise RuntimeError(f"[{op}] a number of a compiled function is used after the function returned")
-    result = tracer.number_operation(op, a, b)
+    result = None if tracer is None else tracer.number_operation(op, a, b)
     if result is not None:
         return result
     # Not arithmetic of two numbers, or such that Python has to do it.

@@ -88,7 +88,8 @@ def cache_misses(fn):
 
 def compile_stats(fn):
     """Counts and times: cache_hits, cache_misses, last_miss, and of the last compilation acquisition_seconds,
-    passes_seconds and programs_seconds; `passes`: milliseconds of each pass; `accumulated_gradients`: how many
+    passes_seconds and programs_seconds; with cache="symbolic values" `guards`: what it asked about sizes and numbers,
+    and `not_symbolic`: why it was compiled for the numbers as they are, if it was; `passes`: milliseconds of each pass; `accumulated_gradients`: how many
     gradients a backward added to a leaf's `.grad` in place; `graphs`, with CUDAGraphTransform: how many recordings were
     made ("captures"), and how many runs of a forward or backward were "replays" or "ungraphed"."""
     stats = _C.stats(_function(fn))
@@ -102,7 +103,11 @@ def compile_stats(fn):
 
 
 def explain_miss(fn):
-    """Why the last call that compiled did not find a program: the guard that failed."""
+    """Why the last call that compiled did not find a program: the guard that failed.
+
+    With cache="symbolic values" that may be a comparison of sizes (s0, s1, ...) or of the float arguments (f0 is the
+    first): the text says what the sizes are sizes of, and which line of yours compared them.
+    """
     return _C.stats(_function(fn))["last_miss"]
 
 

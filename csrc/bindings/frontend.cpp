@@ -154,6 +154,7 @@ void bind_frontend(nb::module_& m) {
   m.def("autocast_policy", [](const std::string& op, const std::string& device) {
     return frontend::autocast_policy(op, Device::parse(device).type);
   });
+  m.def("number_hint", [](nb::handle number) { return object(frontend::number_hint(number.ptr())); });
   m.def("dtype_names", [] {
     std::vector<std::string> out;
     for (int i = 0; i < kNumDTypes; ++i) out.emplace_back(torch_name(static_cast<DType>(i)));

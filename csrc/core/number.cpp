@@ -99,7 +99,10 @@ std::string NumberExpr::str() const {
   switch (op_) {
     case Op::Constant: return cat(constant_);
     case Op::Input: return cat("f", index_);
-    case Op::Size: return size_.str();
+    case Op::Size: {
+      const std::string text = size_.str();
+      return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+    }
     default: return cat("(", left_->str(), text_of(op_), right_->str(), ")");
   }
 }

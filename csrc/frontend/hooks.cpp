@@ -1,6 +1,9 @@
 #include "frontend/hooks.h"
 
+#include <atomic>
+
 #include "core/error.h"
+#include "core/number.h"
 
 namespace thunder::frontend {
 
@@ -13,7 +16,41 @@ namespace {
 
 constexpr const char* kCapsule = "thunder.Arg";
 
-void free_arg(PyObject* capsule) { delete static_cast<Arg*>(PyCapsule_GetPointer(capsule, kCapsule)); }
+struct TracedNumber {
+  Arg arg;
+  uint64_t trace;  // that it was made in
+  Ref hint;        // or None
+};
+
+std::atomic<uint64_t> traces{0};
+thread_local uint64_t current_trace = 0;
+
+void free_number(PyObject* capsule) {
+  delete static_cast<TracedNumber*>(PyCapsule_GetPointer(capsule, kCapsule));
+}
+
+const TracedNumber& inside(PyObject* number) {
+  Ref capsule = Ref::steal(PyObject_GetAttrString(number, "_arg"));
+  return *static_cast<TracedNumber*>(PyCapsule_GetPointer(capsule.get(), kCapsule));
+}
+
+Ref hint_of(const Arg& arg) {
+  const ShapeEnv* env = ShapeEnv::current();
+  const bool value = arg.is_value();
+  const std::optional<Dim> size = value ? arg.value().type().number().dim : std::optional<Dim>(arg.dim());
+  if (env && size) {
+    bool known = true;
+    Dim hint = size->substitute([&](SymbolId s) {
+      known = known && env->hint(s);
+      return Dim(env->hint(s).value_or(2));
+    });
+    if (known) return Ref::steal(PyLong_FromLongLong(hint.constant()));
+  }
+  if (env && value)
+    if (const NumberPtr& expr = arg.value().type().number().expr)
+      return Ref::steal(PyFloat_FromDouble(expr->hinted(*env)));
+  return Ref::borrow(Py_None);
+}
 
 Arg int_to_arg(PyObject* o) {
   int overflow = 0;
@@ -84,9 +121,14 @@ Arg other_to_arg(PyObject* o) {
 }  // namespace
 
 Arg number_arg(PyObject* number) {
-  Ref capsule = Ref::steal(PyObject_GetAttrString(number, "_arg"));
-  return *static_cast<Arg*>(PyCapsule_GetPointer(capsule.get(), kCapsule));
+  const TracedNumber& n = inside(number);
+  if (n.trace == current_trace || n.hint.get() == Py_None) return n.arg;
+  return to_arg(n.hint.get(), [](PyObject*) -> Arg { return nullptr; });
 }
+
+Ref number_hint(PyObject* number) { return inside(number).hint; }
+
+void begin_numbers() { current_trace = ++traces; }
 
 Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
   if (o == Py_None) return nullptr;
@@ -116,7 +158,7 @@ Ref device_to_python(const Device& d) {
 }
 
 Ref make_number(const Arg& arg) {
-  Ref capsule = Ref::steal(PyCapsule_New(new Arg(arg), kCapsule, free_arg));
+  Ref capsule = Ref::steal(PyCapsule_New(new TracedNumber{arg, current_trace, hint_of(arg)}, kCapsule, free_number));
   const Hooks& h = hooks();
   const Ref& type = arg.number_kind() == NumberKind::Int     ? h.int_class
                     : arg.number_kind() == NumberKind::Float ? h.float_class

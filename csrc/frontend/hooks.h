@@ -62,7 +62,11 @@ Ref device_to_python(const Device& d);
 
 /// A number that only the run knows, in Python: thunder's traced number around `arg` (a value or a symbolic size).
 Ref make_number(const Arg& arg);
-/// What is inside.
+/// What is inside.  One that outlived its trace (kept in an attribute, a global) is the number that it was there.
 Arg number_arg(PyObject* number);
+/// The number in the call that is or was traced; None for one that only the run knows.
+Ref number_hint(PyObject* number);
+/// Numbers made from now on in this thread belong to another trace than those before.
+void begin_numbers();
 
 }  // namespace thunder::frontend

@@ -79,6 +79,7 @@ Tracer::Tracer(std::vector<const void*> shared)
     : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
   shapes_.location = [this] { return location(); };
+  begin_numbers();
 }
 
 Tracer::Tracer(Builder& borrowed, bool metadata_only)

@@ -356,6 +356,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   frontend::Reads reads(tracer, edges_);
   if (interprets) tracer.set_observer(&reads);
   if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
+  ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
   size_t next = 0, next_int = 0, next_float = 0;
   std::function<Ref(PyObject*)> proxy = [&](PyObject* t) {

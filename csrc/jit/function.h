@@ -1,7 +1,8 @@
 // The compiled function: what thunder.jit returns calls this.
 //
 // A call flattens its arguments, makes the fingerprint of its tensors and of global state, and looks the pair up.  A
-// hit runs the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.
+// hit runs the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.  With
+// symbolic values the pair leaves out sizes and numbers (jit/symbolic.h), and an entry has guards on those.
 #pragma once
 
 #include <atomic>

@@ -447,6 +447,53 @@ def test_special_floats_are_constants():
     check(lambda x, s: torch.minimum(x, torch.tensor(s)) * 2, calls, compiles=3)
 
 
+def test_numbers_that_outlive_their_trace():
+    class Longest(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.longest = 0
+
+        def forward(self, x):
+            if x.shape[0] > self.longest:
+                self.longest = x.shape[0]
+            return x * self.longest
+
+    module, eager = Longest(), Longest()
+    compiled = jit(module)
+    for n in (3, 2, 5, 4, 5, 3, 9, 8):
+        x = R(n, 2)
+        torch.testing.assert_close(compiled(x), eager(x))
+        assert module.longest == eager.longest and f"{module.longest + 1}" == f"{eager.longest + 1}"
+    kept = []
+    f = jit(lambda x, s: (kept.append((x.shape[0], s * 2)), x)[1])
+    f(R(4), 2.5)
+    assert kept[0][0] == 4 and kept[0][0] * 2 == 8 and kept[0][1] == 5.0 and list(range(kept[0][0])) == [0, 1, 2, 3]
+    g = jit(lambda x: x * kept[0][0] + kept[0][1])
+    torch.testing.assert_close(g(torch.ones(2)), torch.full((2,), 9.0))
+
+
+def test_a_cache_that_grows_with_each_token():
+    def step(x, cache):
+        q, k, v = x.chunk(3, -1)
+        if cache is not None:
+            k, v = (torch.cat([old, new], 1) for old, new in zip(cache, (k, v), strict=True))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=cache is None)
+        return y[:, -1:].repeat(1, 1, 3), (k, v)
+
+    compiled = jit(step)
+    for prompt in (5, 3, 8):
+        x = R(2, prompt, 12)
+        outputs = []
+        for f in (step, compiled):
+            token, cache, tokens = x, None, []
+            for _ in range(32):
+                token, cache = f(token, cache)
+                tokens.append(token)
+            outputs.append(torch.cat(tokens))
+        torch.testing.assert_close(*outputs)
+    assert thunder.cache_misses(compiled) <= 3
+
+
 # ---- explanations ----------------------------------------------------------------------------------------------------
 
 
