@@ -3,24 +3,14 @@
 import contextlib
 import functools
 import inspect
-import operator
-import sys
-import threading
-from pathlib import Path
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
 from . import _C
-
-_state = threading.local()
-
-
-def current_tracer():
-    """The tracer of the compilation that runs in this thread, or None."""
-    stack = getattr(_state, "tracers", None)
-    return stack[-1] if stack else None
+from ._numbers import TracedFloat, TracedInt, TracedNumber
+from ._tracing import INTERNAL, current_tracer, location, state
 
 
 class TensorProxy(torch.Tensor):
@@ -37,158 +27,6 @@ class TensorProxy(torch.Tensor):
 
     def __repr__(self, **_):
         return "TensorProxy"
-
-
-class TracedNumber:
-    """A number that may be another one each time the compiled function runs: the result of item(), the length of a
-    nonzero(), with cache="symbolic values" also a size or a number among the arguments.
-
-    Arithmetic stays symbolic; a comparison of sizes or arguments becomes a guard on the program.  Where Python needs the
-    number itself (range(), an index of a list, an f-string), the program is compiled for just that one.
-    """
-
-    __slots__ = ("_arg",)
-
-    def __init__(self, arg):
-        self._arg = arg
-
-    def _unknown(self, what):
-        raise RuntimeError(
-            f"[{what}] the value of a tensor is needed while the function is compiled, and is known only when it runs. "
-            "Use tensor operations instead (torch.where for a branch), or compute the number outside\n  at "
-            + _location()
-        )
-
-    def _number(self):
-        """The number itself, or None; where no program is traced any more, what it was."""
-        tracer = current_tracer()
-        return _C.number_hint(self) if tracer is None else tracer.specialize(self)
-
-    def _known(self, what):
-        number = self._number()
-        if number is None:
-            self._unknown(what)
-        return number
-
-    def __bool__(self):
-        return bool(self._known("bool")) if self._number_is_float() else self != 0
-
-    def _number_is_float(self):
-        return not isinstance(self, TracedInt)
-
-    def __int__(self):
-        return int(self._known("int"))
-
-    def __float__(self):
-        return float(self._known("float"))
-
-    def __complex__(self):
-        return complex(self._known("complex"))
-
-    def __index__(self):
-        return self._known("index").__index__()
-
-    def __hash__(self):
-        number = self._number()
-        return id(self) if number is None else hash(number)
-
-    def __repr__(self):
-        number = self._number()
-        return "TracedNumber" if number is None else repr(number)
-
-    __str__ = __repr__
-
-    def __format__(self, spec):
-        return format(self._known("format"), spec)
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __copy__(self):
-        return self
-
-    def __reduce__(self):
-        return type(self._known("pickle")), (self._known("pickle"),)
-
-    def __getattr__(self, name):
-        # What an int or a float has besides: bit_length(), is_integer(), real, ...
-        if name.startswith("_") or name == "node":
-            raise AttributeError(name)
-        return getattr(self._known(name), name)
-
-    def __neg__(self):
-        return _number_operation("mul", self, -1)
-
-    def __pos__(self):
-        return self
-
-    def __abs__(self):
-        return -self if self < 0 else self
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
-
-
-class TracedInt(TracedNumber, torch.SymInt):
-    """PyTorch's own parsing of arguments takes it for an int; so does isinstance()."""
-
-    __slots__ = ()
-    __class__ = property(lambda self: int)
-
-
-class TracedFloat(TracedNumber, torch.SymFloat):
-    __slots__ = ()
-    __class__ = property(lambda self: float)
-
-
-_INTERNAL = (str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/")
-
-
-def _location():
-    """The user's line that runs."""
-    frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_INTERNAL):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}" if frame else "?"
-
-
-def _number_operation(op, a, b):
-    tracer = current_tracer()
-    result = None if tracer is None else tracer.number_operation(op, a, b)
-    if result is not None:
-        return result
-    # Not arithmetic of two numbers, or such that Python has to do it.
-    if not all(isinstance(x, (TracedNumber, int, float, complex)) for x in (a, b)):
-        return NotImplemented
-    a, b = (x._known(op) if isinstance(x, TracedNumber) else x for x in (a, b))
-    return getattr(operator, op)(a, b)
-
-
-def _install_arithmetic():
-    def forward(op):
-        return lambda self, other: _number_operation(op, self, other)
-
-    def backward(op):
-        return lambda self, other: _number_operation(op, other, self)
-
-    for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
-        name = op.strip("_")
-        setattr(TracedNumber, f"__{name}__", forward(op))
-        setattr(TracedNumber, f"__r{name}__", backward(op))
-    for op in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(TracedNumber, f"__{op}__", forward(op))
-    for name in ("round", "trunc", "floor", "ceil", "invert"):
-
-        def apply(self, *args, _name=f"__{name}__"):
-            return getattr(self._known(_name), _name)(*args)
-
-        setattr(TracedNumber, f"__{name}__", apply)
-
-
-_install_arithmetic()
 
 
 class _TraceMode(TorchFunctionMode):
@@ -211,11 +49,11 @@ class _TraceMode(TorchFunctionMode):
 @contextlib.contextmanager
 def _tracing(tracer):
     """Makes `tracer` current, and PyTorch believe that it is being compiled: libraries branch on that."""
-    if not hasattr(_state, "tracers"):
-        _state.tracers = []
+    if not hasattr(state, "tracers"):
+        state.tracers = []
     apply = torch.autograd.Function.__dict__["apply"]
     compiling = torch.compiler._is_compiling_flag
-    _state.tracers.append(tracer)
+    state.tracers.append(tracer)
     torch.compiler._is_compiling_flag = True
     torch.autograd.Function.apply = classmethod(_autograd_function_apply)
     try:
@@ -226,7 +64,7 @@ def _tracing(tracer):
     finally:
         torch.autograd.Function.apply = apply
         torch.compiler._is_compiling_flag = compiling
-        _state.tracers.pop()
+        state.tracers.pop()
 
 
 def _run_traced(tracer, fn, args, kwargs):
@@ -264,7 +102,7 @@ def _check_attributes(before):
 def _autograd_function_apply(cls, *args, **kwargs):
     raise NotImplementedError(
         f"[{cls.__name__}.apply] a torch.autograd.Function inside a compiled function is not supported. Call it "
-        "outside, or register it as an operator with its gradient (docs/adding_an_executor.md)\n  at " + _location()
+        "outside, or register it as an operator with its gradient (docs/adding_an_executor.md)\n  at " + location()
     )
 
 
@@ -646,7 +484,7 @@ def _set_up():
         (torch.sparse_coo, "torch.sparse_coo"),
     ]
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
-    _C.set_hooks(torch.Tensor, TensorProxy, (TracedInt, TracedFloat, TracedNumber), dtypes, constants, list(_INTERNAL), _run_traced)
+    _C.set_hooks(torch.Tensor, TensorProxy, (TracedInt, TracedFloat, TracedNumber), dtypes, constants, list(INTERNAL), _run_traced)
     _register()
 
 

@@ -36,8 +36,8 @@ bool any_autocast() {
 Ref ref(nb::handle h) { return Ref::borrow(h.ptr()); }
 
 // The Python objects that the front end needs; called once by thunder._frontend.
-void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple& number_classes,
-               const nb::list& dtypes, const nb::list& constants, const std::vector<std::string>& internal_paths, nb::handle runner) {
+void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple& number_classes, const nb::list& dtypes,
+               const nb::list& constants, const std::vector<std::string>& internal_paths, nb::handle runner) {
   frontend::Hooks& h = frontend::hooks();
   nb::object torch = nb::module_::import_("torch");
   h.tensor_class = reinterpret_cast<PyTypeObject*>(tensor_class.ptr());
@@ -102,8 +102,7 @@ void register_function(nb::handle callable, const std::string& kind, const std::
 // Sizes of a traced tensor: ints, and traced numbers where only the run knows.
 nb::tuple dims(const Dims& sizes) {
   nb::list out;
-  for (const Dim& d : sizes)
-    out.append(object(frontend::to_python(Arg(d), [](Value) -> Ref { return {}; })));
+  for (const Dim& d : sizes) out.append(object(frontend::to_python(Arg(d), [](Value) -> Ref { return {}; })));
   return nb::tuple(out);
 }
 
@@ -135,9 +134,7 @@ void bind_frontend(nb::module_& m) {
       .def("shape", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).shape); })
       .def("stride", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).strides); })
       .def("is_contiguous",
-           [](Tracer& t, nb::handle o, const std::string& format) {
-             return t.has_layout(o.ptr(), format);
-           })
+           [](Tracer& t, nb::handle o, const std::string& format) { return t.has_layout(o.ptr(), format); })
       .def("number_operation", [](Tracer& t, const std::string& op, nb::handle a,
                                   nb::handle b) { return object(t.number_operation(op, a.ptr(), b.ptr())); })
       .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })

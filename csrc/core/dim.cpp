@@ -218,8 +218,8 @@ std::optional<int64_t> lower_bound(const Dim& d) {
   for (const SymTerm& t : d.expr()->terms)
     for (const AtomPtr& a : t.atoms)
       if (a->kind != SymAtom::Symbol) return std::nullopt;
-  Dim rests = d.substitute(
-      [](SymbolId id) { return Dim::symbol(id) + (current_env ? current_env->least(id) : int64_t{0}); });
+  Dim rests =
+      d.substitute([](SymbolId id) { return Dim::symbol(id) + (current_env ? current_env->least(id) : int64_t{0}); });
   int64_t bound = 0;
   for (const SymTerm& t : as_expr(rests).terms) {
     if (t.atoms.empty()) bound = t.coefficient;

@@ -25,9 +25,7 @@ struct TracedNumber {
 std::atomic<uint64_t> traces{0};
 thread_local uint64_t current_trace = 0;
 
-void free_number(PyObject* capsule) {
-  delete static_cast<TracedNumber*>(PyCapsule_GetPointer(capsule, kCapsule));
-}
+void free_number(PyObject* capsule) { delete static_cast<TracedNumber*>(PyCapsule_GetPointer(capsule, kCapsule)); }
 
 const TracedNumber& inside(PyObject* number) {
   Ref capsule = Ref::steal(PyObject_GetAttrString(number, "_arg"));

@@ -28,9 +28,9 @@ struct Hooks {
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
 
   // Python objects that conversions use.
-  Ref make_wrapper_subclass;                           ///< torch.Tensor._make_wrapper_subclass
-  Ref torch_device;                                    ///< torch.device
-  Ref torch_size;                                      ///< torch.Size
+  Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
+  Ref torch_device;           ///< torch.device
+  Ref torch_size;             ///< torch.Size
   /// thunder's traced number: for an int, for a float, for anything else.
   Ref int_class, float_class, number_class;
   std::vector<Ref> dtypes;                             ///< torch.dtype objects in the order of DType

@@ -12,8 +12,8 @@ using Op = NumberExpr::Op;
 
 // An operand of Python's arithmetic.
 struct Number {
-  std::optional<Dim> size;    // an int
-  NumberPtr expr;             // any number of the call's
+  std::optional<Dim> size;  // an int
+  NumberPtr expr;           // any number of the call's
   bool only_run_knows = false;
 };
 
@@ -37,16 +37,14 @@ bool has_hints(const Dim& d) {
   return true;
 }
 
-bool is_zero(const Number& n) {
-  return n.size ? *n.size == Dim(0) : n.expr->hinted(*ShapeEnv::current()) == 0;
-}
+bool is_zero(const Number& n) { return n.size ? *n.size == Dim(0) : n.expr->hinted(*ShapeEnv::current()) == 0; }
 
 Ref boolean(bool b) { return Ref::borrow(b ? Py_True : Py_False); }
 Ref none() { return Ref::borrow(Py_None); }
 
 std::optional<Op> operator_of(const std::string& name) {
-  static const std::pair<const char*, Op> kOps[] = {{"add", Op::Add},         {"sub", Op::Sub}, {"mul", Op::Mul},
-                                                    {"truediv", Op::Div},     {"mod", Op::Mod}, {"pow", Op::Pow},
+  static const std::pair<const char*, Op> kOps[] = {{"add", Op::Add},          {"sub", Op::Sub}, {"mul", Op::Mul},
+                                                    {"truediv", Op::Div},      {"mod", Op::Mod}, {"pow", Op::Pow},
                                                     {"floordiv", Op::FloorDiv}};
   for (const auto& [text, op] : kOps)
     if (name == text) return op;
@@ -172,14 +170,14 @@ Ref Tracer::specialize(PyObject* number) {
 
 bool Tracer::has_layout(PyObject* tensor, const std::string& format) {
   return located([&] {
-    const TensorType t = type_of(tensor);
-    if (format != "channels_last" && format != "channels_last_3d") return boolean(is_contiguous(t));
-    if (t.rank() != (format == "channels_last" ? 4 : 5)) return boolean(false);
-    const Dims want = channels_last_strides(t.shape);
-    for (size_t i = 0; i < want.size(); ++i)
-      if (t.shape[i] != Dim(1) && want[i] != t.strides[i]) return boolean(false);
-    return boolean(true);
-  }).get() == Py_True;
+           const TensorType t = type_of(tensor);
+           if (format != "channels_last" && format != "channels_last_3d") return boolean(is_contiguous(t));
+           if (t.rank() != (format == "channels_last" ? 4 : 5)) return boolean(false);
+           const Dims want = channels_last_strides(t.shape);
+           for (size_t i = 0; i < want.size(); ++i)
+             if (t.shape[i] != Dim(1) && want[i] != t.strides[i]) return boolean(false);
+           return boolean(true);
+         }).get() == Py_True;
 }
 
 }  // namespace thunder::frontend

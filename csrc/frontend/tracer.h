@@ -167,7 +167,7 @@ class Tracer {
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::vector<InputSource> sources_;
-  std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
+  std::vector<TensorId> inputs_;                        // parallel to the builder's inputs; kNoTensor for a number
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>

@@ -83,8 +83,7 @@ void Layout::add_to(Fingerprint& f) const {
   for (const auto* entries : {&sizes_, &strides_})
     for (const Entry& e : *entries)
       // Where an int stands in the row follows from what else is in the key.
-      f.add_number(static_cast<uint64_t>(e.kind) |
-                   (e.kind == Entry::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
+      f.add_number(static_cast<uint64_t>(e.kind) | (e.kind == Entry::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
 }
 
 TensorType Layout::type(const at::Tensor& tensor, const Dims& ints) const {
