@@ -8,6 +8,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "frontend/interpreter/interpreter.h"
+#include "jit/explain.h"
 #include "passes/passes.h"
 #include "runtime/convert.h"
 #include "runtime/interop.h"
@@ -105,6 +106,15 @@ struct JitFunction::Key {
     hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
   }
 
+  /// To say how another call differs.
+  CallFacts facts() const {
+    CallFacts out{fingerprint, flat.key, {}};
+    for (size_t i = 0; i < flat.tensors.size(); ++i)
+      out.tensors.push_back(describe(torch_py::tensor(flat.tensors[i]),
+                                     i < layouts.size() && layouts[i] ? layouts[i]->str() : std::string()));
+    return out;
+  }
+
   /// What each of the ints is.
   std::vector<std::string> labels() const {
     std::vector<std::string> out;
@@ -135,6 +145,7 @@ struct JitFunction::Key {
 };
 
 struct JitFunction::CacheEntry {
+  CallFacts facts;
   Fingerprint fingerprint;
   std::string key;
   std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
@@ -239,7 +250,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
     }
     return e;
   }
-  if (why.empty()) why = entries_.empty() ? "the first call" : "the arguments or the global state differ";
+  if (why.empty()) why = entries_.empty() || !last_ ? "the first call" : difference(key.facts(), last_->facts);
   last_miss_ = std::move(why);
   return nullptr;
 }
@@ -449,6 +460,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   add_sources(*e, acquired);
   if (e->symbols) e->symbols->keep_guards(tracer->shapes());
   number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
+  e->facts = key.facts();
   e->fingerprint = key.fingerprint;
   e->key = key.flat.key;
   for (PyObject* o : key.flat.objects) e->objects.push_back(Ref::borrow(o));

@@ -86,6 +86,18 @@ void Layout::add_to(Fingerprint& f) const {
       f.add_number(static_cast<uint64_t>(e.kind) | (e.kind == Entry::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
 }
 
+std::string Layout::str() const {
+  auto text = [](const auto& entries) {
+    std::vector<std::string> out;
+    for (const Entry& e : entries)
+      out.push_back(e.kind == Entry::Constant ? std::to_string(e.at)
+                    : e.kind == Entry::Int    ? "n"
+                                              : cat("that of dimension ", e.at, " * its size"));
+    return "[" + join(out) + "]";
+  };
+  return text(sizes_) + " strides=" + text(strides_);
+}
+
 TensorType Layout::type(const at::Tensor& tensor, const Dims& ints) const {
   TensorType t = type_of(tensor);
   auto dim = [&](const Entry& e) { return e.kind == Entry::Int ? ints[static_cast<size_t>(e.at)] : Dim(e.at); };

@@ -27,6 +27,8 @@ class Layout {
   /// Appends to `ints` what the layout does not say.
   Layout(const at::Tensor& tensor, std::vector<int64_t>& ints);
   void add_to(Fingerprint& f) const;
+  /// "[n, 1, n] strides=[n, n, 1]", with n for what may be 2 or more, and words for a stride that follows from another.
+  std::string str() const;
   /// Says of each int that the constructor appended what it is.
   void add_labels(const std::string& tensor, std::vector<std::string>& labels) const;
   /// `ints`: a Dim for each of the row to which the constructor appended.

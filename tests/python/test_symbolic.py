@@ -527,6 +527,34 @@ def test_a_miss_of_a_float_names_the_comparison():
     assert "f0 < 2" in thunder.explain_miss(compiled)
 
 
+def test_a_miss_without_a_failed_guard_says_how_the_arguments_differ():
+    compiled = jit(lambda x, y=None: x * 2)
+    x = R(4, 3)
+    why = []
+    for args in ((x,), (R(1, 3),), (x.t(),), (x.double(),), (x, None), (x, x)):
+        compiled(*args)
+        why.append(thunder.explain_miss(compiled))
+    assert why[0] == "the first call"
+    assert "tensor argument 0 is cpu float32 [1, n]" in why[1] and "was compiled for cpu float32 [n, n]" in why[1]
+    assert "strides=[1, " in why[2]
+    assert "float64" in why[3]
+    assert "an argument that is no tensor" in why[4]
+    assert "2 tensors among the arguments" in why[5]
+    with torch.no_grad():
+        compiled(x, x)
+    assert "grad mode" in thunder.explain_miss(compiled)
+
+
+def test_a_miss_of_constant_values_names_the_tensor():
+    compiled = thunder.jit(lambda x, y: x + y.sum())
+    compiled(R(3), R(4))
+    compiled(R(3), R(5))
+    why = thunder.explain_miss(compiled)
+    assert why == (
+        "tensor argument 1 is cpu float32 [5] strides=[1], the program was compiled for cpu float32 [4] strides=[1]"
+    )
+
+
 def test_other_options_take_values_as_they_are():
     f = thunder.jit(lambda x, s: x * s)
     for s in (2.5, 3.5):
