@@ -768,3 +768,22 @@ def test_speed(f):
 
     assert f(100) == interpret(f, 100)
     assert best(functools.partial(interpret, f)) < 30 * best(f)
+
+
+def test_a_generator_that_is_closed_before_its_code_was_interpreted():
+    closed = []
+
+    def numbers():
+        try:
+            yield 1
+        finally:
+            closed.append(True)
+
+    generators = [numbers()]
+    next(generators[0])
+    _C.interpret(generators.clear, ())
+    _C.interpret(lambda: generators.clear(), ())
+    generators.append(numbers())
+    next(generators[0])
+    _C.interpret(lambda: generators.pop() and None, ())
+    assert closed == [True, True]

@@ -82,7 +82,11 @@ const DecodedCode* decoded(PyCodeObject* code) {
   void* kept = nullptr;
   if (get_extra(reinterpret_cast<PyObject*>(code), extra_index(), &kept) < 0) return nullptr;
   if (kept) return static_cast<DecodedCode*>(kept);
+  // A frame may begin with an exception that is thrown into it.
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
   auto made = decode(code);
+  PyErr_Restore(type, value, traceback);
   if (set_extra(reinterpret_cast<PyObject*>(code), extra_index(), made.get()) < 0) return nullptr;
   return made.release();
 }
