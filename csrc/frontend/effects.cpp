@@ -15,6 +15,29 @@ bool set_or_delete(int (*set)(PyObject*, PyObject*, PyObject*), int (*remove)(Py
   return true;
 }
 
+// An ordered dict keeps its order beside the dict.
+int set_entry(PyObject* d, PyObject* key, PyObject* value) {
+  return PyODict_Check(d) ? PyODict_SetItem(d, key, value) : PyDict_SetItem(d, key, value);
+}
+
+int delete_entry(PyObject* d, PyObject* key) {
+  return PyODict_Check(d) ? PyODict_DelItem(d, key) : PyDict_DelItem(d, key);
+}
+
+int remove_attribute(PyObject* o, PyObject* name) { return PyObject_GenericSetAttr(o, name, nullptr); }
+
+int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
+  // Classes and modules have their own way; instances theirs is what their __setattr__ came to.
+  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, value)
+                                              : PyObject_GenericSetAttr(o, name, value);
+}
+
+int delete_attribute(PyObject* o, PyObject* name) {
+  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, nullptr) : remove_attribute(o, name);
+}
+
+}  // namespace
+
 bool set_contents(PyObject* container, PyObject* contents) {
   if (PyList_Check(container)) return PyList_SetSlice(container, 0, PyList_GET_SIZE(container), contents) == 0;
   Ref held = Ref::borrow(contents);
@@ -32,23 +55,14 @@ Ref copy_of(PyObject* container) {
   return Ref::steal(PyAnySet_Check(container) ? PySet_New(container) : PySequence_List(container));
 }
 
-int remove_attribute(PyObject* o, PyObject* name) { return PyObject_GenericSetAttr(o, name, nullptr); }
-
-int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
-  // Classes and modules have their own way; instances theirs is what their __setattr__ came to.
-  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, value)
-                                              : PyObject_GenericSetAttr(o, name, value);
-}
-
-int delete_attribute(PyObject* o, PyObject* name) {
-  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, nullptr) : remove_attribute(o, name);
-}
-
-}  // namespace
-
 bool apply_effect(const Effect& e, PyObject* value) {
   switch (e.kind) {
-    case Effect::Entry: return set_or_delete(PyDict_SetItem, PyDict_DelItem, e.owner.get(), e.key.get(), value);
+    case Effect::Entry:
+      if (e.moved && value && !set_or_delete(set_entry, delete_entry, e.owner.get(), e.key.get(), nullptr))
+        return false;
+      return set_or_delete(set_entry, delete_entry, e.owner.get(), e.key.get(), value);
+    case Effect::Element:
+      return PyList_SetItem(e.owner.get(), PyLong_AsSsize_t(e.key.get()), Py_XNewRef(value)) == 0;
     case Effect::Attribute:
       return set_or_delete(set_attribute, delete_attribute, e.owner.get(), e.key.get(), value);
     case Effect::Cell: return PyCell_Set(e.owner.get(), value) == 0;
@@ -66,6 +80,9 @@ bool Reads::written(PyObject* owner, PyObject* key) const {
   for (size_t i : it->second) {
     const Effect& e = effects_[i];
     if (e.kind == Effect::Contents || e.kind == Effect::Cell || e.key.get() == key) return true;
+    if (e.kind == Effect::Appended && PyLong_Check(key) && PyObject_RichCompareBool(e.before.get(), key, Py_LE) == 1)
+      return true;
+    if (!e.key) continue;
     int same = PyObject_RichCompareBool(e.key.get(), key, Py_EQ);
     if (same < 0) PyErr_Clear();
     if (same == 1) return true;
@@ -87,7 +104,7 @@ void Reads::will_change(PyObject* container) {
   read_whole(container);
   Ref before;
   if (PyDict_Check(container)) before = Ref::steal(PyDict_Copy(reads_of(container).entries.get()));
-  else before = copy_of(containers_[container_index_.at(container)].elements.get());
+  else before = copy_of(container_reads(container).elements.get());
   effects_of_[container].push_back(effects_.size());
   effects_.push_back({Effect::Contents, Ref::borrow(container), {}, std::move(before), {}});
 }
@@ -103,12 +120,47 @@ void Reads::will_append(PyObject* list) {
   effects_.push_back({Effect::Appended, Ref::borrow(list), {}, std::move(length), {}});
 }
 
+void Reads::will_set_element(PyObject* list, PyObject* index) {
+  Py_ssize_t i = PyLong_AsSsize_t(index), n = PyList_GET_SIZE(list);
+  if (i < -n || i >= n) return PyErr_Clear();
+  if (i < 0) read_length(list), i += n;
+  Ref key = Ref::steal(PyLong_FromSsize_t(i));
+  will_write(Effect::Element, list, key.get(), PyList_GET_ITEM(list, i));
+}
+
+// What is made again after it was deleted comes last: the order is remembered.
+void Reads::will_delete(PyObject* dict, PyObject* key) {
+  auto [it, first] = orders_.try_emplace(dict);
+  if (first) {
+    Ref original = as_it_was(dict);
+    Ref keys = Ref::steal(PySequence_List(original.get()));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(keys.get()); ++i)
+      it->second.push_back(Ref::borrow(PyList_GET_ITEM(keys.get(), i)));
+  }
+  for (size_t i : effects_of_[dict]) {
+    Effect& e = effects_[i];
+    if (e.kind == Effect::Entry && e.before && PyObject_RichCompareBool(e.key.get(), key, Py_EQ) == 1) e.moved = true;
+  }
+}
+
+void Reads::restore_orders() {
+  for (const auto& [dict, keys] : orders_)
+    for (const Ref& key : keys) {
+      PyObject* value = PyDict_GetItemWithError(dict, key.get());
+      if (!value) continue;
+      Ref held = Ref::borrow(value);
+      if (delete_entry(dict, key.get()) < 0 || set_entry(dict, key.get(), value) < 0) PyErr_Clear();
+    }
+  orders_.clear();
+}
+
 bool Reads::write_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (fresh(dict) || !PyDict_Check(dict)) return true;
   PyObject* before = PyDict_GetItemWithError(dict, key);
   if (!before && PyErr_Occurred()) return false;
   will_write(Effect::Entry, dict, key, before);
-  return true;
+  if (!value) will_delete(dict, key);
+  return !PyErr_Occurred();
 }
 
 bool Reads::write_cell(PyObject* cell, PyObject* value) {
@@ -148,7 +200,9 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
 bool Reads::write_item(PyObject* object, PyObject* key, PyObject* value) {
   if (fresh(object) || is_tensor(object)) return true;
   if (PyDict_Check(object) && key != Py_None) return write_entry(object, key, value);
-  if (PyDict_Check(object) || PyList_Check(object) || PyAnySet_Check(object)) will_change(object);
+  bool element = PyList_CheckExact(object) && PyLong_Check(key) && value;
+  if (element) will_set_element(object, key);
+  else if (is_container(object)) will_change(object);
   return true;
 }
 
@@ -164,6 +218,7 @@ void Reads::take_back() {
         now = PyType_Check(owner) ? PyObject_GetAttr(owner, e.key.get()) : PyObject_GenericGetAttr(owner, e.key.get());
         break;
       case Effect::Cell: now = Py_XNewRef(PyCell_GET(owner)); break;
+      case Effect::Element: now = Py_XNewRef(PyList_GetItem(owner, PyLong_AsSsize_t(e.key.get()))); break;
       case Effect::Contents: now = copy_of(owner).release(); break;
       case Effect::Appended: now = PyList_GetSlice(owner, PyLong_AsSsize_t(e.before.get()), PY_SSIZE_T_MAX);
     }
@@ -175,6 +230,7 @@ void Reads::take_back() {
     }
     if (!apply_effect(e, e.before.get())) PyErr_Clear();
   }
+  restore_orders();
   effects_of_.clear();
 }
 

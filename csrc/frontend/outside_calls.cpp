@@ -75,10 +75,75 @@ std::string origin(PyObject* callable, PyObject* self) {
 
 Ref text(const char* s) { return Ref::steal(PyUnicode_InternFromString(s)); }
 
+// A setting of PyTorch's.
+bool asks_torch(PyObject* callable, std::string_view name) {
+  if (!PyCFunction_Check(callable)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(callable)->m_module;
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  if (!module && self && PyModule_Check(self)) module = PyModule_GetNameObject(self), Py_XDECREF(module);
+  const char* of = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  if (!of || !std::string_view(of).starts_with("torch.")) return false;
+  return name.starts_with("_get_");
+}
+
+// The same objects in the same places, at the same keys.
+bool same_contents(PyObject* a, PyObject* b) {
+  if (PyDict_Check(a)) {
+    if (PyDict_GET_SIZE(a) != PyDict_GET_SIZE(b)) return false;
+    PyObject *k, *v, *l, *w;
+    for (Py_ssize_t i = 0, j = 0; PyDict_Next(a, &i, &k, &v) && PyDict_Next(b, &j, &l, &w);)
+      if (k != l || v != w) return false;
+    return true;
+  }
+  if (PyAnySet_Check(a)) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+  if (PyList_GET_SIZE(a) != PyList_GET_SIZE(b)) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(a); ++i)
+    if (PyList_GET_ITEM(a, i) != PyList_GET_ITEM(b, i)) return false;
+  return true;
+}
+
 }  // namespace
 
 void Reads::read_arguments(PyObject* const* arguments, size_t n) {
-  for (size_t i = 0; i < n; ++i) read_deep(arguments[i], 2);
+  for (size_t i = 0; i < n; ++i) read_deep(arguments[i]);
+}
+
+// Objects of C code that call others.
+void Reads::read_callable(PyObject* o) {
+  static PyObject* partial = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("functools")).get(), "partial");
+  if (PyCFunction_Check(o)) {
+    PyObject* self = PyCFunction_GET_SELF(o);
+    const char* name = reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name;
+    if (self && is_container(self)) changes(name) ? will_change(self) : read_whole(self);
+    return;
+  }
+  if (fresh(o) || !PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial))) return;
+  for (const char* name : {"func", "args", "keywords"}) {
+    Ref key = text(name), value = Ref::steal(PyObject_GetAttr(o, key.get()));
+    attributes_.push_back({Ref::borrow(o), key, value});
+    read_deep(value.get());
+  }
+}
+
+// A function of C code may write to the containers that it is given.
+PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  std::vector<std::pair<PyObject*, Ref>> before;
+  for (size_t i = 0; i < all; ++i)
+    if (is_container(arguments[i]) && !fresh(arguments[i]) && !PyODict_Check(arguments[i]))
+      before.emplace_back(arguments[i], copy_of(arguments[i]));
+  PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (auto& [container, copy] : before) {
+    Ref now = copy_of(container);
+    if (same_contents(now.get(), copy.get())) continue;
+    if (!set_contents(container, copy.get())) PyErr_Clear();
+    will_change(container);
+    if (!set_contents(container, now.get())) PyErr_Clear();
+  }
+  PyErr_Restore(type, value, traceback);
+  return result;
 }
 
 // Nobody else holds it: the call made it.
@@ -193,6 +258,34 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
   }
 }
 
+// operator.attrgetter and itemgetter: what they will read.  Whether the callable is one.
+bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n) {
+  static PyObject* operators = PyImport_ImportModule("operator");
+  static PyObject* attributes = PyObject_GetAttrString(operators, "attrgetter");
+  static PyObject* items = PyObject_GetAttrString(operators, "itemgetter");
+  bool item = reinterpret_cast<PyObject*>(Py_TYPE(callable)) == items;
+  if (n != 1 || (!item && reinterpret_cast<PyObject*>(Py_TYPE(callable)) != attributes)) return false;
+  Ref made_of = Ref::steal(PyObject_CallMethod(callable, "__reduce__", nullptr));
+  PyObject* keys = PyTuple_GET_ITEM(made_of.get(), 1);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys, i);
+    if (item) {
+      read_item(arguments[0], key, nullptr);
+      continue;
+    }
+    Ref object = Ref::borrow(arguments[0]), dot = text(".");
+    Ref names = Ref::steal(PyUnicode_Split(key, dot.get(), -1));
+    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(names.get()); ++j) {
+      PyObject* value = PyObject_GetAttr(object.get(), PyList_GET_ITEM(names.get(), j));
+      if (!value) PyErr_Clear();
+      read_attribute(object.get(), PyList_GET_ITEM(names.get(), j), value);
+      if (!value) break;
+      object = Ref::steal(value);
+    }
+  }
+  return true;
+}
+
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
   if (PyFunction_Check(callable)) return std::nullopt;
@@ -218,7 +311,10 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
     // What it keeps must not be of this acquisition, nor of an earlier one.
     Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
     return PyObject_Vectorcall(function.get(), arguments, n, names);
+  } else if (read_getter(callable, arguments, n)) {
+    return PyObject_Vectorcall(callable, arguments, n, names);
   } else if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    read_callable(callable);
     Ref key = text("__call__");
     read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
     return std::nullopt;
@@ -226,11 +322,18 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (!allow_call(callable, m.self, m.name)) return nullptr;
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
-  bool container = m.self && (PyList_Check(m.self) || PyDict_Check(m.self) || PyAnySet_Check(m.self));
+  if (n == 0 && !names && asks_torch(callable, m.name)) {
+    PyObject* answer = PyObject_CallNoArgs(callable);
+    if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
+      answers_.emplace_back(Ref::borrow(callable), Ref::borrow(answer));
+    return answer;
+  }
+  bool container = m.self && is_container(m.self);
   if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
   read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
-  PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
+  PyObject* result = container ? PyObject_Vectorcall(callable, arguments, n, names)
+                               : call_and_compare(callable, arguments, n, names);
   take_result(result);
   return result;
 }

@@ -14,7 +14,10 @@ PyObject* absent() {
   return o;
 }
 
-bool is_container(PyObject* o) { return PyList_Check(o) || PyAnySet_Check(o) || PyDict_Check(o); }
+bool is_deque(PyObject* o) {
+  static PyObject* type = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("collections")).get(), "deque");
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type));
+}
 
 std::string short_text(PyObject* o) {
   if (PyUnicode_Check(o)) {
@@ -46,6 +49,8 @@ std::vector<WorldGuard::Entry> entries_of(PyObject* dict, const std::vector<inte
 }
 
 }  // namespace
+
+bool is_container(PyObject* o) { return PyList_Check(o) || PyAnySet_Check(o) || PyDict_Check(o) || is_deque(o); }
 
 // ---- names, for messages --------------------------------------------------------------------------------------------
 
@@ -112,6 +117,12 @@ bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyOb
     keep(function);
     if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) read_dict_whole(defaults);
   }
+  // A special method that C code looked up in the class of its first argument.
+  const char* name = PyUnicode_AsUTF8(code->co_name);
+  if (function && first && name && std::strncmp(name, "__", 2) == 0) {
+    PyObject* found = _PyType_Lookup(Py_TYPE(first), code->co_name);
+    if (found == function) read_type(first), read_class(Py_TYPE(first), code->co_name, found);
+  }
   return true;
 }
 
@@ -141,21 +152,13 @@ void Reads::read_dict_whole(PyObject* dict) {
   DictReads& r = reads_of(dict);
   if (r.order) return;
   r.order = true;
-  // As it was before the code wrote to it.
-  PyObject* source = dict;
-  Ref rebuilt;
-  for (size_t i : effects_of_[dict])
-    if (effects_[i].kind == Effect::Contents) source = effects_[i].before.get();
-  if (source == dict && !effects_of_[dict].empty()) {
-    rebuilt = Ref::steal(PyDict_Copy(dict));
-    for (size_t i : effects_of_[dict]) {
-      const Effect& e = effects_[i];
-      if (e.before) PyDict_SetItem(rebuilt.get(), e.key.get(), e.before.get());
-      else if (PyDict_DelItem(rebuilt.get(), e.key.get()) < 0) PyErr_Clear();
-    }
-    source = rebuilt.get();
-  }
+  Ref original = as_it_was(dict);
+  PyObject* source = original.get();
   r.size = PyDict_GET_SIZE(source);
+  if (PyODict_Check(source) && r.size > 1) {  // its order is its own
+    container_index_.emplace(dict, containers_.size());
+    containers_.push_back({Ref::borrow(dict), Ref::steal(PySequence_Tuple(source)), r.size, {}});
+  }
   Ref ordered = Ref::steal(PyDict_New());
   PyObject *key, *value;
   for (Py_ssize_t i = 0; PyDict_Next(source, &i, &key, &value);) {
@@ -185,6 +188,35 @@ void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
     keep(o);
   }
   if (!PyDict_SetDefault(classes_[it->second].found.get(), name, found ? found : absent())) PyErr_Clear();
+}
+
+void Reads::read_type(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
+  if (is_tensor(object) || fresh(object)) return;
+  if (types_.insert(object).second) keep(object);
+}
+
+// Each class from the one after super's own to the one that has the name.
+void Reads::read_super(PyObject* super, PyObject* name) {
+  struct Fields {
+    PyObject_HEAD PyTypeObject* type;
+    PyObject* object;
+    PyTypeObject* object_type;
+  };
+  auto* s = reinterpret_cast<Fields*>(super);
+  PyObject* order = s->object_type ? s->object_type->tp_mro : nullptr;
+  bool below = true;
+  for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); ++i) {
+    auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+    if (!below) {
+      read_class(type, name, _PyType_Lookup(type, name));
+      // From 3.12 classes of CPython's own have no dict in sight; none of them is above another's class.
+      PyObject* dict = type->tp_dict;
+      if (dict ? PyDict_Contains(dict, name) != 0 : _PyType_Lookup(type, name) != nullptr) return;
+    }
+    below = below && type != s->type;
+  }
 }
 
 namespace {
@@ -227,10 +259,13 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (PyType_Check(object)) {
     auto* type = reinterpret_cast<PyTypeObject*>(object);
     read_class(type, name, _PyType_Lookup(type, name));
+    read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
     return;
   }
   if (is_proxy(object)) return;
+  if (PyObject_TypeCheck(object, &PySuper_Type)) return read_super(object, name);
   PyTypeObject* type = Py_TYPE(object);
+  read_type(object);
   PyObject* found = _PyType_Lookup(type, name);
   read_class(type, name, found);
   if (is_tensor(object) && !(found == nullptr)) return;  // metadata are guarded where the tensor is an input
@@ -257,6 +292,7 @@ void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
   PyObject *t, *v, *tb;
   PyErr_Fetch(&t, &v, &tb);
   if (PyDict_Check(object)) read_entry(object, key, PyDict_GetItemWithError(object, key));
+  else if (PyList_CheckExact(object) && PyLong_Check(key)) read_element(object, key);
   else if (is_container(object)) read_whole(object);
   PyErr_Restore(t, v, tb);
 }
@@ -267,7 +303,63 @@ void Reads::read_membership(PyObject* object, PyObject* key, bool found) {
   read_whole(object);
 }
 
+Reads::ContainerReads& Reads::container_reads(PyObject* container) {
+  auto [it, first] = container_index_.emplace(container, containers_.size());
+  if (first) containers_.push_back({Ref::borrow(container), {}, -1, interpreter::current_place()});
+  return containers_[it->second];
+}
+
+void Reads::read_element(PyObject* list, PyObject* index) {
+  Py_ssize_t i = PyLong_AsSsize_t(index), n = PyList_GET_SIZE(list);
+  bool inside = i >= -n && i < n;
+  if (i < 0 || !inside) read_length(list);
+  if (!inside) return PyErr_Clear();
+  if (i < 0) i += n;
+  Ref key = Ref::steal(PyLong_FromSsize_t(i));
+  if (written(list, key.get())) return;
+  container_reads(list).items.emplace(i, Ref::borrow(PyList_GET_ITEM(list, i)));
+  name_value(list, key.get(), PyList_GET_ITEM(list, i), false);
+}
+
+// Its elements before the code wrote to it.
+Ref Reads::as_it_was(PyObject* container) {
+  if (PyDict_Check(container)) {
+    for (size_t i : effects_of_[container])
+      if (effects_[i].kind == Effect::Contents) return effects_[i].before;
+    if (effects_of_[container].empty()) return Ref::borrow(container);
+    Ref dict = Ref::steal(PyDict_Copy(container));
+    for (size_t i : effects_of_[container]) {
+      const Effect& e = effects_[i];
+      if (e.before) PyDict_SetItem(dict.get(), e.key.get(), e.before.get());
+      else if (PyDict_DelItem(dict.get(), e.key.get()) < 0) PyErr_Clear();
+    }
+    return dict;
+  }
+  if (!PyList_Check(container)) {
+    for (size_t i : effects_of_[container]) return effects_[i].before;
+    return Ref::borrow(container);
+  }
+  Ref list = Ref::steal(PySequence_List(container));
+  for (size_t i : effects_of_[container]) {
+    const Effect& e = effects_[i];
+    if (e.kind == Effect::Contents) return e.before;
+    if (e.kind == Effect::Appended) {
+      PyList_SetSlice(list.get(), PyLong_AsSsize_t(e.before.get()), PY_SSIZE_T_MAX, nullptr);
+    }
+  }
+  for (size_t i : effects_of_[container])
+    if (const Effect& e = effects_[i]; e.kind == Effect::Element)
+      PyList_SetItem(list.get(), PyLong_AsSsize_t(e.key.get()), Py_NewRef(e.before.get()));
+  return list;
+}
+
 void Reads::read_length(PyObject* object) {
+  // What truth asks the class for.
+  if (PyTypeObject* type = Py_TYPE(object); type->tp_flags & Py_TPFLAGS_HEAPTYPE)
+    for (const char* name : {"__bool__", "__len__"}) {
+      Ref key = Ref::steal(PyUnicode_InternFromString(name));
+      read_class(type, key.get(), _PyType_Lookup(type, key.get()));
+    }
   if (!is_container(object) || fresh(object)) return;
   if (!effects_of_[object].empty()) return read_whole(object);
   if (PyDict_Check(object)) {
@@ -275,26 +367,17 @@ void Reads::read_length(PyObject* object) {
     if (r.size < 0) r.size = PyDict_GET_SIZE(object);
     return;
   }
-  if (container_index_.count(object)) return;
-  container_index_.emplace(object, containers_.size());
-  containers_.push_back({Ref::borrow(object), {}, PyObject_Size(object), interpreter::current_place()});
+  ContainerReads& r = container_reads(object);
+  if (r.length < 0) r.length = PyObject_Size(object);
 }
 
 void Reads::read_whole(PyObject* object) {
   if (!is_container(object) || fresh(object)) return;
   if (PyDict_Check(object)) return read_dict_whole(object);
-  auto [it, first] = container_index_.emplace(object, containers_.size());
-  if (first) containers_.push_back({Ref::borrow(object), {}, -1, interpreter::current_place()});
-  ContainerReads& r = containers_[it->second];
+  ContainerReads& r = container_reads(object);
   if (r.elements) return;
-  PyObject* source = object;
-  Ref shorter;
-  for (size_t i : effects_of_[object]) {
-    source = effects_[i].before.get();
-    if (effects_[i].kind != Effect::Appended) continue;
-    shorter = Ref::steal(PyList_GetSlice(object, 0, PyLong_AsSsize_t(source)));
-    source = shorter.get();
-  }
+  Ref original = as_it_was(object);
+  PyObject* source = original.get();
   r.elements = Ref::steal(PyAnySet_Check(source) ? PyFrozenSet_New(source) : PySequence_Tuple(source));
   r.length = PyObject_Size(source);
   if (!PyTuple_Check(r.elements.get())) return;
@@ -305,17 +388,21 @@ void Reads::read_whole(PyObject* object) {
 }
 
 // A C function may look at all that it is given.
-void Reads::read_deep(PyObject* object, int depth) {
+void Reads::read_deep(PyObject* object) {
+  bool tuple = PyTuple_Check(object);
+  if (!tuple && !is_container(object)) return read_callable(object);
   read_whole(object);
-  if (depth == 0) return;
-  if (PyList_Check(object) || PyTuple_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      read_deep(PySequence_Fast_GET_ITEM(object, i), depth - 1);
+  if (!visited_.insert(object).second) return;  // a cycle
+  if (tuple || PyList_Check(object)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) read_deep(PySequence_Fast_GET_ITEM(object, i));
   } else if (PyDict_Check(object)) {
     PyObject *key, *value;
-    for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);) read_deep(value, depth - 1);
+    for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);) read_deep(value);
   }
+  visited_.erase(object);
 }
+
+void Reads::read_compared(PyObject* object) { read_deep(object); }
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
@@ -326,9 +413,9 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
       world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size,
                           r.order);
   for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
-  for (const ContainerReads& r : containers_)
-    if (!fresh(r.object.get()))
-      world.watch_container(r.object.get(), r.length, r.elements, name_of(r.object.get()), r.place);
+  for (const ContainerReads& r : containers_) watch(world, r);
+  for (PyObject* o : types_) world.watch_type(o);
+  for (const auto& [function, answer] : answers_) world.watch_answer(function.get(), answer.get());
   for (const ClassReads& r : classes_) world.watch_class(r.type, entries_of(r.found.get()));
   for (const AttributeRead& r : attributes_)
     world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
@@ -336,10 +423,24 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   std::vector<Effect> out;
   for (Effect& e : effects_) {
     bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();
+    nothing = nothing && !e.moved;
     if (!nothing && !fresh(e.owner.get())) out.push_back(std::move(e));
   }
   effects_.clear();
   return out;
+}
+
+void Reads::watch(WorldGuard& world, const ContainerReads& r) {
+  PyObject* o = r.object.get();
+  if (fresh(o)) return;
+  std::string name = name_of(o);
+  bool list = PyList_Check(o);
+  if (r.length >= 0) world.watch_container(o, r.length, list ? Ref() : r.elements, name, r.place);
+  if (!list) return;
+  for (Py_ssize_t i = 0; r.elements && i < PyTuple_GET_SIZE(r.elements.get()); ++i)
+    world.watch_element(o, i, PyTuple_GET_ITEM(r.elements.get(), i), name, r.place);
+  for (const auto& [i, value] : r.items)
+    if (!r.elements) world.watch_element(o, i, value.get(), name, r.place);
 }
 
 Reads::~Reads() {

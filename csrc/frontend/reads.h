@@ -6,6 +6,7 @@
 // values are then written again after every run of the compiled program, the first one included.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,15 +26,23 @@ struct Effect {
     Entry,
     Attribute,
     Cell,
-    Contents,  ///< of a list, dict or set
+    Element,   ///< of a list
+    Contents,  ///< of a list, dict, set or deque
     Appended,  ///< to a list of which nothing else was read or changed
   } kind;
   Ref owner;
-  Ref key;     ///< of Entry, or the name of Attribute
+  Ref key;     ///< of Entry, the name of Attribute, the index of Element
   Ref before;  ///< null: there was none; a copy of the container for Contents; how long the list was for Appended
   Ref after;   ///< null: deleted; the new elements for Appended
+  bool moved = false;  ///< an Entry that was deleted and made again, at the end
 };
 
+/// A list, dict, set or deque: what has elements and no attributes that matter.
+bool is_container(PyObject* object);
+
+/// A dict or set of the same entries, or a list of the same elements.
+Ref copy_of(PyObject* container);
+bool set_contents(PyObject* container, PyObject* contents);
 /// Writes `value` (null: deletes) to the effect's place.  False with an exception set.
 bool apply_effect(const Effect& effect, PyObject* value);
 
@@ -53,6 +62,9 @@ class Reads final : public interpreter::Observer {
   std::vector<Effect> finish(WorldGuard& world);
   /// What messages call an object that the code begins with.
   void name_root(PyObject* object, std::string name);
+  bool made_inside(PyObject* object) const { return fresh(object); }
+  /// The program is a call of this.
+  void begin(PyObject* callable) { read_callable(callable); }
   /// Containers in an argument, which are copies made for the program.
   void made_argument(PyObject* object);
 
@@ -65,6 +77,7 @@ class Reads final : public interpreter::Observer {
   void read_membership(PyObject* object, PyObject* key, bool found) override;
   void read_length(PyObject* object) override;
   void read_whole(PyObject* object) override;
+  void read_compared(PyObject* object) override;
   bool write_entry(PyObject* dict, PyObject* key, PyObject* value) override;
   bool write_cell(PyObject* cell, PyObject* value) override;
   bool write_attribute(PyObject* object, PyObject* name, PyObject* value) override;
@@ -81,8 +94,9 @@ class Reads final : public interpreter::Observer {
   };
   struct ContainerReads {
     Ref object, elements;
-    Py_ssize_t length;
+    Py_ssize_t length;  // -1: was not asked for
     interpreter::Place place;
+    std::map<Py_ssize_t, Ref> items = {};  // those that were read one by one
   };
   struct ClassReads {
     PyTypeObject* type;
@@ -100,9 +114,16 @@ class Reads final : public interpreter::Observer {
   bool fresh(PyObject* o) const { return fresh_.count(o) != 0; }
   DictReads& reads_of(PyObject* dict);
   void add_entry(PyObject* dict, PyObject* key, PyObject* value);
+  ContainerReads& container_reads(PyObject* container);
+  void read_element(PyObject* list, PyObject* index);
+  Ref as_it_was(PyObject* container);
   void read_class(PyTypeObject* type, PyObject* name, PyObject* found);
+  void read_type(PyObject* object);
+  void read_super(PyObject* super, PyObject* name);
+  void read_callable(PyObject* callable);
+  void watch(WorldGuard& world, const ContainerReads& r);
   void read_dict_whole(PyObject* dict);
-  void read_deep(PyObject* object, int depth);
+  void read_deep(PyObject* object);
   void name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute);
   const std::string& name_of(PyObject* o);
   void name_instance_dict(PyObject* object, PyObject* dict);
@@ -112,12 +133,17 @@ class Reads final : public interpreter::Observer {
   void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
   void will_change(PyObject* container);
   void will_append(PyObject* list);
+  void will_set_element(PyObject* list, PyObject* index);
+  void will_delete(PyObject* dict, PyObject* key);
+  void restore_orders();
   void take_back();
 
   // outside_calls.cpp
   struct Method;
   bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
   void read_arguments(PyObject* const* arguments, size_t n);
+  PyObject* call_and_compare(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
+  bool read_getter(PyObject* callable, PyObject* const* arguments, size_t n);
   void take_result(PyObject* result);
   std::optional<PyObject*> call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
@@ -137,7 +163,9 @@ class Reads final : public interpreter::Observer {
   std::vector<AttributeRead> attributes_;
   std::unordered_map<PyObject*, size_t> cell_index_;
   std::vector<CellRead> cells_;
-  std::unordered_set<PyObject*> functions_;
+  std::unordered_set<PyObject*> functions_, types_, visited_;
+  std::unordered_map<PyObject*, std::vector<Ref>> orders_;  // the keys of dicts before any was deleted
+  std::vector<std::pair<Ref, Ref>> answers_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
   std::unordered_set<PyObject*> instance_dicts_;
   std::vector<PyObject*> constructing_;               // classes that are being called

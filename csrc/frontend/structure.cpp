@@ -102,30 +102,46 @@ Ref shallow_copy(PyObject* o) {
   return Ref::steal(PyObject_CallOneArg(copy, o));
 }
 
+bool is_partial(PyObject* o) {
+  static PyObject* partial = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("functools")).get(), "partial");
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial));
+}
+
 class Rebuilder {
  public:
   /// `objects`: those of other kinds that hold leaves in their attributes, if any are to be made anew.
-  /// `number`: what symbolic numbers become, as flatten() finds them.
+  /// Lists and dicts of `kept` are themselves.  `number`: what symbolic numbers become, as flatten() finds them.
   explicit Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::unordered_set<PyObject*>* objects = nullptr,
+                     const std::unordered_set<PyObject*>* kept = nullptr,
                      const std::function<Ref(PyObject*)>* number = nullptr)
-      : leaf_(leaf), objects_(objects), number_(number) {}
+      : leaf_(leaf), objects_(objects), kept_(kept), number_(number) {}
 
   Ref operator()(PyObject* o) {
     if (is_leaf(o)) return leaf_(o);
     if (number_ && is_symbolic_number(o)) return (*number_)(o);
+    if (kept_ && kept_->count(o)) return Ref::borrow(o);
+    // Of arguments each occurrence is visited, as flatten() does.
+    if (auto it = made_.find(o); objects_ && it != made_.end()) return it->second;
     if (PyTuple_Check(o) || PyList_Check(o)) return sequence(o);
     if (PyObject* fields = dataclass_fields(o)) return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
-    if (objects_ && objects_->count(o)) return object(o);
-    return Ref::borrow(o);
+    if (!objects_ || !objects_->count(o)) return Ref::borrow(o);
+    if (PyFunction_Check(o)) return function(o);
+    if (PyMethod_Check(o)) {
+      Ref self = (*this)(PyMethod_GET_SELF(o));
+      return Ref::steal(PyMethod_New(PyMethod_GET_FUNCTION(o), self.get()));
+    }
+    return is_partial(o) ? partial(o) : object(o);
   }
 
  private:
   Ref sequence(PyObject* o) {
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-    Ref list = Ref::steal(PyList_New(n));
-    for (Py_ssize_t i = 0; i < n; ++i)
-      PyList_SET_ITEM(list.get(), i, (*this)(PySequence_Fast_GET_ITEM(o, i)).release());
+    Ref list = Ref::steal(PyList_New(0));
+    if (PyList_CheckExact(o)) made_.emplace(o, list);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      Ref item = (*this)(PySequence_Fast_GET_ITEM(o, i));
+      if (PyList_Append(list.get(), item.get()) != 0) throw PythonError();
+    }
     if (PyList_CheckExact(o)) return list;
     Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
     if (PyTuple_CheckExact(o)) return tuple;
@@ -138,6 +154,7 @@ class Rebuilder {
 
   Ref dict(PyObject* o) {
     Ref out = PyDict_CheckExact(o) ? Ref::steal(PyDict_New()) : shallow_copy(o);
+    made_.emplace(o, out);
     PyObject *key, *value;
     for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) {
       Ref item = (*this)(value);
@@ -149,6 +166,7 @@ class Rebuilder {
   Ref dataclass(PyObject* o, PyObject* fields) {
     const auto* number = std::exchange(number_, nullptr);
     Ref out = shallow_copy(o);
+    made_.emplace(o, out);
     PyObject *name, *field;
     for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
       PyObject* value = PyObject_GetAttr(o, name);
@@ -170,7 +188,6 @@ class Rebuilder {
 
   // The same object stays the same one, however often the result refers to it.
   Ref object(PyObject* o) {
-    if (auto it = made_.find(o); it != made_.end()) return it->second;
     Ref out = shallow_copy(o);
     made_.emplace(o, out);
     PyObject** made = _PyObject_GetDictPtr(out.get());
@@ -184,8 +201,49 @@ class Rebuilder {
     return out;
   }
 
+  // Functions that share a variable share its new cell.
+  Ref cell(PyObject* o) {
+    if (auto it = made_.find(o); it != made_.end()) return it->second;
+    Ref out = Ref::steal(PyCell_New(nullptr));
+    made_.emplace(o, out);
+    if (!PyCell_GET(o)) return out;
+    Ref value = (*this)(PyCell_GET(o));
+    PyCell_Set(out.get(), value.get());
+    return out;
+  }
+
+  Ref function(PyObject* o) {
+    Ref out = Ref::steal(PyFunction_NewWithQualName(PyFunction_GET_CODE(o), PyFunction_GET_GLOBALS(o),
+                                                    reinterpret_cast<PyFunctionObject*>(o)->func_qualname));
+    made_.emplace(o, out);
+    PyObject* closure = PyFunction_GET_CLOSURE(o);
+    Ref cells = Ref::steal(PyTuple_New(closure ? PyTuple_GET_SIZE(closure) : 0));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells.get()); ++i)
+      PyTuple_SET_ITEM(cells.get(), i, cell(PyTuple_GET_ITEM(closure, i)).release());
+    if (closure && PyFunction_SetClosure(out.get(), cells.get()) != 0) throw PythonError();
+    if (PyObject* defaults = PyFunction_GET_DEFAULTS(o)) {
+      Ref made = (*this)(defaults);
+      if (PyFunction_SetDefaults(out.get(), made.get()) != 0) throw PythonError();
+    }
+    if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(o)) {
+      Ref made = (*this)(defaults);
+      if (PyFunction_SetKwDefaults(out.get(), made.get()) != 0) throw PythonError();
+    }
+    return out;
+  }
+
+  Ref partial(PyObject* o) {
+    Ref parts = Ref::steal(PyObject_CallMethod(o, "__reduce__", nullptr));
+    Ref state = (*this)(PyTuple_GET_ITEM(parts.get(), 2));
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+    Ref out = Ref::steal(PyObject_CallOneArg(type, PyTuple_GET_ITEM(state.get(), 0)));
+    Ref done = Ref::steal(PyObject_CallMethod(out.get(), "__setstate__", "(O)", state.get()));
+    return out;
+  }
+
   const std::function<Ref(PyObject*)>& leaf_;
   const std::unordered_set<PyObject*>* objects_;
+  const std::unordered_set<PyObject*>* kept_;
   const std::function<Ref(PyObject*)>* number_;
   std::unordered_map<PyObject*, Ref> made_;
 };
@@ -231,7 +289,7 @@ bool is_symbolic_number(PyObject* o) {
 }
 
 Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number) {
-  return Rebuilder(leaf, nullptr, number)(o);
+  return Rebuilder(leaf, nullptr, nullptr, number)(o);
 }
 
 namespace {
@@ -261,8 +319,20 @@ class LeafFinder {
       if (index_.try_emplace(o, leaves_.size()).second) leaves_.push_back(o);
       return mark(holder);
     }
-    if (PyTuple_Check(o) || PyList_Check(o)) {
-      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) visit(PySequence_Fast_GET_ITEM(o, i), holder);
+    if (PyList_CheckExact(o) || PyDict_CheckExact(o)) {
+      auto [it, fresh] = holders_.try_emplace(o);
+      if (holder) it->second.push_back(holder);
+      if (fresh) containers_.push_back(o);
+      if (fresh && PyDict_Check(o)) visit_values(o, o);
+      if (fresh && PyList_Check(o)) visit_items(o, o);
+      if (marked_.count(o)) mark(holder);
+    } else if (PyTuple_Check(o) || PyList_Check(o)) {
+      visit_items(o, holder);
+    } else if (PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o)) {
+      auto [it, fresh] = holders_.try_emplace(o);
+      if (holder) it->second.push_back(holder);
+      if (fresh) visit_callable(o);
+      if (marked_.count(o)) mark(holder);
     } else if (PyObject* fields = dataclass_fields(o)) {
       visit_fields(o, fields, holder);
     } else if (PyDict_Check(o)) {
@@ -275,8 +345,30 @@ class LeafFinder {
     }
   }
   std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
+  /// Lists and dicts that hold no leaves.
+  std::vector<PyObject*> without_leaves() const {
+    std::vector<PyObject*> out;
+    for (PyObject* o : containers_)
+      if (!marked_.count(o)) out.push_back(o);
+    return out;
+  }
 
  private:
+  void visit_items(PyObject* o, PyObject* holder) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) visit(PySequence_Fast_GET_ITEM(o, i), holder);
+  }
+  void visit_callable(PyObject* o) {
+    if (PyMethod_Check(o)) return visit(PyMethod_GET_SELF(o), o);
+    if (!PyFunction_Check(o)) {
+      Ref parts = Ref::steal(PyObject_CallMethod(o, "__reduce__", nullptr));
+      return visit(PyTuple_GET_ITEM(parts.get(), 2), o);
+    }
+    PyObject* closure = PyFunction_GET_CLOSURE(o);
+    for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i)
+      if (PyObject* value = PyCell_GET(PyTuple_GET_ITEM(closure, i))) visit(value, o);
+    for (PyObject* part : {PyFunction_GET_DEFAULTS(o), PyFunction_GET_KW_DEFAULTS(o)})
+      if (part) visit(part, o);
+  }
   void visit_values(PyObject* dict, PyObject* holder) {
     PyObject *key, *value;
     for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);) visit(value, holder);
@@ -299,21 +391,26 @@ class LeafFinder {
   std::unordered_map<PyObject*, size_t>& index_;
   std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
   std::unordered_set<PyObject*> marked_;
+  std::vector<PyObject*> containers_;
 };
 
 }  // namespace
 
-OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves) : template_(Ref::borrow(result)) {
+OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves,
+                       const std::function<bool(PyObject*)>& outside)
+    : template_(Ref::borrow(result)) {
   single_ = is_leaf(result);
   LeafFinder finder(leaves, index_);
   finder.visit(result, nullptr);
+  for (PyObject* o : finder.without_leaves())
+    if (outside(o)) kept_.insert(o);
   objects_ = std::move(finder).marked();
 }
 
 Ref OutputSpec::build(PyObject* const* leaves) const {
   if (single_) return Ref::borrow(leaves[0]);
   const std::function<Ref(PyObject*)> leaf = [&](PyObject* o) { return Ref::borrow(leaves[index_.at(o)]); };
-  return Rebuilder(leaf, &objects_)(template_.get());
+  return Rebuilder(leaf, &objects_, &kept_)(template_.get());
 }
 
 }  // namespace thunder::frontend

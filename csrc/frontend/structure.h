@@ -40,7 +40,8 @@ Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf,
 class OutputSpec {
  public:
   /// Takes the structure of `result`; each of its tensors and numbers is appended to `leaves` (borrowed) once.
-  OutputSpec(PyObject* result, std::vector<PyObject*>& leaves);
+  /// `outside`: whether a list or dict was there before; such a one is itself in the result if it holds no leaves.
+  OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside);
   /// The result with these (borrowed) in their places.  Containers, and objects that hold leaves in their attributes
   /// (a cache of keys and values), are made anew; other objects are those that the tracing run returned.
   Ref build(PyObject* const* leaves) const;
@@ -51,6 +52,7 @@ class OutputSpec {
   bool single_ = false;
   std::unordered_map<PyObject*, size_t> index_;  // of the template's leaves
   std::unordered_set<PyObject*> objects_;        // of the template, that hold leaves in their attributes
+  std::unordered_set<PyObject*> kept_;           // lists and dicts of the template that are not made anew
 };
 
 }  // namespace thunder::frontend

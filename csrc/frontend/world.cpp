@@ -1,5 +1,7 @@
 #include "frontend/world.h"
 
+#include <cstring>
+
 #include "frontend/hooks.h"
 
 namespace thunder::frontend {
@@ -22,6 +24,10 @@ bool unchanged(PyObject* then, PyObject* now) {
     return true;
   }
   if (!is_plain(then)) return false;
+  if (PyFloat_CheckExact(then)) {  // by their bits: -0.0 is another, a NaN the same
+    double a = PyFloat_AS_DOUBLE(then), b = PyFloat_AS_DOUBLE(now);
+    return std::memcmp(&a, &b, sizeof a) == 0;
+  }
   int equal = PyObject_RichCompareBool(then, now, Py_EQ);
   if (equal < 0) PyErr_Clear();
   return equal == 1;
@@ -120,13 +126,17 @@ void WorldGuard::watch_function(PyObject* function) {
   }
 }
 
-WorldGuard::Place WorldGuard::find(PyObject* tensor) {
+std::vector<WorldGuard::Place> WorldGuard::find(PyObject* tensor) {
+  std::vector<Place> out;
   for (Watch& w : watches_)
     for (Item& item : w.items)
-      if (item.value.get() == tensor) return {Place::Dict, w.dict, item.key};
+      if (item.value.get() == tensor) out.push_back({Place::Dict, w.dict, item.key});
   for (Cell& c : cells_)
-    if (c.value.get() == tensor) return {Place::CellContents, c.cell, {}};
-  return {Place::Fixed, Ref::borrow(tensor), {}};
+    if (c.value.get() == tensor) out.push_back({Place::CellContents, c.cell, {}});
+  for (Element& e : elements_)
+    if (e.value.get() == tensor) out.push_back({Place::ListElement, e.list, {}, e.index});
+  if (out.empty()) out.push_back({Place::Fixed, Ref::borrow(tensor), {}});
+  return out;
 }
 
 void WorldGuard::add_tensor(PyObject* tensor) {
@@ -186,6 +196,18 @@ void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elemen
   containers_.push_back({Ref::borrow(object), std::move(elements), length, std::move(name), std::move(place)});
 }
 
+void WorldGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name,
+                               interpreter::Place place) {
+  bool tensor = is_tensor(value);
+  elements_.push_back({Ref::borrow(list), Ref::borrow(value), index, std::move(name), std::move(place), tensor});
+}
+
+void WorldGuard::watch_type(PyObject* object) { types_.emplace_back(Ref::borrow(object), Py_TYPE(object)); }
+
+void WorldGuard::watch_answer(PyObject* function, PyObject* answer) {
+  answers_.push_back({Ref::borrow(function), Ref::borrow(answer)});
+}
+
 void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
   for (const Entry& e : found) _PyType_Lookup(type, e.key.get());  // gives the class a version
   classes_.push_back({Ref::borrow(reinterpret_cast<PyObject*>(type)), type->tp_version_tag, std::move(found)});
@@ -209,17 +231,10 @@ bool WorldGuard::check_objects(std::string* why) {
   for (Container& c : containers_) {
     Py_ssize_t n = PyObject_Size(c.object.get());
     if (n < 0) PyErr_Clear();
-    if (n != c.length || (c.elements && !same_elements(c.object.get(), c.elements.get())))
+    if ((c.length >= 0 && n != c.length) || (c.elements && !same_elements(c.object.get(), c.elements.get())))
       return fails(c.name + " has other elements" + read_at(c.place));
   }
-  for (Class& c : classes_) {
-    auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
-    if (type->tp_version_tag == c.version && c.version) continue;
-    for (const Entry& e : c.found)
-      if (_PyType_Lookup(type, e.key.get()) != e.value.get())
-        return fails("'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed");
-    c.version = type->tp_version_tag;
-  }
+  if (!check_classes(why)) return false;
   for (Attribute& a : attributes_) {
     PyObject* now = PyObject_GenericGetAttr(a.object.get(), a.name.get());
     if (!now) PyErr_Clear();
@@ -233,6 +248,32 @@ bool WorldGuard::check_objects(std::string* why) {
         PyFunction_GET_KW_DEFAULTS(f.function.get()) != f.keyword_defaults.get())
       return fails("the code or a default of function " + text_of(attribute(f.function.get(), "__qualname__").get()) +
                    " changed");
+  for (Answer& a : answers_) {
+    PyObject* now = PyObject_CallNoArgs(a.function.get());
+    if (!now) PyErr_Clear();
+    bool same = now && unchanged(a.value.get(), now);
+    Py_XDECREF(now);
+    if (!same) return fails("what " + text_of(attribute(a.function.get(), "__name__").get()) + "() gives changed");
+  }
+  return true;
+}
+
+bool WorldGuard::check_classes(std::string* why) {
+  auto fails = [&](std::string text) {
+    if (why) *why = std::move(text);
+    return false;
+  };
+  for (auto& [object, type] : types_)
+    if (Py_TYPE(object.get()) != type)
+      return fails(std::string("an object of class ") + type->tp_name + " has another");
+  for (Class& c : classes_) {
+    auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
+    if (type->tp_version_tag == c.version && c.version) continue;
+    for (const Entry& e : c.found)
+      if (_PyType_Lookup(type, e.key.get()) != e.value.get())
+        return fails("'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed");
+    c.version = type->tp_version_tag;
+  }
   return true;
 }
 
@@ -258,16 +299,28 @@ bool WorldGuard::compare(Watch& w, std::string* why) {
   return true;
 }
 
+PyObject* WorldGuard::Place::tensor() const {
+  PyObject* o = container.get();
+  PyObject* now = o;
+  if (kind == Dict) now = PyDict_GetItem(o, key.get());
+  if (kind == CellContents) now = PyCell_GET(o);
+  if (kind == ListElement) now = index < PyList_GET_SIZE(o) ? PyList_GET_ITEM(o, index) : nullptr;
+  return now && is_tensor(now) ? now : nullptr;
+}
+
 bool WorldGuard::refresh_tensors(std::string* why) {
   for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& p = places_[i];
-    PyObject* now = p.container.get();
-    if (p.kind == Place::Dict) now = PyDict_GetItem(p.container.get(), p.key.get());
-    if (p.kind == Place::CellContents) now = PyCell_GET(p.container.get());
-    if (!now || !is_tensor(now)) {
+    PyObject* now = places_[i].front().tensor();
+    if (!now) {
       if (why) *why = "a captured tensor is gone";
       return false;
     }
+    // The program has one input for what was one tensor wherever it lay.
+    for (const Place& p : places_[i])
+      if (p.tensor() != now) {
+        if (why) *why = "a captured tensor was replaced in one of several places";
+        return false;
+      }
     if (now == current_[i]) continue;
     current_[i] = now;
     owned_tensors_[i] = Ref::borrow(now);
@@ -284,9 +337,38 @@ bool WorldGuard::check_cells(bool& written, std::string* why) {
       if (why) *why = "a variable of the closure of " + c.name + " changed" + read_at(c.place);
       return false;
     }
+    if (!c.tensor) continue;
+    c.value = Ref::borrow(now);
     written = true;
   }
   return true;
+}
+
+bool WorldGuard::check_elements(bool& written, std::string* why) {
+  for (Element& e : elements_) {
+    PyObject* list = e.list.get();
+    PyObject* now = e.index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, e.index) : nullptr;
+    if (now == e.value.get()) continue;
+    if (e.tensor ? !now || !is_tensor(now) : !unchanged(e.value.get(), now)) {
+      if (why) *why = e.name + "[" + std::to_string(e.index) + "] changed" + read_at(e.place);
+      return false;
+    }
+    if (!e.tensor) continue;
+    e.value = Ref::borrow(now);
+    written = true;
+  }
+  return true;
+}
+
+void WorldGuard::add_lines(CacheLines& lines) {
+  writes_.add_lines(lines);
+  for (const auto& [object, type] : types_) lines.add(object.get(), sizeof(PyObject));
+  for (const Class& c : classes_)
+    lines.add(&reinterpret_cast<PyTypeObject*>(c.type.get())->tp_version_tag, sizeof c.version);
+  for (const Function& f : functions_) lines.add(f.function.get(), sizeof(PyFunctionObject));
+  for (const Cell& c : cells_) lines.add(c.cell.get(), sizeof(PyCellObject));
+  for (const Container& c : containers_) lines.add(c.object.get(), sizeof(PyVarObject));
+  for (const Element& e : elements_) lines.add(e.list.get(), sizeof(PyListObject));
 }
 
 bool WorldGuard::check(std::string* why) {
@@ -295,8 +377,13 @@ bool WorldGuard::check(std::string* why) {
     written = true;
     return compare(watches_[i], why);
   });
-  if (!fine || !check_cells(written, why) || !check_objects(why)) return false;
-  return !written || refresh_tensors(why);
+  fine = fine && check_cells(written, why) && check_elements(written, why) && check_objects(why);
+  // A write is told of once, also where another guard fails.
+  refresh_due_ = refresh_due_ || written;
+  if (!fine) return false;
+  if (refresh_due_ && !refresh_tensors(why)) return false;
+  refresh_due_ = false;
+  return true;
 }
 
 namespace {
@@ -326,9 +413,11 @@ std::vector<std::string> WorldGuard::lines() const {
   }
   for (const Cell& c : cells_) out.push_back("closure of " + c.name + " " + is_text(c.tensor, c.value.get()));
   for (const Container& c : containers_) {
-    out.push_back("len(" + c.name + ") == " + std::to_string(c.length));
+    if (c.length >= 0) out.push_back("len(" + c.name + ") == " + std::to_string(c.length));
     if (c.elements) out.push_back(c.name + " " + value_text(c.elements.get()));
   }
+  for (const Element& e : elements_)
+    out.push_back(e.name + "[" + std::to_string(e.index) + "] " + is_text(e.tensor, e.value.get()));
   for (const Class& c : classes_)
     for (const Entry& e : c.found)
       out.push_back(std::string("class ") + reinterpret_cast<PyTypeObject*>(c.type.get())->tp_name + ": '" +

@@ -41,6 +41,12 @@ class WorldGuard {
                        interpreter::Place place = {});
   /// What looking a name up in a class gives; null: nothing.
   void watch_class(PyTypeObject* type, std::vector<Entry> found);
+  /// An element of a list.
+  void watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name, interpreter::Place place);
+  /// An object's class.
+  void watch_type(PyObject* object);
+  /// What a function of C code without arguments gives.
+  void watch_answer(PyObject* function, PyObject* answer);
   /// A slot or another attribute that a C descriptor reads.
   void watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where);
   /// A Python function's code and defaults.
@@ -51,7 +57,7 @@ class WorldGuard {
   /// The guards as text, a line each: "model.scale == 2.0".
   std::vector<std::string> lines() const;
   /// The memory that check() reads while nothing changes.
-  void add_lines(CacheLines& lines) { writes_.add_lines(lines); }
+  void add_lines(CacheLines& lines);
   /// The captured tensors now, borrowed, in order of add_tensor().
   const std::vector<PyObject*>& tensors() const { return current_; }
 
@@ -74,6 +80,16 @@ class WorldGuard {
     std::string name;
     interpreter::Place place;
   };
+  struct Element {
+    Ref list, value;
+    Py_ssize_t index;
+    std::string name;
+    interpreter::Place place;
+    bool tensor;
+  };
+  struct Answer {
+    Ref function, value;
+  };
   struct Class {
     Ref type;
     unsigned int version;
@@ -93,8 +109,11 @@ class WorldGuard {
     interpreter::Place place;
   };
   struct Place {
-    enum Kind { Fixed, Dict, CellContents } kind = Fixed;
+    enum Kind { Fixed, Dict, CellContents, ListElement } kind = Fixed;
     Ref container, key;
+    Py_ssize_t index = 0;
+    /// The tensor that is there now, borrowed; null if there is none.
+    PyObject* tensor() const;
   };
 
   void watch_dict(PyObject* dict, std::string name, bool exact);
@@ -102,9 +121,11 @@ class WorldGuard {
   void watch_code(PyObject* code, PyObject* globals, const std::string& name);
   bool compare(Watch& w, std::string* why);
   bool check_cells(bool& written, std::string* why);
+  bool check_elements(bool& written, std::string* why);
   bool check_objects(std::string* why);
+  bool check_classes(std::string* why);
   bool refresh_tensors(std::string* why);
-  Place find(PyObject* tensor);
+  std::vector<Place> find(PyObject* tensor);
 
   std::unordered_set<PyObject*> watched_;
   std::vector<Watch> watches_;
@@ -114,10 +135,14 @@ class WorldGuard {
   std::vector<Class> classes_;
   std::vector<Attribute> attributes_;
   std::vector<Function> functions_;
-  std::vector<Place> places_;
+  std::vector<Element> elements_;
+  std::vector<Answer> answers_;
+  std::vector<std::pair<Ref, PyTypeObject*>> types_;
+  std::vector<std::vector<Place>> places_;  // of each captured tensor: wherever it was found
   std::vector<Ref> owned_;
   std::vector<Ref> owned_tensors_;  // one per entry of current_
   std::vector<PyObject*> current_;
+  bool refresh_due_ = false;
 };
 
 }  // namespace thunder::frontend

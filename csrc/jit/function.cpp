@@ -393,6 +393,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(args.names, i), value.get()) != 0)
       throw frontend::PythonError();
   }
+  if (interprets) reads.begin(fn_.get());
   reads.made_argument(call_args.get());
   reads.made_argument(call_kwargs.get());
   Ref result;
@@ -403,7 +404,8 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   e.effects = reads.finish(e.world);
   if (!e.effects.empty()) result = with_effects(result, e.effects);
   std::vector<PyObject*> leaves;
-  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves);
+  auto outside = [&](PyObject* o) { return interprets && !reads.made_inside(o); };
+  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, outside);
   return tracer.finish(leaves);
 }
 

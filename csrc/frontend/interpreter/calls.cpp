@@ -178,6 +178,11 @@ Flow import_name(Machine& m, int i) {
     made = PyObject_Vectorcall(import, arguments, 5, nullptr);
   }
   Py_DECREF(import);
+  // A relative name is what the package is, which stays.
+  if (made && m.observer && PyLong_AsLong(m.peek(2)) == 0) {
+    PyObject* modules = PyImport_GetModuleDict();
+    m.observer->read_entry(modules, m.name(i), PyDict_GetItemWithError(modules, m.name(i)));
+  }
   return m.result(2, made);
 }
 

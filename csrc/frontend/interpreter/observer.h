@@ -29,8 +29,10 @@ class Observer {
   virtual void read_membership(PyObject* object, PyObject* key, bool found) {}
   /// Whether it is true was asked, or how long it is.
   virtual void read_length(PyObject* object) {}
-  /// All that is in it: it is iterated, unpacked, compared, or goes to a C function.
+  /// All that is in it: it is iterated, unpacked, or goes to a C function.
   virtual void read_whole(PyObject* object) {}
+  /// All that is in it, and in what is in it.
+  virtual void read_compared(PyObject* object) {}
 
   // Before each write; `value` is null for a deletion.
   virtual bool write_entry(PyObject* dict, PyObject* key, PyObject* value) { return true; }

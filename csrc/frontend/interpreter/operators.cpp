@@ -51,7 +51,7 @@ Flow binary_op(Machine& m, int op) {
 }
 
 Flow compare_op(Machine& m, int argument) {
-  read_whole(m, 2);
+  for (int i = 1; m.observer && i <= 2; ++i) m.observer->read_compared(m.peek(i));
 #if PY_VERSION_HEX >= 0x030C0000
   argument >>= 4;
 #endif

@@ -1,0 +1,134 @@
+"""What a compiled program writes to the world is there after every call, as in eager.
+
+Two equal worlds are made of each source: eager runs in one, the compiled function in the other.  After each of several
+calls the results, the arguments and everything in the worlds are compared, and which of their objects are the same.
+"""
+
+import copy
+import weakref
+
+import pytest
+import torch
+from effects_cases import ARGUMENTS, CASES, FAILURES, GRADIENTS, HARD
+from worlds import World, assert_same
+
+import thunder
+
+CALLS = 4
+
+
+class Twins:
+    def __init__(self, source, call="f(x)"):
+        self.eager, self.compiled = World(source), World(source)
+        self.f = thunder.jit(self.compiled.names["f"])
+        self.call = compile(call, "<call>", "eval")
+
+    def run(self, x, after=""):
+        """One call in each world, compared; the exception that both raised, or None."""
+        errors = []
+        for world, f in ((self.eager, self.eager.names["f"]), (self.compiled, self.f)):
+            scope = dict(world.names, f=f)
+            world.names["x"] = scope["x"] = x.detach().clone().requires_grad_(x.requires_grad)
+            try:
+                scope["out"] = eval(self.call, scope)
+            except Exception as error:
+                errors.append(error)
+            world.names.update({k: v for k, v in scope.items() if v is not f and not k.startswith("__")})
+            world.do(after)
+        if len(errors) == 1:
+            raise AssertionError(f"one of the two raised {errors[0]!r}") from errors[0]
+        assert not errors or type(errors[0]) is type(errors[1])
+        return errors or None
+
+    def compare(self, where=""):
+        assert_same(self.eager.state(), self.compiled.state(), where)
+
+    @property
+    def misses(self):
+        return thunder.cache_misses(self.f)
+
+
+def inputs(n=CALLS, requires_grad=False):
+    torch.manual_seed(1)
+    return [torch.randn(2, 3, requires_grad=requires_grad) for _ in range(n)]
+
+
+@pytest.mark.parametrize("source, programs", CASES.values(), ids=list(CASES))
+def test_writes_are_eagers(source, programs):
+    twins = Twins(source)
+    for i, x in enumerate(inputs()):
+        twins.run(x)
+        twins.compare(f"call {i}")
+    assert twins.misses <= (programs or CALLS)
+
+
+@pytest.mark.parametrize("source, call, after", GRADIENTS.values(), ids=list(GRADIENTS))
+def test_gradients_flow_through_what_was_kept(source, call, after):
+    twins = Twins(source, call)
+    for i, x in enumerate(inputs(requires_grad=True)):
+        twins.run(x, after)
+        twins.compare(f"call {i}")
+
+
+@pytest.mark.parametrize("source, call", ARGUMENTS.values(), ids=list(ARGUMENTS))
+def test_writes_to_arguments(source, call):
+    twins = Twins(source, call)
+    for i, x in enumerate(inputs()):
+        twins.run(x)
+        twins.compare(f"call {i}")
+
+
+@pytest.mark.parametrize("source, call", FAILURES.values(), ids=list(FAILURES))
+def test_a_call_that_raises_writes_nothing(source, call):
+    """Eager keeps what was written before an exception; a compiled call writes all or nothing."""
+    twins = Twins(source, call)
+    for i, x in enumerate(inputs()):
+        before = {k: copy.deepcopy(v) for k, v in twins.compiled.state().items() if k in ("c", "v")}
+        if twins.run(x):
+            now = {k: v for k, v in twins.compiled.state().items() if k in before}
+            assert_same(before, now, f"call {i}")
+            twins.eager.names.update(copy.deepcopy(before))
+        twins.compare(f"call {i}")
+
+
+@pytest.mark.parametrize("source", HARD.values(), ids=list(HARD))
+def test_what_cannot_be_made_again_is_refused(source):
+    twins = Twins(source)
+    for i, x in enumerate(inputs()):
+        try:
+            twins.run(x)
+        except AssertionError as error:
+            refusal = error.__cause__
+            if refusal is None or not str(refusal).startswith("["):
+                raise
+            return
+        twins.compare(f"call {i}")
+
+
+def test_nothing_of_the_compilers_is_left():
+    """A program that is refused leaves the world as it was."""
+    write = "c.n += 1\n  c.last = x\n  v.append(x)"
+    twins = Twins(f"c = thing(n=0)\nv = []\ndef f(x):\n  {write}\n  return bool(x.sum() > 0)")
+    with pytest.raises(RuntimeError, match="value of a tensor"):
+        twins.f(torch.ones(3))
+    twins.compare()
+
+
+def test_a_program_that_was_kept_writes_again():
+    """Three programs in turns: each hit makes its own writes."""
+    twins = Twins("v = []\nk = 1\ndef f(x):\n  v.append((k, x * k))\n  return x * k")
+    for i, x in enumerate(inputs(9)):
+        for world in (twins.eager, twins.compiled):
+            world.names["k"] = i % 3
+        twins.run(x)
+        twins.compare(f"call {i}")
+    assert twins.misses == 3
+
+
+def test_what_was_kept_is_not_kept_alive():
+    world = World("c = thing()\ndef f(x):\n  c.last = x * 2\n  return x + 1")
+    f = thunder.jit(world.names["f"])
+    f(torch.ones(3))
+    first = weakref.ref(world.names["c"].last)
+    f(torch.ones(3))
+    assert first() is None
