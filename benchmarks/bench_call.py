@@ -1,5 +1,5 @@
-"""What does a call cost?  `a + b` on 4 elements, eager, compiled, torch.compile; with programs for 1 and for 50 shapes in
-the cache, and with one program for all of them; the guards alone of a 22-layer model.
+"""What does a call cost?  `a + b` on 4 elements, eager, compiled, torch.compile; with programs for 1 and for 50 shapes
+in the cache, and with one program for all of them; the guards alone of a 22-layer model.
 
 --no-compare leaves torch.compile out.
 """

@@ -86,8 +86,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
                 They are other numbers than eager's, reproducible by `torch.manual_seed` all the same.  Without a fusion
                 executor in the list it means "eager".
 
-        sharp_edges: What happens where the program does what can be neither checked nor done again in later calls: prints,
-            reads the clock, a file or Python's random numbers.
+        sharp_edges: What happens where the program does what can be neither checked nor done again in later calls:
+            prints, reads the clock, a file or Python's random numbers.
             "allow": it is done once, when the program is compiled.  "warn", "error": with the user's line.
 
     Returns:

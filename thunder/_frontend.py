@@ -484,7 +484,8 @@ def _set_up():
         (torch.sparse_coo, "torch.sparse_coo"),
     ]
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
-    _C.set_hooks(torch.Tensor, TensorProxy, (TracedInt, TracedFloat, TracedNumber), dtypes, constants, list(INTERNAL), _run_traced)
+    numbers = (TracedInt, TracedFloat, TracedNumber)
+    _C.set_hooks(torch.Tensor, TensorProxy, numbers, dtypes, constants, list(INTERNAL), _run_traced)
     _register()
 
 

@@ -12,8 +12,8 @@ class TracedNumber:
     """A number that may be another one each time the compiled function runs: the result of item(), the length of a
     nonzero(), with cache="symbolic values" also a size or a number among the arguments.
 
-    Arithmetic stays symbolic; a comparison of sizes or arguments becomes a guard on the program.  Where Python needs the
-    number itself (range(), an index of a list, an f-string), the program is compiled for just that one.
+    Arithmetic stays symbolic; a comparison of sizes or arguments becomes a guard on the program.  Where Python needs
+    the number itself (range(), an index of a list, an f-string), the program is compiled for just that one.
     """
 
     __slots__ = ("_arg",)

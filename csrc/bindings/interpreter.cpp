@@ -1,5 +1,5 @@
-#include "bindings/bind.h"
 #include "frontend/interpreter/interpreter.h"
+#include "bindings/bind.h"
 
 namespace thunder::bindings {
 namespace {

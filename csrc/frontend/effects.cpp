@@ -61,10 +61,8 @@ bool apply_effect(const Effect& e, PyObject* value) {
       if (e.moved && value && !set_or_delete(set_entry, delete_entry, e.owner.get(), e.key.get(), nullptr))
         return false;
       return set_or_delete(set_entry, delete_entry, e.owner.get(), e.key.get(), value);
-    case Effect::Element:
-      return PyList_SetItem(e.owner.get(), PyLong_AsSsize_t(e.key.get()), Py_XNewRef(value)) == 0;
-    case Effect::Attribute:
-      return set_or_delete(set_attribute, delete_attribute, e.owner.get(), e.key.get(), value);
+    case Effect::Element: return PyList_SetItem(e.owner.get(), PyLong_AsSsize_t(e.key.get()), Py_XNewRef(value)) == 0;
+    case Effect::Attribute: return set_or_delete(set_attribute, delete_attribute, e.owner.get(), e.key.get(), value);
     case Effect::Cell: return PyCell_Set(e.owner.get(), value) == 0;
     case Effect::Appended: {
       Py_ssize_t end = PyList_GET_SIZE(e.owner.get());

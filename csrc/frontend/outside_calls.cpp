@@ -28,11 +28,35 @@ bool one_of(std::string_view name, const Names& names) {
 
 // What changes the container it is called on.
 bool changes(std::string_view name) {
-  static const Names names = {
-      "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__setitem__", "__delitem__",
-      "__iadd__", "__imul__", "update", "popitem", "setdefault", "move_to_end", "__ior__", "add", "discard",
-      "difference_update", "intersection_update", "symmetric_difference_update", "__iand__", "__isub__", "__ixor__",
-      "appendleft", "popleft", "extendleft", "rotate"};
+  static const Names names = {"append",
+                              "extend",
+                              "insert",
+                              "pop",
+                              "remove",
+                              "clear",
+                              "sort",
+                              "reverse",
+                              "__setitem__",
+                              "__delitem__",
+                              "__iadd__",
+                              "__imul__",
+                              "update",
+                              "popitem",
+                              "setdefault",
+                              "move_to_end",
+                              "__ior__",
+                              "add",
+                              "discard",
+                              "difference_update",
+                              "intersection_update",
+                              "symmetric_difference_update",
+                              "__iand__",
+                              "__isub__",
+                              "__ixor__",
+                              "appendleft",
+                              "popleft",
+                              "extendleft",
+                              "rotate"};
   return one_of(name, names);
 }
 
@@ -45,8 +69,9 @@ bool looks_at_types(std::string_view name) {
 // Why a call of a C function is a sharp edge: what it does or gives is not a matter of its arguments.  Null: it is none.
 const char* sharp_edge(std::string_view module, std::string_view name) {
   static constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
-  static constexpr const char* kInput = "gives something else in every call, and what it gave when the program was "
-                                        "compiled is kept";
+  static constexpr const char* kInput =
+      "gives something else in every call, and what it gave when the program was "
+      "compiled is kept";
   if (module == "builtins" && name == "print") return kOutput;
   if (module == "builtins" && (name == "input" || name == "open")) return kInput;
   if (module == "time" && !one_of(name, {"strftime", "gmtime", "mktime"})) return kInput;
@@ -235,15 +260,15 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
   return false;
 }
 
-std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n,
-                                           PyObject* names) {
+std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   const TorchFunction* f = find_torch_function(callable);
   if (!f || f->kind == TorchFunction::PassThrough || !tracer_.takes_calls()) return std::nullopt;
   // Where a tensor is expected PyTorch refuses a number before a torch function mode is asked.
   if (n == 0 || !is_tensor(arguments[0])) return std::nullopt;
   read_arguments(arguments, n);
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
-  for (size_t i = 0; i < n; ++i) PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
+  for (size_t i = 0; i < n; ++i)
+    PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
   Ref keyword;
   if (names) keyword = Ref::steal(PyDict_New());
   for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
@@ -332,8 +357,8 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
   read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
-  PyObject* result = container ? PyObject_Vectorcall(callable, arguments, n, names)
-                               : call_and_compare(callable, arguments, n, names);
+  PyObject* result =
+      container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
   take_result(result);
   return result;
 }

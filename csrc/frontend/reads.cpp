@@ -200,7 +200,8 @@ void Reads::read_type(PyObject* object) {
 // Each class from the one after super's own to the one that has the name.
 void Reads::read_super(PyObject* super, PyObject* name) {
   struct Fields {
-    PyObject_HEAD PyTypeObject* type;
+    PyObject_HEAD
+    PyTypeObject* type;
     PyObject* object;
     PyTypeObject* object_type;
   };
@@ -410,8 +411,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   take_back();
   for (const DictReads& r : dicts_)
     if (!fresh(r.dict.get()))
-      world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size,
-                          r.order);
+      world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size, r.order);
   for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
   for (const ContainerReads& r : containers_) watch(world, r);
   for (PyObject* o : types_) world.watch_type(o);

@@ -87,9 +87,9 @@ class Reads final : public interpreter::Observer {
  private:
   struct DictReads {
     Ref dict;
-    Ref entries;           // a dict: key -> value, or absent() where there was none
+    Ref entries;                             // a dict: key -> value, or absent() where there was none
     std::vector<interpreter::Place> places;  // of the entries
-    Py_ssize_t size = -1;  // asked for
+    Py_ssize_t size = -1;                    // asked for
     bool order = false;
   };
   struct ContainerReads {
@@ -168,8 +168,8 @@ class Reads final : public interpreter::Observer {
   std::vector<std::pair<Ref, Ref>> answers_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
   std::unordered_set<PyObject*> instance_dicts_;
-  std::vector<PyObject*> constructing_;               // classes that are being called
-  bool raw_write_ = false;  // object.__setattr__ itself
+  std::vector<PyObject*> constructing_;  // classes that are being called
+  bool raw_write_ = false;               // object.__setattr__ itself
   std::vector<Effect> effects_;
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;
 };

@@ -396,8 +396,7 @@ class LeafFinder {
 
 }  // namespace
 
-OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves,
-                       const std::function<bool(PyObject*)>& outside)
+OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside)
     : template_(Ref::borrow(result)) {
   single_ = is_leaf(result);
   LeafFinder finder(leaves, index_);

@@ -175,8 +175,8 @@ bool same_elements(PyObject* object, PyObject* then) {
 
 }  // namespace
 
-void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries,
-                               Py_ssize_t size, bool order) {
+void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
+                               bool order) {
   Watch w;
   w.dict = Ref::borrow(dict);
   w.name = std::move(name);

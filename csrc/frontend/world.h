@@ -33,8 +33,7 @@ class WorldGuard {
     interpreter::Place place;  ///< where it was read
   };
   /// These entries of a dict.  `size`: how many it has in all, or -1; `order`: its keys are these in this order.
-  void watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
-                     bool order);
+  void watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size, bool order);
   void watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place = {});
   /// A list, set or deque: its length, and its elements if `elements` (a tuple or frozenset of them) is given.
   void watch_container(PyObject* object, Py_ssize_t length, Ref elements, std::string name,

@@ -639,7 +639,7 @@ def busy(c, n=4, *args, key=None, **more):
     try:
         with contextlib.suppress(KeyError):
             {}[c]
-        a, *b = [c, c, c]
+        _, *_ = [c, c, c]
         raise ValueError(c)
     except ValueError as e:
         kept = e.args
@@ -676,7 +676,8 @@ def test_nothing_leaks():
     run(1000)
     objects_after, references_after, alive_after = measured()
     assert abs(objects_after - objects) < 50
-    assert all(abs(a - b) < 50 for a, b in zip(references, references_after, strict=True)), (references, references_after)
+    counts = (references, references_after)
+    assert all(abs(a - b) < 50 for a, b in zip(*counts, strict=True)), counts
     assert alive == alive_after == 1
 
 

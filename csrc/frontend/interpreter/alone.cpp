@@ -27,8 +27,8 @@ PyObject* make(int opcode, int argument, int n_operands, int n_results, PyObject
   Ref code = Ref::steal(PyObject_GetAttrString(function.get(), "__code__"));
   Ref replace = Ref::steal(PyObject_GetAttrString(code.get(), "replace"));
   Ref text = Ref::steal(PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
-  Ref changes = Ref::steal(Py_BuildValue("{s:O,s:i,s:s}", "co_code", text.get(), "co_stacksize", n_operands + 4,
-                                         "co_filename", kAloneFile));
+  Ref changes = Ref::steal(
+      Py_BuildValue("{s:O,s:i,s:s}", "co_code", text.get(), "co_stacksize", n_operands + 4, "co_filename", kAloneFile));
   if (names) PyDict_SetItemString(changes.get(), "co_names", names);
   Ref nothing = Ref::steal(PyTuple_New(0));
   Ref changed = Ref::steal(PyObject_Call(replace.get(), nothing.get(), changes.get()));

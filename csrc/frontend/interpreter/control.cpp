@@ -73,10 +73,8 @@ Flow jump_if_none(Machine& m, int distance, bool wanted) {
 Flow jump_if_or_pop(Machine& m, int distance, int wanted) {
   int value = truth(m, m.peek(1));
   if (value < 0) return Flow::Error;
-  if (value == wanted)
-    m.jump(distance);
-  else
-    m.drop();
+  if (value == wanted) m.jump(distance);
+  else m.drop();
   return Flow::Next;
 }
 

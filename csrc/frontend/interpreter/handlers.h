@@ -50,16 +50,17 @@ Flow binary_op(Machine&, int), compare_op(Machine&, int), is_op(Machine&, int), 
     get_len(Machine&, int), unpack_sequence(Machine&, int), unpack_ex(Machine&, int), format_value(Machine&, int);
 
 // control.cpp
-Flow nothing(Machine&, int), resume(Machine&, int), leave(Machine&, int), pop_top(Machine&, int), push_null(Machine&, int),
-    copy(Machine&, int), swap(Machine&, int), jump_forward(Machine&, int), jump_backward(Machine&, int),
-    jump_backward_no_interrupt(Machine&, int), jump_if_true(Machine&, int), jump_if_false(Machine&, int),
-    jump_back_if_true(Machine&, int), jump_back_if_false(Machine&, int), jump_if_none(Machine&, int),
-    jump_if_not_none(Machine&, int), jump_back_if_none(Machine&, int), jump_back_if_not_none(Machine&, int),
-    jump_if_true_or_pop(Machine&, int), jump_if_false_or_pop(Machine&, int), get_iter(Machine&, int),
-    get_yield_from_iter(Machine&, int), for_iter(Machine&, int), end_for(Machine&, int), send(Machine&, int),
-    end_send(Machine&, int), push_exc_info(Machine&, int), pop_except(Machine&, int), raise_varargs(Machine&, int),
-    reraise(Machine&, int), cleanup_throw(Machine&, int), check_exc_match(Machine&, int), check_eg_match(Machine&, int),
-    load_assertion_error(Machine&, int), before_with(Machine&, int), with_except_start(Machine&, int);
+Flow nothing(Machine&, int), resume(Machine&, int), leave(Machine&, int), pop_top(Machine&, int),
+    push_null(Machine&, int), copy(Machine&, int), swap(Machine&, int), jump_forward(Machine&, int),
+    jump_backward(Machine&, int), jump_backward_no_interrupt(Machine&, int), jump_if_true(Machine&, int),
+    jump_if_false(Machine&, int), jump_back_if_true(Machine&, int), jump_back_if_false(Machine&, int),
+    jump_if_none(Machine&, int), jump_if_not_none(Machine&, int), jump_back_if_none(Machine&, int),
+    jump_back_if_not_none(Machine&, int), jump_if_true_or_pop(Machine&, int), jump_if_false_or_pop(Machine&, int),
+    get_iter(Machine&, int), get_yield_from_iter(Machine&, int), for_iter(Machine&, int), end_for(Machine&, int),
+    send(Machine&, int), end_send(Machine&, int), push_exc_info(Machine&, int), pop_except(Machine&, int),
+    raise_varargs(Machine&, int), reraise(Machine&, int), cleanup_throw(Machine&, int), check_exc_match(Machine&, int),
+    check_eg_match(Machine&, int), load_assertion_error(Machine&, int), before_with(Machine&, int),
+    with_except_start(Machine&, int);
 
 // asynchronous.cpp
 Flow get_awaitable(Machine&, int), get_aiter(Machine&, int), get_anext(Machine&, int), end_async_for(Machine&, int),

@@ -35,18 +35,18 @@ using Handler = Flow (*)(Machine&, int argument);
 
 struct Instruction {
   Handler run;
-  int32_t argument;   ///< with the EXTENDED_ARGs before it
+  int32_t argument;  ///< with the EXTENDED_ARGs before it
   uint8_t opcode;
-  uint8_t size;       ///< code units, inline caches included
+  uint8_t size;  ///< code units, inline caches included
 };
 
 struct Machine {
   PyThreadState* thread;
   _PyInterpreterFrame* frame;
   const Instruction* code;
-  PyObject** sp;             ///< the first free place of the stack
+  PyObject** sp;  ///< the first free place of the stack
   PyObject** locals;
-  int here = 0, next = 0;    ///< code units: of the instruction that runs, of the one that follows
+  int here = 0, next = 0;        ///< code units: of the instruction that runs, of the one that follows
   PyObject* keywords = nullptr;  ///< borrowed: names of the next call's keyword arguments
   Observer* observer = nullptr;  ///< who wants to know what is read; null: nobody
 

@@ -11,11 +11,32 @@ PyObject* in_place_power(PyObject* a, PyObject* b) { return PyNumber_InPlacePowe
 
 // In CPython's order (opcode.h: NB_ADD, ...).
 const Binary kBinary[] = {
-    PyNumber_Add, PyNumber_And, PyNumber_FloorDivide, PyNumber_Lshift, PyNumber_MatrixMultiply, PyNumber_Multiply,
-    PyNumber_Remainder, PyNumber_Or, power, PyNumber_Rshift, PyNumber_Subtract, PyNumber_TrueDivide, PyNumber_Xor,
-    PyNumber_InPlaceAdd, PyNumber_InPlaceAnd, PyNumber_InPlaceFloorDivide, PyNumber_InPlaceLshift,
-    PyNumber_InPlaceMatrixMultiply, PyNumber_InPlaceMultiply, PyNumber_InPlaceRemainder, PyNumber_InPlaceOr,
-    in_place_power, PyNumber_InPlaceRshift, PyNumber_InPlaceSubtract, PyNumber_InPlaceTrueDivide, PyNumber_InPlaceXor,
+    PyNumber_Add,
+    PyNumber_And,
+    PyNumber_FloorDivide,
+    PyNumber_Lshift,
+    PyNumber_MatrixMultiply,
+    PyNumber_Multiply,
+    PyNumber_Remainder,
+    PyNumber_Or,
+    power,
+    PyNumber_Rshift,
+    PyNumber_Subtract,
+    PyNumber_TrueDivide,
+    PyNumber_Xor,
+    PyNumber_InPlaceAdd,
+    PyNumber_InPlaceAnd,
+    PyNumber_InPlaceFloorDivide,
+    PyNumber_InPlaceLshift,
+    PyNumber_InPlaceMatrixMultiply,
+    PyNumber_InPlaceMultiply,
+    PyNumber_InPlaceRemainder,
+    PyNumber_InPlaceOr,
+    in_place_power,
+    PyNumber_InPlaceRshift,
+    PyNumber_InPlaceSubtract,
+    PyNumber_InPlaceTrueDivide,
+    PyNumber_InPlaceXor,
 };
 
 void read_whole(Machine& m, int operands) {
@@ -220,9 +241,7 @@ Flow build_slice(Machine& m, int n) {
 
 Flow list_append(Machine& m, int depth) { return m.status(1, PyList_Append(m.peek(depth + 1), m.peek(1))); }
 Flow set_add(Machine& m, int depth) { return m.status(1, PySet_Add(m.peek(depth + 1), m.peek(1))); }
-Flow map_add(Machine& m, int depth) {
-  return m.status(2, PyDict_SetItem(m.peek(depth + 2), m.peek(2), m.peek(1)));
-}
+Flow map_add(Machine& m, int depth) { return m.status(2, PyDict_SetItem(m.peek(depth + 2), m.peek(2), m.peek(1))); }
 
 Flow list_extend(Machine& m, int depth) {
   PyObject* source = m.peek(1);
