@@ -90,8 +90,9 @@ def compile_stats(fn):
     """Counts and times: cache_hits, cache_misses, last_miss, and of the last compilation acquisition_seconds,
     passes_seconds and programs_seconds; with cache="symbolic values" `guards`: what it asked about sizes and numbers,
     and `not_symbolic`: why it was compiled for the numbers as they are, if it was; `passes`: milliseconds of each pass;
-    `accumulated_gradients`: how many gradients a backward added to a leaf's `.grad` in place; `graphs`, with CUDAGraphTransform: how many recordings were
-    made ("captures"), and how many runs of a forward or backward were "replays" or "ungraphed"."""
+    `accumulated_gradients`: how many gradients a backward added to a leaf's `.grad` in place; `graphs`, with
+    CUDAGraphTransform: how many recordings were made ("captures"), and how many runs of a forward or backward were
+    "replays" or "ungraphed"."""
     stats = _C.stats(_function(fn))
     stats["passes"] = {
         f"{which}: {trace.pass_name}": trace.milliseconds

@@ -639,7 +639,7 @@ def busy(c, n=4, *args, key=None, **more):
     try:
         with contextlib.suppress(KeyError):
             {}[c]
-        _, *_ = [c, c, c]
+        _, *b = [c, c, c]
         raise ValueError(c)
     except ValueError as e:
         kept = e.args
