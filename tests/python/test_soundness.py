@@ -5,6 +5,7 @@ the other.  Eager's result is required after each, and a call without a change i
 """
 
 import contextlib
+import gc
 
 import pytest
 import torch
@@ -109,3 +110,34 @@ def test_one_list_passed_twice():
     v, x = [torch.ones(3) * 5], torch.ones(3) * 7
     for _ in range(2):
         assert_same(v[0] * 2 + v[0] * x, f(v, v, x))
+
+
+def test_what_the_garbage_collector_calls_is_not_the_programs(undo):
+    """Its callbacks and finalizers run at any place in a program, and write for themselves."""
+    source = """
+    calls = finalized = 0
+    def callback(phase, info):
+        global calls
+        calls += 1
+    class Cycle:
+        def __init__(self): self.me = self
+        def __del__(self):
+            global finalized
+            finalized += 1
+    def f(x):
+        for i in range(300): [[i], Cycle()]
+        return x * 2
+    """
+    before = gc.get_threshold()
+    undo.callback(gc.set_threshold, *before)
+    world = World(source)
+    gc.callbacks.append(world.names["callback"])
+    undo.callback(gc.callbacks.remove, world.names["callback"])
+    gc.set_threshold(10)
+    compiled = thunder.jit(world.names["f"])
+    x = torch.ones(3)
+    for _ in range(3):
+        assert_same(x * 2, compiled(x))
+    gc.collect()
+    assert thunder.cache_misses(compiled) == 1
+    assert world.names["calls"] > 2 and world.names["finalized"] == 300

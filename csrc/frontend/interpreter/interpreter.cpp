@@ -213,6 +213,10 @@ PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throw
 
 PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
   if (!active) return run_natively(thread, frame, throwing);
+  if (thread->interp->gc.collecting) {  // a callback or finalizer: it runs when the collector does, not where we are
+    NotInterpreting scope;
+    return run_natively(thread, frame, throwing);
+  }
   PyCodeObject* code = frame->f_code;
   const DecodedCode* ready = nullptr;
   try {
