@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/common.h"
+#include "ops/shape_common.h"
 
 namespace thunder::ops {
 
@@ -89,19 +90,10 @@ bool known_empty(const Dims& shape) {
   return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
 }
 
-bool is_channels_last(const TensorType& t) {
-  if (t.rank() != 4 && t.rank() != 5) return false;
-  if (is_contiguous(t)) return false;
-  Dims expected = channels_last_strides(t.shape);
-  for (size_t i = 0; i < expected.size(); ++i)
-    if (t.shape[i] != 1 && t.strides[i] != expected[i]) return false;
-  return true;
-}
-
 bool convolution_is_channels_last(const TensorType& input, const TensorType& weight) {
   if (input.rank() == 5 && input.device.type == DeviceType::cpu && input.dtype != DType::f32)
     return false;  // only oneDNN's has it
-  return is_channels_last(input) || is_channels_last(weight);
+  return suggests_channels_last(input) || suggests_channels_last(weight);
 }
 
 void check_floating(std::string_view op, std::string_view kernel, const Arg& a) {

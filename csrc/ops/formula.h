@@ -107,8 +107,6 @@ std::vector<int64_t> range(int64_t begin, int64_t end);
 /// The number of elements is known to be zero.
 bool known_empty(const Dims& shape);
 
-/// Channels last in memory (torch.channels_last, channels_last_3d), and not row-major as well.
-bool is_channels_last(const TensorType& t);
 /// Whether ATen's convolution of the two gives its results, gradients included, channels last: if either operand is.
 bool convolution_is_channels_last(const TensorType& input, const TensorType& weight);
 

@@ -102,3 +102,33 @@ def test_gradient(op):
             a, b = (torch.zeros(()) if g is None else g for g in (a, b))
             torch.testing.assert_close(a.expand_as(b) if a.dim() == 0 else a, b, equal_nan=True, msg=lambda m,
                 c=case: f"{c}\n{m}")
+
+
+FOUR_DIMENSIONS = {
+    "conv2d": lambda x, w: torch.nn.functional.conv2d(x, w, padding=1),
+    "conv2d, grouped": lambda x, w: torch.nn.functional.conv2d(x, w[:, :1], padding=1, groups=4),
+    "batch_norm": lambda x, w: torch.nn.functional.batch_norm(x, None, None, training=True),
+    "group_norm": lambda x, w: torch.nn.functional.group_norm(x, 2),
+    "max_pool2d": lambda x, w: torch.nn.functional.max_pool2d(x, 2),
+    "avg_pool2d": lambda x, w: torch.nn.functional.avg_pool2d(x, 2),
+    "adaptive_avg_pool2d": lambda x, w: torch.nn.functional.adaptive_avg_pool2d(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", FOUR_DIMENSIONS)
+def test_channels_last_with_gaps(name):
+    # Part of a sequence of pixels, as pictures: channels last to ATen, though there are gaps between them.
+    def f(x, w):
+        picture = x[:, 1:].transpose(1, 2).view(2, 4, 4, 4)
+        return FOUR_DIMENSIONS[name](picture, w).relu()
+
+    x, w = torch.randn(2, 17, 4), torch.randn(4, 4, 3, 3)
+    inputs = [[t.clone().requires_grad_() for t in (x, w)] for _ in range(2)]
+    got, want = thunder.jit(f)(*inputs[0]), f(*inputs[1])
+    assert got.stride() == want.stride()
+    torch.testing.assert_close(got, want)
+    gradient = torch.randn_like(want)
+    got.backward(gradient)
+    want.backward(gradient)
+    for a, b in zip(*inputs, strict=True):
+        torch.testing.assert_close(a.grad, b.grad)

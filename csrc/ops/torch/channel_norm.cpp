@@ -6,6 +6,7 @@
 
 #include "ops/common.h"
 #include "ops/formula.h"
+#include "ops/shape_common.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -23,7 +24,10 @@ DType statistics_type(const Args& a) {
 
 // As ATen lays out the result: channels last if the input is, else row-major.
 Expr suggested_layout(Builder& b, const Arg& x) {
-  return is_channels_last(x.value().tensor()) ? b.expr(x) : contiguous(b, x);
+  const TensorType& t = x.value().tensor();
+  if (!suggests_channels_last(t)) return contiguous(b, x);
+  return b("torch.contiguous", x,
+           kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
 }
 
 // ---- batch norm -----------------------------------------------------------------------------------------------------
@@ -127,7 +131,7 @@ Types batch_norm_backward_meta(const Args& a) {
   const TensorType& x = a.tensor("input");
   const ArgList& mask = a["output_mask"].items();
   TensorType gx = contiguous_type(x.dtype, x.device, x.shape);
-  if (is_channels_last(x)) gx.strides = channels_last_strides(x.shape);
+  if (suggests_channels_last(x)) gx.strides = channels_last_strides(x.shape);
   DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
   Type gc = contiguous_type(t, x.device, {x.shape[1]}), none;
   return {mask[0].boolean() ? Type(gx) : none, mask[1].boolean() ? gc : none, mask[2].boolean() ? gc : none};
@@ -181,7 +185,7 @@ Arg native_group_norm_body(Builder& b, const Args& a) {
   const TensorType t = a.tensor("input");
   check_floating("group_norm", "GroupNormKernelImpl", a["input"]);
   Groups g = groups_of(a);
-  bool last = is_channels_last(t);
+  bool last = suggests_channels_last(t);
   Formula x = compute(b, reshape(b, contiguous(b, a["input"]), g.split));
   const Dim& count = g.split[2];
   Formula mean = sum(x, g.dims).call("prims.div", Arg(count));

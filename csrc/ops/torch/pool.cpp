@@ -1,6 +1,7 @@
 // torch: pooling over 1, 2 and 3 dimensions.
 #include "ops/common.h"
 #include "ops/formula.h"
+#include "ops/shape_common.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -50,7 +51,7 @@ Dim pooled_size(std::string_view op, const Dim& in, const Window& w, size_t i) {
 
 TensorType suggested(const TensorType& like, Dims shape, DType t) {
   TensorType out = contiguous_type(t, like.device, std::move(shape));
-  if (is_channels_last(like)) out.strides = channels_last_strides(out.shape);
+  if (suggests_channels_last(like)) out.strides = channels_last_strides(out.shape);
   return out;
 }
 
