@@ -75,7 +75,8 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.constants.clear();
   for (nb::handle c : constants) h.constants.emplace_back(ref(c[0]), nb::cast<std::string>(c[1]));
   h.internal_paths = internal_paths;
-  frontend::interpreter::set_internal_paths({internal_paths.front()});
+  // Dynamo's books on modules that are made are nothing to the program.
+  frontend::interpreter::set_internal_paths({internal_paths.front(), internal_paths.back() + "_dynamo/"});
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);

@@ -80,6 +80,14 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   return nullptr;
 }
 
+// What torch._dynamo.disable puts around a function: it keeps books of its own, which are nothing to the program.
+bool is_for_dynamo(PyObject* function) {
+  const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
+  std::string_view path = file ? file : "";
+  if (!path.ends_with("torch/_compile.py") && !path.ends_with("torch/_dynamo/eval_frame.py")) return false;
+  return PyObject_HasAttrString(function, "__wrapped__");
+}
+
 // functools.lru_cache around a function.
 bool is_caching(PyObject* callable) {
   return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
@@ -313,7 +321,11 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
 
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
-  if (PyFunction_Check(callable)) return std::nullopt;
+  if (PyFunction_Check(callable)) {
+    if (!is_for_dynamo(callable)) return std::nullopt;
+    Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
+    return PyObject_Vectorcall(function.get(), arguments, n, names);
+  }
   if (PyMethod_Check(callable)) return std::nullopt;
   if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
   Method m{{}, nullptr, arguments, n, {}};

@@ -164,7 +164,8 @@ def test_inference_with_a_cache(name):
     got, caches = generate(compiled, gpt)
     for a, b in zip([*got, *caches], [*want, *want_caches], strict=True):
         assert a.shape == b.shape and error(a, b) <= 1e-6
-    assert thunder.cache_misses(compiled) == 2  # the prefill, and one program for all single tokens
+    # the prefill, and one program for all single tokens
+    assert thunder.cache_misses(compiled) == 2, thunder.explain_miss(compiled)
 
 
 def _eager(config):

@@ -213,7 +213,7 @@ PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throw
 
 PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
   if (!active) return run_natively(thread, frame, throwing);
-  if (thread->interp->gc.collecting) {  // a callback or finalizer: it runs when the collector does, not where we are
+  if (current_observer && thread->interp->gc.collecting) {  // a callback or finalizer: it runs when the collector does, not where we are
     NotInterpreting scope;
     return run_natively(thread, frame, throwing);
   }
