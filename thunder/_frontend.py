@@ -3,14 +3,15 @@
 import contextlib
 import functools
 import inspect
+from types import FunctionType
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C
+from . import _C, _custom_function
 from ._numbers import TracedFloat, TracedInt, TracedNumber
-from ._tracing import INTERNAL, current_tracer, location, state
+from ._tracing import INTERNAL, current_tracer, state
 
 
 class TensorProxy(torch.Tensor):
@@ -29,6 +30,43 @@ class TensorProxy(torch.Tensor):
         return "TensorProxy"
 
 
+_MODE_CHECKS = {f"has_torch_function{kind}": lambda *_: False for kind in ("", "_unary", "_variadic")}
+
+
+@functools.cache
+def _body(func):
+    """A torch function that is written in Python, as what it calls; None for others."""
+    if not func.__module__.startswith("torch.") or not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
+        return None
+    # Only this one does not ask whether somebody wants to see the call: the functions that it calls still do.
+    body = FunctionType(
+        func.__code__, {**func.__globals__, **_MODE_CHECKS}, func.__name__, func.__defaults__, func.__closure__
+    )
+    body.__kwdefaults__ = func.__kwdefaults__
+    return body
+
+
+def _unrecorded(func, args, kwargs):
+    """The result of an operator of PyTorch that has no record; None where it cannot be called as it is."""
+    from . import _opaque  # which needs this module
+
+    with torch._C.DisableTorchFunction():
+        found = _opaque.resolve(func, args, kwargs)
+    if found is None:
+        return None
+    operator, values = found
+    return operator(*values)
+
+
+def calls_as_it_is(func):
+    """Whether calls of an unregistered torch function can be recorded, some of them at least."""
+    from . import _opaque
+
+    if _C.is_registered(func):
+        return False
+    return isinstance(func, FunctionType) and _body(func) is not None or _opaque.has_plain_overload(func)
+
+
 class _TraceMode(TorchFunctionMode):
     """Sends every torch call of the running function to the tracer."""
 
@@ -41,6 +79,11 @@ class _TraceMode(TorchFunctionMode):
         self._device = below[-1] if below else None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := _body(func)):
+            with self:
+                return body(*args, **(kwargs or {}))
+        elif not _C.is_registered(func) and (result := _unrecorded(func, args, kwargs or {})) is not None:
+            return result
         if self._device is not None and func in _device_constructors() and (kwargs or {}).get("device") is None:
             kwargs = {**(kwargs or {}), "device": self._device}
         return self._handle(func, args, kwargs)
@@ -100,10 +143,9 @@ def _check_attributes(before):
 
 
 def _autograd_function_apply(cls, *args, **kwargs):
-    raise NotImplementedError(
-        f"[{cls.__name__}.apply] a torch.autograd.Function inside a compiled function is not supported. Call it "
-        "outside, or register it as an operator with its gradient (docs/adding_an_executor.md)\n  at " + location()
-    )
+    if kwargs:
+        raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+    return _custom_function.apply(current_tracer(), cls, args)
 
 
 # ---- torch functions that need more than a record ------------------------------------------------------------------
@@ -116,7 +158,8 @@ _PASS_THROUGH = """
     Tensor.dim Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
     Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.get_device
     Tensor.has_names Tensor.__hash__ Tensor.dim_order
-    device _C._set_grad_enabled is_tensor is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
+    device _C._set_grad_enabled _C._nn._parse_to is_tensor
+    is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
     get_device result_type can_cast promote_types is_storage typename
 """
 
@@ -209,16 +252,23 @@ def _broadcast_shapes(func, args, kwargs):
 
 @_handler("Tensor.requires_grad")
 def _requires_grad(func, args, kwargs):
-    if len(args) > 1:
-        raise NotImplementedError("[requires_grad] setting requires_grad inside a compiled function is not supported")
-    return current_tracer().requires_grad(args[0])
+    if len(args) == 1:
+        return current_tracer().requires_grad(args[0])
+    return _set_requires_grad(func, args, kwargs)
 
 
 @_handler("Tensor.requires_grad_")
 def _set_requires_grad(func, args, kwargs):
     wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
-    if wanted != current_tracer().requires_grad(args[0]):
-        raise NotImplementedError("[requires_grad_] setting requires_grad inside a compiled function is not supported")
+    tracer = current_tracer()
+    if wanted and not tracer.requires_grad(args[0]):
+        if not isinstance(args[0], TensorProxy):
+            raise NotImplementedError(
+                "[requires_grad_] a compiled function cannot make a parameter or a captured tensor require gradients"
+            )
+        tracer.require_grad(args[0])
+    elif wanted != tracer.requires_grad(args[0]):
+        raise NotImplementedError("[requires_grad_] ending gradients inside a compiled function: use detach()")
     return args[0]
 
 
@@ -241,18 +291,53 @@ def _data(func, args, kwargs):
     return current_tracer().apply("torch.detach", (args[0],))
 
 
+@_handler("Tensor.real", "Tensor.imag")
+def _part(func, args, kwargs):
+    """A view of a complex tensor's parts."""
+    tracer = current_tracer()
+    part = args[0]
+    if part.is_complex():
+        place = 0 if func.__self__ is torch.Tensor.real else 1
+        part = tracer.apply("torch.getitem", (tracer.apply("torch.view_as_real", (part,)), (..., place)))
+    elif func.__self__ is torch.Tensor.imag:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return part
+
+
 @_handler("Tensor.__iter__")
 def _iterate(func, args, kwargs):
     return iter(current_tracer().apply("torch.unbind", (args[0],)))
 
 
 @_handler("Tensor.__bool__", "Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__",
-          "is_nonzero")
+          "is_nonzero", "Tensor.__contains__")
 def _python_value(func, args, kwargs):
-    TracedNumber(None)._unknown(func.__name__)
+    value = current_tracer().constant(args[0])
+    if value is None:
+        TracedNumber(None)._unknown(func.__name__)
+    return _now(func, value, *args[1:], **kwargs)
 
 
-@_handler("Tensor.tolist", "Tensor.numpy", "Tensor.__array__", "Tensor.__dlpack__", "Tensor.data_ptr",
+def _now(func, *args, **kwargs):
+    """A call on real tensors, which is no part of the program."""
+    with torch._C.DisableTorchFunction():
+        return func(*args, **kwargs)
+
+
+@_handler("Tensor.item")
+def _item(func, args, kwargs):
+    tracer = current_tracer()
+    value = tracer.constant(args[0])
+    return tracer.apply("torch.item", args, kwargs) if value is None else _now(func, value)
+
+
+@_handler("Tensor.tolist", "Tensor.numpy", "Tensor.__array__")
+def _python_values(func, args, kwargs):
+    value = current_tracer().constant(args[0])
+    return _needs_data(func, args, kwargs) if value is None else _now(func, value, *args[1:], **kwargs)
+
+
+@_handler("Tensor.__dlpack__", "Tensor.data_ptr",
           "Tensor.untyped_storage",
           "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.register_hook", "Tensor.retain_grad",
           "Tensor.share_memory_", "Tensor.set_", "Tensor.resize_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
@@ -264,11 +349,6 @@ def _needs_data(func, args, kwargs):
         f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function "
         "runs; call it outside the compiled function"
     )
-
-
-@_handler("Tensor.__contains__")
-def _contains(func, args, kwargs):
-    TracedNumber(None)._unknown("__contains__")
 
 
 @_handler("Tensor.__repr__", "Tensor.__str__", "Tensor.__format__")

@@ -8,6 +8,7 @@
 #include "frontend/autocast.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
+#include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/convert.h"
 #include "runtime/torch_py.h"
@@ -67,6 +68,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.grad_enabled = [] { return c10::GradMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;
+  h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
   h.make_wrapper_subclass = ref(nb::getattr(tensor_class, "_make_wrapper_subclass"));
   h.torch_device = ref(torch.attr("device"));
   h.torch_size = ref(torch.attr("Size"));
@@ -139,8 +141,26 @@ void bind_frontend(nb::module_& m) {
       .def("number_operation", [](Tracer& t, const std::string& op, nb::handle a,
                                   nb::handle b) { return object(t.number_operation(op, a.ptr(), b.ptr())); })
       .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })
+      .def("call_user",
+           [](Tracer& t, nb::handle fn, const nb::tuple& args) { return object(t.call_user(fn.ptr(), args.ptr())); })
+      .def(
+          "with_gradient",
+          [](Tracer& t, const nb::list& outputs, const nb::list& inputs, nb::handle backward, const std::string& name) {
+            std::vector<PyObject*> out, in;
+            for (nb::handle h : outputs) out.push_back(h.ptr());
+            for (nb::handle h : inputs) in.push_back(h.ptr());
+            nb::list results;
+            for (Ref& r : t.with_gradient(out, in, backward.ptr(), name)) results.append(object(std::move(r)));
+            return results;
+          })
+      .def("require_grad", [](Tracer& t, nb::handle o) { t.require_grad(o.ptr()); })
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })
+      .def("constant",
+           [](Tracer& t, nb::handle o) {
+             Ref value = t.constant(o.ptr());
+             return value ? object(std::move(value)) : nb::object(nb::none());
+           })
       .def("knows", [](Tracer& t, nb::handle o) { return t.knows(o.ptr()); })
       .def_prop_ro("location", &Tracer::location);
   set_current_index(current_device_index);

@@ -249,6 +249,19 @@ bool accepts(const Param& p, const Arg& a) {
   return true;
 }
 
+namespace {
+
+// PyTorch takes NumPy's names of some parameters too.
+std::string_view torch_parameter(std::string_view numpy_name) {
+  if (numpy_name == "axis") return "dim";
+  if (numpy_name == "keepdims") return "keepdim";
+  if (numpy_name == "x" || numpy_name == "a" || numpy_name == "x1") return "input";
+  if (numpy_name == "x2") return "other";
+  return {};
+}
+
+}  // namespace
+
 std::optional<ArgList> bind(const Schema& schema, const ArgList& positional,
                             const std::vector<std::pair<std::string, Arg>>& keyword, std::string* why) {
   auto fail = [&](auto&&... parts) -> std::optional<ArgList> {
@@ -278,6 +291,7 @@ std::optional<ArgList> bind(const Schema& schema, const ArgList& positional,
   }
   for (const auto& [name, value] : keyword) {
     int i = schema.index_of(name);
+    if (i < 0) i = schema.index_of(torch_parameter(name));
     if (i < 0) return fail(schema.name, "() got an unexpected keyword argument '", name, "'");
     if (given[i]) return fail(schema.name, "() got multiple values for argument '", name, "'");
     const Param& p = schema.params[i];

@@ -23,6 +23,16 @@ Value viewed(const Call* view) {
   THUNDER_ASSERT(false, view->op->full_name, " views no tensor");
 }
 
+// How many of the call's results view `root`.
+size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
+  size_t count = 0;
+  for_each_value(call.output, [&](Value v) {
+    for (auto it = made_by.find(v); it != made_by.end(); it = made_by.find(v)) v = viewed(it->second);
+    count += v == root;
+  });
+  return count;
+}
+
 Arg inverse_permutation(const Arg& permutation) {
   std::vector<int64_t> inverse(permutation.items().size());
   for (size_t i = 0; i < inverse.size(); ++i)
@@ -72,6 +82,8 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
     root = viewed(it->second);
   }
   std::reverse(path.begin(), path.end());
+  // What was made inside the call has no name outside: its only view stands for it.
+  if (!path.empty() && !owner_.count(root) && views_of(root, *call, made_by) == 1) path.clear();
   Tensor t;
   t.current = v;
   if (auto it = owner_.find(root); it != owner_.end() && !path.empty()) {
@@ -144,6 +156,17 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
   }
   throw Error(ErrorKind::NotImplemented, cat("[", op, "] writing in place through ", view->op->schema.name,
                                              "() is not supported; write to the tensor it views, or clone() it first"));
+}
+
+AliasTracker::Checkpoint AliasTracker::checkpoint() const { return {storages_, tensors_}; }
+
+bool AliasTracker::restore(Checkpoint before) {
+  bool unwritten = true;
+  for (size_t i = 0; i < before.storages.size(); ++i)
+    unwritten = unwritten && storages_[i].generation == before.storages[i].generation;
+  std::move(before.storages.begin(), before.storages.end(), storages_.begin());
+  std::move(before.tensors.begin(), before.tensors.end(), tensors_.begin());
+  return unwritten;
 }
 
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {

@@ -40,6 +40,18 @@ class AliasTracker {
   /// write.  Error (Runtime) where eager forbids it: a leaf that requires grad, an expanded tensor.
   void write(TensorId t, Value v, bool grad_enabled, const char* op);
 
+  /// From here on the tensor is `v`, the same data; others that share its memory are what they were.
+  void rename(TensorId t, Value v) {
+    tensors_[t].current = v;
+    owner_[v] = t;
+  }
+
+  /// What is known now of the tensors that there are.
+  struct Checkpoint;
+  Checkpoint checkpoint() const;
+  /// Forgets what was derived since then for tensors that were there.  False if one of them was written to.
+  bool restore(Checkpoint before);
+
   bool is_input(TensorId t) const { return tensors_[t].input; }
   /// Whether any tensor of the same storage was written to.
   /// Whether all writes left autograd's graph alone (no_grad, detach()), though the storage requires grad.
@@ -77,6 +89,11 @@ class AliasTracker {
   std::vector<Storage> storages_;
   std::vector<Tensor> tensors_;
   std::unordered_map<Value, TensorId, ValueHash> owner_;  // the tensor that a value is the current value of
+};
+
+struct AliasTracker::Checkpoint {
+  std::vector<Storage> storages;
+  std::vector<Tensor> tensors;
 };
 
 }  // namespace thunder::frontend

@@ -24,17 +24,13 @@ int delete_entry(PyObject* d, PyObject* key) {
   return PyODict_Check(d) ? PyODict_DelItem(d, key) : PyDict_DelItem(d, key);
 }
 
-int remove_attribute(PyObject* o, PyObject* name) { return PyObject_GenericSetAttr(o, name, nullptr); }
-
+// Classes and modules have their own way; instances theirs is what their __setattr__ came to.  Null deletes.
 int set_attribute(PyObject* o, PyObject* name, PyObject* value) {
-  // Classes and modules have their own way; instances theirs is what their __setattr__ came to.
   return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, value)
                                               : PyObject_GenericSetAttr(o, name, value);
 }
 
-int delete_attribute(PyObject* o, PyObject* name) {
-  return PyType_Check(o) || PyModule_Check(o) ? PyObject_SetAttr(o, name, nullptr) : remove_attribute(o, name);
-}
+int delete_attribute(PyObject* o, PyObject* name) { return set_attribute(o, name, nullptr); }
 
 }  // namespace
 

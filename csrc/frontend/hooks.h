@@ -1,6 +1,7 @@
 // What the front end needs to know of PyTorch's objects.  It does not include PyTorch: the bindings fill this in once.
 #pragma once
 
+#include "core/trace.h"
 #include "core/value.h"
 #include "frontend/python.h"
 
@@ -26,6 +27,8 @@ struct Hooks {
   bool (*any_autocast)() = nullptr;
   /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
+  /// Runs a trace without inputs now: its one result, a real tensor.
+  Ref (*evaluate)(const Trace&) = nullptr;
 
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass

@@ -28,35 +28,13 @@ bool one_of(std::string_view name, const Names& names) {
 
 // What changes the container it is called on.
 bool changes(std::string_view name) {
-  static const Names names = {"append",
-                              "extend",
-                              "insert",
-                              "pop",
-                              "remove",
-                              "clear",
-                              "sort",
-                              "reverse",
-                              "__setitem__",
-                              "__delitem__",
-                              "__iadd__",
-                              "__imul__",
-                              "update",
-                              "popitem",
-                              "setdefault",
-                              "move_to_end",
-                              "__ior__",
-                              "add",
-                              "discard",
-                              "difference_update",
-                              "intersection_update",
-                              "symmetric_difference_update",
-                              "__iand__",
-                              "__isub__",
-                              "__ixor__",
-                              "appendleft",
-                              "popleft",
-                              "extendleft",
-                              "rotate"};
+  // clang-format off
+  static const Names names = {
+      "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "__setitem__", "__delitem__", "__iadd__",
+      "__imul__", "update", "popitem", "setdefault", "move_to_end", "__ior__", "add", "discard", "difference_update",
+      "intersection_update", "symmetric_difference_update", "__iand__", "__isub__", "__ixor__", "appendleft", "popleft",
+      "extendleft", "rotate"};
+  // clang-format on
   return one_of(name, names);
 }
 
@@ -70,8 +48,7 @@ bool looks_at_types(std::string_view name) {
 const char* sharp_edge(std::string_view module, std::string_view name) {
   static constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
   static constexpr const char* kInput =
-      "gives something else in every call, and what it gave when the program was "
-      "compiled is kept";
+      "gives something else in every call, and what it gave when the program was compiled is kept";
   if (module == "builtins" && name == "print") return kOutput;
   if (module == "builtins" && (name == "input" || name == "open")) return kInput;
   if (module == "time" && !one_of(name, {"strftime", "gmtime", "mktime"})) return kInput;
@@ -203,19 +180,23 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   return result;
 }
 
+// A method of a dict that is about one key; nothing if it is about more.
+std::optional<bool> Reads::before_entry_method(const Method& m) {
+  if (!PyDict_Check(m.self) || m.n == 0) return std::nullopt;
+  PyObject* key = m.arguments[0];
+  bool deletes = m.name == "pop" || m.name == "__delitem__", writes = m.name == "setdefault" || m.name == "__setitem__";
+  bool reads = one_of(m.name, {"get", "__contains__", "__getitem__"});
+  if (!reads && !(PyDict_CheckExact(m.self) && (deletes || writes))) return std::nullopt;
+  PyObject* found = PyDict_GetItemWithError(m.self, key);
+  if (!found && PyErr_Occurred()) return false;
+  if (!m.name.starts_with("__") || reads) read_entry(m.self, key, found);
+  if (reads || (found && m.name == "setdefault")) return true;
+  return write_entry(m.self, key, deletes ? nullptr : m.n > 1 ? m.arguments[1] : Py_None);
+}
+
 // Methods of lists, dicts, sets.
 bool Reads::before_container_method(const Method& m) {
-  PyObject* key = m.n ? m.arguments[0] : nullptr;
-  if (PyDict_Check(m.self)) {
-    if (key && one_of(m.name, {"get", "__contains__", "__getitem__"})) {
-      read_entry(m.self, key, PyDict_GetItemWithError(m.self, key));
-      return !PyErr_Occurred();
-    }
-    if (key && one_of(m.name, {"pop", "setdefault", "__setitem__", "__delitem__"}) && PyDict_CheckExact(m.self)) {
-      if (m.name == "pop" || m.name == "setdefault") read_entry(m.self, key, PyDict_GetItemWithError(m.self, key));
-      return !PyErr_Occurred() && write_entry(m.self, key, nullptr);
-    }
-  }
+  if (std::optional<bool> of_an_entry = before_entry_method(m)) return *of_an_entry;
   if (PyList_Check(m.self) && (m.name == "append" || m.name == "extend")) will_append(m.self);
   else if (changes(m.name)) will_change(m.self);
   else if (m.name == "__len__") read_length(m.self);
@@ -319,43 +300,34 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
   return true;
 }
 
-std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
-  if (PyFunction_Check(callable)) {
-    if (!is_for_dynamo(callable)) return std::nullopt;
-    Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
-    return PyObject_Vectorcall(function.get(), arguments, n, names);
-  }
-  if (PyMethod_Check(callable)) return std::nullopt;
-  if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
+// The method of C code that a callable is; nothing if it is something else.
+std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* const* arguments, size_t n) {
   Method m{{}, nullptr, arguments, n, {}};
   if (PyCFunction_Check(callable)) {
     m.name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
     m.self = PyCFunction_GET_SELF(callable);
-  } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type) && n) {
-    m.name = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
-    m.self = arguments[0], ++m.arguments, --m.n;
-  } else if (Py_IS_TYPE(callable, &PyWrapperDescr_Type) && n) {
-    m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
-    m.self = arguments[0], ++m.arguments, --m.n;
-  } else if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
+    return m;
+  }
+  if (Py_IS_TYPE(callable, &_PyMethodWrapper_Type)) {
     Ref self = Ref::steal(PyObject_GetAttrString(callable, "__self__"));
     Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
     m.owned = Ref::steal(PyTuple_Pack(2, self.get(), name.get()));
     m.self = self.get();
     m.name = PyUnicode_AsUTF8(name.get());
-  } else if (is_caching(callable)) {
-    // What it keeps must not be of this acquisition, nor of an earlier one.
-    Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
-    return PyObject_Vectorcall(function.get(), arguments, n, names);
-  } else if (read_getter(callable, arguments, n)) {
-    return PyObject_Vectorcall(callable, arguments, n, names);
-  } else if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-    read_callable(callable);
-    Ref key = text("__call__");
-    read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
-    return std::nullopt;
+    return m;
   }
+  if (n == 0) return std::nullopt;
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type))
+    m.name = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
+  else if (Py_IS_TYPE(callable, &PyWrapperDescr_Type))
+    m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
+  else return std::nullopt;
+  m.self = arguments[0], ++m.arguments, --m.n;
+  return m;
+}
+
+PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
+                             PyObject* names) {
   if (!allow_call(callable, m.self, m.name)) return nullptr;
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
@@ -373,6 +345,28 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
   take_result(result);
   return result;
+}
+
+std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
+  // What torch._dynamo.disable wraps; and what a functools.lru_cache keeps must not be of this acquisition, nor of an
+  // earlier one.
+  if (PyFunction_Check(callable) ? is_for_dynamo(callable) : is_caching(callable)) {
+    Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
+    return PyObject_Vectorcall(function.get(), arguments, n, names);
+  }
+  if (PyFunction_Check(callable) || PyMethod_Check(callable)) return std::nullopt;
+  if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
+  if (std::optional<Method> m = method_of(callable, arguments, n))
+    return call_method(*m, callable, arguments, n, names);
+  if (read_getter(callable, arguments, n)) return PyObject_Vectorcall(callable, arguments, n, names);
+  if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    read_callable(callable);
+    Ref key = text("__call__");
+    read_class(Py_TYPE(callable), key.get(), _PyType_Lookup(Py_TYPE(callable), key.get()));
+    return std::nullopt;
+  }
+  return call_method({{}, nullptr, arguments, n, {}}, callable, arguments, n, names);
 }
 
 }  // namespace thunder::frontend

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "frontend/hooks.h"
 
@@ -136,6 +137,9 @@ Reads::DictReads& Reads::reads_of(PyObject* dict) {
 
 void Reads::read_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (!PyDict_Check(dict) || fresh(dict) || written(dict, key)) return;
+  // torch.compiler's: true while programs are acquired, whatever it is outside.
+  static PyObject* compiling = PyUnicode_InternFromString("_is_compiling_flag");
+  if (key == compiling) return;
   add_entry(dict, key, value);
   name_value(dict, key, value, false);
 }
@@ -177,7 +181,18 @@ void Reads::read_cell(PyObject* cell, PyObject* value) {
     keep(value);
 }
 
+// torch.autograd.Function.apply is the compiler's while programs are acquired.
+static bool of_the_compiler(PyObject* found) {
+  if (!found || !Py_IS_TYPE(found, &PyClassMethod_Type) || hooks().internal_paths.empty()) return false;
+  Ref function = Ref::steal(PyObject_GetAttrString(found, "__func__"));
+  if (!PyFunction_Check(function.get())) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  return file && std::string_view(file).starts_with(hooks().internal_paths[0]);
+}
+
 void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
+  if (of_the_compiler(found)) return;
   // Classes of C code do not change.
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
   auto* o = reinterpret_cast<PyObject*>(type);
@@ -269,7 +284,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   read_type(object);
   PyObject* found = _PyType_Lookup(type, name);
   read_class(type, name, found);
-  if (is_tensor(object) && !(found == nullptr)) return;  // metadata are guarded where the tensor is an input
+  if (is_tensor(object) && found) return;  // metadata are guarded where the tensor is an input
   if (found && Py_TYPE(found)->tp_descr_set) {
     if (Py_IS_TYPE(found, &PyMemberDescr_Type) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !written(object, name)) {
       Ref now;

@@ -148,6 +148,9 @@ class Reads final : public interpreter::Observer {
   std::optional<PyObject*> call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
+  static std::optional<Method> method_of(PyObject* callable, PyObject* const* arguments, size_t n);
+  PyObject* call_method(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
+  std::optional<bool> before_entry_method(const Method& m);
   bool before_container_method(const Method& m);
   bool before_object_method(const Method& m);
 

@@ -311,8 +311,9 @@ PyObject* attributes(PyObject* o) {
 // Finds the leaves of a result, and which of the objects in it hold any: those are made anew in every call.
 class LeafFinder {
  public:
-  LeafFinder(std::vector<PyObject*>& leaves, std::unordered_map<PyObject*, size_t>& index)
-      : leaves_(leaves), index_(index) {}
+  LeafFinder(std::vector<PyObject*>& leaves, std::unordered_map<PyObject*, size_t>& index,
+             const std::function<bool(PyObject*)>& outside)
+      : leaves_(leaves), index_(index), outside_(outside) {}
 
   void visit(PyObject* o, PyObject* holder) {
     if (is_leaf(o)) {
@@ -337,7 +338,7 @@ class LeafFinder {
       visit_fields(o, fields, holder);
     } else if (PyDict_Check(o)) {
       visit_values(o, holder);
-    } else if (PyObject* dict = attributes(o)) {
+    } else if (PyObject* dict = attributes(o); dict && !(outside_ && outside_(o))) {
       auto [it, fresh] = holders_.try_emplace(o);
       if (holder) it->second.push_back(holder);
       if (fresh) visit_values(dict, o);
@@ -389,6 +390,7 @@ class LeafFinder {
 
   std::vector<PyObject*>& leaves_;
   std::unordered_map<PyObject*, size_t>& index_;
+  const std::function<bool(PyObject*)>& outside_;
   std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
   std::unordered_set<PyObject*> marked_;
   std::vector<PyObject*> containers_;
@@ -399,7 +401,7 @@ class LeafFinder {
 OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside)
     : template_(Ref::borrow(result)) {
   single_ = is_leaf(result);
-  LeafFinder finder(leaves, index_);
+  LeafFinder finder(leaves, index_, outside);
   finder.visit(result, nullptr);
   for (PyObject* o : finder.without_leaves())
     if (outside(o)) kept_.insert(o);

@@ -255,7 +255,16 @@ void Tracer::update_location() {
 Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword) {
   b_.set_grad_enabled(hooks().grad_enabled());
   autocast_arguments(b_, op, positional, keyword);
-  return b_.call_named(op, std::move(positional), std::move(keyword));
+  try {
+    return b_.call_named(op, positional, keyword);
+  } catch (const Error&) {
+    // A size or a bound may be a tensor whose value is known.
+    bool folded = false;
+    for (Arg& a : positional) folded |= fold_constants(a);
+    for (auto& [name, a] : keyword) folded |= fold_constants(a);
+    if (!folded) throw;
+    return b_.call_named(op, std::move(positional), std::move(keyword));
+  }
 }
 
 Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
@@ -307,6 +316,13 @@ Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool 
   f.op = op;
   f.in_place = in_place;
   return record(f, args, kwargs);
+}
+
+void Tracer::require_grad(PyObject* tensor) {
+  Value v = value_of(tensor);
+  THUNDER_CHECK(is_inexact(v.dtype()), Runtime, "requires_grad_",
+                "only Tensors of floating point dtype can require gradients, got ", torch_name(v.dtype()));
+  aliases_.rename(id_of(tensor), b_("prims.new_leaf", v).value());
 }
 
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {

@@ -17,6 +17,10 @@
 #include "frontend/hooks.h"
 #include "frontend/interpreter/observer.h"
 
+namespace thunder {
+struct RecordedGradient;
+}
+
 namespace thunder::frontend {
 
 /// What a torch callable means.
@@ -110,6 +114,16 @@ class Tracer {
   Ref apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place = false);
   /// `target.copy_(source)`: broadcasts and casts.
   void copy_into(PyObject* target, PyObject* source, const char* op);
+  /// The tensor that this one always is, whatever the inputs are; null if it depends on them, or on chance.
+  Ref constant(PyObject* tensor);
+  /// `tensor.requires_grad_()` of one that does not.
+  void require_grad(PyObject* tensor);
+  /// Calls a function of the user's from the compiler's own Python.
+  Ref call_user(PyObject* fn, PyObject* args);
+  /// `outputs` again, as functions of `inputs` whose gradient is `backward`: a function from the outputs' gradients to a
+  /// list of the inputs', each a tensor or None.  It runs now, on proxies.
+  std::vector<Ref> with_gradient(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs,
+                                 PyObject* backward, const std::string& name);
   /// Writes `value` (cast to it) into `tensor`.
   void write(PyObject* tensor, const Arg& value, const char* op);
 
@@ -130,6 +144,7 @@ class Tracer {
 
   struct Outputs;
   TensorId id_of(PyObject* tensor);
+  Ref constant(Value v);
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
   Ref located(const std::function<Ref()>& record);
   TensorId add_input(PyObject* object, PyObject* real, InputSource source, const TensorType* type = nullptr);
@@ -142,6 +157,10 @@ class Tracer {
   Ref wrap(Value v, const Call* call);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
+  bool fold_constants(Arg& a);
+  Arg fit_gradient(PyObject* gradient, Value input, const std::string& name);
+  std::vector<const Call*> record_backward(PyObject* backward, const std::vector<Value>& inputs,
+                                           const std::string& name, RecordedGradient& rule);
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   void update_location();

@@ -13,6 +13,24 @@ namespace thunder {
 
 using frontend::Ref;
 
+namespace {
+
+Ref run(Trace trace, std::vector<c10::IValue> inputs) {
+  bool ready = true;
+  for (const Call* c : trace.calls) ready = ready && !c->op->executor.empty();
+  if (!ready) trace = claim(trace, Executors::instance().always());
+  std::shared_ptr<Program> program = Program::build(trace);
+  std::vector<c10::IValue> results;
+  {
+    BelowAutograd below;
+    results = program->run(std::move(inputs));
+  }
+  size_t next = 0;
+  return frontend::to_python(trace.output, [&](Value) { return Ref::steal(to_python(results[next++])); });
+}
+
+}  // namespace
+
 Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
   adopt_default_dtype();
   auto arena = std::make_shared<Arena>();
@@ -33,18 +51,9 @@ Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
     keyword.emplace_back(PyUnicode_AsUTF8(key), frontend::to_arg(value, tensor));
 
   Arg output = b.call_named(name, std::move(positional), std::move(keyword));
-  Trace trace = b.finish("evaluate", output);
-  bool ready = true;
-  for (const Call* c : trace.calls) ready = ready && !c->op->executor.empty();
-  if (!ready) trace = claim(trace, Executors::instance().always());
-  std::shared_ptr<Program> program = Program::build(trace);
-  std::vector<c10::IValue> results;
-  {
-    BelowAutograd below;
-    results = program->run(std::move(inputs));
-  }
-  size_t next = 0;
-  return frontend::to_python(trace.output, [&](Value) { return Ref::steal(to_python(results[next++])); });
+  return run(b.finish("evaluate", output), std::move(inputs));
 }
+
+Ref evaluate(const Trace& constant) { return run(constant, {}); }
 
 }  // namespace thunder

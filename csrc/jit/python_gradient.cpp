@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/rewrite.h"
+#include "passes/recorded_gradient.h"
 #include "passes/visit.h"
 
 namespace thunder {
@@ -34,54 +34,8 @@ Value tensor_of(Recording& r, PyObject* o, const char* what) {
   return a.value();
 }
 
-// A rule that ran: what autodiff needs of it.
-struct Recorded {
-  std::vector<std::pair<Value, Value>> placeholders;
-  std::vector<std::pair<Value, Arg>> puts;
-  std::vector<const Call*> backward;
-  ArgList args;
-  Arg output;
-};
-
-// The gradient, put for whichever argument holds the value.
-void put(VjpContext& c, Value input, const Arg& gradient) {
-  const std::vector<Param>& params = c.call.op->schema.params;
-  for (size_t i = 0; i < params.size(); ++i) {
-    const Arg& a = c.call.args[i];
-    if (a.is_value() && a.value() == input) return c.put(params[i].name, gradient);
-    if (!a.is_sequence()) continue;
-    for (size_t j = 0; j < a.items().size(); ++j)
-      if (a.items()[j].is_value() && a.items()[j].value() == input) return c.put(params[i].name, j, gradient);
-  }
-}
-
-void replay(VjpContext& c) {
-  const auto& rule = *static_cast<const Recorded*>(c.call.op->context);
-  Substitution map;
-  // Passes may have renamed the call's values since the rule ran.
-  auto rename = [&](const std::vector<Value>& from, const std::vector<Value>& to) {
-    for (size_t i = 0; i < from.size() && i < to.size(); ++i)
-      if (!(from[i] == to[i])) map.replace(from[i], to[i]);
-  };
-  for (size_t i = 0; i < rule.args.size(); ++i) rename(values_in(rule.args[i]), values_in(c.call.args[i]));
-  std::vector<Value> results = values_in(rule.output);
-  rename(results, values_in(c.call.output));
-  const ArgList single{rule.output};
-  const ArgList& flat = rule.output.is_sequence() ? rule.output.items() : single;
-  for (const auto& [result, placeholder] : rule.placeholders)
-    for (size_t i = 0; i < flat.size(); ++i)
-      if (flat[i].is_value() && flat[i].value() == result) map.replace(placeholder, c.grad_or_zeros(i).arg());
-  for (const Call* call : rule.backward) {
-    Arg made = c.b.call(*call->op, map(call->args));
-    std::vector<Value> from = values_in(call->output), to = values_in(made);
-    THUNDER_ASSERT(from.size() == to.size(), call->op->full_name, " gave other results when it was made again");
-    for (size_t i = 0; i < from.size(); ++i) map.replace(from[i], to[i]);
-  }
-  for (const auto& [input, gradient] : rule.puts) put(c, map(input).value(), map(gradient));
-}
-
 // Splits what the rule recorded.
-std::vector<const Call*> split(const std::vector<const Call*>& calls, const std::string& op, Recorded& rule) {
+std::vector<const Call*> split(const std::vector<const Call*>& calls, const std::string& op, RecordedGradient& rule) {
   ValueSet late, needed;
   for (const auto& [result, placeholder] : rule.placeholders) late.set(placeholder, 1);
   for_each_value(rule.output, [&](Value v) { needed.set(v, 1); });
@@ -109,7 +63,7 @@ std::vector<const Call*> split(const std::vector<const Call*>& calls, const std:
   return forward;
 }
 
-void check(const Recorded& rule, const Args& args) {
+void check(const RecordedGradient& rule, const Args& args) {
   std::vector<Value> inputs, results = values_in(rule.output);
   for (const Arg& a : args.list()) for_each_value(a, [&](Value v) { inputs.push_back(v); });
   auto has = [](const std::vector<Value>& list, Value v) {
@@ -125,23 +79,7 @@ void check(const Recorded& rule, const Args& args) {
                   "the rule");
 }
 
-// The operator that stands for the original with the recorded forward and backward.
-const Op& augmented(Arena& arena, const Op& original, std::shared_ptr<Recorded> rule) {
-  OpDef def;
-  std::string schema = original.schema.name + "() -> any";
-  def.schema = schema;
-  def.vjp = replay;
-  def.context = rule.get();
-  auto op = std::make_unique<Op>("augmented", def);
-  op->name = op->full_name = "augmented." + original.full_name;
-  op->print_name = original.schema.name + "_augmented";
-  op->schema.params = original.schema.params;
-  op->schema.results = original.schema.results;
-  op->context_owner = std::move(rule);
-  return arena.own(std::move(op));
-}
-
-std::vector<const Call*> record(Builder& b, const PythonFunction& f, const Args& args, Recorded& rule) {
+std::vector<const Call*> record(Builder& b, const PythonFunction& f, const Args& args, RecordedGradient& rule) {
   b.open_scope();
   bool pushed = false;
   try {
@@ -179,12 +117,13 @@ std::vector<const Call*> record(Builder& b, const PythonFunction& f, const Args&
 Transform python_gradient_rule(PythonFunction f) {
   return [f = std::make_shared<PythonFunction>(std::move(f))](Builder& b, const Args& args) {
     GilGuard gil;
-    auto rule = std::make_shared<Recorded>();
+    auto rule = std::make_shared<RecordedGradient>();
     std::vector<const Call*> calls = record(b, *f, args, *rule);
     rule->args = args.list();
     std::vector<const Call*> forward = split(calls, args.op().name, *rule);
     Arg output = rule->output;
-    const Op& op = augmented(*b.arena(), args.op(), std::move(rule));
+    const Schema& schema = args.op().schema;
+    const Op& op = operator_of(*b.arena(), std::move(rule), args.op().full_name, schema.params, schema.results);
     b.append(b.arena()->make_call(Call{.op = &op,
                                        .args = args.list(),
                                        .output = output,
@@ -200,10 +139,7 @@ Ref get_grad(PyObject* result) {
   Value v = tensor_of(r, result, "get_grad()");
   for (const auto& [value, placeholder] : r.placeholders)
     if (value == v) return r.tracer.add_value(placeholder);
-  TensorType t = v.tensor();
-  t.requires_grad = false;
-  t.strides = preserve_format_strides(v.tensor());
-  Value placeholder = r.tracer.builder().arena()->make_value(std::move(t));
+  Value placeholder = r.tracer.builder().arena()->make_value(placeholder_type(v.tensor()));
   r.placeholders.emplace_back(v, placeholder);
   return r.tracer.add_value(placeholder);
 }

@@ -446,11 +446,11 @@ ARCHITECTURES = {
     "resnet": Architecture("ResNetForImageClassification", _STAGES, _of(image_class, size=32)),
     "regnet": Architecture("RegNetForImageClassification", _STAGES | dict(groups_width=4), _of(image_class, size=32)),
     "mobilenet_v2": Architecture(
-        "MobileNetV2ForImageClassification", dict(image_size=32, depth_multiplier=0.25, num_labels=3), image_class
+        "MobileNetV2ForImageClassification", dict(image_size=96, depth_multiplier=0.25, num_labels=3), image_class
     ),
     "efficientnet": Architecture(
         "EfficientNetForImageClassification",
-        dict(image_size=32, width_coefficient=0.25, depth_coefficient=0.3, hidden_dim=640 // 8 * 4, num_labels=3),
+        dict(image_size=96, width_coefficient=0.25, depth_coefficient=0.3, hidden_dim=640 // 8 * 4, num_labels=3),
         image_class,
     ),
     "segformer": Architecture(
@@ -480,7 +480,7 @@ ARCHITECTURES = {
     ),
     "mobilevit": Architecture(
         "MobileViTForImageClassification",
-        dict(image_size=32, hidden_sizes=[8, 16, 16], neck_hidden_sizes=[8, 8, 8, 16, 16, 16, 32],
+        dict(image_size=96, hidden_sizes=[8, 16, 16], neck_hidden_sizes=[8, 8, 8, 16, 16, 16, 32],
              num_attention_heads=2, patch_size=2, num_labels=3),
         image_class,
     ),
@@ -550,13 +550,19 @@ ARCHITECTURES = {
 }
 
 
+def _zero(value):
+    if isinstance(value, (list, tuple)):
+        return [_zero(v) for v in value]
+    return type(value)(0) if isinstance(value, (float, int)) and not isinstance(value, bool) else value
+
+
 def _without_dropout(config):
-    """Probabilities to 0: training, but nothing is drawn."""
+    """Probabilities to 0: training, but nothing is dropped."""
     for name, value in list(vars(config).items()):
         if isinstance(value, transformers.PreTrainedConfig):
             _without_dropout(value)
-        elif isinstance(value, (float, int)) and not isinstance(value, bool) and ("drop" in name or "pdrop" in name):
-            setattr(config, name, type(value)(0))
+        elif "drop" in name:
+            setattr(config, name, _zero(value))
     return config
 
 

@@ -112,3 +112,27 @@ def test_other_objects_stay_what_they_are():
     f = thunder.jit(lambda x: (x + 1, settings))
     x = torch.randn(2)
     assert f(x)[1] is settings and f(x)[1] is settings
+
+
+def test_a_cache_of_the_callers_is_written_to():
+    class Layer:
+        def __init__(self):
+            self.keys = None
+
+        def update(self, x):
+            self.keys = x if self.keys is None else torch.cat([self.keys, x])
+            return self.keys
+
+    def step(x, cache=None):
+        if cache is None:
+            cache = Cache()
+            cache.layers = [Layer(), Layer()]
+        return sum(layer.update(x * (i + 1)).sum() for i, layer in enumerate(cache.layers)), cache
+
+    jitted = thunder.jit(step)
+    ours, eager = jitted(torch.ones(2))[1], step(torch.ones(2))[1]
+    for i in range(3):
+        x = torch.full((2,), float(i))
+        (got, same), (want, _) = jitted(x, ours), step(x, eager)
+        torch.testing.assert_close(got, want)
+        assert same is ours and all(torch.equal(a.keys, b.keys) for a, b in zip(ours.layers, eager.layers, strict=True))

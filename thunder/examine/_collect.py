@@ -68,7 +68,7 @@ class _Collector(TorchFunctionMode):
 
 
 _OPERATOR_PROPERTIES = {getattr(torch.Tensor, name) for name in ("T", "mT", "H", "mH", "real", "imag", "data", "grad")}
-_REFUSED = {_frontend._needs_data, _frontend._python_value, _frontend._detach_in_place, _frontend._contains}
+_REFUSED = {_frontend._needs_data, _frontend._python_value, _frontend._python_values, _frontend._detach_in_place}
 _refused_functions = set()
 
 
@@ -77,7 +77,7 @@ def _supported(func):
         for path, handler in _frontend._handlers.items():
             if handler in _REFUSED and (target := _frontend._resolve(f"torch.{path}")) is not None:
                 _refused_functions.add(target)
-    return _C.is_registered(func) and func not in _refused_functions
+    return _C.is_registered(func) and func not in _refused_functions or _frontend.calls_as_it_is(func)
 
 
 def collect(fn, *args, **kwargs):

@@ -4,8 +4,6 @@
 
 #include <pthread.h>
 
-#include <atomic>
-#include <map>
 #include <set>
 
 #include "frontend/interpreter/code.h"
@@ -213,7 +211,8 @@ PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throw
 
 PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
   if (!active) return run_natively(thread, frame, throwing);
-  if (current_observer && thread->interp->gc.collecting) {  // a callback or finalizer: it runs when the collector does, not where we are
+  // A callback or finalizer runs when the collector does, not where we are.
+  if (current_observer && thread->interp->gc.collecting) {
     NotInterpreting scope;
     return run_natively(thread, frame, throwing);
   }
@@ -298,7 +297,6 @@ std::string Place::str() const {
   return out;
 }
 
-bool interpreting() { return active; }
 const std::vector<uint64_t>& counts() { return counters(); }
 std::vector<std::string> natively_run() { return {native_frames().begin(), native_frames().end()}; }
 

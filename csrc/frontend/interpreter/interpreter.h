@@ -56,8 +56,6 @@ class InterpretingAgain {
   bool outer_active_;
 };
 
-bool interpreting();
-
 /// An instruction of a code object.
 struct Place {
   Ref code;

@@ -369,6 +369,12 @@ Types same_type_meta(const Args& a) {
   return {t};
 }
 
+Types new_leaf_meta(const Args& a) {
+  TensorType t = a.tensor("a");
+  t.requires_grad = is_inexact(t.dtype);
+  return {t};
+}
+
 Types graft_meta(const Args& a) {
   TensorType t = a.tensor("data");
   t.requires_grad = a.tensor("a").requires_grad;
@@ -521,6 +527,11 @@ constexpr OpDef kRecords[] = {
      .tags = kView | kIdentity | kNoGrad | kCheap,
      .meta = same_type_meta,
      .aten = "detach"},
+    {.schema = "new_leaf(Tensor a) -> Tensor",
+     .doc = "The same tensor, as one that requires a gradient, where its dtype can; nobody asks for it.",
+     .tags = kView | kIdentity | kNoGrad | kCheap,
+     .meta = new_leaf_meta,
+     .aten = "alias"},
     {.schema = "graft(Tensor a, Tensor data) -> Tensor",
      .doc = "The value of `data`; its gradient goes to `a`.",
      .tags = kIdentity | kCheap,

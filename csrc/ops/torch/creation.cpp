@@ -155,7 +155,11 @@ Arg make_arange(Builder& b, const Args& a, const Arg& start, const Arg& end, con
   check_no_grad(a);
   bool ints = is_int(start) && is_int(end) && is_int(step);
   DType t = dtype_or(a, ints ? DType::i64 : default_dtype());
-  return b("prims.iota", arange_length(start, end, step), start, step, kw("dtype", t), kw("device", device_or(a, {})));
+  // ATen counts in the result's type (how many there are, in the given numbers but for int64).
+  auto integer = [&](const Arg& x) { return is_int(x) ? x : Arg(static_cast<int64_t>(x.real())); };
+  Arg from = is_integral(t) ? integer(start) : start, by = is_integral(t) ? integer(step) : step;
+  Dim length = t == DType::i64 ? arange_length(from, integer(end), by) : arange_length(start, end, step);
+  return b("prims.iota", length, from, by, kw("dtype", t), kw("device", device_or(a, {})));
 }
 
 Arg arange_end_body(Builder& b, const Args& a) { return make_arange(b, a, 0, a["end"], 1); }

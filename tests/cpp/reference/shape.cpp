@@ -377,7 +377,7 @@ void add_shapes(Kernels& k) {
   k["prims.view_dtype"] = view_dtype;
   k["torch.unfold_backward"] = unfold_backward;
   k["prims.restride"] = same_data;
-  k["prims.detach"] = same_data;
+  k["prims.detach"] = k["prims.new_leaf"] = same_data;
   k["prims.alias"] = same_data;
   k["prims.graft"] = [](const Inputs& in) -> Datum { return std::make_shared<Array>(in.tensor("data")); };
   k["prims.size"] = [](const Inputs& in) -> Datum {

@@ -1,0 +1,181 @@
+"""Calls of PyTorch that have no record of their own: Python functions, operators called as they are, constants."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from devices import DEVICE
+
+import thunder
+
+
+def randn(*shape):
+    return torch.randn(*shape, device=DEVICE, requires_grad=True)
+
+
+def check(f, *inputs):
+    """Results and gradients are eager's, for other values too."""
+    jitted = thunder.jit(f)
+    for _ in range(2):
+        twins = [t.detach().clone().requires_grad_(t.requires_grad) for t in inputs]
+        got, want = jitted(*inputs), f(*twins)
+        torch.testing.assert_close(got, want)
+        if want.requires_grad:
+            gradient = torch.randn_like(want)
+            got.backward(gradient)
+            want.backward(gradient)
+            for a, b in zip(inputs, twins, strict=True):
+                torch.testing.assert_close(a.grad, b.grad)
+        inputs = [t.detach().mul(0.5).requires_grad_(t.requires_grad) for t in inputs]
+    assert thunder.cache_misses(jitted) == 1
+
+
+OPERATORS = {
+    "histc": (lambda x: torch.histc(x.detach(), 4, 0, 3), [(10,)]),
+    "solve_triangular": (
+        lambda a, b: 3 * torch.linalg.solve_triangular(a, b * 2, upper=False, unitriangular=True), [(4, 4), (4, 3)]
+    ),
+    "fft": (lambda a: torch.fft.fftn(a * 1, dim=(0, 1)).real, [(4, 5)]),
+    "unfold": (lambda a: F.unfold(a, (3, 1), padding=(1, 0)) * 2, [(2, 3, 8, 1)]),
+    "fold": (lambda a: F.fold(a, (4, 4), (2, 2), stride=2) + 1, [(2, 12, 4)]),
+    "bilinear": (lambda a: F.interpolate(a, size=(7, 9), mode="bilinear") * 2, [(2, 3, 4, 4)]),
+    "bicubic": (lambda a: F.interpolate(a, scale_factor=2, mode="bicubic", antialias=True), [(2, 3, 4, 4)]),
+    "bilinear, transposed": (lambda a: F.interpolate(a.transpose(1, 2), size=(6, 6), mode="bilinear"), [(2, 4, 3, 4)]),
+    "several results": (lambda a: torch.linalg.qr(a)[1].tril().sum(0), [(4, 4)]),
+    "weight_norm": (lambda v, g: torch._weight_norm(v, g, 2).exp(), [(4, 3, 2), (1, 1, 2)]),
+    "grid_sample": (lambda x, g: F.grid_sample(x, g.tanh(), align_corners=True), [(1, 2, 4, 4), (1, 3, 3, 2)]),
+    "an overload": (lambda x: torch.ops.aten.im2col.default(x, [2, 2], [1, 1], [0, 0], [1, 1]), [(2, 3, 4, 4)]),
+    "twice": (lambda a: F.unfold(F.interpolate(a, size=(6, 6), mode="bilinear"), 3).sum(1), [(2, 3, 4, 4)]),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_without_a_record(name):
+    f, shapes = OPERATORS[name]
+    check(f, *(randn(*s) for s in shapes))
+
+
+def test_gradient_of_one_of_two():
+    check(lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), randn(3, 3), randn(3, 2).detach())
+
+
+@torch.library.custom_op("thunder_tests::scaled_sin", mutates_args=())
+def scaled_sin(x: torch.Tensor, factor: float, others: list[torch.Tensor]) -> torch.Tensor:
+    return torch.sin(x) * factor + sum(others)
+
+
+@scaled_sin.register_fake
+def _(x, factor, others):
+    return torch.empty_like(x)
+
+
+def _setup(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+    ctx.factor = inputs[1]
+
+
+def _backward(ctx, gradient):
+    return gradient * torch.cos(ctx.saved_tensors[0]) * ctx.factor, None, [gradient, gradient]
+
+
+scaled_sin.register_autograd(_backward, setup_context=_setup)
+
+
+def test_custom_operator():
+    check(lambda x, y, z: scaled_sin(x * 2, 0.5, [y, z.exp()]) + 1, randn(3), randn(3), randn(3))
+
+
+def test_what_cannot_be_called_as_it_is():
+    x = randn(4).detach()
+    for f in (lambda x: torch.ops.aten.slice(x, 0, 1, 2), lambda x: torch.ops.aten.sin_(x * 1)):
+        with pytest.raises(NotImplementedError, match="not supported inside a compiled function"):
+            thunder.jit(f)(x)
+
+
+def test_torch_functions_written_in_python():
+    # They are entered, and what they call is recorded.
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).to(DEVICE)
+    probe, x = randn(1, 1, 8), randn(1, 5, 8)
+    check(lambda p, x: attention(p, x, x)[0], probe, x)
+
+
+def test_parts_of_complex_tensors():
+    check(lambda x: torch.complex(x, x * 2).real + torch.complex(x, x * 2).imag.exp(), randn(3))
+
+    def write(x):
+        z = torch.complex(x, x * 2)
+        z.imag.mul_(3)
+        z.real.copy_(x + 1)
+        return torch.view_as_real(z)
+
+    check(write, randn(3))
+    check(lambda x: x.real * 2, randn(3))
+
+
+# ---- values that are known while the function is compiled -----------------------------------------------------------
+
+
+def test_constants_can_be_read():
+    def f(x):
+        steps = torch.arange(4)
+        scale = torch.tensor([1.0, 2.0]).sum().item()
+        if (steps > 2).any() and 3 in steps:
+            x = x * scale
+        half = torch.div(x.shape[0], 2, rounding_mode="floor")
+        top = x[:half, int(steps[1]) :]
+        return top * steps.tolist()[2] + float(steps.max())
+
+    check(f, randn(4, 3))
+
+
+def test_written_constants():
+    def f(x):
+        t = torch.zeros(3)
+        t[1:].add_(2)
+        return x * t.sum().item()
+
+    check(f, randn(2))
+
+
+def test_what_depends_on_inputs_or_chance_is_no_constant():
+    x = randn(3)
+    for f in (lambda x: x if x.sum() > 0 else -x, lambda x: x if torch.rand(()) > 0 else -x,
+              lambda x: x[: torch.ones(3).to(x.dtype).mul(x).sum().long()]):
+        with pytest.raises((RuntimeError, NotImplementedError), match="value"):
+            thunder.jit(f)(x)
+
+
+# ---- requires_grad_() ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_leaf():
+    # As transformers' audio encoders do in front of frozen layers.
+    def f(x, w):
+        h = x[:, None]
+        h.requires_grad = True
+        assert h.requires_grad and (h * 2).requires_grad and not x.requires_grad
+        return (h * w).sum()
+
+    x, w = randn(3).detach(), randn(3)
+    check(f, x, w)
+    with torch.no_grad():
+        assert not thunder.jit(lambda x: (x.detach().requires_grad_() * 2))(x).requires_grad
+
+
+def test_a_new_leaf_must_be_inexact():
+    with pytest.raises(RuntimeError, match="floating point dtype can require gradients"):
+        thunder.jit(lambda x: (x > 0).requires_grad_())(randn(3))
+
+
+# ---- other forms of arguments ---------------------------------------------------------------------------------------
+
+
+def test_names_of_numpy():
+    check(lambda x: torch.cat([x, x * 2], axis=1).sum(axis=0, keepdims=True), randn(2, 3))
+    check(lambda x: torch.add(x=x, other=x) + torch.mul(x1=x, x2=x).squeeze(axis=0), randn(1, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float32])
+@pytest.mark.parametrize("range_", [(0, 9.9, 2.5), (0.5, 9.9, 2.5), (0, 8.0, 2.0), (9.9, 0, -2.5), (-3.5, 3.5, 2)])
+def test_arange_of_fractions_in_integers(range_, dtype):
+    f = lambda: torch.arange(*range_, dtype=dtype)
+    torch.testing.assert_close(thunder.jit(f)(), f(), rtol=0, atol=0)
