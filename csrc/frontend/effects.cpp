@@ -51,20 +51,19 @@ Ref copy_of(PyObject* container) {
   return Ref::steal(PyAnySet_Check(container) ? PySet_New(container) : PySequence_List(container));
 }
 
-bool apply_effect(const Effect& e, PyObject* value) {
+bool apply_effect(const Effect& e, PyObject* owner, PyObject* value) {
   switch (e.kind) {
     case Effect::Entry:
-      if (e.moved && value && !set_or_delete(set_entry, delete_entry, e.owner.get(), e.key.get(), nullptr))
-        return false;
-      return set_or_delete(set_entry, delete_entry, e.owner.get(), e.key.get(), value);
-    case Effect::Element: return PyList_SetItem(e.owner.get(), PyLong_AsSsize_t(e.key.get()), Py_XNewRef(value)) == 0;
-    case Effect::Attribute: return set_or_delete(set_attribute, delete_attribute, e.owner.get(), e.key.get(), value);
-    case Effect::Cell: return PyCell_Set(e.owner.get(), value) == 0;
+      if (e.moved && value && !set_or_delete(set_entry, delete_entry, owner, e.key.get(), nullptr)) return false;
+      return set_or_delete(set_entry, delete_entry, owner, e.key.get(), value);
+    case Effect::Element: return PyList_SetItem(owner, PyLong_AsSsize_t(e.key.get()), Py_XNewRef(value)) == 0;
+    case Effect::Attribute: return set_or_delete(set_attribute, delete_attribute, owner, e.key.get(), value);
+    case Effect::Cell: return PyCell_Set(owner, value) == 0;
     case Effect::Appended: {
-      Py_ssize_t end = PyList_GET_SIZE(e.owner.get());
-      return PyList_SetSlice(e.owner.get(), end, end, value) == 0;
+      Py_ssize_t end = PyList_GET_SIZE(owner);
+      return PyList_SetSlice(owner, end, end, value) == 0;
     }
-    default: return set_contents(e.owner.get(), value);
+    default: return set_contents(owner, value);
   }
 }
 
@@ -87,7 +86,8 @@ bool Reads::written(PyObject* owner, PyObject* key) const {
 void Reads::will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before) {
   if (written(owner, key)) return;
   effects_of_[owner].push_back(effects_.size());
-  effects_.push_back({kind, Ref::borrow(owner), Ref::borrow(key), Ref::borrow(before), {}});
+  effects_.push_back(
+      {.kind = kind, .owner = Ref::borrow(owner), .key = Ref::borrow(key), .before = Ref::borrow(before)});
 }
 
 void Reads::will_change(PyObject* container) {
@@ -100,7 +100,7 @@ void Reads::will_change(PyObject* container) {
   if (PyDict_Check(container)) before = Ref::steal(PyDict_Copy(reads_of(container).entries.get()));
   else before = copy_of(container_reads(container).elements.get());
   effects_of_[container].push_back(effects_.size());
-  effects_.push_back({Effect::Contents, Ref::borrow(container), {}, std::move(before), {}});
+  effects_.push_back({.kind = Effect::Contents, .owner = Ref::borrow(container), .before = std::move(before)});
 }
 
 void Reads::will_append(PyObject* list) {
@@ -111,7 +111,7 @@ void Reads::will_append(PyObject* list) {
   if (!effects_of_[list].empty()) return;
   effects_of_[list].push_back(effects_.size());
   Ref length = Ref::steal(PyLong_FromSsize_t(PyList_GET_SIZE(list)));
-  effects_.push_back({Effect::Appended, Ref::borrow(list), {}, std::move(length), {}});
+  effects_.push_back({.kind = Effect::Appended, .owner = Ref::borrow(list), .before = std::move(length)});
 }
 
 void Reads::will_set_element(PyObject* list, PyObject* index) {
@@ -222,7 +222,7 @@ void Reads::take_back() {
       PyList_SetSlice(owner, PyLong_AsSsize_t(e.before.get()), PY_SSIZE_T_MAX, nullptr);
       continue;
     }
-    if (!apply_effect(e, e.before.get())) PyErr_Clear();
+    if (!apply_effect(e, owner, e.before.get())) PyErr_Clear();
   }
   restore_orders();
   effects_of_.clear();

@@ -223,6 +223,7 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   if (named && one_of(m.name, {"setattr", "delattr"}) &&
       !write_attribute(arguments[0], arguments[1], n > 2 ? arguments[2] : nullptr))
     return nullptr;
+  if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
   if (m.name == "len" && n == 1) read_length(arguments[0]);
   else if (m.name == "vars" && n == 1 && !fresh(arguments[0])) {
     if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict) read_whole(*dict);
@@ -338,6 +339,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
     return answer;
   }
   bool container = m.self && is_container(m.self);
+  if (container && m.n) ask_identity(m.arguments[0]);
   if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
   read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));

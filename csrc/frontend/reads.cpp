@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/error.h"
+
 #include "frontend/hooks.h"
 
 namespace thunder::frontend {
@@ -95,15 +97,43 @@ void Reads::made(PyObject* object) {
   if (fresh_.insert(object).second) keep(object);
 }
 
-void Reads::made_argument(PyObject* object) {
-  if (PyList_Check(object) || PyTuple_Check(object)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
-      made_argument(PySequence_Fast_GET_ITEM(object, i));
-  } else if (PyDict_Check(object)) {
+void Reads::take(const StandIns& arguments) {
+  arguments_ = &arguments;
+  for (const Ref& copy : arguments.copies()) made(copy.get());
+}
+
+// Whether the code tells apart what equals the caller's object and what is it.
+void Reads::ask_identity(PyObject* object) {
+  if (!arguments_ || !arguments_->argument(object) || is_container(object)) return;
+  if (Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash) by_identity_.insert(Py_TYPE(object));
+}
+
+void Reads::met(PyObject* value) {
+  if (value && !is_container(value) && arguments_->stands_for(value)) by_identity_.insert(Py_TYPE(value));
+}
+
+// An argument that the code reaches by another way, too, is one object there and its copy here.
+void Reads::find_arguments_elsewhere(const std::vector<Effect>& effects) {
+  if (!arguments_ || arguments_->copies().empty()) return;
+  auto each = [&](PyObject* dict) {
     PyObject *key, *value;
-    for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);) made_argument(value);
+    for (Py_ssize_t i = 0; dict && PyDict_Next(dict, &i, &key, &value);) met(value);
+  };
+  for (const DictReads& r : dicts_) each(r.entries.get());
+  for (const ClassReads& r : classes_) each(r.found.get());
+  for (const CellRead& r : cells_) met(r.value.get());
+  for (const AttributeRead& r : attributes_) met(r.value.get());
+  for (const ContainerReads& r : containers_) {
+    for (const auto& [i, value] : r.items) met(value.get());
+    if (r.elements && PyTuple_Check(r.elements.get()))
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.elements.get()); ++i) met(PyTuple_GET_ITEM(r.elements.get(), i));
   }
-  if (is_container(object)) made(object);
+  for (const Effect& e : effects) {
+    THUNDER_CHECK(!is_container(e.owner.get()) || !arguments_->stands_for(e.owner.get()), NotImplemented, "jit", "a ",
+                  Py_TYPE(e.owner.get())->tp_name,
+                  " that is an argument is written to by another way, too; pass it or reach it, not both");
+    if (!is_container(e.owner.get())) met(e.owner.get());
+  }
 }
 
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
@@ -196,7 +226,10 @@ void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
   // Classes of C code do not change.
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
   auto* o = reinterpret_cast<PyObject*>(type);
-  if (fresh(o)) return;
+  if (fresh(o)) {
+    PyTypeObject* base = type->tp_base;
+    return base ? read_class(base, name, _PyType_Lookup(base, name)) : void();
+  }
   auto [it, first] = class_index_.emplace(o, classes_.size());
   if (first) {
     classes_.push_back({type, Ref::steal(PyDict_New())});
@@ -257,7 +290,9 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     // The dict of what is the code's own is its own.
     if (value && PyDict_CheckExact(value) && _PyObject_GetDictPtr(object) && instance_dict(object) == value)
       made(value);
-    return;
+    // Its class may be somebody else's.
+    PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
+    return read_class(type, name, _PyType_Lookup(type, name));
   }
   if (PyErr_Occurred()) {
     // Being told of what raised must not disturb the exception.
@@ -304,6 +339,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
 }
 
 void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
+  ask_identity(key);
   if (fresh(object) || is_tensor(object)) return;
   PyObject *t, *v, *tb;
   PyErr_Fetch(&t, &v, &tb);
@@ -314,6 +350,7 @@ void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
 }
 
 void Reads::read_membership(PyObject* object, PyObject* key, bool found) {
+  ask_identity(key);
   if (fresh(object)) return;
   if (PyDict_Check(object)) return read_entry(object, key, PyDict_GetItemWithError(object, key));
   read_whole(object);
@@ -442,6 +479,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
     if (!nothing && !fresh(e.owner.get())) out.push_back(std::move(e));
   }
   effects_.clear();
+  find_arguments_elsewhere(out);
   return out;
 }
 

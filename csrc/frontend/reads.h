@@ -13,38 +13,17 @@
 #include <unordered_set>
 #include <vector>
 
+#include "frontend/effect.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/interpreter/observer.h"
+#include "frontend/stand_ins.h"
 #include "frontend/tracer.h"
 #include "frontend/world.h"
 
 namespace thunder::frontend {
 
-/// A place outside that the code wrote to, and what it holds at the end.
-struct Effect {
-  enum Kind {
-    Entry,
-    Attribute,
-    Cell,
-    Element,   ///< of a list
-    Contents,  ///< of a list, dict, set or deque
-    Appended,  ///< to a list of which nothing else was read or changed
-  } kind;
-  Ref owner;
-  Ref key;     ///< of Entry, the name of Attribute, the index of Element
-  Ref before;  ///< null: there was none; a copy of the container for Contents; how long the list was for Appended
-  Ref after;   ///< null: deleted; the new elements for Appended
-  bool moved = false;  ///< an Entry that was deleted and made again, at the end
-};
-
 /// A list, dict, set or deque: what has elements and no attributes that matter.
 bool is_container(PyObject* object);
-
-/// A dict or set of the same entries, or a list of the same elements.
-Ref copy_of(PyObject* container);
-bool set_contents(PyObject* container, PyObject* contents);
-/// Writes `value` (null: deletes) to the effect's place.  False with an exception set.
-bool apply_effect(const Effect& effect, PyObject* value);
 
 /// What to do where code reads or writes what cannot be guarded or done again.
 enum class SharpEdges { Allow, Warn, Error };
@@ -65,8 +44,10 @@ class Reads final : public interpreter::Observer {
   bool made_inside(PyObject* object) const { return fresh(object); }
   /// The program is a call of this.
   void begin(PyObject* callable) { read_callable(callable); }
-  /// Containers in an argument, which are copies made for the program.
-  void made_argument(PyObject* object);
+  /// The program takes these for arguments.
+  void take(const StandIns& arguments);
+  /// Classes of arguments whose identity matters to the code: it met one of them elsewhere, too, or asked for its hash.
+  const std::unordered_set<PyTypeObject*>& known_by_identity() const { return by_identity_; }
 
   bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;
   void made(PyObject* object) override;
@@ -138,6 +119,10 @@ class Reads final : public interpreter::Observer {
   void restore_orders();
   void take_back();
 
+  void ask_identity(PyObject* object);
+  void met(PyObject* value);
+  void find_arguments_elsewhere(const std::vector<Effect>& effects);
+
   // outside_calls.cpp
   struct Method;
   bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
@@ -172,7 +157,9 @@ class Reads final : public interpreter::Observer {
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
   std::unordered_set<PyObject*> instance_dicts_;
   std::vector<PyObject*> constructing_;  // classes that are being called
-  bool raw_write_ = false;               // object.__setattr__ itself
+  const StandIns* arguments_ = nullptr;
+  std::unordered_set<PyTypeObject*> by_identity_;
+  bool raw_write_ = false;  // object.__setattr__ itself
   std::vector<Effect> effects_;
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;
 };

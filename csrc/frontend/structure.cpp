@@ -1,5 +1,6 @@
 #include "frontend/structure.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -15,6 +16,12 @@ template <class T>
 void put(std::string& key, char tag, T value) {
   key.push_back(tag);
   put(key, &value, sizeof value);
+}
+
+void put_class(char tag, PyObject* o, Flattened& out) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+  put(out.key, tag, reinterpret_cast<uintptr_t>(type));
+  out.objects.push_back(type);
 }
 
 PyObject* fields_name() {
@@ -60,20 +67,59 @@ void flatten_int(PyObject* o, std::string& key) {
   key.push_back('\0');
 }
 
+// Whether it came before; if not, it is remembered.
+bool again(PyObject* o, Flattened& out) {
+  auto it = std::find(out.containers.begin(), out.containers.end(), o);
+  if (it == out.containers.end()) {
+    out.containers.push_back(o);
+    return false;
+  }
+  put(out.key, 'R', it - out.containers.begin());
+  return true;
+}
+
 void flatten_container(PyObject* o, Flattened& out) {
+  if (PyList_CheckExact(o) && again(o, out)) return;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   bool exact = PyTuple_CheckExact(o) || PyList_CheckExact(o);
   put(out.key, PyTuple_Check(o) ? '(' : '[', n);
-  if (!exact) put(out.key, 'C', reinterpret_cast<uintptr_t>(Py_TYPE(o)));
-  for (Py_ssize_t i = 0; i < n; ++i) flatten(PySequence_Fast_GET_ITEM(o, i), out);
+  if (!exact) put_class('C', o, out);
+  for (Py_ssize_t i = 0; i < n && out.key.size() <= out.limit; ++i) flatten(PySequence_Fast_GET_ITEM(o, i), out);
 }
 
-void flatten_dict(PyObject* o, Flattened& out) {
-  put(out.key, '{', PyDict_GET_SIZE(o));
-  if (!PyDict_CheckExact(o)) put(out.key, 'C', reinterpret_cast<uintptr_t>(Py_TYPE(o)));
+bool is_module(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("_parameters");
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict && *dict && PyDict_Contains(*dict, name) == 1;
+}
+
+// An instance of a Python class whose state is its attributes, and that nothing but them tells apart.
+bool is_plain_object(PyObject* o) {
+  static auto* enums = reinterpret_cast<PyTypeObject*>(
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("enum")).get(), "EnumMeta"));
+  PyTypeObject* type = Py_TYPE(o);
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return false;
+  if (type->tp_finalize || type->tp_itemsize || PyType_Check(o) || PyType_IsSubtype(Py_TYPE(type), enums)) return false;
+  // Nothing but the places for a dict and weak references: no slots, no base of C code.
+  if (type->tp_basicsize > static_cast<Py_ssize_t>(sizeof(PyObject) + 2 * sizeof(PyObject*))) return false;
+  for (PyTypeObject* base = type->tp_base; base && base != &PyBaseObject_Type; base = base->tp_base)
+    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict && *dict && !is_module(o);
+}
+
+void flatten_identity(PyObject* o, Flattened& out) {
+  put(out.key, 'O', reinterpret_cast<uintptr_t>(o));
+  out.objects.push_back(o);
+}
+
+void flatten_entries(PyObject* dict, Flattened& out) {
+  put(out.key, '{', PyDict_GET_SIZE(dict));
   PyObject *key, *value;
-  for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) {
-    {
+  for (Py_ssize_t pos = 0; out.key.size() <= out.limit && PyDict_Next(dict, &pos, &key, &value);) {
+    if (is_plain_object(key)) {
+      flatten_identity(key, out);
+    } else {
       Literally keys(out);
       flatten(key, out);
     }
@@ -81,9 +127,16 @@ void flatten_dict(PyObject* o, Flattened& out) {
   }
 }
 
+void flatten_dict(PyObject* o, Flattened& out) {
+  if (again(o, out)) return;
+  if (!PyDict_CheckExact(o)) put_class('C', o, out);
+  flatten_entries(o, out);
+}
+
 void flatten_dataclass(PyObject* o, PyObject* fields, Flattened& out) {
+  if (again(o, out)) return;
   Literally all(out);
-  put(out.key, 'D', reinterpret_cast<uintptr_t>(Py_TYPE(o)));
+  put_class('D', o, out);
   PyObject *name, *field;
   for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
     PyObject* value = PyObject_GetAttr(o, name);
@@ -97,6 +150,34 @@ void flatten_dataclass(PyObject* o, PyObject* fields, Flattened& out) {
   }
 }
 
+constexpr size_t kMostOfAnObject = 1 << 15;  // bytes of key
+
+// Its attributes; by identity if they are too many to look at in every call.
+void flatten_object(PyObject* o, Flattened& out) {
+  if (again(o, out)) return;
+  const bool outermost = out.limit == SIZE_MAX;
+  const size_t key = out.key.size(), tensors = out.tensors.size(), containers = out.containers.size() - 1,
+               objects = out.objects.size(), ints = out.ints.size(), floats = out.floats.size();
+  if (outermost) out.limit = key + kMostOfAnObject;
+  put_class('A', o, out);
+  flatten_entries(*_PyObject_GetDictPtr(o), out);
+  if (!outermost) return;
+  const bool too_much = out.key.size() > std::exchange(out.limit, SIZE_MAX);
+  if (!too_much) return;
+  out.key.resize(key);
+  out.tensors.resize(tensors);
+  out.containers.resize(containers);
+  out.objects.resize(objects);
+  out.ints.resize(ints);
+  out.floats.resize(floats);
+  flatten_identity(o, out);
+}
+
+Ref copy_object(PyObject* o) {
+  Ref none = Ref::steal(PyTuple_New(0));
+  return Ref::steal(PyBaseObject_Type.tp_new(Py_TYPE(o), none.get(), nullptr));
+}
+
 Ref shallow_copy(PyObject* o) {
   static PyObject* copy = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("copy")).get(), "copy");
   return Ref::steal(PyObject_CallOneArg(copy, o));
@@ -107,25 +188,37 @@ bool is_partial(PyObject* o) {
   return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial));
 }
 
+// Of a result: what holds leaves is made anew.
+struct Template {
+  const std::unordered_set<PyObject*>& objects;  // functions, methods and other objects that hold leaves
+  const std::unordered_set<PyObject*>& kept;     // lists and dicts that are themselves
+};
+
 class Rebuilder {
  public:
-  /// `objects`: those of other kinds that hold leaves in their attributes, if any are to be made anew.
-  /// Lists and dicts of `kept` are themselves.  `number`: what symbolic numbers become, as flatten() finds them.
-  explicit Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::unordered_set<PyObject*>* objects = nullptr,
-                     const std::unordered_set<PyObject*>* kept = nullptr,
-                     const std::function<Ref(PyObject*)>* number = nullptr)
-      : leaf_(leaf), objects_(objects), kept_(kept), number_(number) {}
+  /// Of an argument.  `number`: what symbolic numbers become, as flatten() finds them; null: they stay.
+  Rebuilder(const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number, StandIns& copies)
+      : leaf_(leaf), number_(number), copies_(&copies) {}
+  Rebuilder(const std::function<Ref(PyObject*)>& leaf, const Template& t) : leaf_(leaf), template_(&t) {}
+
+  /// `o` becomes this.
+  void set(PyObject* o, PyObject* replacement) { made_.emplace(o, Ref::borrow(replacement)); }
 
   Ref operator()(PyObject* o) {
     if (is_leaf(o)) return leaf_(o);
     if (number_ && is_symbolic_number(o)) return (*number_)(o);
-    if (kept_ && kept_->count(o)) return Ref::borrow(o);
-    // Of arguments each occurrence is visited, as flatten() does.
-    if (auto it = made_.find(o); objects_ && it != made_.end()) return it->second;
+    if (copies_) {
+      if (PyObject* copy = copies_->copy_of(o)) return Ref::borrow(copy);
+    } else {
+      if (template_->kept.count(o)) return Ref::borrow(o);
+      if (auto it = made_.find(o); it != made_.end()) return it->second;
+    }
     if (PyTuple_Check(o) || PyList_Check(o)) return sequence(o);
+    if (copies_ && !copies_->stands_for(o)) return Ref::borrow(o);
     if (PyObject* fields = dataclass_fields(o)) return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
-    if (!objects_ || !objects_->count(o)) return Ref::borrow(o);
+    if (copies_) return object(o);
+    if (!template_->objects.count(o)) return Ref::borrow(o);
     if (PyFunction_Check(o)) return function(o);
     if (PyMethod_Check(o)) {
       Ref self = (*this)(PyMethod_GET_SELF(o));
@@ -137,7 +230,7 @@ class Rebuilder {
  private:
   Ref sequence(PyObject* o) {
     Ref list = Ref::steal(PyList_New(0));
-    if (PyList_CheckExact(o)) made_.emplace(o, list);
+    if (PyList_CheckExact(o)) remember(o, list);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
       Ref item = (*this)(PySequence_Fast_GET_ITEM(o, i));
       if (PyList_Append(list.get(), item.get()) != 0) throw PythonError();
@@ -154,7 +247,7 @@ class Rebuilder {
 
   Ref dict(PyObject* o) {
     Ref out = PyDict_CheckExact(o) ? Ref::steal(PyDict_New()) : shallow_copy(o);
-    made_.emplace(o, out);
+    remember(o, out);
     PyObject *key, *value;
     for (Py_ssize_t pos = 0; PyDict_Next(o, &pos, &key, &value);) {
       Ref item = (*this)(value);
@@ -166,7 +259,7 @@ class Rebuilder {
   Ref dataclass(PyObject* o, PyObject* fields) {
     const auto* number = std::exchange(number_, nullptr);
     Ref out = shallow_copy(o);
-    made_.emplace(o, out);
+    remember(o, out);
     PyObject *name, *field;
     for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
       PyObject* value = PyObject_GetAttr(o, name);
@@ -188,15 +281,15 @@ class Rebuilder {
 
   // The same object stays the same one, however often the result refers to it.
   Ref object(PyObject* o) {
-    Ref out = shallow_copy(o);
-    made_.emplace(o, out);
-    PyObject** made = _PyObject_GetDictPtr(out.get());
+    Ref out = is_plain_object(o) ? copy_object(o) : shallow_copy(o);
+    remember(o, out);
     PyObject** from = _PyObject_GetDictPtr(o);
-    if (!made || !*made || !from || !*from) return out;
+    if (!from || !*from) return out;
+    Ref made = Ref::steal(PyObject_GenericGetDict(out.get(), nullptr));
     PyObject *name, *value;
     for (Py_ssize_t pos = 0; PyDict_Next(*from, &pos, &name, &value);) {
       Ref item = (*this)(value);
-      if (PyDict_SetItem(*made, name, item.get()) != 0) throw PythonError();
+      if (PyDict_SetItem(made.get(), name, item.get()) != 0) throw PythonError();
     }
     return out;
   }
@@ -205,7 +298,7 @@ class Rebuilder {
   Ref cell(PyObject* o) {
     if (auto it = made_.find(o); it != made_.end()) return it->second;
     Ref out = Ref::steal(PyCell_New(nullptr));
-    made_.emplace(o, out);
+    remember(o, out);
     if (!PyCell_GET(o)) return out;
     Ref value = (*this)(PyCell_GET(o));
     PyCell_Set(out.get(), value.get());
@@ -215,7 +308,7 @@ class Rebuilder {
   Ref function(PyObject* o) {
     Ref out = Ref::steal(PyFunction_NewWithQualName(PyFunction_GET_CODE(o), PyFunction_GET_GLOBALS(o),
                                                     reinterpret_cast<PyFunctionObject*>(o)->func_qualname));
-    made_.emplace(o, out);
+    remember(o, out);
     PyObject* closure = PyFunction_GET_CLOSURE(o);
     Ref cells = Ref::steal(PyTuple_New(closure ? PyTuple_GET_SIZE(closure) : 0));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(cells.get()); ++i)
@@ -241,10 +334,15 @@ class Rebuilder {
     return out;
   }
 
+  void remember(PyObject* o, const Ref& made) {
+    if (copies_) copies_->made(o, made);
+    else made_.emplace(o, made);
+  }
+
   const std::function<Ref(PyObject*)>& leaf_;
-  const std::unordered_set<PyObject*>* objects_;
-  const std::unordered_set<PyObject*>* kept_;
-  const std::function<Ref(PyObject*)>* number_;
+  const std::function<Ref(PyObject*)>* number_ = nullptr;
+  StandIns* copies_ = nullptr;
+  const Template* template_ = nullptr;
   std::unordered_map<PyObject*, Ref> made_;
 };
 
@@ -270,11 +368,12 @@ void flatten(PyObject* o, Flattened& out) {
     return;
   }
   if (PyTuple_Check(o) || PyList_Check(o)) return flatten_container(o, out);
+  const bool by_identity = out.by_identity && out.by_identity->count(Py_TYPE(o)) != 0;
   // A dataclass first: transformers' outputs are dataclasses and dicts at once.
-  if (PyObject* fields = dataclass_fields(o)) return flatten_dataclass(o, fields, out);
+  if (PyObject* fields = dataclass_fields(o); fields && !by_identity) return flatten_dataclass(o, fields, out);
   if (PyDict_Check(o)) return flatten_dict(o, out);
-  put(out.key, 'O', reinterpret_cast<uintptr_t>(o));
-  out.objects.push_back(o);
+  if (!by_identity && is_plain_object(o)) return flatten_object(o, out);
+  flatten_identity(o, out);
 }
 
 bool is_symbolic_number(PyObject* o) {
@@ -288,17 +387,12 @@ bool is_symbolic_number(PyObject* o) {
   return !overflow && i >= 2 && i < (1ll << 31);
 }
 
-Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number) {
-  return Rebuilder(leaf, nullptr, nullptr, number)(o);
+Ref rebuild(PyObject* o, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
+            StandIns& copies) {
+  return Rebuilder(leaf, number, copies)(o);
 }
 
 namespace {
-
-bool is_module(PyObject* o) {
-  static PyObject* name = PyUnicode_InternFromString("_parameters");
-  PyObject** dict = _PyObject_GetDictPtr(o);
-  return dict && *dict && PyDict_Contains(*dict, name) == 1;
-}
 
 // The attributes of an object that may hold results (a cache of keys and values), borrowed; null where there are none.
 // Modules are the program's, not its results.
@@ -312,24 +406,32 @@ PyObject* attributes(PyObject* o) {
 class LeafFinder {
  public:
   LeafFinder(std::vector<PyObject*>& leaves, std::unordered_map<PyObject*, size_t>& index,
-             const std::function<bool(PyObject*)>& outside)
-      : leaves_(leaves), index_(index), outside_(outside) {}
+             const std::function<bool(PyObject*)>& outside, const StandIns& copies)
+      : leaves_(leaves), index_(index), outside_(outside), copies_(copies) {}
 
   void visit(PyObject* o, PyObject* holder) {
     if (is_leaf(o)) {
       if (index_.try_emplace(o, leaves_.size()).second) leaves_.push_back(o);
       return mark(holder);
     }
+    if (std::optional<size_t> argument = copies_.argument(o)) {
+      stand_ins_.emplace(o, *argument);
+      return mark(holder);
+    }
+    const bool callable = PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o);
+    if (!callable && !PyTuple_Check(o) && outside_(o) && !holds_proxies(o)) {
+      kept_.insert(o);
+      return;
+    }
     if (PyList_CheckExact(o) || PyDict_CheckExact(o)) {
       auto [it, fresh] = holders_.try_emplace(o);
       if (holder) it->second.push_back(holder);
-      if (fresh) containers_.push_back(o);
       if (fresh && PyDict_Check(o)) visit_values(o, o);
       if (fresh && PyList_Check(o)) visit_items(o, o);
       if (marked_.count(o)) mark(holder);
     } else if (PyTuple_Check(o) || PyList_Check(o)) {
       visit_items(o, holder);
-    } else if (PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o)) {
+    } else if (callable) {
       auto [it, fresh] = holders_.try_emplace(o);
       if (holder) it->second.push_back(holder);
       if (fresh) visit_callable(o);
@@ -338,7 +440,7 @@ class LeafFinder {
       visit_fields(o, fields, holder);
     } else if (PyDict_Check(o)) {
       visit_values(o, holder);
-    } else if (PyObject* dict = attributes(o); dict && !(outside_ && outside_(o))) {
+    } else if (PyObject* dict = attributes(o)) {
       auto [it, fresh] = holders_.try_emplace(o);
       if (holder) it->second.push_back(holder);
       if (fresh) visit_values(dict, o);
@@ -346,13 +448,8 @@ class LeafFinder {
     }
   }
   std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
-  /// Lists and dicts that hold no leaves.
-  std::vector<PyObject*> without_leaves() const {
-    std::vector<PyObject*> out;
-    for (PyObject* o : containers_)
-      if (!marked_.count(o)) out.push_back(o);
-    return out;
-  }
+  const std::unordered_set<PyObject*>& kept() const { return kept_; }
+  const std::unordered_map<PyObject*, size_t>& stand_ins() const { return stand_ins_; }
 
  private:
   void visit_items(PyObject* o, PyObject* holder) {
@@ -382,6 +479,25 @@ class LeafFinder {
       else PyErr_Clear();
     }
   }
+  // C code makes lists and objects that nobody was told of.
+  bool holds_proxies(PyObject* o) const {
+    std::unordered_set<PyObject*> seen;
+    return holds_proxies(o, seen);
+  }
+  bool holds_proxies(PyObject* o, std::unordered_set<PyObject*>& seen) const {
+    if (is_leaf(o)) return is_proxy(o) || is_traced_number(o);
+    if (copies_.argument(o)) return true;
+    if (!seen.insert(o).second) return false;
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+        if (holds_proxies(PySequence_Fast_GET_ITEM(o, i), seen)) return true;
+    }
+    PyObject *key, *value;
+    for (PyObject* dict : {PyDict_Check(o) ? o : nullptr, attributes(o)})
+      for (Py_ssize_t pos = 0; dict && PyDict_Next(dict, &pos, &key, &value);)
+        if (holds_proxies(value, seen)) return true;
+    return false;
+  }
   // And whoever holds it: a cycle may be entered at any of its objects.
   void mark(PyObject* holder) {
     if (!holder || !marked_.insert(holder).second) return;
@@ -391,27 +507,32 @@ class LeafFinder {
   std::vector<PyObject*>& leaves_;
   std::unordered_map<PyObject*, size_t>& index_;
   const std::function<bool(PyObject*)>& outside_;
+  const StandIns& copies_;
   std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
-  std::unordered_set<PyObject*> marked_;
-  std::vector<PyObject*> containers_;
+  std::unordered_map<PyObject*, size_t> stand_ins_;
+  std::unordered_set<PyObject*> marked_, kept_;
 };
 
 }  // namespace
 
-OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside)
+OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside,
+                       const StandIns& copies)
     : template_(Ref::borrow(result)) {
   single_ = is_leaf(result);
-  LeafFinder finder(leaves, index_, outside);
+  LeafFinder finder(leaves, index_, outside, copies);
   finder.visit(result, nullptr);
-  for (PyObject* o : finder.without_leaves())
-    if (outside(o)) kept_.insert(o);
+  kept_ = finder.kept();
+  stand_ins_.assign(finder.stand_ins().begin(), finder.stand_ins().end());
   objects_ = std::move(finder).marked();
 }
 
-Ref OutputSpec::build(PyObject* const* leaves) const {
+Ref OutputSpec::build(PyObject* const* leaves, const std::vector<PyObject*>& arguments) const {
   if (single_) return Ref::borrow(leaves[0]);
   const std::function<Ref(PyObject*)> leaf = [&](PyObject* o) { return Ref::borrow(leaves[index_.at(o)]); };
-  return Rebuilder(leaf, &objects_, &kept_)(template_.get());
+  const Template t{objects_, kept_};
+  Rebuilder rebuilder(leaf, t);
+  for (const auto& [copy, i] : stand_ins_) rebuilder.set(copy, arguments[i]);
+  return rebuilder(template_.get());
 }
 
 }  // namespace thunder::frontend

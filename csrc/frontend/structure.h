@@ -1,6 +1,7 @@
 // The structure of Python arguments and results: nested containers with tensors at the leaves.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -8,21 +9,30 @@
 #include <vector>
 
 #include "frontend/python.h"
+#include "frontend/stand_ins.h"
 
 namespace thunder::frontend {
 
 /// A call's arguments, flat.  `key` spells out everything but the tensors: containers, numbers, strings by value, other
 /// objects by identity; two calls with equal keys differ in their tensors at most.
+///
+/// Objects of plain classes are taken apart like dicts, if what they hold is not too much.  An object that comes again
+/// is named by its number, so that cycles end and calls where two arguments are one have a key of their own.
 struct Flattened {
   std::vector<PyObject*> tensors;  ///< borrowed, in order
   std::string key;
-  std::vector<PyObject*> objects;  ///< borrowed: those that `key` names by identity
+  std::vector<PyObject*> containers;  ///< borrowed: the lists, dicts and objects that were taken apart, each once
+  std::vector<PyObject*> objects;     ///< borrowed: those that `key` names by identity
 
   /// Whether numbers are to be told apart from their values: `key` then only says that there is an int or a float.
   /// Those that are is_symbolic_number(), in order; not those in dataclasses and in the keys of dicts.
   bool symbolic = false;
   std::vector<int64_t> ints;
   std::vector<double> floats;
+
+  /// Classes whose objects are taken by identity; null: none.
+  const std::unordered_set<PyTypeObject*>* by_identity = nullptr;
+  size_t limit = SIZE_MAX;  ///< of `key`, within an object
 };
 
 /// A plain int or float that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,
@@ -33,26 +43,29 @@ void flatten(PyObject* object, Flattened& out);
 
 /// The object with every tensor replaced by what `leaf` gives; containers are rebuilt, other objects are the same.
 /// `number`: so do numbers that flatten() found symbolic, if it is given.
-Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf,
-            const std::function<Ref(PyObject*)>* number = nullptr);
+/// Those that `copies` are for are told to it; what it has is not made again.
+Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
+            StandIns& copies);
 
 /// How to make the user's result from its tensors.
 class OutputSpec {
  public:
   /// Takes the structure of `result`; each of its tensors and numbers is appended to `leaves` (borrowed) once.
-  /// `outside`: whether a list or dict was there before; such a one is itself in the result if it holds no leaves.
-  OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside);
-  /// The result with these (borrowed) in their places.  Containers, and objects that hold leaves in their attributes
+  /// `outside`: whether an object was there before the call; such a one is itself in the result.
+  OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside,
+             const StandIns& copies);
+  /// The result with these (borrowed) in their places; `arguments`: Flattened::containers of the call.  Containers, and objects that hold leaves in their attributes
   /// (a cache of keys and values), are made anew; other objects are those that the tracing run returned.
-  Ref build(PyObject* const* leaves) const;
+  Ref build(PyObject* const* leaves, const std::vector<PyObject*>& arguments) const;
   bool single() const { return single_; }
 
  private:
   Ref template_;  // the result that the tracing run returned, proxies at its leaves
   bool single_ = false;
-  std::unordered_map<PyObject*, size_t> index_;  // of the template's leaves
-  std::unordered_set<PyObject*> objects_;        // of the template, that hold leaves in their attributes
-  std::unordered_set<PyObject*> kept_;           // lists and dicts of the template that are not made anew
+  std::unordered_map<PyObject*, size_t> index_;          // of the template's leaves
+  std::unordered_set<PyObject*> objects_;                // of the template, that hold leaves in their attributes
+  std::unordered_set<PyObject*> kept_;                   // lists and dicts of the template that are not made anew
+  std::vector<std::pair<PyObject*, size_t>> stand_ins_;  // in the template, and which of the arguments they stand for
 };
 
 }  // namespace thunder::frontend

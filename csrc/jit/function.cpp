@@ -37,7 +37,8 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-constexpr size_t kMostKnown = 4096;  // rows of numbers that a function remembers an entry for
+constexpr size_t kMostEntries = 256;  // programs of a function; what changes in every call would fill the memory
+constexpr size_t kMostKnown = 4096;   // rows of numbers that a function remembers an entry for
 
 thread_local int depth_of_tracing = 0;
 
@@ -59,13 +60,19 @@ bool interpreter_enabled() {
 
 // The user's result and the values that the program leaves outside.
 Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects) {
-  Ref values = Ref::steal(PyList_New(0));
-  for (const frontend::Effect& e : effects)
-    if (PyList_Append(values.get(), e.after ? e.after.get() : Py_None) < 0) throw frontend::PythonError();
+  Ref values = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(effects.size())));
+  for (size_t i = 0; i < effects.size(); ++i)
+    PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i),
+                     Py_NewRef(effects[i].after ? effects[i].after.get() : Py_None));
   return Ref::steal(PyTuple_Pack(2, result.get(), values.get()));
 }
 
 }  // namespace
+
+// Objects of these classes, taken apart so far, must be taken by identity.
+struct JitFunction::KnownByIdentity {
+  std::unordered_set<PyTypeObject*> classes;
+};
 
 JitFunction::Runner& JitFunction::runner() {
   static auto* r = new Runner();
@@ -88,8 +95,9 @@ struct JitFunction::Key {
   Numbers numbers;
   std::vector<std::optional<Layout>> layouts;
 
-  Key(const Arguments& a, bool symbolic) {
+  Key(const Arguments& a, bool symbolic, const std::unordered_set<PyTypeObject*>& by_identity) {
     flat.symbolic = symbolic;
+    flat.by_identity = &by_identity;
     for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
     for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
       flat.key.push_back('K');
@@ -170,8 +178,9 @@ struct JitFunction::CacheEntry {
   std::unique_ptr<Symbols> symbols;  // with symbolic values
   std::vector<Source> sources;
   bool by_place = false;  // where the tensors lie in their memory matters
+  uint64_t last_use = 0;  // in calls of the function
   std::shared_ptr<const Entry> entry;
-  std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and a list of values
+  std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
 
   // With symbolic values sizes of arguments are not in it; what is in the key is.
@@ -233,6 +242,10 @@ JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, Compil
       options_(std::move(options)),
       graphs_(std::move(graphs)) {}
 
+JitFunction::Key JitFunction::key_of(const Arguments& args) const {
+  return Key(args, cache_ == CacheMode::SymbolicValues, by_identity_);
+}
+
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
   if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second;
@@ -273,7 +286,7 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     return PyObject_Vectorcall(fn_.get(), args, nargs, names);
   }
   const Arguments arguments{args, nargs, names};
-  Key key(arguments, cache_ == CacheMode::SymbolicValues);
+  Key key = key_of(arguments);
   std::shared_ptr<CacheEntry> e = find(key);  // owned: a recursive call or another thread may clear the cache
   if (e) {
     ++hits_;
@@ -281,6 +294,7 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     ++misses_;
     e = compile(key, arguments);
   }
+  e->last_use = hits_ + misses_;
   return run(*e, key);
 }
 
@@ -326,13 +340,16 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
   if (e.output->single()) return owned[0].release();
   std::vector<PyObject*> leaves;
   for (const Ref& r : owned) leaves.push_back(r.get());
-  Ref built = e.output->build(leaves.data());
+  Ref built = e.output->build(leaves.data(), flat.containers);
   if (e.effects.empty()) return built.release();
+  std::vector<Ref> arguments;  // a write to one may take another's last reference
+  for (PyObject* o : flat.containers) arguments.push_back(Ref::borrow(o));
   PyObject* values = PyTuple_GET_ITEM(built.get(), 1);
   for (size_t i = 0; i < e.effects.size(); ++i) {
     const frontend::Effect& effect = e.effects[i];
-    PyObject* value = effect.after ? PyList_GET_ITEM(values, static_cast<Py_ssize_t>(i)) : nullptr;
-    if (!frontend::apply_effect(effect, value)) throw frontend::PythonError();
+    PyObject* value = effect.after ? PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) : nullptr;
+    PyObject* owner = effect.argument ? arguments[*effect.argument].get() : effect.owner.get();
+    if (!frontend::apply_effect(effect, owner, value)) throw frontend::PythonError();
   }
   return Ref::borrow(PyTuple_GET_ITEM(built.get(), 0)).release();
 }
@@ -384,7 +401,8 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o));
     return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
   };
-  auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr); };
+  frontend::StandIns copies(key.flat.containers);
+  auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr, copies); };
   Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.nargs)));
   for (size_t i = 0; i < args.nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, given(args.args[i]).release());
   Ref call_kwargs = Ref::steal(PyDict_New());
@@ -394,27 +412,48 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
       throw frontend::PythonError();
   }
   if (interprets) reads.begin(fn_.get());
-  reads.made_argument(call_args.get());
-  reads.made_argument(call_kwargs.get());
+  copies.seal();
+  reads.take(copies);
+  reads.made(call_kwargs.get());
   Ref result;
-  {
+  try {
     Tracing active;
     result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
+  } catch (...) {
+    // A look for an argument that only its copy did not find, perhaps.
+    if (reads.known_by_identity().empty()) throw;
+    PyErr_Clear();
+    throw KnownByIdentity{reads.known_by_identity()};
   }
   e.effects = reads.finish(e.world);
+  if (!reads.known_by_identity().empty()) throw KnownByIdentity{reads.known_by_identity()};
+  for (frontend::Effect& effect : copies.effects()) e.effects.push_back(std::move(effect));
   if (!e.effects.empty()) result = with_effects(result, e.effects);
   std::vector<PyObject*> leaves;
   auto outside = [&](PyObject* o) { return interprets && !reads.made_inside(o); };
-  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, outside);
+  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, outside, copies);
   return tracer.finish(leaves);
 }
 
-std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args) {
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Arguments& args) {
+  try {
+    return compile_as_asked(key, args);
+  } catch (const KnownByIdentity& e) {
+    for (PyTypeObject* type : e.classes)
+      if (by_identity_.insert(type).second) classes_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(type)));
+  }
+  key = key_of(args);
+  return compile(key, args);
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key& key, const Arguments& args) {
   not_symbolic_.clear();
   if (cache_ != CacheMode::SymbolicValues) return compile(key, args, true);
   std::string why;
   try {
     return compile(key, args, false);
+  } catch (const KnownByIdentity&) {
+    throw;
   } catch (const std::exception& e) {
     // What cannot be said of symbols can be of the numbers themselves; if not, the error is about them.
     why = e.what();
@@ -472,7 +511,16 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   last_entry_ = e->entry;
   last_ = e;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
+  if (entries_.size() >= kMostEntries) make_room();
   return entries_.emplace(key.hash, std::move(e))->second;
+}
+
+// The entry that was not used for longest goes.
+void JitFunction::make_room() {
+  auto oldest = entries_.begin();
+  for (auto it = entries_.begin(); it != entries_.end(); ++it)
+    if (it->second->last_use < oldest->second->last_use) oldest = it;
+  entries_.erase(oldest);
 }
 
 void JitFunction::add_sources(CacheEntry& e, const frontend::Acquired& acquired) {
@@ -513,7 +561,7 @@ void JitFunction::clear_cache() {
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
-  return find(Key({args, nargs, names}, cache_ == CacheMode::SymbolicValues)) != nullptr;
+  return find(key_of({args, nargs, names})) != nullptr;
 }
 
 int JitFunction::traverse(visitproc visit, void* arg) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "frontend/reads.h"
@@ -82,15 +83,19 @@ class JitFunction {
   struct Key;
   struct Arguments;
   struct Known;
+  struct KnownByIdentity;
   std::shared_ptr<CacheEntry> find(const Key& key);
   std::shared_ptr<CacheEntry> find_known(const Key& key);
-  std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args);
+  Key key_of(const Arguments& args) const;
+  std::shared_ptr<CacheEntry> compile(Key& key, const Arguments& args);
+  std::shared_ptr<CacheEntry> compile_as_asked(const Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, bool constant);
   frontend::Acquired acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                              const Arguments& args);
   frontend::Acquired trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args);
   void add_sources(CacheEntry& e, const frontend::Acquired& acquired);
   PyObject* run(CacheEntry& e, const Key& key);
+  void make_room();
 
   frontend::Ref fn_, module_;
   CacheMode cache_;
@@ -101,6 +106,9 @@ class JitFunction {
   std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
   /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
+  /// Of objects among the arguments that the program knows by identity.
+  std::unordered_set<PyTypeObject*> by_identity_;
+  std::vector<frontend::Ref> classes_;  // of by_identity_: their addresses stay theirs
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;

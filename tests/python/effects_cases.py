@@ -230,6 +230,18 @@ OBJECTS = {
     ),
     "object.__setattr__": ("c = thing(k=1)\ndef f(x):\n  object.__setattr__(c, 'k', x * 2)\n  return x", 1),
     "__dict__": ("c = thing(k=1)\ndef f(x):\n  vars(c)['k'] = x * 2\n  c.__dict__.update(j=1)\n  return x", 2),
+    "dict methods": (
+        """
+        d = {'a': 1}
+        def f(x):
+            d.update(b=x * 2, c=3)
+            d.setdefault('e', []).append(x)
+            d.pop('a', None)
+            return x * len(d)
+        """,
+        None,
+    ),
+    "default set": ("d = {'a': 1, 'b': 2}\ndef f(x):\n  d.setdefault('a', 3)\n  d.setdefault('z', x * 2)\n  return x", None),
     "slots": (
         "class C: __slots__ = 'k', 'j'\nc = C()\nc.j = 1\ndef f(x):\n  c.k = x * 2\n  c.j += 1\n  return x",
         None,
@@ -383,10 +395,57 @@ GRADIENTS = {
         "f(x)",
         "out.sum().backward()",
     ),
+    "argument that is a list": (
+        "def f(x, v):\n  v.append(x * 3)\n  return x * 2",
+        "f(x, kept := [])",
+        "kept[0].sum().backward()",
+    ),
 }
 
 # (source, call): written to arguments.
 ARGUMENTS = {
+    "list": ("v = []\ndef f(x, v):\n  v.append(x * 2)\n  return x", "f(x, v)"),
+    "list changed all over": (
+        "v = [1, torch.ones(3)]\ndef f(x, v):\n  v.reverse()\n  v.insert(0, x * len(v))\n  return x + v[1]",
+        "f(x, v)",
+    ),
+    "dict": ("d = {}\ndef f(x, d):\n  d['k'] = x * 2\n  return x", "f(x, d)"),
+    "dict's order": ("d = {'a': 1, 'b': 2}\ndef f(x, d):\n  d['a'] = d.pop('a') + 1\n  return x * d['a']", "f(x, d)"),
+    "dict with defaults": (
+        "d = defaultdict(list)\ndef f(x, d):\n  d['k'].append(x * 2)\n  return x * len(d['k'])",
+        "f(x, d)",
+    ),
+    "nested": ("d = {'v': []}\ndef f(x, d):\n  d['v'].append(1)\n  return x", "f(x, d=d)"),
+    "outer forgets inner": ("v = [[1.0]]\ndef f(x, v):\n  w = v.pop()\n  w.append(x)\n  v.append([w])\n  return x", "f(x, v)"),
+    "returned": ("v, d = [], {'a': 1}\ndef f(x, v, d):\n  v.append(d)\n  return v, {'d': d}", "f(x, v, d)"),
+    "kept outside": ("c, v = thing(), [1.0]\ndef f(x, v):\n  c.v = v\n  v[0] += 1\n  return x * v[0]", "f(x, v)"),
+    "same list twice": ("v = []\ndef f(x, v, w):\n  v.append(x * 2)\n  return x * len(w)", "f(x, v, v)"),
+    "cycle": ("v = [1.0]\nv.append(v)\ndef f(x, v):\n  v[1][0] += 1\n  return x * v[0]", "f(x, v)"),
+    "object of tensors": (
+        "c = thing(h=torch.zeros(3))\ndef f(x, c):\n  c.h = c.h + x.sum(0)\n  c.layers = [x]\n  return x * 2",
+        "f(x, c)",
+    ),
+    "attribute deleted": ("def f(x, c):\n  del c.k\n  c.j = 1\n  return x", "f(x, c := thing(k=1))"),
+    "dataclass": (
+        "@dataclass\nclass C:\n  h: object\n  n: int = 0\nc = C(torch.ones(3))\n"
+        "def f(x, c):\n  c.h, c.n = c.h + x, c.n + 1\n  return x * c.n",
+        "f(x, c)",
+    ),
+    "dataclass with slots": (
+        "@dataclass(slots=True)\nclass C:\n  h: object\nc = C(torch.ones(3))\n"
+        "def f(x, c):\n  c.h = c.h + x\n  return x",
+        "f(x, c)",
+    ),
+    "global, too": ("c = thing(n=0)\ndef f(x, k):\n  c.n += 1\n  return x * k.n", "f(x, c)"),
+    "known by identity": (
+        "missing, other = thing(), thing()\ndef f(x, k): return x * 2 if k is missing else x",
+        "f(x, missing) + f(x, other)",
+    ),
+    "key of a dict": ("def f(x, c, d): return x * d[c] * d.get(c, 1)", "f(x, c := thing(), {c: 2.0})"),
+    "inside of inner object": (
+        "c = thing(inner=thing(v=[]))\ndef f(x, c):\n  c.inner.v.append(x + 1)\n  return sum(c.inner.v)",
+        "f(x, c)",
+    ),
     "object": ("c = thing(n=0)\ndef f(x, c):\n  c.n += 1\n  c.last = x * 2\n  return x * c.n", "f(x, c)"),
     "own keywords": ("def f(x, **k):\n  k['a'] = 2\n  return x * k['a']", "f(x, a=1)"),
     "memory that two of them share": (

@@ -62,6 +62,18 @@ def test_writes_are_eagers(source, programs):
     assert twins.misses <= (programs or CALLS)
 
 
+def test_objects_as_arguments_are_told_apart_by_what_they_hold():
+    """As many programs as kinds of contents, not one for each object."""
+    source = "def f(x, c):\n  c.v.append(x)\n  c.n = len(c.v)\n  return x * c.k"
+    twins = Twins(source, "f(x, thing(v=[x], k=k)), f(x, thing(v=[], k=k))")
+    for world in (twins.eager, twins.compiled):
+        world.names["k"] = 2.0
+    for i, x in enumerate(inputs()):
+        twins.run(x)
+        twins.compare(f"call {i}")
+    assert twins.misses == 2
+
+
 @pytest.mark.parametrize("source, call, after", GRADIENTS.values(), ids=list(GRADIENTS))
 def test_gradients_flow_through_what_was_kept(source, call, after):
     twins = Twins(source, call)

@@ -309,6 +309,19 @@ def test_cache_of_constant_values():
     assert thunder.cache_misses(f) == 6 and thunder.cache_hits(f) == 1
 
 
+def test_programs_that_were_not_used_for_longest_are_forgotten():
+    """What changes in every call would fill the memory."""
+    f, x = thunder.jit(lambda x, n: x * n), torch.ones(3)
+    for n in range(300):
+        assert_close(f(x, float(n)), x * n)
+        f(x, 0.0)
+    assert thunder.cache_misses(f) == 300
+    f(x, 299.0), f(x, 0.0)
+    assert thunder.cache_misses(f) == 300
+    f(x, 1.0)
+    assert thunder.cache_misses(f) == 301
+
+
 def test_strides_are_part_of_the_key():
     f, x = thunder.jit(lambda x: x.contiguous().view(-1)), torch.randn(3, 4)
     assert_close(f(x), x.view(-1))
