@@ -241,7 +241,10 @@ OBJECTS = {
         """,
         None,
     ),
-    "default set": ("d = {'a': 1, 'b': 2}\ndef f(x):\n  d.setdefault('a', 3)\n  d.setdefault('z', x * 2)\n  return x", None),
+    "default set": (
+        "d = {'a': 1, 'b': 2}\ndef f(x):\n  d.setdefault('a', 3)\n  d.setdefault('z', x * 2)\n  return x",
+        None,
+    ),
     "slots": (
         "class C: __slots__ = 'k', 'j'\nc = C()\nc.j = 1\ndef f(x):\n  c.k = x * 2\n  c.j += 1\n  return x",
         None,
@@ -416,7 +419,10 @@ ARGUMENTS = {
         "f(x, d)",
     ),
     "nested": ("d = {'v': []}\ndef f(x, d):\n  d['v'].append(1)\n  return x", "f(x, d=d)"),
-    "outer forgets inner": ("v = [[1.0]]\ndef f(x, v):\n  w = v.pop()\n  w.append(x)\n  v.append([w])\n  return x", "f(x, v)"),
+    "outer forgets inner": (
+        "v = [[1.0]]\ndef f(x, v):\n  w = v.pop()\n  w.append(x)\n  v.append([w])\n  return x",
+        "f(x, v)",
+    ),
     "returned": ("v, d = [], {'a': 1}\ndef f(x, v, d):\n  v.append(d)\n  return v, {'d': d}", "f(x, v, d)"),
     "kept outside": ("c, v = thing(), [1.0]\ndef f(x, v):\n  c.v = v\n  v[0] += 1\n  return x * v[0]", "f(x, v)"),
     "same list twice": ("v = []\ndef f(x, v, w):\n  v.append(x * 2)\n  return x * len(w)", "f(x, v, v)"),
