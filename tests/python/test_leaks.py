@@ -1,0 +1,116 @@
+"""Compilations and calls leave memory, objects and reference counts as they were.
+
+THUNDER_ROUNDS=10000 for the long run.
+"""
+
+import gc
+import os
+import sys
+
+import pytest
+import torch
+from process_memory import megabytes
+from torch import nn
+
+import thunder
+
+ROUNDS = int(os.environ.get("THUNDER_ROUNDS", "300"))
+WARM = 100
+MEGABYTES = 4.0  # what allocators may keep, however many rounds there are
+
+
+def arithmetic(x, w, n):
+    return (x * n + w).relu().sum()
+
+
+def containers(x, w, n):
+    kept = {"a": [x * i for i in range(3)], "n": n}
+    return sum(kept["a"]) @ w.t() if n % 2 else {"out": kept["a"], "w": w}
+
+
+def exceptions(x, w, n):
+    try:
+        raise ValueError(n)
+    except ValueError as e:
+        return x * e.args[0] + w
+
+
+def generators(x, w, n):
+    return torch.stack(list(x * i for i in range(n % 3 + 1))).sum() * w
+
+
+def closures(x, w, n):
+    def scaled(y, by=w):
+        return y * by * n
+
+    return scaled(x)
+
+
+def writes(x, w, n):
+    STATE["last"] = x * n
+    STATE["count"] = n
+    return w + 1
+
+
+STATE = {}
+LAYER = nn.Linear(4, 4)
+
+
+def modules(x, w, n):
+    return nn.functional.gelu(LAYER(x)) * n + w
+
+
+def tensors_of(result):
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [t for v in result.values() for t in (v if isinstance(v, list) else [v])]
+
+
+def one_round(function, x, w, n):
+    """Compiles anew, misses and hits, with a backward."""
+    compiled = thunder.jit(function)
+    for number in (n, n + 1, n):
+        results = tensors_of(compiled(x, w, number))
+        sum(t.sum() for t in results).backward()
+    x.grad = w.grad = None
+    LAYER.zero_grad()
+
+
+def counts(*objects):
+    gc.collect()
+    # A tuple of numbers is none of the collector's objects.
+    return (len(gc.get_objects()), *map(sys.getrefcount, objects))
+
+
+@pytest.mark.parametrize("function", [arithmetic, containers, exceptions, generators, closures, writes, modules])
+def test_nothing_is_left(function):
+    x, w = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
+    objects = (x, w, function, function.__code__, function.__globals__, STATE, LAYER.weight)
+    for i in range(WARM):
+        one_round(function, x, w, 2 + i % 7)
+    before, memory = counts(*objects), megabytes("VmRSS")
+    for i in range(ROUNDS):
+        one_round(function, x, w, 2 + i % 7)
+    after, grown = counts(*objects), megabytes("VmRSS") - memory
+    assert after == before
+    assert grown < MEGABYTES, f"{grown:.1f} MB more after {ROUNDS} rounds"
+
+
+def test_nothing_is_left_of_what_was_refused():
+    x, w = torch.randn(4, 4), torch.randn(4, 4)
+
+    def refuse():
+        with pytest.raises(RuntimeError, match="value of a tensor"):
+            thunder.jit(branches)(x, w)
+
+    def branches(x, w):
+        return x * 2 if x.sum() > w.sum() else x
+
+    for _ in range(WARM):
+        refuse()
+    before, memory = counts(x, w, branches, branches.__code__), megabytes("VmRSS")
+    for _ in range(ROUNDS):
+        refuse()
+    after = counts(x, w, branches, branches.__code__)
+    assert after == before
+    assert megabytes("VmRSS") - memory < MEGABYTES
