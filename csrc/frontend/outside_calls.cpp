@@ -65,6 +65,11 @@ bool is_for_dynamo(PyObject* function) {
   return PyObject_HasAttrString(function, "__wrapped__");
 }
 
+PyObject* call_wrapped(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
+  return PyObject_Vectorcall(function.get(), arguments, n, names);
+}
+
 // functools.lru_cache around a function.
 bool is_caching(PyObject* callable) {
   return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
@@ -110,6 +115,14 @@ bool same_contents(PyObject* a, PyObject* b) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(a); ++i)
     if (PyList_GET_ITEM(a, i) != PyList_GET_ITEM(b, i)) return false;
   return true;
+}
+
+bool same_arguments(const WorldGuard::Answer& a, const WorldGuard::Answer& b) {
+  if (!a.keywords != !b.keywords) return false;
+  int same = PyObject_RichCompareBool(a.arguments.get(), b.arguments.get(), Py_EQ);
+  if (same == 1 && a.keywords) same = PyObject_RichCompareBool(a.keywords.get(), b.keywords.get(), Py_EQ);
+  if (same < 0) PyErr_Clear();
+  return same == 1;
 }
 
 }  // namespace
@@ -335,7 +348,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   if (n == 0 && !names && asks_torch(callable, m.name)) {
     PyObject* answer = PyObject_CallNoArgs(callable);
     if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
-      answers_.emplace_back(Ref::borrow(callable), Ref::borrow(answer));
+      answers_.push_back({Ref::borrow(callable), Ref::steal(PyTuple_New(0)), {}, Ref::borrow(answer)});
     return answer;
   }
   bool container = m.self && is_container(m.self);
@@ -349,14 +362,49 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   return result;
 }
 
+// Whether it was there before this acquisition, and is the same in every call.
+bool Reads::is_settled(PyObject* o) const {
+  if (is_leaf(o) || fresh(o)) return false;
+  for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); ++i)
+    if (!is_settled(PyTuple_GET_ITEM(o, i))) return false;
+  return true;
+}
+
+// A functools.lru_cache of the user's is asked as eager asks it, and asked again before each run.  It must not keep what
+// is of this acquisition: then the function is called without it.
+PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  bool settled = !fresh(callable);
+  const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  for (size_t i = 0; i < all; ++i) settled = settled && is_settled(arguments[i]);
+  if (!settled) return call_wrapped(callable, arguments, n, names);
+  static PyObject* disable =
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch._C")).get(), "DisableTorchFunction");
+  interpreter::NotInterpreting scope;
+  Ref real_tensors = Ref::steal(PyObject_CallNoArgs(disable));
+  Ref entered = Ref::steal(PyObject_CallMethod(real_tensors.get(), "__enter__", nullptr));
+  PyObject* value = PyObject_Vectorcall(callable, arguments, n, names);
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  Ref left = Ref::steal(PyObject_CallMethod(real_tensors.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
+  PyErr_Restore(type, error, traceback);
+  if (!value) return nullptr;
+  WorldGuard::Answer answer{Ref::borrow(callable), Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n))), {}, {}};
+  for (size_t i = 0; i < n; ++i)
+    PyTuple_SET_ITEM(answer.arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
+  if (names) answer.keywords = Ref::steal(PyDict_New());
+  for (size_t i = n; i < all; ++i)
+    if (PyDict_SetItem(answer.keywords.get(), PyTuple_GET_ITEM(names, i - n), arguments[i]) < 0) throw PythonError();
+  answer.value = Ref::borrow(value);
+  for (const WorldGuard::Answer& known : answers_)
+    if (known.function.get() == callable && known.value.get() == value && same_arguments(known, answer)) return value;
+  answers_.push_back(std::move(answer));
+  return value;
+}
+
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
-  // What torch._dynamo.disable wraps; and what a functools.lru_cache keeps must not be of this acquisition, nor of an
-  // earlier one.
-  if (PyFunction_Check(callable) ? is_for_dynamo(callable) : is_caching(callable)) {
-    Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
-    return PyObject_Vectorcall(function.get(), arguments, n, names);
-  }
+  if (is_caching(callable)) return call_caching(callable, arguments, n, names);
+  if (PyFunction_Check(callable) && is_for_dynamo(callable)) return call_wrapped(callable, arguments, n, names);
   if (PyFunction_Check(callable) || PyMethod_Check(callable)) return std::nullopt;
   if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
   if (std::optional<Method> m = method_of(callable, arguments, n))

@@ -467,7 +467,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   for (const CellRead& r : cells_) world.watch_cell(r.cell.get(), r.value.get(), r.name, r.place);
   for (const ContainerReads& r : containers_) watch(world, r);
   for (PyObject* o : types_) world.watch_type(o);
-  for (const auto& [function, answer] : answers_) world.watch_answer(function.get(), answer.get());
+  for (WorldGuard::Answer& answer : answers_) world.watch_answer(std::move(answer));
   for (const ClassReads& r : classes_) world.watch_class(r.type, entries_of(r.found.get()));
   for (const AttributeRead& r : attributes_)
     world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));

@@ -131,6 +131,8 @@ class Reads final : public interpreter::Observer {
   bool read_getter(PyObject* callable, PyObject* const* arguments, size_t n);
   void take_result(PyObject* result);
   std::optional<PyObject*> call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
+  bool is_settled(PyObject* object) const;
+  PyObject* call_caching(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   static std::optional<Method> method_of(PyObject* callable, PyObject* const* arguments, size_t n);
@@ -153,7 +155,7 @@ class Reads final : public interpreter::Observer {
   std::vector<CellRead> cells_;
   std::unordered_set<PyObject*> functions_, types_, visited_;
   std::unordered_map<PyObject*, std::vector<Ref>> orders_;  // the keys of dicts before any was deleted
-  std::vector<std::pair<Ref, Ref>> answers_;
+  std::vector<WorldGuard::Answer> answers_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
   std::unordered_set<PyObject*> instance_dicts_;
   std::vector<PyObject*> constructing_;  // classes that are being called

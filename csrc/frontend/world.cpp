@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/error.h"
 #include "frontend/hooks.h"
 
 namespace thunder::frontend {
@@ -204,9 +205,7 @@ void WorldGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value
 
 void WorldGuard::watch_type(PyObject* object) { types_.emplace_back(Ref::borrow(object), Py_TYPE(object)); }
 
-void WorldGuard::watch_answer(PyObject* function, PyObject* answer) {
-  answers_.push_back({Ref::borrow(function), Ref::borrow(answer)});
-}
+void WorldGuard::watch_answer(Answer answer) { answers_.push_back(std::move(answer)); }
 
 void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
   for (const Entry& e : found) _PyType_Lookup(type, e.key.get());  // gives the class a version
@@ -249,7 +248,7 @@ bool WorldGuard::check_objects(std::string* why) {
       return fails("the code or a default of function " + text_of(attribute(f.function.get(), "__qualname__").get()) +
                    " changed");
   for (Answer& a : answers_) {
-    PyObject* now = PyObject_CallNoArgs(a.function.get());
+    PyObject* now = PyObject_Call(a.function.get(), a.arguments.get(), a.keywords.get());
     if (!now) PyErr_Clear();
     bool same = now && unchanged(a.value.get(), now);
     Py_XDECREF(now);
@@ -279,7 +278,10 @@ bool WorldGuard::check_classes(std::string* why) {
 
 bool WorldGuard::compare(Watch& w, std::string* why) {
   if (w.size >= 0 && PyDict_GET_SIZE(w.dict.get()) != w.size) {
-    if (why) *why = w.name + ": an entry was added or removed";
+    if (why) {
+      *why = cat(w.name, ": it has ", PyDict_GET_SIZE(w.dict.get()), " entries, it had ", w.size);
+      if (!w.items.empty()) *why += read_at(w.items.front().place);
+    }
     return false;
   }
   PyObject *key, *value;
@@ -397,7 +399,9 @@ std::string value_text(PyObject* o) {
     return "?";
   }
   Ref owned = Ref::steal(r);
-  return std::string("== ") + PyUnicode_AsUTF8(r);
+  constexpr size_t kMost = 100;  // a file's contents are not worth printing
+  std::string text = PyUnicode_AsUTF8(r);
+  return "== " + (text.size() <= kMost ? text : text.substr(0, kMost) + "...");
 }
 
 std::string is_text(bool tensor, PyObject* value) { return tensor ? "a tensor" : value_text(value); }

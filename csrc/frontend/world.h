@@ -44,8 +44,12 @@ class WorldGuard {
   void watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name, interpreter::Place place);
   /// An object's class.
   void watch_type(PyObject* object);
-  /// What a function of C code without arguments gives.
-  void watch_answer(PyObject* function, PyObject* answer);
+  /// What a call gives that costs next to nothing: of a setting, or of what a cache keeps.
+  struct Answer {
+    Ref function, arguments, keywords;  // keywords: null or a dict
+    Ref value;
+  };
+  void watch_answer(Answer answer);
   /// A slot or another attribute that a C descriptor reads.
   void watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where);
   /// A Python function's code and defaults.
@@ -85,9 +89,6 @@ class WorldGuard {
     std::string name;
     interpreter::Place place;
     bool tensor;
-  };
-  struct Answer {
-    Ref function, value;
   };
   struct Class {
     Ref type;

@@ -474,7 +474,7 @@ ARCHITECTURES = {
     "cvt": Architecture(
         "CvtForImageClassification",
         dict(patch_sizes=[3, 3, 3], patch_stride=[2, 2, 1], patch_padding=[1, 1, 1], embed_dim=[8, 8, 16],
-             num_heads=[1, 1, 2], depth=[1, 1, 1], drop_path_rate=[0.0, 0.0, 0.0], attention_drop_rate=[0.0] * 3,
+             num_heads=[1, 1, 2], depth=[1, 2, 3], drop_path_rate=[0.0, 0.0, 0.0], attention_drop_rate=[0.0] * 3,
              drop_rate=[0.0] * 3, num_labels=3),
         _of(image_class, size=16),
     ),

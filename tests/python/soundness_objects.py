@@ -4,6 +4,36 @@ ATTRIBUTES = {
     "instance": ("c = thing(k=2.0)\ndef f(x): return x * c.k", "c.k = 3.0", "c = thing(k=4.0)"),
     "of an attribute": ("c = thing(d=thing(k=2.0))\ndef f(x): return x * c.d.k", "c.d.k = 3.0", "c.d = thing(k=4.0)"),
     "class": ("class C: k = 2.0\nc = C()\ndef f(x): return x * c.k", "C.k = 3.0", "c.k = 4.0", "del c.k"),
+    "class of an object made inside": (
+        "class B: k = 2.0\nclass C(B): pass\ndef f(x): return x * C().k",
+        "B.k = 3.0",
+        "C.k = 4.0",
+    ),
+    "method of an object made inside": (
+        "class C:\n  def m(self): return 2.0\ndef f(x): return x * C().m()",
+        "C.m = lambda self: 3.0",
+    ),
+    "class below one made inside": (
+        "class B: k = 2.0\ndef f(x):\n  class C(B): pass\n  return x * C().k * C.k",
+        "B.k = 3.0",
+    ),
+    "class pattern": (
+        """
+        class P:
+            __match_args__ = ('k',)
+        p = P()
+        p.k, p.j = 2.0, 1
+        def f(x):
+            match p:
+                case P(2.0): return x
+                case P(k, j=1): return x * k
+                case P(k, j=j): return x * k + j
+        """,
+        "p.k = 3.0",
+        "p.k = 4.0",
+        "p.j = 5",
+        "p.n, P.__match_args__ = 6.0, ('n',)",
+    ),
     "class by itself": ("class C: k = 2.0\ndef f(x): return x * C.k", "C.k = 3.0"),
     "base class": ("class B: k = 2.0\nclass C(B): pass\nc = C()\ndef f(x): return x * c.k", "B.k = 3.0", "C.k = 4.0"),
     "base classes exchanged": (
@@ -234,6 +264,25 @@ ATTRIBUTES = {
 }
 
 FUNCTIONS = {
+    "cache": (
+        "k = 2.0\n@functools.lru_cache\ndef g(n): return k * n\ndef f(x): return x * g(2) * g(n=2)",
+        "k = 3.0; g.cache_clear()",
+        "g = functools.cache(lambda n: k + n)",
+    ),
+    "cache of tensors": (
+        "@functools.lru_cache\ndef g(n): return torch.full((n,), k)\nk = 2.0\ndef f(x): return x * g(x.shape[-1])",
+        "g(3).add_(1)",
+        "k = 3.0; g.cache_clear()",
+    ),
+    "cache of lists": (
+        "@functools.lru_cache\ndef g(n): return [n]\ndef f(x): return x * sum(g(2))",
+        "g(2).append(3)",
+        "g.cache_clear()",
+    ),
+    "cache of a function of tensors": (
+        "k = 2.0\n@functools.lru_cache\ndef g(x): return x * k\ndef f(x): return g(x) + g(x)",
+        "k = 3.0; g.cache_clear()",
+    ),
     "helper": ("def g(x): return x * 2\ndef f(x): return g(x)", "def g(x): return x * 3", "g = torch.sin"),
     "helper's global": (
         "k = 2.0\ndef h(x): return x * k\ndef g(x): return h(x)\ndef f(x): return g(x)",

@@ -301,7 +301,21 @@ Flow match_keys(Machine& m, int) {
   return Flow::Next;
 }
 
-Flow match_class(Machine& m, int n) { return alone(m, MATCH_CLASS, n, 3); }
+// The attributes that a class pattern looks at: `n` of __match_args__, then those that it names.
+Flow match_class(Machine& m, int n) {
+  if (!m.observer) return alone(m, MATCH_CLASS, n, 3);
+  PyObject *names = m.peek(1), *type = m.peek(2), *subject = m.peek(3);
+  static PyObject* match_args = PyUnicode_InternFromString("__match_args__");
+  PyObject* positional = n ? PyObject_GetAttr(type, match_args) : nullptr;
+  if (!positional) PyErr_Clear();
+  m.observer->read_attribute(type, match_args, positional);
+  for (int i = 0; positional && PyTuple_Check(positional) && i < n && i < PyTuple_GET_SIZE(positional); ++i)
+    m.observer->read_attribute(subject, PyTuple_GET_ITEM(positional, i), nullptr);
+  Py_XDECREF(positional);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    m.observer->read_attribute(subject, PyTuple_GET_ITEM(names, i), nullptr);
+  return alone(m, MATCH_CLASS, n, 3);
+}
 
 #if PY_VERSION_HEX >= 0x030C0000
 Flow call_intrinsic_1(Machine& m, int which) {
