@@ -163,6 +163,8 @@ bool Reads::write_cell(PyObject* cell, PyObject* value) {
 }
 
 bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  // What is to be deleted must be there.
+  if (ClassUse* use = value ? nullptr : use_of(object)) use->add(name);
   if (fresh(object) || is_proxy(object)) return true;
   if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
   PyObject* before = nullptr;

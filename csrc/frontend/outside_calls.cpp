@@ -219,6 +219,9 @@ bool Reads::before_container_method(const Method& m) {
 
 // object.__setattr__ and its like, called by name.
 bool Reads::before_object_method(const Method& m) {
+  const bool one = one_of(m.name, {"__setattr__", "__delattr__", "__getattribute__"});
+  if (!one && m.name != "__init__" && m.name != "__hash__") ask_everything(m.self);
+  if (m.name == "__hash__") ask_identity(m.self);
   if (m.n == 0 || !PyUnicode_Check(m.arguments[0])) return true;
   if (m.name == "__setattr__" || m.name == "__delattr__") {
     raw_write_ = true;
@@ -238,7 +241,8 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
     return nullptr;
   if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
   if (m.name == "len" && n == 1) read_length(arguments[0]);
-  else if (m.name == "vars" && n == 1 && !fresh(arguments[0])) {
+  else if (m.name == "vars" && n == 1) {
+    ask_everything(arguments[0]);
     if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict) read_whole(*dict);
   } else if (!looks_at_types(m.name) && !named) {
     read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));

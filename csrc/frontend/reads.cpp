@@ -99,17 +99,36 @@ void Reads::made(PyObject* object) {
 
 void Reads::take(const StandIns& arguments) {
   arguments_ = &arguments;
-  for (const Ref& copy : arguments.copies()) made(copy.get());
+  for (const Ref& copy : arguments.copies()) {
+    made(copy.get());
+    use_of(copy.get());
+  }
 }
 
-// Whether the code tells apart what equals the caller's object and what is it.
+ClassUse& Reads::use_of(PyTypeObject* type) {
+  ClassUse& use = uses_[type];
+  if (!use.type) use.type = Ref::borrow(reinterpret_cast<PyObject*>(type));
+  return use;
+}
+
+// Null: it is not the copy of an object that was taken apart.
+ClassUse* Reads::use_of(PyObject* copy) {
+  if (!arguments_ || is_container(copy) || !arguments_->argument(copy)) return nullptr;
+  return &use_of(Py_TYPE(copy));
+}
+
+// The code tells apart what equals the caller's object and what is it.
 void Reads::ask_identity(PyObject* object) {
-  if (!arguments_ || !arguments_->argument(object) || is_container(object)) return;
-  if (Py_TYPE(object)->tp_hash == PyBaseObject_Type.tp_hash) by_identity_.insert(Py_TYPE(object));
+  if (Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash) return;
+  if (ClassUse* use = use_of(object)) use->identity = true;
+}
+
+void Reads::ask_everything(PyObject* object) {
+  if (ClassUse* use = use_of(object)) use->everything = true;
 }
 
 void Reads::met(PyObject* value) {
-  if (value && !is_container(value) && arguments_->stands_for(value)) by_identity_.insert(Py_TYPE(value));
+  if (value && !is_container(value) && arguments_->stands_for(value)) use_of(Py_TYPE(value)).identity = true;
 }
 
 // An argument that the code reaches by another way, too, is one object there and its copy here.
@@ -287,9 +306,12 @@ PyObject* instance_dict(PyObject* o) {
 
 void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (fresh(object)) {
+    if (ClassUse* use = use_of(object)) use->add(name);
     // The dict of what is the code's own is its own.
-    if (value && PyDict_CheckExact(value) && _PyObject_GetDictPtr(object) && instance_dict(object) == value)
+    if (value && PyDict_CheckExact(value) && _PyObject_GetDictPtr(object) && instance_dict(object) == value) {
       made(value);
+      ask_everything(object);
+    }
     // Its class may be somebody else's.
     PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
     return read_class(type, name, _PyType_Lookup(type, name));
@@ -442,6 +464,7 @@ void Reads::read_whole(PyObject* object) {
 
 // A C function may look at all that it is given.
 void Reads::read_deep(PyObject* object) {
+  ask_everything(object);
   bool tuple = PyTuple_Check(object);
   if (!tuple && !is_container(object)) return read_callable(object);
   read_whole(object);

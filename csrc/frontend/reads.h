@@ -46,8 +46,8 @@ class Reads final : public interpreter::Observer {
   void begin(PyObject* callable) { read_callable(callable); }
   /// The program takes these for arguments.
   void take(const StandIns& arguments);
-  /// Classes of arguments whose identity matters to the code: it met one of them elsewhere, too, or asked for its hash.
-  const std::unordered_set<PyTypeObject*>& known_by_identity() const { return by_identity_; }
+  /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
+  const ClassUses& uses() const { return uses_; }
 
   bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;
   void made(PyObject* object) override;
@@ -119,7 +119,10 @@ class Reads final : public interpreter::Observer {
   void restore_orders();
   void take_back();
 
+  ClassUse* use_of(PyObject* copy);
+  ClassUse& use_of(PyTypeObject* type);
   void ask_identity(PyObject* object);
+  void ask_everything(PyObject* object);
   void met(PyObject* value);
   void find_arguments_elsewhere(const std::vector<Effect>& effects);
 
@@ -160,7 +163,7 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> instance_dicts_;
   std::vector<PyObject*> constructing_;  // classes that are being called
   const StandIns* arguments_ = nullptr;
-  std::unordered_set<PyTypeObject*> by_identity_;
+  ClassUses uses_;
   bool raw_write_ = false;  // object.__setattr__ itself
   std::vector<Effect> effects_;
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;

@@ -32,7 +32,20 @@ bool begins_with(PyObject* list, PyObject* start) {
 
 }  // namespace
 
-StandIns::StandIns(const std::vector<PyObject*>& arguments) : copies_(arguments.size()) {
+void ClassUse::add(PyObject* name) {
+  if (!names) names = Ref::steal(PySet_New(nullptr));
+  if (PySet_Add(names.get(), name) < 0) throw PythonError();
+}
+
+void ClassUse::add(const ClassUse& other) {
+  identity = identity || other.identity;
+  everything = everything || other.everything;
+  if (!names) names = Ref::steal(PySet_New(nullptr));
+  if (other.names) Ref done = Ref::steal(PyObject_CallMethod(names.get(), "update", "O", other.names.get()));
+}
+
+StandIns::StandIns(const std::vector<PyObject*>& arguments, const ClassUses& uses)
+    : uses_(uses), copies_(arguments.size()) {
   for (size_t i = 0; i < arguments.size(); ++i) index_.emplace(arguments[i], i);
 }
 

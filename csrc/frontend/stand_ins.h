@@ -13,14 +13,29 @@
 
 namespace thunder::frontend {
 
+/// What a function looks at in the objects of a class that it is given.
+struct ClassUse {
+  Ref type;               // its address stays its own
+  bool identity = false;  ///< which one it is: they are not taken apart
+  bool everything = false;
+  Ref names{};  ///< else these of its attributes: a set of strings
+
+  void add(PyObject* name);
+  void add(const ClassUse& other);
+  bool wants(PyObject* name) const { return everything || PySet_Contains(names.get(), name) == 1; }
+};
+/// Of a class that is not in it, everything is looked at as long as nothing is known.
+using ClassUses = std::unordered_map<PyTypeObject*, ClassUse>;
+
 class StandIns {
  public:
   /// For these lists, dicts and objects (borrowed; each once).
-  explicit StandIns(const std::vector<PyObject*>& arguments);
+  StandIns(const std::vector<PyObject*>& arguments, const ClassUses& uses);
   StandIns(const StandIns&) = delete;
   StandIns& operator=(const StandIns&) = delete;
 
   bool stands_for(PyObject* argument) const { return index_.count(argument) != 0; }
+  const ClassUses& uses() const { return uses_; }
   /// The copy; null if it is not made yet.
   PyObject* copy_of(PyObject* argument) const;
   void made(PyObject* argument, const Ref& copy);
@@ -44,6 +59,7 @@ class StandIns {
   void compare_dict(size_t i, const State& before, std::vector<Effect>& out) const;
   void compare_attributes(size_t i, const Ref& before, std::vector<Effect>& out) const;
 
+  const ClassUses& uses_;
   std::unordered_map<PyObject*, size_t> index_;  // of arguments
   std::unordered_map<PyObject*, size_t> by_copy_;
   std::vector<Ref> copies_;

@@ -150,6 +150,12 @@ void flatten_dataclass(PyObject* o, PyObject* fields, Flattened& out) {
   }
 }
 
+bool is_wanted(const ClassUses* uses, PyObject* o, PyObject* name) {
+  if (!uses) return true;
+  auto use = uses->find(Py_TYPE(o));
+  return use == uses->end() || use->second.wants(name);
+}
+
 constexpr size_t kMostOfAnObject = 1 << 15;  // bytes of key
 
 // Its attributes; by identity if they are too many to look at in every call.
@@ -160,7 +166,13 @@ void flatten_object(PyObject* o, Flattened& out) {
                objects = out.objects.size(), ints = out.ints.size(), floats = out.floats.size();
   if (outermost) out.limit = key + kMostOfAnObject;
   put_class('A', o, out);
-  flatten_entries(*_PyObject_GetDictPtr(o), out);
+  PyObject *name, *value;
+  for (Py_ssize_t i = 0; out.key.size() <= out.limit && PyDict_Next(*_PyObject_GetDictPtr(o), &i, &name, &value);) {
+    if (!is_wanted(out.uses, o, name)) continue;
+    flatten(name, out);
+    flatten(value, out);
+  }
+  out.key.push_back('.');
   if (!outermost) return;
   const bool too_much = out.key.size() > std::exchange(out.limit, SIZE_MAX);
   if (!too_much) return;
@@ -288,6 +300,7 @@ class Rebuilder {
     Ref made = Ref::steal(PyObject_GenericGetDict(out.get(), nullptr));
     PyObject *name, *value;
     for (Py_ssize_t pos = 0; PyDict_Next(*from, &pos, &name, &value);) {
+      if (copies_ && !is_wanted(&copies_->uses(), o, name)) continue;
       Ref item = (*this)(value);
       if (PyDict_SetItem(made.get(), name, item.get()) != 0) throw PythonError();
     }
@@ -368,7 +381,8 @@ void flatten(PyObject* o, Flattened& out) {
     return;
   }
   if (PyTuple_Check(o) || PyList_Check(o)) return flatten_container(o, out);
-  const bool by_identity = out.by_identity && out.by_identity->count(Py_TYPE(o)) != 0;
+  const auto* use = out.uses && out.uses->count(Py_TYPE(o)) ? &out.uses->at(Py_TYPE(o)) : nullptr;
+  const bool by_identity = use && use->identity;
   // A dataclass first: transformers' outputs are dataclasses and dicts at once.
   if (PyObject* fields = dataclass_fields(o); fields && !by_identity) return flatten_dataclass(o, fields, out);
   if (PyDict_Check(o)) return flatten_dict(o, out);

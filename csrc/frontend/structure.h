@@ -30,9 +30,8 @@ struct Flattened {
   std::vector<int64_t> ints;
   std::vector<double> floats;
 
-  /// Classes whose objects are taken by identity; null: none.
-  const std::unordered_set<PyTypeObject*>* by_identity = nullptr;
-  size_t limit = SIZE_MAX;  ///< of `key`, within an object
+  const ClassUses* uses = nullptr;  ///< what `key` need not tell apart in objects; null: nothing
+  size_t limit = SIZE_MAX;          ///< of `key`, within an object
 };
 
 /// A plain int or float that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,

@@ -69,10 +69,8 @@ Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects
 
 }  // namespace
 
-// Objects of these classes, taken apart so far, must be taken by identity.
-struct JitFunction::KnownByIdentity {
-  std::unordered_set<PyTypeObject*> classes;
-};
+// What the function turned out to look at in its objects makes another key of the same arguments.
+struct JitFunction::OtherKey {};
 
 JitFunction::Runner& JitFunction::runner() {
   static auto* r = new Runner();
@@ -95,9 +93,9 @@ struct JitFunction::Key {
   Numbers numbers;
   std::vector<std::optional<Layout>> layouts;
 
-  Key(const Arguments& a, bool symbolic, const std::unordered_set<PyTypeObject*>& by_identity) {
+  Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses) {
     flat.symbolic = symbolic;
-    flat.by_identity = &by_identity;
+    flat.uses = &uses;
     for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
     for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
       flat.key.push_back('K');
@@ -243,7 +241,7 @@ JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, Compil
       graphs_(std::move(graphs)) {}
 
 JitFunction::Key JitFunction::key_of(const Arguments& args) const {
-  return Key(args, cache_ == CacheMode::SymbolicValues, by_identity_);
+  return Key(args, cache_ == CacheMode::SymbolicValues, uses_);
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
@@ -401,7 +399,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o));
     return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
   };
-  frontend::StandIns copies(key.flat.containers);
+  frontend::StandIns copies(key.flat.containers, uses_);
   auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr, copies); };
   Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.nargs)));
   for (size_t i = 0; i < args.nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, given(args.args[i]).release());
@@ -413,20 +411,20 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   }
   if (interprets) reads.begin(fn_.get());
   copies.seal();
-  reads.take(copies);
+  if (interprets) reads.take(copies);
   reads.made(call_kwargs.get());
   Ref result;
   try {
     Tracing active;
     result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
   } catch (...) {
-    // A look for an argument that only its copy did not find, perhaps.
-    if (reads.known_by_identity().empty()) throw;
+    // It may have looked for what only the copy of an argument did not have.
+    if (!learn(reads.uses()) || key_of(args).flat.key == key.flat.key) throw;
     PyErr_Clear();
-    throw KnownByIdentity{reads.known_by_identity()};
+    throw OtherKey();
   }
   e.effects = reads.finish(e.world);
-  if (!reads.known_by_identity().empty()) throw KnownByIdentity{reads.known_by_identity()};
+  if (learn(reads.uses()) && key_of(args).flat.key != key.flat.key) throw OtherKey();
   for (frontend::Effect& effect : copies.effects()) e.effects.push_back(std::move(effect));
   if (!e.effects.empty()) result = with_effects(result, e.effects);
   std::vector<PyObject*> leaves;
@@ -436,14 +434,29 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Arguments& args) {
-  try {
-    return compile_as_asked(key, args);
-  } catch (const KnownByIdentity& e) {
-    for (PyTypeObject* type : e.classes)
-      if (by_identity_.insert(type).second) classes_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(type)));
+  while (true) {
+    try {
+      return compile_as_asked(key, args);
+    } catch (const OtherKey&) {
+      key = key_of(args);
+    }
   }
-  key = key_of(args);
-  return compile(key, args);
+}
+
+// Whether there was anything new in it.
+bool JitFunction::learn(const frontend::ClassUses& uses) {
+  bool more = false;
+  for (const auto& [type, use] : uses) {
+    auto [it, first] = uses_.try_emplace(type);
+    frontend::ClassUse& known = it->second;
+    const bool identity = known.identity, everything = known.everything;
+    const Py_ssize_t names = known.names ? PySet_GET_SIZE(known.names.get()) : 0;
+    known.type = use.type;
+    known.add(use);
+    more = more || first || known.identity != identity || known.everything != everything ||
+           PySet_GET_SIZE(known.names.get()) != names;
+  }
+  return more;
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key& key, const Arguments& args) {
@@ -452,7 +465,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key
   std::string why;
   try {
     return compile(key, args, false);
-  } catch (const KnownByIdentity&) {
+  } catch (const OtherKey&) {
     throw;
   } catch (const std::exception& e) {
     // What cannot be said of symbols can be of the numbers themselves; if not, the error is about them.

@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "frontend/reads.h"
@@ -83,10 +82,11 @@ class JitFunction {
   struct Key;
   struct Arguments;
   struct Known;
-  struct KnownByIdentity;
+  struct OtherKey;
   std::shared_ptr<CacheEntry> find(const Key& key);
   std::shared_ptr<CacheEntry> find_known(const Key& key);
   Key key_of(const Arguments& args) const;
+  bool learn(const frontend::ClassUses& uses);
   std::shared_ptr<CacheEntry> compile(Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile_as_asked(const Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, bool constant);
@@ -106,9 +106,7 @@ class JitFunction {
   std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
   /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
-  /// Of objects among the arguments that the program knows by identity.
-  std::unordered_set<PyTypeObject*> by_identity_;
-  std::vector<frontend::Ref> classes_;  // of by_identity_: their addresses stay theirs
+  frontend::ClassUses uses_;
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;

@@ -272,7 +272,7 @@ FUNCTIONS = {
     "cache of tensors": (
         "@functools.lru_cache\ndef g(n): return torch.full((n,), k)\nk = 2.0\ndef f(x): return x * g(x.shape[-1])",
         "g(3).add_(1)",
-        "k = 3.0; g.cache_clear()",
+        "k = 4.0; g.cache_clear()",
     ),
     "cache of lists": (
         "@functools.lru_cache\ndef g(n): return [n]\ndef f(x): return x * sum(g(2))",

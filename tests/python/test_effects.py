@@ -74,6 +74,29 @@ def test_objects_as_arguments_are_told_apart_by_what_they_hold():
     assert twins.misses == 2
 
 
+def test_attributes_that_nobody_reads_do_not_matter():
+    source = "n = 0\ndef f(x, c):\n  c.last = x * c.k\n  return c.last + (c.rare if c.k > 2 else 0)"
+    twins = Twins(source, "f(x, c := thing(k=k, n=n, rare=n + 1))")
+    for i, x in enumerate(inputs(8)):
+        for world in (twins.eager, twins.compiled):
+            world.names.update(n=i, k=2.0 if i < 5 else 3.0)
+        twins.run(x)
+        twins.compare(f"call {i}")
+    # One for all of the first five; from then on c.rare is read, which is another number in every call.
+    assert twins.misses == 4
+
+
+@pytest.mark.parametrize("ask", ["vars(c)['k']", "copy.copy(c).k", "operator.attrgetter('k')(c)", "c.__dict__['k']"])
+def test_attributes_can_be_read_in_many_ways(ask):
+    twins = Twins(f"import copy\ndef f(x, c): return x * {ask}", "f(x, thing(k=k))")
+    for i, x in enumerate(inputs()):
+        for world in (twins.eager, twins.compiled):
+            world.names["k"] = float(i // 2)
+        twins.run(x)
+        twins.compare(f"call {i}")
+    assert twins.misses == 2
+
+
 @pytest.mark.parametrize("source, call, after", GRADIENTS.values(), ids=list(GRADIENTS))
 def test_gradients_flow_through_what_was_kept(source, call, after):
     twins = Twins(source, call)
