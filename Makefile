@@ -81,12 +81,20 @@ models: build .venv/models-stamp
 bench: build
 	$(PY) benchmarks/run.py $(BENCH) $(ARGS)
 
+# What handles Python's own objects.
+SANITIZED = $(patsubst %,tests/python/test_%.py,effects soundness interpreter custom_function symbolic results jit torch_operators)
+
 sanitize: $(STAMP)
 	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 	  -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g -D_GLIBCXX_ASSERTIONS" -DCMAKE_MAKE_PROGRAM="$(NINJA)" \
 	  -DTHUNDER_BUILD_PYTHON=OFF -DTHUNDER_BUILD_TESTS=ON -DTHUNDER_SANITIZE=address,undefined
 	@$(CMAKE) --build build/sanitize
 	build/sanitize/thunder_tests
+	$(PY) -m pip --disable-pip-version-check install -q --no-build-isolation --no-deps --upgrade \
+	  --target build/sanitize-site -C build-dir=build/sanitize-python -C cmake.define.THUNDER_SANITIZE=address .
+	PYTHONPATH=$(CURDIR)/build/sanitize-site ASAN_OPTIONS=detect_leaks=0:log_path=build/sanitizer-report OMP_NUM_THREADS=1 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  $(PY) -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 # The reference pages, from the registry.
 docs: build

@@ -36,6 +36,7 @@ from .module import ThunderModule
 __version__ = "0.1.0"
 
 pytorch_executor = _C.find_executor("aten")
+nvfuser_executor = _C.find_executor("fuser")  # the place of nvFuser in lists that were written for it
 
 __all__ = [
     "ThunderModule",
@@ -54,6 +55,7 @@ __all__ = [
     "last_kernels",
     "last_prologue_traces",
     "last_traces",
+    "nvfuser_executor",
     "parse",
     "pytorch_executor",
 ]

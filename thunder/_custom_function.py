@@ -1,7 +1,10 @@
 """torch.autograd.Function inside compiled functions."""
 
 import torch
-from torch.utils.checkpoint import CheckpointFunction
+from torch.utils import checkpoint
+
+# What keeps the arguments of a checkpoint that is not reentrant, in versions that have it: its backward must not run.
+_INPUT_SAVER = getattr(checkpoint, "_NoopSaveInputs", None)
 
 
 class _Context:
@@ -36,8 +39,10 @@ class _Context:
 
 def apply(tracer, cls, args):
     """cls.apply(*args): forward() is recorded as it runs; backward(), recorded too, becomes its gradient."""
-    if cls is CheckpointFunction:
-        # Its backward runs the function and autograd again; what a program computes again is decided by its own passes.
+    # What a program computes again is decided by its own passes.
+    if cls is _INPUT_SAVER:
+        return args[0].detach()
+    if cls is checkpoint.CheckpointFunction:  # its backward runs the function and autograd again
         function, _preserve_rng_state, *inputs = args
         return tracer.call_user(function, tuple(inputs))
     wanted = tuple(isinstance(a, torch.Tensor) and tracer.requires_grad(a) for a in args)

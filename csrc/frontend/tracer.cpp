@@ -252,8 +252,23 @@ void Tracer::update_location() {
   }
 }
 
+Value Tracer::new_leaf(Value v) {
+  THUNDER_CHECK(is_inexact(v.dtype()), Runtime, "requires_grad_",
+                "only Tensors of floating point dtype can require gradients, got ", torch_name(v.dtype()));
+  Value leaf = b_("prims.new_leaf", v).value();
+  new_leaves_.insert(leaf.id());
+  return leaf;
+}
+
 Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword) {
   b_.set_grad_enabled(hooks().grad_enabled());
+  // Tensors are made first, and require gradients then.
+  auto leaf = std::find_if(keyword.begin(), keyword.end(), [](const auto& k) { return k.first == "requires_grad"; });
+  if (leaf != keyword.end() && leaf->second.kind() == Arg::Kind::Bool && leaf->second.boolean()) {
+    keyword.erase(leaf);
+    Arg made = call_operator(op, std::move(positional), std::move(keyword));
+    return new_leaf(made.value());
+  }
   autocast_arguments(b_, op, positional, keyword);
   try {
     return b_.call_named(op, positional, keyword);
@@ -320,9 +335,7 @@ Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool 
 
 void Tracer::require_grad(PyObject* tensor) {
   Value v = value_of(tensor);
-  THUNDER_CHECK(is_inexact(v.dtype()), Runtime, "requires_grad_",
-                "only Tensors of floating point dtype can require gradients, got ", torch_name(v.dtype()));
-  aliases_.rename(id_of(tensor), b_("prims.new_leaf", v).value());
+  aliases_.rename(id_of(tensor), new_leaf(v));
 }
 
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
@@ -531,6 +544,10 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
 Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   ShapeEnv::Scope scope(shapes_);
   b_.set_location(nullptr);
+  for (PyObject* o : outputs)
+    THUNDER_CHECK(
+        !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
+        "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
   Outputs plan = plan_outputs(outputs);
   Acquired a;
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/builder.h"
@@ -145,6 +146,7 @@ class Tracer {
   struct Outputs;
   TensorId id_of(PyObject* tensor);
   Ref constant(Value v);
+  Value new_leaf(Value v);
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
   Ref located(const std::function<Ref()>& record);
   TensorId add_input(PyObject* object, PyObject* real, InputSource source, const TensorType* type = nullptr);
@@ -185,6 +187,7 @@ class Tracer {
   ShapeEnv shapes_;
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
+  std::unordered_set<ValueId> new_leaves_;
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;                        // parallel to the builder's inputs; kNoTensor for a number
   std::vector<TensorId> values_;                        // given by add_value()

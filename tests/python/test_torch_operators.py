@@ -139,12 +139,24 @@ def test_written_constants():
 def test_what_depends_on_inputs_or_chance_is_no_constant():
     x = randn(3)
     for f in (lambda x: x if x.sum() > 0 else -x, lambda x: x if torch.rand(()) > 0 else -x,
-              lambda x: x[: torch.ones(3).to(x.dtype).mul(x).sum().long()]):
+              lambda x: x[: torch.ones(3).to(x).mul(x).sum().long()]):
         with pytest.raises((RuntimeError, NotImplementedError), match="value"):
             thunder.jit(f)(x)
 
 
 # ---- requires_grad_() ------------------------------------------------------------------------------------------------
+
+
+def test_made_to_require_gradients():
+    def f(x):
+        w = torch.ones(3, requires_grad=True)
+        return (x * w).sum() + torch.zeros(2, requires_grad=True, dtype=torch.float64).sum(), w
+
+    check(lambda x: f(x.cpu())[0], randn(3))
+    with pytest.raises(NotImplementedError, match="made a leaf"):
+        thunder.jit(f)(torch.randn(3))
+    with pytest.raises(RuntimeError, match="floating point"):
+        thunder.jit(lambda: torch.ones(3, dtype=torch.int64, requires_grad=True))()
 
 
 def test_a_new_leaf():

@@ -134,7 +134,19 @@ def _target(call):
         return form, args, {p["name"]: a for p, a in pairs if p["keyword_only"]}
     name, overload, args, kwargs = _C.call_aten(call)
     namespace, _, base = name.partition("::")
-    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default"), args, kwargs
+    target = getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
+    schema = {a.name: a for a in target._schema.arguments}
+    return (
+        target,
+        [_given(a, value) for a, value in zip(schema.values(), args, strict=False)],
+        {k: _given(schema[k], value) for k, value in kwargs.items()},
+    )
+
+
+def _given(argument, value):
+    """None means the default where an ATen operator takes no None."""
+    optional = str(argument.type).startswith("Optional")
+    return argument.default_value if value is None and not optional and argument.has_default_value() else value
 
 
 def _emit(graph, call, nodes):
