@@ -9,14 +9,16 @@ import functools
 import itertools
 import textwrap
 import types
+import weakref
 from collections import deque
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 NUMBERS = itertools.count()
 
 PRELUDE = """
-import builtins, collections, contextlib, dataclasses, enum, functools, math, operator, os, sys, types
+import builtins, collections, contextlib, dataclasses, enum, functools, itertools, math, operator, os, sys, types
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from functools import partial
@@ -76,10 +78,13 @@ def assert_same(a, b, where="", seen=None):
         assert len(a) == len(b), f"{where}: lengths {len(a)} and {len(b)}"
         for i, (v, w) in enumerate(zip(a, b, strict=True)):
             assert_same(v, w, f"{where}[{i}]", seen)
+    elif isinstance(a, weakref.ref):
+        assert_same(a(), b(), where, seen)
     elif isinstance(a, types.MethodType | functools.partial):
         assert_same(*(getattr(f, "__self__", [f.func, f.args, f.keywords]) for f in (a, b)), where, seen)
     elif hasattr(a, "__dict__"):
-        own = [{k: v for k, v in vars(o).items() if k != "__module__"} for o in (a, b)]
+        unlike = ("__module__", "id") if isinstance(a, RemovableHandle) else ("__module__",)  # counts all of the process
+        own = [{k: v for k, v in vars(o).items() if k not in unlike} for o in (a, b)]
         assert_same(*own, where, seen)
     elif slots := getattr(type(a), "__slots__", ()):
         for name in slots:

@@ -1,0 +1,378 @@
+"""Random programs over random worlds: what eager and compiled do is compared, also after the world was changed.
+
+    python tests/python/fuzz_front_end.py --seed 7 --programs 1000
+
+Each program is a world (fuzz_worlds.py), a function f over it, and calls of f with changes in between, made in two
+equal worlds.  A call that is refused, by an error whose text begins with "[", ends its program.  A result, a gradient or
+a world that differs, or another exception, is a finding: the program is printed, without the statements that it does
+not need.
+"""
+
+import argparse
+import collections
+import contextlib
+import copy
+import dataclasses
+import random
+import re
+import signal
+import sys
+import textwrap
+import traceback
+import warnings
+
+import torch
+from fuzz_worlds import BLOCKS, PARTS, RULES
+from worlds import World, assert_same
+
+import thunder
+
+HOLE = re.compile("<(" + "|".join(RULES) + ")>")
+DEEPEST = 3  # of expressions in expressions, and blocks in blocks
+MOST_TICKS = 40  # of all loops in a call
+SECONDS = 30  # that a program may take
+STATES = {
+    "": contextlib.nullcontext,
+    "no_grad": torch.no_grad,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "float64": lambda: default_dtype(torch.float64),
+}
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@dataclasses.dataclass
+class Statement:
+    """Headers with a block each; or one without: a simple statement."""
+
+    headers: list
+    blocks: list
+
+    def text(self):
+        if not self.blocks:
+            return self.headers[0]
+        out = []
+        for header, block in zip(self.headers, self.blocks, strict=True):
+            body = text_of(block) or "pass"
+            if header.startswith("for "):
+                body = f"ticks += 1\nif ticks > {MOST_TICKS}: break\n{body}"
+            out += [header, textwrap.indent(body, "    ")]
+        return "\n".join(out)
+
+
+def text_of(statements):
+    return "\n".join(s.text() for s in statements)
+
+
+@dataclasses.dataclass
+class Step:
+    """A change of both worlds, and the call after it."""
+
+    changes: list
+    arguments: str
+    state: str = ""
+    requires_grad: bool = False
+
+
+@dataclasses.dataclass
+class Program:
+    parts: list
+    globals: list
+    body: list
+    result: str
+    steps: list
+
+    def source(self):
+        prologue = "ticks, y, n, k, w, e = 0, x, 1, 0, [], {}"
+        names = f"global {', '.join(self.globals)}\n" if self.globals else ""
+        body = textwrap.indent(f"{names}{prologue}\n{text_of(self.body)}\nreturn {self.result}", "    ")
+        return "\n".join([*self.parts, f"def f(x, a, q, o, m=1, *, s=2):\n{body}"])
+
+    def __str__(self):
+        out = [self.source()]
+        for s in self.steps:
+            note = f"  # {s.state or 'x'}{' requires grad' if s.requires_grad else ''}"
+            out += ["# ---", *s.changes, f"f({s.arguments}){note}"]
+        return "\n".join(out)
+
+
+class Maker:
+    """Makes a program of random numbers."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.rules = {name: list(texts) for name, texts in RULES.items()}
+
+    def program(self):
+        parts, names = [], []
+        for number, kind in enumerate(["kept", *self.random.choices(list(PARTS), k=self.random.randint(1, 4))]):
+            source, rules, of_globals = PARTS[kind]
+            put = lambda text, number=number: text.replace("#", str(number))  # noqa: E731
+            if kind == "kept" and number:
+                continue
+            parts.append(self.fill(put(source).strip()))
+            names += [put(n) for n in of_globals]
+            for rule, texts in rules.items():  # a world's own come as often as all others together
+                own = [put(t) for t in texts]
+                self.rules[rule] += own * max(1, len(RULES[rule]) // (3 * len(own)))
+        body = self.block(0, self.random.randint(2, 6))
+        result = self.random.choice(["y", "y, n", "[y, w]", "{'y': y, 'e': e}", "y, <any>", "y, <nums>, <map>", "y, <obj>"])
+        steps = []
+        for _ in range(self.random.randint(3, 6)):
+            steps.append(self.step(steps[-1] if steps else None))
+        return Program(parts, sorted(names), body, self.fill(result), steps)
+
+    def fill(self, text, depth=0):
+        def one(match):
+            texts = self.rules[match[1]]
+            if depth >= DEEPEST:
+                texts = [t for t in texts if not HOLE.search(t)] or ["1"]
+            return self.fill(self.random.choice(texts), depth + 1)
+
+        return HOLE.sub(one, text)
+
+    def block(self, depth, n):
+        return [self.statement(depth) for _ in range(n)]
+
+    def statement(self, depth):
+        if depth >= DEEPEST or self.random.random() < 0.7:
+            return Statement([self.fill(self.random.choice(self.rules["do"]), 1)], [])
+        headers = self.random.choice(BLOCKS)
+        blocks = [self.block(depth + 1, self.random.randint(1, 2)) for _ in headers]
+        return Statement([self.fill(h, 1) for h in headers], blocks)
+
+    def step(self, last):
+        again = last and self.random.random() < 0.6
+        n = self.random.choice([0, 1, 1, 2]) if last else 0
+        changes = [self.fill(self.random.choice(self.rules["change"])) for _ in range(n)]
+        if again:
+            return dataclasses.replace(last, changes=changes)
+        arguments = ", ".join(f"<argument {kind}>" for kind in ("nums", "map", "obj"))
+        extra = self.random.choice(["", "", "", ", m=<literal>", ", s=<literal>"])
+        state = self.random.choice(list(STATES)) if self.random.random() < 0.2 else ""
+        return Step(changes, f"x, {self.fill(arguments + extra)}", state, self.random.random() < 0.3)
+
+
+class Finding(AssertionError):
+    pass
+
+
+def gradients(world):
+    """Flows back from all that the world holds."""
+    found, seen = [], set()
+
+    def visit(o):
+        if id(o) in seen or isinstance(o, type):
+            return
+        seen.add(id(o))
+        if isinstance(o, torch.Tensor):
+            if o.requires_grad and not o.is_leaf:
+                found.append(o)
+        elif isinstance(o, dict):
+            for v in o.values():
+                visit(v)
+        elif isinstance(o, list | tuple | collections.deque):
+            for v in o:
+                visit(v)
+        elif type(o).__module__ == world.module.__name__:
+            visit(getattr(o, "__dict__", None))
+            visit([getattr(o, name, None) for name in getattr(type(o), "__slots__", ())])
+
+    visit(world.state())
+    if found:
+        sum(t.double().sum() for t in found).backward(retain_graph=True)
+
+
+def attempt(action):
+    """(what it gave, None) or (None, what it raised)."""
+    try:
+        return action(), None
+    except Exception as error:
+        return None, error
+
+
+def call(world, f, step, x):
+    scope = dict(world.names, f=f)
+    scope["x"] = world.names["x"] = x.detach().clone().requires_grad_(step.requires_grad)
+    with STATES[step.state]():
+        world.names["out"] = None
+        world.names["out"] = eval(f"f({step.arguments})", scope)
+    return True
+
+
+def change_world(world, statements):
+    torch.manual_seed(1)
+    world.do(statements)
+
+
+def same(a, b, where):
+    try:
+        assert_same(a, b, where)
+    except AssertionError as error:
+        raise Finding(str(error)) from None
+
+
+class Run:
+    """A program in two worlds.  `refusal`: why it ended early, if it did."""
+
+    def __init__(self, program):
+        source = program.source()
+        self.eager, self.compiled = World(source), World(source)
+        for world in (self.eager, self.compiled):
+            world.names.update(x=None, out=None)
+        self.functions = self.eager.names["f"], thunder.jit(self.compiled.names["f"])
+        self.refusal = None
+        self.calls = 0
+        generator = torch.Generator().manual_seed(1)
+        for i, step in enumerate(program.steps):
+            self.refusal = self.step(step, torch.randn(2, 3, generator=generator), f"call {i}: ")
+            if self.refusal:
+                break
+            self.calls += 1
+        self.hits = thunder.cache_hits(self.functions[1])
+
+    def step(self, step, x, where):
+        for change in step.changes:
+            errors = [attempt(lambda w=w, change=change: change_world(w, change))[1] for w in (self.eager, self.compiled)]
+            if type(errors[0]) is not type(errors[1]):
+                raise Finding(f"{where}{change}: {errors[0]!r} and {errors[1]!r}")
+        _, error = attempt(lambda: call(self.compiled, self.functions[1], step, x))
+        if error and str(error).startswith("["):
+            self.eager.names.update(out=None, x=self.compiled.names["x"])
+            same(self.eager.state(), self.compiled.state(), f"{where}after {error}: ")
+            return str(error)
+        _, expected = attempt(lambda: call(self.eager, self.functions[0], step, x))
+        if type(error) is not type(expected):
+            raise Finding(f"{where}eager: {expected!r}, compiled: {error!r}") from error
+        if error:
+            return f"eager's {error!r}"  # of which eager keeps what it did before, compiled nothing
+        same(self.eager.state(), self.compiled.state(), where)
+        _, expected = attempt(lambda: gradients(self.eager))
+        if expected:
+            return f"eager's {expected!r}"
+        _, error = attempt(lambda: gradients(self.compiled))
+        if error:
+            raise Finding(f"{where}backward: {error!r}") from error
+        same(self.eager.state(), self.compiled.state(), f"{where}after the backward: ")
+        return None
+
+
+def too_long(*_):
+    raise Finding(f"takes more than {SECONDS} seconds")
+
+
+def finding(program):
+    """What is wrong with it, or None; and the run, if it got to an end."""
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(SECONDS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return None, Run(program)
+    except Finding as error:
+        return error, None
+    finally:
+        signal.alarm(0)
+
+
+def smaller(program):
+    """Programs with something left out."""
+    if len(program.steps) > 1:
+        for i in range(len(program.steps)):
+            yield dataclasses.replace(program, steps=program.steps[:i] + program.steps[i + 1 :])
+    for i in range(len(program.parts)):
+        yield dataclasses.replace(program, parts=program.parts[:i] + program.parts[i + 1 :])
+    for i, s in enumerate(program.steps):
+        replaced = [dataclasses.replace(s, changes=s.changes[:j] + s.changes[j + 1 :]) for j in range(len(s.changes))]
+        replaced += [dataclasses.replace(s, state="")] if s.state else []
+        replaced += [dataclasses.replace(s, requires_grad=False)] if s.requires_grad else []
+        simple = "x, [1], {}, thing()"
+        replaced += [dataclasses.replace(s, arguments=simple)] if s.arguments != simple else []
+        for r in replaced:
+            yield dataclasses.replace(program, steps=[*program.steps[:i], r, *program.steps[i + 1 :]])
+    for name in program.globals:
+        yield dataclasses.replace(program, globals=[n for n in program.globals if n != name])
+    if program.result != "y":
+        yield dataclasses.replace(program, result="y")
+    for body in smaller_blocks(program.body):
+        yield dataclasses.replace(program, body=body)
+
+
+def smaller_blocks(block):
+    for i, s in enumerate(block):
+        before, after = block[:i], block[i + 1 :]
+        yield before + after
+        for inner in s.blocks:
+            yield before + inner + after
+        for j, inner in enumerate(s.blocks):
+            for less in smaller_blocks(inner):
+                yield [*before, Statement(s.headers, [*s.blocks[:j], less, *s.blocks[j + 1 :]]), *after]
+
+
+def minimise(program, error):
+    shrunk = True
+    while shrunk:
+        shrunk = False
+        for candidate in smaller(program):
+            found, _ = attempt_finding(candidate)
+            if found:
+                program, error, shrunk = copy.deepcopy(candidate), found, True
+                break
+    return program, error
+
+
+def attempt_finding(program):
+    """As finding(); a program that is none, as a definition is missing, has nothing wrong."""
+    try:
+        return finding(program)
+    except Exception:
+        return None, None
+
+
+def fuzz(seed, programs, report=print, shrink=True):
+    """Programs of the seed and those after it.  Returns how many there were, by how they ended."""
+    ends = collections.Counter()
+    for i in range(seed, seed + programs):
+        program = Maker(i).program()
+        error, run = finding(program)
+        if error is None:
+            ends["calls"] += run.calls
+            ends["hits"] += run.hits
+            ends[re.sub(r"\d+", "#", run.refusal.split("\n")[0])[:90] if run.refusal else "same"] += 1
+            continue
+        ends["FOUND"] += 1
+        if shrink:
+            program, error = minimise(program, error)
+        report(f"==== --seed {i} --programs 1\n{program}\n-->  {error}\n")
+        if error.__cause__ is not None:
+            report("".join(traceback.format_exception(error.__cause__)[-3:]))
+    return ends
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--as-made", action="store_true", help="do not look for a smaller program that fails")
+    parser.add_argument("--show", action="store_true", help="print the programs")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.show:
+        for i in range(options.seed, options.seed + options.programs):
+            print(Maker(i).program(), end="\n\n")
+    ends = fuzz(options.seed, options.programs, lambda text: print(text, flush=True), not options.as_made)
+    for end, n in ends.most_common():
+        print(f"{n:7} {end}")
+    sys.exit(1 if ends["FOUND"] else 0)
+
+
+if __name__ == "__main__":
+    main()
