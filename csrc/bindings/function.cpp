@@ -150,6 +150,7 @@ nb::dict stats(nb::handle h) {
   d["last_miss"] = f.last_miss();
   d["guards"] = f.number_guards();
   d["not_symbolic"] = f.not_symbolic();
+  d["not_cached"] = f.once();
   d["accumulated_gradients"] = f.accumulated();
   if (f.record()) {
     d["acquisition_seconds"] = f.record()->times.acquisition;

@@ -1,4 +1,6 @@
 // Writes of interpreted code to the world: remembered, taken back, and done again.
+#include <algorithm>
+
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
 
@@ -83,6 +85,29 @@ bool Reads::written(PyObject* owner, PyObject* key) const {
   return false;
 }
 
+// Whether a guard says that what was there before the effect is there.
+bool Reads::guarded(const Effect& e) const {
+  PyObject* owner = e.owner.get();
+  switch (e.kind) {
+    case Effect::Entry: {
+      auto it = dict_index_.find(owner);
+      return it != dict_index_.end() && PyDict_Contains(dicts_[it->second].entries.get(), e.key.get()) == 1;
+    }
+    case Effect::Cell: return cell_index_.count(owner) != 0;
+    case Effect::Element: {
+      auto it = container_index_.find(owner);
+      if (it == container_index_.end()) return false;
+      const ContainerReads& r = containers_[it->second];
+      return r.elements || r.items.count(PyLong_AsSsize_t(e.key.get()));
+    }
+    case Effect::Attribute:
+      return std::any_of(attributes_.begin(), attributes_.end(), [&](const AttributeRead& r) {
+        return r.object.get() == owner && r.name.get() == e.key.get();
+      });
+    default: return true;
+  }
+}
+
 void Reads::will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before) {
   if (written(owner, key)) return;
   effects_of_[owner].push_back(effects_.size());
@@ -152,6 +177,7 @@ bool Reads::write_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (fresh(dict) || !PyDict_Check(dict)) return true;
   PyObject* before = PyDict_GetItemWithError(dict, key);
   if (!before && PyErr_Occurred()) return false;
+  if (!value) read_entry(dict, key, before);  // what is to be deleted must be there
   will_write(Effect::Entry, dict, key, before);
   if (!value) will_delete(dict, key);
   return !PyErr_Occurred();
@@ -181,6 +207,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
       Ref now;
       if (PyObject* o = PyObject_GenericGetAttr(object, name)) now = Ref::steal(o);
       PyErr_Clear();
+      if (!value) read_attribute(object, name, nullptr);
       will_write(Effect::Attribute, object, name, now.get());
       return true;
     }
@@ -189,6 +216,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
     if (dict && *dict) return write_entry(*dict, name, value);
   }
   if (!before && PyErr_Occurred()) return false;
+  if (!value) read_attribute(object, name, nullptr);
   will_write(Effect::Attribute, object, name, before);
   return true;
 }
@@ -202,8 +230,29 @@ bool Reads::write_item(PyObject* object, PyObject* key, PyObject* value) {
   return true;
 }
 
+// Entries that were made are made in the order in which the dict has them at the end.
+void Reads::sort_new_entries() {
+  for (const auto& [owner, indices] : effects_of_) {
+    if (!PyDict_Check(owner)) continue;
+    std::vector<size_t> places, order;
+    PyObject *key, *value;
+    for (size_t i : indices)
+      if (const Effect& e = effects_[i]; e.kind == Effect::Entry && (!e.before || e.moved)) places.push_back(i);
+    if (places.size() < 2) continue;
+    for (Py_ssize_t pos = 0; PyDict_Next(owner, &pos, &key, &value);)
+      for (size_t i : places)
+        if (PyObject_RichCompareBool(effects_[i].key.get(), key, Py_EQ) == 1) order.push_back(i);
+    for (size_t i : places)  // what is gone again
+      if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+    std::vector<Effect> sorted;
+    for (size_t i : order) sorted.push_back(effects_[i]);
+    for (size_t k = 0; k < places.size(); ++k) effects_[places[k]] = std::move(sorted[k]);
+  }
+}
+
 // The world as it was; each effect keeps what the code left there.
 void Reads::take_back() {
+  sort_new_entries();
   for (size_t i = effects_.size(); i-- > 0;) {
     Effect& e = effects_[i];
     PyObject* owner = e.owner.get();

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "frontend/hooks.h"
+#include "frontend/kinds.h"
 #include "frontend/reads.h"
 
 namespace thunder::frontend {
@@ -138,6 +139,7 @@ void Reads::read_callable(PyObject* o) {
     PyObject* self = PyCFunction_GET_SELF(o);
     const char* name = reinterpret_cast<PyCFunctionObject*>(o)->m_ml->ml_name;
     if (self && is_container(self)) changes(name) ? will_change(self) : read_whole(self);
+    else if (self) will_advance(self);
     return;
   }
   if (fresh(o) || !PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial))) return;
@@ -169,11 +171,18 @@ PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments
   return result;
 }
 
-// Nobody else holds it: the call made it.
+// Nobody else holds it: the call made it, and so all in it that nobody else holds.
 void Reads::take_result(PyObject* result) {
   if (!result || Py_REFCNT(result) != 1 || is_tensor(result)) return;
-  bool holds = PyList_Check(result) || PyDict_Check(result) || PyAnySet_Check(result);
-  if (holds || _PyObject_GetDictPtr(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE)) made(result);
+  if (PyTuple_Check(result) || PyList_Check(result)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i) take_result(PySequence_Fast_GET_ITEM(result, i));
+  } else if (PyDict_Check(result)) {
+    PyObject *key, *value;
+    for (Py_ssize_t i = 0; PyDict_Next(result, &i, &key, &value);) take_result(value);
+  }
+  if (PyTuple_CheckExact(result)) return;
+  if (is_container(result) || _PyObject_GetDictPtr(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    made(result);
 }
 
 PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
@@ -190,6 +199,7 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
   constructing_.pop_back();
   take_result(result);
+  if (result && PyType_Check(result) && n == 3) made(result);  // type(name, bases, namespace)
   return result;
 }
 
@@ -249,7 +259,7 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   }
   PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
   if (named && one_of(m.name, {"getattr", "hasattr"})) read_attribute(arguments[0], arguments[1], nullptr);
-  if (m.name == "locals" && result) made(result);
+  if ((m.name == "locals" || m.name == "__build_class__") && result) made(result);
   take_result(result);
   return result;
 }
@@ -356,6 +366,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
     return answer;
   }
   bool container = m.self && is_container(m.self);
+  if (m.self) will_advance(m.self);
   if (container && m.n) ask_identity(m.arguments[0]);
   if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;

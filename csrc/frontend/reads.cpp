@@ -7,6 +7,7 @@
 #include "core/error.h"
 
 #include "frontend/hooks.h"
+#include "frontend/kinds.h"
 
 namespace thunder::frontend {
 namespace {
@@ -15,11 +16,6 @@ namespace {
 PyObject* absent() {
   static PyObject* o = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
   return o;
-}
-
-bool is_deque(PyObject* o) {
-  static PyObject* type = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("collections")).get(), "deque");
-  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type));
 }
 
 std::string short_text(PyObject* o) {
@@ -97,12 +93,34 @@ void Reads::made(PyObject* object) {
   if (fresh_.insert(object).second) keep(object);
 }
 
-void Reads::take(const StandIns& arguments) {
+void Reads::take(const StandIns& arguments, const std::vector<PyObject*>& others) {
   arguments_ = &arguments;
   for (const Ref& copy : arguments.copies()) {
     made(copy.get());
     use_of(copy.get());
   }
+  for (PyObject* o : others) came_from_outside(o);
+}
+
+bool Reads::made_inside(PyObject* o) const { return fresh(o) || (is_native_iterator(o) && !iterators_.count(o)); }
+
+// Where iterators of C code are cannot be seen: those that were there before the call are remembered.
+void Reads::came_from_outside(PyObject* value) {
+  if (!value || fresh(value)) return;
+  if (PyCFunction_Check(value) && PyCFunction_GET_SELF(value)) return came_from_outside(PyCFunction_GET_SELF(value));
+  if (PyMethod_Check(value)) return came_from_outside(PyMethod_GET_SELF(value));
+  if (Py_IS_TYPE(value, &_PyMethodWrapper_Type))
+    return came_from_outside(Ref::steal(PyObject_GetAttrString(value, "__self__")).get());
+  if (PyTuple_Check(value))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) came_from_outside(PyTuple_GET_ITEM(value, i));
+  if (is_native_iterator(value) && iterators_.insert(value).second) keep(value);
+}
+
+// It cannot be taken back, nor done again.
+void Reads::will_advance(PyObject* iterator) {
+  if (!once_.empty() || !iterators_.count(iterator)) return;
+  once_ = std::string("the program advances a ") + Py_TYPE(iterator)->tp_name +
+          " that was made outside of it\n  at " + interpreter::current_place().str();
 }
 
 ClassUse& Reads::use_of(PyTypeObject* type) {
@@ -128,7 +146,9 @@ void Reads::ask_everything(PyObject* object) {
 }
 
 void Reads::met(PyObject* value) {
-  if (value && !is_container(value) && arguments_->stands_for(value)) use_of(Py_TYPE(value)).identity = true;
+  if (!value || !arguments_->stands_for(value)) return;
+  if (is_container(value)) themselves_.emplace(value, Ref::borrow(value));
+  else use_of(Py_TYPE(value)).identity = true;
 }
 
 // An argument that the code reaches by another way, too, is one object there and its copy here.
@@ -147,12 +167,7 @@ void Reads::find_arguments_elsewhere(const std::vector<Effect>& effects) {
     if (r.elements && PyTuple_Check(r.elements.get()))
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.elements.get()); ++i) met(PyTuple_GET_ITEM(r.elements.get(), i));
   }
-  for (const Effect& e : effects) {
-    THUNDER_CHECK(!is_container(e.owner.get()) || !arguments_->stands_for(e.owner.get()), NotImplemented, "jit", "a ",
-                  Py_TYPE(e.owner.get())->tp_name,
-                  " that is an argument is written to by another way, too; pass it or reach it, not both");
-    if (!is_container(e.owner.get())) met(e.owner.get());
-  }
+  for (const Effect& e : effects) met(e.owner.get());
 }
 
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
@@ -165,6 +180,7 @@ bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyOb
   }
   if (function && !fresh(function) && functions_.insert(function).second) {
     keep(function);
+    if (PyObject* defaults = PyFunction_GET_DEFAULTS(function)) came_from_outside(defaults);
     if (PyObject* defaults = PyFunction_GET_KW_DEFAULTS(function)) read_dict_whole(defaults);
   }
   // A special method that C code looked up in the class of its first argument.
@@ -198,6 +214,7 @@ void Reads::add_entry(PyObject* dict, PyObject* key, PyObject* value) {
   Py_ssize_t before = PyDict_GET_SIZE(r.entries.get());
   if (!PyDict_SetDefault(r.entries.get(), key, value ? value : absent())) PyErr_Clear();
   if (PyDict_GET_SIZE(r.entries.get()) > before) r.places.push_back(interpreter::current_place());
+  came_from_outside(value);
 }
 
 void Reads::read_dict_whole(PyObject* dict) {
@@ -217,6 +234,7 @@ void Reads::read_dict_whole(PyObject* dict) {
   for (Py_ssize_t i = 0; PyDict_Next(source, &i, &key, &value);) {
     PyDict_SetItem(ordered.get(), key, value);
     name_value(dict, key, value, false);
+    came_from_outside(value);
   }
   r.entries = std::move(ordered);
   r.places = {interpreter::current_place()};
@@ -224,6 +242,7 @@ void Reads::read_dict_whole(PyObject* dict) {
 
 void Reads::read_cell(PyObject* cell, PyObject* value) {
   if (fresh(cell) || written(cell, nullptr)) return;
+  came_from_outside(value);
   auto [it, first] = cell_index_.emplace(cell, cells_.size());
   if (first) cells_.push_back({Ref::borrow(cell), Ref::borrow(value), "the function", interpreter::current_place()});
   if (!is_value(value) && names_.emplace(value, std::string("a closure's ") + Py_TYPE(value)->tp_name).second)
@@ -242,6 +261,7 @@ static bool of_the_compiler(PyObject* found) {
 
 void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
   if (of_the_compiler(found)) return;
+  came_from_outside(found);
   // Classes of C code do not change.
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
   auto* o = reinterpret_cast<PyObject*>(type);
@@ -347,6 +367,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
       Ref now;
       if (PyObject* o = PyObject_GenericGetAttr(object, name)) now = Ref::steal(o);
       PyErr_Clear();
+      came_from_outside(now.get());
       attributes_.push_back({Ref::borrow(object), Ref::borrow(name), std::move(now)});
     }
     if (value && PyDict_CheckExact(value) && instance_dict(object) == value) name_instance_dict(object, value);
@@ -393,6 +414,7 @@ void Reads::read_element(PyObject* list, PyObject* index) {
   Ref key = Ref::steal(PyLong_FromSsize_t(i));
   if (written(list, key.get())) return;
   container_reads(list).items.emplace(i, Ref::borrow(PyList_GET_ITEM(list, i)));
+  came_from_outside(PyList_GET_ITEM(list, i));
   name_value(list, key.get(), PyList_GET_ITEM(list, i), false);
 }
 
@@ -447,6 +469,7 @@ void Reads::read_length(PyObject* object) {
 }
 
 void Reads::read_whole(PyObject* object) {
+  will_advance(object);
   if (!is_container(object) || fresh(object)) return;
   if (PyDict_Check(object)) return read_dict_whole(object);
   ContainerReads& r = container_reads(object);
@@ -459,6 +482,7 @@ void Reads::read_whole(PyObject* object) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.elements.get()); ++i) {
     Ref index = Ref::steal(PyLong_FromSsize_t(i));
     name_value(object, index.get(), PyTuple_GET_ITEM(r.elements.get(), i), false);
+    came_from_outside(PyTuple_GET_ITEM(r.elements.get(), i));
   }
 }
 
@@ -466,7 +490,7 @@ void Reads::read_whole(PyObject* object) {
 void Reads::read_deep(PyObject* object) {
   ask_everything(object);
   bool tuple = PyTuple_Check(object);
-  if (!tuple && !is_container(object)) return read_callable(object);
+  if (!tuple && !is_container(object)) return will_advance(object), read_callable(object);
   read_whole(object);
   if (!visited_.insert(object).second) return;  // a cycle
   if (tuple || PyList_Check(object)) {
@@ -498,8 +522,10 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   std::vector<Effect> out;
   for (Effect& e : effects_) {
     bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();
-    nothing = nothing && !e.moved;
-    if (!nothing && !fresh(e.owner.get())) out.push_back(std::move(e));
+    nothing = nothing && !e.moved && guarded(e);
+    if (nothing || fresh(e.owner.get())) continue;
+    if (e.kind == Effect::Contents || e.kind == Effect::Appended) made(e.after.get());
+    out.push_back(std::move(e));
   }
   effects_.clear();
   find_arguments_elsewhere(out);

@@ -41,13 +41,17 @@ class Reads final : public interpreter::Observer {
   std::vector<Effect> finish(WorldGuard& world);
   /// What messages call an object that the code begins with.
   void name_root(PyObject* object, std::string name);
-  bool made_inside(PyObject* object) const { return fresh(object); }
+  bool made_inside(PyObject* object) const;
+  /// What the code did once and for all, so that its program is good for this call only; empty: nothing.
+  const std::string& once() const { return once_; }
   /// The program is a call of this.
   void begin(PyObject* callable) { read_callable(callable); }
-  /// The program takes these for arguments.
-  void take(const StandIns& arguments);
+  /// The program takes these for arguments; `others`: those that are not copied.
+  void take(const StandIns& arguments, const std::vector<PyObject*>& others);
   /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
   const ClassUses& uses() const { return uses_; }
+  /// Of the containers among them: those that the code met elsewhere, too.
+  const Identities& themselves() const { return themselves_; }
 
   bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;
   void made(PyObject* object) override;
@@ -117,10 +121,14 @@ class Reads final : public interpreter::Observer {
   void will_set_element(PyObject* list, PyObject* index);
   void will_delete(PyObject* dict, PyObject* key);
   void restore_orders();
+  bool guarded(const Effect& effect) const;
+  void sort_new_entries();
   void take_back();
 
   ClassUse* use_of(PyObject* copy);
   ClassUse& use_of(PyTypeObject* type);
+  void came_from_outside(PyObject* value);
+  void will_advance(PyObject* iterator);
   void ask_identity(PyObject* object);
   void ask_everything(PyObject* object);
   void met(PyObject* value);
@@ -164,6 +172,9 @@ class Reads final : public interpreter::Observer {
   std::vector<PyObject*> constructing_;  // classes that are being called
   const StandIns* arguments_ = nullptr;
   ClassUses uses_;
+  Identities themselves_;
+  std::unordered_set<PyObject*> iterators_;  // that came from outside
+  std::string once_;
   bool raw_write_ = false;  // object.__setattr__ itself
   std::vector<Effect> effects_;
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;

@@ -44,6 +44,11 @@ void ClassUse::add(const ClassUse& other) {
   if (other.names) Ref done = Ref::steal(PyObject_CallMethod(names.get(), "update", "O", other.names.get()));
 }
 
+bool is_wanted(const ClassUses& uses, PyObject* object, PyObject* name) {
+  auto use = uses.find(Py_TYPE(object));
+  return use == uses.end() || use->second.wants(name);
+}
+
 StandIns::StandIns(const std::vector<PyObject*>& arguments, const ClassUses& uses)
     : uses_(uses), copies_(arguments.size()) {
   for (size_t i = 0; i < arguments.size(); ++i) index_.emplace(arguments[i], i);

@@ -26,6 +26,10 @@ struct ClassUse {
 };
 /// Of a class that is not in it, everything is looked at as long as nothing is known.
 using ClassUses = std::unordered_map<PyTypeObject*, ClassUse>;
+bool is_wanted(const ClassUses& uses, PyObject* object, PyObject* name);
+
+/// Objects by their addresses, which stay theirs.
+using Identities = std::unordered_map<PyObject*, Ref>;
 
 class StandIns {
  public:

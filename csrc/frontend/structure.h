@@ -30,8 +30,9 @@ struct Flattened {
   std::vector<int64_t> ints;
   std::vector<double> floats;
 
-  const ClassUses* uses = nullptr;  ///< what `key` need not tell apart in objects; null: nothing
-  size_t limit = SIZE_MAX;          ///< of `key`, within an object
+  const ClassUses* uses = nullptr;         ///< what `key` need not tell apart in objects; null: nothing
+  const Identities* themselves = nullptr;  ///< containers that are taken by identity; null: none
+  size_t limit = SIZE_MAX;                 ///< of `key`, within an object
 };
 
 /// A plain int or float that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,
@@ -46,24 +47,31 @@ void flatten(PyObject* object, Flattened& out);
 Ref rebuild(PyObject* object, const std::function<Ref(PyObject*)>& leaf, const std::function<Ref(PyObject*)>* number,
             StandIns& copies);
 
+/// Where an object of a result comes from.
+enum class Origin { Unknown, Inside, Outside };
+
 /// How to make the user's result from its tensors.
 class OutputSpec {
  public:
   /// Takes the structure of `result`; each of its tensors and numbers is appended to `leaves` (borrowed) once.
-  /// `outside`: whether an object was there before the call; such a one is itself in the result.
-  OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<bool(PyObject*)>& outside,
+  /// `origin`: an object that was there before the call is itself in the result, one made inside is made in every call.
+  OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<Origin(PyObject*)>& origin,
              const StandIns& copies);
-  /// The result with these (borrowed) in their places; `arguments`: Flattened::containers of the call.  Containers, and objects that hold leaves in their attributes
-  /// (a cache of keys and values), are made anew; other objects are those that the tracing run returned.
+  /// The result with these (borrowed) in their places; `arguments`: Flattened::containers of the call.  Containers, and
+  /// objects that were made inside or hold leaves in their attributes (a cache of keys and values), are made anew; other
+  /// objects are those that the tracing run returned.
   Ref build(PyObject* const* leaves, const std::vector<PyObject*>& arguments) const;
   bool single() const { return single_; }
+  /// What of the result was made inside and cannot be made again, so that it serves one call; empty: nothing.
+  const std::string& once() const { return once_; }
 
  private:
   Ref template_;  // the result that the tracing run returned, proxies at its leaves
   bool single_ = false;
+  std::string once_;
   std::unordered_map<PyObject*, size_t> index_;          // of the template's leaves
-  std::unordered_set<PyObject*> objects_;                // of the template, that hold leaves in their attributes
-  std::unordered_set<PyObject*> kept_;                   // lists and dicts of the template that are not made anew
+  std::unordered_set<PyObject*> objects_;                // of the template, that are made anew
+  std::unordered_set<PyObject*> kept_;                   // objects of the template that are not made anew
   std::vector<std::pair<PyObject*, size_t>> stand_ins_;  // in the template, and which of the arguments they stand for
 };
 

@@ -93,9 +93,10 @@ struct JitFunction::Key {
   Numbers numbers;
   std::vector<std::optional<Layout>> layouts;
 
-  Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses) {
+  Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
     flat.symbolic = symbolic;
     flat.uses = &uses;
+    flat.themselves = &themselves;
     for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
     for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
       flat.key.push_back('K');
@@ -241,7 +242,7 @@ JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, Compil
       graphs_(std::move(graphs)) {}
 
 JitFunction::Key JitFunction::key_of(const Arguments& args) const {
-  return Key(args, cache_ == CacheMode::SymbolicValues, uses_);
+  return Key(args, cache_ == CacheMode::SymbolicValues, uses_, themselves_);
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
@@ -290,6 +291,7 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     ++hits_;
   } else {
     ++misses_;
+    once_.clear();
     e = compile(key, arguments);
   }
   e->last_use = hits_ + misses_;
@@ -374,6 +376,7 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
 
 frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
   const bool interprets = interpreter_enabled();
+  THUNDER_CHECK(once_.empty(), NotImplemented, "jit", "the program has to be acquired again, and ", once_);
   e.world = frontend::WorldGuard();
   if (!interprets) {
     if (module_.get() != Py_None) e.world.watch_module(module_.get());
@@ -411,25 +414,36 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   }
   if (interprets) reads.begin(fn_.get());
   copies.seal();
-  if (interprets) reads.take(copies);
+  if (interprets) reads.take(copies, key.flat.objects);
   reads.made(call_kwargs.get());
   Ref result;
   try {
     Tracing active;
     result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
+    once_ = reads.once();
   } catch (...) {
+    once_ = reads.once();
     // It may have looked for what only the copy of an argument did not have.
-    if (!learn(reads.uses()) || key_of(args).flat.key == key.flat.key) throw;
+    if (!learn(reads) || key_of(args).flat.key == key.flat.key) throw;
     PyErr_Clear();
     throw OtherKey();
   }
   e.effects = reads.finish(e.world);
-  if (learn(reads.uses()) && key_of(args).flat.key != key.flat.key) throw OtherKey();
-  for (frontend::Effect& effect : copies.effects()) e.effects.push_back(std::move(effect));
+  // A program for this call only need not be the one for other calls with the same key.
+  const bool fits = !once_.empty() && knows_identities(reads);
+  if (learn(reads) && !fits && key_of(args).flat.key != key.flat.key) throw OtherKey();
+  for (frontend::Effect& effect : copies.effects()) {
+    if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
+      reads.made(effect.after.get());
+    e.effects.push_back(std::move(effect));
+  }
   if (!e.effects.empty()) result = with_effects(result, e.effects);
   std::vector<PyObject*> leaves;
-  auto outside = [&](PyObject* o) { return interprets && !reads.made_inside(o); };
-  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, outside, copies);
+  auto origin = [&](PyObject* o) {
+    using frontend::Origin;
+    return !interprets ? Origin::Unknown : reads.made_inside(o) ? Origin::Inside : Origin::Outside;
+  };
+  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
   return tracer.finish(leaves);
 }
 
@@ -443,10 +457,20 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Ar
   }
 }
 
+// Whether the arguments were taken by identity where the program knows them so.
+bool JitFunction::knows_identities(const frontend::Reads& reads) const {
+  for (const auto& [o, owned] : reads.themselves())
+    if (!themselves_.count(o)) return false;
+  for (const auto& [type, use] : reads.uses())
+    if (auto known = uses_.find(type); use.identity && (known == uses_.end() || !known->second.identity)) return false;
+  return true;
+}
+
 // Whether there was anything new in it.
-bool JitFunction::learn(const frontend::ClassUses& uses) {
+bool JitFunction::learn(const frontend::Reads& reads) {
   bool more = false;
-  for (const auto& [type, use] : uses) {
+  for (const auto& [o, owned] : reads.themselves()) more = themselves_.emplace(o, owned).second || more;
+  for (const auto& [type, use] : reads.uses()) {
     auto [it, first] = uses_.try_emplace(type);
     frontend::ClassUse& known = it->second;
     const bool identity = known.identity, everything = known.everything;
@@ -489,6 +513,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   std::unique_ptr<frontend::Tracer> tracer;
   frontend::Acquired acquired = acquire(*e, key, tracer, args);
   record->times.acquisition = seconds_since(start);
+  if (once_.empty()) once_ = e->output->once();
 
   ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
@@ -523,6 +548,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   record_ = record;
   last_entry_ = e->entry;
   last_ = e;
+  if (!once_.empty()) return e;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
   if (entries_.size() >= kMostEntries) make_room();
   return entries_.emplace(key.hash, std::move(e))->second;

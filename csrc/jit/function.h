@@ -70,6 +70,8 @@ class JitFunction {
   const std::vector<std::string>& number_guards() const { return number_guards_; }
   /// Why the last program has no symbols though they were asked for; empty if it has.
   const std::string& not_symbolic() const { return not_symbolic_; }
+  /// Why the last program was not kept for later calls; empty if it was.
+  const std::string& once() const { return once_; }
   void clear_cache();
   /// The instructions of the last compilation's programs, a line each.
   std::string program_text() const;
@@ -86,7 +88,8 @@ class JitFunction {
   std::shared_ptr<CacheEntry> find(const Key& key);
   std::shared_ptr<CacheEntry> find_known(const Key& key);
   Key key_of(const Arguments& args) const;
-  bool learn(const frontend::ClassUses& uses);
+  bool knows_identities(const frontend::Reads& reads) const;
+  bool learn(const frontend::Reads& reads);
   std::shared_ptr<CacheEntry> compile(Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile_as_asked(const Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, bool constant);
@@ -107,11 +110,12 @@ class JitFunction {
   /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
   frontend::ClassUses uses_;
+  frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
   size_t hits_ = 0, misses_ = 0;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;
   std::shared_ptr<const CacheEntry> last_;
-  std::string last_miss_, not_symbolic_;
+  std::string last_miss_, not_symbolic_, once_;
   std::vector<std::string> number_guards_;
 };
 

@@ -66,7 +66,7 @@ RULES = {
         "[i for i, z in enumerate(<nums>) if z]",
         "[z for _, z in zip(range(5), itertools.chain(<nums>, <nums>))]",
     ],
-    "map": ["e", "q", "{'a': <num>, 'b': <literal>}", "dict(<map>, b=<num>)", "{**<map>}", "(<map>) | {'a': <num>}"],
+    "map": ["e", "q", "{'a': <num>, 'b': <literal>}", "dict(<map>, b=<num>)", "{**<map>}", "(dict(<map>) | {'a': <num>})"],
     "obj": ["o", "thing(k=<num>)", "o"],
     "tensor": [
         "y",
@@ -518,7 +518,7 @@ seen# = []
         {
             "num": ["len(ks)"],
             "cond": ["ks"],
-            "tensor": ["sum([z for z in ks[-2:] if isinstance(z, torch.Tensor)]) + y"],
+            "tensor": ["sum([z for z in ks[-2:] if isinstance(z, torch.Tensor)]) * 0.1 + y"],
             "do": ["ks.append(<any>)", "ks.append(<tensor>)", "ks[-1:] = [<any>]", "ks.append({'w': w, 'k': [<any>]})"],
             "change": ["ks.clear()", "ks.append(1)", "ks[:] = ks[-1:]"],
         },

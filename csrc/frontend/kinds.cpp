@@ -1,0 +1,117 @@
+#include "frontend/kinds.h"
+
+#include <structmember.h>
+
+#include "frontend/hooks.h"
+
+namespace thunder::frontend {
+
+PyObject* dataclass_fields(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("__dataclass_fields__");
+  if (PyType_Check(o)) return nullptr;
+  PyObject* fields = _PyType_Lookup(Py_TYPE(o), name);
+  return fields && PyDict_Check(fields) ? fields : nullptr;
+}
+
+bool is_module(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("_parameters");
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict && *dict && PyDict_Contains(*dict, name) == 1;
+}
+
+bool is_python_object(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type->tp_itemsize || PyType_Check(o)) return false;
+  for (; type && type != &PyBaseObject_Type; type = type->tp_base)
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return false;
+  return true;
+}
+
+bool is_plain_object(PyObject* o) {
+  static auto* enums = reinterpret_cast<PyTypeObject*>(
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("enum")).get(), "EnumMeta"));
+  PyTypeObject* type = Py_TYPE(o);
+  if (!is_python_object(o) || type->tp_finalize || PyType_IsSubtype(Py_TYPE(type), enums)) return false;
+  // Nothing but the places for a dict and weak references: no slots.
+  if (type->tp_basicsize > static_cast<Py_ssize_t>(sizeof(PyObject) + 2 * sizeof(PyObject*))) return false;
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict && *dict && !is_module(o);
+}
+
+bool is_partial(PyObject* o) {
+  static PyObject* partial = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("functools")).get(), "partial");
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial));
+}
+
+PyObject* attributes(PyObject* o) {
+  if (PyType_Check(o) || PyModule_Check(o) || PyFunction_Check(o) || is_module(o)) return nullptr;
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict ? *dict : nullptr;
+}
+
+void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* value)>& visit) {
+  PyObject* order = Py_TYPE(o)->tp_mro;
+  for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); ++i) {
+    auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict) continue;
+    PyObject *name, *found;
+    for (Py_ssize_t pos = 0; PyDict_Next(type->tp_dict, &pos, &name, &found);) {
+      if (!Py_IS_TYPE(found, &PyMemberDescr_Type)) continue;
+      const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
+      if (member->type != T_OBJECT_EX || (member->flags & READONLY)) continue;
+      PyObject* value = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(o) + member->offset);
+      if (value) visit(name, value);
+    }
+  }
+}
+
+bool is_deque(PyObject* o) {
+  static PyObject* type = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("collections")).get(), "deque");
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(type));
+}
+
+bool is_native_iterator(PyObject* o) {
+  static PyObject* next = PyUnicode_InternFromString("__next__");
+  if (!PyIter_Check(o)) return false;
+  PyObject* found = _PyType_Lookup(Py_TYPE(o), next);
+  return !found || !PyFunction_Check(found);
+}
+
+namespace {
+
+struct Walk {
+  std::unordered_set<PyObject*> seen;
+  std::vector<PyObject*> open;
+  bool found = false;
+};
+
+// Classes, modules and the globals of functions are the program's surroundings.
+int walk_to(PyObject* o, void* walk) {
+  auto& w = *static_cast<Walk*>(walk);
+  if (is_proxy(o) || is_traced_number(o)) w.found = true;
+  if (w.found || PyType_Check(o) || PyModule_Check(o) || is_tensor(o) || !PyObject_IS_GC(o)) return w.found;
+  if (w.seen.insert(o).second) w.open.push_back(o);
+  return 0;
+}
+
+}  // namespace
+
+bool reaches_proxy(PyObject* o) {
+  constexpr size_t kMost = 100000;
+  Walk w;
+  w.open.push_back(o);
+  while (!w.open.empty() && !w.found && w.seen.size() < kMost) {
+    PyObject* next = w.open.back();
+    w.open.pop_back();
+    if (PyFunction_Check(next)) {
+      for (PyObject* part :
+           {PyFunction_GET_CLOSURE(next), PyFunction_GET_DEFAULTS(next), PyFunction_GET_KW_DEFAULTS(next)})
+        if (part) walk_to(part, &w);
+    } else if (traverseproc traverse = Py_TYPE(next)->tp_traverse) {
+      traverse(next, walk_to, &w);
+    }
+  }
+  return w.found;
+}
+
+}  // namespace thunder::frontend

@@ -1,0 +1,32 @@
+// What kinds of Python objects there are for those that take them apart and make them again.
+#pragma once
+
+#include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include "frontend/python.h"
+
+namespace thunder::frontend {
+
+/// The fields of a dataclass instance, borrowed; null for anything else.
+PyObject* dataclass_fields(PyObject* o);
+/// An nn.Module.
+bool is_module(PyObject* o);
+/// An instance of a Python class whose state is its attributes, and that nothing but them tells apart.
+bool is_plain_object(PyObject* o);
+bool is_partial(PyObject* o);
+/// An instance of Python classes all the way up: nothing but its dict and its slots makes it up.
+bool is_python_object(PyObject* o);
+/// The attributes of an object that may hold results (a cache of keys and values), borrowed; null where there are none.
+/// Modules are the program's, not its results.
+PyObject* attributes(PyObject* o);
+/// The attributes that an object keeps in slots.
+void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* value)>& visit);
+bool is_deque(PyObject* o);
+/// An iterator of C code, or a generator: where it is cannot be seen or put back.
+bool is_native_iterator(PyObject* o);
+/// Whether a tensor or number of the acquisition is held by the object, or by what that holds.
+bool reaches_proxy(PyObject* o);
+
+}  // namespace thunder::frontend

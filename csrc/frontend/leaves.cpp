@@ -1,0 +1,162 @@
+// The tensors of a result, and what of it is made anew in every call.
+#include "core/error.h"
+#include "frontend/hooks.h"
+#include "frontend/kinds.h"
+#include "frontend/structure.h"
+
+namespace thunder::frontend {
+namespace {
+
+// Finds the leaves of a result, and which of the objects in it hold any: those are made anew in every call.
+class LeafFinder {
+ public:
+  LeafFinder(std::vector<PyObject*>& leaves, std::unordered_map<PyObject*, size_t>& index,
+             const std::function<Origin(PyObject*)>& origin, const StandIns& copies)
+      : leaves_(leaves), index_(index), origin_(origin), copies_(copies) {}
+
+  void visit(PyObject* o, PyObject* holder) {
+    if (is_leaf(o)) {
+      if (index_.try_emplace(o, leaves_.size()).second) leaves_.push_back(o);
+      return mark(holder);
+    }
+    if (std::optional<size_t> argument = copies_.argument(o)) {
+      stand_ins_.emplace(o, *argument);
+      return mark(holder);
+    }
+    const Origin origin = origin_(o);
+    const bool known = is_made_again(o) || is_module(o);
+    if (known && !PyTuple_Check(o) && !PyMethod_Check(o) && origin == Origin::Outside && !holds_proxies(o)) {
+      kept_.insert(o);
+      return;
+    }
+    if (PyTuple_Check(o) || (PyList_Check(o) && !PyList_CheckExact(o))) return visit_items(o, holder);
+    if (!is_made_again(o)) return check_opaque(o, origin);
+    auto [it, first] = holders_.try_emplace(o);
+    if (holder) it->second.push_back(holder);
+    if (first) {
+      if (origin == Origin::Inside) mark(o);
+      auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+      if (origin_(type) == Origin::Inside) check_opaque(type, Origin::Inside);
+      visit_parts(o);
+    }
+    if (marked_.count(o)) mark(holder);
+  }
+  std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
+  const std::unordered_set<PyObject*>& kept() const { return kept_; }
+  const std::unordered_map<PyObject*, size_t>& stand_ins() const { return stand_ins_; }
+  const std::string& once() const { return once_; }
+
+ private:
+  static bool is_made_again(PyObject* o) {
+    if (PyExceptionInstance_Check(o)) return false;
+    if (PyList_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || is_deque(o)) return true;
+    if (PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o) || dataclass_fields(o) || attributes(o)) return true;
+    bool slots = false;
+    if (!is_module(o) && !PyType_Check(o)) each_slot(o, [&](PyObject*, PyObject*) { slots = true; });
+    return slots;
+  }
+  void visit_parts(PyObject* o) {
+    if (PyFunction_Check(o) || PyMethod_Check(o) || is_partial(o)) visit_callable(o);
+    if (PyList_Check(o)) visit_items(o, o);
+    if (PyDict_Check(o)) visit_entries(o, o);
+    if (PyAnySet_Check(o) || is_deque(o)) {
+      Ref elements = Ref::steal(PySequence_List(o));
+      visit_items(elements.get(), o);
+    }
+    if (PyObject* fields = dataclass_fields(o)) visit_fields(o, fields, o);
+    if (PyObject* dict = attributes(o)) visit_entries(dict, o);
+    each_slot(o, [&](PyObject*, PyObject* value) { visit(value, o); });
+  }
+  // What is in the result as it is.
+  void check_opaque(PyObject* o, Origin origin) {
+    if (!PyObject_IS_GC(o) || PyModule_Check(o) || (PyType_Check(o) && origin != Origin::Inside)) return;
+    if (!checked_.insert(o).second) return;
+    THUNDER_CHECK(!reaches_proxy(o), NotImplemented, "jit", "a ",
+                  PyType_Check(o) ? "class that the program makes" : Py_TYPE(o)->tp_name,
+                  " that outlives the call holds a tensor of it, and cannot be made again in later calls");
+    if (origin == Origin::Inside && once_.empty())
+      once_ = std::string("the program leaves a ") + Py_TYPE(o)->tp_name + " outside that it made";
+  }
+  void visit_items(PyObject* o, PyObject* holder) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) visit(PySequence_Fast_GET_ITEM(o, i), holder);
+  }
+  void visit_callable(PyObject* o) {
+    if (PyMethod_Check(o)) return visit(PyMethod_GET_SELF(o), o);
+    if (!PyFunction_Check(o)) {
+      Ref parts = Ref::steal(PyObject_CallMethod(o, "__reduce__", nullptr));
+      return visit(PyTuple_GET_ITEM(parts.get(), 2), o);
+    }
+    if (PyObject** dict = _PyObject_GetDictPtr(o); dict && *dict) visit_entries(*dict, o);
+    PyObject* closure = PyFunction_GET_CLOSURE(o);
+    for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i)
+      visit_cell(PyTuple_GET_ITEM(closure, i), o);
+    for (PyObject* part : {PyFunction_GET_DEFAULTS(o), PyFunction_GET_KW_DEFAULTS(o)})
+      if (part) visit(part, o);
+  }
+  // A variable of a function outside is that function's.
+  void visit_cell(PyObject* cell, PyObject* holder) {
+    if (origin_(cell) == Origin::Outside) kept_.insert(cell);
+    else if (PyObject* value = PyCell_GET(cell)) visit(value, holder);
+  }
+  void visit_entries(PyObject* dict, PyObject* holder) {
+    PyObject *key, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &key, &value);) visit(key, holder), visit(value, holder);
+  }
+  void visit_fields(PyObject* o, PyObject* fields, PyObject* holder) {
+    PyObject *name, *field;
+    for (Py_ssize_t pos = 0; PyDict_Next(fields, &pos, &name, &field);) {
+      PyObject* value = PyObject_GetAttr(o, name);
+      if (value) visit(Ref::steal(value).get(), holder);
+      else PyErr_Clear();
+    }
+  }
+  // C code makes lists and objects that nobody was told of.
+  bool holds_proxies(PyObject* o) const {
+    std::unordered_set<PyObject*> seen;
+    return holds_proxies(o, seen);
+  }
+  bool holds_proxies(PyObject* o, std::unordered_set<PyObject*>& seen) const {
+    if (is_leaf(o)) return is_proxy(o) || is_traced_number(o);
+    if (copies_.argument(o)) return true;
+    if (!seen.insert(o).second) return false;
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+        if (holds_proxies(PySequence_Fast_GET_ITEM(o, i), seen)) return true;
+    }
+    PyObject *key, *value;
+    for (PyObject* dict : {PyDict_Check(o) ? o : nullptr, attributes(o)})
+      for (Py_ssize_t pos = 0; dict && PyDict_Next(dict, &pos, &key, &value);)
+        if (holds_proxies(value, seen)) return true;
+    return false;
+  }
+  // And whoever holds it: a cycle may be entered at any of its objects.
+  void mark(PyObject* holder) {
+    if (!holder || !marked_.insert(holder).second) return;
+    for (PyObject* outer : holders_[holder]) mark(outer);
+  }
+
+  std::vector<PyObject*>& leaves_;
+  std::unordered_map<PyObject*, size_t>& index_;
+  const std::function<Origin(PyObject*)>& origin_;
+  const StandIns& copies_;
+  std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
+  std::unordered_map<PyObject*, size_t> stand_ins_;
+  std::unordered_set<PyObject*> marked_, kept_, checked_;
+  std::string once_;
+};
+
+}  // namespace
+
+OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<Origin(PyObject*)>& origin,
+                       const StandIns& copies)
+    : template_(Ref::borrow(result)) {
+  single_ = is_leaf(result);
+  LeafFinder finder(leaves, index_, origin, copies);
+  finder.visit(result, nullptr);
+  kept_ = finder.kept();
+  once_ = finder.once();
+  stand_ins_.assign(finder.stand_ins().begin(), finder.stand_ins().end());
+  objects_ = std::move(finder).marked();
+}
+
+}  // namespace thunder::frontend
