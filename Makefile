@@ -56,10 +56,12 @@ test-cpp: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	$(BUILD)/thunder_tests
 
-# Ten times the random programs of `make test`; THUNDER_FUZZ_SEED=n for others.
-fuzz: $(INSTALLED)
+# Ten times the random programs of `make test`; THUNDER_FUZZ_SEED=n for others.  Then those of the front end, which say
+# how one of them is run alone.
+fuzz: build
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
+	$(PY) tests/python/fuzz_front_end.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 1500
 
 # CPython's own tests under the interpreter, minutes.  ARGS=test_grammar for a file of them, ARGS=--write for docs/conformance.md.
 conformance: build

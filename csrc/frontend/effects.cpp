@@ -121,9 +121,7 @@ void Reads::will_change(PyObject* container) {
     if (effects_[i].kind == Effect::Contents) return;
   // What will be there is what was there, changed: it has to be the same the next time.
   read_whole(container);
-  Ref before;
-  if (PyDict_Check(container)) before = Ref::steal(PyDict_Copy(reads_of(container).entries.get()));
-  else before = copy_of(container_reads(container).elements.get());
+  Ref before = copy_of(as_it_was(container).get());
   effects_of_[container].push_back(effects_.size());
   effects_.push_back({.kind = Effect::Contents, .owner = Ref::borrow(container), .before = std::move(before)});
 }
@@ -133,7 +131,8 @@ void Reads::will_append(PyObject* list) {
   auto known = container_index_.find(list);
   bool read = known != container_index_.end() && containers_[known->second].elements;
   if (read || !PyList_CheckExact(list)) return will_change(list);
-  if (!effects_of_[list].empty()) return;
+  for (size_t i : effects_of_[list])
+    if (effects_[i].kind != Effect::Element) return;
   effects_of_[list].push_back(effects_.size());
   Ref length = Ref::steal(PyLong_FromSsize_t(PyList_GET_SIZE(list)));
   effects_.push_back({.kind = Effect::Appended, .owner = Ref::borrow(list), .before = std::move(length)});
@@ -226,7 +225,7 @@ bool Reads::write_item(PyObject* object, PyObject* key, PyObject* value) {
   if (PyDict_Check(object) && key != Py_None) return write_entry(object, key, value);
   bool element = PyList_CheckExact(object) && PyLong_Check(key) && value;
   if (element) will_set_element(object, key);
-  else if (is_container(object)) will_change(object);
+  else if (is_container(object) && !PyFrozenSet_Check(object)) will_change(object);
   return true;
 }
 

@@ -88,8 +88,7 @@ class LeafFinder {
     }
     if (PyObject** dict = _PyObject_GetDictPtr(o); dict && *dict) visit_entries(*dict, o);
     PyObject* closure = PyFunction_GET_CLOSURE(o);
-    for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i)
-      visit_cell(PyTuple_GET_ITEM(closure, i), o);
+    for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) visit_cell(PyTuple_GET_ITEM(closure, i), o);
     for (PyObject* part : {PyFunction_GET_DEFAULTS(o), PyFunction_GET_KW_DEFAULTS(o)})
       if (part) visit(part, o);
   }

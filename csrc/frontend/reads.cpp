@@ -119,8 +119,8 @@ void Reads::came_from_outside(PyObject* value) {
 // It cannot be taken back, nor done again.
 void Reads::will_advance(PyObject* iterator) {
   if (!once_.empty() || !iterators_.count(iterator)) return;
-  once_ = std::string("the program advances a ") + Py_TYPE(iterator)->tp_name +
-          " that was made outside of it\n  at " + interpreter::current_place().str();
+  once_ = std::string("the program advances a ") + Py_TYPE(iterator)->tp_name + " that was made outside of it\n  at " +
+          interpreter::current_place().str();
 }
 
 ClassUse& Reads::use_of(PyTypeObject* type) {
@@ -152,7 +152,7 @@ void Reads::met(PyObject* value) {
 }
 
 // An argument that the code reaches by another way, too, is one object there and its copy here.
-void Reads::find_arguments_elsewhere(const std::vector<Effect>& effects) {
+void Reads::find_arguments_elsewhere() {
   if (!arguments_ || arguments_->copies().empty()) return;
   auto each = [&](PyObject* dict) {
     PyObject *key, *value;
@@ -167,7 +167,7 @@ void Reads::find_arguments_elsewhere(const std::vector<Effect>& effects) {
     if (r.elements && PyTuple_Check(r.elements.get()))
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.elements.get()); ++i) met(PyTuple_GET_ITEM(r.elements.get(), i));
   }
-  for (const Effect& e : effects) met(e.owner.get());
+  for (const Effect& e : effects_) met(e.owner.get());
 }
 
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
@@ -211,6 +211,7 @@ void Reads::read_entry(PyObject* dict, PyObject* key, PyObject* value) {
 
 void Reads::add_entry(PyObject* dict, PyObject* key, PyObject* value) {
   DictReads& r = reads_of(dict);
+  if (r.order) return;  // all of it is known
   Py_ssize_t before = PyDict_GET_SIZE(r.entries.get());
   if (!PyDict_SetDefault(r.entries.get(), key, value ? value : absent())) PyErr_Clear();
   if (PyDict_GET_SIZE(r.entries.get()) > before) r.places.push_back(interpreter::current_place());
@@ -508,6 +509,7 @@ void Reads::read_compared(PyObject* object) { read_deep(object); }
 
 std::vector<Effect> Reads::finish(WorldGuard& world) {
   take_back();
+  find_arguments_elsewhere();
   for (const DictReads& r : dicts_)
     if (!fresh(r.dict.get()))
       world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size, r.order);
@@ -528,7 +530,6 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
     out.push_back(std::move(e));
   }
   effects_.clear();
-  find_arguments_elsewhere(out);
   return out;
 }
 

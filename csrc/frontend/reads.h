@@ -48,6 +48,8 @@ class Reads final : public interpreter::Observer {
   void begin(PyObject* callable) { read_callable(callable); }
   /// The program takes these for arguments; `others`: those that are not copied.
   void take(const StandIns& arguments, const std::vector<PyObject*>& others);
+  /// Looks for them among all that was read and written; for a call that raised, as finish() does it, too.
+  void find_arguments_elsewhere();
   /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
   const ClassUses& uses() const { return uses_; }
   /// Of the containers among them: those that the code met elsewhere, too.
@@ -132,7 +134,6 @@ class Reads final : public interpreter::Observer {
   void ask_identity(PyObject* object);
   void ask_everything(PyObject* object);
   void met(PyObject* value);
-  void find_arguments_elsewhere(const std::vector<Effect>& effects);
 
   // outside_calls.cpp
   struct Method;

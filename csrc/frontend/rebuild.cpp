@@ -46,7 +46,8 @@ class Rebuilder {
     const bool itself = copies_ && !copies_->stands_for(o);
     if (PyTuple_Check(o) || (PyList_Check(o) && !(itself && PyList_CheckExact(o)))) return sequence(o);
     if (itself) return Ref::borrow(o);
-    if (PyObject* fields = dataclass_fields(o); fields && (copies_ || !is_python_object(o))) return dataclass(o, fields);
+    if (PyObject* fields = dataclass_fields(o); fields && (copies_ || !is_python_object(o)))
+      return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
     if (copies_) return object(o);
     if (PyAnySet_Check(o) || is_deque(o)) return elements(o);

@@ -424,6 +424,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   } catch (...) {
     once_ = reads.once();
     // It may have looked for what only the copy of an argument did not have.
+    reads.find_arguments_elsewhere();
     if (!learn(reads) || key_of(args).flat.key == key.flat.key) throw;
     PyErr_Clear();
     throw OtherKey();

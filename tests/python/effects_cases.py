@@ -191,6 +191,12 @@ CONTAINERS = {
     "append a number": ("v = []\ndef f(x):\n  v.append(3)\n  return x", 1),
     "append and read": ("v = [1.0]\ndef f(x):\n  v.append(2.0)\n  return x * len(v)", None),
     "append in a loop": ("v = []\ndef f(x):\n  for i in range(3): v.append((i, x * i))\n  return x", 1),
+    "item, then append": ("v = [0]\ndef f(x):\n  v[0] = x.sum()\n  v.append(3)\n  return x", 1),
+    "whole, then changed": (
+        "d = {'a': 1, 'b': 2}\ndef f(x):\n  e = {**d}\n  d.update(b=d.get('c', len(e)))\n  return x * d['b']",
+        2,
+    ),
+    "frozen set |=": ("s = frozenset({1})\ndef f(x):\n  global s\n  s |= {len(s), 2}\n  return x * len(s)", 3),
     "extend and insert": ("v = [0]\ndef f(x):\n  v.extend([1, x * 2])\n  v.insert(0, x)\n  return x", None),
     "pop": ("v = [1.0] * 9\ndef f(x): return x * v.pop()", None),
     "remove, clear": ("v = [1, 2]\ndef f(x):\n  if v: v.remove(v[0])\n  else: v.clear()\n  return x", 3),
@@ -218,6 +224,14 @@ CONTAINERS = {
     "by list.append": ("v = []\ndef f(x):\n  list.append(v, x * 2)\n  return x", None),
     "by a bound append": ("v = []\nadd = v.append\ndef f(x):\n  add(x * 2)\n  return x", None),
     "by a heap": ("import heapq\nv = [3, 5]\ndef f(x):\n  heapq.heappush(v, 1)\n  return x * v[0]", None),
+    "containers without tensors": ("v = []\ndef f(x):\n  v.append({'w': [1]})\n  return x", 1),
+    "one in two places": ("v = []\nd = {}\ndef f(x):\n  w = [1]\n  v.append(w)\n  d['w'] = w\n  return w", 1),
+    "lists made by C code": ("v = []\nw = [(1, 2)]\ndef f(x):\n  v.append(list(map(list, w)))\n  return x", 1),
+    "a deque of tensors": ("v = []\ndef f(x):\n  v.append(deque([x * 2]))\n  return x", 1),
+    "dict order of what is made": (
+        "d = {'a': 1, 'b': 2}\ndef f(x):\n  d.pop('a', None)\n  d['a'] = d.setdefault('c', 7)\n  return x",
+        None,
+    ),
     "by a comprehension": ("v = []\ndef f(x):\n  [v.append(i) for i in range(2)]\n  return x", 1),
     "by map": ("v = []\ndef f(x):\n  list(map(v.append, [1, x * 2]))\n  return x", None),
 }
@@ -310,6 +324,33 @@ OBJECTS = {
         "def f(x):\n  c.p = P(x * 2)\n  c.q = thing(n=1)\n  return x",
         1,
     ),
+    "objects without tensors": ("v = []\ndef f(x):\n  v.append(thing(k=thing()))\n  return x", 1),
+    "slots of an object made inside": (
+        "class S: __slots__ = 'u', 'n'\nv = []\ndef f(x):\n  s = S()\n  s.u = x * 2\n  v.append(s)\n  return s.u",
+        1,
+    ),
+    "an object that has all attributes": (
+        "class A:\n  def __getattr__(self, name): return 1\nv = []\ndef f(x):\n  v.append(A())\n  return x",
+        1,
+    ),
+    "a function of outer and inner variables": (
+        """
+        def make():
+            n = 0
+            def f(x):
+                k = [1]
+                def g():
+                    nonlocal n
+                    n += 1
+                    k.append(n)
+                    return k
+                return g
+            return f
+        f = make()
+        """,
+        1,
+    ),
+    "a class made inside": ("v = []\ndef f(x):\n  class L: k = 2\n  v.append(L())\n  return x * len(v)", None),
     "containers kept and written later": (
         "c = thing(v=None)\ndef f(x):\n  if c.v is None: c.v = []\n  c.v.append(x * 2)\n  return x",
         None,
@@ -335,12 +376,26 @@ OBJECTS = {
     ),
 }
 
+# How far they are cannot be seen: their programs serve one call.
+ITERATORS = {
+    "of a list": ("it = iter([1.0, 2.0, 3.0, 4.0])\ndef f(x): return x * next(it)", None),
+    "in a loop": ("it = iter([1.0, 2.0, 3.0, 4.0])\ndef f(x):\n  for k in it: return x * k", None),
+    "generator": ("it = (k * 2 for k in range(9))\ndef f(x): return x * next(it)", None),
+    "bound method": ("tick = itertools.count().__next__\ndef f(x): return x * tick()", None),
+    "in an attribute": ("c = thing(it=itertools.cycle([1.0, 2.0]))\ndef f(x): return x * next(c.it)", None),
+    "default": ("def f(x, it=itertools.count()): return x * next(it)", None),
+    "zipped": ("it = iter([1.0, 2.0, 3.0, 4.0])\ndef f(x): return sum(x * k for k, _ in zip([5.0], it))", None),
+    "made inside": ("v = [1.0, 2.0]\ndef f(x):\n  it = iter(v)\n  return x * next(it) * next(it)", 1),
+    "made inside and kept": ("v = []\ndef f(x):\n  v.append(iter([1, 2]))\n  return x * next(v[-1])", None),
+}
+
 GROUPS = {
     "counter": COUNTERS,
     "tensor": TENSORS,
     "module": MODULES,
     "container": CONTAINERS,
     "object": OBJECTS,
+    "iterator": ITERATORS,
 }
 CASES = {f"{group}: {name}": case for group, cases in GROUPS.items() for name, case in cases.items()}
 
@@ -447,6 +502,30 @@ ARGUMENTS = {
         "missing, other = thing(), thing()\ndef f(x, k): return x * 2 if k is missing else x",
         "f(x, missing) + f(x, other)",
     ),
+    "list that is a global, too": ("v = [1.0]\ndef f(x, w):\n  w.append(2.0)\n  return x * len(v)", "f(x, v)"),
+    "list that is written as a global": ("v = [1.0]\ndef f(x, w):\n  v.append(x)\n  return x * len(w)", "f(x, v)"),
+    "list that is a global, too, and raises": (
+        "v = [1.0]\ndef f(x, w):\n  v.clear()\n  w.append(2.0)\n  return x * v[0]",
+        "f(x, v)",
+    ),
+    "dict in an object outside": (
+        "c = thing(d={'k': 1.0})\ndef f(x, d):\n  d['k'] += 1\n  return x * c.d['k']",
+        "f(x, c.d)",
+    ),
+    "iterator": ("def f(x, it): return x * next(it)", "f(x, it := iter([1.0])), next(it, None)"),
+    "written though it was so already": (
+        "c = thing(k=1)\ndef f(x):\n  c.k = 1\n  return x",
+        "f(x), c.k, setattr(c, 'k', 2), f(x), c.k",
+    ),
+    "deleted from a dict": (
+        "d = {'k': 1}\ndef f(x):\n  try: del d['k']\n  except KeyError: return x * 3\n  return x",
+        "f(x), f(x)",
+    ),
+    "deleted from a slot": (
+        "class S: __slots__ = 'k'\ns = S()\n"
+        "def f(x):\n  try: del s.k\n  except AttributeError: s.k = 1\n  return x * hasattr(s, 'k')",
+        "f(x), f(x)",
+    ),
     "key of a dict": ("def f(x, c, d): return x * d[c] * d.get(c, 1)", "f(x, c := thing(), {c: 2.0})"),
     "inside of inner object": (
         "c = thing(inner=thing(v=[]))\ndef f(x, c):\n  c.inner.v.append(x + 1)\n  return sum(c.inner.v)",
@@ -491,5 +570,6 @@ HARD = {
     "cached property": (
         "class C:\n  @functools.cached_property\n  def k(self): return 2.0\nc = C()\ndef f(x): return x * c.k"
     ),
+    "class with a tensor": "v = []\ndef f(x):\n  class L: w = x * 2\n  v.append(L)\n  return x",
     "printed": "import io\nout_file = io.StringIO()\ndef f(x):\n  print('called', file=out_file)\n  return x",
 }

@@ -66,7 +66,7 @@ RULES = {
         "[i for i, z in enumerate(<nums>) if z]",
         "[z for _, z in zip(range(5), itertools.chain(<nums>, <nums>))]",
     ],
-    "map": ["e", "q", "{'a': <num>, 'b': <literal>}", "dict(<map>, b=<num>)", "{**<map>}", "(dict(<map>) | {'a': <num>})"],
+    "map": ["e", "q", "{'a': <num>, 'b': <literal>}", "dict(<map>, b=<num>)", "{**<map>}", "dict(<map>, a=<num>)"],
     "obj": ["o", "thing(k=<num>)", "o"],
     "tensor": [
         "y",
@@ -188,7 +188,7 @@ PARTS = {
             "tensor": ["ts#[0]", "sum(ts#)", "ts#[-1]", "torch.stack(list(ts#)).sum(0)"],
             "num": ["len(ts#)"],
             "do": ["ts#.append(<tensor>)", "ts#[0] = <tensor>", "ts#.pop()", "ts#[:] = [<tensor>]", "y = ts#[0] + y"],
-            "change": ["ts#[0] = torch.full((3,), 2.0)", "ts#.append(torch.ones(2, 3))", "ts#.reverse()", "del ts#[1:]"],
+            "change": ["ts#[0] = torch.full((3,), 2.0)", "ts#.append(torch.ones(2, 3))", "ts#.reverse()", "del ts#[1]"],
         },
         [],
     ),
@@ -442,7 +442,7 @@ h#.n = 0
         [],
     ),
     "generator": (
-        "gk# = <literal>\ndef gen#(items):\n  for z in items: yield z * gk#\ndef rec#(i): return i if i <= 0 else rec#(i - 1)",
+        "gk# = <literal>\ndef gen#(v):\n  for z in v: yield z * gk#\ndef rec#(i): return i if i < 1 else rec#(i - 1)",
         {
             "num": ["sum(gen#(<nums>))", "rec#(2)", "next(gen#(<nums>), 1)"],
             "nums": ["list(gen#(<nums>))", "[*gen#(<nums>)]"],
@@ -505,11 +505,11 @@ seen# = []
         [],
     ),
     "partial": (
-        "add# = partial(lambda y, u, by=1: y * u + by, u=<literal>, by=<literal>)\nitem# = operator.itemgetter(0)",
+        "add# = partial(lambda y, u, by=1: y * u + by, u=<literal>, by=<literal>)\nfrom operator import itemgetter\nitem# = itemgetter(0)",
         {
             "num": ["add#(<num>)", "item#([<num>])", "item#(<nums>)"],
             "tensor": ["add#(<tensor>)", "add#(<tensor>, by=<num>)"],
-            "change": ["add# = partial(add#, u=<literal>)", "add#.keywords['by'] = <literal>", "item# = operator.itemgetter(-1)"],
+            "change": ["add# = partial(add#, u=<literal>)", "add#.keywords['by'] = <literal>", "item# = itemgetter(-1)"],
         },
         [],
     ),
@@ -554,7 +554,7 @@ seen# = []
         "it# = iter([1, 2, 3, 4, 5, 6, 7])\nct# = itertools.count()\ntick# = itertools.count(1).__next__\n"
         "gi# = (z * 2 for z in range(9))\ncy# = itertools.cycle([1, 2])",
         {
-            "num": ["next(it#, 0)", "next(ct#)", "tick#()", "next(gi#, 0)", "next(cy#)", "sum(zip(it#, [1]).__next__())"],
+            "num": ["next(it#, 0)", "next(ct#)", "tick#()", "next(gi#, 0)", "next(cy#)", "sum(next(zip(it#, [1])))"],
             "do": ["for z in it#:\n    n = z\n    break", "n = next(it#, 0)"],
             "change": ["next(it#, 0)", "it# = iter([<literal>])", "ct# = itertools.count(3)"],
         },
@@ -568,7 +568,7 @@ seen# = []
             "num": ["lc#(2)[0]", "len(lc#(1))", "lg#()", "kc#.late"],
             "nums": ["lc#(2)"],
             "do": ["lc#(1).append(<num>)"],
-            "change": ["lc#(2).append(<literal>)", "lc#(2)[0] = <literal>", "lg#.cache_clear()", "lu# = <literal>", "kc# = K#()"],
+            "change": ["lc#(2).append(<literal>)", "lc#(2)[0] = <literal>", "lg#.cache_clear()", "lu# = 5", "kc# = K#()"],
         },
         [],
     ),

@@ -136,6 +136,10 @@ SEQUENCES = {
     ),
     "deque": ("v = deque([1.0])\ndef f(x): return x * v[0] + len(v)", "v.appendleft(2.0)", "v[0] = 3.0"),
     "shape from a list": ("v = [3, 2]\ndef f(x): return x.reshape(v)", "v[:] = [6]", "v.append(1)"),
+    "tensors of a list in another": (
+        "v = [torch.ones(3)]\nw = [0]\ndef f(x):\n  w[:] = [v[0]]\n  return x * w[0] + len(w)",
+        "v[0] = torch.zeros(3)",
+    ),
     "tensors in a list": (
         "v = [torch.ones(3)]\ndef f(x): return sum(v) * x",
         "v[0] = torch.zeros(3)",

@@ -140,6 +140,43 @@ def test_what_cannot_be_made_again_is_refused(source):
         twins.compare(f"call {i}")
 
 
+OUT_OF_SIGHT = {
+    "class": "class L: w = x * 2\n  v.append(L)",
+    "generator": "y = x * 2\n  v.append(y * i for i in range(2))",
+    "iterator": "v.append(iter([x * 2]))",
+    "method of C code": "v.append((x * 2).add)",
+    "exception": "v.append(ValueError(x * 2))",
+}
+
+
+@pytest.mark.parametrize("write", OUT_OF_SIGHT.values(), ids=list(OUT_OF_SIGHT))
+def test_a_tensor_where_it_cannot_be_replaced_is_refused(write):
+    twins = Twins(f"v = []\ndef f(x):\n  {write}\n  return x")
+    with pytest.raises(NotImplementedError, match=r"\[jit\] a .* that outlives the call holds a tensor"):
+        twins.f(torch.ones(3))
+    twins.compare()
+
+
+def test_tensors_in_sets_and_keys():
+    world = World("v = []\ndef f(x):\n  v.append(({x * 2}, {x * 3: 1}))\n  return x")
+    f = thunder.jit(world.names["f"])
+    for i in range(1, 4):
+        f(torch.full((3,), float(i)))
+    assert [(next(iter(s))[0].item(), next(iter(d))[0].item()) for s, d in world.names["v"]] == [(2, 3), (4, 6), (6, 9)]
+
+
+def test_a_program_for_one_call_is_not_kept():
+    world = World("it = iter([1.0, 2.0, 3.0])\nk = 1.0\ndef f(x, last): return x * (k if last else next(it))")
+    f = thunder.jit(world.names["f"])
+    x = torch.ones(3)
+    assert [f(x, i > 2)[0].item() for i in range(5)] == [1, 2, 3, 1, 1]
+    assert thunder.cache_misses(f) == 4 and thunder.cache_hits(f) == 1
+    assert thunder.compile_stats(f)["not_cached"] == ""
+    with pytest.raises(StopIteration):
+        f(x, False)
+    assert "advances a list_iterator" in thunder.compile_stats(f)["not_cached"]
+
+
 def test_nothing_of_the_compilers_is_left():
     """A program that is refused leaves the world as it was."""
     write = "c.n += 1\n  c.last = x\n  v.append(x)"

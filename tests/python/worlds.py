@@ -84,7 +84,7 @@ def assert_same(a, b, where="", seen=None):
     elif isinstance(a, types.MethodType | functools.partial):
         assert_same(*(getattr(f, "__self__", [f.func, f.args, f.keywords]) for f in (a, b)), where, seen)
     elif hasattr(a, "__dict__"):
-        unlike = ("__module__", "id") if isinstance(a, RemovableHandle) else ("__module__",)  # counts all of the process
+        unlike = ("__module__", "id") if isinstance(a, RemovableHandle) else ("__module__",)  # it counts all
         own = [{k: v for k, v in vars(o).items() if k not in unlike} for o in (a, b)]
         assert_same(*own, where, seen)
     elif slots := getattr(type(a), "__slots__", ()):
