@@ -199,6 +199,8 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   } else {
     // A class's own __setattr__ or a property is interpreted and tells what it writes.
     PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
+    read_type(object);
+    read_class(Py_TYPE(object), name, found);
     bool slot = found && Py_IS_TYPE(found, &PyMemberDescr_Type);
     if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw_write_) return true;
     if (found && Py_TYPE(found)->tp_descr_set && !slot) return true;

@@ -517,6 +517,20 @@ ARGUMENTS = {
         "c = thing(k=1)\ndef f(x):\n  c.k = 1\n  return x",
         "f(x), c.k, setattr(c, 'k', 2), f(x), c.k",
     ),
+    "a property that is replaced": (
+        """
+        class C:
+            @property
+            def k(self): return self._k
+            @k.setter
+            def k(self, v): self._k = v * 2
+        c = C()
+        def f(x):
+            c.k = 3
+            return x
+        """,
+        "f(x), vars(c).copy(), setattr(C, 'k', 1), f(x)",
+    ),
     "deleted from a dict": (
         "d = {'k': 1}\ndef f(x):\n  try: del d['k']\n  except KeyError: return x * 3\n  return x",
         "f(x), f(x)",
