@@ -58,13 +58,20 @@ void flatten_int(PyObject* o, std::string& key) {
 
 // Whether it came before; if not, it is remembered.
 bool again(PyObject* o, Flattened& out) {
-  auto it = std::find(out.containers.begin(), out.containers.end(), o);
-  if (it == out.containers.end()) {
-    out.containers.push_back(o);
-    return false;
+  constexpr size_t kFew = 16;
+  size_t at = out.containers.size();
+  if (at <= kFew) {
+    at = static_cast<size_t>(std::find(out.containers.begin(), out.containers.end(), o) - out.containers.begin());
+  } else {
+    for (size_t i = out.places.size(); i < at; ++i) out.places.emplace(out.containers[i], i);
+    if (auto it = out.places.find(o); it != out.places.end()) at = it->second;
   }
-  put(out.key, 'R', it - out.containers.begin());
-  return true;
+  if (at < out.containers.size()) {
+    put(out.key, 'R', at);
+    return true;
+  }
+  out.containers.push_back(o);
+  return false;
 }
 
 void flatten_container(PyObject* o, Flattened& out) {
@@ -141,6 +148,7 @@ void flatten_object(PyObject* o, Flattened& out) {
   out.key.resize(key);
   out.tensors.resize(tensors);
   out.containers.resize(containers);
+  out.places.clear();
   out.objects.resize(objects);
   out.ints.resize(ints);
   out.floats.resize(floats);
