@@ -38,6 +38,14 @@ bool is_plain_object(PyObject* o) {
   return dict && *dict && !is_module(o);
 }
 
+bool is_more_than_a_container(PyObject* o) {
+  if (PyList_Check(o)) return !PyList_CheckExact(o);
+  const bool tuple = PyTuple_Check(o) && !PyTuple_CheckExact(o), dict = PyDict_Check(o) && !PyDict_CheckExact(o);
+  if (!tuple && !(dict && !dataclass_fields(o))) return false;
+  PyObject** attributes = _PyObject_GetDictPtr(o);
+  return attributes && *attributes && PyDict_GET_SIZE(*attributes) > 0;
+}
+
 bool is_partial(PyObject* o) {
   static PyObject* partial = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("functools")).get(), "partial");
   return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial));

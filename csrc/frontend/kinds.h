@@ -15,6 +15,8 @@ PyObject* dataclass_fields(PyObject* o);
 bool is_module(PyObject* o);
 /// An instance of a Python class whose state is its attributes, and that nothing but them tells apart.
 bool is_plain_object(PyObject* o);
+/// A list, tuple or dict that is more than what is in it: of a class with attributes, or that may change how it works.
+bool is_more_than_a_container(PyObject* o);
 bool is_partial(PyObject* o);
 /// An instance of Python classes all the way up: nothing but its dict and its slots makes it up.
 bool is_python_object(PyObject* o);

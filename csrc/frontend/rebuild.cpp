@@ -44,9 +44,10 @@ class Rebuilder {
       if (auto it = made_.find(o); it != made_.end()) return it->second;
     }
     const bool itself = copies_ && !copies_->stands_for(o);
+    if (itself && is_more_than_a_container(o)) return Ref::borrow(o);
     if (PyTuple_Check(o) || (PyList_Check(o) && !(itself && PyList_CheckExact(o)))) return sequence(o);
     if (itself) return Ref::borrow(o);
-    if (PyObject* fields = dataclass_fields(o); fields && (copies_ || !is_python_object(o)))
+    if (PyObject* fields = dataclass_fields(o); fields && !(copies_ ? is_plain_object(o) : is_python_object(o)))
       return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
     if (copies_) return object(o);
@@ -129,7 +130,9 @@ class Rebuilder {
   Ref object(PyObject* o) {
     Ref out = is_python_object(o) ? copy_object(o) : shallow_copy(o);
     remember(o, out);
+    const auto* number = dataclass_fields(o) ? std::exchange(number_, nullptr) : number_;
     set_attributes(o, out);
+    number_ = number;
     return out;
   }
 

@@ -176,12 +176,16 @@ void flatten(PyObject* o, Flattened& out) {
     put(out.key, s, static_cast<size_t>(n));
     return;
   }
-  if (out.themselves && out.themselves->count(o)) return flatten_identity(o, out);
+  if ((out.themselves && out.themselves->count(o)) || is_more_than_a_container(o)) return flatten_identity(o, out);
   if (PyTuple_Check(o) || PyList_Check(o)) return flatten_container(o, out);
   const auto* use = out.uses && out.uses->count(Py_TYPE(o)) ? &out.uses->at(Py_TYPE(o)) : nullptr;
   const bool by_identity = use && use->identity;
   // A dataclass first: transformers' outputs are dataclasses and dicts at once.
-  if (PyObject* fields = dataclass_fields(o); fields && !by_identity) return flatten_dataclass(o, fields, out);
+  if (PyObject* fields = dataclass_fields(o); fields && !by_identity) {
+    if (!is_plain_object(o)) return flatten_dataclass(o, fields, out);
+    Literally all(out);
+    return flatten_object(o, out);
+  }
   if (PyDict_Check(o)) return flatten_dict(o, out);
   if (!by_identity && is_plain_object(o)) return flatten_object(o, out);
   flatten_identity(o, out);

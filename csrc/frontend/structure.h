@@ -23,7 +23,7 @@ struct Flattened {
   std::string key;
   std::vector<PyObject*> containers;  ///< borrowed: the lists, dicts and objects that were taken apart, each once
   std::unordered_map<PyObject*, size_t> places;  ///< of the containers in the list, if they are many
-  std::vector<PyObject*> objects;     ///< borrowed: those that `key` names by identity
+  std::vector<PyObject*> objects;                ///< borrowed: those that `key` names by identity
 
   /// Whether numbers are to be told apart from their values: `key` then only says that there is an int or a float.
   /// Those that are is_symbolic_number(), in order; not those in dataclasses and in the keys of dicts.

@@ -492,6 +492,20 @@ ARGUMENTS = {
         "def f(x, c):\n  c.h, c.n = c.h + x, c.n + 1\n  return x * c.n",
         "f(x, c)",
     ),
+    "list of a class of its own": (
+        "class L(list): k = 2.0\nv = L([1.0])\ndef f(x, v):\n  v.append(x)\n  v.n = len(v)\n  return x * v.k",
+        "f(x, v)",
+    ),
+    "dict of a class of its own": (
+        "class D(dict): pass\nd = D(a=1.0)\nd.n = 1\ndef f(x, d):\n  d['a'] += 1\n  d.n += 1\n  return x * d.n * d['a']",
+        "f(x, d)",
+    ),
+    "dataclass with more": (
+        "@dataclass\nclass C:\n  k: float = 2.0\n  def __post_init__(self): self.n = self.k + 1\nc = C()\n"
+        "def f(x, c):\n  c.n += c.k\n  return x * c.n",
+        "f(x, c)",
+    ),
+    "set": ("s = {1.0}\ndef f(x, s):\n  s.add(len(s) + 10)\n  return x * sum(s)", "f(x, s)"),
     "dataclass with slots": (
         "@dataclass(slots=True)\nclass C:\n  h: object\nc = C(torch.ones(3))\n"
         "def f(x, c):\n  c.h = c.h + x\n  return x",
