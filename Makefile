@@ -84,7 +84,8 @@ bench: build
 	$(PY) benchmarks/run.py $(BENCH) $(ARGS)
 
 # What handles Python's own objects.
-SANITIZED = $(patsubst %,tests/python/test_%.py,effects soundness interpreter custom_function symbolic results jit torch_operators)
+SANITIZED = $(patsubst %,tests/python/test_%.py,effects soundness interpreter interpreter_tracebacks custom_function symbolic \
+  symbolic_numbers results jit torch_operators)
 
 sanitize: $(STAMP)
 	@$(CMAKE) -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=Debug \

@@ -497,7 +497,8 @@ ARGUMENTS = {
         "f(x, v)",
     ),
     "dict of a class of its own": (
-        "class D(dict): pass\nd = D(a=1.0)\nd.n = 1\ndef f(x, d):\n  d['a'] += 1\n  d.n += 1\n  return x * d.n * d['a']",
+        "class D(dict): pass\nd = D(a=1.0)\nd.n = 1\n"
+        "def f(x, d):\n  d['a'] += 1\n  d.n += 1\n  return x * d.n * d['a']",
         "f(x, d)",
     ),
     "dataclass with more": (
