@@ -108,9 +108,7 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, _torch.nn.Module):
-        module = ThunderModule(fn, cache, resolved, list(transforms), numerics, rng)
-        _C.set_sharp_edges(module._compiled, sharp_edges)
-        return module
+        return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng, sharp_edges)
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
     compiled = _C.make_function(fn, None, cache, resolved, list(transforms), numerics, rng)

@@ -1,6 +1,7 @@
 """torch.autograd.Function inside compiled functions."""
 
 import torch
+from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils import checkpoint
 
 # What keeps the arguments of a checkpoint that is not reentrant, in versions that have it: its backward must not run.
@@ -45,6 +46,11 @@ def apply(tracer, cls, args):
     if cls is checkpoint.CheckpointFunction:  # its backward runs the function and autograd again
         function, _preserve_rng_state, *inputs = args
         return tracer.call_user(function, tuple(inputs))
+    if cls is BackwardHookFunction:
+        raise NotImplementedError(
+            "[register_full_backward_hook] a module's backward hooks inside of a compiled function are not supported: "
+            "they are Python that runs in the backward. Register hooks on what the function is given or returns"
+        )
     wanted = tuple(isinstance(a, torch.Tensor) and tracer.requires_grad(a) for a in args)
     ctx = _Context(wanted)
     with torch.no_grad():

@@ -1,8 +1,11 @@
 """A compiled nn.Module."""
 
+import copy
+
 import torch
 
 from . import _C
+from .extend import resolve_executors
 
 
 class ThunderModule(torch.nn.Module):
@@ -12,10 +15,12 @@ class ThunderModule(torch.nn.Module):
     original's, so an optimizer made from either works for both.
     """
 
-    def __init__(self, module, cache, executors, transforms, numerics, rng):
+    def __init__(self, module, cache, executors, transforms, numerics, rng, sharp_edges):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
+        object.__setattr__(self, "_options", (cache, executors, transforms, numerics, rng, sharp_edges))
         compiled = _C.make_function(module, module, cache, executors, transforms, numerics, rng)
+        _C.set_sharp_edges(compiled, sharp_edges)
         object.__setattr__(self, "_compiled", compiled)
 
     def __call__(self, *args, **kwargs):
@@ -61,13 +66,25 @@ class ThunderModule(torch.nn.Module):
     def __repr__(self):
         return f"ThunderModule({self._original!r})"
 
+    def __deepcopy__(self, memo):
+        """A copy of the module, compiled in the same way: its programs are made when it is called."""
+        made = ThunderModule(copy.deepcopy(self._original, memo), *self._options)
+        memo[id(self)] = made
+        return made
+
     def __reduce_ex__(self, protocol):
-        raise TypeError("a compiled module cannot be pickled; save its state_dict(), or pickle the original module")
+        cache, executors, *others = self._options
+        return _restore, (self._original, cache, [e.name for e in executors], *others)
+
+
+def _restore(module, cache, names, *others):
+    return ThunderModule(module, cache, resolve_executors(names), *others)
 
 
 _OF_THE_WRAPPER = {
-    "_original", "_compiled", "__call__", "forward", "train", "eval", "requires_grad_", "_apply", "to", "__class__",
-    "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__", "__delattr__", "__init__",
+    "_original", "_compiled", "_options", "__call__", "forward", "train", "eval", "requires_grad_", "_apply", "to",
+    "__class__", "__deepcopy__", "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__",
+    "__delattr__", "__init__",
 }  # fmt: skip
 
 

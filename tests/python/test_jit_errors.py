@@ -3,7 +3,6 @@
 import pytest
 import torch
 from devices import ON_CPU
-from mlp import Mlp
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.dlpack import to_dlpack
@@ -198,9 +197,3 @@ def test_a_module_that_keeps_a_traced_tensor():
         assert_close(model.kept, torch.full((2,), n + 1.0))
     assert thunder.cache_misses(compiled) == 1
 
-
-def test_pickling_says_what_to_do():
-    import pickle
-
-    with pytest.raises(TypeError, match="state_dict"):
-        pickle.dumps(thunder.jit(Mlp()))

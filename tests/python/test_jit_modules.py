@@ -1,5 +1,9 @@
 """thunder.jit of modules: they train, and what changes in them is seen."""
 
+import copy
+import io
+
+import pytest
 import torch
 from mlp import Mlp
 from torch import nn
@@ -167,3 +171,27 @@ def test_gradients_accumulate():
     once = model.a.weight.grad.clone()
     compiled(x).sum().backward()
     assert_close(model.a.weight.grad, 2 * once)
+
+
+def test_copies_are_compiled_in_the_same_way():
+    model = thunder.jit(torch.nn.Linear(3, 3), executors=["aten"], cache="symbolic values")
+    x = torch.randn(2, 3)
+    expected = model(x)
+    saved = io.BytesIO()
+    torch.save(model, saved)
+    saved.seek(0)
+    for other in (copy.deepcopy(model), torch.load(saved, weights_only=False)):
+        assert isinstance(other, thunder.ThunderModule) and thunder.cache_misses(other) == 0
+        torch.testing.assert_close(other(x), expected)
+        other(torch.randn(5, 3))
+        assert thunder.cache_misses(other) == 1
+        with torch.no_grad():
+            other.weight.zero_()
+        torch.testing.assert_close(model(x), expected)
+
+
+def test_backward_hooks_of_modules_are_refused():
+    layer = torch.nn.Linear(3, 3)
+    layer.register_full_backward_hook(lambda module, gradients, of_outputs: None)
+    with pytest.raises(NotImplementedError, match="register_full_backward_hook"):
+        thunder.jit(layer)(torch.randn(2, 3))
