@@ -1,0 +1,175 @@
+"""Operators and modules of PyTorch's own databases against eager; what test_ops.py and tools/coverage.py check.
+
+Values, dtype, shape, strides of results; gradients in float64 against eager's autograd; error inputs raise eager's
+exception type.  Every check compares one sample and raises where it differs.
+"""
+
+import torch
+import torch.testing._internal.common_methods_invocations as database
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_modules import module_db
+
+import thunder
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
+# Results that are not determined by the inputs.
+NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
+
+# PyTorch's database seeds inside of what it calls; a seed is set outside of programs, as seeded() does.
+database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+
+
+
+def name_of(op):
+    return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+
+
+def module_name(info):
+    return info.name.removeprefix("nn.")
+
+
+def dtypes_of(op, device):
+    return [d for d in DTYPES if d in op.supported_dtypes(device)]
+
+
+def is_differentiable(op, device):
+    """In float64, in which gradients are compared."""
+    return op.supports_autograd and torch.float64 in op.supported_backward_dtypes(device)
+
+
+def samples(op, device, dtype, most=None, requires_grad=False):
+    for i, sample in enumerate(op.sample_inputs(device, dtype, requires_grad=requires_grad)):
+        if most is not None and i >= most:
+            return
+        yield sample
+
+
+def tensors(x):
+    if isinstance(x, torch.Tensor):
+        return [x]
+    if isinstance(x, (list, tuple)):
+        return [t for item in x for t in tensors(item)]
+    if isinstance(x, dict):
+        return [t for item in x.values() for t in tensors(item)]
+    return []
+
+
+def seeded(fn, *args, **kwargs):
+    torch.manual_seed(0)
+    return fn(*args, **kwargs)
+
+
+def compare(actual, expected, name="", exact_layout=True):
+    if not isinstance(expected, (torch.Tensor, list, tuple, dict)):
+        assert type(actual) is type(expected), f"got a {type(actual).__name__}, eager's is {type(expected).__name__}"
+        assert name in NOT_DETERMINED or actual == expected or actual != actual, f"got {actual}, eager's {expected}"
+    actual, expected = tensors(actual), tensors(expected)
+    assert len(actual) == len(expected), f"{len(actual)} tensors, eager gives {len(expected)}"
+    for a, e in zip(actual, expected, strict=True):
+        assert a.dtype == e.dtype, f"dtype {a.dtype}, eager's {e.dtype}"
+        assert a.shape == e.shape, f"shape {tuple(a.shape)}, eager's {tuple(e.shape)}"
+        assert a.layout == e.layout, f"layout {a.layout}, eager's {e.layout}"
+        if exact_layout and e.layout is torch.strided and e.numel() > 0:
+            same = [(s, t) for s, t, n in zip(a.stride(), e.stride(), e.shape, strict=True) if n != 1]
+            assert all(s == t for s, t in same), f"strides {a.stride()}, eager's {e.stride()}, shape {tuple(e.shape)}"
+        if name in NOT_DETERMINED:
+            continue
+        torch.testing.assert_close(a, e, equal_nan=True)
+
+
+def compiled(op):
+    return thunder.jit(lambda *args, **kwargs: op(*args, **kwargs))
+
+
+def check_forward(op, sample):
+    """Returns the compiled function."""
+    args = (sample.input, *sample.args)
+    expected = seeded(op, *args, **sample.kwargs)
+    jitted = compiled(op)
+    compare(seeded(jitted, *args, **sample.kwargs), expected, op.name)
+    return jitted
+
+
+def check_gradient(op, sample):
+    """Returns the compiled function; None where eager has no gradient."""
+    args = (sample.input, *sample.args)
+    process = sample.output_process_fn_grad or (lambda x: x)
+    inputs = [t for t in tensors((args, sample.kwargs)) if t.requires_grad]
+    outputs = [t for t in tensors(process(seeded(op, *args, **sample.kwargs))) if t.requires_grad]
+    if not inputs or not outputs:
+        return None
+    cotangents = [torch.randn_like(t) for t in outputs]
+    reference = torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+    jitted = compiled(op)
+    ours = [t for t in tensors(process(seeded(jitted, *args, **sample.kwargs))) if t.requires_grad]
+    assert len(ours) == len(outputs), f"{len(ours)} results require grad, {len(outputs)} of eager's do"
+    compare_gradients(torch.autograd.grad(ours, inputs, cotangents, allow_unused=True), reference)
+    return jitted
+
+
+def compare_gradients(actual, expected):
+    for mine, theirs in zip(actual, expected, strict=True):
+        if theirs is None:
+            assert mine is None or not mine.any(), "a gradient where eager has none"
+        else:
+            assert mine is not None, "no gradient where eager has one"
+            assert mine.dtype == theirs.dtype, f"a gradient in {mine.dtype}, eager's is in {theirs.dtype}"
+            torch.testing.assert_close(mine, theirs, equal_nan=True)
+
+
+def refuses(fn, error_type, *args, **kwargs):
+    """Whether the call raises that error, or says NotImplemented as Python's operators do."""
+    try:
+        return fn(*args, **kwargs) is NotImplemented
+    except error_type:
+        return True
+
+
+def check_error(op, error):
+    sample = error.sample_input
+    args = (sample.input, *sample.args)
+    # Else it is an error of other devices, or of the operator's out= alone.
+    if "out" not in sample.kwargs and refuses(op, error.error_type, *args, **sample.kwargs):
+        assert refuses(compiled(op), error.error_type, *args, **sample.kwargs), f"not refused: {sample}"
+
+
+def module_inputs(info, device, dtype, training, most=None):
+    made = info.module_inputs_func(info, device=device, dtype=dtype, requires_grad=True, training=training)
+    for i, sample in enumerate(made):
+        if most is not None and i >= most:
+            return
+        if sample.forward_input is not None:
+            yield sample
+
+
+def check_module(info, sample, device, dtype, training):
+    """Results, and gradients of inputs and parameters.  Returns the compiled module."""
+    made = sample.constructor_input
+    module = seeded(info.module_cls, *made.args, **made.kwargs).to(device, dtype).train(training)
+    args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
+    state = {k: v.clone() for k, v in module.state_dict().items()}
+    inputs = [t for t in tensors((args, kwargs)) if t.requires_grad] + list(module.parameters())
+    expected, reference = _gradients(module, args, kwargs, inputs)
+    buffers = {k: v.clone() for k, v in module.state_dict().items()}
+    module.load_state_dict(state)
+    jitted = thunder.jit(module)
+    actual, gradients = _gradients(jitted, args, kwargs, inputs)
+    compare(actual, expected, exact_layout=False)
+    compare_gradients(gradients, reference)
+    compare(dict(module.state_dict()), buffers, exact_layout=False)
+    return jitted
+
+
+def _gradients(module, args, kwargs, inputs):
+    results = seeded(module, *args, **kwargs)
+    outputs = [t for t in tensors(results) if t.requires_grad]
+    if not inputs or not outputs:
+        return results, []
+    cotangents = [torch.ones_like(t) for t in outputs]
+    return results, torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
+
+
+def is_generic(jitted):
+    """Whether the last compilation called an operator of PyTorch as it is, without a record."""
+    traces = thunder.last_traces(jitted)
+    return bool(traces) and any(call.symbol.startswith("torch_ops.") for call in traces[0].calls)
