@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import inspect
-from types import FunctionType
+from types import CellType, FunctionType
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -36,26 +36,27 @@ _MODE_CHECKS = {f"has_torch_function{kind}": lambda *_: False for kind in ("", "
 @functools.cache
 def _body(func):
     """A torch function that is written in Python, as what it calls; None for others."""
-    if not func.__module__.startswith("torch.") or not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
+    if not func.__module__.startswith("torch."):
         return None
+    # A function that chooses one of two by a flag does not ask, they do.
+    inner = [_body(c) if isinstance(c := cell.cell_contents, FunctionType) else None for cell in func.__closure__ or ()]
+    if not any(inner) and not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
+        return None
+    closure = [cell if body is None else CellType(body) for cell, body in zip(func.__closure__ or (), inner, strict=True)]
     # Only this one does not ask whether somebody wants to see the call: the functions that it calls still do.
     body = FunctionType(
-        func.__code__, {**func.__globals__, **_MODE_CHECKS}, func.__name__, func.__defaults__, func.__closure__
+        func.__code__, {**func.__globals__, **_MODE_CHECKS}, func.__name__, func.__defaults__, tuple(closure) or None
     )
     body.__kwdefaults__ = func.__kwdefaults__
     return body
 
 
 def _unrecorded(func, args, kwargs):
-    """The result of an operator of PyTorch that has no record; None where it cannot be called as it is."""
+    """What records the call of an operator of PyTorch that has no record; None where it cannot be called as it is."""
     from . import _opaque  # which needs this module
 
     with torch._C.DisableTorchFunction():
-        found = _opaque.resolve(func, args, kwargs)
-    if found is None:
-        return None
-    operator, values = found
-    return operator(*values)
+        return _opaque.resolve(func, args, kwargs)
 
 
 def calls_as_it_is(func):
@@ -82,8 +83,8 @@ class _TraceMode(TorchFunctionMode):
         if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := _body(func)):
             with self:
                 return body(*args, **(kwargs or {}))
-        elif not _C.is_registered(func) and (result := _unrecorded(func, args, kwargs or {})) is not None:
-            return result
+        elif not _C.is_registered(func) and (record := _unrecorded(func, args, kwargs or {})) is not None:
+            return record()
         if self._device is not None and func in _device_constructors() and (kwargs or {}).get("device") is None:
             kwargs = {**(kwargs or {}), "device": self._device}
         return self._handle(func, args, kwargs)
@@ -160,7 +161,7 @@ _PASS_THROUGH = """
     Tensor.has_names Tensor.__hash__ Tensor.dim_order
     device _C._set_grad_enabled _C._nn._parse_to is_tensor
     is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
-    get_device result_type can_cast promote_types is_storage typename
+    get_device result_type can_cast promote_types is_storage typename sym_int
 """
 
 

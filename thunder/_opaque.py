@@ -1,28 +1,25 @@
 """PyTorch's operators that have no record, and custom ones: called as they are.
 
-Metadata comes from PyTorch's own meta functions, the gradient from its autograd, which computes the operator again in
-the backward.  Operators that write to an argument, return views, draw random numbers or give sizes that depend on data
-are not among them.
+What an operator gives (metadata, which results are views of arguments, which carry a gradient) comes from running it on
+fake tensors (_opaque_meta.py).  Results that are new, and the new contents of arguments that it writes to, are computed
+by a symbol (_opaque_symbols.py), whose gradient is PyTorch's autograd.  Views become as_strided(), so that the tracer
+knows who shares memory with whom.
 """
 
 import functools
-import inspect
-import keyword
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
-from ._tracing import location
-from .core.proxies import TensorProxy
-from .extend import OperatorExecutor, get_grad, put_grad, register_grad
-
-_executor = OperatorExecutor("torch_ops")
+from . import _C, _opaque_meta
+from ._opaque_symbols import symbol_of
+from ._tracing import current_tracer, location
 
 
 def resolve(func, args, kwargs):
-    """(the operator that this call means, its arguments in the schema's order); None if there is no such operator."""
-    overload = _overload(func, args, kwargs)
-    if overload is None or not _is_plain(overload):
+    """What records the call of a torch function that has no record; None if no operator of PyTorch is meant."""
+    overload, args, kwargs = _overload(func, args, kwargs)
+    if overload is None or not _can_be_called(overload):
         return None
     values, given = [], dict(kwargs)
     for i, a in enumerate(overload._schema.arguments):
@@ -34,19 +31,48 @@ def resolve(func, args, kwargs):
             values.append(a.default_value)
         else:
             return None
-    return (_operator(overload), values) if not given else None
+    if given:
+        return None
+    return functools.partial(_record, overload, values, isinstance(func, (OpOverload, OpOverloadPacket)))
 
 
 def _overload(func, args, kwargs):
+    """(the operator that the call means or None, the arguments in the types that its schema has)"""
     if isinstance(func, OpOverload):
-        return func
+        return func, args, kwargs
     packet = _packet(func)
     if packet is None:
-        return None
+        return None, args, kwargs
+    found = _matching(packet, args, kwargs)
+    if found is not None:
+        return found, args, kwargs
+    for name in packet.overloads():  # PyTorch's Python functions take one number for a list of several
+        fitted = _with_lists(getattr(packet, name), args, kwargs)
+        if fitted is not None and (found := _matching(packet, *fitted)) is not None:
+            return found, *fitted
+    return None, args, kwargs
+
+
+def _matching(packet, args, kwargs):
     try:
         return getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
-    except RuntimeError:  # the arguments are those of no overload
+    except (RuntimeError, TypeError):  # the arguments are those of no overload
         return None
+
+
+def _with_lists(overload, args, kwargs):
+    """The arguments with numbers for lists repeated; None if there is none."""
+    parameters = overload._schema.arguments
+
+    def fit(parameter, value):
+        size = getattr(parameter, "N", None)
+        return [value] * size if size and type(value) in (int, float) else value
+
+    fitted = [fit(p, a) for p, a in zip(parameters, args, strict=False)] + list(args[len(parameters) :])
+    named = {p.name: p for p in parameters}
+    keyword = {k: fit(named[k], v) if k in named else v for k, v in kwargs.items()}
+    same = all(a is b for a, b in zip((*fitted, *keyword.values()), (*args, *kwargs.values()), strict=True))
+    return None if same else (fitted, keyword)
 
 
 def _packet(func):
@@ -59,155 +85,79 @@ def _packet(func):
 def has_plain_overload(func):
     """Whether some calls of a torch function mean an operator of the kind."""
     if isinstance(func, OpOverload):
-        return _is_plain(func)
+        return _can_be_called(func)
     packet = _packet(func)
-    return packet is not None and any(_is_plain(getattr(packet, name)) for name in packet.overloads())
+    return packet is not None and any(_can_be_called(getattr(packet, name)) for name in packet.overloads())
 
 
-def _is_plain(overload):
-    schema = overload._schema
-    return (
-        torch.Tag.nondeterministic_seeded not in overload.tags
-        and all(a.alias_info is None for a in (*schema.arguments, *schema.returns))
-        and len(schema.returns) > 0
-        and all(str(r.type) == "Tensor" for r in schema.returns)
-    )
+_RESULTS = {"Tensor", "List[Tensor]", "bool", "int", "float"}
 
 
-def _call(overload, values):
-    arguments = overload._schema.arguments
-    positional = [v for v, a in zip(values, arguments, strict=True) if not a.kwarg_only]
-    named = {a.name: v for v, a in zip(values, arguments, strict=True) if a.kwarg_only}
-    return overload(*positional, **named)
+def _can_be_called(overload):
+    return len(overload._schema.returns) > 0 and all(str(r.type) in _RESULTS for r in overload._schema.returns)
 
 
-def _signature(overload, *first):
-    names = [f"_{a.name}" if keyword.iskeyword(a.name) else a.name for a in overload._schema.arguments]
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Signature([inspect.Parameter(n, kind) for n in (*first, *names)])
+def _public(overload):
+    """PyTorch's own function of an operator, if there is a record for it."""
+    name = overload._schema.name.removeprefix("aten::")
+    for owner in (torch, torch.Tensor):
+        function = getattr(owner, name, None)
+        if function is not None and _C.is_registered(function):
+            return function
+    return None
 
 
-def _map(value, fn):
-    if isinstance(value, (list, tuple)):
-        return [_map(v, fn) for v in value]
-    return fn(value) if isinstance(value, torch.Tensor) else value
+def _record(overload, values, by_operator):
+    """Records the call; returns what PyTorch would."""
+    tracer = current_tracer()
+    if by_operator and (function := _public(overload)) is not None:
+        positional, named = _opaque_meta.arguments(overload, values)
+        return tracer.handle(function, tuple(positional), named)
+    described = _opaque_meta.describe(overload, values, tracer.requires_grad)
+    new = _computed(overload, values, described)
+    for place, tensor in described.written:
+        tracer.copy_into(_opaque_meta.at(values, place), new[tensor], overload._schema.name)
+    made = [_result(r, values, new) for r in described.results]
+    results = _opaque_meta.unflatten(described.structure, made, list if by_operator else tuple)
+    kind = getattr(torch.return_types, overload._schema.name.rpartition("::")[2], None)
+    return kind(results) if kind is not None and type(results) is tuple and not by_operator else results
 
 
-def _results(value):
-    """As their metadata has them: dense in the order of their dimensions."""
-    return tuple(t.contiguous() for t in value) if isinstance(value, (list, tuple)) else value.contiguous()
+def _computed(overload, values, described):
+    """The tensors that the operator computes, by their number."""
+    if not described.computed:
+        return []
+    tracer = current_tracer()
+    made = symbol_of(overload)(*values, results=described.which)
+    made = made if isinstance(made, tuple) else (made,)
+    return [
+        t if m.requires_grad or not tracer.requires_grad(t) else tracer.apply("torch.detach", (t,))
+        for t, m in zip(made, described.computed, strict=True)
+    ]
 
 
-@functools.cache
-def _operator(overload):
-    """The symbol of Thunder's that runs a PyTorch operator, with its gradient."""
-    name = str(overload).replace(".default", "").replace(".", "_")
-
-    def meta(*values):
-        return _metadata(overload, values)
-
-    meta.__signature__ = _signature(overload)
-    symbol = _executor.register_operator(name, meta=meta, fn=lambda *values: _results(_call(overload, values)))
-    backward = _backward(overload, name)
-
-    def rule(*values):
-        results = symbol(*values)
-        outputs = results if isinstance(results, tuple) else (results,)
-        differentiable = [i for i, t in enumerate(outputs) if t.dtype.is_floating_point or t.dtype.is_complex]
-        paths = [path for path, t in _tensors(values) if t.requires_grad]
-        if differentiable and paths:
-            gradients = backward([get_grad(outputs[i]) for i in differentiable], differentiable, paths, *values)
-            for path, g in zip(paths, gradients if len(paths) > 1 else (gradients,), strict=True):
-                put_grad(_at(values, path), g)
-        return results
-
-    rule.__signature__ = _signature(overload)
-    register_grad(symbol, rule)
-    return symbol
+def _result(result, values, new):
+    kind, *what = result
+    if kind == "number":
+        return what[0]
+    if kind == "new":
+        return new[what[0]]
+    argument = _opaque_meta.at(values, what[0])
+    return argument if kind == "argument" else _view(argument, *what[1:])
 
 
-def _backward(overload, name):
-    def meta(gradients, differentiable, paths, *values):
-        inputs = [_at(values, path) for path in paths]
-        made = tuple(TensorProxy(shape=tuple(t.shape), dtype=t.dtype, device=t.device) for t in inputs)
-        return made if len(made) > 1 else made[0]
-
-    def run(gradients, differentiable, paths, *values):
-        with _autograd():
-            # Of their own, so that nothing flows past them.
-            values = _map(values, lambda t: t.detach())
-            inputs = [_at(values, path).requires_grad_() for path in paths]
-            results = _call(overload, values)
-            outputs = results if isinstance(results, (list, tuple)) else (results,)
-            made = torch.autograd.grad(
-                [outputs[i] for i in differentiable], inputs, list(gradients), allow_unused=True, materialize_grads=True
-            )
-        return tuple(g.contiguous() for g in made) if len(made) > 1 else made[0].contiguous()
-
-    meta.__signature__ = _signature(overload, "gradients", "differentiable", "paths")
-    return _executor.register_operator(f"{name}_backward", meta=meta, fn=run)
-
-
-def _tensors(values):
-    for i, v in enumerate(values):
-        if isinstance(v, torch.Tensor):
-            yield [i], v
-        elif isinstance(v, (list, tuple)):
-            yield from (([i, j], t) for j, t in enumerate(v) if isinstance(t, torch.Tensor))
-
-
-def _at(values, path):
-    return functools.reduce(lambda v, i: v[i], path, values)
-
-
-def _unsupported(overload, why):
-    return NotImplementedError(
-        f"[{overload._schema.name.rpartition('::')[2]}] this torch function is not supported inside a compiled "
-        f"function: {why}. Call it outside, or write it with supported operators\n  at {location()}"
-    )
-
-
-def _metadata(overload, values):
-    from torch._subclasses.fake_tensor import (  # slow to import, and rarely needed
-        DataDependentOutputException,
-        DynamicOutputShapeException,
-        FakeTensorMode,
-        UnsupportedOperatorException,
-    )
-
-    with torch._C.DisableTorchFunction(), FakeTensorMode():
-        fakes = _map(values, lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device))
-        try:
-            results = _call(overload, fakes)
-        except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
-            raise _unsupported(overload, "its results' sizes are not known before it runs") from None
-        several = isinstance(results, (list, tuple))
-        if any(t.layout is not torch.strided for t in (results if several else (results,))):
-            raise _unsupported(overload, "it makes tensors that are not dense")
-        described = [(t.shape, t.dtype, t.device) for t in (results if several else (results,))]
-    made = tuple(TensorProxy(shape=[int(n) for n in s], dtype=d, device=v) for s, d, v in described)
-    return made if several else made[0]
-
-
-_AUTOGRAD_KEYS = [
-    getattr(torch._C.DispatchKey, name)
-    for name in ("ADInplaceOrView", "AutogradOther", "AutogradCPU", "AutogradCUDA", "AutogradFunctionality")
-    if hasattr(torch._C.DispatchKey, name)
-]
-
-
-class _autograd:
-    """Programs run below autograd; this brings it back for a scope."""
-
-    def __enter__(self):
-        excluded = torch._C._dispatch_tls_local_exclude_set()
-        for key in _AUTOGRAD_KEYS:
-            excluded = excluded.remove(key)
-        self._keys = torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
-        self._keys.__enter__()
-        self._mode = torch.enable_grad()
-        self._mode.__enter__()
-
-    def __exit__(self, *exception):
-        self._mode.__exit__(*exception)
-        self._keys.__exit__(*exception)
+def _view(argument, size, stride, offset):
+    """as_strided() from an argument's own first element: where that lies in memory is not known."""
+    tracer = current_tracer()
+    start = []
+    by_stride = sorted(range(argument.dim()), key=lambda i: -argument.stride(i))
+    for i in by_stride:
+        steps = min(offset // argument.stride(i), argument.size(i) - 1) if argument.stride(i) > 0 else 0
+        if steps > 0:
+            start.append((i, steps))
+            offset -= steps * argument.stride(i)
+    if offset != 0:
+        raise NotImplementedError(f"[as_strided] a view between the elements of a tensor\n  at {location()}")
+    for dim, steps in start:
+        argument = tracer.apply("torch.narrow", (argument, dim, steps, argument.size(dim) - steps))
+    return tracer.apply("torch.as_strided", (argument, size, stride))

@@ -102,19 +102,24 @@ void implement(PythonExecutor& executor, const std::string& symbol, const std::s
 }
 
 nb::object new_tensor(frontend::Tracer& t, nb::handle like, nb::handle shape, nb::handle dtype, nb::handle device,
-                      nb::handle requires_grad) {
+                      nb::handle requires_grad, nb::handle strides) {
   TensorType type;
   if (!like.is_none()) {
     type = t.type_of(like.ptr());
     type.strides = preserve_format_strides(type);
   }
-  if (!shape.is_none()) {
+  auto dims_of = [&](nb::handle list) {
     Dims dims;
-    Arg sizes = t.convert(nb::list(shape).ptr());
+    Arg sizes = t.convert(nb::list(list).ptr());
     for (const Arg& a : sizes.items()) dims.push_back(a.is_value() ? a.value().type().number().dim.value() : a.dim());
+    return dims;
+  };
+  if (!shape.is_none()) {
+    Dims dims = dims_of(shape);
     if (like.is_none() || !same(dims, type.shape)) type.strides = contiguous_strides(dims);
     type.shape = std::move(dims);
   }
+  if (!strides.is_none()) type.strides = dims_of(strides);
   if (!dtype.is_none()) type.dtype = literal(dtype).dtype();
   if (!device.is_none()) {
     Arg d = literal(device);
@@ -146,7 +151,8 @@ void bind_extend(nb::module_& m) {
       "put_grad", [](nb::handle argument, nb::handle gradient) { put_grad(argument.ptr(), gradient.ptr()); },
       nb::arg("argument"), nb::arg("gradient").none());
   m.def("new_tensor", new_tensor, nb::arg("tracer"), nb::arg("like").none(), nb::arg("shape").none(),
-        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none());
+        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none(),
+        nb::arg("strides").none());
 }
 
 }  // namespace thunder::bindings

@@ -1,6 +1,10 @@
 // Calls of operators implemented in Python.
 #include <Python.h>
 
+#include <ATen/ATen.h>
+
+#include <sstream>
+
 #include "core/error.h"
 #include "runtime/gil.h"
 #include "runtime/instruction.h"
@@ -72,6 +76,28 @@ Template make_template(const Arg& a, const Assembler& assembler) {
   return t;
 }
 
+// What the trace says of a result.
+struct Promise {
+  bool tensor = false, constant = false;  // constant: of sizes and strides that are numbers
+  std::vector<int64_t> sizes, strides;
+};
+
+Promise promise(Value v) {
+  Promise p{.tensor = true, .constant = true, .sizes = {}, .strides = {}};
+  for (const Dim& d : v.shape()) p.constant = p.constant && d.is_constant();
+  for (const Dim& d : v.tensor().strides) p.constant = p.constant && d.is_constant();
+  if (!p.constant) return p;
+  for (const Dim& d : v.shape()) p.sizes.push_back(d.constant());
+  for (const Dim& d : v.tensor().strides) p.strides.push_back(d.constant());
+  return p;
+}
+
+std::string text(at::IntArrayRef sizes) {
+  std::ostringstream s;
+  s << sizes;
+  return s.str();
+}
+
 class PythonCall final : public Instruction {
  public:
   PythonCall(const Call& call, const Assembler& assembler)
@@ -80,7 +106,7 @@ class PythonCall final : public Instruction {
                   "' registered no function for this operator");
     moves_operands = false;
     sequence_ = call.output.is_sequence();
-    for (Value v : flat_results(call.output)) tensor_.push_back(v && v.type().is_tensor());
+    for (Value v : flat_results(call.output)) promised_.push_back(v && v.type().is_tensor() ? promise(v) : Promise{});
     const auto& params = call.op->schema.params;
     std::vector<std::string> names;
     for (size_t i = 0; i < params.size(); ++i) {
@@ -130,16 +156,32 @@ class PythonCall final : public Instruction {
   }
 
   void store(Frame& frame, size_t i, PyObject* result) const {
-    THUNDER_CHECK(!tensor_[i] || torch_py::is_tensor(result), Type, name_, "returned a ", Py_TYPE(result)->tp_name,
-                  " as result ", i, ", where its meta function gives a tensor");
-    if (outputs[i] >= 0) frame.registers[outputs[i]] = from_python(result);
+    THUNDER_CHECK(!promised_[i].tensor || torch_py::is_tensor(result), Type, name_, "returned a ",
+                  Py_TYPE(result)->tp_name, " as result ", i, ", where its meta function gives a tensor");
+    if (outputs[i] < 0) return;
+    frame.registers[outputs[i]] = from_python(result);
+    if (promised_[i].constant) frame.registers[outputs[i]] = as_promised(i, frame.registers[outputs[i]].toTensor());
+  }
+
+  // What comes after was compiled for the layout that the meta function gave.
+  at::Tensor as_promised(size_t i, at::Tensor t) const {
+    const Promise& p = promised_[i];
+    THUNDER_CHECK(t.sizes().vec() == p.sizes, Runtime, name_, "returned a tensor of shape ", text(t.sizes()),
+                  " as result ", i, ", where its meta function gives ", text(p.sizes),
+                  ": sizes that depend on data are not supported");
+    bool same = true;
+    for (size_t d = 0; d < p.sizes.size(); ++d) same &= p.sizes[d] == 1 || t.stride(d) == p.strides[d];
+    if (same || t.numel() == 0) return t;
+    at::Tensor copy = at::empty_strided(p.sizes, p.strides, t.options());
+    copy.copy_(t);
+    return copy;
   }
 
   std::string name_;
   std::shared_ptr<void> callable_, keywords_;
   size_t num_keywords_ = 0;
   bool sequence_ = false;
-  std::vector<bool> tensor_;  // which results are tensors
+  std::vector<Promise> promised_;  // by the meta function, for each result
   std::vector<Template> arguments_;
 };
 

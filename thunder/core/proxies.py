@@ -24,8 +24,8 @@ class TensorProxy(metaclass=_TensorProxyType):
         if like is None and shape is None:
             raise ValueError("[TensorProxy] like= or shape= must be given")
         tracer = _frontend.current_tracer()
-        if tracer is not None and strides is None:
-            return _C.new_tensor(tracer, like, shape, dtype, device, requires_grad)
+        if tracer is not None:
+            return _C.new_tensor(tracer, like, shape, dtype, device, requires_grad, strides)
         if like is not None:
             if shape is None and strides is None:
                 strides = torch.empty_like(like, device="meta").stride()

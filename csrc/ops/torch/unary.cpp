@@ -201,7 +201,7 @@ constexpr OpDef kRecords[] = {
             "ceil", "torch.ceil torch.Tensor.ceil"),
     {.schema = "conj(Tensor input) -> Tensor", .doc = "The complex conjugate; a real tensor itself.", .tags = kTags,
      .body = conj_body, .vjp = conj_vjp, .aten = "conj_physical",
-     .python = "torch.conj_physical torch.conj torch.Tensor.conj torch.Tensor.conj_physical torch.resolve_conj"},
+     .python = "torch.conj_physical torch.conj torch.Tensor.conj torch.Tensor.conj_physical"},
     floating("cos(Tensor input) -> Tensor", "Cosine of each element (radians).", cos_vjp, "cos",
              "torch.cos torch.Tensor.cos"),
     floating("cosh(Tensor input) -> Tensor", "Hyperbolic cosine of each element.", cosh_vjp, "cosh",

@@ -1,0 +1,226 @@
+"""What an operator of PyTorch gives for some arguments: found by running it on tensors without data."""
+
+import dataclasses
+import functools
+
+import torch
+
+from ._tracing import location
+from .core.proxies import TensorProxy
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """Metadata of a tensor that an operator computes."""
+
+    shape: tuple
+    stride: tuple
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+    def proxy(self):
+        return TensorProxy(shape=self.shape, dtype=self.dtype, device=self.device, strides=self.stride)
+
+
+@dataclasses.dataclass
+class Description:
+    """What a call gives.
+
+    Attributes:
+        structure: The results' nesting: a number of a flat result, or a list.
+        results: For each: ("new", number among the computed), ("argument", place), ("view", place, size, stride,
+            offset from the argument's first element) or ("number", value).
+        computed: The tensors to compute: new results, then the new contents of arguments that are written to.
+        which: The flat results among them; None if all are.
+        written: (place of an argument, number among the computed).
+    """
+
+    structure: object
+    results: list
+    computed: list
+    which: list | None
+    written: list
+
+
+def arguments(overload, values):
+    """(positional, named) as the operator takes them."""
+    parameters = overload._schema.arguments
+    positional = [v for v, a in zip(values, parameters, strict=True) if not a.kwarg_only]
+    return positional, {a.name: v for v, a in zip(values, parameters, strict=True) if a.kwarg_only}
+
+
+def call(overload, values):
+    positional, named = arguments(overload, values)
+    return overload(*positional, **named)
+
+
+def map_tensors(value, fn):
+    if isinstance(value, (list, tuple)):
+        return [map_tensors(v, fn) for v in value]
+    return fn(value) if isinstance(value, torch.Tensor) else value
+
+
+def places(values):
+    """(where, tensor) of all tensors among the arguments."""
+    for i, v in enumerate(values):
+        if isinstance(v, torch.Tensor):
+            yield (i,), v
+        elif isinstance(v, (list, tuple)):
+            yield from (((i, j), t) for j, t in enumerate(v) if isinstance(t, torch.Tensor))
+
+
+def at(values, place):
+    return functools.reduce(lambda v, i: v[i], place, values)
+
+
+def written_places(overload, values):
+    """Of the tensors that the operator writes to."""
+    writes = [a.alias_info is not None and a.alias_info.is_write for a in overload._schema.arguments]
+    return [place for place, _ in places(values) if writes[place[0]]]
+
+
+def flatten(results):
+    """(structure, flat results)"""
+    flat = []
+
+    def visit(r):
+        if isinstance(r, (list, tuple)):
+            return [visit(x) for x in r]
+        flat.append(r)
+        return len(flat) - 1
+
+    return visit(results), flat
+
+
+def unflatten(structure, flat, outer=tuple):
+    """Several results are a tuple; a list among them is what `outer` says."""
+    if not isinstance(structure, list):
+        return flat[structure]
+    return outer(unflatten(s, flat, outer) for s in structure)
+
+
+def is_random(overload):
+    return torch.Tag.nondeterministic_seeded in overload.tags
+
+
+def unsupported(overload, why):
+    return NotImplementedError(
+        f"[{overload._schema.name.rpartition('::')[2]}] this torch function is not supported inside a compiled "
+        f"function: {why}. Call it outside, or write it with supported operators\n  at {location()}"
+    )
+
+
+def describe(overload, values, requires_grad):
+    """The Description of a call.  `requires_grad`: a function of a tensor among the arguments."""
+    from torch._subclasses.fake_tensor import (  # slow to import, and rarely needed
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        FakeTensorMode,
+        UnsupportedOperatorException,
+    )
+
+    for _, t in places(values):
+        if t.layout is not torch.strided:
+            raise unsupported(overload, "it takes tensors that are not dense")
+    with torch._C.DisableTorchFunction():
+        given = [_metadata(t, requires_grad) for _, t in places(values)]
+        try:
+            with FakeTensorMode():
+                return _run(overload, values, given, torch.empty_strided)
+        except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
+            return _probe(overload, values, given)
+
+
+def _metadata(t, requires_grad):
+    return Tensor(tuple(map(int, t.shape)), tuple(map(int, t.stride())), t.dtype, t.device, requires_grad(t))
+
+
+def _run(overload, values, given, make):
+    """The Description from one run on tensors that `make` makes."""
+    made = {}
+    for (_, t), m in zip(places(values), given, strict=True):
+        if id(t) not in made:
+            made[id(t)] = make(m.shape, m.stride, dtype=m.dtype, device=m.device).requires_grad_(m.requires_grad)
+    fakes = map_tensors(values, lambda t: made[id(t)])
+    written = written_places(overload, fakes)
+    # What is written to is no leaf: whether it may be written to at all is known where that is recorded.
+    copies = {id(at(fakes, place)): at(fakes, place).clone() for place in written}
+    fakes = map_tensors(fakes, lambda t: copies.get(id(t), t))
+    before = {place: (tuple(at(fakes, place).shape), at(fakes, place).stride()) for place in written}
+    structure, flat = flatten(call(overload, fakes))
+    for place in written:
+        t = at(fakes, place)
+        if (tuple(t.shape), t.stride()) != before[place]:
+            raise unsupported(overload, f"it would resize a tensor of shape {before[place][0]} to {tuple(t.shape)}")
+    return _described(overload, fakes, written, structure, flat)
+
+
+def _described(overload, fakes, written, structure, flat):
+    computed, results, which = [], [], []
+    for i, r in enumerate(flat):
+        if not isinstance(r, torch.Tensor):
+            results.append(("number", r))
+        elif r.layout is not torch.strided:
+            raise unsupported(overload, "it makes tensors that are not dense")
+        elif (origin := _origin(r, fakes)) is None:
+            results.append(("new", len(computed)))
+            computed.append(_metadata(r, lambda t: t.requires_grad))
+            which.append(i)
+        else:
+            results.append(origin)
+    new = []
+    for place in written:
+        new.append((place, len(computed)))
+        computed.append(_metadata(at(fakes, place), lambda t: t.requires_grad))
+    return Description(structure, results, computed, None if len(which) == len(flat) else which, new)
+
+
+def _origin(result, fakes):
+    """How a result follows from an argument that shares its memory; None if there is none."""
+    memory = result.untyped_storage()._cdata
+    for place, t in places(fakes):
+        if t.untyped_storage()._cdata != memory or not t.numel():
+            continue
+        same = t.shape == result.shape and t.stride() == result.stride()
+        if t is result or (same and t.storage_offset() == result.storage_offset() and t.dtype == result.dtype):
+            return ("argument", place)
+        if t.dtype == result.dtype and result.storage_offset() >= t.storage_offset():
+            offset = result.storage_offset() - t.storage_offset()
+            return ("view", place, tuple(result.shape), result.stride(), offset)
+    return None
+
+
+def _ones(shape, stride, **how):
+    return torch.empty_strided(shape, stride, **how).fill_(1)
+
+
+def _random(shape, stride, **how):
+    t = torch.empty_strided(shape, stride, **how)
+    return t.random_(0, 2) if not (t.is_floating_point() or t.is_complex()) else t.copy_(torch.rand_like(t))
+
+
+def _probe(overload, values, given):
+    """For operators that look at data: the Description from runs on made-up data.
+
+    The program refuses, when it runs, results of other sizes.
+    """
+    found, errors = [], []
+    devices = [m.device for m in given if m.device.type == "cuda"]
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(0)
+        for make in (_ones, _random):
+            try:
+                found.append(_run(overload, values, given, make))
+            except NotImplementedError:
+                raise
+            except Exception as e:  # of this data, or of any
+                errors.append(e)
+    if not found:
+        raise errors[0]
+    sizes = [[m.shape for m in d.computed] for d in found]
+    if any(s != sizes[0] for s in sizes):
+        raise unsupported(overload, "its results' sizes are not known before it runs")
+    if any(kind == "number" for kind, *_ in found[0].results):
+        raise unsupported(overload, "it gives a number that is not known before it runs")
+    return found[0]
