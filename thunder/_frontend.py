@@ -435,6 +435,24 @@ def _native_batch_norm(func, args, kwargs):
     return tuple(results)
 
 
+@_handler("nn.functional.gaussian_nll_loss")
+def _gaussian_nll_loss(func, args, kwargs):
+    from ._value_checks import gaussian_nll_loss  # which needs this module
+
+    return gaussian_nll_loss(*args, **kwargs)
+
+
+@_handler("nn.functional.rrelu")
+def _rrelu(func, args, kwargs):
+    given = inspect.signature(func).bind(*args, **kwargs)
+    given.apply_defaults()
+    if not given.arguments["training"]:
+        return current_tracer().apply("torch.rrelu", args, kwargs)
+    inplace = given.arguments.pop("inplace")
+    called = torch.rrelu_ if inplace else torch.rrelu
+    return _unrecorded(called, tuple(given.arguments.values()), {})()
+
+
 def _is_basic(key):
     keys = key if isinstance(key, tuple) else (key,)
     return all(k is None or k is Ellipsis or isinstance(k, (slice, TracedNumber)) or type(k) is int for k in keys)

@@ -91,9 +91,9 @@ def _with_state(overload, name):
     """The operator, with the state that its generator had as the first result."""
 
     def meta(*values, results=None):
-        state = _state(_device(values))
-        proxy = TensorProxy(shape=tuple(state.shape), dtype=state.dtype, device=state.device, strides=state.stride())
-        return (proxy, *(m.proxy() for m in _description(overload, values).computed))
+        with torch._C.DisableTorchFunction():  # the state is no tensor of the program
+            size = len(_state(_device(values)))
+        return (TensorProxy(shape=(size,), dtype=torch.uint8), *(m.proxy() for m in _description(overload, values).computed))
 
     def run(*values, results=None):
         return (_state(_device(values)), *_evaluate(overload, values, results))

@@ -61,6 +61,7 @@ void div_vjp(VjpContext& c);  ///< with `rounding_mode`, if the schema has it
 void pow_vjp(VjpContext& c);
 void fmod_vjp(VjpContext& c);
 void remainder_vjp(VjpContext& c);
+void nextafter_vjp(VjpContext& c);
 void maximum_vjp(VjpContext& c);
 void minimum_vjp(VjpContext& c);
 void fmax_vjp(VjpContext& c);

@@ -147,6 +147,8 @@ def check_module(info, sample, device, dtype, training):
     made = sample.constructor_input
     module = seeded(info.module_cls, *made.args, **made.kwargs).to(device, dtype).train(training)
     args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
+    if torch.nn.parameter.is_lazy(next(module.parameters(), None)):
+        seeded(module, *args, **kwargs)  # the first call makes its parameters
     state = {k: v.clone() for k, v in module.state_dict().items()}
     inputs = [t for t in tensors((args, kwargs)) if t.requires_grad] + list(module.parameters())
     expected, reference = _gradients(module, args, kwargs, inputs)

@@ -39,6 +39,8 @@ Types bernoulli_meta(const Args& a) {
   return {contiguous_type(p.dtype, p.device, p.shape)};
 }
 
+void bernoulli_vjp(VjpContext& c) { c.put("p", c.b("torch.zeros_like", c.grad())); }
+
 Types multinomial_meta(const Args& a) {
   const TensorType& p = a.tensor("a");
   Dim n = as_dim(a["num_samples"]);
@@ -102,7 +104,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "randperm(int n, *, dtype dtype, device device) -> Tensor", .doc = "0, ..., n - 1 in random order.",
      .tags = kTags | kCreation, .meta = randperm_meta, .aten = "randperm(n, dtype=dtype, device=device)"},
     {.schema = "bernoulli(Tensor p) -> Tensor", .doc = "1 with the probability that each element gives, else 0.",
-     .tags = kTags, .meta = bernoulli_meta, .aten = "bernoulli"},
+     .tags = kRandom, .meta = bernoulli_meta, .vjp = bernoulli_vjp, .aten = "bernoulli"},
     {.schema = "multinomial(Tensor a, int num_samples, bool replacement) -> Tensor",
      .doc = "Indices drawn with the weights in each row of `a`.", .tags = kTags, .meta = multinomial_meta,
      .aten = "multinomial"},

@@ -109,10 +109,20 @@ Arg ignoring_nan(Builder& b, const Args& a, const char* prim) {
 Arg fmax_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.maximum"); }
 Arg fmin_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.minimum"); }
 
+// As below, the larger one being that with the larger real part.
+Arg complex_log_add(const Expr& x, const Expr& y, const char* exp, double log_base) {
+  Builder& b = x.builder();
+  Expr first = b("prims.ge", b("torch.real", x), b("torch.real", y));
+  Expr larger = b("prims.where", first, x, y), smaller = b("prims.where", first, y, x);
+  Expr rest = b("prims.log1p", b(exp, smaller - larger));
+  return (larger + (log_base != 1 ? rest / log_base : rest)).arg();
+}
+
 // log(base^x + base^y) as max + log1p(base^-|x - y|), which does not overflow.
 Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
   ArgList x =
       broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
+  if (is_complex(x[0].value().dtype())) return complex_log_add(b.expr(x[0]), b.expr(x[1]), exp, log_base);
   Arg larger = b("prims.maximum", x[0], x[1]);
   Arg distance = b("prims.abs", b("prims.sub", x[0], x[1]));
   Arg rest = b("prims.log1p", b(exp, b("prims.neg", distance)));
@@ -284,7 +294,7 @@ constexpr OpDef kRecords[] = {
      .doc = "The smaller of the two; a NaN loses against a number.", .tags = kTags, .body = fmin_body, .vjp = fmin_vjp,
      .aten = "fmin", .python = "torch.fmin torch.Tensor.fmin"},
     {.schema = "nextafter(Tensor input, Tensor other) -> Tensor",
-     .doc = "The next representable number after input in the direction of other.", .tags = kTags | kNoGrad,
+     .doc = "The next representable number after input in the direction of other.", .tags = kTags,
      .body = same_name<Promotion::Default>, .aten = "nextafter", .python = "torch.nextafter torch.Tensor.nextafter"},
     {.schema = "xlogy(Scalar input, Scalar other) -> Tensor",
      .doc = "input * log(other), 0 where input is 0 (unless other is NaN).", .tags = kTags, .body = xlogy_body,

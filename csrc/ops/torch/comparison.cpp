@@ -59,6 +59,24 @@ Arg isclose_body(Builder& b, const Args& a) {
   return b("torch.logical_or", close, near);
 }
 
+// Whether all elements of a bool tensor are true, as a number that only the run knows.
+Arg all_true(const Expr& each) {
+  Builder& b = each.builder();
+  return b("prims.item", b("torch.all", each)).arg();
+}
+
+Arg equal_body(Builder& b, const Args& a) {
+  const TensorType &x = a.tensor("input"), &y = a.tensor("other");
+  THUNDER_CHECK(x.dtype == y.dtype, Runtime, "equal", "Expected object of data type ", torch_name(x.dtype),
+                " but got data type ", torch_name(y.dtype), " for argument 'other' in call to equal");
+  if (!equal(x.shape, y.shape)) return false;
+  return all_true(b("torch.eq", a["input"], a["other"]));
+}
+
+Arg allclose_body(Builder& b, const Args& a) {
+  return all_true(b("torch.isclose", a["input"], a["other"], a["rtol"], a["atol"], a["equal_nan"]));
+}
+
 constexpr OpDef comparison_record(std::string_view schema, std::string_view doc, std::string_view aten,
                                   std::string_view python) {
   return {.schema = schema, .doc = doc, .tags = kBoolTags, .body = compare_body, .aten = aten, .python = python};
@@ -122,6 +140,13 @@ constexpr OpDef kRecords[] = {
                "-> Tensor",
      .doc = "Whether |input - other| <= atol + rtol * |other|; NaNs are close to each other if equal_nan.",
      .tags = kBoolTags, .body = isclose_body, .aten = "isclose", .python = "torch.isclose torch.Tensor.isclose"},
+    {.schema = "allclose(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) "
+               "-> Number",
+     .doc = "Whether all elements are close to each other: isclose().", .tags = kNoGrad, .body = allclose_body,
+     .python = "torch.allclose torch.Tensor.allclose"},
+    {.schema = "equal(Tensor input, Tensor other) -> Number",
+     .doc = "Whether two tensors have one shape and equal elements.", .tags = kNoGrad, .body = equal_body,
+     .python = "torch.equal torch.Tensor.equal"},
 };
 // clang-format on
 

@@ -53,6 +53,25 @@ Expr pad_same(Expr x, const Dims& kernel, const Dims& stride, const Dims& dilati
   return b("torch.pad", x, config);
 }
 
+// (xr + i xi) * (wr + i wi) by three real convolutions, as ATen does it.
+Expr complex_convolution(const Expr& x, const Expr& w, const Arg& bias, const ArgList& rest) {
+  Builder& b = x.builder();
+  auto convolution = [&](const Expr& input, const Expr& weight, const Arg& real_bias) {
+    ArgList args{input, weight, real_bias};
+    args.insert(args.end(), rest.begin(), rest.end());
+    return Expr(b, b.call_named("torch.convolution", std::move(args), {}));
+  };
+  Expr xr = b("torch.real", x), xi = b("torch.imag", x), wr = b("torch.real", w), wi = b("torch.imag", w);
+  Arg real_bias, both_biases;
+  if (bias.is_tensor()) {
+    real_bias = b("torch.real", bias);
+    both_biases = b.expr(real_bias) + b("torch.imag", bias);
+  }
+  Expr real = convolution(xr, wr, real_bias), imag = convolution(xi, wi, Arg());
+  Expr both = convolution(xr + xi, wr + wi, both_biases);
+  return b("torch.complex", real - imag, both - real - imag);
+}
+
 Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool transposed) {
   Expr x = b.expr(a["input"]);
   const TensorType& w = a.tensor("weight");
@@ -72,8 +91,11 @@ Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool tra
     padding = p.is_sequence() ? spatial(op, a, "padding", n) : Dims(static_cast<size_t>(n), as_dim(p));
   }
   Dims output_padding = transposed ? spatial(op, a, "output_padding", n) : Dims(static_cast<size_t>(n), Dim(0));
-  Expr y = b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed, output_padding,
-             a["groups"]);
+  const ArgList rest{stride, padding, dilation, transposed, output_padding, a["groups"]};
+  Expr y = is_complex(x.dtype()) && is_complex(w.dtype)
+               ? complex_convolution(x, b.expr(a["weight"]), a["bias"], rest)
+               : b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed,
+                   output_padding, a["groups"]);
   return (batched ? y : b("torch.squeeze", y, 0)).arg();
 }
 

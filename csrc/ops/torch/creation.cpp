@@ -48,6 +48,30 @@ Arg empty_strided_body(Builder& b, const Args& a) {
            kw("device", device_or(a, {})));
 }
 
+// Dense in memory in a given order of the dimensions, outermost first.
+Arg empty_permuted_body(Builder& b, const Args& a) {
+  const Dims size = size_of(a, "size");
+  const ArgList& order = a["physical_layout"].items();
+  THUNDER_CHECK(order.size() == size.size(), Runtime, "empty_permuted", "Number of dimensions in size does not match the ",
+                "length of the physical_layout; i.e. len(size) = ", size.size(),
+                " is not equal to len(physical_layout) = ", order.size());
+  Dims strides(size.size());
+  std::vector<bool> seen(size.size());
+  Dim next = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const int64_t dim = order[i].dim().constant();
+    THUNDER_CHECK(dim >= 0 && dim < static_cast<int64_t>(size.size()), Runtime, "empty_permuted",
+                  "Dimension out of range (expected to be between 0 and ", size.size() - 1, ", but got ", dim, ")");
+    const auto d = static_cast<size_t>(dim);
+    THUNDER_CHECK(!seen[d], Runtime, "empty_permuted", "Duplicate dim not allowed, got ", dim);
+    seen[d] = true;
+    strides[d] = next;
+    next = next * max(size[d], Dim(1));
+  }
+  return b("prims.empty_strided", size, strides, kw("dtype", dtype_or(a, default_dtype())),
+           kw("device", device_or(a, {})));
+}
+
 // A tensor laid out like `input` (torch.preserve_format) of one value.
 Arg like(Builder& b, const Args& a, const Arg& value) {
   check_no_grad(a);
@@ -283,6 +307,9 @@ constexpr OpDef kRecords[] = {
     {.schema = "empty_strided(int[] size, int[] stride, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
      .doc = "Elements that are not set, in a given layout.", .tags = kTags, .body = empty_strided_body,
      .python = "torch.empty_strided"},
+    {.schema = "empty_permuted(int[] size, int[] physical_layout, " THUNDER_FACTORY_OPTIONS ") -> Tensor",
+     .doc = "Elements that are not set, dense in a given order of the dimensions.", .tags = kTags,
+     .body = empty_permuted_body, .python = "torch.empty_permuted"},
     {.schema = "zeros_like(Tensor input, " THUNDER_LIKE_OPTIONS ") -> Tensor",
      .doc = "Zeros in the input's shape and layout.", .tags = kTags, .body = zeros_like_body,
      .aten = "zeros_like(input, dtype=dtype, device=device, memory_format=memory_format)",

@@ -107,7 +107,13 @@ Arg uniform_fill_body(Builder& b, const Args& a) {
   double from = a.real("from"), to = a.real("to");
   THUNDER_CHECK(from <= to, Runtime, "uniform_", "uniform_ expects to return a [from, to) range, but found from=", from,
                 " > to=", to);
-  return in_place_of(uniform_like(b, a.tensor("input")) * (to - from) + from, a.tensor("input"));
+  const TensorType& t = a.tensor("input");
+  if (!is_complex(t.dtype)) return in_place_of(uniform_like(b, t) * (to - from) + from, t);
+  TensorType parts = t;  // real and imaginary ones, in turn
+  parts.dtype = t.dtype == DType::c128 ? DType::f64 : DType::f32;
+  parts.shape.push_back(Dim(2));
+  Expr drawn = uniform_like(b, parts) * (to - from) + from;
+  return in_place_of(b("torch.view_as_complex", drawn), t);
 }
 
 Expr normal_like(Builder& b, const Args& a, const char* op) {

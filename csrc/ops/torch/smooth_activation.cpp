@@ -52,12 +52,17 @@ Arg gelu_backward_body(Builder& b, const Args& a) {
 // ---- silu, mish -----------------------------------------------------------------------------------------------------
 
 Arg silu_body(Builder& b, const Args& a) {
-  check_floating("silu", "silu_cpu", a["input"]);
+  if (!is_complex(a.tensor("input").dtype)) check_floating("silu", "silu_cpu", a["input"]);
   Formula x = compute(b, a["input"]);
   return store(x / (1.0 + exp(-x)), a.tensor("input").dtype);
 }
 
-void silu_vjp(VjpContext& c) { c.put("input", c.b("torch.silu_backward", c.grad(), c.in("input"))); }
+void silu_vjp(VjpContext& c) {
+  Expr x = c.in("input");
+  if (!is_complex(x.dtype())) return c.put("input", c.b("torch.silu_backward", c.grad(), x));
+  Expr s = c.b("torch.sigmoid", x);
+  c.put("input", c.grad() * conj(s * (1.0 + x * (1.0 - s))));
+}
 
 Arg silu_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);

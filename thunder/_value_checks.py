@@ -1,0 +1,51 @@
+"""Torch functions that look at a tensor's values before they compute: the program looks when it runs."""
+
+import math
+
+import torch
+
+from .extend import OperatorExecutor, get_grad, put_grad, register_grad
+
+_executor = OperatorExecutor("checks")
+
+
+def _require_nonnegative(var):
+    if torch.any(var < 0):
+        raise ValueError("var has negative entry/entries")
+    return var.clone()
+
+
+_nonnegative = _executor.register_operator("require_nonnegative", like=lambda var: var.clone(), fn=_require_nonnegative)
+
+
+def _through(var):
+    checked = _nonnegative(var)
+    put_grad(var, get_grad(checked))
+    return checked
+
+
+register_grad(_nonnegative, _through)
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """torch.nn.functional.gaussian_nll_loss in torch operators."""
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * torch.ones_like(input)
+    else:
+        var = _nonnegative(var)
+    if var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif input.dim() != var.dim() or sum(y for x, y in zip(input.shape, var.shape, strict=True) if x != y) != 1:
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not valid")
+    var = var.clone()
+    with torch.no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
