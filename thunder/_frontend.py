@@ -95,7 +95,6 @@ def _tracing(tracer):
     """Makes `tracer` current, and PyTorch believe that it is being compiled: libraries branch on that."""
     if not hasattr(state, "tracers"):
         state.tracers = []
-    apply = torch.autograd.Function.__dict__["apply"]
     compiling = torch.compiler._is_compiling_flag
     state.tracers.append(tracer)
     torch.compiler._is_compiling_flag = True
@@ -106,7 +105,7 @@ def _tracing(tracer):
                 tracer.take_calls()
             yield
     finally:
-        torch.autograd.Function.apply = apply
+        torch.autograd.Function.apply = _apply
         torch.compiler._is_compiling_flag = compiling
         state.tracers.pop()
 
@@ -143,7 +142,12 @@ def _check_attributes(before):
                 )
 
 
+_apply = torch.autograd.Function.__dict__["apply"]
+
+
 def _autograd_function_apply(cls, *args, **kwargs):
+    if not torch._C._is_torch_function_enabled():  # a call of the compiler's own, on tensors of no program
+        return _apply.__get__(None, cls)(*args, **kwargs)
     if kwargs:
         raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
     return _custom_function.apply(current_tracer(), cls, args)

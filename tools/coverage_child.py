@@ -24,6 +24,7 @@ from op_checks import (  # noqa: E402
     name_of,
     op_db,
     samples,
+    training_modes,
 )
 
 from thunder import _C  # noqa: E402
@@ -60,7 +61,7 @@ def errors(op, device, most):
 
 def module(info, device, most):
     for dtype in (torch.float32, torch.float64):
-        for training in (True, False) if info.train_and_eval_differ else (True,):
+        for training in training_modes(info):
             for sample in module_inputs(info, device, dtype, training, most):
                 yield (
                     f"{str(dtype)[6:]}{'' if training else ', eval'}",

@@ -37,11 +37,16 @@ def is_differentiable(op, device):
     return op.supports_autograd and torch.float64 in op.supported_backward_dtypes(device)
 
 
+def spread(items, most):
+    """So many of them, from the first to the last; all if None."""
+    items = list(items)
+    if most is None or len(items) <= most:
+        return items
+    return [items[i * (len(items) - 1) // max(most - 1, 1)] for i in range(most)]
+
+
 def samples(op, device, dtype, most=None, requires_grad=False):
-    for i, sample in enumerate(op.sample_inputs(device, dtype, requires_grad=requires_grad)):
-        if most is not None and i >= most:
-            return
-        yield sample
+    return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most)
 
 
 def tensors(x):
@@ -135,11 +140,11 @@ def check_error(op, error):
 
 def module_inputs(info, device, dtype, training, most=None):
     made = info.module_inputs_func(info, device=device, dtype=dtype, requires_grad=True, training=training)
-    for i, sample in enumerate(made):
-        if most is not None and i >= most:
-            return
-        if sample.forward_input is not None:
-            yield sample
+    return spread((sample for sample in made if sample.forward_input is not None), most)
+
+
+def training_modes(info):
+    return (True, False) if info.train_and_eval_differ else (True,)
 
 
 def check_module(info, sample, device, dtype, training):
