@@ -16,11 +16,11 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers fuzz conformance models bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | fuzz | conformance | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | test-all | coverage | fuzz | conformance | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -66,6 +66,14 @@ fuzz: build
 # CPython's own tests under the interpreter, minutes.  ARGS=test_grammar for a file of them, ARGS=--write for docs/conformance.md.
 conformance: build
 	$(PY) tools/conformance.py $(ARGS)
+
+# Every sample of every operator and module of PyTorch's databases, in every dtype (a quarter of an hour).
+test-all: build
+	THUNDER_ALL_SAMPLES=1 $(PY) -m pytest tests/python/test_ops.py $(PYTEST)
+
+# The table of that, docs/coverage.md.  ARGS="linalg --most 4": the entries whose name matches, and only so many samples.
+coverage: build
+	$(PY) tools/coverage.py $(or $(ARGS),--write)
 
 # PYTEST="-k name -x" for a part of them.
 test-python: build

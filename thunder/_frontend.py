@@ -39,10 +39,11 @@ def _body(func):
     if not func.__module__.startswith("torch."):
         return None
     # A function that chooses one of two by a flag does not ask, they do.
-    inner = [_body(c) if isinstance(c := cell.cell_contents, FunctionType) else None for cell in func.__closure__ or ()]
+    cells = func.__closure__ or ()
+    inner = [_body(c) if isinstance(c := cell.cell_contents, FunctionType) else None for cell in cells]
     if not any(inner) and not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
         return None
-    closure = [cell if body is None else CellType(body) for cell, body in zip(func.__closure__ or (), inner, strict=True)]
+    closure = [cell if body is None else CellType(body) for cell, body in zip(cells, inner, strict=True)]
     # Only this one does not ask whether somebody wants to see the call: the functions that it calls still do.
     body = FunctionType(
         func.__code__, {**func.__globals__, **_MODE_CHECKS}, func.__name__, func.__defaults__, tuple(closure) or None
@@ -165,7 +166,7 @@ _PASS_THROUGH = """
     Tensor.has_names Tensor.__hash__ Tensor.dim_order
     device _C._set_grad_enabled _C._nn._parse_to is_tensor
     is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
-    get_device result_type can_cast promote_types is_storage typename sym_int
+    get_device result_type can_cast promote_types is_storage typename sym_int sym_float
 """
 
 

@@ -93,7 +93,8 @@ def _with_state(overload, name):
     def meta(*values, results=None):
         with torch._C.DisableTorchFunction():  # the state is no tensor of the program
             size = len(_state(_device(values)))
-        return (TensorProxy(shape=(size,), dtype=torch.uint8), *(m.proxy() for m in _description(overload, values).computed))
+        made = [m.proxy() for m in _description(overload, values).computed]
+        return (TensorProxy(shape=(size,), dtype=torch.uint8), *made)
 
     def run(*values, results=None):
         return (_state(_device(values)), *_evaluate(overload, values, results))

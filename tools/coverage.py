@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch's own operator and module databases under thunder.jit, against eager: what passes, how, and why the rest fails.
+"""PyTorch's own operator and module databases under thunder.jit, against eager: what passes, and how.
 
 Entries run in child processes (coverage_child.py), so that a crash or a hang is a line of the table.
     tools/coverage.py --write            all of it; writes docs/coverage.md
@@ -128,8 +128,8 @@ def parts_of(results):
 
 
 def totals(parts):
-    head = "| | entries | pass | through records alone | with the generic road | fail | samples |\n|---|---|---|---|---|---|---|"
-    return "\n".join([head, *(part.row() for part in parts.values())])
+    head = "| | entries | pass | through records alone | with the generic road | fail | samples |"
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *(part.row() for part in parts.values())])
 
 
 def _wrapped(names):
@@ -140,40 +140,52 @@ def _wrapped(names):
             lines.append(line)
             line = ""
         line += (", " if line else "") + item
-    return ",\n".join([*lines, line])
+    return ",\n".join([*lines, line] if line else [])
 
 
 def _cell(text):
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
+PREFACE = """# Coverage of PyTorch's operators and modules
+
+Written by `make coverage`, on a CPU, with PyTorch {version}. PyTorch's own databases (`op_db`, `module_db`) give the
+samples, eager the results: values, dtypes, shapes and strides in float32, float64, bfloat16, int64, bool and complex64;
+gradients in float64; types of exceptions for wrong arguments; modules in float32 and float64, in training and
+evaluation. An entry passes if every sample does. What eager does not run here is not counted.
+
+*Through records*: Thunder's own operators, which passes, autodiff and fusion see through. *The generic road*: some
+sample calls an operator that has no record as it is, with PyTorch's gradient ([architecture](architecture.md)).
+
+## Totals
+
+{totals}
+
+## What fails
+
+{failures}
+"""
+
+
 def page(results, version):
     parts = parts_of(results)
-    out = [
-        "# Coverage of PyTorch's operators and modules",
-        f"Written by `make coverage`, on a CPU, with PyTorch {version}. PyTorch's own databases (`op_db`, `module_db`) "
-        "give\nthe samples, eager the results: values, dtypes, shapes and strides in float32, float64, bfloat16, int64, "
-        "bool and\ncomplex64; gradients in float64; types of exceptions for wrong arguments; modules in float32 and "
-        "float64, in training\nand evaluation. An entry passes if every sample does.\n\n"
-        "*Through records*: Thunder's own operators, which passes, autodiff and fusion see through. *The generic "
-        "road*: some\nsample calls an operator that has no record as it is, with PyTorch's gradient "
-        "([architecture](architecture.md)).",
-        "## Totals",
-        totals(parts),
-        "## What fails",
-    ]
+    out = [PREFACE.format(version=version, totals=totals(parts), failures=failures(parts))]
+    for part, p in parts.items():
+        title = p.title[0].upper() + p.title[1:]
+        out.append(f"## {title}: with the generic road\n\n{_wrapped(p.generic) or 'None.'}\n")
+        if part in ("forward", "module"):
+            out.append(f"## {title}: through records alone\n\n{_wrapped(p.records)}\n")
+    return "\n".join(out)
+
+
+def failures(parts):
     rows = [
         f"| `{name}` | {part} | {', '.join(wheres) or '-'} | {_cell(why)} |"
         for part, p in parts.items()
         for name, result in p.failed.items()
         for why, wheres in _by_reason(result["failures"]).items()
     ]
-    out.append("\n".join(["| entry | part | where | why |", "|---|---|---|---|", *rows]) if rows else "Nothing.")
-    for part, p in parts.items():
-        out += [f"## {p.title[0].upper()}{p.title[1:]}: with the generic road", _wrapped(p.generic) if p.generic else "None."]
-        if part in ("forward", "module"):
-            out += [f"## {p.title[0].upper()}{p.title[1:]}: through records alone", _wrapped(p.records)]
-    return "\n\n".join(out) + "\n"
+    return "\n".join(["| entry | part | where | why |", "|---|---|---|---|", *rows]) if rows else "Nothing."
 
 
 def _by_reason(failures):

@@ -151,8 +151,7 @@ void bind_extend(nb::module_& m) {
       "put_grad", [](nb::handle argument, nb::handle gradient) { put_grad(argument.ptr(), gradient.ptr()); },
       nb::arg("argument"), nb::arg("gradient").none());
   m.def("new_tensor", new_tensor, nb::arg("tracer"), nb::arg("like").none(), nb::arg("shape").none(),
-        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none(),
-        nb::arg("strides").none());
+        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none(), nb::arg("strides").none());
 }
 
 }  // namespace thunder::bindings

@@ -99,6 +99,7 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
       storages_.back().base = root;
       t.path = std::move(path);
       owner_.try_emplace(root, static_cast<TensorId>(tensors_.size()));
+      has_hidden_ = true;
       Tensor hidden;
       hidden.storage = t.storage;
       hidden.current = root;

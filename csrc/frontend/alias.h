@@ -52,6 +52,8 @@ class AliasTracker {
   /// Forgets what was derived since then for tensors that were there.  False if one of them was written to.
   bool restore(Checkpoint before);
 
+  /// Whether a storage's base is a value that was made inside a call, which the program may now read.
+  bool has_hidden() const { return has_hidden_; }
   bool is_input(TensorId t) const { return tensors_[t].input; }
   /// Whether any tensor of the same storage was written to.
   /// Whether all writes left autograd's graph alone (no_grad, detach()), though the storage requires grad.
@@ -86,6 +88,7 @@ class AliasTracker {
   TensorId add(Tensor t);
 
   Builder& b_;
+  bool has_hidden_ = false;
   std::vector<Storage> storages_;
   std::vector<Tensor> tensors_;
   std::unordered_map<Value, TensorId, ValueHash> owner_;  // the tensor that a value is the current value of

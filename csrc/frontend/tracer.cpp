@@ -10,6 +10,7 @@
 #include "core/number.h"
 #include "core/rewrite.h"
 #include "frontend/autocast.h"
+#include "passes/visit.h"
 
 namespace thunder::frontend {
 namespace {
@@ -541,6 +542,18 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
   return e.finish("epilogue", Arg::tuple(std::move(flat)));
 }
 
+namespace {
+
+// Gives way to their bodies where calls are of which the program reads more than the results.
+void open_hidden(Trace& trace) {
+  ValueSet read;
+  for (const Call* c : trace.calls) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
+  for_each_value(trace.output, [&](Value v) { read.set(v, 1); });
+  trace.calls = open_where_needed(trace.calls, read);
+}
+
+}  // namespace
+
 Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   ShapeEnv::Scope scope(shapes_);
   b_.set_location(nullptr);
@@ -551,6 +564,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   Outputs plan = plan_outputs(outputs);
   Acquired a;
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
+  if (aliases_.has_hidden()) open_hidden(a.computation);
   a.trivial_epilogue = plan.trivial;
 
   std::vector<bool> used = used_inputs(a.computation, plan);

@@ -159,8 +159,7 @@ void fmod_vjp(VjpContext& c) {
 
 // As PyTorch has it: a shift of the first operand, none where the two are equal.
 void nextafter_vjp(VjpContext& c) {
-  if (needs(c, 0))
-    put_reduced(c, 0, c.b("torch.where", c.b("torch.eq", in(c, 0), in(c, 1)), 0.0, c.grad()));
+  if (needs(c, 0)) put_reduced(c, 0, c.b("torch.where", c.b("torch.eq", in(c, 0), in(c, 1)), 0.0, c.grad()));
   if (needs(c, 1)) put_reduced(c, 1, c.b("torch.zeros_like", c.grad()));
 }
 

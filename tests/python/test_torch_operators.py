@@ -85,10 +85,121 @@ def test_custom_operator():
 
 
 def test_what_cannot_be_called_as_it_is():
-    x = randn(4).detach()
-    for f in (lambda x: torch.ops.aten.slice(x, 0, 1, 2), lambda x: torch.ops.aten.sin_(x * 1)):
+    for f in (lambda x: x.to_sparse(), lambda x: (x * 1).resize_as_(x[:2])):
         with pytest.raises(NotImplementedError, match="not supported inside a compiled function"):
-            thunder.jit(f)(x)
+            thunder.jit(f)(torch.ones(4, device=DEVICE))
+
+
+def test_sizes_that_depend_on_data():
+    def f(lengths):
+        probabilities = torch.zeros(6, 1, 3).log_softmax(-1)
+        targets = torch.ones(1, 4, dtype=torch.int64)
+        return torch.ops.aten._ctc_loss.Tensor(probabilities, targets, lengths + 2, lengths)[1] * 1
+
+    with pytest.raises(NotImplementedError, match="sizes are not known before it runs"):
+        thunder.jit(f)(torch.tensor([3]))
+
+
+def test_sizes_that_made_up_data_did_not_tell():
+    # There are no residuals if the rank is not full.
+    jitted = thunder.jit(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").residuals * 1)
+    assert jitted(torch.rand(5, 2), torch.rand(5, 1)).shape == (1,)
+    with pytest.raises(RuntimeError, match="sizes that depend on data are not supported"):
+        jitted(torch.ones(5, 2), torch.rand(5, 1))
+
+
+def test_operators_that_return_views():
+    def f(x):
+        y = x * 1
+        v = torch.ops.aten.alias(torch.as_strided(y, (2, 2), (2, 1)))
+        torch.ops.aten.slice(y, 0, 1, 3).mul_(2)
+        first, second = torch.unsafe_chunk(y, 2)
+        second.add_(1)
+        return y + v.sum() + first.sum()
+
+    check(f, randn(4))
+
+
+def test_operators_that_write():
+    def f(x):
+        y = x * 1
+        torch.ops.aten.sin_(y)
+        torch.ops.aten.renorm_(y, 2, 0, 1.5)
+        out = torch.empty(4, 3)
+        torch.renorm(y, 2, 0, 1.0, out=out)
+        return y.exp() + out
+
+    check(f, randn(4, 3).detach())
+    check(lambda x: torch.ops.aten.renorm_(x * 1, 2, 0, 1.5), randn(4, 3))
+
+
+def test_writes_to_arguments():
+    x, twin = torch.rand(3, 4) * 9, None
+    twin = x.clone()
+    result = thunder.jit(lambda x: x.renorm_(2, 0, 1.5))(x)
+    assert result is x
+    torch.testing.assert_close(x, twin.renorm_(2, 0, 1.5))
+
+
+def test_batch_norm_that_updates():
+    def f(x, mean, var):
+        return torch._native_batch_norm_legit(x, None, None, mean, var, True, 0.1, 1e-5)[0]
+
+    x, mean, var = torch.randn(4, 3), torch.zeros(3), torch.ones(3)
+    twins = mean.clone(), var.clone()
+    torch.testing.assert_close(thunder.jit(f)(x, mean, var), f(x, *twins))
+    torch.testing.assert_close((mean, var), twins)
+
+
+def test_operators_that_return_lists():
+    def f(x):
+        rows, columns = torch.gradient(x)
+        counts, edges = torch.histogramdd(x.detach(), bins=[2, 2, 2])
+        return rows * columns + counts.sum() + edges[0].sum()
+
+    check(f, randn(5, 3))
+
+
+def test_names_of_results():
+    made = thunder.jit(lambda x: torch.linalg.qr(x))(torch.randn(3, 3))
+    assert isinstance(made, torch.return_types.linalg_qr)
+
+
+def test_results_without_a_gradient():
+    # The permutation of an LU decomposition is of a floating type, and constant.
+    p, _, u = thunder.jit(lambda x: torch.linalg.lu(x))(randn(3, 3))
+    assert u.requires_grad and not p.requires_grad
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: torch.rand_like(x) + torch.rrelu(x, training=True) + torch.nn.functional.dropout(x),
+    lambda x: torch._standard_gamma(x.exp()) * torch.rand_like(x),
+    lambda x: torch.nn.functional.feature_alpha_dropout(x[None], 0.4, True)[0],
+], ids=["rrelu", "gamma", "feature_alpha_dropout"])
+def test_random_operators(f):
+    """Eager's numbers, and the gradient of the very numbers that were drawn."""
+    x, jitted = randn(4, 6), thunder.jit(f)
+    for seed in range(2):
+        outcomes = []
+        for g in (jitted, f):
+            torch.manual_seed(seed)
+            made = g(x)
+            torch.rand(3)  # between forward and backward
+            outcomes.append((made, *torch.autograd.grad(made.sum(), x), torch.rand(2)))
+        torch.testing.assert_close(*outcomes)
+
+
+def test_gradient_twice():
+    x = randn(4, 4)
+    made = thunder.jit(lambda x: torch.linalg.inv(x * 1))(x)
+    first, = torch.autograd.grad(made.sum(), x, retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(made.sum(), x)[0], first)
+
+
+def test_layouts_of_results():
+    # What follows is compiled for the layout that the operator gives.
+    check(lambda x: (torch.linalg.inv(x).contiguous().view(-1) * 2, torch.linalg.inv(x))[0], randn(4, 4))
+    assert thunder.jit(torch.linalg.inv)(torch.eye(3)).stride() == torch.linalg.inv(torch.eye(3)).stride()
 
 
 def test_torch_functions_written_in_python():

@@ -236,7 +236,8 @@ c10::IValue iota(const KernelArgs& a) {
   if (start.isIntegral(true) && step.isIntegral(true))
     return at::arange(start, start.toLong() + n * step.toLong(), step, options(a, 3, 4));
   // The end half a step further: rounding must not change the number of elements.
-  return at::arange(start, start.toDouble() + (static_cast<double>(n) - 0.5) * step.toDouble(), step, options(a, 3, 4));
+  const double steps = n > 0 ? static_cast<double>(n) - 0.5 : 0;
+  return at::arange(start, start.toDouble() + steps * step.toDouble(), step, options(a, 3, 4));
 }
 
 void collect_numbers(const c10::IValue& v, size_t depth, std::vector<int64_t>& shape, std::vector<at::Scalar>& out) {

@@ -253,7 +253,8 @@ Arg attention_body(Builder& b, const Args& a) {
   if (a.real("dropout_p") > 0) weights = b("torch.dropout", weights, a["dropout_p"], true);
   Expr y = to_dtype(b("torch.matmul", weights, v), t);
   // The same values with the strides that eager's kernel gives its result.
-  return with_strides(y, attention_strides(kernel, q_type, v_type)).arg();
+  const bool math = kernel == AttentionKernel::Math;  // which broadcasts
+  return with_strides(y, math ? contiguous_strides(y.shape()) : attention_strides(kernel, q_type, v_type)).arg();
 }
 
 // clang-format off

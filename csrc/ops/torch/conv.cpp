@@ -92,10 +92,9 @@ Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool tra
   }
   Dims output_padding = transposed ? spatial(op, a, "output_padding", n) : Dims(static_cast<size_t>(n), Dim(0));
   const ArgList rest{stride, padding, dilation, transposed, output_padding, a["groups"]};
-  Expr y = is_complex(x.dtype()) && is_complex(w.dtype)
-               ? complex_convolution(x, b.expr(a["weight"]), a["bias"], rest)
-               : b("torch.convolution", x, a["weight"], a["bias"], stride, padding, dilation, transposed,
-                   output_padding, a["groups"]);
+  Expr y = is_complex(x.dtype()) && is_complex(w.dtype) ? complex_convolution(x, b.expr(a["weight"]), a["bias"], rest)
+                                                        : b("torch.convolution", x, a["weight"], a["bias"], stride,
+                                                            padding, dilation, transposed, output_padding, a["groups"]);
   return (batched ? y : b("torch.squeeze", y, 0)).arg();
 }
 

@@ -52,7 +52,8 @@ Arg empty_strided_body(Builder& b, const Args& a) {
 Arg empty_permuted_body(Builder& b, const Args& a) {
   const Dims size = size_of(a, "size");
   const ArgList& order = a["physical_layout"].items();
-  THUNDER_CHECK(order.size() == size.size(), Runtime, "empty_permuted", "Number of dimensions in size does not match the ",
+  THUNDER_CHECK(order.size() == size.size(), Runtime, "empty_permuted",
+                "Number of dimensions in size does not match the ",
                 "length of the physical_layout; i.e. len(size) = ", size.size(),
                 " is not equal to len(physical_layout) = ", order.size());
   Dims strides(size.size());

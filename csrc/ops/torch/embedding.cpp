@@ -24,7 +24,8 @@ Arg rows_at(Builder& b, const Args& a, const Arg& weight, const Arg& indices) {
   THUNDER_CHECK(w.device == i.device, Runtime, "embedding",
                 "Expected all tensors to be on the same device, but got weight on ", w.device, " and indices on ",
                 i.device);
-  THUNDER_CHECK(!a.flag("sparse"), NotImplemented, "embedding", "sparse=True is not supported: gradients are dense");
+  THUNDER_CHECK(!a.flag("sparse") || !w.requires_grad, NotImplemented, "embedding",
+                "sparse=True is not supported: gradients are dense");
   Dims shape = i.shape;
   shape.push_back(w.shape[1]);
   if (i.rank() == 1) return b("prims.take", weight, indices, 0).arg();

@@ -102,6 +102,7 @@ Expr norm_of_sums(const Expr& x, double p, int64_t row, int64_t column, bool kee
   int64_t summed = std::abs(p) == 1 ? row : column, reduced = std::abs(p) == 1 ? column : row;
   Expr sums = b("torch.vector_norm", x, 1, std::vector<int64_t>{summed}, keep);
   if (!keep && reduced > summed) --reduced;
+  if (p > 0 && known_empty(x.shape())) return b("torch.sum", sums, std::vector<int64_t>{reduced}, keep);  // zeros
   return b(p > 0 ? "torch.amax" : "torch.amin", sums, std::vector<int64_t>{reduced}, keep);
 }
 
@@ -109,7 +110,10 @@ Expr norm_of_sums(const Expr& x, double p, int64_t row, int64_t column, bool kee
 Expr norm_of_values(const Expr& x, const char* reduction, const std::vector<int64_t>& dims, bool keep) {
   Builder& b = x.builder();
   Expr last = b("torch.movedim", x, dims, std::vector<int64_t>{-2, -1});
-  Expr norm = b(reduction, b("torch.linalg_svdvals", last), std::vector<int64_t>{-1}, false);
+  Expr values = b("torch.linalg_svdvals", last);
+  // The largest of no singular values is 0.
+  const bool none = values.shape().back().same(0) && std::string_view(reduction) == "torch.amax";
+  Expr norm = b(none ? "torch.sum" : reduction, values, std::vector<int64_t>{-1}, false);
   if (!keep) return norm;
   Dims shape = x.shape();
   for (int64_t d : dims) shape[static_cast<size_t>(d)] = 1;
