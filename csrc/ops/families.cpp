@@ -22,6 +22,7 @@ std::span<const OpDef> shape();
 namespace torch {
 std::span<const OpDef> view();
 std::span<const OpDef> split();
+std::span<const OpDef> view_copy();
 std::span<const OpDef> shape();
 std::span<const OpDef> shape_backward();
 std::span<const OpDef> pad();
@@ -68,6 +69,7 @@ constexpr Family kFamilies[] = {
 
     {"torch", "view", torch::view},
     {"torch", "split", torch::split},
+    {"torch", "view_copy", torch::view_copy},
     {"torch", "shape", torch::shape},
     {"torch", "shape_backward", torch::shape_backward},
     {"torch", "pad", torch::pad},

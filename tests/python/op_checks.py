@@ -6,12 +6,15 @@ exception type.  Every check compares one sample and raises where it differs.
 
 import torch
 import torch.testing._internal.common_methods_invocations as database
+from torch.testing._internal.common_modules import module_db as _module_db
 
 import thunder
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 # Results that are not determined by the inputs.
 NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
+
+op_db, module_db = database.op_db, _module_db
 
 # PyTorch's database seeds inside of what it calls; a seed is set outside of programs, as seeded() does.
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
