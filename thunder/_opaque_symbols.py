@@ -1,15 +1,15 @@
 """The symbols that run operators of PyTorch without a record, and their gradients.
 
-The gradient is that of PyTorch's autograd, for which the backward runs the operator again; a random one with the state
-that its generator had.
+The gradient is that of PyTorch's autograd: where one is needed, the operator runs with autograd on, and the graph that
+this made is kept for the backward.
 """
 
-import contextlib
 import functools
 import inspect
 import keyword
 
 import torch
+from torch.autograd.graph import get_gradient_edge
 
 from ._opaque_meta import (
     at,
@@ -61,21 +61,18 @@ def symbol_of(overload):
     symbol = _executor.register_operator(
         name, meta=meta, tags=tags, fn=lambda *values, results=None: _several(_evaluate(overload, values, results))
     )
-    forward = _with_state(overload, name) if is_random(overload) else None
-    backward = _backward(overload, name)
+    forward, backward = _with_graph(overload, name), _backward(name)
 
     def rule(*values, results=None):
-        made = (forward or symbol)(*values, results=results)
-        outputs = made if isinstance(made, tuple) else (made,)
-        state, outputs = (outputs[0], outputs[1:]) if forward else (None, outputs)
-        computed = _description(overload, values).computed
-        differentiable = [i for i, m in enumerate(computed) if m.requires_grad]
-        paths = [list(place) for place, t in places(values) if t.requires_grad]
-        if differentiable and paths:
-            gradients = [get_grad(outputs[i]) for i in differentiable]
-            flows = backward(gradients, state, differentiable, paths, *values, results=results)
-            for path, g in zip(paths, flows if len(paths) > 1 else (flows,), strict=True):
-                put_grad(at(values, path), g)
+        differentiable = [i for i, m in enumerate(_description(overload, values).computed) if m.requires_grad]
+        wanted = [(list(place), t) for place, t in places(values) if t.requires_grad]
+        if not differentiable or not wanted:
+            return symbol(*values, results=results)
+        graph, *outputs = forward([place for place, _ in wanted], *values, results=results)
+        inputs = [[list(map(int, t.shape)), t.dtype, t.device] for _, t in wanted]
+        flows = backward([get_grad(outputs[i]) for i in differentiable], graph, differentiable, inputs)
+        for (place, _), g in zip(wanted, flows if len(wanted) > 1 else (flows,), strict=True):
+            put_grad(at(values, place), g)
         return _several(outputs)
 
     rule.__signature__ = _signature(overload)
@@ -87,60 +84,51 @@ def _description(overload, values):
     return describe(overload, values, lambda t: t.requires_grad)
 
 
-def _with_state(overload, name):
-    """The operator, with the state that its generator had as the first result."""
+def _with_graph(overload, name):
+    """The operator, with the graph that PyTorch's autograd made of the call as the first result.
 
-    def meta(*values, results=None):
-        with torch._C.DisableTorchFunction():  # the state is no tensor of the program
-            size = len(_state(_device(values)))
+    It travels through the program as an attribute of an empty tensor: what holds that, a saved one for the backward
+    too, holds the graph.
+    """
+
+    def meta(differentiated, *values, results=None):
         made = [m.proxy() for m in _description(overload, values).computed]
-        return (TensorProxy(shape=(size,), dtype=torch.uint8), *made)
+        return (TensorProxy(shape=(0,), dtype=torch.uint8), *made)
 
-    def run(*values, results=None):
-        return (_state(_device(values)), *_evaluate(overload, values, results))
-
-    meta.__signature__ = _signature(overload)
-    return _executor.register_operator(f"{name}_with_state", meta=meta, fn=run, tags=("random",))
-
-
-def _device(values):
-    return next((t.device for _, t in places(values)), torch.device("cpu"))
-
-
-def _state(device):
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-@contextlib.contextmanager
-def _again(state, device):
-    """The random numbers that followed a state."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        if state is not None and device.type == "cuda":
-            torch.cuda.set_rng_state(state, device)
-        elif state is not None:
-            torch.set_rng_state(state)
-        yield
-
-
-def _backward(overload, name):
-    def meta(gradients, state, differentiable, paths, *values, results=None):
-        inputs = [at(values, path) for path in paths]
-        return _several([TensorProxy(shape=tuple(t.shape), dtype=t.dtype, device=t.device) for t in inputs])
-
-    def run(gradients, state, differentiable, paths, *values, results=None):
-        with _autograd(), _again(state, _device(values)) if state is not None else contextlib.nullcontext():
-            # Of their own, so that nothing flows past them.
+    def run(differentiated, *values, results=None):
+        with _autograd():
             values = map_tensors(values, lambda t: t.detach())
-            inputs = [at(values, path).requires_grad_() for path in paths]
+            inputs = [at(values, place).requires_grad_() for place in differentiated]
             outputs = _evaluate(overload, values, results)
-            pairs = [(outputs[i], g) for i, g in zip(differentiable, gradients, strict=True)
-                     if outputs[i].requires_grad]
+            edges = [get_gradient_edge(t) if t.requires_grad else None for t in outputs]
+        graph = torch.empty(0, dtype=torch.uint8)
+        graph.autograd = (inputs, edges)
+        return (graph, *(t.detach() for t in outputs))
+
+    meta.__signature__ = _signature(overload, "differentiated")
+    tags = ("random",) if is_random(overload) else ()
+    return _executor.register_operator(f"{name}_with_graph", meta=meta, fn=run, tags=tags)
+
+
+def _backward(name):
+    def meta(gradients, graph, differentiable, inputs):
+        return _several([TensorProxy(shape=shape, dtype=dtype, device=device) for shape, dtype, device in inputs])
+
+    def run(gradients, graph, differentiable, inputs):
+        if not hasattr(graph, "autograd"):
+            raise RuntimeError(
+                f"[{name}] what the operator saved for its backward was replaced: hooks for saved tensors "
+                "(torch.autograd.graph) cannot be used with an operator that has no record"
+            )
+        tensors, edges = graph.autograd
+        pairs = [(edges[i], g) for i, g in zip(differentiable, gradients, strict=True) if edges[i] is not None]
+        with _autograd():
             made = torch.autograd.grad(
-                [t for t, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True, materialize_grads=True
+                [e for e, _ in pairs], tensors, [g for _, g in pairs], retain_graph=True, allow_unused=True,
+                materialize_grads=True,
             )
         return _several(made)
 
-    meta.__signature__ = _signature(overload, "gradients", "state", "differentiable", "paths")
     return _executor.register_operator(f"{name}_backward", meta=meta, fn=run)
 
 

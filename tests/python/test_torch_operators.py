@@ -1,5 +1,8 @@
 """Calls of PyTorch that have no record of their own: Python functions, operators called as they are, constants."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -187,6 +190,61 @@ def test_random_operators(f):
             torch.rand(3)  # between forward and backward
             outcomes.append((made, *torch.autograd.grad(made.sum(), x), torch.rand(2)))
         torch.testing.assert_close(*outcomes)
+
+
+@torch.library.custom_op("thunder_tests::counted", mutates_args=())
+def counted(x: torch.Tensor) -> torch.Tensor:
+    counted.calls += 1
+    return x * 2
+
+
+counted.calls = 0
+counted.register_fake(torch.empty_like)
+counted.register_autograd(lambda ctx, g: g * 2)
+
+
+def test_the_forward_runs_once():
+    x = randn(3)
+    jitted = thunder.jit(lambda x: counted(x * 3) + 1)
+    for calls in (1, 2):
+        made = jitted(x)
+        for _ in range(2):
+            torch.testing.assert_close(torch.autograd.grad(made.sum(), x, retain_graph=True)[0], torch.full_like(x, 6))
+        assert counted.calls == calls
+    with torch.no_grad():
+        jitted(x)
+
+
+def test_what_an_operator_saves_is_let_go():
+    kept = []
+
+    @torch.library.custom_op("thunder_tests::keeping", mutates_args=())
+    def keeping(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    def save(ctx, inputs, output):
+        ctx.scale = torch.ones(3)
+        kept.append(weakref.ref(ctx.scale))
+
+    keeping.register_fake(torch.empty_like)
+    keeping.register_autograd(lambda ctx, g: g * ctx.scale, setup_context=save)
+    x, jitted = randn(3), thunder.jit(lambda x: keeping(x) * 2)
+    made = jitted(x)
+    saved = kept[-1]
+    assert saved() is not None
+    made.sum().backward()
+    del made
+    gc.collect()
+    assert saved() is None
+
+
+def test_hooks_for_saved_tensors_are_refused():
+    x = randn(3, 3)
+    with torch.autograd.graph.save_on_cpu() if DEVICE != "cpu" else torch.autograd.graph.saved_tensors_hooks(
+            lambda t: t.clone(), lambda t: t):
+        made = thunder.jit(lambda x: torch.linalg.inv(x))(x)
+    with pytest.raises(RuntimeError, match="hooks for saved tensors"):
+        made.sum().backward()
 
 
 def test_gradient_twice():
