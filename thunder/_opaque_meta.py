@@ -209,6 +209,10 @@ def _ones(shape, stride, **how):
     return torch.empty_strided(shape, stride, **how).fill_(1)
 
 
+def _zeros(shape, stride, **how):
+    return torch.empty_strided(shape, stride, **how).zero_()
+
+
 def _random(shape, stride, **how):
     t = torch.empty_strided(shape, stride, **how)
     return t.random_(0, 2) if not (t.is_floating_point() or t.is_complex()) else t.copy_(torch.rand_like(t))
@@ -225,7 +229,7 @@ def _probe(overload, values, given):
     devices = [m.device for m in given if m.device.type == "cuda"]
     with torch.random.fork_rng(devices):
         torch.manual_seed(0)
-        for make in (_random, _random, _ones):
+        for make in (_random, _random, _ones, _zeros):
             if len(found) == 2:
                 break
             try:

@@ -360,3 +360,18 @@ def test_names_of_numpy():
 def test_arange_of_fractions_in_integers(range_, dtype):
     f = lambda: torch.arange(*range_, dtype=dtype)
     torch.testing.assert_close(thunder.jit(f)(), f(), rtol=0, atol=0)
+
+
+@pytest.mark.fuser
+def test_lazily_negated_inputs():
+    # Fused kernels read memory, and that of a conjugate's imaginary part holds the negative.
+    x = torch.randn(5, dtype=torch.complex64, device=DEVICE).conj().imag
+    assert x.is_neg()
+    f = lambda x: torch.sin(x) * 2 + x
+    torch.testing.assert_close(thunder.jit(f)(x), f(x))
+
+
+def test_sparse_inputs_are_refused():
+    for sparse in (torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr()):
+        with pytest.raises(NotImplementedError, match="takes dense tensors"):
+            thunder.jit(lambda x: x * 2)(sparse)

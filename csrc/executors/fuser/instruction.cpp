@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/SmallVector.h>
 
@@ -58,8 +59,10 @@ class FusionCall final : public Instruction {
     c10::OptionalDeviceGuard guard;
     if (k_->on_cuda) guard.reset_device(device_of(frame));
     Pointers in, out;
-    for (const Operand& o : operands)
+    for (const Operand& o : operands) {
+      if (frame.registers[o.reg].toTensor().is_neg()) write_out(frame.registers[o.reg]);
       in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
+    }
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
     for (size_t i = 0; i < made_.size(); ++i) {
@@ -71,6 +74,14 @@ class FusionCall final : public Instruction {
   }
 
  private:
+  // The imaginary part of a conjugate says of itself that its memory holds the negative.
+  static void write_out(c10::IValue& value) {
+    const at::Tensor& t = value.toTensor();
+    at::Tensor plain = at::empty_strided(t.sizes(), t.strides(), t.options());
+    plain.copy_(t);
+    value = std::move(plain);
+  }
+
   at::Tensor make_result(const Frame& frame, size_t i) const {
     const Output& o = made_[i];
     if (k_->on_cuda) return allocate(c10::DeviceType::CUDA, o.sizes, o.strides, o.type);
