@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
 from . import _C, _custom_function
-from ._numbers import TracedFloat, TracedInt, TracedNumber
+from ._numbers import TracedFloat, TracedInt, TracedNumber, unknown_number
 from ._tracing import INTERNAL, current_tracer, state
 
 
@@ -320,7 +320,7 @@ def _iterate(func, args, kwargs):
 def _python_value(func, args, kwargs):
     value = current_tracer().constant(args[0])
     if value is None:
-        TracedNumber(None)._unknown(func.__name__)
+        raise unknown_number(func.__name__)
     return _now(func, value, *args[1:], **kwargs)
 
 

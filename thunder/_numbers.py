@@ -8,6 +8,13 @@ from . import _C
 from ._tracing import current_tracer, location
 
 
+def unknown_number(what):
+    return RuntimeError(
+        f"[{what}] the value of a tensor is needed while the function is compiled, and is known only when it runs. "
+        "Use tensor operations instead (torch.where for a branch), or compute the number outside\n  at " + location()
+    )
+
+
 class TracedNumber:
     """A number that may be another one each time the compiled function runs: the result of item(), the length of a
     nonzero(), with cache="symbolic values" also a size or a number among the arguments.
@@ -21,13 +28,6 @@ class TracedNumber:
     def __init__(self, arg):
         self._arg = arg
 
-    def _unknown(self, what):
-        raise RuntimeError(
-            f"[{what}] the value of a tensor is needed while the function is compiled, and is known only when it runs. "
-            "Use tensor operations instead (torch.where for a branch), or compute the number outside\n  at "
-            + location()
-        )
-
     def _number(self):
         """The number itself, or None; where no program is traced any more, what it was."""
         tracer = current_tracer()
@@ -36,7 +36,7 @@ class TracedNumber:
     def _known(self, what):
         number = self._number()
         if number is None:
-            self._unknown(what)
+            raise unknown_number(what)
         return number
 
     def __bool__(self):

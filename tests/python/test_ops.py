@@ -28,7 +28,7 @@ from op_checks import (
 from thunder import _C
 
 # Samples of each operator and dtype; THUNDER_ALL_SAMPLES=1 takes them all.
-MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else int(os.environ.get("THUNDER_SAMPLES", 3))
+MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else int(os.environ.get("THUNDER_SAMPLES", 2))
 
 _SPARSE = "tensors that are not dense are refused"
 
