@@ -61,12 +61,13 @@ void Coverage::add(const Op& record) {
   const Op* op = &record;
   operators_.push_back(op);
   // Gradients are compared with differences: nothing random, nothing that cuts the graph.
-  // (As in PyTorch, the statistics that these norms return have no gradient, nor has what other bits of a tensor mean.)
+  // (As in PyTorch, the statistics that these norms return have no gradient, nor has what other bits of a tensor mean; and
+  // nextafter() has none where its operands are equal.)
   // clang-format off
   static const std::vector<std::string> cuts = {
       "prims.graft", "torch.detach", "torch.native_layer_norm", "torch.native_batch_norm",
       "torch._native_batch_norm_legit_functional", "torch.batch_norm_functional", "torch.instance_norm_functional",
-      "torch.view.dtype"};
+      "torch.view.dtype", "torch.view_copy.dtype", "prims.nextafter", "torch.nextafter"};
   // clang-format on
   bool cut = std::find(cuts.begin(), cuts.end(), op->full_name) != cuts.end();
   if ((op->vjp || op->body) && !cut && !op->has(kNoGrad | kRandom | kHostSync | kDataDependent | kIdentity))

@@ -73,6 +73,14 @@ Made empty_strided(Draw& d) {
   return Named{{param(d, 0), Arg(s)}, {param(d, 1), Arg(strides)}, {"dtype", d.any_type()}, {"device", Device{}}};
 }
 
+Made empty_permuted(Draw& d) {
+  Shape s = d.shape(), order;
+  for (size_t i = 0; i < s.size(); ++i)
+    order.insert(order.begin() + static_cast<long>(d.random.between(0, static_cast<int64_t>(i))),
+                 static_cast<int64_t>(i));
+  return Named{{param(d, 0), Arg(s)}, {param(d, 1), Arg(order)}, {"dtype", d.any_type()}, {"device", Device{}}};
+}
+
 Made arange(Draw& d) {
   DType t = d.random.chance(0.5) ? DType::i64 : d.float_type();
   return Named{{"length", d.random.between(0, 6)}, {"dtype", t}, {"device", Device{}}};
@@ -136,6 +144,7 @@ void add_creation_makers(Makers& m) {
             {"prims.empty", shaped},
             {"prims.empty_strided", empty_strided},
             {"torch.empty_strided", empty_strided},
+            {"torch.empty_permuted", empty_permuted},
             {"prims.uniform", random_floats},
             {"prims.normal", random_floats},
             {"prims.randint", random_integers},
