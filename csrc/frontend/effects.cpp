@@ -36,14 +36,25 @@ int delete_attribute(PyObject* o, PyObject* name) { return set_attribute(o, name
 
 }  // namespace
 
+// By the methods of the base, whatever the class makes of them.
 bool set_contents(PyObject* container, PyObject* contents) {
   if (PyList_Check(container)) return PyList_SetSlice(container, 0, PyList_GET_SIZE(container), contents) == 0;
   Ref held = Ref::borrow(contents);
-  PyObject* cleared = PyObject_CallMethod(container, "clear", nullptr);
+  PyTypeObject* base = Py_TYPE(container);  // a deque's own
+  if (PyAnySet_Check(container)) base = &PySet_Type;
+  if (PyDict_Check(container)) base = PyODict_Check(container) ? &PyODict_Type : &PyDict_Type;
+  auto* methods = reinterpret_cast<PyObject*>(base);
+  PyObject* cleared = PyObject_CallMethod(methods, "clear", "O", container);
   Py_XDECREF(cleared);
   if (!cleared) return false;
-  const char* method = PyDict_Check(container) || PyAnySet_Check(container) ? "update" : "extend";
-  PyObject* done = PyObject_CallMethod(container, method, "O", contents);
+  PyObject *key, *value;
+  if (PyDict_Check(container)) {
+    for (Py_ssize_t i = 0; PyDict_Next(contents, &i, &key, &value);)
+      if (set_entry(container, key, value) < 0) return false;
+    return true;
+  }
+  const char* method = PyAnySet_Check(container) ? "update" : "extend";
+  PyObject* done = PyObject_CallMethod(methods, method, "OO", container, contents);
   Py_XDECREF(done);
   return done != nullptr;
 }
@@ -190,7 +201,9 @@ bool Reads::write_cell(PyObject* cell, PyObject* value) {
 bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   // What is to be deleted must be there.
   if (ClassUse* use = value ? nullptr : use_of(object)) use->add(name);
-  if (fresh(object) || is_proxy(object)) return true;
+  if (is_proxy(object)) return true;
+  if (!PyType_Check(object)) read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
+  if (fresh(object)) return true;
   if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
   PyObject* before = nullptr;
   if (PyType_Check(object)) {
@@ -200,7 +213,6 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
     // A class's own __setattr__ or a property is interpreted and tells what it writes.
     PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
     read_type(object);
-    read_class(Py_TYPE(object), name, found);
     bool slot = found && Py_IS_TYPE(found, &PyMemberDescr_Type);
     if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw_write_) return true;
     if (found && Py_TYPE(found)->tp_descr_set && !slot) return true;

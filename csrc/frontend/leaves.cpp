@@ -29,7 +29,7 @@ class LeafFinder {
       kept_.insert(o);
       return;
     }
-    if (PyTuple_Check(o) || (PyList_Check(o) && !PyList_CheckExact(o))) return visit_items(o, holder);
+    if (PyTuple_Check(o)) return visit_items(o, holder);
     if (!is_made_again(o)) return check_opaque(o, origin);
     auto [it, first] = holders_.try_emplace(o);
     if (holder) it->second.push_back(holder);

@@ -45,8 +45,9 @@ class Rebuilder {
     }
     const bool itself = copies_ && !copies_->stands_for(o);
     if (itself && is_more_than_a_container(o)) return Ref::borrow(o);
-    if (PyTuple_Check(o) || (PyList_Check(o) && !(itself && PyList_CheckExact(o)))) return sequence(o);
+    if (PyTuple_Check(o)) return tuple(o);
     if (itself) return Ref::borrow(o);
+    if (PyList_Check(o)) return list(o);
     if (PyObject* fields = dataclass_fields(o); fields && !(copies_ ? is_plain_object(o) : is_python_object(o)))
       return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
@@ -62,21 +63,28 @@ class Rebuilder {
   }
 
  private:
-  Ref sequence(PyObject* o) {
-    Ref list = Ref::steal(PyList_New(0));
-    if (PyList_CheckExact(o)) remember(o, list);
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-      Ref item = (*this)(PySequence_Fast_GET_ITEM(o, i));
-      if (PyList_Append(list.get(), item.get()) != 0) throw PythonError();
+  Ref list(PyObject* o) {
+    Ref none = Ref::steal(PyTuple_New(0));
+    Ref out = PyList_CheckExact(o) ? Ref::steal(PyList_New(0))
+                                   : Ref::steal(PyList_Type.tp_new(Py_TYPE(o), none.get(), nullptr));
+    remember(o, out);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) {
+      Ref item = (*this)(PyList_GET_ITEM(o, i));
+      if (PyList_Append(out.get(), item.get()) != 0) throw PythonError();
     }
-    if (PyList_CheckExact(o)) return list;
-    Ref tuple = Ref::steal(PyList_AsTuple(list.get()));
-    if (PyTuple_CheckExact(o)) return tuple;
-    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
+    if (!PyList_CheckExact(o)) set_attributes(o, out);
+    return out;
+  }
+
+  Ref tuple(PyObject* o) {
+    Ref out = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(o)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      PyTuple_SET_ITEM(out.get(), i, (*this)(PyTuple_GET_ITEM(o, i)).release());
+    if (PyTuple_CheckExact(o)) return out;
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
     // A named tuple takes its fields one by one, other subclasses one iterable.
-    if (PyObject_HasAttrString(type, "_make"))
-      return Ref::steal(PyObject_CallMethod(type, "_make", "(O)", tuple.get()));
-    return Ref::steal(PyObject_CallOneArg(type, PyTuple_Check(o) ? tuple.get() : list.get()));
+    if (PyObject_HasAttrString(type, "_make")) return Ref::steal(PyObject_CallMethod(type, "_make", "(O)", out.get()));
+    return Ref::steal(PyObject_CallOneArg(type, out.get()));
   }
 
   Ref dict(PyObject* o) {
@@ -87,7 +95,7 @@ class Rebuilder {
       Ref item = (*this)(value), name = template_ ? (*this)(key) : Ref::borrow(key);
       if (PyObject_SetItem(out.get(), name.get(), item.get()) != 0) throw PythonError();
     }
-    if (template_) set_attributes(o, out);
+    if (!PyDict_CheckExact(o)) set_attributes(o, out);
     return out;
   }
 

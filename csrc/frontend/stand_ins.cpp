@@ -7,7 +7,7 @@ namespace {
 Ref attributes_of(PyObject* o) {
   PyObject** dict = _PyObject_GetDictPtr(o);
   if (dict && *dict) return Ref::steal(PyDict_Copy(*dict));
-  if (PyList_CheckExact(o) || PyDict_Check(o)) return {};
+  if (PyList_Check(o) || PyDict_Check(o)) return {};
   // A dataclass with slots.
   Ref out = Ref::steal(PyDict_New());
   PyObject* fields = PyObject_GetAttrString(o, "__dataclass_fields__");
@@ -74,7 +74,7 @@ std::optional<size_t> StandIns::argument(PyObject* copy) const {
 
 StandIns::State StandIns::state_of(PyObject* copy) {
   State s;
-  if (PyList_CheckExact(copy) || PyDict_Check(copy)) s.contents = frontend::copy_of(copy);
+  if (PyList_Check(copy) || PyDict_Check(copy)) s.contents = frontend::copy_of(copy);
   if (PyDict_Check(copy)) s.keys = Ref::steal(PySequence_List(copy));
   s.attributes = attributes_of(copy);
   return s;

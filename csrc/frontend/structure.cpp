@@ -74,15 +74,6 @@ bool again(PyObject* o, Flattened& out) {
   return false;
 }
 
-void flatten_container(PyObject* o, Flattened& out) {
-  if (PyList_CheckExact(o) && again(o, out)) return;
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  bool exact = PyTuple_CheckExact(o) || PyList_CheckExact(o);
-  put(out.key, PyTuple_Check(o) ? '(' : '[', n);
-  if (!exact) put_class('C', o, out);
-  for (Py_ssize_t i = 0; i < n && out.key.size() <= out.limit; ++i) flatten(PySequence_Fast_GET_ITEM(o, i), out);
-}
-
 void flatten_identity(PyObject* o, Flattened& out) {
   put(out.key, 'O', reinterpret_cast<uintptr_t>(o));
   out.objects.push_back(o);
@@ -92,7 +83,7 @@ void flatten_entries(PyObject* dict, Flattened& out) {
   put(out.key, '{', PyDict_GET_SIZE(dict));
   PyObject *key, *value;
   for (Py_ssize_t pos = 0; out.key.size() <= out.limit && PyDict_Next(dict, &pos, &key, &value);) {
-    if (is_plain_object(key)) {
+    if (is_plain_object(key) || is_leaf(key)) {
       flatten_identity(key, out);
     } else {
       Literally keys(out);
@@ -100,6 +91,15 @@ void flatten_entries(PyObject* dict, Flattened& out) {
     }
     flatten(value, out);
   }
+}
+
+void flatten_container(PyObject* o, Flattened& out) {
+  if (PyList_Check(o) && again(o, out)) return;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  bool exact = PyTuple_CheckExact(o) || PyList_CheckExact(o);
+  put(out.key, PyTuple_Check(o) ? '(' : '[', n);
+  if (!exact) put_class('C', o, out);
+  for (Py_ssize_t i = 0; i < n && out.key.size() <= out.limit; ++i) flatten(PySequence_Fast_GET_ITEM(o, i), out);
 }
 
 void flatten_dict(PyObject* o, Flattened& out) {

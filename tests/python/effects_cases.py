@@ -507,6 +507,11 @@ ARGUMENTS = {
         "f(x, c)",
     ),
     "set": ("s = {1.0}\ndef f(x, s):\n  s.add(len(s) + 10)\n  return x * sum(s)", "f(x, s)"),
+    "counter": (
+        "c = collections.Counter('aab')\nd = collections.Counter('a')\n"
+        "def f(x, c):\n  c.update('b')\n  d.update(c)\n  return x * c['b'] * d['a']",
+        "f(x, c)",
+    ),
     "dataclass with slots": (
         "@dataclass(slots=True)\nclass C:\n  h: object\nc = C(torch.ones(3))\n"
         "def f(x, c):\n  c.h = c.h + x\n  return x",

@@ -220,7 +220,7 @@ def change_world(world, statements):
 
 def same(a, b, where):
     try:
-        assert_same(a, b, where, Pairs(rtol=1e-3, atol=1e-4))  # long programs add up roundings
+        assert_same(a, b, where, Pairs(zeros_for_none=True, rtol=1e-3, atol=1e-4))  # long programs add up roundings
     except AssertionError as error:
         raise Finding(str(error)) from None
 
