@@ -43,11 +43,6 @@ def apply(tracer, cls, args):
     # What a program computes again is decided by its own passes.
     if cls is _INPUT_SAVER:
         return args[0].detach()
-    if cls is BackwardHookFunction:
-        raise NotImplementedError(
-            "[register_full_backward_hook] a module with a hook on its gradients is not supported inside a compiled "
-            "function; use register_hook() of a tensor outside, or a torch.autograd.Function"
-        )
     if cls is checkpoint.CheckpointFunction:  # its backward runs the function and autograd again
         function, _preserve_rng_state, *inputs = args
         return tracer.call_user(function, tuple(inputs))
