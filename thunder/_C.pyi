@@ -158,6 +158,12 @@ class Trace:
     def verify(self) -> None:
         """RuntimeError with the call that is wrong."""
 
+    def replace(self, calls: Sequence[Call], fn: object, *, executor: Executor, name: str | None = None) -> Trace:
+        """
+        The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order
+            of appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows.
+        """
+
     def python_ctx(self) -> dict[str, object]:
         """
         Names that the printed program uses, not imports: executors' operators, objects that print cannot spell.
@@ -165,12 +171,6 @@ class Trace:
 
     def python_callable(self) -> Callable:
         """The printed program as a Python function."""
-
-    def replace(self, calls: Sequence[Call], fn: object, *, executor: Executor, name: str | None = None) -> Trace:
-        """
-        The trace with `calls` replaced by one call of `fn`, which takes the values that they read from outside, in order
-            of appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows.
-        """
 
 def parse(text: str, context: dict = {}) -> Trace:
     """The reverse of str(trace)."""

@@ -96,19 +96,30 @@ def _tracing(tracer):
     """Makes `tracer` current, and PyTorch believe that it is being compiled: libraries branch on that."""
     if not hasattr(state, "tracers"):
         state.tracers = []
-    compiling = torch.compiler._is_compiling_flag
     state.tracers.append(tracer)
-    torch.compiler._is_compiling_flag = True
-    torch.autograd.Function.apply = classmethod(_autograd_function_apply)
     try:
-        with _TraceMode(tracer) as mode:
+        with _torch_is(True, classmethod(_autograd_function_apply)), _TraceMode(tracer) as mode:
             if mode._device is None:
                 tracer.take_calls()
             yield
     finally:
-        torch.autograd.Function.apply = _apply
-        torch.compiler._is_compiling_flag = compiling
         state.tracers.pop()
+
+
+@contextlib.contextmanager
+def _torch_is(compiling, apply):
+    before = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
+    torch.compiler._is_compiling_flag, torch.autograd.Function.apply = compiling, apply
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag, torch.autograd.Function.apply = before
+
+
+def call_outside(function, args, kwargs):
+    """A call that is no part of the program that is being acquired: PyTorch is what it is outside."""
+    with torch._C.DisableTorchFunction(), _torch_is(False, _apply):
+        return function(*args, **kwargs)
 
 
 def _run_traced(tracer, fn, args, kwargs):

@@ -119,9 +119,8 @@ bool same_contents(PyObject* a, PyObject* b) {
 }
 
 bool same_arguments(const WorldGuard::Answer& a, const WorldGuard::Answer& b) {
-  if (!a.keywords != !b.keywords) return false;
   int same = PyObject_RichCompareBool(a.arguments.get(), b.arguments.get(), Py_EQ);
-  if (same == 1 && a.keywords) same = PyObject_RichCompareBool(a.keywords.get(), b.keywords.get(), Py_EQ);
+  if (same == 1) same = PyObject_RichCompareBool(a.keywords.get(), b.keywords.get(), Py_EQ);
   if (same < 0) PyErr_Clear();
   return same == 1;
 }
@@ -362,7 +361,8 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   if (n == 0 && !names && asks_torch(callable, m.name)) {
     PyObject* answer = PyObject_CallNoArgs(callable);
     if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
-      answers_.push_back({Ref::borrow(callable), Ref::steal(PyTuple_New(0)), {}, Ref::borrow(answer)});
+      answers_.push_back(
+          {Ref::borrow(callable), Ref::steal(PyTuple_New(0)), Ref::steal(PyDict_New()), Ref::borrow(answer)});
     return answer;
   }
   bool container = m.self && is_container(m.self);
@@ -392,23 +392,18 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
   for (size_t i = 0; i < all; ++i) settled = settled && is_settled(arguments[i]);
   if (!settled) return call_wrapped(callable, arguments, n, names);
-  static PyObject* disable =
-      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch._C")).get(), "DisableTorchFunction");
-  interpreter::NotInterpreting scope;
-  Ref real_tensors = Ref::steal(PyObject_CallNoArgs(disable));
-  Ref entered = Ref::steal(PyObject_CallMethod(real_tensors.get(), "__enter__", nullptr));
-  PyObject* value = PyObject_Vectorcall(callable, arguments, n, names);
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback);
-  Ref left = Ref::steal(PyObject_CallMethod(real_tensors.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
-  PyErr_Restore(type, error, traceback);
-  if (!value) return nullptr;
-  WorldGuard::Answer answer{Ref::borrow(callable), Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n))), {}, {}};
+  static PyObject* call_outside =
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("thunder._frontend")).get(), "call_outside");
+  WorldGuard::Answer answer{
+      Ref::borrow(callable), Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n))), Ref::steal(PyDict_New()), {}};
   for (size_t i = 0; i < n; ++i)
     PyTuple_SET_ITEM(answer.arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
-  if (names) answer.keywords = Ref::steal(PyDict_New());
   for (size_t i = n; i < all; ++i)
     if (PyDict_SetItem(answer.keywords.get(), PyTuple_GET_ITEM(names, i - n), arguments[i]) < 0) throw PythonError();
+  interpreter::NotInterpreting scope;
+  PyObject* value =
+      PyObject_CallFunctionObjArgs(call_outside, callable, answer.arguments.get(), answer.keywords.get(), nullptr);
+  if (!value) return nullptr;
   answer.value = Ref::borrow(value);
   for (const WorldGuard::Answer& known : answers_)
     if (known.function.get() == callable && known.value.get() == value && same_arguments(known, answer)) return value;

@@ -46,7 +46,7 @@ class WorldGuard {
   void watch_type(PyObject* object);
   /// What a call gives that costs next to nothing: of a setting, or of what a cache keeps.
   struct Answer {
-    Ref function, arguments, keywords;  // keywords: null or a dict
+    Ref function, arguments, keywords;  // a tuple and a dict
     Ref value;
   };
   void watch_answer(Answer answer);

@@ -137,8 +137,9 @@ int16_t current_device_index(DeviceType type) {
 }
 
 TensorType type_of(const at::Tensor& t) {
-  THUNDER_CHECK(t.layout() == at::kStrided, NotImplemented, "jit", "a compiled function takes dense tensors, got one of ",
-                "layout ", t.layout(), "; call it with to_dense(), or do what is sparse outside of it");
+  THUNDER_CHECK(t.layout() == at::kStrided, NotImplemented, "jit",
+                "a compiled function takes dense tensors, got one of ", "layout ", t.layout(),
+                "; call it with to_dense(), or do what is sparse outside of it");
   TensorType out;
   out.dtype = from_aten(t.scalar_type());
   out.device = from_aten(t.device());

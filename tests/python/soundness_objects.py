@@ -274,6 +274,11 @@ FUNCTIONS = {
         "g(3).add_(1)",
         "k = 4.0; g.cache_clear()",
     ),
+    "cache of what is asked of PyTorch": (
+        "@functools.lru_cache\ndef g(n): return n if torch.compiler.is_compiling() else k\n"
+        "k = 2.0\ndef f(x): return x * g(9)",
+        "k = 3.0; g.cache_clear()",
+    ),
     "cache of lists": (
         "@functools.lru_cache\ndef g(n): return [n]\ndef f(x): return x * sum(g(2))",
         "g(2).append(3)",
