@@ -208,8 +208,17 @@ void WorldGuard::watch_type(PyObject* object) { types_.emplace_back(Ref::borrow(
 void WorldGuard::watch_answer(Answer answer) { answers_.push_back(std::move(answer)); }
 
 void WorldGuard::watch_class(PyTypeObject* type, std::vector<Entry> found) {
+  static constexpr const char* kImplied[] = {"__getattribute__", "__getattr__", "__setattr__", "__delattr__",
+                                             "__bool__",         "__len__",     "__eq__",      "__hash__",
+                                             "__contains__",     "__iter__",    "__getitem__", "__call__"};
   for (const Entry& e : found) _PyType_Lookup(type, e.key.get());  // gives the class a version
-  classes_.push_back({Ref::borrow(reinterpret_cast<PyObject*>(type)), type->tp_version_tag, std::move(found)});
+  std::vector<Entry> implied;
+  for (const char* name : kImplied) {
+    Ref key = Ref::steal(PyUnicode_InternFromString(name));
+    implied.push_back({key, Ref::borrow(_PyType_Lookup(type, key.get())), {}});
+  }
+  classes_.push_back(
+      {Ref::borrow(reinterpret_cast<PyObject*>(type)), type->tp_version_tag, std::move(found), std::move(implied)});
 }
 
 void WorldGuard::watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where) {
@@ -268,9 +277,10 @@ bool WorldGuard::check_classes(std::string* why) {
   for (Class& c : classes_) {
     auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
     if (type->tp_version_tag == c.version && c.version) continue;
-    for (const Entry& e : c.found)
-      if (_PyType_Lookup(type, e.key.get()) != e.value.get())
-        return fails("'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed");
+    for (const auto* entries : {&c.found, &c.implied})
+      for (const Entry& e : *entries)
+        if (_PyType_Lookup(type, e.key.get()) != e.value.get())
+          return fails("'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed");
     c.version = type->tp_version_tag;
   }
   return true;

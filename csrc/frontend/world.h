@@ -93,7 +93,7 @@ class WorldGuard {
   struct Class {
     Ref type;
     unsigned int version;
-    std::vector<Entry> found;
+    std::vector<Entry> found, implied;  // what every use of an instance may ask for
   };
   struct Attribute {
     Ref object, name, value;

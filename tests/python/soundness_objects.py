@@ -1,6 +1,12 @@
 """Worlds for test_soundness.py: programs that read objects and functions."""
 
 ATTRIBUTES = {
+    "special methods that were not there": (
+        "class C: k = 2.0\nc = C()\ndef f(x): return x * c.k * getattr(c, 'j', 1) if c else x",
+        "C.__getattr__ = lambda self, name: 3",
+        "C.__getattribute__ = lambda self, name: 4.0",
+        "C.__bool__ = lambda self: False",
+    ),
     "instance": ("c = thing(k=2.0)\ndef f(x): return x * c.k", "c.k = 3.0", "c = thing(k=4.0)"),
     "of an attribute": ("c = thing(d=thing(k=2.0))\ndef f(x): return x * c.d.k", "c.d.k = 3.0", "c.d = thing(k=4.0)"),
     "class": ("class C: k = 2.0\nc = C()\ndef f(x): return x * c.k", "C.k = 3.0", "c.k = 4.0", "del c.k"),
