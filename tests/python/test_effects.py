@@ -9,7 +9,8 @@ import weakref
 
 import pytest
 import torch
-from effects_cases import ARGUMENTS, CASES, FAILURES, GRADIENTS, HARD
+from effects_arguments import ARGUMENTS
+from effects_cases import CASES, FAILURES, GRADIENTS, HARD
 from worlds import World, assert_same
 
 import thunder

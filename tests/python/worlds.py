@@ -81,6 +81,10 @@ def assert_same(a, b, where="", seen=None):
     elif isinstance(a, weakref.ref):
         if None not in (a(), b()):  # how long an object lives is not a program's to know
             assert_same(a(), b(), where, seen)
+    elif isinstance(a, set | frozenset):
+        tensors = [[v for v in s if isinstance(v, torch.Tensor)] for s in (a, b)]
+        assert len(a) == len(b) and a - {*tensors[0]} == b - {*tensors[1]}, f"{where}: {a} and {b}"
+        assert_same(*tensors, where, seen) if len(tensors[0]) == 1 else None  # more have no order
     elif isinstance(a, types.MethodType):
         assert_same([a.__self__, a.__func__], [b.__self__, b.__func__], where, seen)
     elif isinstance(a, functools.partial):

@@ -1,0 +1,32 @@
+// What a function turns out to look at in its arguments.
+#include "jit/function.h"
+
+namespace thunder {
+
+// Whether the arguments were taken by identity where the program knows them so.
+bool JitFunction::knows_identities(const frontend::Reads& reads) const {
+  for (const auto& [o, owned] : reads.themselves())
+    if (!themselves_.count(o)) return false;
+  for (const auto& [type, use] : reads.uses())
+    if (auto known = uses_.find(type); use.identity && (known == uses_.end() || !known->second.identity)) return false;
+  return true;
+}
+
+// Whether there was anything new in it.
+bool JitFunction::learn(const frontend::Reads& reads) {
+  bool more = false;
+  for (const auto& [o, owned] : reads.themselves()) more = themselves_.emplace(o, owned).second || more;
+  for (const auto& [type, use] : reads.uses()) {
+    auto [it, first] = uses_.try_emplace(type);
+    frontend::ClassUse& known = it->second;
+    const bool identity = known.identity, everything = known.everything;
+    const Py_ssize_t names = known.names ? PySet_GET_SIZE(known.names.get()) : 0;
+    known.type = use.type;
+    known.add(use);
+    more = more || first || known.identity != identity || known.everything != everything ||
+           PySet_GET_SIZE(known.names.get()) != names;
+  }
+  return more;
+}
+
+}  // namespace thunder
