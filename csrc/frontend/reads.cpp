@@ -173,10 +173,13 @@ void Reads::find_arguments_elsewhere() {
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
   // The namespace of a class that is being made.
   if (locals && !(code->co_flags & CO_OPTIMIZED)) made(locals);
-  if (!constructing_.empty() && first && reinterpret_cast<PyObject*>(Py_TYPE(first)) == constructing_.back() &&
-      std::strcmp(PyUnicode_AsUTF8(code->co_name), "__init__") == 0) {
-    made(first);
-    constructing_.back() = nullptr;
+  if (!constructing_.empty() && first && reinterpret_cast<PyObject*>(Py_TYPE(first)) == constructing_.back()) {
+    // Its code may have another name: a lambda's, a decorator's.
+    static PyObject* init = PyUnicode_InternFromString("__init__");
+    if ((function && _PyType_Lookup(Py_TYPE(first), init) == function) || PyUnicode_Compare(code->co_name, init) == 0) {
+      made(first);
+      constructing_.back() = nullptr;
+    }
   }
   if (function && !fresh(function) && functions_.insert(function).second) {
     keep(function);

@@ -325,6 +325,10 @@ OBJECTS = {
         1,
     ),
     "objects without tensors": ("v = []\ndef f(x):\n  v.append(thing(k=thing()))\n  return x", 1),
+    "constructor of another name": (
+        "class A: __init__ = lambda self: setattr(self, 'k', [4])\nv = []\ndef f(x):\n  v.append(A())\n  return x",
+        1,
+    ),
     "slots of an object made inside": (
         "class S: __slots__ = 'u', 'n'\nv = []\ndef f(x):\n  s = S()\n  s.u = x * 2\n  v.append(s)\n  return s.u",
         1,
