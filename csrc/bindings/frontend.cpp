@@ -165,6 +165,7 @@ void bind_frontend(nb::module_& m) {
       .def_prop_ro("location", &Tracer::location);
   set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
+  m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = ref(function); });
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
         nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false,
         nb::arg("handler").none() = nb::none(), nb::arg("result").none() = nb::none());

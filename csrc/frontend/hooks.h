@@ -30,6 +30,10 @@ struct Hooks {
   /// Runs a trace without inputs now: its one result, a real tensor.
   Ref (*evaluate)(const Trace&) = nullptr;
 
+  /// A function of (torch function, args, kwargs) that records the call of an operator without a record: a tuple of its
+  /// result, or None.  Null before it is set.
+  Ref unrecorded;
+
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
   Ref torch_device;           ///< torch.device

@@ -416,7 +416,21 @@ Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
     }
     case TorchFunction::Operator: break;
   }
-  return record(*f, args, kwargs);
+  try {
+    return record(*f, args, kwargs);
+  } catch (const Error& e) {
+    // Arguments that no record takes may be those of an operator without one.
+    if (e.kind() != ErrorKind::Type || !owned_) throw;
+    if (Ref made = record_unrecorded(func, args, kwargs)) return made;
+    throw;
+  }
+}
+
+Ref Tracer::record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs) {
+  if (!hooks().unrecorded) return {};
+  Ref named = kwargs ? Ref::borrow(kwargs) : Ref::steal(PyDict_New());
+  Ref made = Ref::steal(PyObject_CallFunctionObjArgs(hooks().unrecorded.get(), func, args, named.get(), nullptr));
+  return PyTuple_Check(made.get()) ? Ref::borrow(PyTuple_GET_ITEM(made.get(), 0)) : Ref();
 }
 
 // ---- the end --------------------------------------------------------------------------------------------------------

@@ -165,6 +165,7 @@ class Tracer {
                                            const std::string& name, RecordedGradient& rule);
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
+  Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
   void update_location();
 
   // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`

@@ -111,6 +111,22 @@ def test_sizes_that_made_up_data_did_not_tell():
         jitted(torch.ones(5, 2), torch.rand(5, 1))
 
 
+def test_arguments_that_no_record_takes():
+    generator = torch.Generator(device=DEVICE)
+    f = lambda x: torch.bernoulli(x.sigmoid(), generator=generator) * x
+    x, jitted = randn(6), thunder.jit(f)
+    for _ in range(2):
+        state = generator.get_state()
+        got, after = jitted(x), generator.get_state()
+        generator.set_state(state)
+        torch.testing.assert_close(got, f(x))
+        assert torch.equal(after, generator.get_state()) and not torch.equal(after, state)
+    with pytest.raises(NotImplementedError, match="tensor_split.*not known before it runs"):
+        thunder.jit(lambda x, i: torch.tensor_split(x, i))(x, torch.tensor([2]))
+    with pytest.raises(TypeError):
+        thunder.jit(lambda x: torch.bernoulli(x, p="a"))(x)
+
+
 def test_operators_that_return_views():
     def f(x):
         y = x * 1
