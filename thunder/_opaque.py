@@ -149,15 +149,12 @@ def _result(result, values, new):
 def _view(argument, size, stride, offset):
     """as_strided() from an argument's own first element: where that lies in memory is not known."""
     tracer = current_tracer()
-    start = []
-    by_stride = sorted(range(argument.dim()), key=lambda i: -argument.stride(i))
-    for i in by_stride:
-        steps = min(offset // argument.stride(i), argument.size(i) - 1) if argument.stride(i) > 0 else 0
+    shape, strides = (tuple(map(int, sizes(argument))) for sizes in (tracer.shape, tracer.stride))
+    for dim in sorted(range(len(shape)), key=lambda i: -strides[i]):
+        steps = min(offset // strides[dim], shape[dim] - 1) if strides[dim] > 0 else 0
         if steps > 0:
-            start.append((i, steps))
-            offset -= steps * argument.stride(i)
+            argument = tracer.apply("torch.narrow", (argument, dim, steps, shape[dim] - steps))
+            offset -= steps * strides[dim]
     if offset != 0:
         raise NotImplementedError(f"[as_strided] a view between the elements of a tensor\n  at {location()}")
-    for dim, steps in start:
-        argument = tracer.apply("torch.narrow", (argument, dim, steps, argument.size(dim) - steps))
     return tracer.apply("torch.as_strided", (argument, size, stride))

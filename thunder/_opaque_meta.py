@@ -5,7 +5,7 @@ import functools
 
 import torch
 
-from ._tracing import location
+from ._tracing import current_tracer, location
 from .core.proxies import TensorProxy
 
 
@@ -134,8 +134,8 @@ def describe(overload, values, requires_grad):
     for _, t in places(values):
         if t.layout is not torch.strided:
             raise unsupported(overload, "it takes tensors that are not dense")
+    given = [_argument(t, requires_grad) for _, t in places(values)]
     with torch._C.DisableTorchFunction():
-        given = [_metadata(t, requires_grad) for _, t in places(values)]
         if overload.name() in _MISTAKEN:
             return _probe(overload, values, given)
         try:
@@ -149,8 +149,16 @@ def describe(overload, values, requires_grad):
             return _probe(overload, values, given)
 
 
-def _metadata(t, requires_grad):
-    return Tensor(tuple(map(int, t.shape)), tuple(map(int, t.stride())), t.dtype, t.device, requires_grad(t))
+def _argument(t, requires_grad):
+    """Metadata of a tensor of the program; its symbolic sizes are then known to be what they are in this call."""
+    tracer = current_tracer()
+    return Tensor(
+        tuple(map(int, tracer.shape(t))), tuple(map(int, tracer.stride(t))), t.dtype, t.device, requires_grad(t)
+    )
+
+
+def _metadata(t):
+    return Tensor(tuple(t.shape), t.stride(), t.dtype, t.device, t.requires_grad)
 
 
 def _run(overload, values, given, make):
@@ -183,14 +191,14 @@ def _described(overload, fakes, written, structure, flat):
             raise unsupported(overload, "it makes tensors that are not dense")
         elif (origin := _origin(r, fakes)) is None:
             results.append(("new", len(computed)))
-            computed.append(_metadata(r, lambda t: t.requires_grad))
+            computed.append(_metadata(r))
             which.append(i)
         else:
             results.append(origin)
     new = []
     for place in written:
         new.append((place, len(computed)))
-        computed.append(_metadata(at(fakes, place), lambda t: t.requires_grad))
+        computed.append(_metadata(at(fakes, place)))
     return Description(structure, results, computed, None if len(which) == len(flat) else which, new)
 
 

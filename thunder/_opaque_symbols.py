@@ -21,6 +21,7 @@ from ._opaque_meta import (
     places,
     written_places,
 )
+from ._tracing import current_tracer
 from .core.proxies import TensorProxy
 from .extend import OperatorExecutor, get_grad, put_grad, register_grad
 
@@ -69,7 +70,8 @@ def symbol_of(overload):
         if not differentiable or not wanted:
             return symbol(*values, results=results)
         graph, *outputs = forward([place for place, _ in wanted], *values, results=results)
-        inputs = [[list(map(int, t.shape)), t.dtype, t.device] for _, t in wanted]
+        tracer = current_tracer()
+        inputs = [[list(map(int, tracer.shape(t))), t.dtype, t.device] for _, t in wanted]
         flows = backward([get_grad(outputs[i]) for i in differentiable], graph, differentiable, inputs)
         for (place, _), g in zip(wanted, flows if len(wanted) > 1 else (flows,), strict=True):
             put_grad(at(values, place), g)

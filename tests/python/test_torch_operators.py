@@ -127,6 +127,22 @@ def test_arguments_that_no_record_takes():
         thunder.jit(lambda x: torch.bernoulli(x, p="a"))(x)
 
 
+def test_symbolic_sizes():
+    # They are what they are in the call, which other calls are compared with.
+    def f(x):
+        first, second = torch.unsafe_chunk(x * 1, 2)
+        second.mul_(2)
+        return torch.special.erfcx(first + second) * x.shape[0] + torch.linalg.inv(x[:2, :2]).sum()
+
+    jitted = thunder.jit(f, cache="symbolic values")
+    for n in (4, 6, 4):
+        x = torch.randn(n, n, dtype=torch.float64, device=DEVICE, requires_grad=True)
+        got, want = jitted(x), f(x)
+        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(*(torch.autograd.grad(t.sum(), x)[0] for t in (got, want)))
+    assert thunder.cache_misses(jitted) == 2
+
+
 def test_operators_that_return_views():
     def f(x):
         y = x * 1
