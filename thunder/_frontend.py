@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import inspect
-from types import CellType, FunctionType
+from types import FunctionType
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -11,6 +11,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from . import _C, _custom_function
 from ._numbers import TracedFloat, TracedInt, TracedNumber, unknown_number
+from ._python_bodies import body_of
 from ._tracing import INTERNAL, current_tracer, state
 
 
@@ -30,28 +31,6 @@ class TensorProxy(torch.Tensor):
         return "TensorProxy"
 
 
-_MODE_CHECKS = {f"has_torch_function{kind}": lambda *_: False for kind in ("", "_unary", "_variadic")}
-
-
-@functools.cache
-def _body(func):
-    """A torch function that is written in Python, as what it calls; None for others."""
-    if not func.__module__.startswith("torch."):
-        return None
-    # A function that chooses one of two by a flag does not ask, they do.
-    cells = func.__closure__ or ()
-    inner = [_body(c) if isinstance(c := cell.cell_contents, FunctionType) else None for cell in cells]
-    if not any(inner) and not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
-        return None
-    closure = [cell if body is None else CellType(body) for cell, body in zip(cells, inner, strict=True)]
-    # Only this one does not ask whether somebody wants to see the call: the functions that it calls still do.
-    body = FunctionType(
-        func.__code__, {**func.__globals__, **_MODE_CHECKS}, func.__name__, func.__defaults__, tuple(closure) or None
-    )
-    body.__kwdefaults__ = func.__kwdefaults__
-    return body
-
-
 def _unrecorded(func, args, kwargs):
     """What records the call of an operator of PyTorch that has no record; None where it cannot be called as it is."""
     from . import _opaque  # which needs this module
@@ -66,7 +45,7 @@ def calls_as_it_is(func):
 
     if _C.is_registered(func):
         return False
-    return isinstance(func, FunctionType) and _body(func) is not None or _opaque.has_plain_overload(func)
+    return isinstance(func, FunctionType) and body_of(func) is not None or _opaque.has_plain_overload(func)
 
 
 class _TraceMode(TorchFunctionMode):
@@ -81,7 +60,7 @@ class _TraceMode(TorchFunctionMode):
         self._device = below[-1] if below else None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := _body(func)):
+        if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := body_of(func)):
             with self:
                 return body(*args, **(kwargs or {}))
         elif not _C.is_registered(func) and (record := _unrecorded(func, args, kwargs or {})) is not None:

@@ -407,3 +407,16 @@ def test_sparse_inputs_are_refused():
     for sparse in (torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr()):
         with pytest.raises(NotImplementedError, match="takes dense tensors"):
             thunder.jit(lambda x: x * 2)(sparse)
+
+
+# ---- torch functions that are written in Python ------------------------------------------------------------------------
+
+
+def test_a_module_made_inside():
+    def f(x):
+        torch.manual_seed(0)
+        kind = {"device": x.device, "dtype": x.dtype}
+        return torch.nn.Linear(3, 3, **kind)(x) + torch.nn.LayerNorm(3, **kind)(x)
+
+    x = randn(2, 3)
+    torch.testing.assert_close(thunder.jit(f)(x), f(x))

@@ -1,0 +1,42 @@
+"""Torch functions that are written in Python, entered without their question whether somebody overrides them."""
+
+import functools
+from types import CellType, FunctionType
+
+import torch
+
+
+class _Changed:
+    """A module with other attributes in the place of some of its own."""
+
+    def __init__(self, module, **attributes):
+        self._module = module
+        vars(self).update(attributes)
+
+    def __getattr__(self, name):
+        return getattr(self._module, name)
+
+
+_MODE_CHECKS = {f"has_torch_function{kind}": lambda *_: False for kind in ("", "_unary", "_variadic")}
+_OVERRIDES = _Changed(torch.overrides, **_MODE_CHECKS)
+_CHECKING = {torch.overrides: _OVERRIDES, torch: _Changed(torch, overrides=_OVERRIDES)}
+
+
+@functools.cache
+def body_of(func):
+    """A torch function that is written in Python, as what it calls; None for others."""
+    if not func.__module__.startswith("torch."):
+        return None
+    # A function that chooses one of two by a flag does not ask, they do.
+    cells = func.__closure__ or ()
+    inner = [body_of(c) if isinstance(c := cell.cell_contents, FunctionType) else None for cell in cells]
+    if not any(inner) and not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
+        return None
+    closure = [cell if body is None else CellType(body) for cell, body in zip(cells, inner, strict=True)]
+    # Only this one does not ask whether somebody wants to see the call: the functions that it calls still do.
+    names = {**func.__globals__, **_MODE_CHECKS}
+    if "overrides" in func.__code__.co_names:  # torch.overrides.has_torch_function_variadic(tensor)
+        names |= {k: _CHECKING[v] for k, v in names.items() if v is torch or v is torch.overrides}
+    body = FunctionType(func.__code__, names, func.__name__, func.__defaults__, tuple(closure) or None)
+    body.__kwdefaults__ = func.__kwdefaults__
+    return body
