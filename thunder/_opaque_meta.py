@@ -1,5 +1,6 @@
 """What an operator of PyTorch gives for some arguments: found by running it on tensors without data."""
 
+import contextlib
 import dataclasses
 import functools
 
@@ -230,6 +231,29 @@ def _random(shape, stride, **how):
     return t.random_(0, 2) if not (t.is_floating_point() or t.is_complex()) else t.copy_(torch.rand_like(t))
 
 
+def _seed(seed, devices):
+    """The generators that a probe may use: torch.manual_seed() would set all there are."""
+    torch.default_generator.manual_seed(seed)
+    for device in devices:
+        torch.cuda.default_generators[device.index].manual_seed(seed)
+
+
+def _rehearsed(overload, values, given, make, seed, devices):
+    """As _run().  A failed assertion on a GPU would take CUDA from the process: what the CPU's kernel refuses of made-up
+    data does not get there."""
+
+    def made(shape, stride, dtype, device):
+        t = make(shape, stride, dtype=dtype)
+        return t if device.type == "cpu" else torch.empty_strided(shape, stride, dtype=dtype, device=device).copy_(t)
+
+    if devices:
+        _seed(seed, devices)
+        with contextlib.suppress(NotImplementedError):  # there is no kernel for a CPU
+            _run(overload, values, [dataclasses.replace(m, device=torch.device("cpu")) for m in given], made)
+    _seed(seed, devices)
+    return _run(overload, values, given, made)
+
+
 def _probe(overload, values, given):
     """For operators that look at data: the Description from two runs on made-up data.
 
@@ -238,14 +262,13 @@ def _probe(overload, values, given):
     if not overload.name().startswith("aten::"):  # a run of somebody's own operator may do anything
         raise unsupported(overload, "it has no meta function")
     found, errors = [], []
-    devices = [m.device for m in given if m.device.type == "cuda"]
+    devices = list({m.device for m in given if m.device.type == "cuda"})
     with torch.random.fork_rng(devices):
-        torch.manual_seed(0)
-        for make in (_random, _random, _ones, _zeros):
+        for seed, make in enumerate((_random, _random, _ones, _zeros)):
             if len(found) == 2:
                 break
             try:
-                found.append(_run(overload, values, given, make))
+                found.append(_rehearsed(overload, values, given, make, seed, devices))
             except NotImplementedError:
                 raise
             except Exception as e:  # of this data, or of any
