@@ -119,7 +119,8 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduct
 
 # Operators that run on no data but their own: others that give results of the same kind.
 _ALIKE = {"aten::ctc_loss.Tensor": _ctc_loss}
-# Operators of which PyTorch's meta functions give other sizes or strides than its kernels.
+# Operators of which PyTorch's meta functions give other sizes or strides than its kernels; so do, depending on the
+# library that computes them, those of Fourier transforms.
 _MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}
 
 
@@ -137,10 +138,11 @@ def describe(overload, values, requires_grad):
             raise unsupported(overload, "it takes tensors that are not dense")
     given = [_argument(t, requires_grad) for _, t in places(values)]
     with torch._C.DisableTorchFunction():
-        if overload.name() in _MISTAKEN:
+        if overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
             return _probe(overload, values, given)
         try:
-            with FakeTensorMode():
+            # Of an operator without a meta function PyTorch may run the kernel, which draws.
+            with torch.random.fork_rng(_devices(given), enabled=is_random(overload)), FakeTensorMode():
                 return _run(overload, values, given, torch.empty_strided)
         except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
             return _probe(overload, values, given)
@@ -231,27 +233,27 @@ def _random(shape, stride, **how):
     return t.random_(0, 2) if not (t.is_floating_point() or t.is_complex()) else t.copy_(torch.rand_like(t))
 
 
-def _seed(seed, devices):
-    """The generators that a probe may use: torch.manual_seed() would set all there are."""
-    torch.default_generator.manual_seed(seed)
-    for device in devices:
-        torch.cuda.default_generators[device.index].manual_seed(seed)
+def _rehearsed(overload, values, given, make):
+    """As _run().  Data that the CPU's kernel refuses do not get to a GPU: a failed assertion there would take CUDA from
+    the process."""
+    data = []
+
+    def on_cpu(shape, stride, dtype, device):
+        data.append(make(shape, stride, dtype=dtype))
+        return data[-1]
+
+    def again(shape, stride, dtype, device):
+        return torch.empty_strided(shape, stride, dtype=dtype, device=device).copy_(data.pop(0).detach())
+
+    if all(m.device.type == "cpu" for m in given):
+        return _run(overload, values, given, on_cpu)
+    with contextlib.suppress(NotImplementedError):  # there is no kernel for a CPU
+        _run(overload, values, [dataclasses.replace(m, device=torch.device("cpu")) for m in given], on_cpu)
+    return _run(overload, values, given, again)
 
 
-def _rehearsed(overload, values, given, make, seed, devices):
-    """As _run().  A failed assertion on a GPU would take CUDA from the process: what the CPU's kernel refuses of made-up
-    data does not get there."""
-
-    def made(shape, stride, dtype, device):
-        t = make(shape, stride, dtype=dtype)
-        return t if device.type == "cpu" else torch.empty_strided(shape, stride, dtype=dtype, device=device).copy_(t)
-
-    if devices:
-        _seed(seed, devices)
-        with contextlib.suppress(NotImplementedError):  # there is no kernel for a CPU
-            _run(overload, values, [dataclasses.replace(m, device=torch.device("cpu")) for m in given], made)
-    _seed(seed, devices)
-    return _run(overload, values, given, made)
+def _devices(given):
+    return list({m.device for m in given if m.device.type == "cuda"})
 
 
 def _probe(overload, values, given):
@@ -262,13 +264,13 @@ def _probe(overload, values, given):
     if not overload.name().startswith("aten::"):  # a run of somebody's own operator may do anything
         raise unsupported(overload, "it has no meta function")
     found, errors = [], []
-    devices = list({m.device for m in given if m.device.type == "cuda"})
-    with torch.random.fork_rng(devices):
-        for seed, make in enumerate((_random, _random, _ones, _zeros)):
+    with torch.random.fork_rng(_devices(given)):
+        torch.default_generator.manual_seed(0)
+        for make in (_random, _random, _ones, _zeros):
             if len(found) == 2:
                 break
             try:
-                found.append(_rehearsed(overload, values, given, make, seed, devices))
+                found.append(_rehearsed(overload, values, given, make))
             except NotImplementedError:
                 raise
             except Exception as e:  # of this data, or of any

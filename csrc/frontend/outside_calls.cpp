@@ -355,6 +355,14 @@ std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* cons
 
 PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
                              PyObject* names) {
+  if (m.name == "_cuda_jiterator_compile_and_launch_kernel") {
+    // It takes what tensors have for data as it is, and asks nobody.
+    PyErr_SetString(
+        PyExc_NotImplementedError,
+        "[jiterator] a kernel of torch.cuda.jiterator cannot be launched inside a compiled function: make it "
+        "an operator (torch.library.custom_op)");
+    return nullptr;
+  }
   if (!allow_call(callable, m.self, m.name)) return nullptr;
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);

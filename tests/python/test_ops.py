@@ -31,6 +31,10 @@ from thunder import _C
 MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else int(os.environ.get("THUNDER_SAMPLES", 2))
 
 _SPARSE = "tensors that are not dense are refused"
+_JITERATOR = {  # on a GPU only
+    f"jiterator_{kind}": "a kernel that is launched past PyTorch's dispatcher is refused"
+    for kind in ("unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs")
+}
 
 # Entries that deviate from eager, and why.
 DEVIATIONS = {
@@ -40,14 +44,14 @@ DEVIATIONS = {
         "sparse.sampled_addmm": _SPARSE,
         "tensor_split": "indices given as a tensor are data-dependent control flow",
         "to_sparse": _SPARSE,
-    },
+    } | _JITERATOR,
     "test_gradient": {
         "as_strided_scatter": "a storage offset of the input that a view has is not known to the compiler",
         "sparse.mm.reduce": _SPARSE,
         "sparse.sampled_addmm": _SPARSE,
         "tensor_split": "indices given as a tensor are data-dependent control flow",
         "to_sparse": _SPARSE,
-    },
+    } | _JITERATOR,
     "test_errors": {},
     "test_module": {
         name: "momentum=None makes a Python float of a tensor's value" for name in
