@@ -103,9 +103,9 @@ sanitize: $(STAMP)
 	build/sanitize/thunder_tests
 	$(PY) -m pip --disable-pip-version-check install -q --no-build-isolation --no-deps --upgrade \
 	  --target build/sanitize-site -C build-dir=build/sanitize-python -C cmake.define.THUNDER_SANITIZE=address .
-	PYTHONPATH=$(CURDIR)/build/sanitize-site ASAN_OPTIONS=detect_leaks=0:log_path=build/sanitizer-report OMP_NUM_THREADS=1 \
+	ASAN_OPTIONS=detect_leaks=0:log_path=build/sanitizer-report OMP_NUM_THREADS=1 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  $(PY) -m pytest -q -p no:cacheprovider $(SANITIZED)
+	  $(PY) tools/pytest_of.py $(CURDIR)/build/sanitize-site -q -p no:cacheprovider $(SANITIZED)
 
 # The reference pages, from the registry.
 docs: build
