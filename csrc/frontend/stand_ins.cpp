@@ -1,5 +1,7 @@
 #include "frontend/stand_ins.h"
 
+#include "frontend/kinds.h"
+
 namespace thunder::frontend {
 namespace {
 
@@ -10,11 +12,8 @@ Ref attributes_of(PyObject* o) {
   if (PyList_Check(o) || PyDict_Check(o)) return {};
   // A dataclass with slots.
   Ref out = Ref::steal(PyDict_New());
-  PyObject* fields = PyObject_GetAttrString(o, "__dataclass_fields__");
-  if (!fields) return PyErr_Clear(), out;
-  Ref owned = Ref::steal(fields);
-  PyObject *name, *field;
-  for (Py_ssize_t i = 0; PyDict_Next(fields, &i, &name, &field);) {
+  PyObject *fields = dataclass_fields(o), *name, *field;
+  for (Py_ssize_t i = 0; fields && PyDict_Next(fields, &i, &name, &field);) {
     PyObject* value = PyObject_GetAttr(o, name);
     if (!value) PyErr_Clear();
     else if (PyDict_SetItem(out.get(), name, Ref::steal(value).get()) < 0) throw PythonError();

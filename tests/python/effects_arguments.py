@@ -1,6 +1,12 @@
 """Programs for test_effects.py that write to their arguments: (source, call)."""
 
 ARGUMENTS = {
+    "attributes of containers change": (
+        "class L(list): k = 2.0\nclass D(dict): k = 2.0\nclass T(tuple): k = 2.0\n"
+        "v, d, t = L([1.0]), D(a=1.0), T([1.0])\nv.k = d.k = t.k = 3.0\n"
+        "def f(x, v, d, t): return x * v.k * v[0], x * d.k * d['a'], x * t.k * t[0]",
+        "f(x, v, d, t), [setattr(c, 'k', c.k + 1) for c in (v, d, t)]",
+    ),
     "list": ("v = []\ndef f(x, v):\n  v.append(x * 2)\n  return x", "f(x, v)"),
     "list changed all over": (
         "v = [1, torch.ones(3)]\ndef f(x, v):\n  v.reverse()\n  v.insert(0, x * len(v))\n  return x + v[1]",

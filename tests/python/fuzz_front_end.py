@@ -120,7 +120,7 @@ class Maker:
         parts, names = [], []
         for number, kind in enumerate(["kept", *self.random.choices(list(PARTS), k=self.random.randint(1, 4))]):
             source, rules, of_globals = PARTS[kind]
-            put = lambda text, number=number: text.replace("#", str(number))  # noqa: E731
+            put = lambda text, number=number: text.replace("#", str(number))
             if kind == "kept" and number:
                 continue
             parts.append(self.fill(put(source).strip()))

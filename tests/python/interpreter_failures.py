@@ -184,7 +184,7 @@ def in_arguments():
 
 
 def in_default():
-    def inner(a=fail("default")):  # noqa: B008
+    def inner(a=fail("default")):  # noqa: B008  (a default that raises is what is to be seen)
         return a
 
     return inner

@@ -135,7 +135,7 @@ def test_implementation_by_priority(symbol):
         op = ex.register_operator(f"gelu_{factor}", like=thunder.torch.gelu, fn=_times(factor))
         ex.register_implementation(symbol, op)
     a = torch.randn(3)
-    fn = lambda a: F.gelu(a)  # noqa: E731
+    fn = lambda a: F.gelu(a)
     torch.testing.assert_close(thunder.jit(fn, executors=[first, second])(a), a * 10)
     torch.testing.assert_close(thunder.jit(fn, executors=[second, first])(a), a * 100)
     torch.testing.assert_close(thunder.jit(fn)(a), F.gelu(a))
@@ -248,7 +248,7 @@ def test_grad_transform_with_two_inputs_used_twice_and_an_unused_gradient():
 
     ex.register_implementation("torch.mul", grad_transform=rule)
     a, b = torch.randn(3), torch.randn(3)
-    fn = lambda a, b: (a * b) * a + (b * b)  # noqa: E731
+    fn = lambda a, b: (a * b) * a + (b * b)
     torch.testing.assert_close(gradients(thunder.jit(fn, executors=[ex]), a, b), gradients(fn, a, b))
 
 
@@ -261,7 +261,7 @@ def test_register_grad_of_an_operator_of_ones_own():
         put_grad(a, get_grad(out) * 3 * a * a)
         return out
 
-    fn = lambda a: op(a) * 2  # noqa: E731
+    fn = lambda a: op(a) * 2
     a = torch.randn(4)
     with pytest.raises(NotImplementedError, match="cube.*no gradient rule"):
         gradients(thunder.jit(fn), a)
@@ -345,7 +345,7 @@ def test_exceptions_of_callbacks_come_out_as_they_are():
 def test_results_that_are_none_are_errors_that_name_the_operator():
     a = torch.randn(3)
     ex = fresh()
-    two = lambda a: (TensorProxy(like=a), TensorProxy(like=a))  # noqa: E731
+    two = lambda a: (TensorProxy(like=a), TensorProxy(like=a))
     cases = [
         (lambda a: TensorProxy(like=a), lambda a: 3, "returned a int"),
         (two, lambda a: a, "returned a Tensor, its meta function gives 2 results"),
@@ -488,7 +488,7 @@ def test_fusion_executor():
 def test_fusion_executor_with_a_checker_and_gradients():
     ex = Recorder()
     ex.register_supported("torch.mul", checker=lambda a, b: a.ndim == 2)
-    fn = lambda a, b: a * a * b.sum()  # noqa: E731
+    fn = lambda a, b: a * a * b.sum()
     f = thunder.jit(fn, executors=[ex])
     a, b = torch.randn(2, 3), torch.randn(2, 3)
     torch.testing.assert_close(gradients(f, a, b), gradients(fn, a, b))

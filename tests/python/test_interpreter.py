@@ -2,7 +2,6 @@
 
 import _thread
 import contextlib
-import functools
 import gc
 import inspect
 import signal
@@ -13,6 +12,7 @@ import time
 
 import pytest
 from interpreter_failures import in_a_call, in_a_group, interpret, raised
+from plain_python import PROGRAMS, slowdown
 
 from thunder import _C
 
@@ -411,54 +411,12 @@ def test_code_that_is_gone():
 # ---- speed ----------------------------------------------------------------------------------------------------------
 
 
-class Point:
-    scale = 2
-
-    def __init__(self, x):
-        self.x = x
-
-    def scaled(self):
-        return self.x * self.scale
-
-
-def arithmetic(n):
-    total = 0
-    for i in range(n):
-        total += i * 3 % 7 - (i >> 1)
-    return total
-
-
-def calls(n):
-    def add(a, b):
-        return a + b
-
-    total = 0
-    for i in range(n):
-        total = add(total, i)
-    return total
-
-
-def attributes(n):
-    p, total = Point(3), 0
-    for _ in range(n):
-        total += p.x + p.scaled()
-    return total
-
-
-@pytest.mark.parametrize("f", [arithmetic, calls, attributes], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_speed(f):
     """At most 30 times CPython's time; it is about 3 where nothing else runs on the machine."""
 
-    def best(run):
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            run(20_000)
-            times.append(time.perf_counter() - start)
-        return min(times)
-
     assert f(100) == interpret(f, 100)
-    assert best(functools.partial(interpret, f)) < 30 * best(f)
+    assert slowdown(f) < 30
 
 
 def test_a_generator_that_is_closed_before_its_code_was_interpreted():
