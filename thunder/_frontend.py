@@ -148,7 +148,7 @@ def _autograd_function_apply(cls, *args, **kwargs):
 
 _PASS_THROUGH = """
     Tensor.dtype Tensor.device Tensor.layout Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_sparse
-    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_leaf Tensor.is_mps Tensor.is_xpu
+    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_mps Tensor.is_xpu
     Tensor.is_mkldnn
     Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
     Tensor.dim Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
@@ -268,6 +268,17 @@ def _set_requires_grad(func, args, kwargs):
     return args[0]
 
 
+@_handler("Tensor.is_leaf")
+def _is_leaf(func, args, kwargs):
+    tracer = current_tracer()
+    if not isinstance(args[0], TensorProxy):
+        return func(*args)
+    leaf = tracer.made_leaf(args[0]) if tracer.requires_grad(args[0]) else True
+    if leaf is None:
+        raise NotImplementedError("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
+    return leaf
+
+
 @_handler("Tensor.grad", "Tensor.grad_fn")
 def _gradient_state(func, args, kwargs):
     if len(args) > 1:
@@ -336,7 +347,7 @@ def _python_values(func, args, kwargs):
 @_handler("Tensor.__dlpack__", "Tensor.data_ptr",
           "Tensor.untyped_storage",
           "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.register_hook", "Tensor.retain_grad",
-          "Tensor.share_memory_", "Tensor.set_", "Tensor.resize_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
+          "Tensor.share_memory_", "Tensor.set_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
           "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
           "autograd.backward", "autograd.grad")
 def _needs_data(func, args, kwargs):
@@ -520,9 +531,23 @@ def _stack(tracer, data, device):
     return tracer.apply("torch.stack", (parts,))
 
 
-@_handler("Tensor.detach_")
+@_handler("Tensor.detach_", "detach_")
 def _detach_in_place(func, args, kwargs):
-    raise NotImplementedError("[detach_] use detach() inside a compiled function")
+    current_tracer().detach_in_place(args[0])
+    return args[0]
+
+
+@_handler("Tensor.resize_")
+def _resize(func, args, kwargs):
+    """Of a tensor that has the size already: itself."""
+    shape = current_tracer().shape(args[0])
+    sizes = args[1:] or (kwargs.get("size", ()),)
+    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    if current_tracer().requires_grad(args[0]) and not torch.is_inference_mode_enabled():
+        raise RuntimeError("[resize_] cannot resize variables that require grad")
+    if tuple(sizes) != tuple(shape) or kwargs.get("memory_format") is not None:
+        return _needs_data(func, args, kwargs)
+    return args[0]
 
 
 def _in_place_names(path):

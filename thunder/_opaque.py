@@ -94,7 +94,9 @@ _RESULTS = {"Tensor", "List[Tensor]", "bool", "int", "float"}
 
 
 def _can_be_called(overload):
-    return len(overload._schema.returns) > 0 and all(str(r.type) in _RESULTS for r in overload._schema.returns)
+    schema = overload._schema
+    gives = len(schema.returns) > 0 or any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
+    return gives and all(str(r.type) in _RESULTS for r in schema.returns)
 
 
 def _public(overload):
@@ -114,6 +116,7 @@ def _record(overload, values, by_operator):
         positional, named = _opaque_meta.arguments(overload, values)
         return tracer.handle(function, tuple(positional), named)
     described = _opaque_meta.describe(overload, values, tracer.requires_grad)
+    _check_written(overload, values, described, tracer)
     new = _computed(overload, values, described)
     for place, tensor in described.written:
         tracer.copy_into(_opaque_meta.at(values, place), new[tensor], overload._schema.name)
@@ -121,6 +124,14 @@ def _record(overload, values, by_operator):
     results = _opaque_meta.unflatten(described.structure, made, list if by_operator else tuple)
     kind = getattr(torch.return_types, overload._schema.name.rpartition("::")[2], None)
     return kind(results) if kind is not None and type(results) is tuple and not by_operator else results
+
+
+def _check_written(overload, values, described, tracer):
+    """Each tensor that is written to gets what one kernel gives for the contents before."""
+    written = [_opaque_meta.at(values, place) for place, _ in described.written]
+    for i, t in enumerate(written):
+        if any(tracer.share_memory(t, other) for other in written[:i]):
+            raise _opaque_meta.unsupported(overload, "several of the tensors that it writes to share memory")
 
 
 def _computed(overload, values, described):

@@ -47,7 +47,10 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.float_class = ref(number_classes[1]);
   h.number_class = ref(number_classes[2]);
   h.type_of = [](PyObject* o) { return thunder::type_of(tensor(o)); };
-  h.is_leaf = [](PyObject* o) { return tensor(o).is_leaf(); };
+  h.is_leaf = [](PyObject* o) {
+    const at::Tensor& t = tensor(o);
+    return t.is_leaf() || (t.is_view() && t._base().is_leaf());
+  };
   h.storage_of = [](PyObject* o) -> const void* {
     return tensor(o).has_storage() ? tensor(o).storage().unsafeGetStorageImpl() : nullptr;
   };
@@ -65,11 +68,12 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
     return enabled ? State::stack_len() : int64_t{-1};
   };
   h.set_python_error = [] { set_python_error(); };
-  h.grad_enabled = [] { return c10::GradMode::is_enabled(); };
+  h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;
   h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
   h.make_wrapper_subclass = ref(nb::getattr(tensor_class, "_make_wrapper_subclass"));
+  h.swap_tensors = ref(torch.attr("_C").attr("_swap_tensor_impl"));
   h.torch_device = ref(torch.attr("device"));
   h.torch_size = ref(torch.attr("Size"));
   h.dtypes.clear();
@@ -153,6 +157,9 @@ void bind_frontend(nb::module_& m) {
             for (Ref& r : t.with_gradient(out, in, backward.ptr(), name)) results.append(object(std::move(r)));
             return results;
           })
+      .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
+      .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
+      .def("detach_in_place", [](Tracer& t, nb::handle o) { t.detach_in_place(o.ptr()); })
       .def("require_grad", [](Tracer& t, nb::handle o) { t.require_grad(o.ptr()); })
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })

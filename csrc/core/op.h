@@ -43,7 +43,7 @@ enum Tag : uint64_t {
   kComparison = 1ull << 15,     ///< result is bool
   kIdentity = 1ull << 16,       ///< returns its last tensor argument's data unchanged (detach): executors need no work
   kLinear = 1ull << 17,
-  kInplace = 1ull << 18,  ///< writes to its first argument and returns it (torch level, acquisition only)
+  kReturnsInput = 1ull << 18,  ///< where it has nothing to do it returns its first argument itself, and no view of it
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
 

@@ -42,6 +42,25 @@ Arg inverse_permutation(const Arg& permutation) {
 
 }  // namespace
 
+MemoryOf::MemoryOf(const std::vector<const Call*>& calls) {
+  for (const Call* c : calls) {
+    if (!c->body.empty()) {
+      for (const auto& [result, operand] : MemoryOf(c->body).same_) same_.emplace(result, operand);
+    } else if (c->op->has(kView | kIdentity) && c->output.is_value()) {
+      auto tensors = [&](auto begin, auto end) { return std::find_if(begin, end, [](const Arg& a) { return a.is_tensor(); }); };
+      // What is no view returns the data of its last tensor.
+      Value of = c->op->has(kView) ? tensors(c->args.begin(), c->args.end())->value()
+                                   : tensors(c->args.rbegin(), c->args.rend())->value();
+      same_.emplace(c->output.value(), of);
+    }
+  }
+}
+
+Value MemoryOf::operator()(Value v) const {
+  for (auto it = same_.find(v); it != same_.end(); it = same_.find(v)) v = it->second;
+  return v;
+}
+
 Value replay_view(Builder& b, const Call* view, Value of) {
   ArgList args = view->args;
   for (Arg& a : args)
@@ -61,7 +80,7 @@ TensorId AliasTracker::add(Tensor t) {
 }
 
 TensorId AliasTracker::add_input(Value v, bool leaf) {
-  storages_.push_back({v, 0, static_cast<TensorId>(tensors_.size()), leaf, false});
+  storages_.push_back({v, 0, static_cast<TensorId>(tensors_.size()), leaf && v.requires_grad(), false});
   Tensor t;
   t.storage = static_cast<uint32_t>(storages_.size() - 1);
   t.current = v;
@@ -107,6 +126,14 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
     }
   }
   return add(std::move(t));
+}
+
+TensorId AliasTracker::add_alias(TensorId of) {
+  Tensor t = tensors_[of];
+  t.input = false;
+  t.alias = true;
+  tensors_.push_back(std::move(t));
+  return static_cast<TensorId>(tensors_.size() - 1);
 }
 
 Value AliasTracker::value(TensorId id) {
@@ -170,16 +197,29 @@ bool AliasTracker::restore(Checkpoint before) {
   return unwritten;
 }
 
+namespace {
+
+// Through detach(), or the bytes as another dtype.
+bool leaves_graph(const std::vector<const Call*>& path) {
+  return std::any_of(path.begin(), path.end(), [](const Call* c) { return c->op->has(kNoGrad); });
+}
+
+}  // namespace
+
+void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
+  const Storage& s = storages_[tensors_[t].storage];
+  const std::vector<const Call*>& path = tensors_[t].path;
+  THUNDER_CHECK(!(grad_enabled && s.leaf && s.base.requires_grad() && !leaves_graph(path)), Runtime, op,
+                path.empty() ? "" : "a view of ",
+                "a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {
   const std::vector<const Call*> path = tensors_[id].path;
   Storage& s = storages_[tensors_[id].storage];
   Value old_base = s.base;
-  bool through_detach =
-      std::any_of(path.begin(), path.end(), [](const Call* c) { return c->op->full_name == "prims.detach"; });
-  THUNDER_CHECK(!(grad_enabled && s.leaf && old_base.requires_grad() && !through_detach), Runtime, op,
-                path.empty() ? "" : "a view of ",
-                "a leaf Variable that requires grad is being used in an in-place operation.");
-  bool keep_graph = old_base.requires_grad() && (!grad_enabled || through_detach);
+  check_leaf(id, grad_enabled, op);
+  bool keep_graph = old_base.requires_grad() && (!grad_enabled || leaves_graph(path));
   Value base = keep_graph ? b_("prims.detach", old_base).value() : old_base;
 
   std::vector<Value> chain{base};
@@ -188,6 +228,10 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   for (size_t i = path.size(); i-- > 0;) result = unview(path[i], chain[i], result, op);
   result = with_strides(result, old_base.tensor());
   if (keep_graph) result = b_("prims.graft", old_base, result).value();
+
+  // What copy_() gave it may be another tensor's value, and is to be known as this one's.
+  if (auto owned = owner_.find(result); path.empty() && owned != owner_.end() && owned->second != id)
+    result = b_("prims.same", result).value();
 
   s.data_only = keep_graph && (s.generation == 0 || s.data_only);
   s.base = result;

@@ -21,6 +21,16 @@ namespace thunder::frontend {
 
 using TensorId = uint32_t;
 
+/// Follows values back to the one in whose memory they lie.
+class MemoryOf {
+ public:
+  explicit MemoryOf(const std::vector<const Call*>& calls);
+  Value operator()(Value v) const;
+
+ private:
+  std::unordered_map<Value, Value, ValueHash> same_;  // of a result, the operand in whose memory it lies
+};
+
 /// The view again, of another tensor.
 Value replay_view(Builder& b, const Call* view, Value of);
 
@@ -34,8 +44,13 @@ class AliasTracker {
   /// arguments' tensors, or a new one.  `fresh` tells whether the id is new.
   TensorId add_result(Value v, const Call* call, bool* fresh);
 
+  /// Another tensor object of the same memory, sizes and strides.
+  TensorId add_alias(TensorId of);
+
   /// The tensor's value now.
   Value value(TensorId t);
+  /// Error (Runtime) where eager forbids any write to the tensor: a leaf that requires grad, or a view of one.
+  void check_leaf(TensorId t, bool grad_enabled, const char* op) const;
   /// Writes `v` (of the tensor's shape and dtype) into the tensor.  `grad_enabled`: torch.is_grad_enabled() at the
   /// write.  Error (Runtime) where eager forbids it: a leaf that requires grad, an expanded tensor.
   void write(TensorId t, Value v, bool grad_enabled, const char* op);
@@ -55,9 +70,11 @@ class AliasTracker {
   /// Whether a storage's base is a value that was made inside a call, which the program may now read.
   bool has_hidden() const { return has_hidden_; }
   bool is_input(TensorId t) const { return tensors_[t].input; }
-  /// Whether any tensor of the same storage was written to.
+  /// Whether it is another object than the base of its storage, though its path is empty.
+  bool is_alias(TensorId t) const { return tensors_[t].alias; }
   /// Whether all writes left autograd's graph alone (no_grad, detach()), though the storage requires grad.
   bool data_only(TensorId t) const { return storages_[tensors_[t].storage].data_only; }
+  /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
   /// View primitives from the storage's base to the tensor.
@@ -81,6 +98,7 @@ class AliasTracker {
     Value current;
     uint32_t generation = 0;
     bool input = false;
+    bool alias = false;
   };
 
   Value unview(const Call* view, Value base, Value written, const char* op);

@@ -53,9 +53,7 @@ Policy policy_of(std::string_view op, DeviceType device) {
   return Policy::None;
 }
 
-bool eligible(Value v, DeviceType device) {
-  return v.type().is_tensor() && v.tensor().device.type == device && is_floating(v.dtype()) && v.dtype() != DType::f64;
-}
+bool eligible(Value v, DeviceType device) { return v.type().is_tensor() && ops::autocasts(v.tensor(), device); }
 
 // The device whose autocast rules apply: that of the first tensor argument.
 std::optional<DeviceType> device_of(const ArgList& args) {
@@ -68,6 +66,11 @@ std::optional<DeviceType> device_of(const ArgList& args) {
 }
 
 }  // namespace
+
+ops::ProductDtype autocast_products(const ArgList& positional) {
+  std::optional<DeviceType> device = hooks().any_autocast() ? device_of(positional) : std::nullopt;
+  return {device.value_or(DeviceType::cpu), device ? hooks().autocast_dtype(*device) : std::nullopt};
+}
 
 const char* autocast_policy(const std::string& op, DeviceType device) {
   static constexpr const char* kNames[] = {"none", "lower", "fp32", "promote"};

@@ -36,6 +36,7 @@ struct Hooks {
 
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
+  Ref swap_tensors;           ///< torch._C._swap_tensor_impl
   Ref torch_device;           ///< torch.device
   Ref torch_size;             ///< torch.Size
   /// thunder's traced number: for an int, for a float, for anything else.

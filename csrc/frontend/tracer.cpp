@@ -99,12 +99,21 @@ TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source,
     inputs_.push_back(id);
     if (memory) {
       auto [it, fresh] = storages_.try_emplace(memory, id);
-      if (!fresh) aliased_[id] = aliased_[it->second] = memory;
+      if (!fresh) {
+        aliased_[id] = aliased_[it->second] = memory;
+        if (aliases_.written(it->second)) share(memory, "jit");
+      }
     }
   }
   ids_[object] = id;
   objects_[id] = Ref::borrow(object);
   return id;
+}
+
+// Ends this acquisition, as the inputs in this memory have to be views of one.
+void Tracer::share(const void* memory, const char* op) {
+  shared_memory_written_ = memory;
+  throw Error(ErrorKind::Runtime, cat("[", op, "] an input that shares memory with another input is written to"));
 }
 
 // The whole memory is the input, and the tensor a view of it.
@@ -114,6 +123,7 @@ TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const vo
                 "writing in place to an input that shares memory with another input and "
                 "requires grad is not supported; pass a clone() of one of them");
   auto [offset, count] = hooks().place_in_storage(real);
+  InputSource itself = source;
   TensorId& base = shared_.at(memory);
   if (base == kNotYet) {
     base = aliases_.add_input(b_.input(TensorType{t.dtype, t.device, {Dim(count)}, {Dim(1)}, false}), true);
@@ -127,7 +137,20 @@ TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const vo
   Value view = b_("prims.as_strided", whole, t.shape, t.strides, offset).value();
   bool fresh = false;
   TensorId id = aliases_.add_result(view, b_.calls().back(), &fresh);
+  views_of_shared_.emplace(id, std::move(itself));
   return id;
+}
+
+// The program returns it: the tensor is an input for that alone, which the epilogue passes on.
+TensorId Tracer::input_itself(TensorId t) {
+  auto at = views_of_shared_.find(t);
+  if (at == views_of_shared_.end()) return aliases_.base_input(t).value_or(kNoTensor);
+  if (std::find(inputs_.begin(), inputs_.end(), t) == inputs_.end()) {
+    b_.input(aliases_.value(t).tensor());
+    sources_.push_back(at->second);
+    inputs_.push_back(t);
+  }
+  return t;
 }
 
 Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type) {
@@ -208,12 +231,37 @@ Ref Tracer::new_proxy(const TensorType& t) {
   return proxy;
 }
 
-Ref Tracer::wrap(Value v, const Call* call) {
+Tracer::Unchanged Tracer::unchanged_by(const std::string& op) {
+  for (const Op* o : Registry::instance().overloads(op))
+    if (o->level != "torch" || o->has(kReturnsInput)) return Unchanged::Returned;
+  return Unchanged::Viewed;
+}
+
+Ref Tracer::wrap(Value v, const Call* call, Unchanged unchanged, PyObject* first) {
   if (!v.type().is_tensor()) return make_number(v);
+  if (auto it = first ? ids_.find(first) : ids_.end(); it != ids_.end() && aliases_.value(it->second) == v)
+    return unchanged == Unchanged::Viewed ? alias_of(it->second) : Ref::borrow(first);
   bool fresh = false;
   TensorId id = aliases_.add_result(v, call, &fresh);
+  if (!fresh && unchanged == Unchanged::Viewed) return alias_of(id);
   auto it = objects_.find(id);
   if (it != objects_.end()) return it->second;
+  Ref proxy = new_proxy(v.tensor());
+  ids_[proxy.get()] = id;
+  objects_[id] = proxy;
+  return proxy;
+}
+
+Ref Tracer::alias_of(TensorId of) {
+  Value v = aliases_.value(of);
+  TensorId id;
+  if (v.requires_grad() && !hooks().grad_enabled()) {
+    bool fresh = false;
+    v = b_("prims.detach", v).value();
+    id = aliases_.add_result(v, b_.calls().back(), &fresh);
+  } else {
+    id = aliases_.add_alias(of);
+  }
   Ref proxy = new_proxy(v.tensor());
   ids_[proxy.get()] = id;
   objects_[id] = proxy;
@@ -271,6 +319,7 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
     return new_leaf(made.value());
   }
   autocast_arguments(b_, op, positional, keyword);
+  ops::ProductDtype products = autocast_products(positional);
   try {
     return b_.call_named(op, positional, keyword);
   } catch (const Error&) {
@@ -310,21 +359,68 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
       }
     }
   }
+  if (out && hooks().grad_enabled()) {
+    bool differentiable = value_of(out).requires_grad();
+    for (const Arg& a : positional) for_each_value(a, [&](Value v) { differentiable |= v.requires_grad(); });
+    THUNDER_CHECK(!differentiable, Runtime, f.op,
+                  "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                  "requires grad.");
+  }
+  if (written && is_tensor(written)) aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
   Arg result = call_operator(f.op, std::move(positional), std::move(keyword));
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
     THUNDER_CHECK(result.is_tensor() && is_tensor(out), NotImplemented, f.op,
                   "out= with several outputs is not supported");
+    resize_for(out, result, f.op);
     written = out;
   }
   if (written) {
-    write(written, result, f.op.c_str());
+    if (out || !changes_metadata(written, result, call, f.op)) write(written, result, f.op.c_str());
     return Ref::borrow(written);
   }
-  Ref object = to_python(result, [&](Value v) { return wrap(v, call); });
+  PyObject* first = n > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  Ref object = to_python(result, [&](Value v) { return wrap(v, call, unchanged_by(f.op), first); });
   if (!f.result || !PyTuple_CheckExact(object.get())) return object;
   return Ref::steal(PyObject_CallOneArg(f.result.get(), object.get()));
+}
+
+// The in-place form of a view (transpose_, squeeze_, ...) changes sizes and strides of the object, not its memory.
+bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* call, const std::string& op) {
+  if (!result.is_tensor()) return false;
+  TensorId before = id_of(written);
+  if (result.value() == aliases_.value(before)) return true;
+  bool fresh = false;
+  TensorId id = aliases_.add_result(result.value(), call, &fresh);
+  if (!aliases_.share_memory(id, before)) return false;
+  rebind(written, id, op.c_str());
+  return true;
+}
+
+// out= of another shape becomes a tensor of the result's.
+void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op) {
+  TensorId id = id_of(out);
+  const TensorType before = aliases_.value(id).tensor();
+  if (same(before.shape, result.value().shape())) return;
+  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
+                str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
+  bool fresh = false;
+  Value empty = b_("torch.empty", result.value().shape(), kw("dtype", before.dtype), kw("device", before.device)).value();
+  rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
+}
+
+void Tracer::rebind(PyObject* object, TensorId id, const char* op) {
+  TensorId before = id_of(object);
+  THUNDER_CHECK(!is_outside(before), NotImplemented, op,
+                "not the values of an input, or of a tensor from outside, would change, but the tensor itself; use the "
+                "form that is not in place");
+  Ref proxy = new_proxy(aliases_.value(id).tensor());
+  Ref swapped = Ref::steal(PyObject_CallFunctionObjArgs(hooks().swap_tensors.get(), object, proxy.get(), nullptr));
+  Ref kept = Ref::borrow(object);
+  objects_.erase(before);
+  ids_[object] = id;
+  objects_[id] = std::move(kept);
 }
 
 Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place) {
@@ -335,17 +431,33 @@ Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool 
 }
 
 void Tracer::require_grad(PyObject* tensor) {
+  THUNDER_CHECK(!is_outside(id_of(tensor)), NotImplemented, "requires_grad_",
+                "an input of the compiled function, or a tensor from outside, would begin to require gradients; do it "
+                "outside");
   Value v = value_of(tensor);
   aliases_.rename(id_of(tensor), new_leaf(v));
+}
+
+std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
+  if (is_outside(id_of(tensor))) return std::nullopt;
+  return new_leaves_.count(value_of(tensor).id()) != 0;
+}
+
+void Tracer::detach_in_place(PyObject* tensor) {
+  TensorId id = id_of(tensor);
+  Value v = aliases_.value(id);
+  if (!v.requires_grad()) return;
+  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), Runtime, "detach_",
+                "Can't detach views in-place. Use detach() instead.");
+  bool fresh = false;
+  Value detached = b_("prims.detach", v).value();
+  rebind(tensor, aliases_.add_result(detached, b_.calls().back(), &fresh), "detach_");
 }
 
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   TensorId id = id_of(tensor);
   if (std::optional<TensorId> base = aliases_.base_input(id))
-    if (auto it = aliased_.find(*base); it != aliased_.end()) {
-      shared_memory_written_ = it->second;
-      throw Error(ErrorKind::Runtime, cat("[", op, "] an input that shares memory with another input is written to"));
-    }
+    if (auto it = aliased_.find(*base); it != aliased_.end()) share(it->second, op);
   b_.set_grad_enabled(hooks().grad_enabled());
   const TensorType target = aliases_.value(id).tensor();
   Expr v = b_.expr(value);
@@ -354,6 +466,8 @@ void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   THUNDER_CHECK(same(v.shape(), target.shape), Runtime, op, "output with shape ", str(target.shape),
                 " doesn't match the broadcast shape ", str(v.shape()));
   if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
+  if (target.requires_grad && hooks().grad_enabled() && !v.value().requires_grad())
+    v = b_("prims.cover", aliases_.value(id), v);
   aliases_.write(id, v.value(), hooks().grad_enabled(), op);
 }
 
@@ -439,14 +553,22 @@ Ref Tracer::record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs) 
 // from it.
 struct Tracer::Outputs {
   std::vector<Value> computed;
+  std::vector<uint32_t> storages;  // of each computed value, the storage that it becomes
   std::vector<Derived> derived;
   std::vector<std::pair<TensorId, size_t>> written;  // inputs, and which computed value goes into each
   bool trivial = true;
 
-  size_t compute(Value v) {
-    auto it = std::find(computed.begin(), computed.end(), v);
-    if (it == computed.end()) it = computed.insert(it, v);
-    return static_cast<size_t>(it - computed.begin());
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  size_t compute(Value v, uint32_t storage = kNone) {
+    for (size_t i = 0; i < computed.size(); ++i)
+      if (computed[i] == v && (storages[i] == storage || storages[i] == kNone || storage == kNone)) {
+        if (storage != kNone) storages[i] = storage;
+        return i;
+      }
+    computed.push_back(v);
+    storages.push_back(storage);
+    return computed.size() - 1;
   }
 };
 
@@ -511,16 +633,20 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
       Arg number = number_arg(o);
       if (number.kind() == Arg::Kind::Int) number = value_of_size(number.dim());
       d.computed = static_cast<int64_t>(out.compute(number.value()));
-    } else if (TensorId id = id_of(o); std::optional<TensorId> base = aliases_.base_input(id)) {
-      d.base = *base;
-      d.path = aliases_.path(id);
+    } else if (TensorId id = id_of(o), base = input_itself(id); base != kNoTensor) {
+      d.base = base;
+      if (base != id) d.path = aliases_.path(id);
+      d.detached = !aliases_.value(id).requires_grad();
+      d.alias = aliases_.is_alias(id);
     } else if (of_storage[aliases_.storage(id)].size() > 1) {
-      d.computed = static_cast<int64_t>(out.compute(aliases_.base(id)));
+      d.computed = static_cast<int64_t>(out.compute(aliases_.base(id), aliases_.storage(id)));
       d.path = aliases_.path(id);
+      d.alias = aliases_.is_alias(id);
+      d.detached = !aliases_.value(id).requires_grad();
     } else {
-      d.computed = static_cast<int64_t>(out.compute(aliases_.value(id)));
+      d.computed = static_cast<int64_t>(out.compute(aliases_.value(id), aliases_.storage(id)));
     }
-    out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty();
+    out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty() && !d.alias;
     out.derived.push_back(std::move(d));
   }
   for (TensorId id : inputs_)
@@ -530,7 +656,33 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
       out.written.emplace_back(id, out.compute(v));
     }
   out.trivial = out.trivial && out.written.empty();
+  give_own_memory(out);
   return out;
+}
+
+// What tensors of different memory are made of must not lie in the same: they may have been given equal values by
+// copy_().  And what is written to an input must not lie in one that is written to before.
+void Tracer::give_own_memory(Outputs& out) {
+  MemoryOf memory_of(b_.calls());
+  std::unordered_set<Value, ValueHash> taken;
+  std::vector<bool> returned(out.computed.size());
+  for (const Derived& d : out.derived)
+    if (d.computed >= 0) returned[static_cast<size_t>(d.computed)] = true;
+  for (Value v : b_.inputs()) taken.insert(v);
+  for (size_t i = 0; i < out.computed.size(); ++i) {
+    Value& v = out.computed[i];
+    if (!v.type().is_tensor()) continue;
+    Value memory = memory_of(v);
+    const bool free = taken.insert(memory).second;
+    if (!free && (returned[i] || is_written(memory, out))) v = b_("torch.clone", v).value();
+  }
+}
+
+bool Tracer::is_written(Value memory, const Outputs& plan) const {
+  return std::any_of(plan.written.begin(), plan.written.end(), [&](const auto& w) {
+    auto at = std::find(inputs_.begin(), inputs_.end(), w.first);
+    return b_.inputs()[static_cast<size_t>(at - inputs_.begin())] == memory;
+  });
 }
 
 Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& used) {
@@ -551,6 +703,8 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
     for (const Call* view : d.path) v = replay_view(e, view, v);
+    if (d.alias && d.path.empty()) v = e("prims.view", v, v.shape()).value();
+    if (d.detached && v.requires_grad()) v = e("prims.detach", v).value();
     flat.push_back(v);
   }
   return e.finish("epilogue", Arg::tuple(std::move(flat)));
@@ -575,6 +729,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
     THUNDER_CHECK(
         !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
         "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
+  b_.set_grad_enabled(true);
   Outputs plan = plan_outputs(outputs);
   Acquired a;
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));

@@ -119,6 +119,8 @@ class Tracer {
   Ref constant(PyObject* tensor);
   /// `tensor.requires_grad_()` of one that does not.
   void require_grad(PyObject* tensor);
+  /// `tensor.detach_()`.
+  void detach_in_place(PyObject* tensor);
   /// Calls a function of the user's from the compiler's own Python.
   Ref call_user(PyObject* fn, PyObject* args);
   /// `outputs` again, as functions of `inputs` whose gradient is `backward`: a function from the outputs' gradients to a
@@ -127,6 +129,10 @@ class Tracer {
                                  PyObject* backward, const std::string& name);
   /// Writes `value` (cast to it) into `tensor`.
   void write(PyObject* tensor, const Arg& value, const char* op);
+
+  /// Whether a tensor that requires grad is one that the program made a leaf; nothing for one from outside.
+  std::optional<bool> made_leaf(PyObject* tensor);
+  bool share_memory(PyObject* a, PyObject* b) { return aliases_.share_memory(id_of(a), id_of(b)); }
 
   /// Ends tracing: `outputs` are the tensors and traced numbers that the user's function returned, in order.
   Acquired finish(const std::vector<PyObject*>& outputs);
@@ -156,7 +162,15 @@ class Tracer {
   std::vector<bool> used_inputs(const Trace& computation, const Outputs& plan) const;
   std::vector<size_t> in_order(const std::vector<bool>& used) const;
   TensorId add_view_of_shared(PyObject* real, InputSource source, const void* memory);
-  Ref wrap(Value v, const Call* call);
+  TensorId input_itself(TensorId t);
+  bool is_outside(TensorId t) const { return aliases_.is_input(t) || views_of_shared_.count(t) != 0; }
+  [[noreturn]] void share(const void* memory, const char* op);
+  /// What operators do with an argument that they need not change.
+  enum class Unchanged { Returned, Viewed };
+  static Unchanged unchanged_by(const std::string& op);
+  /// The object of a result.  `first`: the call's first argument, or null.
+  Ref wrap(Value v, const Call* call, Unchanged unchanged = Unchanged::Returned, PyObject* first = nullptr);
+  Ref alias_of(TensorId of);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
   bool fold_constants(Arg& a);
@@ -174,8 +188,16 @@ class Tracer {
     int64_t computed = -1;
     TensorId base = 0;
     std::vector<const Call*> path;
+    bool alias = false;     ///< of what the path leads to
+    bool detached = false;  ///< made where no gradients were recorded
   };
   Outputs plan_outputs(const std::vector<PyObject*>& outputs);
+  void give_own_memory(Outputs& outputs);
+  bool is_written(Value memory, const Outputs& plan) const;
+  /// The tensor object is another tensor from here on.
+  void rebind(PyObject* object, TensorId id, const char* op);
+  bool changes_metadata(PyObject* written, const Arg& result, const Call* call, const std::string& op);
+  void resize_for(PyObject* out, const Arg& result, const std::string& op);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 
   std::unique_ptr<Builder> owned_;  // null where the builder is borrowed
@@ -196,6 +218,7 @@ class Tracer {
   std::unordered_map<const void*, TensorId>
       shared_;  // memory given to the constructor, and the input that stands for it
   std::unordered_map<TensorId, const void*> aliased_;  // inputs that share memory with another input
+  std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
 };
 

@@ -364,7 +364,8 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     try {
       frontend::Acquired acquired = trace(e, key, *tracer, args);
       ShapeEnv::Scope scope(tracer->shapes());
-      if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
+      if (tracer->shared_memory_written()) shared.push_back(tracer->shared_memory_written());
+      else if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (...) {
       // Written to memory that several inputs share: again, with that memory as one input.
       if (!tracer->shared_memory_written() || (e.symbols && !e.symbols->constant())) throw;

@@ -8,21 +8,16 @@ or a world that differs, or another exception, is a finding: the program is prin
 does not need.
 """
 
-import argparse
 import collections
 import contextlib
-import copy
 import dataclasses
 import random
 import re
-import signal
-import sys
 import textwrap
-import traceback
-import warnings
 
 import torch
 from fuzz_worlds import BLOCKS, PARTS, RULES
+from fuzzing import Finding, Fuzzer, attempt, main
 from worlds import Pairs, World, assert_same
 
 import thunder
@@ -31,7 +26,6 @@ HOLE = re.compile("<(" + "|".join(RULES) + ")>")
 RESULTS = ["y", "y, n", "[y, w]", "{'y': y, 'e': e}", "y, <any>", "y, <nums>, <map>", "y, <obj>"]
 DEEPEST = 3  # of expressions in expressions, and blocks in blocks
 MOST_TICKS = 40  # of all loops in a call
-SECONDS = 30  # that a program may take
 STATES = {
     "": contextlib.nullcontext,
     "no_grad": torch.no_grad,
@@ -166,10 +160,6 @@ class Maker:
         return Step(changes, f"x, {self.fill(arguments + extra)}", state, self.random.random() < 0.3)
 
 
-class Finding(AssertionError):
-    pass
-
-
 def gradients(world):
     """Flows back from all that the world holds."""
     found, seen = [], {}
@@ -194,14 +184,6 @@ def gradients(world):
     visit(world.state())
     if found:
         sum(t.double().sum() for t in found).backward(retain_graph=True)
-
-
-def attempt(action):
-    """(what it gave, None) or (None, what it raised)."""
-    try:
-        return action(), None
-    except Exception as error:
-        return None, error
 
 
 def call(world, f, step, x):
@@ -235,14 +217,14 @@ class Run:
             world.names.update(x=None, out=None)
         self.functions = self.eager.names["f"], thunder.jit(self.compiled.names["f"], numerics="eager")
         self.refusal = None
-        self.calls = 0
+        calls = 0
         generator = torch.Generator().manual_seed(1)
         for i, step in enumerate(program.steps):
             self.refusal = self.step(step, torch.randn(2, 3, generator=generator), f"call {i}: ")
             if self.refusal:
                 break
-            self.calls += 1
-        self.hits = thunder.cache_hits(self.functions[1])
+            calls += 1
+        self.counts = {"calls": calls, "hits": thunder.cache_hits(self.functions[1])}
 
     def step(self, step, x, where):
         for change in step.changes:
@@ -270,24 +252,6 @@ class Run:
             raise Finding(f"{where}backward: {error!r}") from error
         same(self.eager.state(), self.compiled.state(), f"{where}after the backward: ")
         return None
-
-
-def too_long(*_):
-    raise Finding(f"takes more than {SECONDS} seconds")
-
-
-def finding(program):
-    """What is wrong with it, or None; and the run, if it got to an end."""
-    signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(SECONDS)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return None, Run(program)
-    except Finding as error:
-        return error, None
-    finally:
-        signal.alarm(0)
 
 
 def smaller(program):
@@ -324,62 +288,7 @@ def smaller_blocks(block):
                 yield [*before, Statement(s.headers, [*s.blocks[:j], less, *s.blocks[j + 1 :]]), *after]
 
 
-def minimise(program, error):
-    shrunk = True
-    while shrunk:
-        shrunk = False
-        for candidate in smaller(program):
-            found, _ = attempt_finding(candidate)
-            if found:
-                program, error, shrunk = copy.deepcopy(candidate), found, True
-                break
-    return program, error
-
-
-def attempt_finding(program):
-    """As finding(); a program that is none, as a definition is missing, has nothing wrong."""
-    try:
-        return finding(program)
-    except Exception:
-        return None, None
-
-
-def fuzz(seed, programs, report=print, shrink=True):
-    """Programs of the seed and those after it.  Returns how many there were, by how they ended."""
-    ends = collections.Counter()
-    for i in range(seed, seed + programs):
-        program = Maker.made(i)
-        error, run = finding(program)
-        if error is None:
-            ends["calls"] += run.calls
-            ends["hits"] += run.hits
-            ends[re.sub(r"\d+", "#", run.refusal.split("\n")[0])[:90] if run.refusal else "same"] += 1
-            continue
-        ends["FOUND"] += 1
-        if shrink:
-            program, error = minimise(program, error)
-        report(f"==== --seed {i} --programs 1\n{program}\n-->  {error}\n")
-        if error.__cause__ is not None:
-            report("".join(traceback.format_exception(error.__cause__)[-3:]))
-    return ends
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--as-made", action="store_true", help="do not look for a smaller program that fails")
-    parser.add_argument("--show", action="store_true", help="print the programs")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.show:
-        for i in range(options.seed, options.seed + options.programs):
-            print(Maker.made(i), end="\n\n")
-    ends = fuzz(options.seed, options.programs, lambda text: print(text, flush=True), not options.as_made)
-    for end, n in ends.most_common():
-        print(f"{n:7} {end}")
-    sys.exit(1 if ends["FOUND"] else 0)
-
+FUZZER = Fuzzer(Maker.made, Run, smaller)
 
 if __name__ == "__main__":
-    main()
+    main(FUZZER, __doc__)

@@ -1,18 +1,20 @@
 """A slice of the fuzzer's programs, always the same."""
 
 import fuzz_front_end
+import fuzzing
+from fuzz_front_end import FUZZER, Maker
 
 
 def test_random_programs_are_eagers():
     findings = []
-    ends = fuzz_front_end.fuzz(0, 150, findings.append)
+    ends = fuzzing.fuzz(FUZZER, 0, 150, findings.append)
     assert not findings, "\n".join(findings)
     assert ends["hits"] > 40 and ends["same"] > 75, ends  # they are programs that run, and are found again
 
 
 def test_a_finding_is_reported_small(monkeypatch):
     """If compiled lost every append: which program shows it, with nothing else in it."""
-    program = next(p for p in map(fuzz_front_end.Maker.made, range(99)) if "ks.append(" in p.source())
+    program = next(p for p in map(Maker.made, range(99)) if "ks.append(" in p.source())
     run = fuzz_front_end.call
 
     def wrong(world, f, step, x):
@@ -21,7 +23,7 @@ def test_a_finding_is_reported_small(monkeypatch):
             world.names["ks"].clear()
 
     monkeypatch.setattr(fuzz_front_end, "call", wrong)
-    error, _ = fuzz_front_end.finding(program)
-    small, error = fuzz_front_end.minimise(program, error)
+    error, _ = fuzzing.finding(FUZZER, program)
+    small, error = fuzzing.minimise(FUZZER, program, error)
     assert ".ks: lengths 1 and 0" in str(error)
     assert len(small.body) == len(small.steps) == 1 and len(small.parts) <= 2

@@ -291,6 +291,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.squeeze", squeeze},
       {"prims.reshape", reshape_copy},
       {"prims.graft", graft},
+      {"prims.cover", graft},
       {"prims.restride", restride},
       {"prims.copy_data_", copy_data},
       {"prims.bernoulli_like", bernoulli_like},

@@ -386,6 +386,10 @@ Types graft_meta(const Args& a) {
 
 void graft_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
+void same_vjp(VjpContext& c) { c.put("a", c.grad()); }
+
+void cover_vjp(VjpContext& c) { c.put("a", c.b("torch.zeros_like", c.in("a"))); }
+
 // ---- inverses of views: the tensor with the view's elements replaced ------------------------------------------------
 
 Types scatter_type(const char* op, const Args& a, const TensorType& view) {
@@ -537,6 +541,18 @@ constexpr OpDef kRecords[] = {
      .tags = kIdentity | kCheap,
      .meta = graft_meta,
      .vjp = graft_vjp,
+     .aten = "alias(data)"},
+    {.schema = "same(Tensor a) -> Tensor",
+     .doc = "The value of `a`, as that of another tensor.",
+     .tags = kIdentity | kCheap,
+     .meta = same_type_meta,
+     .vjp = same_vjp,
+     .aten = "alias"},
+    {.schema = "cover(Tensor a, Tensor data) -> Tensor",
+     .doc = "The value of `data`; what it covers, `a`, has a gradient of zeros.",
+     .tags = kIdentity | kCheap,
+     .meta = graft_meta,
+     .vjp = cover_vjp,
      .aten = "alias(data)"},
     {.schema = "slice_scatter(Tensor a, Tensor src, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
      .doc = "A copy of `a` in which a[start:end:stride] is `src`.",

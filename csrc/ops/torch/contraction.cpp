@@ -6,6 +6,7 @@
 
 #include "ops/common.h"
 #include "ops/formula.h"
+#include "ops/product_dtype.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -56,10 +57,10 @@ Named contracted(Named x, Named y, const std::string& keep) {
   std::string batch, first, second, inner;
   for (char c : x.names) {
     bool shared = has(y.names, c);
-    // A size of 1 broadcasts: such a dimension is not contracted with the other's.
-    bool broadcasts = shared && !same({size_of(x, c)}, {size_of(y, c)});
+    // A size of 1 broadcasts, or has nothing to sum: such a dimension is not contracted with the other's.
+    bool kept = shared && (has(keep, c) || size_of(x, c) == 1 || !same({size_of(x, c)}, {size_of(y, c)}));
     if (!shared) first += c;
-    else if (has(keep, c) || broadcasts) batch += c;
+    else if (kept) batch += c;
     else inner += c;
   }
   for (char c : y.names)
@@ -83,7 +84,7 @@ Named contracted(Named x, Named y, const std::string& keep) {
   }
   Expr left = torch_reshape(arranged(x, batch + first + inner), shape(bx, rows, k));
   Expr right = torch_reshape(arranged(y, batch + inner + second), shape(by, k, columns));
-  r = b("torch.matmul", left, right);
+  r = b("torch.matmul", product_operand(left), product_operand(right));
   Dims out(r.shape().begin(), r.shape().end() - 2);
   out.insert(out.end(), rows.begin(), rows.end());
   out.insert(out.end(), columns.begin(), columns.end());
@@ -254,7 +255,7 @@ Arg tensordot_body(Builder& b, const Args& a) {
   right.insert(right.end(), last.begin(), last.end());
   Expr p = torch_reshape(b("torch.permute", x, Arg(left)), {product(rows), product(k)});
   Expr q = torch_reshape(b("torch.permute", y, Arg(right)), {product(k), product(columns)});
-  Expr r = b("torch.matmul", p, q);
+  Expr r = b("torch.matmul", product_operand(p), product_operand(q));
   rows.insert(rows.end(), columns.begin(), columns.end());
   return torch_reshape(r, rows).arg();
 }

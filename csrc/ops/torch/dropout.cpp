@@ -98,28 +98,30 @@ Arg native_dropout_backward_body(Builder& b, const Args& a) {
   return g * as(Formula(b, a["mask"]), g.dtype()) * a.real("scale");
 }
 
+constexpr uint64_t kTags = kRandom | kReturnsInput;
+
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "dropout(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom,
+     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kTags,
      .body = dropout_body, .aten = "dropout(input, p, training)", .python = "torch.nn.functional.dropout"},
     {.schema = "dropout.torch(Tensor input, float p, bool train) -> Tensor",
-     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kRandom,
+     .doc = "Zeroes elements with probability p and scales the others by 1 / (1 - p).", .tags = kTags,
      .body = dropout_body, .aten = "dropout", .python = "torch.dropout"},
     {.schema = "feature_dropout(Tensor input, float p, bool train) -> Tensor",
-     .doc = "Dropout of whole channels.", .tags = kRandom, .body = feature_dropout_body, .aten = "feature_dropout",
+     .doc = "Dropout of whole channels.", .tags = kTags, .body = feature_dropout_body, .aten = "feature_dropout",
      .python = "torch.feature_dropout"},
     {.schema = "dropout1d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Dropout of whole channels of [N, C, L] or [C, L].", .tags = kRandom, .body = dropout1d_body,
+     .doc = "Dropout of whole channels of [N, C, L] or [C, L].", .tags = kTags, .body = dropout1d_body,
      .python = "torch.nn.functional.dropout1d"},
     {.schema = "dropout2d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Dropout of whole channels of [N, C, H, W].", .tags = kRandom, .body = dropout2d_body,
+     .doc = "Dropout of whole channels of [N, C, H, W].", .tags = kTags, .body = dropout2d_body,
      .python = "torch.nn.functional.dropout2d"},
     {.schema = "dropout3d(Tensor input, float p=0.5, bool training=True, bool inplace=False) -> Tensor",
-     .doc = "Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].", .tags = kRandom, .body = dropout3d_body,
+     .doc = "Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W].", .tags = kTags, .body = dropout3d_body,
      .python = "torch.nn.functional.dropout3d"},
     {.schema = "alpha_dropout(Tensor input, float p=0.5, bool training=False, bool inplace=False) -> Tensor",
-     .doc = "Dropout that keeps mean and variance of self-normalised activations.", .tags = kRandom,
+     .doc = "Dropout that keeps mean and variance of self-normalised activations.", .tags = kTags,
      .body = alpha_dropout_body, .aten = "alpha_dropout(input, p, training)",
      .python = "torch.nn.functional.alpha_dropout"},
     {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",

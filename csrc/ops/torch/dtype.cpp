@@ -6,7 +6,7 @@
 namespace thunder::ops::torch {
 namespace {
 
-constexpr uint64_t kTags = kPointwise | kCheap;
+constexpr uint64_t kTags = kPointwise | kCheap | kReturnsInput;
 
 bool preserves(const Arg& memory_format) {
   return memory_format.is_none() || memory_format.constant().name == "torch.preserve_format";

@@ -206,6 +206,13 @@ Arg masked_scatter_body(Builder& b, const Args& a) {
   return b("prims.masked_scatter", expand(x, shape), expand(mask, shape), a["source"]);
 }
 
+// The source in the dtype of what it is written to, as copy_() has it.
+Expr source_of(Builder& b, const Args& a) {
+  Expr src = b.expr(a["src"]);
+  DType dtype = a.tensor("input").dtype;
+  return src.dtype() == dtype ? src : b("torch.to", src, dtype);
+}
+
 Arg select_scatter_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   size_t dim = static_cast<size_t>(own_dim("select_scatter", a));
@@ -218,7 +225,7 @@ Arg select_scatter_body(Builder& b, const Args& a) {
   Dims start(x.shape().size(), Dim(0)), end = x.shape(), step(x.shape().size(), Dim(1));
   start[dim] = index;
   end[dim] = index + 1;
-  Expr src = b.expr(a["src"]);
+  Expr src = source_of(b, a);
   THUNDER_CHECK(src.rank() == x.rank() - 1, Runtime, "select_scatter",
                 "expected src to have a size equal to the slice of self, got src of shape ", str(src.shape()));
   return b("prims.slice_scatter", x, unsqueeze_dims(src, {static_cast<int64_t>(dim)}), start, end, step);
@@ -238,15 +245,15 @@ Arg slice_scatter_body(Builder& b, const Args& a) {
   start[dim] = clamped(a["start"], 0);
   end[dim] = max(clamped(a["end"], size), start[dim]);
   step[dim] = size_arg("slice_scatter", a["step"]);
-  return b("prims.slice_scatter", x, a["src"], start, end, step);
+  return b("prims.slice_scatter", x, source_of(b, a), start, end, step);
 }
 
 Arg diagonal_scatter_body(Builder& b, const Args& a) {
-  return b("prims.diagonal_scatter", a["input"], a["src"], a["offset"], a["dim1"], a["dim2"]);
+  return b("prims.diagonal_scatter", a["input"], source_of(b, a), a["offset"], a["dim1"], a["dim2"]);
 }
 
 Arg as_strided_scatter_body(Builder& b, const Args& a) {
-  return b("prims.as_strided_scatter", a["input"], a["src"], a["size"], a["stride"], a["storage_offset"]);
+  return b("prims.as_strided_scatter", a["input"], source_of(b, a), a["size"], a["stride"], a["storage_offset"]);
 }
 
 constexpr OpDef kRecords[] = {

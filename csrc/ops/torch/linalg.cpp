@@ -215,7 +215,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "dist(Tensor input, Tensor other, Number p=2) -> Tensor", .doc = "The p-norm of input - other.",
      .tags = kReduction, .body = dist_body, .aten = "dist", .python = "torch.dist torch.Tensor.dist"},
     {.schema = "inner(Tensor input, Tensor other) -> Tensor",
-     .doc = "Sums of products along the last dimension of both.", .tags = kMatmul, .body = inner_body, .aten = "inner",
+     .doc = "Sums of products along the last dimension of both.", .tags = kMatmul, .body = inner_body,
      .python = "torch.inner torch.Tensor.inner"},
 };
 // clang-format on

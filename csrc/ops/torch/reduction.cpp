@@ -387,7 +387,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.sum torch.Tensor.sum"},
     {.schema = "sum_to_size(Tensor input, int[] ...size) -> Tensor",
      .doc = "The input summed over the dimensions along which a tensor of `size` would be broadcast to its shape.",
-     .tags = kReduction | kLinear, .body = sum_to_size_body, .vjp = sum_to_size_vjp, .aten = "sum_to_size",
+     .tags = kReduction | kLinear | kReturnsInput, .body = sum_to_size_body, .vjp = sum_to_size_vjp, .aten = "sum_to_size",
      .python = "torch.Tensor.sum_to_size"},
     {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body,

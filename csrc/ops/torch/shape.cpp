@@ -340,12 +340,12 @@ constexpr uint64_t kTags = kShape | kLinear;
 #define THUNDER_AT_LEAST(n)                                                                                            \
   {.schema = "atleast_" #n "d(Tensor input) -> Tensor",                                                                \
    .doc = "With at least " #n " dimensions.",                                                                          \
-   .tags = kTags | kCheap,                                                                                             \
+   .tags = kTags | kCheap | kReturnsInput,                                                                             \
    .body = at_least_body<n>,                                                                                           \
    .python = "torch.atleast_" #n "d"},                                                                                 \
   {                                                                                                                    \
     .schema = "atleast_" #n "d.list(Tensor[] ...tensors) -> Tensor[]", .doc = "Each with at least " #n " dimensions.", \
-    .tags = kTags | kCheap, .body = at_least_list_body<n>, .python = "torch.atleast_" #n "d"                           \
+    .tags = kTags | kCheap | kReturnsInput, .body = at_least_list_body<n>, .python = "torch.atleast_" #n "d"           \
   }
 
 constexpr OpDef kRecords[] = {

@@ -85,7 +85,7 @@ Arg clamp_body(Builder& b, const Args& a) {
   for (const char* bound : {"min", "max"})
     if (a.has(bound)) given.push_back(a[bound]);
   ArgList x = broadcast_operands(b, "clamp", given, result_type(given));
-  THUNDER_CHECK(!is_complex(x[0].value().dtype()), Runtime, "clamp", "clamp is not supported for complex types");
+  THUNDER_CHECK(!is_complex(x[0].value().dtype()), NotImplemented, "clamp", "clamp is not supported for complex types");
   Arg out = x[0];
   size_t next = 1;
   if (a.has("min")) out = b("prims.maximum", out, x[next++]);

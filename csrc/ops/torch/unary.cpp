@@ -59,6 +59,12 @@ Arg conj_body(Builder& b, const Args& a) {
   return is_complex(a.tensor("input").dtype) ? Arg(b("prims.conj", a["input"])) : a["input"];
 }
 
+Arg sign_body(Builder& b, const Args& a) {
+  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "sign",
+                "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.");
+  return b("prims.sign", a["input"]);
+}
+
 Arg real_body(Builder& b, const Args& a) {
   return is_complex(a.tensor("input").dtype) ? Arg(b("prims.real", a["input"])) : a["input"];
 }
@@ -199,8 +205,8 @@ constexpr OpDef kRecords[] = {
      .python = "torch.bitwise_not torch.Tensor.bitwise_not torch.Tensor.__invert__"},
     keeping("ceil(Tensor input) -> Tensor", "The smallest integer not below each element, in the same dtype.", zero_vjp,
             "ceil", "torch.ceil torch.Tensor.ceil"),
-    {.schema = "conj(Tensor input) -> Tensor", .doc = "The complex conjugate; a real tensor itself.", .tags = kTags,
-     .body = conj_body, .vjp = conj_vjp, .aten = "conj_physical",
+    {.schema = "conj(Tensor input) -> Tensor", .doc = "The complex conjugate; a real tensor itself.",
+     .tags = kTags | kReturnsInput, .body = conj_body, .vjp = conj_vjp, .aten = "conj_physical",
      .python = "torch.conj_physical torch.conj torch.Tensor.conj torch.Tensor.conj_physical"},
     floating("cos(Tensor input) -> Tensor", "Cosine of each element (radians).", cos_vjp, "cos",
              "torch.cos torch.Tensor.cos"),
@@ -273,13 +279,14 @@ constexpr OpDef kRecords[] = {
      },
      .vjp = polygamma_vjp, .aten = "polygamma", .python = "torch.polygamma torch.special.polygamma",
      .domain = {0.1, 1e9}},
-    keeping("positive(Tensor input) -> Tensor", "The input itself.", identity_vjp, {},
-            "torch.positive torch.Tensor.positive torch.Tensor.__pos__", positive_body),
+    {.schema = "positive(Tensor input) -> Tensor", .doc = "The input itself.", .tags = kTags | kReturnsInput,
+     .body = positive_body, .vjp = identity_vjp,
+     .python = "torch.positive torch.Tensor.positive torch.Tensor.__pos__"},
     {.schema = "rad2deg(Tensor input) -> Tensor", .doc = "Radians to degrees: input * 180 / pi.", .tags = kTags,
      .body = rad2deg_body, .vjp = rad2deg_vjp, .aten = "rad2deg", .python = "torch.rad2deg torch.Tensor.rad2deg"},
     {.schema = "real(Tensor input) -> Tensor",
-     .doc = "The real parts of a complex tensor, as a view; a real tensor itself.", .body = real_body, .vjp = real_vjp,
-     .aten = "real", .python = "torch.real"},
+     .doc = "The real parts of a complex tensor, as a view; a real tensor itself.", .tags = kReturnsInput,
+     .body = real_body, .vjp = real_vjp, .aten = "real", .python = "torch.real"},
     floating("reciprocal(Tensor input) -> Tensor", "1 / input.", reciprocal_vjp, "reciprocal",
              "torch.reciprocal torch.Tensor.reciprocal", {0.01, 1e9}),
     keeping("round(Tensor input) -> Tensor", "The nearest integer, ties to the even one, in the same dtype.", zero_vjp,
@@ -294,7 +301,7 @@ constexpr OpDef kRecords[] = {
     floating("sigmoid(Tensor input) -> Tensor", "1 / (1 + exp(-input)).", sigmoid_vjp, "sigmoid",
              "torch.sigmoid torch.special.expit torch.nn.functional.sigmoid torch.Tensor.sigmoid"),
     keeping("sign(Tensor input) -> Tensor", "-1, 0 or 1 as each element is below, at or above 0.", zero_vjp, "sign",
-            "torch.sign torch.Tensor.sign"),
+            "torch.sign torch.Tensor.sign", sign_body),
     predicate("signbit(Tensor input) -> Tensor", "Whether the sign bit is set (-0.0 included).", "signbit",
               "torch.signbit torch.Tensor.signbit"),
     floating("sin(Tensor input) -> Tensor", "Sine of each element (radians).", sin_vjp, "sin",

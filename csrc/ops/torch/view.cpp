@@ -270,7 +270,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.Tensor.reshape_as"},
     {.schema = "flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor",
      .doc = "Joins neighbouring dimensions to one.",
-     .tags = kTags,
+     .tags = kTags | kReturnsInput,
      .body = flatten_body,
      .vjp = reshape_back_vjp,
      .aten = "flatten.using_ints",

@@ -1,0 +1,515 @@
+"""Random programs of views, writes and mixed dtypes, under changing modes: what eager and compiled give is compared.
+
+    python tests/python/fuzz.py --seed 7 --programs 1000 --jobs 2
+
+A program is a function of three tensors and a captured one, p, and some calls of it, each with inputs of its own, which
+may share memory.  It is made by running each of its statements (fuzz_tensors.py) in eager as it is chosen, so that most
+programs run to their end, though not for the other shapes of later calls.  Compared are results, what happened to the
+inputs, who shares memory with whom, gradients, the random numbers drawn, and the type of an exception.
+"""
+
+import contextlib
+import dataclasses
+import random
+import re
+import textwrap
+
+import fuzz_tensors
+import torch
+from fuzzing import Finding, Fuzzer, attempt, main
+from torch import nn
+from torch.nn import functional as F
+
+import thunder
+
+HOLE = re.compile(r"<([a-z0-9]+)>")
+TRIES = 40  # of statements that do not run, before a program ends without another one
+NAMES = ["a", "b", "c", "p"]
+VIEWS, VALUES, WRITES, BLOCKS, STATES, INPUTS, ALIASES = (
+    getattr(fuzz_tensors, name).strip().splitlines()
+    for name in ("VIEWS", "VALUES", "WRITES", "BLOCKS", "STATES", "INPUTS", "ALIASES")
+)
+MOST = 4096  # elements of a tensor
+
+
+class Inputs:
+    """Makes the inputs of a call, equal ones each time."""
+
+    def __init__(self):
+        self.generator = torch.Generator().manual_seed(0)
+        self.leaves = []
+
+    def made(self, shape, dtype=torch.float32, like=""):
+        values = torch.randn(shape, generator=self.generator, dtype=torch.float64)
+        if dtype == torch.bool:
+            values = values > 0
+        elif dtype.is_complex:
+            values = torch.complex(values, values.flip(-1) if values.dim() else values)
+        elif not dtype.is_floating_point:
+            values = (values * 2).round()
+        values = values.to(dtype)
+        if like == "t":
+            return values.mT.contiguous().mT
+        if like == "gaps":
+            return torch.stack([values, values], -1)[..., 0]
+        return values
+
+    def leaf(self, *args, **kwargs):
+        return self.keep(self.made(*args, **kwargs).requires_grad_())
+
+    def keep(self, tensor):
+        self.leaves.append(tensor)
+        return tensor
+
+    def run(self, lines):
+        """The names that the lines define."""
+        scope = {"torch": torch, "nn": nn, "made": self.made, "leaf": self.leaf}
+        for line in lines:
+            exec(line, scope)
+        for name in NAMES:
+            t = scope[name]
+            if t.is_leaf and t.requires_grad and not any(t is k for k in self.leaves):
+                self.keep(t)
+        return {name: scope[name] for name in NAMES}
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    inputs: tuple
+    state: str = ""
+
+    def __str__(self):
+        return "\n".join(self.inputs) + f"\nf(a, b, c){'  # under ' + self.state if self.state else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """`body`: (headers of the blocks around it, statement) each."""
+
+    body: tuple
+    result: tuple
+    calls: tuple
+    options: tuple = ()
+
+    def source(self):
+        lines, open_headers = [], ()
+        for headers, statement in self.body:
+            same = 0
+            while same < min(len(headers), len(open_headers)) and headers[same] is open_headers[same]:
+                same += 1
+            lines += [("    " * i) + headers[i] for i in range(same, len(headers))]
+            lines += [("    " * len(headers)) + statement]
+            open_headers = headers
+        lines.append(f"return {', '.join(self.result)}")
+        return "def f(a, b, c):\n    d = p\n" + textwrap.indent("\n".join(lines), "    ")
+
+    def is_whole(self):
+        """Whether every name of a tensor that it uses is made in it."""
+        names = set(re.findall(r"\bt\d+\b", self.source()))
+        made = "".join(s.partition("=")[0] for _, s in self.body)
+        return names <= set(re.findall(r"\bt\d+\b", made))
+
+    def __str__(self):
+        options = "".join(f", {k}={v!r}" for k, v in self.options)
+        calls = "\n# ---\n".join(map(str, self.calls))
+        return f"{self.source()}\n# thunder.jit(f{options})\n{calls}"
+
+
+class Maker:
+    """Makes a program of random numbers."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.count = 0
+        self.focus = self.dim = None
+
+    @classmethod
+    def made(cls, seed):
+        with torch.random.fork_rng(devices=[]):
+            return cls(seed).program()
+
+    def program(self):
+        pick, chance = self.random.choice, self.random.random
+        calls = [self.call(None)]
+        for _ in range(self.random.randint(1, 3)):
+            calls.append(self.call(calls[-1]))
+        names = Inputs().run(calls[0].inputs)
+        self.scope = {"torch": torch, "F": F, "d": names.pop("p"), **names}
+        body = self.block((), self.random.randint(2, 9))
+        tensors = self.tensors()
+        result = [pick(tensors) for _ in range(self.random.randint(1, 4))]
+        if self.written is not None:
+            result.append(self.written)
+        options = {}
+        if chance() < 0.25:
+            options["cache"] = "symbolic values"
+        if chance() < 0.03:
+            options["numerics"] = "eager"
+        else:
+            options["executors"] = []
+        return Program(tuple(body), tuple(dict.fromkeys(result)), tuple(calls), tuple(options.items()))
+
+    written = None
+
+    def call(self, last):
+        pick, chance = self.random.choice, self.random.random
+        state = pick(STATES) if chance() < 0.2 else ""
+        if last is not None and chance() < 0.5:
+            return Call(last.inputs, state)
+        rows, columns = (pick([1, 2, 2, 3, 4]) for _ in range(2))
+        shapes = [(rows, columns)] * 4 + [(columns,), (rows, 1), (2, rows, columns), (columns, columns), (1,), (), (0, 2)]
+        lines = []
+        for name in NAMES:
+            if lines and chance() < 0.2:
+                lines.append(f"{name} = {pick(ALIASES).replace('#', pick(NAMES[: len(lines)]))}")
+                continue
+            shape = pick(shapes)
+            longer = (shape[0] + 1, *shape[1:]) if shape else (2,)
+            lines.append(f"{name} = {pick(INPUTS).replace('#', str(shape)).replace('@', str(longer))}")
+        inputs = tuple(lines)
+        return Call(inputs, state) if attempt(lambda: Inputs().run(inputs))[1] is None else self.call(last)
+
+    def tensors(self):
+        return [n for n, t in self.scope.items() if isinstance(t, torch.Tensor) and n != "_"]
+
+    def block(self, headers, n):
+        out = []
+        for _ in range(n):
+            if len(headers) < 2 and self.random.random() < 0.12:
+                before = dict(self.scope)
+                header = self.fill(self.random.choice(BLOCKS))
+                out += self.block((*headers, header), self.random.randint(1, 3))
+                if header.startswith("if "):  # which other calls may leave out
+                    self.scope = {k: self.scope[k] for k in before}
+                continue
+            statement, raised = self.statement(headers)
+            if statement is None:
+                break
+            out.append((headers, statement))
+            if raised:
+                break
+        return out
+
+    def statement(self, headers):
+        """(a statement that runs, False); or rarely one that does not, True."""
+        for _ in range(TRIES):
+            # What writing to tensors of the usual mode does to autograd in this one is an accident.
+            writes = 0 if any("inference_mode" in h for h in headers) else 4
+            texts = self.random.choices([VIEWS, VALUES, WRITES], [3, 4, writes])[0]
+            before = dict(self.scope)
+            text, error = attempt(lambda t=self.random.choice(texts): self.fill(t))
+            if error is not None:
+                continue
+            nested = "".join("    " * i + h + "\n" for i, h in enumerate(headers)) + "    " * len(headers) + text
+            _, error = attempt(lambda nested=nested: exec(nested, self.scope))
+            self.scope.pop("__builtins__", None)
+            if error is None and all(self.fits(n) for n in self.tensors()):
+                if texts is WRITES and text.startswith("t"):
+                    self.written = re.match(r"\w+", text)[0]
+                return text, False
+            if isinstance(error, (RuntimeError, IndexError, TypeError, ValueError)) and self.random.random() < 0.01:
+                return text, True
+            self.scope = before
+        return None, False
+
+    def fits(self, name):
+        return self.scope[name].numel() <= MOST and self.scope[name].dim() < 6
+
+    def fill(self, text):
+        self.focus, self.dim = None, 0
+        return HOLE.sub(lambda match: str(getattr(self, f"hole_{match[1]}")()), text)
+
+    def choose(self, names):
+        """Later tensors come more often."""
+        return self.random.choices(names, range(2, len(names) + 2))[0]
+
+    def tensor(self, name=None):
+        return self.scope[name or self.focus]
+
+    def hole_t(self):
+        if self.focus is None:
+            self.focus = self.choose(self.tensors())
+        return self.focus
+
+    def hole_f(self):
+        if self.focus is None:
+            floats = [n for n in self.tensors() if self.tensor(n).is_floating_point()]
+            self.focus = self.choose(floats or self.tensors())
+        return self.focus
+
+    def hole_u(self):
+        shape = self.tensor().shape
+        fit = [n for n in self.tensors() if attempt(lambda n=n: torch.broadcast_shapes(shape, self.tensor(n).shape))[0]]
+        return self.random.choice(fit or self.tensors())
+
+    def hole_like(self):
+        return self.random.choice([n for n in self.tensors() if self.tensor(n).shape == self.tensor().shape])
+
+    def hole_new(self):
+        self.count += 1
+        return f"t{self.count}"
+
+    def hole_dim(self):
+        n = max(self.tensor().dim(), 1)
+        self.dim = self.random.randint(-n, n - 1)
+        return self.dim
+
+    def length(self):
+        return self.tensor().shape[self.dim] if self.tensor().dim() else 1
+
+    def hole_i(self):
+        self.index = self.random.randint(0, max(self.length() - 1, 0))
+        return self.index
+
+    def hole_n(self):
+        return self.random.randint(1, max(self.length() - getattr(self, "index", 0), 1))
+
+    def hole_k(self):
+        return self.random.randint(1, max(self.length(), 1))
+
+    def hole_shape(self):
+        left, sizes = self.tensor().numel(), []
+        while left > 1 and len(sizes) < 3:
+            size = self.random.choice([d for d in range(1, left + 1) if left % d == 0])
+            sizes.append(size)
+            left //= size
+        sizes.append(left)
+        if self.random.random() < 0.3:
+            sizes[self.random.randrange(len(sizes))] = -1
+        self.sizes = tuple(sizes)
+        return self.sizes
+
+    def hole_strides(self):
+        return tuple(self.random.choice([1, 1, 2, 0]) for _ in self.sizes)
+
+    def hole_perm(self):
+        return tuple(self.random.sample(range(self.tensor().dim()), self.tensor().dim()))
+
+    def hole_wide(self):
+        sizes = [self.random.choice([n, 3]) if n == 1 else self.random.choice([n, -1]) for n in self.tensor().shape]
+        return tuple(self.random.choice([[], [], [2]]) + sizes)
+
+    def hole_reps(self):
+        return tuple(self.random.choice([1, 2]) for _ in self.tensor().shape)
+
+    def hole_size(self):
+        if self.random.random() < 0.5:
+            return f"{self.focus}.shape"
+        return "(" + "".join(f"{self.focus}.shape[{i}], " for i in range(self.tensor().dim())) + ")"
+
+    def hole_sub(self):
+        items = []
+        for n in self.tensor().shape[: self.random.randint(1, 3)]:
+            first = self.random.randint(-n, max(n - 1, 0))
+            choices = ["int", ":", ":", f"{first}:", f":{self.random.randint(0, n)}", "::2", "None", "...", "1:", ":-1"]
+            item = self.random.choice(choices)
+            items.append(str(first) if item == "int" else item)
+        items = items or ["..."]
+        return ", ".join(items)
+
+    def hole_idx(self):
+        indices = [self.random.randint(0, max(self.length() - 1, 0)) for _ in range(self.random.randint(1, 3))]
+        return f"torch.tensor({indices})"
+
+    def hole_at(self):
+        return f"torch.zeros_like({self.focus}, dtype=torch.int64)"
+
+    def hole_mask(self):
+        return f"({self.focus} {self.random.choice(['>', '!=', '=='])} {self.random.choice('01')})"
+
+    def word(self, words):
+        return self.random.choice(words.split())
+
+    def hole_s(self):
+        return self.word(fuzz_tensors.NUMBERS)
+
+    def hole_dtype(self):
+        return f"torch.{self.random.choice(fuzz_tensors.DTYPES)}"
+
+    def hole_unary(self):
+        return self.word(fuzz_tensors.UNARY)
+
+    def hole_binary(self):
+        return self.word(fuzz_tensors.BINARY)
+
+    def hole_compared(self):
+        return self.word(fuzz_tensors.COMPARED)
+
+    def hole_fold(self):
+        return self.word(fuzz_tensors.FOLD)
+
+
+class Outcome:
+    """What a call gave: results and inputs afterwards, or an exception."""
+
+    def __init__(self, function, scope, call):
+        inputs = Inputs()
+        names = inputs.run(call.inputs)
+        scope["p"] = names["p"]
+        self.inputs, self.leaves = list(names.values()), inputs.leaves
+        torch.manual_seed(1)
+        with eval(call.state, {"torch": torch}) if call.state else contextlib.nullcontext():
+            results, self.error = attempt(lambda: function(*self.inputs[:3]))
+        self.results = results if isinstance(results, tuple) else (results,)
+        self.drawn = torch.get_rng_state()
+
+    def tensors(self):
+        return [t for t in [*self.results, *self.inputs] if isinstance(t, torch.Tensor)]
+
+    def described(self):
+        """Of each tensor what its values do not say: which object it is, type, layout, who shares its memory, and
+        where in it, and whether a gradient flows from it to the inputs."""
+        objects, memory, said = {}, {}, []
+        for t in self.tensors():
+            strides = [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1] if t.numel() else []
+            first = memory.setdefault(t.untyped_storage()._cdata, (len(memory), t.storage_offset()))
+            where = (first[0], t.storage_offset() - first[1]) if t.numel() else None
+            which = objects.setdefault(id(t), len(objects))
+            said.append((which, t.dtype, tuple(t.shape), strides, where, self.flows_from(t)))
+        return said
+
+    def flows_from(self, tensor):
+        if tensor.grad_fn is None:
+            return tensor.requires_grad and any(tensor is leaf for leaf in self.leaves)
+        waiting, seen = [tensor.grad_fn], set()
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if any(getattr(node, "variable", None) is leaf for leaf in self.leaves):
+                return True
+            waiting += [n for n, _ in node.next_functions]
+        return False
+
+    def values(self):
+        return [t.detach() for t in self.tensors()], [t.grad for t in self.leaves]
+
+    def backward(self):
+        """Gradients of all that the inputs lead to."""
+        generator = torch.Generator().manual_seed(2)
+        losses = []
+        for t in {id(t): t for t in self.tensors() if self.flows_from(t)}.values():
+            real = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+            losses.append((real.double() * torch.randn(real.shape, generator=generator, dtype=torch.float64)).sum())
+        if losses:
+            torch.autograd.backward(losses)
+
+
+def is_refusal(error):
+    """Said to be no part of the language, or to need a value that only the run knows."""
+    text = str(error)
+    said = isinstance(error, NotImplementedError) or "known only when" in text 
+    return text.startswith("[") and said or "more than one element" in text
+
+
+def is_lenient(eager, compiled):
+    """Eager raises because of memory that overlaps, in which compiled programs do not work; for want of a kernel, where
+    compiled programs take another one; or for an index out of bounds, which compiled programs find when they run, after
+    errors of other kinds, and not at all where nothing uses the result."""
+    text = str(eager)
+    overlaps = "refer to a single memory location" in text or "partially overlap" in text
+    in_other_order = ("out of bounds", "out of range", "not implemented for", "can't be cast")
+    return overlaps and compiled is None or any(words in text for words in in_other_order)
+
+
+class Run:
+    """All calls of a program.  `refusal`: why it ended early, if it did."""
+
+    def __init__(self, program):
+        scopes = [{"torch": torch, "F": F} for _ in range(2)]
+        for scope in scopes:
+            exec(compile(program.source(), "<random program>", "exec"), scope)
+        options = {k: v for k, v in program.options}
+        self.functions = scopes[0]["f"], thunder.jit(scopes[1]["f"], **options)
+        self.scopes = scopes
+        self.counts = {"calls": 0, "raised": 0}
+        self.refusal = None
+        for i, call in enumerate(program.calls):
+            self.refusal = self.call(call, f"call {i}: ")
+            if self.refusal:
+                break
+            self.counts["calls"] += 1
+        self.counts["hits"] = thunder.cache_hits(self.functions[1])
+
+    def call(self, call, where):
+        eager, compiled = (Outcome(f, s, call) for f, s in zip(self.functions, self.scopes, strict=True))
+        if is_refusal(compiled.error) and type(eager.error) is not type(compiled.error):
+            return str(compiled.error)
+        if is_lenient(eager.error, compiled.error):
+            return None
+        if type(eager.error) is not type(compiled.error):
+            raise Finding(f"{where}eager: {eager.error!r}, compiled: {compiled.error!r}") from compiled.error
+        if eager.error is not None:
+            self.counts["raised"] += 1
+            return None
+        _, broken = attempt(eager.described)
+        if broken is not None:  # a view whose base was written to where autograd did not look
+            return None
+        self.same(eager, compiled, where)
+        if not torch.equal(eager.drawn, compiled.drawn):
+            raise Finding(f"{where}random numbers were drawn otherwise")
+        _, expected = attempt(eager.backward)
+        _, error = attempt(compiled.backward)
+        if expected is not None:  # what eager saved was written to; compiled may have saved something else
+            return None
+        if error is not None:
+            raise Finding(f"{where}backward: {error!r}") from error
+        self.same(eager, compiled, f"{where}after the backward: ")
+        return None
+
+    def same(self, eager, compiled, where):
+        kinds = [[type(r) for r in o.results] for o in (eager, compiled)]
+        names = ("object", "dtype", "shape", "strides", "(memory, offset)", "has a gradient")
+        descriptions = (eager.described(), compiled.described())
+        if kinds[0] != kinds[1]:
+            raise Finding(f"{where}results are {kinds[0]} and {kinds[1]}")
+        for i, pair in enumerate(zip(*descriptions, strict=True)):
+            for name, x, y in zip(names, *pair, strict=True):
+                if x != y:
+                    raise Finding(f"{where}tensor {i}: {name}: {x} and {y}")
+        for kind, xs, ys in zip(("tensor", "gradient"), eager.values(), compiled.values(), strict=True):
+            for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
+                self.close(x, y, f"{where}{kind} {i}: ")
+
+    def close(self, x, y, where):
+        if x is None and y is not None and not y.any():  # one node differentiates all results
+            return
+        try:
+            rough = x is not None and x.dtype in (torch.bfloat16, torch.float16)
+            torch.testing.assert_close(y, x, rtol=2e-2 if rough else 1e-4, atol=2e-2 if rough else 1e-5, equal_nan=True)
+        except AssertionError as error:
+            raise Finding(f"{where}{error}") from None
+
+
+def smaller(program):
+    """Programs with something left out."""
+    calls, body = program.calls, program.body
+    for i in range(len(calls)) if len(calls) > 1 else ():
+        yield dataclasses.replace(program, calls=calls[:i] + calls[i + 1 :])
+    for i in reversed(range(len(body))):
+        less = dataclasses.replace(program, body=body[:i] + body[i + 1 :])
+        if less.is_whole():
+            yield less
+    for i in range(len(program.result)) if len(program.result) > 1 else ():
+        yield dataclasses.replace(program, result=program.result[:i] + program.result[i + 1 :])
+    for header in {h for headers, _ in body for h in headers}:
+        without = tuple((tuple(h for h in headers if h is not header), s) for headers, s in body)
+        yield dataclasses.replace(program, body=without)
+    for i, call in enumerate(calls):
+        simple = [dataclasses.replace(call, state="")] if call.state else []
+        for j, line in enumerate(call.inputs):
+            plain = f"{line[0]} = made((2, 2))"
+            if line != plain:
+                simple.append(dataclasses.replace(call, inputs=(*call.inputs[:j], plain, *call.inputs[j + 1 :])))
+        for changed in simple:
+            yield dataclasses.replace(program, calls=(*calls[:i], changed, *calls[i + 1 :]))
+    for i, (key, _) in enumerate(program.options):
+        if key != "executors":
+            yield dataclasses.replace(program, options=program.options[:i] + program.options[i + 1 :])
+
+
+FUZZER = Fuzzer(Maker.made, Run, smaller)
+
+if __name__ == "__main__":
+    main(FUZZER, __doc__)
