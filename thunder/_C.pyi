@@ -320,6 +320,9 @@ class Tracer:
 
     def run(self, arg0: object, arg1: object, arg2: object, /) -> object: ...
 
+    def set_language(self, arg: str, /) -> str:
+        """The language of the user's code from here on; returns the one before."""
+
     def take_calls(self) -> None: ...
 
     @property
@@ -358,7 +361,12 @@ def set_hooks(arg0: object, arg1: object, arg2: tuple, arg3: list, arg4: list, a
 
 def set_unrecorded(arg: object, /) -> None: ...
 
-def register_function(callable: object, kind: str, op: str = '', in_place: bool = False, reflected: bool = False, method: bool = False, handler: object | None = None, result: object | None = None) -> None: ...
+def register_function(callable: object, kind: str, op: str = '', in_place: bool = False, reflected: bool = False, method: bool = False, handler: object | None = None, result: object | None = None, language: str = 'torch', creates: bool = False) -> None: ...
+
+def register_attribute(arg0: str, arg1: str, arg2: object, arg3: bool, /) -> None: ...
+
+def add_dtypes(arg: list, /) -> None:
+    """Objects that mean dtypes: pairs of one and PyTorch's name."""
 
 def is_registered(arg: object, /) -> bool: ...
 

@@ -605,6 +605,7 @@ def _set_up():
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
     numbers = (TracedInt, TracedFloat, TracedNumber)
     _C.set_hooks(torch.Tensor, TensorProxy, numbers, dtypes, constants, list(INTERNAL), _run_traced)
+    _C.add_dtypes([(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
     _C.set_unrecorded(lambda *call: None if (record := _unrecorded(*call)) is None else (record(),))
     _register()
 

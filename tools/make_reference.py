@@ -24,7 +24,7 @@ def operators(level):
         lines.append(op.doc + "\n")
         facts = []
         if op.python:
-            facts.append("PyTorch: " + ", ".join(f"`{p}`" for p in op.python))
+            facts.append(("NumPy: " if level == "numpy" else "PyTorch: ") + ", ".join(f"`{p}`" for p in op.python))
         if op.aten:
             facts.append(f"ATen: `{op.aten}`")
         if op.scalar:
@@ -68,7 +68,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    pages = {f"{level}.md": operators(level) for level in ("prims", "clang", "torch")}
+    pages = {f"{level}.md": operators(level) for level in ("prims", "clang", "torch", "numpy")}
     pages |= {"passes.md": passes(), "executors.md": executors()}
     stale = [name for name, text in pages.items() if not (OUT / name).exists() or (OUT / name).read_text() != text]
     if arguments.check:

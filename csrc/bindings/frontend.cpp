@@ -92,7 +92,8 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
 }
 
 void register_function(nb::handle callable, const std::string& kind, const std::string& op, bool in_place,
-                       bool reflected, bool method, nb::handle handler, nb::handle result) {
+                       bool reflected, bool method, nb::handle handler, nb::handle result, const std::string& language,
+                       bool creates) {
   frontend::TorchFunction f;
   f.kind = kind == "operator"       ? frontend::TorchFunction::Operator
            : kind == "pass through" ? frontend::TorchFunction::PassThrough
@@ -103,7 +104,8 @@ void register_function(nb::handle callable, const std::string& kind, const std::
   f.method = method;
   if (!handler.is_none()) f.handler = ref(handler);
   if (!result.is_none()) f.result = ref(result);
-  frontend::register_torch_function(callable.ptr(), std::move(f));
+  f.creates = creates;
+  frontend::Language::named(language).add(callable.ptr(), std::move(f));
 }
 
 // Sizes of a traced tensor: ints, and traced numbers where only the run knows.
@@ -135,6 +137,14 @@ void bind_frontend(nb::module_& m) {
                            const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
       .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
                      nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
+      .def(
+          "set_language",
+          [](Tracer& t, const std::string& name) {
+            std::string before = t.language() ? t.language()->name() : "torch";
+            t.set_language(name == "torch" ? nullptr : &frontend::Language::named(name));
+            return before;
+          },
+          "The language of the user's code from here on; returns the one before.")
       .def("take_calls", &Tracer::take_calls)
       .def_prop_ro("interprets", &Tracer::interprets)
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
@@ -175,7 +185,19 @@ void bind_frontend(nb::module_& m) {
   m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = ref(function); });
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
         nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false,
-        nb::arg("handler").none() = nb::none(), nb::arg("result").none() = nb::none());
+        nb::arg("handler").none() = nb::none(), nb::arg("result").none() = nb::none(), nb::arg("language") = "torch",
+        nb::arg("creates") = false);
+  m.def("register_attribute",
+        [](const std::string& language, const std::string& name, nb::handle function, bool method) {
+          frontend::Language::named(language).add_attribute(name, function.ptr(), method);
+        });
+  m.def(
+      "add_dtypes",
+      [](const nb::list& aliases) {
+        for (nb::handle a : aliases)
+          frontend::hooks().more_dtypes.emplace_back(ref(a[0]), *dtype_from_torch_name(nb::cast<std::string>(a[1])));
+      },
+      "Objects that mean dtypes: pairs of one and PyTorch's name.");
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
   m.def("autocast_policy", [](const std::string& op, const std::string& device) {
     return frontend::autocast_policy(op, Device::parse(device).type);

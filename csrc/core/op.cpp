@@ -10,7 +10,8 @@ namespace thunder {
 namespace {
 
 std::string default_print_name(const std::string& level, const std::string& name) {
-  return (level == "torch" ? "ltorch." : level + ".") + name;
+  // A user's language has a module of that name, which the program may use too.
+  return (level == "torch" || level == "numpy" ? "l" : "") + level + "." + name;
 }
 
 std::vector<std::string> split_words(std::string_view text) {

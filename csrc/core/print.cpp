@@ -184,11 +184,10 @@ class Printer {
     std::unordered_set<std::string> roots;
     for (const Call* c : trace.calls)
       if (c->op->full_name != kDel) roots.insert(root_of(c->op->print_name));
-    static constexpr std::pair<const char*, const char*> kImports[] = {{"Tensor", "from torch import Tensor"},
-                                                                       {"thunder", "import thunder"},
-                                                                       {"prims", "import thunder.core.prims as prims"},
-                                                                       {"clang", "import thunder.clang as clang"},
-                                                                       {"ltorch", "import thunder.torch as ltorch"}};
+    static constexpr std::pair<const char*, const char*> kImports[] = {
+        {"Tensor", "from torch import Tensor"},          {"thunder", "import thunder"},
+        {"prims", "import thunder.core.prims as prims"}, {"clang", "import thunder.clang as clang"},
+        {"ltorch", "import thunder.torch as ltorch"},    {"lnumpy", "import thunder.numpy as lnumpy"}};
     out_ += "import torch\n";
     for (const auto& [root, text] : kImports)
       if (roots.count(root)) out_ += cat(text, "\n");

@@ -101,6 +101,8 @@ Arg other_to_arg(PyObject* o) {
     if (h.dtypes[i].get() == o) return static_cast<DType>(i);
   for (const auto& [object, name] : h.constants)
     if (object.get() == o) return ConstantArg{name};
+  for (const auto& [object, dtype] : h.more_dtypes)
+    if (object.get() == o) return dtype;
   if (Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(h.torch_device.get())) {
     Ref text = Ref::steal(PyObject_Str(o));
     return Device::parse(utf8(text.get()));

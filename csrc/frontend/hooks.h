@@ -42,6 +42,7 @@ struct Hooks {
   /// thunder's traced number: for an int, for a float, for anything else.
   Ref int_class, float_class, number_class;
   std::vector<Ref> dtypes;                             ///< torch.dtype objects in the order of DType
+  std::vector<std::pair<Ref, DType>> more_dtypes;      ///< other objects that mean one, of another language
   std::vector<std::pair<Ref, std::string>> constants;  ///< torch.contiguous_format, ... and how they print
   std::vector<std::string> internal_paths;             ///< files below these are never the user's line
 };

@@ -276,11 +276,35 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
   return false;
 }
 
+std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
+  if (!tracer_.language()) return std::nullopt;
+  interpreter::NotInterpreting scope;
+  PyObject* value = tracer_.attribute(object, name);
+  if (!value && !PyErr_Occurred()) return std::nullopt;
+  return value;
+}
+
+namespace {
+
+bool holds_tensor(PyObject* o) {
+  if (!PyTuple_Check(o) && !PyList_Check(o)) return is_tensor(o);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    if (holds_tensor(PySequence_Fast_GET_ITEM(o, i))) return true;
+  return false;
+}
+
+}  // namespace
+
 std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  const TorchFunction* f = find_torch_function(callable);
+  const TorchFunction* f = tracer_.meaning(callable);
   if (!f || f->kind == TorchFunction::PassThrough || !tracer_.takes_calls()) return std::nullopt;
-  // Where a tensor is expected PyTorch refuses a number before a torch function mode is asked.
-  if (n == 0 || !is_tensor(arguments[0])) return std::nullopt;
+  // Where a tensor is expected PyTorch refuses a number before a torch function mode is asked, which the functions of
+  // another language know nothing of.
+  const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  const bool of_language = tracer_.language() && f != find_torch_function(callable);
+  const bool taken = of_language ? f->creates || std::any_of(arguments, arguments + all, holds_tensor)
+                                 : n > 0 && is_tensor(arguments[0]);
+  if (!taken) return std::nullopt;
   read_arguments(arguments, n);
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i)

@@ -59,6 +59,7 @@ class Reads final : public interpreter::Observer {
   void made(PyObject* object) override;
   void read_entry(PyObject* dict, PyObject* key, PyObject* value) override;
   void read_cell(PyObject* cell, PyObject* value) override;
+  std::optional<PyObject*> attribute(PyObject* object, PyObject* name) override;
   void read_attribute(PyObject* object, PyObject* name, PyObject* value) override;
   void read_item(PyObject* object, PyObject* key, PyObject* value) override;
   void read_membership(PyObject* object, PyObject* key, bool found) override;

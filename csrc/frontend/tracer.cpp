@@ -15,19 +15,6 @@
 namespace thunder::frontend {
 namespace {
 
-std::unordered_map<PyObject*, TorchFunction>& functions() {
-  static auto* map = new std::unordered_map<PyObject*, TorchFunction>();
-  return *map;
-}
-
-// `Tensor.shape.__get__` is a new method-wrapper at every access; what it is bound to is not.
-PyObject* function_key(PyObject* callable) {
-  if (std::strcmp(Py_TYPE(callable)->tp_name, "method-wrapper") != 0) return callable;
-  PyObject* self = PyObject_GetAttrString(callable, "__self__");
-  Py_XDECREF(self);  // the descriptor lives as long as torch.Tensor
-  return self ? self : callable;
-}
-
 bool is_setter(PyObject* callable) {
   if (std::strcmp(Py_TYPE(callable)->tp_name, "method-wrapper") != 0) return false;
   Ref name = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
@@ -48,33 +35,9 @@ std::string qualified_name(PyObject* callable) {
   return Py_TYPE(o)->tp_name;
 }
 
-bool is_internal(PyCodeObject* code) {
-  static auto* known = new std::unordered_map<PyCodeObject*, bool>();
-  auto [it, fresh] = known->try_emplace(code, false);
-  if (fresh) {
-    Py_INCREF(code);  // so that the address stays this code's
-    const char* file = PyUnicode_AsUTF8(code->co_filename);
-    for (const std::string& prefix : hooks().internal_paths)
-      if (file && std::strncmp(file, prefix.c_str(), prefix.size()) == 0) it->second = true;
-  }
-  return it->second;
-}
+constexpr TensorId kNotYet = ~TensorId{0};
 
 }  // namespace
-
-void register_torch_function(PyObject* callable, TorchFunction f) {
-  Py_INCREF(callable);
-  functions()[function_key(callable)] = std::move(f);
-}
-
-const TorchFunction* find_torch_function(PyObject* callable) {
-  auto it = functions().find(function_key(callable));
-  return it == functions().end() ? nullptr : &it->second;
-}
-
-namespace {
-constexpr TensorId kNotYet = ~TensorId{0};
-}
 
 Tracer::Tracer(std::vector<const void*> shared)
     : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
@@ -513,8 +476,18 @@ Ref Tracer::call_symbol(const std::string& op, PyObject* args, PyObject* kwargs)
   return located([&] { return apply(op, args, kwargs); });
 }
 
+const TorchFunction* Tracer::meaning(PyObject* callable) const {
+  if (language_ && in_users_code())
+    if (const TorchFunction* f = language_->find(callable)) return f;
+  return find_torch_function(callable);
+}
+
+PyObject* Tracer::attribute(PyObject* object, PyObject* name) const {
+  return language_ && is_tensor(object) && in_users_code() ? language_->attribute(object, name) : nullptr;
+}
+
 Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
-  const TorchFunction* f = find_torch_function(func);
+  const TorchFunction* f = meaning(func);
   if (!f || (is_setter(func) && f->kind != TorchFunction::Handler)) {
     std::string name = qualified_name(func);
     throw Error(ErrorKind::NotImplemented,

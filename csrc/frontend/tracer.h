@@ -17,31 +17,13 @@
 #include "frontend/alias.h"
 #include "frontend/hooks.h"
 #include "frontend/interpreter/observer.h"
+#include "frontend/language.h"
 
 namespace thunder {
 struct RecordedGradient;
 }
 
 namespace thunder::frontend {
-
-/// What a torch callable means.
-struct TorchFunction {
-  enum Kind {
-    Operator,     ///< records `op`
-    PassThrough,  ///< reads metadata: called as it is
-    Handler,      ///< a Python function of (tracer, func, args, kwargs) decides
-  } kind = Operator;
-  std::string op;          ///< name in the registry: "torch.add"
-  bool in_place = false;   ///< the result is written into the first argument, which is returned
-  bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
-  bool reflected = false;  ///< __radd__: the first two arguments change places
-  Ref handler;
-  Ref result;  ///< the class of several results (torch.return_types.max), or null
-};
-
-/// The callables known; filled when thunder is imported, from the records' `python` fields.
-void register_torch_function(PyObject* callable, TorchFunction f);
-const TorchFunction* find_torch_function(PyObject* callable);
 
 /// Where an input of the computation comes from.
 struct InputSource {
@@ -108,6 +90,14 @@ class Tracer {
   /// function mode is active.
   void take_calls() { modes_ = hooks().function_modes(); }
   bool takes_calls() const { return modes_ >= 0 && hooks().function_modes() == modes_; }
+
+  /// The language of the user's code from here on; null: PyTorch's alone.
+  void set_language(const Language* language) { language_ = language; }
+  const Language* language() const { return language_; }
+  /// What a callable means here; null if nothing.
+  const TorchFunction* meaning(PyObject* callable) const;
+  /// `object.name` in the language: a new reference, null with an exception, or null without if it is the object's own.
+  PyObject* attribute(PyObject* object, PyObject* name) const;
 
   /// A torch call of the running program.  Throws Error, or PythonError.
   Ref handle(PyObject* func, PyObject* args, PyObject* kwargs);
@@ -205,6 +195,7 @@ class Tracer {
   std::shared_ptr<Arena> arena_;
   bool metadata_only_ = false;
   interpreter::Observer* observer_ = nullptr;
+  const Language* language_ = nullptr;
   int64_t modes_ = -1;
   AliasTracker aliases_;
   ShapeEnv shapes_;

@@ -48,6 +48,9 @@ std::span<const OpDef> contraction();
 std::span<const OpDef> complex();
 std::span<const OpDef> linalg();
 }  // namespace torch
+namespace numpy {
+std::span<const OpDef> elementwise(), reduction(), shape(), index(), linalg(), creation();
+}  // namespace numpy
 
 namespace {
 
@@ -101,6 +104,13 @@ constexpr Family kFamilies[] = {
     {"torch", "reduction", torch::reduction},
     {"torch", "creation", torch::creation},
     {"torch", "random", torch::random},
+
+    {"numpy", "elementwise", numpy::elementwise},
+    {"numpy", "reduction", numpy::reduction},
+    {"numpy", "shape", numpy::shape},
+    {"numpy", "index", numpy::index},
+    {"numpy", "linalg", numpy::linalg},
+    {"numpy", "creation", numpy::creation},
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ class Observer {
   /// A global or builtin was looked up: `value` is null where the dict has no such key.
   virtual void read_entry(PyObject* dict, PyObject* key, PyObject* value) {}
   virtual void read_cell(PyObject* cell, PyObject* value) {}
+  /// object.name is about to be read.  The observer may give it itself, as in call().
+  virtual std::optional<PyObject*> attribute(PyObject* object, PyObject* name) { return std::nullopt; }
   /// object.name was read and gave `value`; null: it raised.
   virtual void read_attribute(PyObject* object, PyObject* name, PyObject* value) {}
   /// object[key]; null: it raised.

@@ -142,6 +142,8 @@ namespace {
 
 Flow load_attribute(Machine& m, PyObject* name) {
   PyObject* object = m.peek(1);
+  if (m.observer)
+    if (std::optional<PyObject*> given = m.observer->attribute(object, name)) return m.result(1, *given);
   PyObject* value = PyObject_GetAttr(object, name);
   if (m.observer) m.observer->read_attribute(object, name, value);
   return m.result(1, value);
@@ -152,8 +154,14 @@ Flow load_attribute(Machine& m, PyObject* name) {
 // Two places: the function and its self, or nothing and what is to be called.
 Flow load_method(Machine& m, int i) {
   PyObject *object = m.peek(1), *name = m.name(i), *method = nullptr;
-  int unbound = _PyObject_GetMethod(object, name, &method);
-  if (m.observer) m.observer->read_attribute(object, name, method);
+  std::optional<PyObject*> given = m.observer ? m.observer->attribute(object, name) : std::nullopt;
+  int unbound = 0;
+  if (given) {
+    method = *given;
+  } else {
+    unbound = _PyObject_GetMethod(object, name, &method);
+    if (m.observer) m.observer->read_attribute(object, name, method);
+  }
   if (!method) {
     m.drop();
     return Flow::Error;
