@@ -432,3 +432,12 @@ def test_a_module_made_inside():
 
     x = randn(2, 3)
     torch.testing.assert_close(thunder.jit(f)(x), f(x))
+
+
+def test_types_of_python_are_dtypes():
+    def f(x):
+        return x.to(float), torch.zeros(2, dtype=int), torch.ones(2, dtype=bool), x.to(complex)
+
+    x = torch.ones(2, device=DEVICE)
+    for got, want in zip(thunder.jit(f)(x), f(x), strict=True):
+        assert got.dtype == want.dtype
