@@ -128,10 +128,12 @@ def _record(overload, values, by_operator):
 
 def _check_written(overload, values, described, tracer):
     """Each tensor that is written to gets what one kernel gives for the contents before."""
-    written = [_opaque_meta.at(values, place) for place, _ in described.written]
-    for i, t in enumerate(written):
-        if any(tracer.share_memory(t, other) for other in written[:i]):
-            raise _opaque_meta.unsupported(overload, "several of the tensors that it writes to share memory")
+    written = [place for place, _ in described.written]
+    for place, t in _opaque_meta.places(values):
+        for other in written:
+            of_list = len(other) > 1 or place in written  # one after the other, if they are several
+            if of_list and place != other and tracer.share_memory(t, _opaque_meta.at(values, other)):
+                raise _opaque_meta.unsupported(overload, "one of the tensors that it writes to shares memory with another")
 
 
 def _computed(overload, values, described):

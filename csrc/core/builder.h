@@ -99,6 +99,7 @@ class Builder {
 
   /// Off: results of the calls that follow do not require grad, as under torch.no_grad().
   void set_grad_enabled(bool on) { grad_enabled_ = on; }
+  bool grad_enabled() const { return grad_enabled_; }
 
   /// The calls of the innermost open scope.
   const std::vector<const Call*>& calls() const { return scopes_.back().calls; }

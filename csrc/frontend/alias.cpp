@@ -33,6 +33,23 @@ size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
   return count;
 }
 
+// Whether several elements may lie in one place: not if each stride steps over all that smaller ones reach.
+bool overlaps(const TensorType& t) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
+  for (size_t i = 0; i < t.shape.size(); ++i) {
+    if (!t.shape[i].is_constant() || !t.strides[i].is_constant()) return false;
+    if (t.shape[i].constant() == 0) return false;
+    if (t.shape[i].constant() > 1) steps.emplace_back(t.strides[i].constant(), t.shape[i].constant());
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : steps) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
 Arg inverse_permutation(const Arg& permutation) {
   std::vector<int64_t> inverse(permutation.items().size());
   for (size_t i = 0; i < inverse.size(); ++i)
@@ -141,10 +158,19 @@ Value AliasTracker::value(TensorId id) {
   const Storage& s = storages_[t.storage];
   if (t.generation == s.generation) return t.current;
   Value v = s.base;
-  for (const Call* view : t.path) v = replay_view(b_, view, v);
+  for (const Call* view : t.path) v = again(view, v);
   t.current = v;
   t.generation = s.generation;
   owner_[v] = id;
+  return v;
+}
+
+// With gradients where the view was made with them, wherever the program reads it now.
+Value AliasTracker::again(const Call* view, Value of) {
+  const bool enabled = b_.grad_enabled();
+  b_.set_grad_enabled(view->output.value().requires_grad() || !viewed(view).requires_grad());
+  Value v = replay_view(b_, view, of);
+  b_.set_grad_enabled(enabled);
   return v;
 }
 
@@ -159,8 +185,12 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
   if (name == "prims.slice")
     return b_("prims.slice_scatter", base, written, a["start_indices"], a["end_indices"], a["strides"]).value();
   if (name == "prims.transpose") return b_("prims.transpose", written, inverse_permutation(a["permutation"])).value();
-  if (name == "prims.as_strided")
+  if (name == "prims.as_strided") {
+    THUNDER_CHECK(!overlaps(written.tensor()), NotImplemented, op,
+                  "writing in place through as_strided() to elements that share memory is not supported; clone() it "
+                  "first");
     return b_("prims.as_strided_scatter", base, written, a["size"], a["stride"], a["storage_offset"]).value();
+  }
   if (name == "prims.diagonal")
     return b_("prims.diagonal_scatter", base, written, a["offset"], a["dim1"], a["dim2"]).value();
   if (name == "prims.narrow_at") {
@@ -219,6 +249,8 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   Storage& s = storages_[tensors_[id].storage];
   Value old_base = s.base;
   check_leaf(id, grad_enabled, op);
+  THUNDER_CHECK(!(grad_enabled && v.requires_grad() && leaves_graph(path)), NotImplemented, op,
+                "writing what requires grad to a tensor through detach() is not supported");
   bool keep_graph = old_base.requires_grad() && (!grad_enabled || leaves_graph(path));
   Value base = keep_graph ? b_("prims.detach", old_base).value() : old_base;
 

@@ -102,6 +102,7 @@ class AliasTracker {
   };
 
   Value unview(const Call* view, Value base, Value written, const char* op);
+  Value again(const Call* view, Value of);
   Value with_strides(Value v, const TensorType& like);
   TensorId add(Tensor t);
 

@@ -295,6 +295,20 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
   }
 }
 
+// What has a dtype= computes, where it is not given, in that of the tensor that takes the result.
+void Tracer::take_dtype_of(PyObject* target, const std::string& op, const ArgList& positional,
+                           std::vector<std::pair<std::string, Arg>>& keyword) {
+  const std::vector<const Op*>& overloads = Registry::instance().overloads(op);
+  if (overloads.size() != 1) return;
+  const std::vector<Param>& params = overloads[0]->schema.params;
+  for (size_t i = positional.size(); i < params.size(); ++i) {
+    if (params[i].name != "dtype") continue;
+    for (const auto& [name, value] : keyword)
+      if (name == "dtype") return;
+    keyword.emplace_back("dtype", value_of(target).dtype());
+  }
+}
+
 Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   ArgList positional;
@@ -329,8 +343,14 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
                   "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
                   "requires grad.");
   }
-  if (written && is_tensor(written)) aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
-  Arg result = call_operator(f.op, std::move(positional), std::move(keyword));
+  if (PyObject* target = out ? out : written; target && is_tensor(target)) take_dtype_of(target, f.op, positional, keyword);
+  Arg result;
+  try {
+    result = call_operator(f.op, std::move(positional), std::move(keyword));
+  } catch (const Error&) {  // eager looks at what it is to write to first
+    if (written && is_tensor(written)) aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
+    throw;
+  }
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
@@ -698,11 +718,11 @@ void open_hidden(Trace& trace) {
 Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   ShapeEnv::Scope scope(shapes_);
   b_.set_location(nullptr);
+  b_.set_grad_enabled(true);
   for (PyObject* o : outputs)
     THUNDER_CHECK(
         !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
         "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
-  b_.set_grad_enabled(true);
   Outputs plan = plan_outputs(outputs);
   Acquired a;
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));

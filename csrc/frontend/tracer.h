@@ -187,6 +187,8 @@ class Tracer {
   /// The tensor object is another tensor from here on.
   void rebind(PyObject* object, TensorId id, const char* op);
   bool changes_metadata(PyObject* written, const Arg& result, const Call* call, const std::string& op);
+  void take_dtype_of(PyObject* target, const std::string& op, const ArgList& positional,
+                     std::vector<std::pair<std::string, Arg>>& keyword);
   void resize_for(PyObject* out, const Arg& result, const std::string& op);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 

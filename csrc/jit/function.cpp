@@ -493,7 +493,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
 
   ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
-  bool with_grad = frontend::hooks().grad_enabled();
+  // Where the caller has switched gradients off the program may have switched them on for a part.
+  bool switched_on = false;
+  for_each_value(acquired.computation.output, [&](Value v) { switched_on |= v.requires_grad(); });
+  const bool grad_enabled = frontend::hooks().grad_enabled(), with_grad = grad_enabled || switched_on;
   record->compiled = thunder::compile(acquired.computation, options_, with_grad);
   record->trivial_epilogue = acquired.trivial_epilogue;
   if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors, false);
@@ -503,6 +506,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   std::shared_ptr<Entry> entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
   // Sums with fewer roundings than eager's are for those who did not ask for eager's.
   if (!options_.fusion.eager_numerics) entry->accumulated = accumulated_;
+  entry->enables_grad = with_grad && !grad_enabled;
   if (graphs_) {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)

@@ -346,6 +346,8 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
   const Entry& e = *entry;
   THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ",
                  inputs.size());
+  std::optional<c10::AutoGradMode> mode;
+  if (e.enables_grad) mode.emplace(true);
   bool grad = e.backward && c10::GradMode::is_enabled();
   Values kept;
   if (grad || e.epilogue) {

@@ -1,7 +1,7 @@
 """The statements of random programs over tensors (fuzz.py).
 
 In a text, a hole stands for something random that fits:
-    <t> a tensor, which the other holes are about; <f> one of floats; <u> another that broadcasts with it; <like> one of
+    <t> a tensor, which the other holes are about; <f> one of floats; <plain> one that requires no gradient; <u> another that broadcasts with it; <like> one of
     its shape; <new> a new name; <dim> a dimension; <i> an index in that dimension, <n> a length from there on; <k> how
     many parts to divide it into; <shape> other sizes for as many elements; <perm> its dimensions in another order;
     <wide> sizes that it can be expanded to; <sub> a subscript; <idx> a tensor of indices in the dimension; <at> one of
@@ -174,8 +174,8 @@ WRITES = """
 <t>.unsqueeze_(<dim>)
 <t>.squeeze_()
 <t>.detach_()
-<t>.data.add_(1)
-<t>.detach().mul_(2)
+<plain>.data.add_(1)
+<plain>.detach().mul_(2)
 <t>.data = <like>.data * 2
 <t>.requires_grad_()
 <f>.normal_()
@@ -201,9 +201,10 @@ F.dropout(<f>, 0.5, inplace=True)
 F.leaky_relu_(<f>)
 torch.add(<t>, <u>, out=<like>)
 torch.mul(<t>, 2, out=<t>)
-torch.sum(<t>, <dim>, out=<u>)
+<new> = torch.sum(<t>, <dim>, out=torch.empty(0))
+<new> = torch.mul(<t>, 2, out=torch.empty_like(<t>))
 torch.where(<mask>, <t>, <like>, out=<like>)
-torch.cat([<t>, <like>], out=torch.empty(0))
+<new> = torch.cat([<t>, <like>], out=torch.empty(0))
 torch._foreach_add_([<t>, <like>], 1)
 torch._foreach_mul_([<t>, <u>], [<u>, <t>])
 with torch.no_grad(): <t>.add_(1)
@@ -248,7 +249,6 @@ leaf(#) * 1
 leaf(@)[1:]
 (leaf(@) * 1)[1:]
 made(@)[:-1]
-made(@)[1:].requires_grad_()
 made(#, like="t")
 leaf(#, like="t")
 leaf(#, like="gaps") * 1

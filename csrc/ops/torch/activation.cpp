@@ -22,6 +22,8 @@ Formula zeros_where(const Formula& condition, const Formula& x) { return where(c
 
 Arg relu_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!is_bool(a.tensor("input").dtype), Runtime, "relu", "Boolean inputs not supported for relu");
+  THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "relu",
+                "clamp is not supported for complex types");
   return maximum(Formula(b, a["input"]), 0);
 }
 
