@@ -40,10 +40,7 @@ class TracedNumber:
         return number
 
     def __bool__(self):
-        return bool(self._known("bool")) if self._number_is_float() else self != 0
-
-    def _number_is_float(self):
-        return not isinstance(self, TracedInt)
+        return self != 0 if isinstance(self, (TracedInt, TracedFloat)) else bool(self._known("bool"))
 
     def __int__(self):
         return int(self._known("int"))

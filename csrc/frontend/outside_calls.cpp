@@ -187,6 +187,15 @@ void Reads::take_result(PyObject* result) {
 PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
   size_t keywords = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
   auto* t = reinterpret_cast<PyTypeObject*>(type);
+  if ((t == &PyFloat_Type || t == &PyLong_Type) && n == 1 && !names && is_leaf(arguments[0])) {
+    interpreter::NotInterpreting scope;
+    try {
+      if (Ref number = tracer_.to_number(type, arguments[0])) return number.release();
+    } catch (...) {
+      hooks().set_python_error();
+      return nullptr;
+    }
+  }
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
   if (of_c && t != &PyType_Type && t != &PySuper_Type) read_arguments(arguments, n + keywords);
   if (!of_c)
@@ -316,7 +325,9 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
       throw PythonError();
   interpreter::NotInterpreting scope;
   try {
-    return tracer_.handle(callable, positional.get(), keyword.get()).release();
+    PyObject* result = tracer_.handle(callable, positional.get(), keyword.get()).release();
+    if (!is_leaf(result)) take_result(result);  // tolist()
+    return result;
   } catch (...) {
     hooks().set_python_error();
     return nullptr;

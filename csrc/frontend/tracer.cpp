@@ -43,6 +43,7 @@ Tracer::Tracer(std::vector<const void*> shared)
     : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
   shapes_.location = [this] { return location(); };
+  shapes_.ask = [this](SymbolId s) { return ask_size(s); };
   begin_numbers();
 }
 
@@ -60,6 +61,7 @@ TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source,
     id = aliases_.add_input(b_.input(type ? *type : hooks().type_of(real)), hooks().is_leaf(real));
     sources_.push_back(std::move(source));
     inputs_.push_back(id);
+    reals_.push_back(Ref::borrow(real));
     if (memory) {
       auto [it, fresh] = storages_.try_emplace(memory, id);
       if (!fresh) {
@@ -93,6 +95,7 @@ TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const vo
     source.whole_storage = true;
     sources_.push_back(std::move(source));
     inputs_.push_back(base);
+    reals_.push_back(Ref::borrow(real));
   }
   Value whole = aliases_.value(base);
   THUNDER_CHECK(whole.dtype() == t.dtype, NotImplemented, "jit",
@@ -286,12 +289,7 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
   try {
     return b_.call_named(op, positional, keyword);
   } catch (const Error&) {
-    // A size or a bound may be a tensor whose value is known.
-    bool folded = false;
-    for (Arg& a : positional) folded |= fold_constants(a);
-    for (auto& [name, a] : keyword) folded |= fold_constants(a);
-    if (!folded) throw;
-    return b_.call_named(op, std::move(positional), std::move(keyword));
+    return call_with_numbers(op, positional, keyword);
   }
 }
 
@@ -697,6 +695,7 @@ void open_hidden(Trace& trace) {
 
 Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   ShapeEnv::Scope scope(shapes_);
+  shapes_.ask = nullptr;  // from here on nothing is read
   b_.set_location(nullptr);
   for (PyObject* o : outputs)
     THUNDER_CHECK(
@@ -716,6 +715,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
     a.sources.push_back(sources_[i]);
   }
   if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
+  add_read_inputs(a);
   return a;
 }
 
