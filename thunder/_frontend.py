@@ -365,7 +365,9 @@ def _array(func, args, kwargs):
     value = tracer.constant(args[0])
     if value is not None:
         return _now(func, value, *args[1:], **kwargs)
-    value = tracer.read(args[0], func.__name__.strip("_")).clone().requires_grad_(tracer.requires_grad(args[0]))
+    value = _now(torch.clone, tracer.read(args[0], func.__name__.strip("_")))
+    if tracer.requires_grad(args[0]):
+        value = _now(torch.Tensor.requires_grad_, value)  # eager's error
     array = _now(func, value, *args[1:], **kwargs)
     array.flags.writeable = False  # what is written there would not be in the tensor
     return array

@@ -107,6 +107,7 @@ Value Tracer::add_number(NumberType type, NumberPtr number) {
   source.integer = type.kind == NumberKind::Int;
   sources_.push_back(std::move(source));
   inputs_.push_back(kNoTensor);
+  reals_.emplace_back();
   return b_.input(std::move(type));
 }
 

@@ -125,6 +125,7 @@ Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type)
   Ref proxy = new_proxy(type ? *type : hooks().type_of(tensor));
   TensorId id = add_input(proxy.get(), tensor, {InputSource::Argument, index, {}}, type);
   ids_[tensor] = id;  // the closure may hold the very tensor that was passed
+  arguments_.insert(tensor);
   return proxy;
 }
 
@@ -157,7 +158,10 @@ bool Tracer::wrote_to_values() const {
 
 TensorId Tracer::id_of(PyObject* tensor) {
   auto it = ids_.find(tensor);
-  if (it != ids_.end()) return it->second;
+  if (it != ids_.end()) {
+    if (!is_proxy(tensor) && arguments_.count(tensor)) met_outside_.insert(tensor);
+    return it->second;
+  }
   THUNDER_CHECK(
       !is_proxy(tensor), Runtime, "jit",
       "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
@@ -716,6 +720,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   }
   if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
   add_read_inputs(a);
+  for (PyObject* t : met_outside_) a.arguments_outside.push_back(Ref::borrow(t));
   return a;
 }
 

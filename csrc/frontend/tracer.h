@@ -43,6 +43,8 @@ struct Acquired {
   /// Inputs: those of the computation, then its outputs.  Its output is a flat tuple of the user's tensors.
   Trace epilogue;
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
+  /// Arguments that the program also met outside of them: they are the same tensor in its calls.
+  std::vector<Ref> arguments_outside;
   std::vector<ValueRead> reads;   ///< what the program asked of its tensors' values, in order
   /// The inputs of the program that the reads begin with.
   std::vector<std::pair<Value, InputSource>> read_inputs;
@@ -232,6 +234,7 @@ class Tracer {
   std::unordered_map<ValueId, Ref> values_now_;         // what reads computed
   std::unordered_map<ValueId, Arg> resolved_;           // numbers that only the run knew
   std::unordered_map<std::string, int> places_;         // how often a line has read
+  std::unordered_set<PyObject*> arguments_, met_outside_;
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>

@@ -355,6 +355,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   record->times.programs = seconds_since(start);
 
   for (const frontend::InputSource& s : acquired.sources) e->sources.push_back(source_of(*e, s));
+  for (const Ref& t : acquired.arguments_outside) e->world.add_tensor(t.get());
+  e->by_place = e->by_place || !acquired.arguments_outside.empty();
   add_checks(*e, key, acquired, tracer->shapes());
   number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
   for (std::string& line : e->checks.text()) number_guards_.push_back(std::move(line));

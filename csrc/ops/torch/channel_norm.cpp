@@ -102,10 +102,11 @@ Arg functional_batch_norm_body(Builder& b, const Args& a) {
   Moments m = batch_moments(b, a, x, true);
   DType stats = statistics_type(a);
   Dim count = floordiv(t.numel(), max(t.shape[1], Dim(1)));
-  double momentum = a.real("momentum");
+  const Arg momentum = a["momentum"];
   auto moved = [&](const char* name, const Formula& now) {
     Formula old = channel(b, a, name, x.dtype());
-    return store(old * (1 - momentum) + now * momentum, a.tensor(name).dtype);
+    Formula kept = momentum.is_value() ? old - old.call("prims.mul", momentum) : old * (1 - momentum.real());
+    return store(kept + now.call("prims.mul", momentum), a.tensor(name).dtype);
   };
   Formula unbiased = m.var.call("prims.mul", Arg(count)).call("prims.div", Arg(count - 1));
   Arg y = store(applied(b, a, x, m), t.dtype);
