@@ -191,6 +191,8 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
   if (!owned_ || !observer_) return {};
   return located([&]() -> Ref {
     if (is_traced_number(o)) {
+      // PyTorch's classes of symbolic numbers, which it derives from, mean Python's own.
+      if (in_library()) return {};
       Arg a = arg_of(o);
       if (to_float && a.is_value() && a.number_kind() == NumberKind::Float) return Ref::borrow(o);
       if (!to_float && a.number_kind() == NumberKind::Int) return Ref::borrow(o);

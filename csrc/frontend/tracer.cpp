@@ -245,6 +245,16 @@ std::string Tracer::location() const {
   return l ? cat(l->file, ":", l->line, " in ", l->function) : "";
 }
 
+// Whether it is PyTorch's code, or thunder's, that runs.
+bool Tracer::in_library() const {
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return false;
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const bool internal = is_internal(code);
+  Py_DECREF(code);
+  return internal;
+}
+
 void Tracer::update_location() {
   if (!owned_) return;
   PyFrameObject* frame = PyEval_GetFrame();

@@ -196,6 +196,7 @@ class Tracer {
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
   void update_location();
+  bool in_library() const;
 
   // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`
   // is -1.

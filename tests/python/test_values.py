@@ -95,7 +95,7 @@ def test_questions(ask):
     compiled = check(f, [(POSITIVE,), (NEGATIVE,), (POSITIVE + 20,), (POSITIVE,), (-POSITIVE,)])
     misses = thunder.cache_misses(compiled)
     for x in (POSITIVE, NEGATIVE, POSITIVE + 20, -POSITIVE):
-        torch.testing.assert_close(compiled(x), f(x))
+        torch.testing.assert_close(compiled(x.clone()), f(x))
     assert thunder.cache_misses(compiled) == misses > 1
 
 
@@ -385,6 +385,17 @@ def test_numbers_that_are_kept():
         assert ours.seen == x.sum().item()
         assert ours.count == int((x > 0).sum())
     assert thunder.cache_misses(compiled) == 1
+
+
+def test_an_argument_that_is_also_a_captured_tensor():
+    kept = torch.ones(3)
+
+    def f(x):
+        return x * kept if torch.equal(x, kept) else x * kept + 1
+
+    compiled = thunder.jit(f)
+    for x in (kept, torch.full((3,), 2.0), kept.clone(), kept):
+        torch.testing.assert_close(compiled(x), f(x))
 
 
 def test_memory_shared_by_inputs():
