@@ -49,7 +49,7 @@ bool Tracer::fold(Arg& a, bool read) {
     }
     if (!t.is_tensor() || !t.tensor().shape.empty() || number_kind(t.tensor().dtype) > NumberKind::Int) return false;
     if (Ref tensor = constant(a.value())) {
-      a = to_arg(Ref::steal(PyObject_CallMethod(tensor.get(), "item", nullptr)).get(), {});
+      a = to_arg(hooks().item(tensor.get()).get(), {});
       return true;
     }
     if (read) a = resolve(b_("torch.item", a.value()).value(), "item");

@@ -33,6 +33,8 @@ struct Hooks {
 
   /// Runs a trace now: its results, real tensors and Python numbers.
   std::vector<Ref> (*run)(const Trace&, const std::vector<RealInput>&) = nullptr;
+  /// The number that a real tensor of one element holds: no call of the program's.
+  Ref (*item)(PyObject* tensor) = nullptr;
   /// What a trace is given for an input.
   Ref (*run_input)(const RealInput&) = nullptr;
 
