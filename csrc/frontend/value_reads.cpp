@@ -1,6 +1,7 @@
 #include "frontend/value_reads.h"
 
 #include "core/error.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
 #include "passes/visit.h"
 
@@ -96,6 +97,7 @@ void Tracer::run_now(const std::vector<const Call*>& calls) {
   t.output = Arg::tuple(results);
   auto ask = std::exchange(shapes_.ask, nullptr);  // what runs is not to ask for more
   std::vector<Ref> values;
+  interpreter::NotInterpreting scope;
   try {
     values = hooks().run(t, inputs);
   } catch (...) {

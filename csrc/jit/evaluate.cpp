@@ -1,5 +1,7 @@
 #include "jit/evaluate.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
+
 #include "core/builder.h"
 #include "core/error.h"
 #include "frontend/hooks.h"
@@ -15,8 +17,21 @@ using frontend::Ref;
 
 namespace {
 
+// Operators in Python run on real tensors, and what they call is no call of a program that is being traced.
+class WithoutTorchFunction {
+ public:
+  WithoutTorchFunction() { set(at::impl::TorchFunctionDisabledState::ALL_DISABLED); }
+  ~WithoutTorchFunction() { set(before_); }
+
+ private:
+  using State = at::impl::PythonTorchFunctionTLS;
+  static void set(at::impl::TorchFunctionDisabledState s) { State::set_disabled_state(s); }
+  at::impl::TorchFunctionDisabledState before_ = State::get_disabled_state();
+};
+
 std::vector<c10::IValue> run_below(const Trace& trace, std::vector<c10::IValue> inputs) {
   std::shared_ptr<Program> program = plain_program(trace);
+  WithoutTorchFunction apart;
   BelowAutograd below;
   return program->run(std::move(inputs));
 }

@@ -63,13 +63,15 @@ class SameCalls {
 
  private:
   bool same(const Call& theirs, const Call& ours) {
-    if (theirs.op != ours.op || theirs.args.size() != ours.args.size() ||
-        theirs.symbols.size() != ours.symbols.size())
-      return false;
+    if (theirs.op != ours.op || theirs.args.size() != ours.args.size()) return false;
     for (size_t i = 0; i < ours.args.size(); ++i)
       if (!argument(theirs.args[i], ours.args[i])) return false;
-    for (size_t i = 0; i < ours.symbols.size(); ++i)
-      if (!value(theirs.symbols[i], ours.symbols[i])) return false;
+    std::vector<Value> a, b;  // sizes that they and their bodies read, too
+    visit_outer_inputs(theirs, [&](Value v) { a.push_back(v); });
+    visit_outer_inputs(ours, [&](Value v) { b.push_back(v); });
+    if (a.size() != b.size()) return false;
+    for (size_t i = 0; i < b.size(); ++i)
+      if (!value(a[i], b[i])) return false;
     return argument(theirs.output, ours.output);
   }
 
