@@ -399,6 +399,14 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
     return nullptr;
   }
   if (!allow_call(callable, m.self, m.name)) return nullptr;
+  if (n == 1 && is_traced_number(arguments[0]) && m.self && PyModule_Check(m.self) &&
+      std::strcmp(PyModule_GetName(m.self), "math") == 0) {
+    // What can be asked of the number without knowing it.
+    interpreter::NotInterpreting scope;
+    PyObject* answer = PyObject_CallMethod(arguments[0], "_math", "s", std::string(m.name).c_str());
+    if (answer != Py_None) return answer;
+    Py_DECREF(answer);
+  }
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
   if (n == 0 && !names && asks_torch(callable, m.name)) {

@@ -401,6 +401,8 @@ std::vector<std::string> JitFunction::guards() const {
 void JitFunction::clear_cache() {
   entries_.clear();
   known_.clear();
+  steps_.clear();
+  known_ints_.clear();
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {

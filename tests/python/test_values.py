@@ -23,14 +23,14 @@ def check(f, calls, misses=None, grad=False, **options):
         if isinstance(want, Exception):
             assert str(got).partition("\n")[0] == str(want).partition("\n")[0]
             continue
-        torch.testing.assert_close(got, want, msg=lambda m, n=n: f"call {n}: {m}")
+        torch.testing.assert_close(got, want, equal_nan=True, msg=lambda m, n=n: f"call {n}: {m}")
         if grad:
             for result in (want, got):
                 sum(r.sum() for r in leaves(result)).backward()
             for a, b in zip(ours, theirs, strict=True):
                 if isinstance(a, torch.Tensor) and a.requires_grad:
                     torch.testing.assert_close(a.grad, b.grad, msg=lambda m, n=n: f"call {n}, gradient: {m}")
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
     if misses is not None:
         assert thunder.cache_misses(compiled) == misses, thunder.explain_miss(compiled)
     return compiled
@@ -220,6 +220,17 @@ def test_comparisons_of_a_float_are_guards():
     check(f, [(POSITIVE,), (POSITIVE * 2,), (POSITIVE / 10,), (POSITIVE / 5,), (POSITIVE,)], misses=2)
 
 
+def test_numbers_that_are_no_numbers():
+    def f(x):
+        n = x.sum().item()
+        if not math.isfinite(n):
+            return x.nan_to_num() if math.isnan(n) else -x
+        return x * n
+
+    calls = [(POSITIVE * s,) for s in (1, 2, math.nan, 3, math.inf, math.nan, -math.inf)]
+    check(f, calls, misses=3)
+
+
 def test_an_int_becomes_a_symbol_when_it_turns_out_to_vary():
     def f(x, n):
         return x[: n.item()] * 2
@@ -407,7 +418,7 @@ def test_memory_shared_by_inputs():
     for value in (0.0, 3.0, 0.0):
         ours, theirs = torch.full((4,), value), torch.full((4,), value)
         torch.testing.assert_close(compiled(ours[:3], ours[1:]), f(theirs[:3], theirs[1:]))
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
 def test_modes():
@@ -433,6 +444,26 @@ def test_custom_operators_and_lists_of_tensors():
         return [x / total for x in xs] if total > 1 else xs[0] + 1
 
     check(f, [([POSITIVE, NEGATIVE],), ([NEGATIVE, NEGATIVE],), ([POSITIVE, POSITIVE * 2],)], misses=2)
+
+
+def test_inside_checkpoints_and_custom_functions():
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.big = bool(x.sum() > 3)
+            return x * 3 if ctx.big else x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 3 if ctx.big else g
+
+    def block(x):
+        return x.sin() * 2 if x.sum() > 0 else x.cos()
+
+    def f(x):
+        return Scaled.apply(torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False))
+
+    check(f, [(POSITIVE,), (-POSITIVE,), (POSITIVE / 5,), (POSITIVE,)], grad=True)
 
 
 # ---- what stays refused ---------------------------------------------------------------------------------------------
