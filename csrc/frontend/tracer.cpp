@@ -115,6 +115,7 @@ TensorId Tracer::input_itself(TensorId t) {
     b_.input(aliases_.value(t).tensor());
     sources_.push_back(at->second);
     inputs_.push_back(t);
+    reals_.emplace_back();
   }
   return t;
 }

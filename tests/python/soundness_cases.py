@@ -68,7 +68,7 @@ GLOBALS = {
         "w = torch.tensor(0.5)",
     ),
     "size in a tensor": (
-        "n = torch.tensor(2)\ndef f(x): return x.repeat(n.item()), torch.zeros(n)",
+        "n = torch.tensor(2)\ndef f(x): return x.repeat(1, n.item()) + torch.zeros(n).sum()",
         "n.add_(1)",
         "n.sub_(2)",
         "n = torch.tensor(7)",
@@ -77,7 +77,6 @@ GLOBALS = {
         "w = torch.ones(3)\nflag = True\ndef f(x): return (x * 2 if flag else x * 3) if w.sum() > 2 else x",
         "flag = False",
         "w.mul_(0)",
-        "flag = True",
         "w.add_(5)",
     ),
     "tensor written in place": ("w = torch.ones(3)\ndef f(x): return x * w", "w.add_(1)"),
