@@ -382,7 +382,8 @@ void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op)
   THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
                 str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
   bool fresh = false;
-  Value empty = b_("torch.empty", result.value().shape(), kw("dtype", before.dtype), kw("device", before.device)).value();
+  Value empty =
+      b_("torch.empty", result.value().shape(), kw("dtype", before.dtype), kw("device", before.device)).value();
   rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
 }
 

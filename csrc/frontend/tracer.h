@@ -45,7 +45,7 @@ struct Acquired {
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
   /// Arguments that the program also met outside of them: they are the same tensor in its calls.
   std::vector<Ref> arguments_outside;
-  std::vector<ValueRead> reads;   ///< what the program asked of its tensors' values, in order
+  std::vector<ValueRead> reads;  ///< what the program asked of its tensors' values, in order
   /// The inputs of the program that the reads begin with.
   std::vector<std::pair<Value, InputSource>> read_inputs;
 };
@@ -229,18 +229,18 @@ class Tracer {
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;
   std::vector<InputSource> sources_;
-  std::vector<TensorId> inputs_;                        // parallel to the builder's inputs; kNoTensor for a number
-  std::vector<Ref> reals_;                              // the same, as they are in this call; null for a number
+  std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
+  std::vector<Ref> reals_;        // the same, as they are in this call; null for a number
   std::vector<ValueRead> value_reads_;
-  std::unordered_map<ValueId, Ref> values_now_;         // what reads computed
-  std::unordered_map<ValueId, Arg> resolved_;           // numbers that only the run knew
-  std::unordered_map<std::string, int> places_;         // how often a line has read
+  std::unordered_map<ValueId, Ref> values_now_;  // what reads computed
+  std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
+  std::unordered_map<std::string, int> places_;  // how often a line has read
   std::unordered_set<PyObject*> arguments_, met_outside_;
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>
       shared_;  // memory given to the constructor, and the input that stands for it
-  std::unordered_map<TensorId, const void*> aliased_;  // inputs that share memory with another input
+  std::unordered_map<TensorId, const void*> aliased_;          // inputs that share memory with another input
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
 };

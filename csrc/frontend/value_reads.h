@@ -24,8 +24,8 @@ struct ValueRead {
   /// of the call, and what the program asked of it is a guard.
   bool exact = true;
   std::optional<SymbolId> symbol;
-  std::optional<size_t> input;  ///< of NumberExpr::input
-  int64_t least = 0;            ///< what a symbol stands for is not below
+  std::optional<size_t> input;               ///< of NumberExpr::input
+  int64_t least = 0;                         ///< what a symbol stands for is not below
   size_t dim_guards = 0, number_guards = 0;  ///< how many guards there were before
   std::string what, where;                   ///< "item", the user's line
   std::string place;                         ///< the line, and how often it had asked before: the same in other calls

@@ -90,60 +90,91 @@ std::shared_ptr<ValueStep> JitFunction::step_for(const ValueRead& read, const st
   return step;
 }
 
-// Turns what the program read into checks, and gives the guards to those who know what they are about.
-void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
-  const OfReads of_reads{acquired.reads};
-  if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
-  if (acquired.reads.empty()) return;
-  key.answers = std::make_unique<ValueAnswers>();
-  std::unordered_map<ValueId, size_t> inputs;
-  for (const auto& [value, source] : acquired.read_inputs) {
-    inputs[value.id()] = e.check_inputs.size();
-    e.check_inputs.push_back(source_of(e, source));
-  }
-  std::unordered_map<ValueId, std::pair<size_t, Value>> made;  // the check whose step computes a value; the step's own
-  size_t next_dim = 0, next_number = 0;
-  auto take_guards = [&](size_t dims, size_t numbers, std::vector<DimGuard>& d, std::vector<NumberGuard>& n) {
-    for (; next_dim < dims; ++next_dim)
-      if (of_reads(env.guards()[next_dim])) d.push_back(env.guards()[next_dim]);
-    for (; next_number < numbers; ++next_number)
-      if (of_reads(*env.number_guards()[next_number])) n.push_back(*env.number_guards()[next_number]);
-  };
-  for (const ValueRead& r : acquired.reads) {
+namespace {
+
+// The reads of an acquisition, one by one, as checks.
+class Checks {
+ public:
+  using Values = std::unordered_map<ValueId, Value>;
+
+  Checks(ValueChecks& out, const ShapeEnv& env, const OfReads& of_reads) : out_(out), env_(env), of_reads_(of_reads) {}
+
+  /// The value is an input of the program, the next one of those that checks begin with.
+  void add_input(Value v) { inputs_.emplace(v.id(), inputs_.size()); }
+
+  /// `ours`: the step's values by those of the read.
+  ValueChecks::Check& add(const ValueRead& r, std::shared_ptr<ValueStep> step, const Values& ours) {
     ValueChecks::Check c;
     take_guards(r.dim_guards, r.number_guards, c.dims, c.numbers);
-    std::unordered_map<ValueId, Value> ours;
-    c.step = step_for(r, acquired.computation.arena, ours);
+    c.step = std::move(step);
     std::unordered_map<ValueId, ValueId> theirs;
     for (const auto& [id, v] : ours) theirs[v.id()] = id;
-    for (Value v : c.step->inputs()) {
-      const ValueId id = theirs.at(v.id());
-      auto kept = made.find(id);
-      if (kept == made.end()) {
-        c.inputs.push_back({false, inputs.at(id), 0});
-        continue;
-      }
-      ValueChecks::Check& before = e.checks.checks[kept->second.first];
-      const size_t result = before.step->keep(kept->second.second);
-      before.results = std::max(before.results, result + 1);
-      c.inputs.push_back({true, kept->second.first, result});
-    }
+    for (Value v : c.step->inputs()) c.inputs.push_back(input(theirs.at(v.id())));
     for (const Call* call : r.calls)
-      visit_outputs(*call, [&](Value v) { made[v.id()] = {e.checks.checks.size(), ours.at(v.id())}; });
+      visit_outputs(*call, [&](Value v) { made_[v.id()] = {out_.checks.size(), ours.at(v.id())}; });
     c.answer = on_host(from_python(r.answer.get()));
+    // An input as it is: the program may write to it.
     if (c.answer.isTensor() && r.calls.empty()) c.answer = c.answer.toTensor().clone();
     c.exact = r.exact;
     c.symbol = r.symbol;
     c.is_float = r.input.has_value();
     c.least = r.least;
     c.text = text_of(r, c.answer);
+    out_.checks.push_back(std::move(c));
+    return out_.checks.back();
+  }
+
+  void finish() { take_guards(env_.guards().size(), env_.number_guards().size(), out_.last_dims, out_.last_numbers); }
+
+ private:
+  // Guards that the program recorded since the last read.
+  void take_guards(size_t dims, size_t numbers, std::vector<DimGuard>& d, std::vector<NumberGuard>& n) {
+    for (; next_dim_ < dims; ++next_dim_)
+      if (of_reads_(env_.guards()[next_dim_])) d.push_back(env_.guards()[next_dim_]);
+    for (; next_number_ < numbers; ++next_number_)
+      if (of_reads_(*env_.number_guards()[next_number_])) n.push_back(*env_.number_guards()[next_number_]);
+  }
+
+  ValueChecks::Input input(ValueId id) {
+    auto kept = made_.find(id);
+    if (kept == made_.end()) return {false, inputs_.at(id), 0};
+    ValueChecks::Check& before = out_.checks[kept->second.first];
+    const size_t result = before.step->keep(kept->second.second);
+    before.results = std::max(before.results, result + 1);
+    return {true, kept->second.first, result};
+  }
+
+  ValueChecks& out_;
+  const ShapeEnv& env_;
+  const OfReads& of_reads_;
+  size_t next_dim_ = 0, next_number_ = 0;
+  std::unordered_map<ValueId, size_t> inputs_;
+  std::unordered_map<ValueId, std::pair<size_t, Value>> made_;  // the check whose step computes it; the step's value
+};
+
+}  // namespace
+
+// Turns what the program read into checks, and gives the guards to those who know what they are about.
+void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
+  const OfReads of_reads{acquired.reads};
+  if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
+  if (acquired.reads.empty()) return;
+  key.answers = std::make_unique<ValueAnswers>();
+  Checks checks(e.checks, env, of_reads);
+  for (const auto& [value, source] : acquired.read_inputs) {
+    checks.add_input(value);
+    e.check_inputs.push_back(source_of(e, source));
+  }
+  for (const ValueRead& r : acquired.reads) {
+    Checks::Values ours;
+    std::shared_ptr<ValueStep> step = step_for(r, acquired.computation.arena, ours);
+    const ValueChecks::Check& c = checks.add(r, std::move(step), ours);
     // What another call reads there tells whether it varies.
     if (c.exact && c.answer.isInt()) known_ints_.emplace(r.place, c.answer.toInt());
     if (c.symbol) key.answers->integers[*c.symbol] = c.answer.toInt();
     if (c.is_float) key.answers->floats.push_back(c.answer.toDouble());
-    e.checks.checks.push_back(std::move(c));
   }
-  take_guards(env.guards().size(), env.number_guards().size(), e.checks.last_dims, e.checks.last_numbers);
+  checks.finish();
 }
 
 // Entries that ask for values, in the order of entries; what other threads do to the cache meanwhile is nothing to it.

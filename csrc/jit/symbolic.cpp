@@ -201,8 +201,7 @@ bool Symbols::learn(const ShapeEnv& env) {
   for (const auto& guard : env.number_guards()) {
     const NumberGuard& g = *guard;
     if (g.relation != NumberGuard::Equal || !g.outcome || g.left->op() != NumberExpr::Op::Input ||
-        g.right->op() != NumberExpr::Op::Constant || g.left->index() >= floats_.size() ||
-        floats_[g.left->index()])
+        g.right->op() != NumberExpr::Op::Constant || g.left->index() >= floats_.size() || floats_[g.left->index()])
       continue;
     floats_[g.left->index()] = 1;
     float_reasons_[g.left->index()] = located(g.str(), g.where);

@@ -234,7 +234,8 @@ std::vector<std::string> ValueChecks::text() const {
   std::vector<std::string> out;
   auto add = [&](const std::vector<DimGuard>& dims, const std::vector<NumberGuard>& numbers) {
     for (const DimGuard& g : dims) out.push_back(g.where.empty() ? g.str() : cat(g.str(), ", asked at ", g.where));
-    for (const NumberGuard& g : numbers) out.push_back(g.where.empty() ? g.str() : cat(g.str(), ", asked at ", g.where));
+    for (const NumberGuard& g : numbers)
+      out.push_back(g.where.empty() ? g.str() : cat(g.str(), ", asked at ", g.where));
   };
   for (const Check& c : checks) {
     add(c.dims, c.numbers);

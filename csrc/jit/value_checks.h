@@ -53,8 +53,8 @@ struct ValueAnswers {
   };
   std::deque<Ran> ran;
   // Of the entry that was checked last:
-  std::vector<const Ran*> steps;                   ///< one per check
-  std::vector<double> floats;                      ///< as they are numbered in the entry, after the call's own
+  std::vector<const Ran*> steps;  ///< one per check
+  std::vector<double> floats;     ///< as they are numbered in the entry, after the call's own
   std::unordered_map<SymbolId, int64_t> integers;
 };
 

@@ -5,8 +5,9 @@ import math
 import threading
 
 import pytest
-import thunder
 import torch
+
+import thunder
 
 
 def check(f, calls, misses=None, grad=False, **options):
