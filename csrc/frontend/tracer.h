@@ -28,12 +28,13 @@ namespace thunder::frontend {
 
 /// Where an input of the computation comes from.
 struct InputSource {
-  enum Kind { Argument, Captured, Number } kind = Argument;
+  enum Kind { Argument, Captured, Number, Read } kind = Argument;
   size_t argument = 0;         ///< index among the call's tensor arguments
-  Ref tensor;                  ///< the captured tensor
+  Ref tensor;                  ///< the captured tensor; what a value that reads computed is in this call
   bool whole_storage = false;  ///< not the tensor but its memory, as a 1-d tensor: several inputs share it
   NumberPtr number = nullptr;  ///< what a number is computed from
   bool integer = false;        ///< the number is an int
+  Value value = {};            ///< that reads computed
 };
 
 struct Acquired {
@@ -91,6 +92,8 @@ class Tracer {
   /// null: numbers that are read stay what they are.
   std::function<bool(const std::string& place, int64_t now)> int_varies;
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
+  /// What the reads computed becomes inputs of the computation, which does not compute it again.
+  void take_from_reads(Acquired& a) const;
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.

@@ -1,5 +1,7 @@
 #include "frontend/value_reads.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
@@ -196,6 +198,68 @@ void Tracer::add_read_inputs(Acquired& a) const {
   }
   for (size_t i = 0; i < b_.inputs().size(); ++i)
     if (used[b_.inputs()[i]]) a.read_inputs.emplace_back(b_.inputs()[i], sources_[i]);
+}
+
+namespace {
+
+// Values that can be handed over: tensors of known size with memory of their own.  What requires a gradient is computed
+// where it is recorded.
+ValueSet computed_by(const std::vector<ValueRead>& reads) {
+  std::vector<const Call*> calls;
+  for (const ValueRead& r : reads) calls.insert(calls.end(), r.calls.begin(), r.calls.end());
+  const Aliases aliases(calls);
+  ValueSet out;
+  for (const Call* c : calls)
+    visit_outputs(*c, [&](Value v) {
+      if (!v.type().is_tensor() || v.requires_grad() || !(aliases.root(v) == v)) return;
+      for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
+        for (const Dim& d : *dims)
+          if (!d.is_constant()) return;
+      out.set(v, 1);
+    });
+  return out;
+}
+
+}  // namespace
+
+void Tracer::take_from_reads(Acquired& a) const {
+  const ValueSet computed = computed_by(a.reads);
+  ValueSet live;
+  visit_values(a.computation.output, [&](Value v) { live.set(v, 1); });
+  std::vector<const Call*> kept;
+  std::vector<Value> taken;
+  for (size_t i = a.computation.calls.size(); i-- > 0;) {
+    const Call* c = a.computation.calls[i];
+    bool needed = bound_to_its_place(*c) != nullptr;
+    std::vector<Value> given;
+    visit_outputs(*c, [&](Value v) {
+      if (live[v] && computed[v]) given.push_back(v);
+      else needed = needed || live[v];
+    });
+    if (needed) {
+      kept.push_back(c);
+      visit_inputs(*c, [&](Value v) { live.set(v, 1); });
+    } else {
+      taken.insert(taken.end(), given.begin(), given.end());
+    }
+  }
+  if (taken.empty()) return;
+  a.computation.calls.assign(kept.rbegin(), kept.rend());
+  // Tensors come before numbers.
+  const auto first = std::find_if(a.sources.begin(), a.sources.end(),
+                                  [](const InputSource& s) { return s.kind == InputSource::Number; });
+  const auto at = first - a.sources.begin();
+  std::vector<InputSource> sources;
+  for (Value v : taken) {
+    InputSource s;
+    s.kind = InputSource::Read;
+    s.tensor = values_now_.at(v.id());
+    s.value = v;
+    sources.push_back(std::move(s));
+  }
+  a.sources.insert(first, sources.begin(), sources.end());
+  a.computation.inputs.insert(a.computation.inputs.begin() + at, taken.begin(), taken.end());
+  if (!a.trivial_epilogue) a.epilogue.inputs.insert(a.epilogue.inputs.begin() + at, taken.begin(), taken.end());
 }
 
 }  // namespace thunder::frontend

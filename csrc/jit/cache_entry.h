@@ -17,6 +17,8 @@ struct InputOfEntry {
   size_t index;        // among the captured tensors, or the tensor arguments, or the entry's numbers
   bool whole_storage;  // the memory of that tensor, as a 1-d tensor
   bool number = false;
+  bool read = false;  // a result of the step `index`
+  size_t result = 0;
 };
 
 // A vectorcall's arguments.
@@ -139,6 +141,7 @@ struct JitFunction::CacheEntry {
   }
 
   c10::IValue input(const Source& s, const Key& key) const {
+    if (s.read) return key.answers->steps.at(s.index)->results.at(s.result);
     if (s.number) {
       const Number& n = numbers[s.index];
       if (n.kind == Number::Int) return key.numbers.ints[n.index];

@@ -90,14 +90,14 @@ std::shared_ptr<ValueStep> JitFunction::step_for(const ValueRead& read, const st
   return step;
 }
 
-namespace {
-
 // The reads of an acquisition, one by one, as checks.
-class Checks {
+class JitFunction::Checks {
  public:
   using Values = std::unordered_map<ValueId, Value>;
 
-  Checks(ValueChecks& out, const ShapeEnv& env, const OfReads& of_reads) : out_(out), env_(env), of_reads_(of_reads) {}
+  Checks(ValueChecks& out, const ShapeEnv& env, const std::function<bool(const DimGuard&)>& dim_of_reads,
+         const std::function<bool(const NumberGuard&)>& number_of_reads)
+      : out_(out), env_(env), dim_of_reads_(dim_of_reads), number_of_reads_(number_of_reads) {}
 
   /// The value is an input of the program, the next one of those that checks begin with.
   void add_input(Value v) { inputs_.emplace(v.id(), inputs_.size()); }
@@ -124,15 +124,18 @@ class Checks {
     return out_.checks.back();
   }
 
+  /// Where a value is that reads computed.
+  ValueChecks::Input find(Value v) { return input(v.id()); }
+
   void finish() { take_guards(env_.guards().size(), env_.number_guards().size(), out_.last_dims, out_.last_numbers); }
 
  private:
   // Guards that the program recorded since the last read.
   void take_guards(size_t dims, size_t numbers, std::vector<DimGuard>& d, std::vector<NumberGuard>& n) {
     for (; next_dim_ < dims; ++next_dim_)
-      if (of_reads_(env_.guards()[next_dim_])) d.push_back(env_.guards()[next_dim_]);
+      if (dim_of_reads_(env_.guards()[next_dim_])) d.push_back(env_.guards()[next_dim_]);
     for (; next_number_ < numbers; ++next_number_)
-      if (of_reads_(*env_.number_guards()[next_number_])) n.push_back(*env_.number_guards()[next_number_]);
+      if (number_of_reads_(*env_.number_guards()[next_number_])) n.push_back(*env_.number_guards()[next_number_]);
   }
 
   ValueChecks::Input input(ValueId id) {
@@ -146,21 +149,37 @@ class Checks {
 
   ValueChecks& out_;
   const ShapeEnv& env_;
-  const OfReads& of_reads_;
+  std::function<bool(const DimGuard&)> dim_of_reads_;
+  std::function<bool(const NumberGuard&)> number_of_reads_;
   size_t next_dim_ = 0, next_number_ = 0;
   std::unordered_map<ValueId, size_t> inputs_;
   std::unordered_map<ValueId, std::pair<size_t, Value>> made_;  // the check whose step computes it; the step's value
 };
 
-}  // namespace
-
 // Turns what the program read into checks, and gives the guards to those who know what they are about.
-void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
+void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
   const OfReads of_reads{acquired.reads};
   if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
-  if (acquired.reads.empty()) return;
+  Checks checks(e.checks, env, of_reads, of_reads);
+  if (!acquired.reads.empty()) add_checks(e, key, acquired, checks);
+  for (const InputSource& s : acquired.sources) {
+    if (s.kind != InputSource::Read) {
+      e.sources.push_back(source_of(e, s));
+      continue;
+    }
+    const ValueChecks::Input at = checks.find(s.value);
+    e.sources.push_back(
+        {.captured = false, .index = at.index, .whole_storage = false, .read = true, .result = at.result});
+    std::vector<c10::IValue>& now = key.answers->ran[at.index].results;
+    now.resize(std::max(now.size(), at.result + 1));
+    now[at.result] = from_python(s.tensor.get());
+  }
+  for (const frontend::Ref& t : acquired.arguments_outside) e.world.add_tensor(t.get());
+  e.by_place = e.by_place || !acquired.arguments_outside.empty();
+}
+
+void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks) {
   key.answers = std::make_unique<ValueAnswers>();
-  Checks checks(e.checks, env, of_reads);
   for (const auto& [value, source] : acquired.read_inputs) {
     checks.add_input(value);
     e.check_inputs.push_back(source_of(e, source));
@@ -168,6 +187,8 @@ void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acqu
   for (const ValueRead& r : acquired.reads) {
     Checks::Values ours;
     std::shared_ptr<ValueStep> step = step_for(r, acquired.computation.arena, ours);
+    key.answers->ran.push_back({step.get(), {}, {}, {}, {}});
+    key.answers->steps.push_back(&key.answers->ran.back());
     const ValueChecks::Check& c = checks.add(r, std::move(step), ours);
     // What another call reads there tells whether it varies.
     if (c.exact && c.answer.isInt()) known_ints_.emplace(r.place, c.answer.toInt());

@@ -332,6 +332,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   frontend::Acquired acquired = acquire(*e, key, tracer, args, mode);
   record->times.acquisition = seconds_since(start);
   if (once_.empty()) once_ = e->output->once();
+  // With "same input" no call asks again.
+  if (cache_ != CacheMode::SameInput) tracer->take_from_reads(acquired);
 
   ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
@@ -354,10 +356,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->entry = std::move(entry);
   record->times.programs = seconds_since(start);
 
-  for (const frontend::InputSource& s : acquired.sources) e->sources.push_back(source_of(*e, s));
-  for (const Ref& t : acquired.arguments_outside) e->world.add_tensor(t.get());
-  e->by_place = e->by_place || !acquired.arguments_outside.empty();
-  add_checks(*e, key, acquired, tracer->shapes());
+  add_inputs(*e, key, acquired, tracer->shapes());
   number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
   for (std::string& line : e->checks.text()) number_guards_.push_back(std::move(line));
   e->facts = key.facts();

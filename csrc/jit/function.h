@@ -111,7 +111,9 @@ class JitFunction {
   bool varies(const std::string& place, int64_t now) const;
   std::shared_ptr<ValueStep> step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
                                       std::unordered_map<ValueId, Value>& ours);
-  void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
+  class Checks;
+  void add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
+  void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   PyObject* run(CacheEntry& e, const Key& key);
   void make_room();
 

@@ -529,6 +529,21 @@ def test_steps_are_shared_by_the_sides_of_a_branch():
     assert len(runs) == 1
 
 
+def test_what_led_to_a_value_is_not_computed_twice():
+    def f(x, w):
+        y = (x @ w).relu()
+        if y.sum() > 100:
+            return y, y[0]
+        return (y @ w).sin(), y.t()
+
+    compiled = check(f, [(torch.ones(3, 3) * s, torch.ones(3, 3)) for s in (1, 9, 2, 8)], misses=2)
+    for _ in range(2):
+        ours, _ = compiled(torch.ones(3, 3) * 9, torch.ones(3, 3))
+        ours.zero_()  # the caller's own memory
+    assert "matmul" not in str(thunder.last_traces(compiled)[0])
+    check(f, [(torch.ones(3, 3) * s, torch.ones(3, 3)) for s in (1, 9, 2, 8)], misses=2, grad=True)
+
+
 def test_threads():
     def f(x):
         n = x.sum().item()
