@@ -47,8 +47,8 @@ def test_unsupported_function_with_the_users_line(capsys):
 
 
 def test_methods_that_need_data_are_not_supported():
-    report = examine(lambda a: a + a.numpy().sum().item(), torch.rand(3), quiet=True)
-    assert [f.name.rpartition(".")[2] for f in report.unsupported] == ["numpy"]
+    report = examine(lambda a: a + a.data_ptr(), torch.rand(3), quiet=True)
+    assert [f.name.rpartition(".")[2] for f in report.unsupported] == ["data_ptr"]
 
 
 def test_wrong_results_and_gradients_are_found(capsys):
@@ -82,7 +82,7 @@ def test_module_with_parameters_and_random_numbers():
 
 def test_a_function_that_fails_to_compile_is_reported():
     def fn(a):
-        return a * 2 if float(a.sum()) > 0 else a
+        return a * 2 if float(torch.rand(())) > 0 else a
 
     report = examine(fn, torch.ones(3), quiet=True)
     assert not report.supported
