@@ -361,16 +361,9 @@ def _item(func, args, kwargs):
 
 @_handler("Tensor.numpy", "Tensor.__array__")
 def _array(func, args, kwargs):
-    tracer = current_tracer()
-    value = tracer.constant(args[0])
-    if value is not None:
-        return _now(func, value, *args[1:], **kwargs)
-    value = _now(torch.clone, tracer.read(args[0], func.__name__.strip("_")))
-    if tracer.requires_grad(args[0]):
-        value = _now(torch.Tensor.requires_grad_, value)  # eager's error
-    array = _now(func, value, *args[1:], **kwargs)
-    array.flags.writeable = False  # what is written there would not be in the tensor
-    return array
+    # Of a constant alone: an array shares the tensor's memory, and what is made of it is made only once.
+    value = current_tracer().constant(args[0])
+    return _needs_data(func, args, kwargs) if value is None else _now(func, value, *args[1:], **kwargs)
 
 
 @_handler("Tensor.__dlpack__", "Tensor.data_ptr",

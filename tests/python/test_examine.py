@@ -47,8 +47,8 @@ def test_unsupported_function_with_the_users_line(capsys):
 
 
 def test_methods_that_need_data_are_not_supported():
-    report = examine(lambda a: a + a.data_ptr(), torch.rand(3), quiet=True)
-    assert [f.name.rpartition(".")[2] for f in report.unsupported] == ["data_ptr"]
+    report = examine(lambda a: a + a.numpy().sum().item(), torch.rand(3), quiet=True)
+    assert [f.name.rpartition(".")[2] for f in report.unsupported] == ["numpy"]
 
 
 def test_wrong_results_and_gradients_are_found(capsys):
