@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import operator
 from types import FunctionType
 
 import torch
@@ -10,7 +11,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
 from . import _C, _custom_function
-from ._numbers import TracedFloat, TracedInt, TracedNumber, unknown_number
+from ._numbers import TracedFloat, TracedInt, TracedNumber
 from ._python_bodies import body_of
 from ._tracing import INTERNAL, current_tracer, state
 
@@ -316,13 +317,33 @@ def _iterate(func, args, kwargs):
     return iter(current_tracer().apply("torch.unbind", (args[0],)))
 
 
-@_handler("Tensor.__bool__", "Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__",
-          "is_nonzero", "Tensor.__contains__")
+def _value(tensor, what):
+    """The tensor in the call that is being compiled: the program is for this value alone."""
+    tracer = current_tracer()
+    value = tracer.constant(tensor)
+    return tracer.read(tensor, what) if value is None else value
+
+
+@_handler("Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__", "Tensor.tolist")
 def _python_value(func, args, kwargs):
-    value = current_tracer().constant(args[0])
-    if value is None:
-        raise unknown_number(func.__name__)
-    return _now(func, value, *args[1:], **kwargs)
+    return _now(func, _value(args[0], func.__name__.strip("_")), *args[1:], **kwargs)
+
+
+@_handler("Tensor.__bool__", "is_nonzero")
+def _truth(func, args, kwargs):
+    tensor = args[0]
+    if functools.reduce(operator.mul, current_tracer().shape(tensor), 1) != 1:
+        return _now(func, torch.empty(tuple(int(n) for n in current_tracer().shape(tensor))))  # eager's error
+    if tensor.dtype != torch.bool:
+        tensor = current_tracer().apply("torch.ne", (tensor, 0))  # other numbers that are true are as good
+    return _now(func, _value(tensor, "bool"))
+
+
+@_handler("Tensor.__contains__")
+def _contains(func, args, kwargs):
+    tracer = current_tracer()
+    found = tracer.apply("torch.any", (tracer.apply("torch.eq", tuple(args)),))
+    return bool(_now(torch.Tensor.__bool__, _value(found, "contains")))
 
 
 def _now(func, *args, **kwargs):
@@ -338,8 +359,9 @@ def _item(func, args, kwargs):
     return tracer.apply("torch.item", args, kwargs) if value is None else _now(func, value)
 
 
-@_handler("Tensor.tolist", "Tensor.numpy", "Tensor.__array__")
-def _python_values(func, args, kwargs):
+@_handler("Tensor.numpy", "Tensor.__array__")
+def _array(func, args, kwargs):
+    # Of a constant alone: an array shares the tensor's memory, and what is made of it is made only once.
     value = current_tracer().constant(args[0])
     return _needs_data(func, args, kwargs) if value is None else _now(func, value, *args[1:], **kwargs)
 

@@ -1,5 +1,6 @@
 """Traced numbers: what stands for a size or a number in a program that is being traced."""
 
+import math
 import operator
 
 import torch
@@ -40,10 +41,7 @@ class TracedNumber:
         return number
 
     def __bool__(self):
-        return bool(self._known("bool")) if self._number_is_float() else self != 0
-
-    def _number_is_float(self):
-        return not isinstance(self, TracedInt)
+        return self != 0 if isinstance(self, (TracedInt, TracedFloat)) else bool(self._known("bool"))
 
     def __int__(self):
         return int(self._known("int"))
@@ -93,6 +91,14 @@ class TracedNumber:
 
     def __abs__(self):
         return -self if self < 0 else self
+
+    def _math(self, name):
+        """A function of the module math that is a comparison; None for others, which need the number itself."""
+        if name == "isnan":
+            return self != self
+        if name == "isfinite":
+            return self - self == 0
+        return abs(self) == math.inf if name == "isinf" else None
 
     def __divmod__(self, other):
         return self // other, self % other

@@ -12,6 +12,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
 from . import _C, _opaque_meta
+from ._numbers import TracedNumber
 from ._opaque_symbols import symbol_of
 from ._tracing import current_tracer, location
 
@@ -46,6 +47,9 @@ def _overload(func, args, kwargs):
     found = _matching(packet, args, kwargs)
     if found is not None:
         return found, args, kwargs
+    known, named = [_with_numbers(a) for a in args], {k: _with_numbers(v) for k, v in kwargs.items()}
+    if not all(a is b for a, b in zip((*known, *named.values()), (*args, *kwargs.values()), strict=True)):
+        return _overload(packet, known, named)
     for name in packet.overloads():  # PyTorch's Python functions take one number for a list of several
         fitted = _with_lists(getattr(packet, name), args, kwargs)
         if fitted is not None and (found := _matching(packet, *fitted)) is not None:
@@ -58,6 +62,18 @@ def _matching(packet, args, kwargs):
         return getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
     except (RuntimeError, TypeError):  # the arguments are those of no overload
         return None
+
+
+def _with_numbers(value, in_list=False):
+    """An argument with the numbers that only the run knows as they are in this call: they are sizes, say."""
+    if in_list and isinstance(value, torch.Tensor) and value.ndim == 0 and not value.is_floating_point():
+        value = current_tracer().apply("torch.item", (value,))
+    if isinstance(value, TracedNumber):
+        return value._known("size")
+    if isinstance(value, (list, tuple)):
+        items = [_with_numbers(v, in_list=True) for v in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    return value
 
 
 def _with_lists(overload, args, kwargs):

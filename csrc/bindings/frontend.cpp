@@ -11,6 +11,7 @@
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/convert.h"
+#include "runtime/interop.h"
 #include "runtime/torch_py.h"
 
 namespace thunder::bindings {
@@ -72,6 +73,11 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;
   h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
+  h.run = [](const Trace& t, const std::vector<frontend::RealInput>& inputs) { return thunder::run_now(t, inputs); };
+  h.item = [](PyObject* o) { return Ref::steal(thunder::to_python(c10::IValue(tensor(o).item()))); };
+  h.run_input = [](const frontend::RealInput& i) {
+    return Ref::steal(thunder::to_python(program_input(i.object.get(), i.whole_storage)));
+  };
   h.make_wrapper_subclass = ref(nb::getattr(tensor_class, "_make_wrapper_subclass"));
   h.swap_tensors = ref(torch.attr("_C").attr("_swap_tensor_impl"));
   h.torch_device = ref(torch.attr("device"));
@@ -178,6 +184,7 @@ void bind_frontend(nb::module_& m) {
              Ref value = t.constant(o.ptr());
              return value ? object(std::move(value)) : nb::object(nb::none());
            })
+      .def("read", [](Tracer& t, nb::handle o, const std::string& what) { return object(t.read(o.ptr(), what)); })
       .def("knows", [](Tracer& t, nb::handle o) { return t.knows(o.ptr()); })
       .def_prop_ro("location", &Tracer::location);
   set_current_index(current_device_index);

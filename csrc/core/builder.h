@@ -103,6 +103,8 @@ class Builder {
 
   /// The calls of the innermost open scope.
   const std::vector<const Call*>& calls() const { return scopes_.back().calls; }
+  /// Those of the program itself, whichever scopes are open in it.
+  const std::vector<const Call*>& outermost_calls() const { return scopes_.front().calls; }
   /// Opens a scope: what is called until close_scope() is collected apart.
   void open_scope() { scopes_.emplace_back(); }
   std::vector<const Call*> close_scope();

@@ -228,6 +228,12 @@ std::optional<int64_t> lower_bound(const Dim& d) {
   return bound;
 }
 
+// As hinted(), and asks for what is not known.
+std::optional<int64_t> asked(const Dim& d) {
+  if (!d.is_constant() && current_env) current_env->knows(d);
+  return hinted(d);
+}
+
 bool is_zero_or_one(const Dim& d) { return d.is_constant() && (d.constant() == 0 || d.constant() == 1); }
 
 [[noreturn]] void undecidable(const Dim& a, const char* relation, const Dim& b) {
@@ -244,13 +250,13 @@ Dim Dim::symbol(SymbolId id) { return from_atom({SymAtom::Symbol, id, {}, {}}); 
 
 int64_t Dim::constant() const {
   if (!expr_) return value_;
-  THUNDER_CHECK(hinted(*this), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
+  THUNDER_CHECK(asked(*this), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
   return specialize();
 }
 
 int64_t Dim::specialize() const {
   if (!expr_) return value_;
-  std::optional<int64_t> h = hinted(*this);
+  std::optional<int64_t> h = asked(*this);
   if (!h) undecidable(*this, " is ", Dim(0));
   current_env->guard(DimGuard{DimGuard::Equal, *this, Dim(*h)});
   return *h;
@@ -338,7 +344,8 @@ bool operator==(const Dim& a, const Dim& b) {
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
   if (!ha || !hb) {
     if (is_zero_or_one(a) || is_zero_or_one(b)) return false;
-    undecidable(a, " equals ", b);
+    ha = asked(a), hb = asked(b);
+    if (!ha || !hb) undecidable(a, " equals ", b);
   }
   bool equal = *ha == *hb;
   current_env->guard(DimGuard{equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
@@ -349,7 +356,7 @@ bool operator<(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.value_ < b.value_;
   if (std::optional<int64_t> low = lower_bound(b - a - 1); low && *low >= 0) return true;
   if (std::optional<int64_t> low = lower_bound(a - b); low && *low >= 0) return false;
-  std::optional<int64_t> ha = hinted(a), hb = hinted(b);
+  std::optional<int64_t> ha = asked(a), hb = asked(b);
   if (!ha || !hb) undecidable(a, " is less than ", b);
   bool less = *ha < *hb;
   current_env->guard(DimGuard{less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
@@ -409,6 +416,18 @@ Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
 std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
   auto it = symbols_.find(id);
   return it == symbols_.end() ? std::nullopt : it->second.hint;
+}
+
+void ShapeEnv::set_hint(SymbolId id, int64_t value) {
+  Symbol& s = symbols_.at(id);
+  s.hint = value;
+  s.least = 0;
+}
+
+bool ShapeEnv::knows(const Dim& size) {
+  for (SymbolId s : size.symbols())
+    if (!hint(s) && !(ask && ask(s))) return false;
+  return true;
 }
 
 int64_t ShapeEnv::least(SymbolId id) const {

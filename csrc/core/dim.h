@@ -116,6 +116,8 @@ class ShapeEnv {
   /// same tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
   Dim symbol_of(const std::string& what, const void* source);
   std::optional<int64_t> hint(SymbolId id) const;
+  /// What an unbacked symbol turned out to be in the call being compiled; from here on it may be anything from 0.
+  void set_hint(SymbolId id, int64_t value);
   int64_t least(SymbolId id) const;
   const std::string& name(SymbolId id) const;
   const std::vector<DimGuard>& guards() const { return guards_; }
@@ -130,6 +132,11 @@ class ShapeEnv {
 
   /// Tells the user's line, which guards carry.
   std::function<std::string()> location;
+  /// Finds out what an unbacked symbol is, where a comparison cannot be decided otherwise, and sets its hint; false if
+  /// that cannot be told.  Null: it never can.
+  std::function<bool(SymbolId)> ask;
+  /// Whether all symbols of a size have hints, those that have to be asked for too.
+  bool knows(const Dim& size);
 
   /// The environment that comparisons on this thread use; none outside a compilation.
   static ShapeEnv* current();

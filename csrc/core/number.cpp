@@ -107,6 +107,13 @@ std::string NumberExpr::str() const {
   }
 }
 
+void NumberExpr::visit(const std::function<void(const NumberExpr&)>& leaf) const {
+  if (op_ == Op::Constant) return;
+  if (op_ == Op::Input || op_ == Op::Size) return leaf(*this);
+  left_->visit(leaf);
+  right_->visit(leaf);
+}
+
 bool NumberExpr::same(const NumberExpr& other) const {
   if (this == &other) return true;
   if (op_ != other.op_) return false;

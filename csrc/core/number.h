@@ -36,6 +36,8 @@ class NumberExpr {
   double hinted(const ShapeEnv& env) const;
   std::string str() const;
   bool same(const NumberExpr& other) const;
+  /// Calls `leaf` for each float argument and each symbol that the number is computed from.
+  void visit(const std::function<void(const NumberExpr&)>& leaf) const;
 
  private:
   Op op_ = Op::Constant;

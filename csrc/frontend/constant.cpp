@@ -1,6 +1,7 @@
 // Tensors whose value is known while the program is acquired: made of constants alone, as a table of positions is.
 //
 // Branches on such a tensor, its numbers and its items are then Python's own, as they are in eager.
+#include "core/error.h"
 #include "core/number.h"
 #include "frontend/tracer.h"
 #include "passes/visit.h"
@@ -36,27 +37,54 @@ Ref Tracer::constant(Value v) {
   return hooks().evaluate(t);
 }
 
-// Integers without dimensions become the numbers that they are, as in eager's conversions.
-bool Tracer::fold_constants(Arg& a) {
-  if (a.is_tensor()) {
-    const TensorType& t = a.value().tensor();
-    if (!t.shape.empty() || number_kind(t.dtype) > NumberKind::Int) return false;
-    Ref tensor = constant(a.value());
-    if (!tensor) return false;
-    a = to_arg(Ref::steal(PyObject_CallMethod(tensor.get(), "item", nullptr)).get(), {});
-    return true;
+// Integers without dimensions become the numbers that they are, as in eager's conversions: those of known value, or,
+// with `read`, all that the program can read.
+bool Tracer::fold(Arg& a, bool read) {
+  if (a.is_value()) {
+    const Type& t = a.value().type();
+    if (t.is_number()) {
+      if (!read || t.number().dim || t.number().expr) return false;
+      a = resolve(a.value(), "item");
+      return true;
+    }
+    if (!t.is_tensor() || !t.tensor().shape.empty() || number_kind(t.tensor().dtype) > NumberKind::Int) return false;
+    if (Ref tensor = constant(a.value())) {
+      a = to_arg(hooks().item(tensor.get()).get(), {});
+      return true;
+    }
+    if (read) a = resolve(b_("torch.item", a.value()).value(), "item");
+    return read;
   }
   bool any = false;
   if (a.kind() == Arg::Kind::Slice) {
     Arg start = a.slice().start, stop = a.slice().stop, step = a.slice().step;
-    for (Arg* bound : {&start, &stop, &step}) any |= fold_constants(*bound);
+    for (Arg* bound : {&start, &stop, &step}) any |= fold(*bound, read);
     if (any) a = Arg::slice(start, stop, step);
   } else if (a.is_sequence()) {
     ArgList items = a.items();
-    for (Arg& item : items) any |= fold_constants(item);
+    for (Arg& item : items) any |= fold(item, read);
     if (any) a = a.kind() == Arg::Kind::Tuple ? Arg::tuple(std::move(items)) : Arg::list(std::move(items));
   }
   return any;
+}
+
+// What the operator does not take may be a tensor or a number of the run's where it wants a size, a bound, a dimension.
+Arg Tracer::call_with_numbers(const std::string& op, const ArgList& positional,
+                              const std::vector<std::pair<std::string, Arg>>& keyword) {
+  std::exception_ptr refused = std::current_exception();
+  for (bool read : {false, true}) {
+    ArgList items = positional;
+    std::vector<std::pair<std::string, Arg>> named = keyword;
+    bool folded = false;
+    try {
+      for (Arg& a : items) folded |= fold(a, read);
+      for (auto& [name, a] : named) folded |= fold(a, read);
+      if (folded) return b_.call_named(op, std::move(items), std::move(named));
+    } catch (const Error&) {
+      if (folded && read) throw;
+    }
+  }
+  std::rethrow_exception(refused);
 }
 
 }  // namespace thunder::frontend

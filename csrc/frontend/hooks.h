@@ -4,6 +4,7 @@
 #include "core/trace.h"
 #include "core/value.h"
 #include "frontend/python.h"
+#include "frontend/value_reads.h"
 
 namespace thunder::frontend {
 
@@ -29,6 +30,13 @@ struct Hooks {
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
   /// Runs a trace without inputs now: its one result, a real tensor.
   Ref (*evaluate)(const Trace&) = nullptr;
+
+  /// Runs a trace now: its results, real tensors and Python numbers.
+  std::vector<Ref> (*run)(const Trace&, const std::vector<RealInput>&) = nullptr;
+  /// The number that a real tensor of one element holds: no call of the program's.
+  Ref (*item)(PyObject* tensor) = nullptr;
+  /// What a trace is given for an input.
+  Ref (*run_input)(const RealInput&) = nullptr;
 
   /// A function of (torch function, args, kwargs) that records the call of an operator without a record: a tuple of its
   /// result, or None.  Null before it is set.

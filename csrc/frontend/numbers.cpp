@@ -14,28 +14,33 @@ using Op = NumberExpr::Op;
 struct Number {
   std::optional<Dim> size;  // an int
   NumberPtr expr;           // any number of the call's
-  bool only_run_knows = false;
 };
 
-std::optional<Number> number_of(PyObject* o) {
-  if (!PyLong_Check(o) && !PyFloat_Check(o) && !is_traced_number(o)) return std::nullopt;
-  Arg a = to_arg(o, [](PyObject*) -> Arg { return nullptr; });
+bool is_number(PyObject* o) { return PyLong_Check(o) || PyFloat_Check(o) || is_traced_number(o); }
+
+// A number that only the run knows, the result of item() say.
+bool only_run_knows(const Arg& a) {
+  return a.is_value() && !a.value().type().number().dim && !a.value().type().number().expr;
+}
+
+Arg arg_of(PyObject* o) {
+  return to_arg(o, [](PyObject*) -> Arg { return nullptr; });
+}
+
+// Nothing for a complex number.
+std::optional<Number> number_of(Arg a) {
   Number n;
+  if (a.kind() == Arg::Kind::Complex) return std::nullopt;
   if (a.kind() == Arg::Kind::Bool) a = Arg(a.boolean() ? 1 : 0);
   if (a.kind() == Arg::Kind::Int) n.size = a.dim();
   else if (a.kind() == Arg::Kind::Float) n.expr = NumberExpr::constant(a.real());
   else if (a.value().type().number().dim) n.size = a.value().type().number().dim;
   else n.expr = a.value().type().number().expr;
-  n.only_run_knows = !n.size && !n.expr;
   if (n.size) n.expr = NumberExpr::of_size(*n.size);
   return n;
 }
 
-bool has_hints(const Dim& d) {
-  for (SymbolId s : d.symbols())
-    if (!ShapeEnv::current()->hint(s)) return false;
-  return true;
-}
+bool has_hints(const Dim& d) { return ShapeEnv::current()->knows(d); }
 
 bool is_zero(const Number& n) { return n.size ? *n.size == Dim(0) : n.expr->hinted(*ShapeEnv::current()) == 0; }
 
@@ -102,6 +107,7 @@ Value Tracer::add_number(NumberType type, NumberPtr number) {
   source.integer = type.kind == NumberKind::Int;
   sources_.push_back(std::move(source));
   inputs_.push_back(kNoTensor);
+  reals_.emplace_back();
   return b_.input(std::move(type));
 }
 
@@ -134,16 +140,22 @@ Value Tracer::value_of_size(const Dim& size) {
 
 Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) {
   return located([&]() -> Ref {
-    std::optional<Number> x = number_of(a), y = number_of(b);
-    if (!x || !y) return none();
-    THUNDER_CHECK(!x->only_run_knows && !y->only_run_knows, NotImplemented, "jit", "'", name,
-                  "' on a number that is known only when the compiled function runs (the "
-                  "result of item()). Keep it a tensor: use tensor operations such as torch.where instead");
+    if (!is_number(a) || !is_number(b)) return none();
     std::optional<Op> op = operator_of(name);
     if (!op && !is_comparison(name)) return none();
+    Arg left = arg_of(a), right = arg_of(b);
+    for (Arg* operand : {&left, &right})
+      if (only_run_knows(*operand)) *operand = resolve(operand->value(), name);
+    std::optional<Number> x = number_of(left), y = number_of(right);
+    if (!x || !y) return none();
+    const bool divides = op && (*op == Op::Div || *op == Op::FloorDiv || *op == Op::Mod);
+    // The length of what depends on values is asked for: it may well be 0.
+    for (const Number* n : {&*x, &*y})
+      if (n->size && (!op || (divides && n == &*y)))
+        THUNDER_CHECK(has_hints(*n->size), Runtime, "size", "the program asks for the size ", *n->size,
+                      ", which depends on the values in a tensor and is known only when the program runs");
     if (!op && x->size && y->size) return boolean(compare_sizes(name, *x->size, *y->size));
     if (!op) return boolean(compare_numbers(name, x->expr, y->expr));
-    const bool divides = *op == Op::Div || *op == Op::FloorDiv || *op == Op::Mod;
     if (divides && is_zero(*y)) return none();
     if (x->size && y->size) {
       if (std::optional<Dim> size = size_operation(*op, *x->size, *y->size))
@@ -161,10 +173,41 @@ Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) 
 
 Ref Tracer::specialize(PyObject* number) {
   return located([&]() -> Ref {
-    std::optional<Number> n = number_of(number);
+    Arg a = arg_of(number);
+    if (only_run_knows(a)) {
+      a = resolve(a.value(), "item");
+      if (!a.is_value() && a.kind() != Arg::Kind::Int) return to_python(a, {});
+    }
+    std::optional<Number> n = number_of(a);
+    if (n && !n->size && hold_exactly(*n->expr)) return Ref::steal(PyFloat_FromDouble(n->expr->hinted(shapes_)));
     if (n && n->size && has_hints(*n->size)) return Ref::steal(PyLong_FromLongLong(n->size->specialize()));
     if (n && !n->size && n->expr) return Ref::steal(PyFloat_FromDouble(ShapeEnv::current()->specialize(n->expr)));
     return none();
+  });
+}
+
+Ref Tracer::to_number(PyObject* type, PyObject* o) {
+  const bool to_float = type == reinterpret_cast<PyObject*>(&PyFloat_Type);
+  if (!owned_ || !observer_) return {};
+  return located([&]() -> Ref {
+    if (is_traced_number(o)) {
+      // PyTorch's classes of symbolic numbers, which it derives from, mean Python's own.
+      if (in_library()) return {};
+      Arg a = arg_of(o);
+      if (to_float && a.is_value() && a.number_kind() == NumberKind::Float) return Ref::borrow(o);
+      if (!to_float && a.number_kind() == NumberKind::Int) return Ref::borrow(o);
+      return {};
+    }
+    if (!is_tensor(o)) return {};
+    Value v = value_of(o);
+    for (const Dim& d : v.shape())
+      if (!d.is_constant() || d.constant() != 1) return {};
+    // What eager refuses, and what it rounds, is asked as eager asks it.
+    if (is_complex(v.dtype()) || (!to_float && (is_inexact(v.dtype()) || v.dtype() == DType::u64)) || constant(v))
+      return {};
+    const DType wide = to_float ? DType::f64 : DType::i64;
+    Expr wider = v.dtype() == wide ? b_.expr(Arg(v)) : b_("torch.to", v, wide);
+    return make_number(b_("torch.item", wider).value());
   });
 }
 

@@ -187,6 +187,15 @@ void Reads::take_result(PyObject* result) {
 PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names) {
   size_t keywords = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
   auto* t = reinterpret_cast<PyTypeObject*>(type);
+  if ((t == &PyFloat_Type || t == &PyLong_Type) && n == 1 && !names && is_leaf(arguments[0])) {
+    interpreter::NotInterpreting scope;
+    try {
+      if (Ref number = tracer_.to_number(type, arguments[0])) return number.release();
+    } catch (...) {
+      hooks().set_python_error();
+      return nullptr;
+    }
+  }
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
   if (of_c && t != &PyType_Type && t != &PySuper_Type) read_arguments(arguments, n + keywords);
   if (!of_c)
@@ -316,7 +325,9 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
       throw PythonError();
   interpreter::NotInterpreting scope;
   try {
-    return tracer_.handle(callable, positional.get(), keyword.get()).release();
+    PyObject* result = tracer_.handle(callable, positional.get(), keyword.get()).release();
+    if (!is_leaf(result)) take_result(result);  // tolist()
+    return result;
   } catch (...) {
     hooks().set_python_error();
     return nullptr;
@@ -388,6 +399,14 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
     return nullptr;
   }
   if (!allow_call(callable, m.self, m.name)) return nullptr;
+  if (n == 1 && is_traced_number(arguments[0]) && m.self && PyModule_Check(m.self) &&
+      std::strcmp(PyModule_GetName(m.self), "math") == 0) {
+    // What can be asked of the number without knowing it.
+    interpreter::NotInterpreting scope;
+    PyObject* answer = PyObject_CallMethod(arguments[0], "_math", "s", std::string(m.name).c_str());
+    if (answer != Py_None) return answer;
+    Py_DECREF(answer);
+  }
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
   if (n == 0 && !names && asks_torch(callable, m.name)) {

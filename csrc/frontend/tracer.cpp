@@ -43,6 +43,7 @@ Tracer::Tracer(std::vector<const void*> shared)
     : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
   shapes_.location = [this] { return location(); };
+  shapes_.ask = [this](SymbolId s) { return ask_size(s); };
   begin_numbers();
 }
 
@@ -60,6 +61,7 @@ TensorId Tracer::add_input(PyObject* object, PyObject* real, InputSource source,
     id = aliases_.add_input(b_.input(type ? *type : hooks().type_of(real)), hooks().is_leaf(real));
     sources_.push_back(std::move(source));
     inputs_.push_back(id);
+    reals_.push_back(Ref::borrow(real));
     if (memory) {
       auto [it, fresh] = storages_.try_emplace(memory, id);
       if (!fresh) {
@@ -93,6 +95,7 @@ TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const vo
     source.whole_storage = true;
     sources_.push_back(std::move(source));
     inputs_.push_back(base);
+    reals_.push_back(Ref::borrow(real));
   }
   Value whole = aliases_.value(base);
   THUNDER_CHECK(whole.dtype() == t.dtype, NotImplemented, "jit",
@@ -112,6 +115,7 @@ TensorId Tracer::input_itself(TensorId t) {
     b_.input(aliases_.value(t).tensor());
     sources_.push_back(at->second);
     inputs_.push_back(t);
+    reals_.emplace_back();
   }
   return t;
 }
@@ -122,6 +126,7 @@ Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type)
   Ref proxy = new_proxy(type ? *type : hooks().type_of(tensor));
   TensorId id = add_input(proxy.get(), tensor, {InputSource::Argument, index, {}}, type);
   ids_[tensor] = id;  // the closure may hold the very tensor that was passed
+  arguments_.insert(tensor);
   return proxy;
 }
 
@@ -154,7 +159,10 @@ bool Tracer::wrote_to_values() const {
 
 TensorId Tracer::id_of(PyObject* tensor) {
   auto it = ids_.find(tensor);
-  if (it != ids_.end()) return it->second;
+  if (it != ids_.end()) {
+    if (!is_proxy(tensor) && arguments_.count(tensor)) met_outside_.insert(tensor);
+    return it->second;
+  }
   THUNDER_CHECK(
       !is_proxy(tensor), Runtime, "jit",
       "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
@@ -238,6 +246,16 @@ std::string Tracer::location() const {
   return l ? cat(l->file, ":", l->line, " in ", l->function) : "";
 }
 
+// Whether it is PyTorch's code, or thunder's, that runs.
+bool Tracer::in_library() const {
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return false;
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const bool internal = is_internal(code);
+  Py_DECREF(code);
+  return internal;
+}
+
 void Tracer::update_location() {
   if (!owned_) return;
   PyFrameObject* frame = PyEval_GetFrame();
@@ -286,12 +304,7 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
   try {
     return b_.call_named(op, positional, keyword);
   } catch (const Error&) {
-    // A size or a bound may be a tensor whose value is known.
-    bool folded = false;
-    for (Arg& a : positional) folded |= fold_constants(a);
-    for (auto& [name, a] : keyword) folded |= fold_constants(a);
-    if (!folded) throw;
-    return b_.call_named(op, std::move(positional), std::move(keyword));
+    return call_with_numbers(op, positional, keyword);
   }
 }
 
@@ -389,7 +402,8 @@ void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op)
   THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
                 str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
   bool fresh = false;
-  Value empty = b_("torch.empty", result.value().shape(), kw("dtype", before.dtype), kw("device", before.device)).value();
+  Value empty =
+      b_("torch.empty", result.value().shape(), kw("dtype", before.dtype), kw("device", before.device)).value();
   rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
 }
 
@@ -717,6 +731,7 @@ void open_hidden(Trace& trace) {
 
 Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   ShapeEnv::Scope scope(shapes_);
+  shapes_.ask = nullptr;  // from here on nothing is read
   b_.set_location(nullptr);
   b_.set_grad_enabled(true);
   for (PyObject* o : outputs)
@@ -736,6 +751,8 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
     a.sources.push_back(sources_[i]);
   }
   if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
+  add_read_inputs(a);
+  for (PyObject* t : met_outside_) a.arguments_outside.push_back(Ref::borrow(t));
   return a;
 }
 

@@ -18,6 +18,7 @@
 #include "frontend/hooks.h"
 #include "frontend/interpreter/observer.h"
 #include "frontend/language.h"
+#include "frontend/value_reads.h"
 
 namespace thunder {
 struct RecordedGradient;
@@ -27,12 +28,13 @@ namespace thunder::frontend {
 
 /// Where an input of the computation comes from.
 struct InputSource {
-  enum Kind { Argument, Captured, Number } kind = Argument;
+  enum Kind { Argument, Captured, Number, Read } kind = Argument;
   size_t argument = 0;         ///< index among the call's tensor arguments
-  Ref tensor;                  ///< the captured tensor
+  Ref tensor;                  ///< the captured tensor; what a value that reads computed is in this call
   bool whole_storage = false;  ///< not the tensor but its memory, as a 1-d tensor: several inputs share it
   NumberPtr number = nullptr;  ///< what a number is computed from
   bool integer = false;        ///< the number is an int
+  Value value = {};            ///< that reads computed
 };
 
 struct Acquired {
@@ -42,6 +44,11 @@ struct Acquired {
   /// Inputs: those of the computation, then its outputs.  Its output is a flat tuple of the user's tensors.
   Trace epilogue;
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
+  /// Arguments that the program also met outside of them: they are the same tensor in its calls.
+  std::vector<Ref> arguments_outside;
+  std::vector<ValueRead> reads;  ///< what the program asked of its tensors' values, in order
+  /// The inputs of the program that the reads begin with.
+  std::vector<std::pair<Value, InputSource>> read_inputs;
 };
 
 class Tracer {
@@ -77,6 +84,16 @@ class Tracer {
   Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
   /// The number itself, on which the program then depends; None for one that only the run knows.
   Ref specialize(PyObject* number);
+  /// What float(o) or int(o) is, of a tensor or a traced number, where it can stay a traced number; null where not.
+  Ref to_number(PyObject* type, PyObject* o);
+  /// The tensor's value in this call, on which the program then depends: later calls run it only for the same one.
+  Ref read(PyObject* tensor, const std::string& what);
+  /// Tells whether an int that is read at a place ("model.py:7 in forward #0") is known to differ from call to call;
+  /// null: numbers that are read stay what they are.
+  std::function<bool(const std::string& place, int64_t now)> int_varies;
+  const std::vector<ValueRead>& value_reads() const { return value_reads_; }
+  /// What the reads computed becomes inputs of the computation, which does not compute it again.
+  void take_from_reads(Acquired& a) const;
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
@@ -149,6 +166,18 @@ class Tracer {
   Value add_number(NumberType type, NumberPtr number);
   Ref number_result(const NumberPtr& number);
   Value value_of_size(const Dim& size);
+  Arg resolve(Value number, const std::string& what);
+  bool fold(Arg& a, bool read);
+  Arg call_with_numbers(const std::string& op, const ArgList& positional,
+                        const std::vector<std::pair<std::string, Arg>>& keyword);
+  RealInput real_input(size_t i) const;
+  std::vector<const Call*> calls_before(Value v, const std::string& what) const;
+  void run_now(const std::vector<const Call*>& calls);
+  ValueRead& read_value(Value v, const std::string& what);
+  bool becomes_symbol(const ValueRead& r, int64_t n) const;
+  bool ask_size(SymbolId s);
+  bool hold_exactly(const NumberExpr& number);
+  void add_read_inputs(Acquired& a) const;
   std::vector<bool> used_inputs(const Trace& computation, const Outputs& plan) const;
   std::vector<size_t> in_order(const std::vector<bool>& used) const;
   TensorId add_view_of_shared(PyObject* real, InputSource source, const void* memory);
@@ -163,7 +192,6 @@ class Tracer {
   Ref alias_of(TensorId of);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
-  bool fold_constants(Arg& a);
   Arg fit_gradient(PyObject* gradient, Value input, const std::string& name);
   std::vector<const Call*> record_backward(PyObject* backward, const std::vector<Value>& inputs,
                                            const std::string& name, RecordedGradient& rule);
@@ -171,6 +199,7 @@ class Tracer {
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
   void update_location();
+  bool in_library() const;
 
   // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`
   // is -1.
@@ -205,12 +234,18 @@ class Tracer {
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;
   std::vector<InputSource> sources_;
-  std::vector<TensorId> inputs_;                        // parallel to the builder's inputs; kNoTensor for a number
+  std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
+  std::vector<Ref> reals_;        // the same, as they are in this call; null for a number
+  std::vector<ValueRead> value_reads_;
+  std::unordered_map<ValueId, Ref> values_now_;  // what reads computed
+  std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
+  std::unordered_map<std::string, int> places_;  // how often a line has read
+  std::unordered_set<PyObject*> arguments_, met_outside_;
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>
       shared_;  // memory given to the constructor, and the input that stands for it
-  std::unordered_map<TensorId, const void*> aliased_;  // inputs that share memory with another input
+  std::unordered_map<TensorId, const void*> aliased_;          // inputs that share memory with another input
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
 };

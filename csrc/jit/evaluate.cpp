@@ -1,5 +1,7 @@
 #include "jit/evaluate.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
+
 #include "core/builder.h"
 #include "core/error.h"
 #include "frontend/hooks.h"
@@ -15,21 +17,54 @@ using frontend::Ref;
 
 namespace {
 
-Ref run(Trace trace, std::vector<c10::IValue> inputs) {
-  bool ready = true;
-  for (const Call* c : trace.calls) ready = ready && !c->op->executor.empty();
-  if (!ready) trace = claim(trace, Executors::instance().always());
-  std::shared_ptr<Program> program = Program::build(trace);
-  std::vector<c10::IValue> results;
-  {
-    BelowAutograd below;
-    results = program->run(std::move(inputs));
-  }
+// Operators in Python run on real tensors, and what they call is no call of a program that is being traced.
+class WithoutTorchFunction {
+ public:
+  WithoutTorchFunction() { set(at::impl::TorchFunctionDisabledState::ALL_DISABLED); }
+  ~WithoutTorchFunction() { set(before_); }
+
+ private:
+  using State = at::impl::PythonTorchFunctionTLS;
+  static void set(at::impl::TorchFunctionDisabledState s) { State::set_disabled_state(s); }
+  at::impl::TorchFunctionDisabledState before_ = State::get_disabled_state();
+};
+
+std::vector<c10::IValue> run_below(const Trace& trace, std::vector<c10::IValue> inputs) {
+  std::shared_ptr<Program> program = plain_program(trace);
+  WithoutTorchFunction apart;
+  BelowAutograd below;
+  return program->run(std::move(inputs));
+}
+
+Ref run(const Trace& trace, std::vector<c10::IValue> inputs) {
+  std::vector<c10::IValue> results = run_below(trace, std::move(inputs));
   size_t next = 0;
   return frontend::to_python(trace.output, [&](Value) { return Ref::steal(to_python(results[next++])); });
 }
 
 }  // namespace
+
+std::shared_ptr<Program> plain_program(const Trace& trace) {
+  bool ready = true;
+  for (const Call* c : trace.calls) ready = ready && !c->op->executor.empty();
+  return Program::build(ready ? trace : claim(trace, Executors::instance().always()));
+}
+
+c10::IValue program_input(PyObject* object, bool whole_storage) {
+  if (!frontend::is_tensor(object)) return from_python(object);
+  const at::Tensor& t = torch_py::tensor(object);
+  if (!whole_storage) return t;
+  auto [offset, count] = frontend::hooks().place_in_storage(object);
+  return t.as_strided({count}, {1}, 0);
+}
+
+std::vector<Ref> run_now(const Trace& trace, const std::vector<frontend::RealInput>& inputs) {
+  std::vector<c10::IValue> given;
+  for (const frontend::RealInput& i : inputs) given.push_back(program_input(i.object.get(), i.whole_storage));
+  std::vector<Ref> out;
+  for (const c10::IValue& v : run_below(trace, std::move(given))) out.push_back(Ref::steal(to_python(v)));
+  return out;
+}
 
 Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
   adopt_default_dtype();

@@ -1,10 +1,16 @@
 // Runs a single operator on real tensors: what a printed program's names call when it is run with exec().
 #pragma once
 
+#include <ATen/core/ivalue.h>
+
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "core/trace.h"
 #include "frontend/python.h"
+#include "frontend/value_reads.h"
+#include "runtime/program.h"
 
 namespace thunder {
 
@@ -12,5 +18,11 @@ namespace thunder {
 frontend::Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs);
 /// Runs a trace without inputs.
 frontend::Ref evaluate(const Trace& constant);
+/// Runs a trace whose output is a tuple: its results.
+std::vector<frontend::Ref> run_now(const Trace& trace, const std::vector<frontend::RealInput>& inputs);
+/// What a program is given for such an input.
+c10::IValue program_input(PyObject* object, bool whole_storage);
+/// A program that runs the calls one by one, by PyTorch's operators where no other executor's stand there already.
+std::shared_ptr<Program> plain_program(const Trace& trace);
 
 }  // namespace thunder

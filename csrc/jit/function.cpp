@@ -8,11 +8,11 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "frontend/interpreter/interpreter.h"
-#include "jit/explain.h"
+#include "jit/cache_entry.h"
 #include "passes/passes.h"
 #include "runtime/convert.h"
+#include "runtime/gil.h"
 #include "runtime/interop.h"
-#include "runtime/torch_py.h"
 
 namespace thunder {
 
@@ -24,18 +24,6 @@ namespace {
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
-
-// Releases the GIL for a scope.
-class WithoutGil {
- public:
-  explicit WithoutGil(bool active) : state_(active ? PyEval_SaveThread() : nullptr) {}
-  ~WithoutGil() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-
- private:
-  PyThreadState* state_;
-};
 
 constexpr size_t kMostEntries = 256;  // programs of a function; what changes in every call would fill the memory
 constexpr size_t kMostKnown = 4096;   // rows of numbers that a function remembers an entry for
@@ -77,154 +65,6 @@ JitFunction::Runner& JitFunction::runner() {
   return *r;
 }
 
-// A vectorcall's arguments.
-struct JitFunction::Arguments {
-  PyObject* const* args;
-  size_t nargs;
-  PyObject* names;
-  Py_ssize_t num_names() const { return names ? PyTuple_GET_SIZE(names) : 0; }
-};
-
-struct JitFunction::Key {
-  Flattened flat;
-  Fingerprint fingerprint;
-  uint64_t hash = 0;
-  // With symbolic values: the ints and floats that the key leaves out, and how tensors use them.
-  Numbers numbers;
-  std::vector<std::optional<Layout>> layouts;
-
-  Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
-    flat.symbolic = symbolic;
-    flat.uses = &uses;
-    flat.themselves = &themselves;
-    for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
-    for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
-      flat.key.push_back('K');
-      frontend::flatten(PyTuple_GET_ITEM(a.names, i), flat);
-      frontend::flatten(a.args[a.nargs + i], flat);
-    }
-    for (PyObject* t : flat.tensors)
-      THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
-                    "a number that another compiled function has yet to compute was passed");
-    fingerprint.begin();
-    if (symbolic) add_layouts();
-    else
-      for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
-    hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
-  }
-
-  /// To say how another call differs.
-  CallFacts facts() const {
-    CallFacts out{fingerprint, flat.key, {}};
-    for (size_t i = 0; i < flat.tensors.size(); ++i)
-      out.tensors.push_back(describe(torch_py::tensor(flat.tensors[i]),
-                                     i < layouts.size() && layouts[i] ? layouts[i]->str() : std::string()));
-    return out;
-  }
-
-  /// What each of the ints is.
-  std::vector<std::string> labels() const {
-    std::vector<std::string> out;
-    for (size_t i = 0; i < flat.ints.size(); ++i) out.push_back(cat("int argument ", i));
-    for (size_t i = 0; i < layouts.size(); ++i)
-      if (layouts[i]) layouts[i]->add_labels(cat("tensor argument ", i), out);
-    return out;
-  }
-
- private:
-  void add_layouts() {
-    numbers.ints = flat.ints;
-    numbers.floats = flat.floats;
-    for (PyObject* o : flat.tensors) {
-      const at::Tensor& t = torch_py::tensor(o);
-      bool repeated = false;
-      const bool plain = t.defined() && fingerprint.add_kind(t, &repeated);
-      layouts.emplace_back();
-      if (repeated) continue;
-      if (plain) {
-        layouts.back().emplace(t, numbers.ints);
-        layouts.back()->add_to(fingerprint);
-      } else {
-        fingerprint.add(t);
-      }
-    }
-  }
-};
-
-struct JitFunction::CacheEntry {
-  CallFacts facts;
-  Fingerprint fingerprint;
-  std::string key;
-  std::vector<Ref> objects;  // that the key names by identity: their addresses stay theirs
-  frontend::WorldGuard world;
-  CapturedTensors state;  // as they were when `captured` was last found equal
-  frontend::CacheLines lines;
-  Fingerprint captured;  // of the arguments and the captured tensors together, if there are any
-  struct Source {
-    bool captured;
-    size_t index;        // among the captured tensors, or the tensor arguments, or the numbers below
-    bool whole_storage;  // the memory of that tensor, as a 1-d tensor
-    bool number = false;
-  };
-  // A number that the program takes: an int or a float of the call, or computed from them.
-  struct Number {
-    enum Kind { Int, Float, Computed } kind;
-    size_t index = 0;
-    NumberPtr expr;
-    bool integer = false;
-  };
-  std::vector<Number> numbers;
-  std::unique_ptr<Symbols> symbols;  // with symbolic values
-  std::vector<Source> sources;
-  bool by_place = false;  // where the tensors lie in their memory matters
-  uint64_t last_use = 0;  // in calls of the function
-  std::shared_ptr<const Entry> entry;
-  std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
-  std::vector<frontend::Effect> effects;
-
-  // With symbolic values sizes of arguments are not in it; what is in the key is.
-  Fingerprint fingerprint_all(const Flattened& flat) const {
-    Fingerprint f;
-    bool repeated = false;
-    for (PyObject* t : flat.tensors)
-      if (!symbols || !f.add_kind(torch_py::tensor(t), &repeated)) f.add(torch_py::tensor(t));
-    for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
-    if (!by_place) return f;
-    for (const auto* list : {&flat.tensors, &world.tensors()})
-      for (PyObject* t : *list) {
-        auto [offset, count] = frontend::hooks().place_in_storage(t);
-        f.add_number(static_cast<uint64_t>(offset));
-        f.add_number(static_cast<uint64_t>(count));
-      }
-    return f;
-  }
-
-  bool shares_memory(const Flattened& flat) const {
-    return std::any_of(flat.tensors.begin(), flat.tensors.end(),
-                       [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
-  }
-  void remember() {
-    state = CapturedTensors(world.tensors());
-    lines.clear();
-    world.add_lines(lines);
-    state.add_lines([&](const void* p, size_t bytes) { lines.add(p, bytes); });
-    lines.seal();
-  }
-
-  bool guards_hold(const Flattened& flat, std::string* why) {
-    lines.prefetch();
-    if (!world.check(why)) return false;
-    if (world.tensors().empty() && !by_place) return true;
-    if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return true;
-    if (fingerprint_all(flat) == captured) {
-      remember();
-      return true;
-    }
-    if (why) *why = "a parameter, buffer or captured tensor has other metadata";
-    return false;
-  }
-};
-
 // An entry that was found to take these numbers.
 struct JitFunction::Known {
   Numbers numbers;
@@ -256,6 +96,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
     if (e->symbols && !e->symbols->hold(key.numbers, &why)) continue;
     if (!e->guards_hold(key.flat, &why)) continue;
+    if (e->asks()) {
+      if (std::shared_ptr<CacheEntry> found = find_by_values(key, it, &why)) return found;
+      break;
+    }
     if (e->symbols) {
       if (known_.size() >= kMostKnown) known_.clear();
       known_.emplace(key.hash ^ key.numbers.hash(), Known{key.numbers, e});
@@ -298,36 +142,11 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
   return run(*e, key);
 }
 
-namespace {
-
-c10::IValue number_now(const NumberExpr& expr, bool integer, const NumberExpr::Values& values) {
-  if (integer) return expr.size().substitute(values.symbol).constant();
-  return expr.evaluate(values);
-}
-
-}  // namespace
-
 PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
   const Flattened& flat = key.flat;
   std::vector<c10::IValue> inputs;
   inputs.reserve(e.sources.size());
-  for (const CacheEntry::Source& s : e.sources) {
-    if (s.number) {
-      const CacheEntry::Number& n = e.numbers[s.index];
-      if (n.kind == CacheEntry::Number::Int) inputs.emplace_back(key.numbers.ints[n.index]);
-      else if (n.kind == CacheEntry::Number::Float) inputs.emplace_back(key.numbers.floats[n.index]);
-      else inputs.push_back(number_now(*n.expr, n.integer, e.symbols->values(key.numbers)));
-      continue;
-    }
-    const at::Tensor& t = torch_py::tensor(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
-    if (!s.whole_storage) {
-      inputs.emplace_back(t);
-      continue;
-    }
-    auto [offset, count] =
-        frontend::hooks().place_in_storage(s.captured ? e.world.tensors()[s.index] : flat.tensors[s.index]);
-    inputs.emplace_back(t.as_strided({count}, {1}, 0));
-  }
+  for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));
   std::shared_ptr<const Entry> entry = e.entry;
   std::vector<c10::IValue> outputs;
   {
@@ -357,16 +176,23 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
 // Runs the function on proxies of its arguments.  What the program turns out to ask of a symbol for good is known when
 // it runs once more, so that what follows from it is.
 frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
-                                        const Arguments& args) {
+                                        const Arguments& args, NumberMode mode) {
   std::vector<const void*> shared;
+  auto tell = [&] {
+    const auto& reads = tracer->value_reads();
+    *mode.read = std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
+  };
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
+    if (mode.vary) tracer->int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
     try {
       frontend::Acquired acquired = trace(e, key, *tracer, args);
       ShapeEnv::Scope scope(tracer->shapes());
+      tell();
       if (tracer->shared_memory_written()) shared.push_back(tracer->shared_memory_written());
       else if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (...) {
+      tell();
       // Written to memory that several inputs share: again, with that memory as one input.
       if (!tracer->shared_memory_written() || (e.symbols && !e.symbols->constant())) throw;
       shared.push_back(tracer->shared_memory_written());
@@ -461,10 +287,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Ar
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key& key, const Arguments& args) {
   not_symbolic_.clear();
-  if (cache_ != CacheMode::SymbolicValues) return compile(key, args, true);
+  if (cache_ != CacheMode::SymbolicValues) return compile_with_reads(key, args, true);
   std::string why;
   try {
-    return compile(key, args, false);
+    return compile_with_reads(key, args, false);
   } catch (const OtherKey&) {
     throw;
   } catch (const std::exception& e) {
@@ -472,24 +298,42 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key
     why = e.what();
     PyErr_Clear();
   }
-  std::shared_ptr<CacheEntry> e = compile(key, args, true);
+  std::shared_ptr<CacheEntry> e = compile_with_reads(key, args, true);
   not_symbolic_ = std::move(why);
   return e;
 }
 
-std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args, bool constant) {
+// Numbers that the program reads from its tensors become numbers of the call; where that cannot be, they stay what they
+// are in this one.
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_with_reads(const Key& key, const Arguments& args,
+                                                                         bool constant) {
+  bool read = false;
+  try {
+    return compile(key, args, {constant, cache_ != CacheMode::SameInput, &read});
+  } catch (const OtherKey&) {
+    throw;
+  } catch (const std::exception&) {
+    if (!read || !once_.empty()) throw;
+    PyErr_Clear();
+  }
+  return compile(key, args, {constant, false, &read});
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args, NumberMode mode) {
   auto start = std::chrono::steady_clock::now();
   adopt_default_dtype();
   auto record = std::make_shared<CompileRecord>();
   auto e = std::make_shared<CacheEntry>();
   if (cache_ == CacheMode::SymbolicValues) {
-    e->symbols = std::make_unique<Symbols>(key.numbers, constant);
+    e->symbols = std::make_unique<Symbols>(key.numbers, mode.constant);
     e->symbols->labels = key.labels();
   }
   std::unique_ptr<frontend::Tracer> tracer;
-  frontend::Acquired acquired = acquire(*e, key, tracer, args);
+  frontend::Acquired acquired = acquire(*e, key, tracer, args, mode);
   record->times.acquisition = seconds_since(start);
   if (once_.empty()) once_ = e->output->once();
+  // With "same input" no call asks again.
+  if (cache_ != CacheMode::SameInput) tracer->take_from_reads(acquired);
 
   ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
@@ -516,9 +360,9 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->entry = std::move(entry);
   record->times.programs = seconds_since(start);
 
-  add_sources(*e, acquired);
-  if (e->symbols) e->symbols->keep_guards(tracer->shapes());
+  add_inputs(*e, key, acquired, tracer->shapes());
   number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
+  for (std::string& line : e->checks.text()) number_guards_.push_back(std::move(line));
   e->facts = key.facts();
   e->fingerprint = key.fingerprint;
   e->key = key.flat.key;
@@ -542,26 +386,6 @@ void JitFunction::make_room() {
   entries_.erase(oldest);
 }
 
-void JitFunction::add_sources(CacheEntry& e, const frontend::Acquired& acquired) {
-  using Number = CacheEntry::Number;
-  size_t captured = 0;
-  for (const frontend::InputSource& s : acquired.sources) {
-    if (s.kind == frontend::InputSource::Number) {
-      Number n{Number::Computed, 0, s.number, s.integer};
-      std::optional<size_t> at = s.integer ? e.symbols->index(s.number->size()) : std::nullopt;
-      if (at) n.kind = Number::Int, n.index = *at;
-      if (s.number->op() == NumberExpr::Op::Input) n.kind = Number::Float, n.index = s.number->index();
-      e.sources.push_back({false, e.numbers.size(), false, true});
-      e.numbers.push_back(std::move(n));
-      continue;
-    }
-    bool argument = s.kind == frontend::InputSource::Argument;
-    if (!argument) e.world.add_tensor(s.tensor.get());
-    e.sources.push_back({!argument, argument ? s.argument : captured++, s.whole_storage});
-    e.by_place = e.by_place || s.whole_storage;
-  }
-}
-
 std::string JitFunction::program_text() const {
   if (!last_entry_) return {};
   std::string text = last_entry_->forward->str();
@@ -571,12 +395,17 @@ std::string JitFunction::program_text() const {
 }
 
 std::vector<std::string> JitFunction::guards() const {
-  return last_ ? last_->world.lines() : std::vector<std::string>();
+  if (!last_) return {};
+  std::vector<std::string> out = last_->world.lines();
+  for (std::string& line : last_->checks.text()) out.push_back(std::move(line));
+  return out;
 }
 
 void JitFunction::clear_cache() {
   entries_.clear();
   known_.clear();
+  steps_.clear();
+  known_ints_.clear();
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {

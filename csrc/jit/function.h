@@ -18,6 +18,7 @@
 #include "frontend/tracer.h"
 #include "frontend/world.h"
 #include "jit/symbolic.h"
+#include "jit/value_checks.h"
 #include "passes/pipeline.h"
 #include "runtime/autograd.h"
 #include "runtime/guards.h"
@@ -38,6 +39,8 @@ struct CompileRecord {
   bool trivial_epilogue = true;
   CompileTimes times;
 };
+
+struct InputOfEntry;
 
 class JitFunction {
  public:
@@ -85,18 +88,32 @@ class JitFunction {
   struct Arguments;
   struct Known;
   struct OtherKey;
+  // How numbers are taken: those of the call as they are, or as symbols; and those that the program reads.
+  struct NumberMode {
+    bool constant, vary;
+    bool* read;  // set where a number that was read became one of the call
+  };
+  using Entries = std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>>;
   std::shared_ptr<CacheEntry> find(const Key& key);
   std::shared_ptr<CacheEntry> find_known(const Key& key);
+  std::shared_ptr<CacheEntry> find_by_values(const Key& key, Entries::iterator from, std::string* why);
   Key key_of(const Arguments& args) const;
   bool knows_identities(const frontend::Reads& reads) const;
   bool learn(const frontend::Reads& reads);
   std::shared_ptr<CacheEntry> compile(Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile_as_asked(const Key& key, const Arguments& args);
-  std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, bool constant);
+  std::shared_ptr<CacheEntry> compile_with_reads(const Key& key, const Arguments& args, bool constant);
+  std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, NumberMode mode);
   frontend::Acquired acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
-                             const Arguments& args);
+                             const Arguments& args, NumberMode mode);
   frontend::Acquired trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args);
-  void add_sources(CacheEntry& e, const frontend::Acquired& acquired);
+  static InputOfEntry source_of(CacheEntry& e, const frontend::InputSource& s);
+  bool varies(const std::string& place, int64_t now) const;
+  std::shared_ptr<ValueStep> step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
+                                      std::unordered_map<ValueId, Value>& ours);
+  class Checks;
+  void add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
+  void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   PyObject* run(CacheEntry& e, const Key& key);
   void make_room();
 
@@ -106,9 +123,11 @@ class JitFunction {
   CompileOptions options_;
   std::shared_ptr<GraphSettings> graphs_;
   std::shared_ptr<std::atomic<size_t>> accumulated_ = std::make_shared<std::atomic<size_t>>(0);
-  std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>> entries_;
+  Entries entries_;
   /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
+  std::unordered_multimap<size_t, std::weak_ptr<ValueStep>> steps_;  // what entries may share
+  std::unordered_map<std::string, int64_t> known_ints_;              // that programs read, by place
   frontend::ClassUses uses_;
   frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
   size_t hits_ = 0, misses_ = 0;

@@ -201,7 +201,7 @@ bool Symbols::learn(const ShapeEnv& env) {
   for (const auto& guard : env.number_guards()) {
     const NumberGuard& g = *guard;
     if (g.relation != NumberGuard::Equal || !g.outcome || g.left->op() != NumberExpr::Op::Input ||
-        g.right->op() != NumberExpr::Op::Constant || floats_[g.left->index()])
+        g.right->op() != NumberExpr::Op::Constant || g.left->index() >= floats_.size() || floats_[g.left->index()])
       continue;
     floats_[g.left->index()] = 1;
     float_reasons_[g.left->index()] = located(g.str(), g.where);
@@ -210,15 +210,18 @@ bool Symbols::learn(const ShapeEnv& env) {
   return any;
 }
 
-void Symbols::keep_guards(const ShapeEnv& env) {
+void Symbols::keep_guards(const ShapeEnv& env, const std::function<bool(const DimGuard&)>& other_dims,
+                          const std::function<bool(const NumberGuard&)>& other_numbers) {
   guards_.clear();
   number_guards_.clear();
   texts_.clear();
   for (const DimGuard& g : env.guards()) {
+    if (other_dims(g)) continue;
     guards_.push_back(g);
     texts_.push_back(explain(g));
   }
   for (const auto& g : env.number_guards()) {
+    if (other_numbers(*g)) continue;
     number_guards_.push_back(*g);
     texts_.push_back(located(g->str(), g->where));
   }

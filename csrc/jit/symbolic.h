@@ -81,7 +81,9 @@ class Symbols {
   /// Whether the guards say that a symbol is another or a constant; from the next bind() on it is.
   bool learn(const ShapeEnv& env);
   /// From now on these must hold.
-  void keep_guards(const ShapeEnv& env);
+  /// But for those for whom `others` answer.
+  void keep_guards(const ShapeEnv& env, const std::function<bool(const DimGuard&)>& other_dims,
+                   const std::function<bool(const NumberGuard&)>& other_numbers);
   /// Whether the program runs on such numbers; else `why` not.
   bool hold(const Numbers& numbers, std::string* why) const;
   /// Where a symbol stands in the row; nothing for what is no lone symbol.

@@ -50,6 +50,13 @@ void visit_outputs(const Call& call, F&& fn) {
   visit_values(call.output, fn);
 }
 
+/// Those of the calls inside, too.
+template <class F>
+void visit_all_outputs(const Call& call, F&& fn) {
+  visit_outputs(call, fn);
+  for (const Call* inner : call.body) visit_all_outputs(*inner, fn);
+}
+
 /// A table by value: ids are dense in a compilation, so a vector does.
 template <class T>
 class ValueMap {
@@ -66,6 +73,17 @@ class ValueMap {
   std::vector<T> items_;
 };
 using ValueSet = ValueMap<char>;
+
+/// As visit_inputs(), without the symbols that the body binds for itself.
+template <class F>
+void visit_outer_inputs(const Call& call, F&& fn) {
+  for (const Arg& a : call.args) visit_values(a, fn);
+  ValueSet inside;
+  for (const Call* inner : call.body) visit_all_outputs(*inner, [&](Value v) { inside.set(v, 1); });
+  visit_symbols(call, [&](Value v) {
+    if (!inside[v]) fn(v);
+  });
+}
 
 /// Tags of the operator and of all operators in the body, as far as they are among `mask`: a composite that draws
 /// random numbers inside is random, whatever its own record says.

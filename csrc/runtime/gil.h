@@ -17,4 +17,18 @@ class Gil {
   PyGILState_STATE state_;
 };
 
+/// Releases the GIL for a scope, if `active`.
+class WithoutGil {
+ public:
+  explicit WithoutGil(bool active) : state_(active ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 }  // namespace thunder

@@ -32,6 +32,8 @@ COUNTERS = {
         None,
     ),
     "class attribute": ("class C: n = 0\ndef f(x):\n  C.n += 1\n  return x * C.n", None),
+    "value of a tensor": ("c = thing(n=0)\ndef f(x):\n  c.n = x.sum().item()\n  return x", 1),
+    "on one side of a branch": ("v = []\ndef f(x):\n  if x.sum() > 0: v.append(x)\n  return x", 2),
     "list item": ("v = [0]\ndef f(x):\n  v[0] += 1\n  return x * v[0]", None),
     "dict item": ("d = {}\ndef f(x):\n  d['n'] = d.get('n', 0) + 1\n  return x * d['n']", None),
     "function's attribute": ("def f(x):\n  f.n += 1\n  return x * f.n\nf.n = 0", None),

@@ -55,6 +55,30 @@ GLOBALS = {
     ),
     "tensor": ("w = torch.ones(3)\ndef f(x): return x * w", "w = torch.ones(3) * 2", "w = torch.ones(2, 1)", "w = 2.0"),
     "tensor requires grad": ("w = torch.ones(3)\ndef f(x): return x * w", "w.requires_grad_()"),
+    "value of a tensor": (
+        "w = torch.ones(3)\ndef f(x): return x * 2 if w.sum() > 2 else x",
+        "w.mul_(0)",
+        "w.add_(5)",
+        "w = torch.zeros(3)",
+    ),
+    "number in a tensor": (
+        "w = torch.tensor(2)\ndef f(x): return x * w.item() + 1.0 / float(w)",
+        "w.add_(1)",
+        "w = torch.tensor(7)",
+        "w = torch.tensor(0.5)",
+    ),
+    "size in a tensor": (
+        "n = torch.tensor(2)\ndef f(x): return x.repeat(1, n.item()) + torch.zeros(n).sum()",
+        "n.add_(1)",
+        "n.sub_(2)",
+        "n = torch.tensor(7)",
+    ),
+    "flag behind a value": (
+        "w = torch.ones(3)\nflag = True\ndef f(x): return (x * 2 if flag else x * 3) if w.sum() > 2 else x",
+        "flag = False",
+        "w.mul_(0)",
+        "w.add_(5)",
+    ),
     "tensor written in place": ("w = torch.ones(3)\ndef f(x): return x * w", "w.add_(1)"),
 }
 

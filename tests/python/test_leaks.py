@@ -60,6 +60,13 @@ def modules(x, w, n):
     return nn.functional.gelu(LAYER(x)) * n + w
 
 
+def values(x, w, n):
+    kept = x[: (x > 0).sum().item() % 3 + 1]
+    if x.sum() > w.sum():
+        return kept * float(w.sum()) * n + w.mean()
+    return kept.sum() + w.tolist()[0][0] * w
+
+
 def tensors_of(result):
     if isinstance(result, torch.Tensor):
         return [result]
@@ -82,7 +89,7 @@ def counts(*objects):
     return (len(gc.get_objects()), *map(sys.getrefcount, objects))
 
 
-@pytest.mark.parametrize("function", [arithmetic, containers, exceptions, generators, closures, writes, modules])
+@pytest.mark.parametrize("function", [arithmetic, containers, exceptions, generators, closures, writes, modules, values])
 def test_nothing_is_left(function):
     x, w = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
     objects = (x, w, function, function.__code__, function.__globals__, STATE, LAYER.weight)
@@ -104,7 +111,7 @@ def test_nothing_is_left_of_what_was_refused():
             thunder.jit(branches)(x, w)
 
     def branches(x, w):
-        return x * 2 if x.sum() > w.sum() else x
+        return x * 2 if x.sum() > torch.rand(()) else x
 
     for _ in range(WARM):
         refuse()

@@ -53,12 +53,7 @@ DEVIATIONS = {
         "to_sparse": _SPARSE,
     } | _JITERATOR,
     "test_errors": {},
-    "test_module": {
-        name: "momentum=None makes a Python float of a tensor's value" for name in
-        ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
-    } | {
-        name: "whether a mask is causal is found in its values" for name in ("Transformer", "TransformerEncoder")
-    },
+    "test_module": {},
 }
 
 

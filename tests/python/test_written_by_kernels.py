@@ -101,6 +101,20 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_an_unknown_number_is_refused_by_name(name):
-    number = torch.tensor(1 if name == "sum" else 0.5)
+    def f(x):
+        return UNKNOWN[name](x, (torch.randint(2, ()) if name == "sum" else torch.rand(())).item())
+
     with pytest.raises((RuntimeError, TypeError), match="item|only when|known|TracedNumber"):
-        thunder.jit(lambda x, n: UNKNOWN[name](x, n.item()))(torch.rand(3, 4), number)
+        thunder.jit(f)(torch.rand(3, 4))
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_number_that_can_be_read(name):
+    compiled = thunder.jit(lambda x, n: UNKNOWN[name](x, n.item()))
+    x = torch.rand(3, 4)
+    for number in (1, 0) if name == "sum" else (0.5, 0.25, 0.5):
+        n = torch.tensor(number)
+        torch.manual_seed(0)
+        want = UNKNOWN[name](x, n.item())
+        torch.manual_seed(0)
+        assert_close(compiled(x, n), want)

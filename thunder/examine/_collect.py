@@ -68,7 +68,7 @@ class _Collector(TorchFunctionMode):
 
 
 _OPERATOR_PROPERTIES = {getattr(torch.Tensor, name) for name in ("T", "mT", "H", "mH", "real", "imag", "data", "grad")}
-_REFUSED = {_frontend._needs_data, _frontend._python_value, _frontend._python_values, _frontend._detach_in_place}
+_REFUSED = {_frontend._needs_data, _frontend._array, _frontend._detach_in_place}
 _refused_functions = set()
 
 

@@ -102,10 +102,11 @@ Arg functional_batch_norm_body(Builder& b, const Args& a) {
   Moments m = batch_moments(b, a, x, true);
   DType stats = statistics_type(a);
   Dim count = floordiv(t.numel(), max(t.shape[1], Dim(1)));
-  double momentum = a.real("momentum");
+  const Arg momentum = a["momentum"];
   auto moved = [&](const char* name, const Formula& now) {
     Formula old = channel(b, a, name, x.dtype());
-    return store(old * (1 - momentum) + now * momentum, a.tensor(name).dtype);
+    Formula kept = momentum.is_value() ? old - old.call("prims.mul", momentum) : old * (1 - momentum.real());
+    return store(kept + now.call("prims.mul", momentum), a.tensor(name).dtype);
   };
   Formula unbiased = m.var.call("prims.mul", Arg(count)).call("prims.div", Arg(count - 1));
   Arg y = store(applied(b, a, x, m), t.dtype);
@@ -139,8 +140,9 @@ Types batch_norm_backward_meta(const Args& a) {
 
 // A vector without elements, which counts as having no channels: the result is a copy.
 Arg batch_norm_of_nothing(Builder& b, const Args& a) {
+  const bool no_channels = a.tensor("input").rank() == 1;
   for (const char* name : {"running_mean", "running_var"})
-    THUNDER_CHECK(!given(a, name) || a.tensor(name).numel() == 0, Runtime, "batch_norm", name,
+    THUNDER_CHECK(!no_channels || !given(a, name) || a.tensor(name).numel() == 0, Runtime, "batch_norm", name,
                   " should contain 0 elements not ", a.tensor(name).numel());
   Expr y = b("prims.clone", a["input"]);
   if (given(a, "weight")) y = y * b("torch.select", a["weight"], 0, 0);
@@ -152,7 +154,7 @@ Arg batch_norm_of_nothing(Builder& b, const Args& a) {
 Arg batch_norm_functional_body(Builder& b, const Args& a) {
   const TensorType& x = a.tensor("input");
   bool training = a.flag("training");
-  if (x.rank() == 1 && known_empty(x.shape)) return batch_norm_of_nothing(b, a);
+  if ((x.rank() == 1 || training) && known_empty(x.shape)) return batch_norm_of_nothing(b, a);
   if (training && x.rank() >= 1) {
     Dim per_channel = x.shape[0] * product(Dims(x.shape.begin() + std::min<int64_t>(2, x.rank()), x.shape.end()));
     THUNDER_CHECK(!(per_channel == 1), Value, "batch_norm",

@@ -1,0 +1,265 @@
+#include "frontend/value_reads.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "frontend/interpreter/interpreter.h"
+#include "frontend/tracer.h"
+#include "passes/visit.h"
+
+namespace thunder::frontend {
+namespace {
+
+// What a call does that must happen once in a run, in its place; null: it may be run ahead.
+const char* bound_to_its_place(const Call& call) {
+  if (tags_within(call, kRandom)) return "random numbers that the call draws";
+  if (tags_within(call, kCollective)) return "a communication with other processes";
+  if (tags_within(call, kWrite | kInput)) return "an operator that reads or writes what is outside of the program";
+  return nullptr;
+}
+
+constexpr const char* kInstead =
+    ". Use tensor operations instead (torch.where for a branch), or compute the number outside";
+
+[[noreturn]] void unknown(const std::string& what, const std::string& why) {
+  throw Error(ErrorKind::Runtime,
+              cat("[", what, "] the value of a tensor is needed while the function is compiled, ", why, kInstead));
+}
+
+}  // namespace
+
+RealInput Tracer::real_input(size_t i) const {
+  const InputSource& s = sources_[i];
+  if (s.kind != InputSource::Number) return {reals_[i], s.whole_storage};
+  if (!s.integer) return {Ref::steal(PyFloat_FromDouble(s.number->hinted(shapes_))), false};
+  const Dim size = s.number->size().substitute([&](SymbolId id) { return Dim(shapes_.hint(id).value()); });
+  return {Ref::steal(PyLong_FromLongLong(size.constant())), false};
+}
+
+// What leads to `v` from the inputs and from what earlier reads computed.
+std::vector<const Call*> Tracer::calls_before(Value v, const std::string& what) const {
+  ValueSet needed, known;
+  for (Value input : b_.inputs()) known.set(input, 1);
+  size_t missing = 0;
+  auto need = [&](Value in) {
+    if (needed[in] || known[in] || values_now_.count(in.id())) return;
+    needed.set(in, 1);
+    ++missing;
+  };
+  need(v);
+  std::vector<const Call*> all = b_.outermost_calls();
+  if (aliases_.has_hidden()) {
+    ValueSet read;
+    read.set(v, 1);
+    for (const Call* c : all) visit_inputs(*c, [&](Value in) { read.set(in, 1); });
+    all = open_where_needed(all, read);
+  }
+  std::vector<const Call*> calls;
+  for (size_t i = all.size(); i-- > 0 && missing > 0;) {
+    size_t made = 0;
+    visit_outputs(*all[i], [&](Value out) { made += needed[out] != 0; });
+    if (made == 0) continue;
+    if (const char* reason = bound_to_its_place(*all[i]))
+      unknown(what, cat("and depends on ", reason, " (", all[i]->op->name, user_line(*all[i]), ")"));
+    missing -= made;
+    visit_outer_inputs(*all[i], need);
+    calls.push_back(all[i]);
+  }
+  if (missing > 0) unknown(what, "in a function whose inputs have no values then");
+  return {calls.rbegin(), calls.rend()};
+}
+
+// Keeps all results: later reads begin with them.
+void Tracer::run_now(const std::vector<const Call*>& calls) {
+  if (calls.empty()) return;
+  Trace t;
+  t.name = "value";
+  t.arena = arena_;
+  t.calls = calls;
+  ValueSet seen;
+  ArgList results;
+  std::vector<RealInput> inputs;
+  std::unordered_map<ValueId, size_t> index;
+  for (size_t i = 0; i < b_.inputs().size(); ++i) index[b_.inputs()[i].id()] = i;
+  for (const Call* c : calls) {
+    visit_outer_inputs(*c, [&](Value in) {
+      if (seen[in]) return;
+      auto now = values_now_.find(in.id());
+      auto input = index.find(in.id());
+      seen.set(in, 1);
+      t.inputs.push_back(in);
+      inputs.push_back(now != values_now_.end() ? RealInput{now->second, false} : real_input(input->second));
+    });
+    visit_outputs(*c, [&](Value out) {
+      if (seen[out]) return;
+      seen.set(out, 1);
+      results.emplace_back(out);
+    });
+  }
+  t.output = Arg::tuple(results);
+  auto ask = std::exchange(shapes_.ask, nullptr);  // what runs is not to ask for more
+  std::vector<Ref> values;
+  interpreter::NotInterpreting scope;
+  try {
+    values = hooks().run(t, inputs);
+  } catch (...) {
+    shapes_.ask = std::move(ask);
+    throw;
+  }
+  shapes_.ask = std::move(ask);
+  for (size_t i = 0; i < values.size(); ++i) values_now_[results[i].value().id()] = values[i];
+}
+
+ValueRead& Tracer::read_value(Value v, const std::string& what) {
+  for (ValueRead& r : value_reads_)
+    if (r.value == v) return r;
+  if (!owned_) unknown(what, "by a rule of an executor or a meta function, and is known only when the program runs");
+  ValueRead r;
+  r.calls = calls_before(v, what);
+  r.dim_guards = shapes_.guards().size();
+  r.number_guards = shapes_.number_guards().size();
+  run_now(r.calls);
+  r.value = v;
+  auto now = values_now_.find(v.id());
+  for (size_t i = 0; now == values_now_.end() && i < b_.inputs().size(); ++i)
+    if (b_.inputs()[i] == v) now = values_now_.emplace(v.id(), hooks().run_input(real_input(i))).first;
+  r.answer = now->second;
+  r.what = what;
+  r.where = location();
+  r.place = cat(r.where, " #", places_[r.where]++);
+  value_reads_.push_back(std::move(r));
+  return value_reads_.back();
+}
+
+Ref Tracer::read(PyObject* tensor, const std::string& what) {
+  return located([&] {
+    ValueRead& r = read_value(value_of(tensor), what);
+    return r.answer;
+  });
+}
+
+// Whether an int stands in the program as a symbol: it does when it is known to differ from call to call.  0, 1 and
+// negative numbers never do, as among the arguments.
+bool Tracer::becomes_symbol(const ValueRead& r, int64_t n) const {
+  return n >= 2 && int_varies && int_varies(r.place, n);
+}
+
+// A number that only the run knows, as one of the call that is being compiled: an Arg that is a literal, or a traced
+// number with a hint.
+Arg Tracer::resolve(Value number, const std::string& what) {
+  if (auto it = resolved_.find(number.id()); it != resolved_.end()) return it->second;
+  ValueRead& r = read_value(number, what);
+  Arg a = to_arg(r.answer.get(), {});
+  if (a.kind() == Arg::Kind::Int && becomes_symbol(r, a.dim().constant())) {
+    const Dim size = add_size(a.dim().constant());
+    r.exact = false;
+    r.symbol = size.symbols().at(0);
+    r.least = 2;
+    a = Arg(size);
+  } else if (a.kind() == Arg::Kind::Float && int_varies) {
+    NumberPtr f = shapes_.make_number(a.real());
+    r.exact = false;
+    r.input = f->index();
+    a = Arg(add_number({NumberKind::Float, std::nullopt, f}, f));
+  }
+  return resolved_.emplace(number.id(), a).first->second;
+}
+
+// The program has a symbol already, which the call that finds the length binds.
+bool Tracer::ask_size(SymbolId s) {
+  Value number = arena_->symbol_value(s);
+  if (!number) return false;
+  try {
+    ValueRead& r = read_value(number, "size");
+    if (r.exact && r.symbol) return false;
+    r.exact = false;
+    r.symbol = s;
+    shapes_.set_hint(s, PyLong_AsLongLong(r.answer.get()));
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// A float that was read has to be the very same in later calls.
+bool Tracer::hold_exactly(const NumberExpr& number) {
+  for (ValueRead& r : value_reads_)
+    if (r.input && number.op() == NumberExpr::Op::Input && number.index() == *r.input) return r.exact = true;
+  return false;
+}
+
+// What the reads take from the program's inputs.
+void Tracer::add_read_inputs(Acquired& a) const {
+  a.reads = value_reads_;
+  ValueSet used;
+  for (const ValueRead& r : value_reads_) {
+    used.set(r.value, 1);
+    for (const Call* c : r.calls) visit_inputs(*c, [&](Value v) { used.set(v, 1); });
+  }
+  for (size_t i = 0; i < b_.inputs().size(); ++i)
+    if (used[b_.inputs()[i]]) a.read_inputs.emplace_back(b_.inputs()[i], sources_[i]);
+}
+
+namespace {
+
+// Values that can be handed over: tensors of known size with memory of their own.  What requires a gradient is computed
+// where it is recorded.
+ValueSet computed_by(const std::vector<ValueRead>& reads) {
+  std::vector<const Call*> calls;
+  for (const ValueRead& r : reads) calls.insert(calls.end(), r.calls.begin(), r.calls.end());
+  const Aliases aliases(calls);
+  ValueSet out;
+  for (const Call* c : calls)
+    visit_outputs(*c, [&](Value v) {
+      if (!v.type().is_tensor() || v.requires_grad() || !(aliases.root(v) == v)) return;
+      for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
+        for (const Dim& d : *dims)
+          if (!d.is_constant()) return;
+      out.set(v, 1);
+    });
+  return out;
+}
+
+}  // namespace
+
+void Tracer::take_from_reads(Acquired& a) const {
+  const ValueSet computed = computed_by(a.reads);
+  ValueSet live;
+  visit_values(a.computation.output, [&](Value v) { live.set(v, 1); });
+  std::vector<const Call*> kept;
+  std::vector<Value> taken;
+  for (size_t i = a.computation.calls.size(); i-- > 0;) {
+    const Call* c = a.computation.calls[i];
+    bool needed = bound_to_its_place(*c) != nullptr;
+    std::vector<Value> given;
+    visit_outputs(*c, [&](Value v) {
+      if (live[v] && computed[v]) given.push_back(v);
+      else needed = needed || live[v];
+    });
+    if (needed) {
+      kept.push_back(c);
+      visit_inputs(*c, [&](Value v) { live.set(v, 1); });
+    } else {
+      taken.insert(taken.end(), given.begin(), given.end());
+    }
+  }
+  if (taken.empty()) return;
+  a.computation.calls.assign(kept.rbegin(), kept.rend());
+  // Tensors come before numbers.
+  const auto first = std::find_if(a.sources.begin(), a.sources.end(),
+                                  [](const InputSource& s) { return s.kind == InputSource::Number; });
+  const auto at = first - a.sources.begin();
+  std::vector<InputSource> sources;
+  for (Value v : taken) {
+    InputSource s;
+    s.kind = InputSource::Read;
+    s.tensor = values_now_.at(v.id());
+    s.value = v;
+    sources.push_back(std::move(s));
+  }
+  a.sources.insert(first, sources.begin(), sources.end());
+  a.computation.inputs.insert(a.computation.inputs.begin() + at, taken.begin(), taken.end());
+  if (!a.trivial_epilogue) a.epilogue.inputs.insert(a.epilogue.inputs.begin() + at, taken.begin(), taken.end());
+}
+
+}  // namespace thunder::frontend

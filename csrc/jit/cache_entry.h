@@ -1,0 +1,204 @@
+// What a call looks up, and what it finds.
+#pragma once
+
+#include "core/error.h"
+#include "frontend/hooks.h"
+#include "jit/evaluate.h"
+#include "jit/explain.h"
+#include "jit/function.h"
+#include "jit/value_checks.h"
+#include "runtime/torch_py.h"
+
+namespace thunder {
+
+// Where an input of an entry's comes from.
+struct InputOfEntry {
+  bool captured;
+  size_t index;        // among the captured tensors, or the tensor arguments, or the entry's numbers
+  bool whole_storage;  // the memory of that tensor, as a 1-d tensor
+  bool number = false;
+  bool read = false;  // a result of the step `index`
+  size_t result = 0;
+};
+
+// A vectorcall's arguments.
+struct JitFunction::Arguments {
+  PyObject* const* args;
+  size_t nargs;
+  PyObject* names;
+  Py_ssize_t num_names() const { return names ? PyTuple_GET_SIZE(names) : 0; }
+};
+
+struct JitFunction::Key {
+  frontend::Flattened flat;
+  Fingerprint fingerprint;
+  uint64_t hash = 0;
+  // With symbolic values: the ints and floats that the key leaves out, and how tensors use them.
+  Numbers numbers;
+  std::vector<std::optional<Layout>> layouts;
+  // What the call has found out about its tensors' values; null where no entry asked.
+  mutable std::unique_ptr<ValueAnswers> answers;
+
+  Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
+    flat.symbolic = symbolic;
+    flat.uses = &uses;
+    flat.themselves = &themselves;
+    for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
+    for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
+      flat.key.push_back('K');
+      frontend::flatten(PyTuple_GET_ITEM(a.names, i), flat);
+      frontend::flatten(a.args[a.nargs + i], flat);
+    }
+    for (PyObject* t : flat.tensors)
+      THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
+                    "a number that another compiled function has yet to compute was passed");
+    fingerprint.begin();
+    if (symbolic) add_layouts();
+    else
+      for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
+    hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
+  }
+
+  /// To say how another call differs.
+  CallFacts facts() const {
+    CallFacts out{fingerprint, flat.key, {}};
+    for (size_t i = 0; i < flat.tensors.size(); ++i)
+      out.tensors.push_back(describe(torch_py::tensor(flat.tensors[i]),
+                                     i < layouts.size() && layouts[i] ? layouts[i]->str() : std::string()));
+    return out;
+  }
+
+  /// What each of the ints is.
+  std::vector<std::string> labels() const {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < flat.ints.size(); ++i) out.push_back(cat("int argument ", i));
+    for (size_t i = 0; i < layouts.size(); ++i)
+      if (layouts[i]) layouts[i]->add_labels(cat("tensor argument ", i), out);
+    return out;
+  }
+
+ private:
+  void add_layouts() {
+    numbers.ints = flat.ints;
+    numbers.floats = flat.floats;
+    for (PyObject* o : flat.tensors) {
+      const at::Tensor& t = torch_py::tensor(o);
+      bool repeated = false;
+      const bool plain = t.defined() && fingerprint.add_kind(t, &repeated);
+      layouts.emplace_back();
+      if (repeated) continue;
+      if (plain) {
+        layouts.back().emplace(t, numbers.ints);
+        layouts.back()->add_to(fingerprint);
+      } else {
+        fingerprint.add(t);
+      }
+    }
+  }
+};
+
+struct JitFunction::CacheEntry {
+  CallFacts facts;
+  Fingerprint fingerprint;
+  std::string key;
+  std::vector<frontend::Ref> objects;  // that the key names by identity: their addresses stay theirs
+  frontend::WorldGuard world;
+  CapturedTensors state;  // as they were when `captured` was last found equal
+  frontend::CacheLines lines;
+  Fingerprint captured;  // of the arguments and the captured tensors together, if there are any
+  using Source = InputOfEntry;
+  // A number that the program takes: an int or a float of the call, or computed from them.
+  struct Number {
+    enum Kind { Int, Float, Computed } kind;
+    size_t index = 0;
+    NumberPtr expr;
+    bool integer = false;
+  };
+  std::vector<Number> numbers;
+  ValueChecks checks;
+  std::vector<Source> check_inputs;  // what the checks begin with
+  std::unique_ptr<Symbols> symbols;  // with symbolic values
+  std::vector<Source> sources;
+  bool by_place = false;  // where the tensors lie in their memory matters
+  uint64_t last_use = 0;  // in calls of the function
+  std::shared_ptr<const Entry> entry;
+  std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
+  std::vector<frontend::Effect> effects;
+
+  // The numbers of the call, and those that its checks read.
+  NumberExpr::Values values(const Key& key) const {
+    return {[&key](size_t i) {
+              const size_t n = key.numbers.floats.size();
+              return i < n ? key.numbers.floats[i] : key.answers->floats.at(i - n);
+            },
+            [this, &key](SymbolId s) {
+              if (key.answers)
+                if (auto it = key.answers->integers.find(s); it != key.answers->integers.end()) return Dim(it->second);
+              std::optional<size_t> i = symbols ? symbols->index(s) : std::nullopt;
+              THUNDER_ASSERT(i, "a guard asks for a symbol that is no size of the call");
+              return Dim(key.numbers.ints[*i]);
+            }};
+  }
+
+  c10::IValue input(const Source& s, const Key& key) const {
+    if (s.read) return key.answers->steps.at(s.index)->results.at(s.result);
+    if (s.number) {
+      const Number& n = numbers[s.index];
+      if (n.kind == Number::Int) return key.numbers.ints[n.index];
+      if (n.kind == Number::Float) return key.numbers.floats[n.index];
+      if (n.integer) return n.expr->size().substitute(values(key).symbol).constant();
+      return n.expr->evaluate(values(key));
+    }
+    return program_input(s.captured ? world.tensors()[s.index] : key.flat.tensors[s.index], s.whole_storage);
+  }
+
+  bool asks() const { return !checks.checks.empty(); }
+  bool values_hold(const Key& key, std::string* why) const {
+    if (!key.answers) key.answers = std::make_unique<ValueAnswers>();
+    return checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why);
+  }
+
+  // With symbolic values sizes of arguments are not in it; what is in the key is.
+  Fingerprint fingerprint_all(const frontend::Flattened& flat) const {
+    Fingerprint f;
+    bool repeated = false;
+    for (PyObject* t : flat.tensors)
+      if (!symbols || !f.add_kind(torch_py::tensor(t), &repeated)) f.add(torch_py::tensor(t));
+    for (PyObject* t : world.tensors()) f.add(torch_py::tensor(t));
+    if (!by_place) return f;
+    for (const auto* list : {&flat.tensors, &world.tensors()})
+      for (PyObject* t : *list) {
+        auto [offset, count] = frontend::hooks().place_in_storage(t);
+        f.add_number(static_cast<uint64_t>(offset));
+        f.add_number(static_cast<uint64_t>(count));
+      }
+    return f;
+  }
+
+  bool shares_memory(const frontend::Flattened& flat) const {
+    return std::any_of(flat.tensors.begin(), flat.tensors.end(),
+                       [&](PyObject* t) { return state.shares_memory(torch_py::tensor(t)); });
+  }
+  void remember() {
+    state = CapturedTensors(world.tensors());
+    lines.clear();
+    world.add_lines(lines);
+    state.add_lines([&](const void* p, size_t bytes) { lines.add(p, bytes); });
+    lines.seal();
+  }
+
+  bool guards_hold(const frontend::Flattened& flat, std::string* why) {
+    lines.prefetch();
+    if (!world.check(why)) return false;
+    if (world.tensors().empty() && !by_place) return true;
+    if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return true;
+    if (fingerprint_all(flat) == captured) {
+      remember();
+      return true;
+    }
+    if (why) *why = "a parameter, buffer or captured tensor has other metadata";
+    return false;
+  }
+};
+
+}  // namespace thunder

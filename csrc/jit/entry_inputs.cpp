@@ -1,0 +1,214 @@
+// Where an entry's inputs come from in a call, and what it asks of values before it runs.
+#include <algorithm>
+
+#include "jit/cache_entry.h"
+#include "passes/visit.h"
+#include "runtime/interop.h"
+
+namespace thunder {
+
+using frontend::InputSource;
+using frontend::ValueRead;
+
+InputOfEntry JitFunction::source_of(CacheEntry& e, const InputSource& s) {
+  using Number = CacheEntry::Number;
+  if (s.kind == InputSource::Number) {
+    Number n{Number::Computed, 0, s.number, s.integer};
+    std::optional<size_t> at = s.integer && e.symbols ? e.symbols->index(s.number->size()) : std::nullopt;
+    if (at) n.kind = Number::Int, n.index = *at;
+    if (s.number->op() == NumberExpr::Op::Input && e.symbols && s.number->index() < e.symbols->numbers().floats.size())
+      n.kind = Number::Float, n.index = s.number->index();
+    e.numbers.push_back(std::move(n));
+    return {false, e.numbers.size() - 1, false, true};
+  }
+  e.by_place = e.by_place || s.whole_storage;
+  if (s.kind == InputSource::Argument) return {false, s.argument, s.whole_storage};
+  const std::vector<PyObject*>& known = e.world.tensors();
+  const auto it = std::find(known.begin(), known.end(), s.tensor.get());
+  const size_t index = static_cast<size_t>(it - known.begin());
+  if (it == known.end()) e.world.add_tensor(s.tensor.get());
+  return {true, index, s.whole_storage};
+}
+
+namespace {
+
+// Whether a guard is about what the program read, and not about the call's own sizes and numbers alone.
+struct OfReads {
+  const std::vector<ValueRead>& reads;
+
+  bool operator()(SymbolId s) const {
+    return std::any_of(reads.begin(), reads.end(), [&](const ValueRead& r) { return r.symbol == s; });
+  }
+  bool operator()(const Dim& d) const {
+    const std::vector<SymbolId> symbols = d.symbols();
+    return std::any_of(symbols.begin(), symbols.end(), *this);
+  }
+  bool operator()(const DimGuard& g) const { return (*this)(g.left) || (*this)(g.right); }
+  bool operator()(const NumberGuard& g) const {
+    bool any = false;
+    auto leaf = [&](const NumberExpr& e) {
+      if (e.op() == NumberExpr::Op::Size) any = any || (*this)(e.size());
+      else
+        any = any || std::any_of(reads.begin(), reads.end(), [&](const ValueRead& r) { return r.input == e.index(); });
+    };
+    g.left->visit(leaf);
+    g.right->visit(leaf);
+    return any;
+  }
+};
+
+std::string text_of(const ValueRead& r, const c10::IValue& answer) {
+  const std::string at = r.where.empty() ? "" : ", asked at " + r.where;
+  if (r.exact) return cat(r.what, "() == ", describe(answer), at);
+  return cat(r.what, "() is a number", r.least > 0 ? cat(" of at least ", r.least) : "", at);
+}
+
+}  // namespace
+
+bool JitFunction::varies(const std::string& place, int64_t now) const {
+  auto it = known_ints_.find(place);
+  return it != known_ints_.end() && it->second != now;
+}
+
+// The step of another entry that computes the same, or a new one; `ours`: the step's values by those of the read.
+std::shared_ptr<ValueStep> JitFunction::step_for(const ValueRead& read, const std::shared_ptr<Arena>& arena,
+                                                 std::unordered_map<ValueId, Value>& ours) {
+  const size_t hash = ValueStep::hash(read);
+  auto [first, last] = steps_.equal_range(hash);
+  for (auto it = first; it != last;) {
+    std::shared_ptr<ValueStep> step = it->second.lock();
+    if (!step) {
+      it = steps_.erase(it);
+      continue;
+    }
+    if (step->is_for(read, ours)) return step;
+    ++it;
+  }
+  auto step = std::make_shared<ValueStep>(arena, read);
+  step->is_for(read, ours);
+  steps_.emplace(hash, step);
+  return step;
+}
+
+// The reads of an acquisition, one by one, as checks.
+class JitFunction::Checks {
+ public:
+  using Values = std::unordered_map<ValueId, Value>;
+
+  Checks(ValueChecks& out, const ShapeEnv& env, const std::function<bool(const DimGuard&)>& dim_of_reads,
+         const std::function<bool(const NumberGuard&)>& number_of_reads)
+      : out_(out), env_(env), dim_of_reads_(dim_of_reads), number_of_reads_(number_of_reads) {}
+
+  /// The value is an input of the program, the next one of those that checks begin with.
+  void add_input(Value v) { inputs_.emplace(v.id(), inputs_.size()); }
+
+  /// `ours`: the step's values by those of the read.
+  ValueChecks::Check& add(const ValueRead& r, std::shared_ptr<ValueStep> step, const Values& ours) {
+    ValueChecks::Check c;
+    take_guards(r.dim_guards, r.number_guards, c.dims, c.numbers);
+    c.step = std::move(step);
+    std::unordered_map<ValueId, ValueId> theirs;
+    for (const auto& [id, v] : ours) theirs[v.id()] = id;
+    for (Value v : c.step->inputs()) c.inputs.push_back(input(theirs.at(v.id())));
+    for (const Call* call : r.calls)
+      visit_outputs(*call, [&](Value v) { made_[v.id()] = {out_.checks.size(), ours.at(v.id())}; });
+    c.answer = on_host(from_python(r.answer.get()));
+    // An input as it is: the program may write to it.
+    if (c.answer.isTensor() && r.calls.empty()) c.answer = c.answer.toTensor().clone();
+    c.exact = r.exact;
+    c.symbol = r.symbol;
+    c.is_float = r.input.has_value();
+    c.least = r.least;
+    c.text = text_of(r, c.answer);
+    out_.checks.push_back(std::move(c));
+    return out_.checks.back();
+  }
+
+  /// Where a value is that reads computed.
+  ValueChecks::Input find(Value v) { return input(v.id()); }
+
+  void finish() { take_guards(env_.guards().size(), env_.number_guards().size(), out_.last_dims, out_.last_numbers); }
+
+ private:
+  // Guards that the program recorded since the last read.
+  void take_guards(size_t dims, size_t numbers, std::vector<DimGuard>& d, std::vector<NumberGuard>& n) {
+    for (; next_dim_ < dims; ++next_dim_)
+      if (dim_of_reads_(env_.guards()[next_dim_])) d.push_back(env_.guards()[next_dim_]);
+    for (; next_number_ < numbers; ++next_number_)
+      if (number_of_reads_(*env_.number_guards()[next_number_])) n.push_back(*env_.number_guards()[next_number_]);
+  }
+
+  ValueChecks::Input input(ValueId id) {
+    auto kept = made_.find(id);
+    if (kept == made_.end()) return {false, inputs_.at(id), 0};
+    ValueChecks::Check& before = out_.checks[kept->second.first];
+    const size_t result = before.step->keep(kept->second.second);
+    before.results = std::max(before.results, result + 1);
+    return {true, kept->second.first, result};
+  }
+
+  ValueChecks& out_;
+  const ShapeEnv& env_;
+  std::function<bool(const DimGuard&)> dim_of_reads_;
+  std::function<bool(const NumberGuard&)> number_of_reads_;
+  size_t next_dim_ = 0, next_number_ = 0;
+  std::unordered_map<ValueId, size_t> inputs_;
+  std::unordered_map<ValueId, std::pair<size_t, Value>> made_;  // the check whose step computes it; the step's value
+};
+
+// Turns what the program read into checks, and gives the guards to those who know what they are about.
+void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
+  const OfReads of_reads{acquired.reads};
+  if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
+  Checks checks(e.checks, env, of_reads, of_reads);
+  if (!acquired.reads.empty()) add_checks(e, key, acquired, checks);
+  for (const InputSource& s : acquired.sources) {
+    if (s.kind != InputSource::Read) {
+      e.sources.push_back(source_of(e, s));
+      continue;
+    }
+    const ValueChecks::Input at = checks.find(s.value);
+    e.sources.push_back(
+        {.captured = false, .index = at.index, .whole_storage = false, .read = true, .result = at.result});
+    std::vector<c10::IValue>& now = key.answers->ran[at.index].results;
+    now.resize(std::max(now.size(), at.result + 1));
+    now[at.result] = from_python(s.tensor.get());
+  }
+  for (const frontend::Ref& t : acquired.arguments_outside) e.world.add_tensor(t.get());
+  e.by_place = e.by_place || !acquired.arguments_outside.empty();
+}
+
+void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks) {
+  key.answers = std::make_unique<ValueAnswers>();
+  for (const auto& [value, source] : acquired.read_inputs) {
+    checks.add_input(value);
+    e.check_inputs.push_back(source_of(e, source));
+  }
+  for (const ValueRead& r : acquired.reads) {
+    Checks::Values ours;
+    std::shared_ptr<ValueStep> step = step_for(r, acquired.computation.arena, ours);
+    key.answers->ran.push_back({step.get(), {}, {}, {}, {}});
+    key.answers->steps.push_back(&key.answers->ran.back());
+    const ValueChecks::Check& c = checks.add(r, std::move(step), ours);
+    // What another call reads there tells whether it varies.
+    if (c.exact && c.answer.isInt()) known_ints_.emplace(r.place, c.answer.toInt());
+    if (c.symbol) key.answers->integers[*c.symbol] = c.answer.toInt();
+    if (c.is_float) key.answers->floats.push_back(c.answer.toDouble());
+  }
+  checks.finish();
+}
+
+// Entries that ask for values, in the order of entries; what other threads do to the cache meanwhile is nothing to it.
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_by_values(const Key& key, Entries::iterator from,
+                                                                     std::string* why) {
+  std::vector<std::shared_ptr<CacheEntry>> candidates;
+  for (auto last = entries_.equal_range(key.hash).second; from != last; ++from) candidates.push_back(from->second);
+  for (const std::shared_ptr<CacheEntry>& e : candidates) {
+    if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
+    if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
+    if (e->guards_hold(key.flat, why) && (!e->asks() || e->values_hold(key, why))) return e;
+  }
+  return nullptr;
+}
+
+}  // namespace thunder
