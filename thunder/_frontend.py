@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _custom_function
+from . import _C, _custom_function, _layout
 from ._numbers import TracedFloat, TracedInt, TracedNumber, unknown_number
 from ._python_bodies import body_of
 from ._tracing import INTERNAL, current_tracer, state
@@ -173,7 +173,7 @@ def _resolve(path):
     return obj
 
 
-_handlers = {}
+_handlers = dict(_layout.handlers)
 
 
 def _handler(*names):
@@ -457,6 +457,13 @@ def _rrelu(func, args, kwargs):
     inplace = given.arguments.pop("inplace")
     called = torch.rrelu_ if inplace else torch.rrelu
     return _unrecorded(called, tuple(given.arguments.values()), {})()
+
+
+@_handler("tensor_split", "Tensor.tensor_split")
+def _tensor_split(func, args, kwargs):
+    from ._value_checks import tensor_split
+
+    return tensor_split(*args, **kwargs)
 
 
 def _is_basic(key):
