@@ -122,6 +122,8 @@ _ALIKE = {"aten::ctc_loss.Tensor": _ctc_loss}
 # Operators of which PyTorch's meta functions give other sizes or strides than its kernels; so do, depending on the
 # library that computes them, those of Fourier transforms.
 _MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}
+# Results that PyTorch's meta functions put on the device of the arguments: a dropout's seed and offset, on the CPU.
+_ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}
 
 
 def describe(overload, values, requires_grad):
@@ -194,7 +196,9 @@ def _described(overload, fakes, written, structure, flat):
             raise unsupported(overload, "it makes tensors that are not dense")
         elif (origin := _origin(r, fakes)) is None:
             results.append(("new", len(computed)))
-            computed.append(_metadata(r))
+            m = _metadata(r)
+            on_cpu = i in _ON_CPU.get(overload.name(), ())
+            computed.append(dataclasses.replace(m, device=torch.device("cpu")) if on_cpu else m)
             which.append(i)
         else:
             results.append(origin)

@@ -13,6 +13,8 @@ import thunder
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
 # Results that are not determined by the inputs.
 NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
+# Some of several: a dropout's seed and offset where there is no dropout.
+NOT_DETERMINED_PARTS = {"torch.ops.aten._efficient_attention_forward": (2, 3)}
 
 op_db, module_db = database.op_db, _module_db
 
@@ -83,14 +85,15 @@ def compare(actual, expected, name="", exact_layout=True):
         assert name in NOT_DETERMINED or actual == expected or actual != actual, f"got {actual}, eager's {expected}"
     actual, expected = tensors(actual), tensors(expected)
     assert len(actual) == len(expected), f"{len(actual)} tensors, eager gives {len(expected)}"
-    for a, e in zip(actual, expected, strict=True):
+    for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
+        assert a.device == e.device, f"device {a.device}, eager's {e.device}"
         assert a.dtype == e.dtype, f"dtype {a.dtype}, eager's {e.dtype}"
         assert a.shape == e.shape, f"shape {tuple(a.shape)}, eager's {tuple(e.shape)}"
         assert a.layout == e.layout, f"layout {a.layout}, eager's {e.layout}"
         if exact_layout and e.layout is torch.strided and e.numel() > 0:
             same = [(s, t) for s, t, n in zip(a.stride(), e.stride(), e.shape, strict=True) if n != 1]
             assert all(s == t for s, t in same), f"strides {a.stride()}, eager's {e.stride()}, shape {tuple(e.shape)}"
-        if name in NOT_DETERMINED:
+        if name in NOT_DETERMINED or i in NOT_DETERMINED_PARTS.get(name, ()):
             continue
         torch.testing.assert_close(a, e, equal_nan=True)
 

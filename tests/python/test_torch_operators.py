@@ -295,6 +295,19 @@ def test_gradient_twice():
     torch.testing.assert_close(torch.autograd.grad(made.sum(), x)[0], first)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_errors_of_narrow_copy(device):
+    x = torch.ones(2, 3, 4, device=device)
+    for args in ((3, 0, 0), (-4, 0, 0), (1, 9, 0), (0, 0, -1)):
+        f = lambda x, args=args: torch.narrow_copy(x, *args)
+        raised = []
+        for g in (f, thunder.jit(f)):
+            with pytest.raises((IndexError, RuntimeError)) as caught:
+                g(x)
+            raised.append(caught.type)
+        assert raised[0] is raised[1], args
+
+
 def test_layouts_of_results():
     # What follows is compiled for the layout that the operator gives.
     check(lambda x: (torch.linalg.inv(x).contiguous().view(-1) * 2, torch.linalg.inv(x))[0], randn(4, 4))
