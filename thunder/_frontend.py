@@ -147,16 +147,14 @@ def _autograd_function_apply(cls, *args, **kwargs):
 # ---- torch functions that need more than a record ------------------------------------------------------------------
 
 _PASS_THROUGH = """
-    Tensor.dtype Tensor.device Tensor.layout Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_sparse
-    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_mps Tensor.is_xpu
-    Tensor.is_mkldnn
-    Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
-    Tensor.dim Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
-    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.get_device
-    Tensor.has_names Tensor.__hash__ Tensor.dim_order
-    device _C._set_grad_enabled _C._nn._parse_to is_tensor
-    is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
-    get_device result_type can_cast promote_types is_storage typename sym_int sym_float
+    Tensor.dtype Tensor.device Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_quantized
+    Tensor.is_nested Tensor.is_mps Tensor.is_xpu Tensor.is_mkldnn Tensor.itemsize Tensor.names
+    Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia Tensor.dim
+    Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed Tensor.is_conj Tensor.is_neg
+    Tensor.is_inference Tensor.element_size Tensor.get_device Tensor.has_names Tensor.__hash__ Tensor.dim_order
+    device _C._set_grad_enabled _C._nn._parse_to is_tensor is_floating_point is_complex is_conj is_neg
+    is_inference is_signed is_nonzero get_device result_type can_cast promote_types is_storage typename sym_int
+    sym_float
 """
 
 
@@ -608,6 +606,8 @@ def _set_up():
         (torch.channels_last_3d, "torch.channels_last_3d"),
         (torch.strided, "torch.strided"),
         (torch.sparse_coo, "torch.sparse_coo"),
+        (torch.sparse_csr, "torch.sparse_csr"),
+        (torch.sparse_csc, "torch.sparse_csc"),
     ]
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
     numbers = (TracedInt, TracedFloat, TracedNumber)

@@ -1,4 +1,5 @@
-"""In-place operators that change a tensor's sizes or strides and leave its data: the object becomes a view of it."""
+"""How a tensor's elements lie in memory: what it says of that, and in-place operators that change sizes or strides and
+leave the data, by which the object becomes a view of it."""
 
 import math
 
@@ -67,7 +68,18 @@ def _resized(tensor, size, op, memory_format):
     return _become(tensor, tracer.apply("torch.as_strided", (tensor, list(size), new_strides)), op)
 
 
-handlers = {
+def _says(func, args, kwargs):
+    """What the layout of a tensor is, which a proxy does not have."""
+    tracer = current_tracer()
+    if not tracer.knows(args[0]):
+        with torch._C.DisableTorchFunction():
+            return func(*args)
+    layout = tracer.layout(args[0])
+    name = func.__self__.__name__
+    return getattr(torch, layout) if name == "layout" else layout == {"is_sparse": "sparse_coo"}.get(name, "sparse_csr")
+
+
+handlers = {f"Tensor.{name}": _says for name in ("layout", "is_sparse", "is_sparse_csr")} | {
     f"Tensor.{name}": _in_place
     for name in ("t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_", "as_strided_")
 } | {

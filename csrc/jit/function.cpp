@@ -91,7 +91,7 @@ struct JitFunction::Key {
   uint64_t hash = 0;
   // With symbolic values: the ints and floats that the key leaves out, and how tensors use them.
   Numbers numbers;
-  std::vector<std::optional<Layout>> layouts;
+  std::vector<std::optional<SymbolicLayout>> layouts;
 
   Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
     flat.symbolic = symbolic;

@@ -9,6 +9,7 @@
 #include "passes/group_heads.h"
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
+#include "passes/reach.h"
 
 namespace thunder {
 namespace {
@@ -43,6 +44,7 @@ class Pipeline {
     c_.differentiable_outputs = with_grad ? differentiable_outputs(t) : std::vector<size_t>{};
     c_.has_backward = !c_.differentiable_outputs.empty();
     if (c_.has_backward) {
+      c_.reaches = reached_outputs(t, c_.differentiable_outputs);
       differentiate(t);
     } else {
       t.name = "computation";

@@ -214,7 +214,7 @@ from thunder import _opaque_meta as meta
 q = torch.empty(2, 8, 4, 16, device="cuda")
 values = [q, q, q, None, None, None, None, None, 0.1, 0, False, None, None, None]
 overload = torch.ops.aten._efficient_attention_forward.default
-described = meta._run(overload, values, [meta._metadata(q)] * 3, torch.empty_strided)
+described = meta._run(overload, values, [meta._metadata(overload, q)] * 3, torch.empty_strided)
 print(*(t.device.type for t in described.computed))
 """
 

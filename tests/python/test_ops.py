@@ -31,7 +31,6 @@ from thunder import _C
 # Samples of each operator and dtype; THUNDER_ALL_SAMPLES=1 takes them all.
 MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else int(os.environ.get("THUNDER_SAMPLES", 2))
 
-_SPARSE = "tensors that are not dense are refused"
 _JITERATOR = {  # on a GPU only
     f"jiterator_{kind}": "a kernel that is launched past PyTorch's dispatcher is refused"
     for kind in ("unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs")
@@ -40,16 +39,10 @@ _JITERATOR = {  # on a GPU only
 # Entries that deviate from eager, and why.
 DEVIATIONS = {
     "test_forward": {
-        "sparse.mm.reduce": _SPARSE,
-        "sparse.sampled_addmm": _SPARSE,
         "tensor_split": "indices given as a tensor are data-dependent control flow",
-        "to_sparse": _SPARSE,
     } | _JITERATOR,
     "test_gradient": {
-        "sparse.mm.reduce": _SPARSE,
-        "sparse.sampled_addmm": _SPARSE,
         "tensor_split": "indices given as a tensor are data-dependent control flow",
-        "to_sparse": _SPARSE,
     } | _JITERATOR,
     "test_errors": {},
     "test_module": {
