@@ -542,19 +542,6 @@ def _detach_in_place(func, args, kwargs):
     return args[0]
 
 
-@_handler("Tensor.resize_")
-def _resize(func, args, kwargs):
-    """Of a tensor that has the size already: itself."""
-    shape = current_tracer().shape(args[0])
-    sizes = args[1:] or (kwargs.get("size", ()),)
-    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-    if current_tracer().requires_grad(args[0]) and not torch.is_inference_mode_enabled():
-        raise RuntimeError("[resize_] cannot resize variables that require grad")
-    if tuple(sizes) != tuple(shape) or kwargs.get("memory_format") is not None:
-        return _needs_data(func, args, kwargs)
-    return args[0]
-
-
 def _in_place_names(path):
     """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__; none of one that is in place."""
     head, _, name = path.rpartition(".")

@@ -135,8 +135,6 @@ void bind_frontend(nb::module_& m) {
                              const nb::dict& kwargs) { return object(t.call_symbol(op, args.ptr(), kwargs.ptr())); })
       .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source,
                            const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
-      .def("become", [](Tracer& t, nb::handle tensor, nb::handle view,
-                        const std::string& op) { t.become(tensor.ptr(), view.ptr(), op.c_str()); })
       .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
                      nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
       .def(

@@ -105,9 +105,6 @@ class Tracer {
   Ref apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place = false);
   /// `target.copy_(source)`: broadcasts and casts.
   void copy_into(PyObject* target, PyObject* source, const char* op);
-  /// From here on the object `tensor`, made by the program, is the view that `view` stands for, which nobody else has.
-  /// Its own metadata are the caller's to change.
-  void become(PyObject* tensor, PyObject* view, const char* op);
   /// The tensor that this one always is, whatever the inputs are; null if it depends on them, or on chance.
   Ref constant(PyObject* tensor);
   /// `tensor.requires_grad_()` of one that does not.

@@ -87,7 +87,7 @@ def test_symbolic_sizes():
 @pytest.mark.parametrize(
     "f, what",
     [
-        (lambda x: x.t_(), "from outside of the compiled function"),
+        (lambda x: x.t_(), "the tensor itself"),
         (lambda x: x.clone().resize_(20), "can be resized to what its own elements fill"),
         (lambda x: x.clone().resize_(2, 1, 1, 2, memory_format=torch.channels_last), "channels_last"),
     ],

@@ -22,7 +22,7 @@ Datum copied(const Datum& d) { return d.is_tensor() ? Datum(std::make_shared<ref
 
 bool computes(const Op& op) {
   if (!op.executor.empty() || (op.level != "prims" && op.level != "clang" && op.level != "torch")) return false;
-  return (op.meta || op.body) && !op.has(kCollective | kInput | kInplace);
+  return (op.meta || op.body) && !op.has(kCollective | kInput);
 }
 
 bool draws(const Op& op) { return computes(op) && !op.has(kWrite); }
