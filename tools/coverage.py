@@ -15,6 +15,7 @@ import re
 import select
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHILD = ROOT / "tools" / "coverage_child.py"
@@ -186,9 +187,10 @@ def absent(results):
     reasons = {n: r["absent"] for (part, n), r in results.items() if part == "gradient" and "absent" in r}
     if not reasons:
         return ""
-    told = "; ".join(f"{_wrapped(names)} ({why})" for why, names in _by_reason(reasons).items())
+    told = "; ".join(f"{', '.join(f'`{n}`' for n in names)} ({why})" for why, names in _by_reason(reasons).items())
     counted = sum(1 for (part, _), r in results.items() if part == "gradient" and (r["samples"] or "absent" in r))
-    return f"{counted} entries of operators are differentiable; of these are not counted: {told}.\n"
+    text = f"{counted} entries of operators are differentiable; of these are not counted: {told}."
+    return textwrap.fill(text, 118, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def failures(parts):
