@@ -96,9 +96,15 @@ def call(overload, values):
     return overload(*positional, **named)
 
 
-def map_tensors(value, fn):
+def map_tensors(values, fn):
+    """The arguments of a call, with other tensors."""
+    return [_with_tensors(v, fn) for v in values]
+
+
+def _with_tensors(value, fn):
     if isinstance(value, (list, tuple)):
-        return [map_tensors(v, fn) for v in value]
+        numbers = value and type(value[0]) in (int, float, bool)  # sizes and the like
+        return value if numbers else [_with_tensors(v, fn) for v in value]
     return fn(value) if isinstance(value, torch.Tensor) else value
 
 

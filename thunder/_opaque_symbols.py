@@ -46,8 +46,9 @@ def _several(tensors):
 def _evaluate(overload, values, which):
     """The results that `which` names (all if None), then the new contents of what the operator writes to."""
     written = written_places(overload, values)
-    copies = {id(at(values, place)): at(values, place).clone() for place in written}
-    values = map_tensors(values, lambda t: copies.get(id(t), t))
+    if written:
+        copies = {id(at(values, place)): at(values, place).clone() for place in written}
+        values = map_tensors(values, lambda t: copies.get(id(t), t))
     _, flat = flatten(call(overload, values))
     chosen = flat if which is None else [flat[i] for i in which]
     return [*chosen, *(at(values, place) for place in written)]

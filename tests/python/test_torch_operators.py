@@ -47,6 +47,7 @@ OPERATORS = {
     "weight_norm": (lambda v, g: torch._weight_norm(v, g, 2).exp(), [(4, 3, 2), (1, 1, 2)]),
     "grid_sample": (lambda x, g: F.grid_sample(x, g.tanh(), align_corners=True), [(1, 2, 4, 4), (1, 3, 3, 2)]),
     "an overload": (lambda x: torch.ops.aten.im2col.default(x, [2, 2], [1, 1], [0, 0], [1, 1]), [(2, 3, 4, 4)]),
+    "a number first": (lambda a: torch.ops.aten.special_xlog1py.self_scalar(2.0, a.exp()), [(3,)]),
     "twice": (lambda a: F.unfold(F.interpolate(a, size=(6, 6), mode="bilinear"), 3).sum(1), [(2, 3, 4, 4)]),
 }
 
