@@ -183,3 +183,11 @@ def test_symbolic_values():
     for columns in (5, 6, 7):
         s, d = sparse(3, 4), dense(4, columns)
         torch.testing.assert_close(jitted(s, d), f(s, d))
+
+
+def test_the_text_of_a_trace_is_read_again():
+    jitted = thunder.jit(lambda s, d: ((s * 2) @ d).relu())
+    jitted(sparse(3, 4), dense(4, 5))
+    for trace in thunder.last_traces(jitted):
+        assert "sparse_coo" in str(trace)
+        assert str(thunder.parse(str(trace), trace.python_ctx())) == str(trace)
