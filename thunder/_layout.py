@@ -18,6 +18,14 @@ def _says(func, args, kwargs):
     return getattr(torch, layout) if name == "layout" else layout == {"is_sparse": "sparse_coo"}.get(name, "sparse_csr")
 
 
+def _dims(func, args, kwargs):
+    """How many of the dimensions are sparse, or dense: of a strided tensor all are."""
+    tracer = current_tracer()
+    rank = len(tracer.shape(args[0]))
+    dense = rank if tracer.layout(args[0]) == "strided" else tracer.dense_dims(args[0])
+    return dense if func.__name__ == "dense_dim" else rank - dense
+
+
 def _resize(func, args, kwargs):
     tensor, *size = args
     size = size or [kwargs["size"]]
@@ -51,6 +59,8 @@ def _resized(tensor, size, op, memory_format):
 
 
 handlers = {f"Tensor.{name}": _says for name in ("layout", "is_sparse", "is_sparse_csr")} | {
+    "Tensor.sparse_dim": _dims,
+    "Tensor.dense_dim": _dims,
     "Tensor.resize_": _resize,
     "Tensor.resize_as_": _resize_as,
     "resize_as_": _resize_as,

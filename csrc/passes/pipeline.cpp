@@ -44,7 +44,6 @@ class Pipeline {
     c_.differentiable_outputs = with_grad ? differentiable_outputs(t) : std::vector<size_t>{};
     c_.has_backward = !c_.differentiable_outputs.empty();
     if (c_.has_backward) {
-      c_.reaches = reached_outputs(t, c_.differentiable_outputs);
       differentiate(t);
     } else {
       t.name = "computation";
@@ -88,6 +87,7 @@ class Pipeline {
     // An executor that differentiates a call by itself must replace it while it is whole.
     Trace primal =
         run(kRules, t, c_.history, [&](const Trace& x) { return executor_gradient_rules(x, options_.executors); });
+    c_.reaches = reached_outputs(primal, c_.differentiable_outputs);
     JointTrace joint;
     run(kAutodiff, primal, c_.history, [&](const Trace& x) {
       joint = autodiff(x);

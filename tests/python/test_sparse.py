@@ -142,9 +142,10 @@ def test_a_matrix_that_would_not_fit_into_memory(layout):
 
 def test_what_it_says_of_itself():
     def f(s):
-        return s.layout, s.is_sparse, s.is_sparse_csr, tuple(s.shape), s.dtype, s.requires_grad, s.dim()
+        kind = s.layout, s.is_sparse, s.is_sparse_csr, s.dtype, s.requires_grad
+        return kind, tuple(s.shape), s.dim(), s.sparse_dim(), s.dense_dim()
 
-    for s in (sparse(3, 4), csr(3, 4), dense(3, 4)):
+    for s in (sparse(3, 4), csr(3, 4), dense(3, 4), dense(3, 4).to_sparse(1)):
         assert thunder.jit(f)(s) == f(s)
 
 

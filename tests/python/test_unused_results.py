@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import thunder
+from thunder.extend import OperatorExecutor, get_grad, put_grad, register_grad
 
 
 def leaves(*sizes):
@@ -65,6 +66,23 @@ def test_operators_without_a_record():
     a, b = torch.randn(3, 3, dtype=torch.float64, requires_grad=True), *leaves(5)
     assert agree(f, [a, b], lambda r: r[0].sum()) == [True, False]
     assert agree(f, [a, b], lambda r: r[1].sum()) == [False, True]
+
+
+def test_rules_of_executors():
+    """What a rule gives a gradient to counts, not what the operator's meta or body reads it for."""
+    executor = OperatorExecutor("unused_results_test")
+    both = executor.register_operator("both", like=lambda a, b: a, fn=lambda a, b: a * 2)
+
+    def rule(a, b):
+        g = both(a, b)
+        put_grad(a, get_grad(g) * 2)
+        put_grad(b, get_grad(g) * 3)
+        return g
+
+    register_grad(both, rule)
+    x, y, z = leaves(4, 4, 4)
+    gradients(thunder.jit(lambda x, y, z: (both(x, y), z * 2), executors=[executor]), [x, y, z], lambda r: r[0].sum())
+    assert torch.equal(y.grad, torch.full_like(y, 3)) and x.grad is not None and z.grad is None
 
 
 def test_an_optimizer_leaves_what_is_not_used():
