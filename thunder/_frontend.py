@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _custom_function
+from . import _C, _custom_function, _layout
 from ._numbers import TracedFloat, TracedInt, TracedNumber
 from ._python_bodies import body_of
 from ._tracing import INTERNAL, current_tracer, state
@@ -148,16 +148,14 @@ def _autograd_function_apply(cls, *args, **kwargs):
 # ---- torch functions that need more than a record ------------------------------------------------------------------
 
 _PASS_THROUGH = """
-    Tensor.dtype Tensor.device Tensor.layout Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_sparse
-    Tensor.is_sparse_csr Tensor.is_quantized Tensor.is_nested Tensor.is_mps Tensor.is_xpu
-    Tensor.is_mkldnn
-    Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
-    Tensor.dim Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
-    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.get_device
-    Tensor.has_names Tensor.__hash__ Tensor.dim_order
-    device _C._set_grad_enabled _C._nn._parse_to is_tensor
-    is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
-    get_device result_type can_cast promote_types is_storage typename sym_int sym_float
+    Tensor.dtype Tensor.device Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_quantized
+    Tensor.is_nested Tensor.is_mps Tensor.is_xpu Tensor.is_mkldnn Tensor.itemsize Tensor.names
+    Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia Tensor.dim
+    Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed Tensor.is_conj Tensor.is_neg
+    Tensor.is_inference Tensor.element_size Tensor.get_device Tensor.has_names Tensor.__hash__ Tensor.dim_order
+    device _C._set_grad_enabled _C._nn._parse_to is_tensor is_floating_point is_complex is_conj is_neg
+    is_inference is_signed is_nonzero get_device result_type can_cast promote_types is_storage typename sym_int
+    sym_float
 """
 
 
@@ -174,7 +172,7 @@ def _resolve(path):
     return obj
 
 
-_handlers = {}
+_handlers = dict(_layout.handlers)
 
 
 def _handler(*names):
@@ -481,6 +479,13 @@ def _rrelu(func, args, kwargs):
     return _unrecorded(called, tuple(given.arguments.values()), {})()
 
 
+@_handler("tensor_split", "Tensor.tensor_split")
+def _tensor_split(func, args, kwargs):
+    from ._value_checks import tensor_split
+
+    return tensor_split(*args, **kwargs)
+
+
 def _is_basic(key):
     keys = key if isinstance(key, tuple) else (key,)
     return all(k is None or k is Ellipsis or isinstance(k, (slice, TracedNumber)) or type(k) is int for k in keys)
@@ -559,19 +564,6 @@ def _detach_in_place(func, args, kwargs):
     return args[0]
 
 
-@_handler("Tensor.resize_")
-def _resize(func, args, kwargs):
-    """Of a tensor that has the size already: itself."""
-    shape = current_tracer().shape(args[0])
-    sizes = args[1:] or (kwargs.get("size", ()),)
-    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
-    if current_tracer().requires_grad(args[0]) and not torch.is_inference_mode_enabled():
-        raise RuntimeError("[resize_] cannot resize variables that require grad")
-    if tuple(sizes) != tuple(shape) or kwargs.get("memory_format") is not None:
-        return _needs_data(func, args, kwargs)
-    return args[0]
-
-
 def _in_place_names(path):
     """Public in-place forms of a functional name: add -> add_, __add__ -> __iadd__; none of one that is in place."""
     head, _, name = path.rpartition(".")
@@ -623,6 +615,8 @@ def _set_up():
         (torch.channels_last_3d, "torch.channels_last_3d"),
         (torch.strided, "torch.strided"),
         (torch.sparse_coo, "torch.sparse_coo"),
+        (torch.sparse_csr, "torch.sparse_csr"),
+        (torch.sparse_csc, "torch.sparse_csc"),
     ]
     dtypes = [getattr(torch, name) for name in _C.dtype_names()]
     numbers = (TracedInt, TracedFloat, TracedNumber)

@@ -19,9 +19,40 @@ class Tensor:
     dtype: torch.dtype
     device: torch.device
     requires_grad: bool
+    layout: str = "strided"
+    dense_dims: int = 0
 
     def proxy(self):
-        return TensorProxy(shape=self.shape, dtype=self.dtype, device=self.device, strides=self.stride)
+        strides = self.stride if self.layout == "strided" else None
+        return TensorProxy(
+            shape=self.shape, dtype=self.dtype, device=self.device, strides=strides, layout=self.layout,
+            dense_dims=self.dense_dims,
+        )
+
+    def made(self, make):
+        """A tensor of the kind, of what `make` makes."""
+        if self.layout == "strided":
+            t = make(self.shape, self.stride, dtype=self.dtype, device=self.device)
+        else:
+            t = self._made_sparse(make)
+        return t.requires_grad_(self.requires_grad)
+
+    def _made_sparse(self, make):
+        """A few elements: those of a graph's adjacency matrix, say, would not fit into memory."""
+        ends = len(self.shape) - self.dense_dims
+        sizes, dense = self.shape[:ends], self.shape[ends:]
+        batch = () if self.layout == "sparse_coo" else sizes[:-2]
+        count = min(4, *sizes[len(batch) :]) if sizes else 1
+        shape = (*batch, count, *dense)
+        values = make(shape, torch.empty(shape, device="meta").stride(), dtype=self.dtype, device=self.device)
+        places = torch.arange(count, device=values.device)
+        if self.layout == "sparse_coo":
+            places = places.expand(len(sizes), count)
+            return torch.sparse_coo_tensor(places, values, self.shape, is_coalesced=True, check_invariants=True)
+        rows = sizes[-1 if self.layout == "sparse_csc" else -2]
+        bounds = torch.arange(rows + 1, device=values.device).clamp(max=count).expand(*batch, rows + 1)
+        places, layout = places.expand(*batch, count), getattr(torch, self.layout)
+        return torch.sparse_compressed_tensor(bounds, places, values, self.shape, layout=layout, check_invariants=True)
 
 
 @dataclasses.dataclass
@@ -44,11 +75,20 @@ class Description:
     written: list
 
 
+@functools.cache
+def _parameters(overload):
+    """(how many are positional, the names of the others, where in the list are those that it writes to): asking the
+    schema takes longer than many an operator."""
+    parameters = overload._schema.arguments
+    named = tuple(a.name for a in parameters if a.kwarg_only)
+    writes = tuple(i for i, a in enumerate(parameters) if a.alias_info is not None and a.alias_info.is_write)
+    return len(parameters) - len(named), named, writes
+
+
 def arguments(overload, values):
     """(positional, named) as the operator takes them."""
-    parameters = overload._schema.arguments
-    positional = [v for v, a in zip(values, parameters, strict=True) if not a.kwarg_only]
-    return positional, {a.name: v for v, a in zip(values, parameters, strict=True) if a.kwarg_only}
+    count, names, _ = _parameters(overload)
+    return values[:count], dict(zip(names, values[count:], strict=True))
 
 
 def call(overload, values):
@@ -56,9 +96,15 @@ def call(overload, values):
     return overload(*positional, **named)
 
 
-def map_tensors(value, fn):
+def map_tensors(values, fn):
+    """The arguments of a call, with other tensors."""
+    return [_with_tensors(v, fn) for v in values]
+
+
+def _with_tensors(value, fn):
     if isinstance(value, (list, tuple)):
-        return [map_tensors(v, fn) for v in value]
+        numbers = value and type(value[0]) in (int, float, bool)  # sizes and the like
+        return value if numbers else [_with_tensors(v, fn) for v in value]
     return fn(value) if isinstance(value, torch.Tensor) else value
 
 
@@ -77,8 +123,8 @@ def at(values, place):
 
 def written_places(overload, values):
     """Of the tensors that the operator writes to."""
-    writes = [a.alias_info is not None and a.alias_info.is_write for a in overload._schema.arguments]
-    return [place for place, _ in places(values) if writes[place[0]]]
+    writes = _parameters(overload)[2]
+    return [place for place, _ in places(values) if place[0] in writes] if writes else []
 
 
 def flatten(results):
@@ -122,6 +168,8 @@ _ALIKE = {"aten::ctc_loss.Tensor": _ctc_loss}
 # Operators of which PyTorch's meta functions give other sizes or strides than its kernels; so do, depending on the
 # library that computes them, those of Fourier transforms.
 _MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}
+# Results that PyTorch's meta functions put on the device of the arguments: a dropout's seed and offset, on the CPU.
+_ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}
 
 
 def describe(overload, values, requires_grad):
@@ -133,12 +181,10 @@ def describe(overload, values, requires_grad):
         UnsupportedOperatorException,
     )
 
-    for _, t in places(values):
-        if t.layout is not torch.strided:
-            raise unsupported(overload, "it takes tensors that are not dense")
     given = [_argument(t, requires_grad) for _, t in places(values)]
     with torch._C.DisableTorchFunction():
-        if overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
+        sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
+        if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
             return _probe(overload, values, given)
         try:
             # Of an operator without a meta function PyTorch may run the kernel, which draws.
@@ -155,13 +201,21 @@ def describe(overload, values, requires_grad):
 def _argument(t, requires_grad):
     """Metadata of a tensor of the program; its symbolic sizes are then known to be what they are in this call."""
     tracer = current_tracer()
-    return Tensor(
-        tuple(map(int, tracer.shape(t))), tuple(map(int, tracer.stride(t))), t.dtype, t.device, requires_grad(t)
-    )
+    shape, stride = (tuple(map(int, sizes)) for sizes in (tracer.shape(t), tracer.stride(t)))
+    return Tensor(shape, stride, t.dtype, t.device, requires_grad(t), tracer.layout(t), tracer.dense_dims(t))
 
 
-def _metadata(t):
-    return Tensor(tuple(t.shape), t.stride(), t.dtype, t.device, t.requires_grad)
+_LAYOUTS = {torch.strided: "strided", torch.sparse_coo: "sparse_coo", torch.sparse_csr: "sparse_csr",
+            torch.sparse_csc: "sparse_csc"}
+
+
+def _metadata(overload, t):
+    layout = _LAYOUTS.get(t.layout)
+    if layout is None:
+        raise unsupported(overload, f"it makes tensors of layout {t.layout}")
+    if layout == "strided":
+        return Tensor(tuple(t.shape), t.stride(), t.dtype, t.device, t.requires_grad)
+    return Tensor(tuple(t.shape), (), t.dtype, t.device, t.requires_grad, layout, t.dense_dim())
 
 
 def _run(overload, values, given, make):
@@ -169,9 +223,11 @@ def _run(overload, values, given, make):
     made = {}
     for (_, t), m in zip(places(values), given, strict=True):
         if id(t) not in made:
-            made[id(t)] = make(m.shape, m.stride, dtype=m.dtype, device=m.device).requires_grad_(m.requires_grad)
+            made[id(t)] = m.made(make)
     fakes = map_tensors(values, lambda t: made[id(t)])
     written = written_places(overload, fakes)
+    if any(at(fakes, place).layout is not torch.strided for place in written):
+        raise unsupported(overload, "it writes to a sparse tensor")
     # What is written to is no leaf: whether it may be written to at all is known where that is recorded.
     copies = {id(at(fakes, place)): at(fakes, place).clone() for place in written}
     fakes = map_tensors(fakes, lambda t: copies.get(id(t), t))
@@ -187,28 +243,44 @@ def _run(overload, values, given, make):
 
 def _described(overload, fakes, written, structure, flat):
     computed, results, which = [], [], []
+    if any(t.layout is not torch.strided for _, t in places(fakes)):
+        _refuse_parts(overload, flat)
     for i, r in enumerate(flat):
         if not isinstance(r, torch.Tensor):
             results.append(("number", r))
-        elif r.layout is not torch.strided:
-            raise unsupported(overload, "it makes tensors that are not dense")
         elif (origin := _origin(r, fakes)) is None:
             results.append(("new", len(computed)))
-            computed.append(_metadata(r))
+            m = _metadata(overload, r)
+            on_cpu = i in _ON_CPU.get(overload.name(), ())
+            computed.append(dataclasses.replace(m, device=torch.device("cpu")) if on_cpu else m)
             which.append(i)
         else:
             results.append(origin)
     new = []
     for place in written:
         new.append((place, len(computed)))
-        computed.append(_metadata(at(fakes, place)))
+        computed.append(_metadata(overload, at(fakes, place)))
     return Description(structure, results, computed, None if len(which) == len(flat) else which, new)
 
 
+def _refuse_parts(overload, flat):
+    """Of a sparse tensor: its indices and values, whose number depends on data."""
+    views = any(r.alias_info is not None for r in overload._schema.returns)
+    if views and any(isinstance(r, torch.Tensor) and r.layout is torch.strided for r in flat):
+        raise unsupported(overload, "it gives parts of a sparse tensor, whose sizes are not known before it runs")
+
+
 def _origin(result, fakes):
-    """How a result follows from an argument that shares its memory; None if there is none."""
+    """How a result follows from an argument that shares its memory; None if there is none.
+
+    Whether a sparse result is an argument (coalesce()) depends on data; nothing can be written to it.
+    """
+    if result.layout is not torch.strided:
+        return None
     memory = result.untyped_storage()._cdata
     for place, t in places(fakes):
+        if t.layout is not torch.strided:
+            continue
         if t.untyped_storage()._cdata != memory or not t.numel():
             continue
         same = t.shape == result.shape and t.stride() == result.stride()

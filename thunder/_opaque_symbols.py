@@ -35,6 +35,10 @@ def _signature(overload, *first):
     return inspect.Signature([*positional, kind("results", kind.KEYWORD_ONLY, default=None)])
 
 
+def _tags(overload):
+    return ("any_layout", "random") if is_random(overload) else ("any_layout",)
+
+
 def _several(tensors):
     return tuple(tensors) if len(tensors) != 1 else tensors[0]
 
@@ -42,8 +46,9 @@ def _several(tensors):
 def _evaluate(overload, values, which):
     """The results that `which` names (all if None), then the new contents of what the operator writes to."""
     written = written_places(overload, values)
-    copies = {id(at(values, place)): at(values, place).clone() for place in written}
-    values = map_tensors(values, lambda t: copies.get(id(t), t))
+    if written:
+        copies = {id(at(values, place)): at(values, place).clone() for place in written}
+        values = map_tensors(values, lambda t: copies.get(id(t), t))
     _, flat = flatten(call(overload, values))
     chosen = flat if which is None else [flat[i] for i in which]
     return [*chosen, *(at(values, place) for place in written)]
@@ -58,7 +63,7 @@ def symbol_of(overload):
         return _several([m.proxy() for m in _description(overload, values).computed])
 
     meta.__signature__ = _signature(overload)
-    tags = ("random",) if is_random(overload) else ()
+    tags = _tags(overload)
     symbol = _executor.register_operator(
         name, meta=meta, tags=tags, fn=lambda *values, results=None: _several(_evaluate(overload, values, results))
     )
@@ -71,7 +76,8 @@ def symbol_of(overload):
             return symbol(*values, results=results)
         graph, *outputs = forward([place for place, _ in wanted], *values, results=results)
         tracer = current_tracer()
-        inputs = [[list(map(int, tracer.shape(t))), t.dtype, t.device] for _, t in wanted]
+        inputs = [[list(map(int, tracer.shape(t))), t.dtype, t.device, tracer.layout(t), tracer.dense_dims(t)]
+                  for _, t in wanted]
         flows = backward([get_grad(outputs[i]) for i in differentiable], graph, differentiable, inputs)
         for (place, _), g in zip(wanted, flows if len(wanted) > 1 else (flows,), strict=True):
             put_grad(at(values, place), g)
@@ -101,20 +107,26 @@ def _with_graph(overload, name):
         with _autograd():
             values = map_tensors(values, lambda t: t.detach())
             inputs = [at(values, place).requires_grad_() for place in differentiated]
-            outputs = _evaluate(overload, values, results)
+            outputs = [_no_leaf(t) for t in _evaluate(overload, values, results)]
             edges = [get_gradient_edge(t) if t.requires_grad else None for t in outputs]
         graph = torch.empty(0, dtype=torch.uint8)
         graph.autograd = (inputs, edges)
         return (graph, *(t.detach() for t in outputs))
 
     meta.__signature__ = _signature(overload, "differentiated")
-    tags = ("random",) if is_random(overload) else ()
+    tags = _tags(overload)
     return _executor.register_operator(f"{name}_with_graph", meta=meta, fn=run, tags=tags)
+
+
+def _no_leaf(t):
+    """A sparse argument that came back (coalesce()) has no gradient edge that PyTorch could give."""
+    return t.clone() if t.layout is not torch.strided and t.is_leaf and t.requires_grad else t
 
 
 def _backward(name):
     def meta(gradients, graph, differentiable, inputs):
-        return _several([TensorProxy(shape=shape, dtype=dtype, device=device) for shape, dtype, device in inputs])
+        names = ("shape", "dtype", "device", "layout", "dense_dims")
+        return _several([TensorProxy(**dict(zip(names, i, strict=True))) for i in inputs])
 
     def run(gradients, graph, differentiable, inputs):
         if not hasattr(graph, "autograd"):
@@ -131,7 +143,7 @@ def _backward(name):
             )
         return _several(made)
 
-    return _executor.register_operator(f"{name}_backward", meta=meta, fn=run)
+    return _executor.register_operator(f"{name}_backward", meta=meta, fn=run, tags=("any_layout",))
 
 
 _AUTOGRAD_KEYS = [
@@ -141,18 +153,28 @@ _AUTOGRAD_KEYS = [
 ]
 
 
+_keys_of_autograd = {}
+
+
+def _with_autograd(excluded):
+    """The dispatch keys that are left out, without autograd's."""
+    found = _keys_of_autograd.get(excluded.raw_repr())
+    if found is None:
+        found = functools.reduce(lambda keys, key: keys.remove(key), _AUTOGRAD_KEYS, excluded)
+        _keys_of_autograd[excluded.raw_repr()] = found
+    return found
+
+
 class _autograd:
     """Programs run below autograd; this brings it back for a scope."""
 
     def __enter__(self):
-        excluded = torch._C._dispatch_tls_local_exclude_set()
-        for key in _AUTOGRAD_KEYS:
-            excluded = excluded.remove(key)
+        excluded = _with_autograd(torch._C._dispatch_tls_local_exclude_set())
         self._keys = torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
         self._keys.__enter__()
-        self._mode = torch.enable_grad()
-        self._mode.__enter__()
+        self._grad_enabled = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(True)
 
     def __exit__(self, *exception):
-        self._mode.__exit__(*exception)
+        torch._C._set_grad_enabled(self._grad_enabled)
         self._keys.__exit__(*exception)

@@ -1,9 +1,10 @@
-"""Torch functions that look at a tensor's values before they compute: the program looks when it runs."""
+"""Torch functions that look at a tensor's values before they compute."""
 
 import math
 
 import torch
 
+from ._tracing import current_tracer, location
 from .extend import OperatorExecutor, get_grad, put_grad, register_grad
 
 _executor = OperatorExecutor("checks")
@@ -49,3 +50,21 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def tensor_split(input, *args, **kwargs):
+    """Where to split may be said by a tensor, whose values eager reads on the host."""
+    tracer = current_tracer()
+    given = dict(zip(("indices_or_sections", "dim"), args, strict=False)) | kwargs
+    name = next((n for n in ("indices", "sections", "tensor_indices_or_sections") if n in given), None)
+    if name is not None:
+        given["indices_or_sections"] = given.pop(name)
+    places = given.get("indices_or_sections")
+    if isinstance(places, torch.Tensor):
+        if not (places.device.type == "cpu" and places.dtype is torch.int64 and places.ndim < 2):
+            raise RuntimeError(
+                "[tensor_split] expected tensor_indices_or_sections on the CPU, in int64 and of at most one dimension, "
+                f"got {tracer.describe(places)}\n  at {location()}"
+            )
+        given["indices_or_sections"] = tracer.handle(torch.Tensor.tolist, (places,), {})
+    return tracer.apply("torch.tensor_split", (input,), given)

@@ -15,6 +15,7 @@ import re
 import select
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHILD = ROOT / "tools" / "coverage_child.py"
@@ -151,8 +152,9 @@ PREFACE = """# Coverage of PyTorch's operators and modules
 
 Written by `make coverage`, on a CPU, with PyTorch {version}. PyTorch's own databases (`op_db`, `module_db`) give the
 samples, eager the results: values, dtypes, shapes and strides in float32, float64, bfloat16, int64, bool and complex64;
-gradients in float64; types of exceptions for wrong arguments; modules in float32 and float64, in training and
-evaluation. An entry passes if every sample does. What eager does not run here is not counted.
+gradients in float64, or in complex128 where there is none; types of exceptions for wrong arguments; modules in float32
+and float64, in training and evaluation. An entry passes if every sample does. What eager does not run here is not
+counted.
 
 *Through records*: Thunder's own operators, which passes, autodiff and fusion see through. *The generic road*: some
 sample calls an operator that has no record as it is, with PyTorch's gradient ([architecture](architecture.md)).
@@ -161,6 +163,7 @@ sample calls an operator that has no record as it is, with PyTorch's gradient ([
 
 {totals}
 
+{absent}
 ## What fails
 
 {failures}
@@ -169,13 +172,25 @@ sample calls an operator that has no record as it is, with PyTorch's gradient ([
 
 def page(results, version):
     parts = parts_of(results)
-    out = [PREFACE.format(version=version, totals=totals(parts), failures=failures(parts))]
+    out = [PREFACE.format(version=version, totals=totals(parts), failures=failures(parts),
+                          absent=absent(results))]
     for part, p in parts.items():
         title = p.title[0].upper() + p.title[1:]
         out.append(f"## {title}: with the generic road\n\n{_wrapped(p.generic) or 'None.'}\n")
         if part in ("forward", "module"):
             out.append(f"## {title}: through records alone\n\n{_wrapped(p.records)}\n")
     return "\n".join(out)
+
+
+def absent(results):
+    """What the database calls differentiable and the table of gradients does not have."""
+    reasons = {n: r["absent"] for (part, n), r in results.items() if part == "gradient" and "absent" in r}
+    if not reasons:
+        return ""
+    told = "; ".join(f"{', '.join(f'`{n}`' for n in names)} ({why})" for why, names in _by_reason(reasons).items())
+    counted = sum(1 for (part, _), r in results.items() if part == "gradient" and (r["samples"] or "absent" in r))
+    text = f"{counted} entries of operators are differentiable; of these are not counted: {told}."
+    return textwrap.fill(text, 118, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def failures(parts):

@@ -17,7 +17,7 @@ from op_checks import (  # noqa: E402
     check_gradient,
     check_module,
     dtypes_of,
-    is_differentiable,
+    gradient_dtype,
     is_generic,
     module_db,
     module_inputs,
@@ -26,6 +26,7 @@ from op_checks import (  # noqa: E402
     op_db,
     samples,
     training_modes,
+    why_no_gradient,
 )
 
 from thunder import _C  # noqa: E402
@@ -49,9 +50,10 @@ def forward(op, device, most):
 
 
 def gradient(op, device, most):
-    if is_differentiable(op, device):
-        for sample in samples(op, device, torch.float64, most, requires_grad=True):
-            yield "float64", lambda sample=sample: check_gradient(op, sample)
+    dtype = gradient_dtype(op, device)
+    if dtype is not None:
+        for sample in samples(op, device, dtype, most, requires_grad=True):
+            yield str(dtype)[6:], lambda sample=sample: check_gradient(op, sample)
 
 
 def errors(op, device, most):
@@ -74,8 +76,11 @@ PARTS = {"forward": forward, "gradient": gradient, "errors": errors, "module": m
 
 
 def run(part, entry, device, most):
-    """{"samples", "passed", "generic": samples that called an operator without a record, "failures": {where: why}}"""
+    """{"samples", "passed", "generic": samples that called an operator without a record, "failures": {where: why}},
+    and "absent": why there is no sample, if the database says that there are some"""
     out = {"samples": 0, "passed": 0, "generic": 0, "failures": {}}
+    if part == "gradient" and entry.supports_autograd and gradient_dtype(entry, device) is None:
+        out["absent"] = why_no_gradient(entry, device)
     checks = PARTS[part](entry, device, most)
     while True:
         where = "samples"

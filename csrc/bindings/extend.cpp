@@ -102,7 +102,7 @@ void implement(PythonExecutor& executor, const std::string& symbol, const std::s
 }
 
 nb::object new_tensor(frontend::Tracer& t, nb::handle like, nb::handle shape, nb::handle dtype, nb::handle device,
-                      nb::handle requires_grad, nb::handle strides) {
+                      nb::handle requires_grad, nb::handle strides, const std::string& layout, int64_t dense_dims) {
   TensorType type;
   if (!like.is_none()) {
     type = t.type_of(like.ptr());
@@ -120,6 +120,13 @@ nb::object new_tensor(frontend::Tracer& t, nb::handle like, nb::handle shape, nb
     type.shape = std::move(dims);
   }
   if (!strides.is_none()) type.strides = dims_of(strides);
+  std::optional<Layout> l = layout_from_name(layout);
+  THUNDER_CHECK(l, Value, "TensorProxy", "there are no tensors of layout '", layout, "'");
+  if (like.is_none()) {
+    type.layout = *l;
+    type.dense_dims = dense_dims;
+  }
+  if (!type.strided()) type.strides.clear();
   if (!dtype.is_none()) type.dtype = literal(dtype).dtype();
   if (!device.is_none()) {
     Arg d = literal(device);
@@ -151,7 +158,8 @@ void bind_extend(nb::module_& m) {
       "put_grad", [](nb::handle argument, nb::handle gradient) { put_grad(argument.ptr(), gradient.ptr()); },
       nb::arg("argument"), nb::arg("gradient").none());
   m.def("new_tensor", new_tensor, nb::arg("tracer"), nb::arg("like").none(), nb::arg("shape").none(),
-        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none(), nb::arg("strides").none());
+        nb::arg("dtype").none(), nb::arg("device").none(), nb::arg("requires_grad").none(), nb::arg("strides").none(),
+        nb::arg("layout") = "strided", nb::arg("dense_dims") = 0);
 }
 
 }  // namespace thunder::bindings

@@ -31,7 +31,21 @@ void Builder::append_made(Call call) {
   append(arena_->make_call(std::move(call)));
 }
 
+namespace {
+
+// PyTorch's operator may well take it: a torch call that ends here is made as it is.
+void require_strided(const Op& op, const ArgList& args) {
+  for (const Arg& a : args)
+    for_each_value(a, [&](Value v) {
+      THUNDER_CHECK(!v.type().is_tensor() || v.tensor().strided(), Type, op.schema.name,
+                    "this operator takes dense tensors here, got ", v.type().str(), "; use to_dense()");
+    });
+}
+
+}  // namespace
+
 Arg Builder::call(const Op& op, ArgList args) {
+  if (!op.has(kAnyLayout)) require_strided(op, args);
   THUNDER_ASSERT(args.size() == op.schema.params.size(), op.full_name, " takes ", op.schema.params.size(),
                  " arguments, got ", args.size());
   return op.body && !op.meta ? call_composite(op, std::move(args)) : call_primitive(op, std::move(args));
@@ -192,7 +206,10 @@ Expr VjpContext::out(size_t i) const {
   return Expr(b, call.output.is_sequence() ? call.output.items().at(i) : call.output);
 }
 
-Expr VjpContext::grad_or_zeros(size_t i) const { return has_grad(i) ? grad(i) : b("torch.zeros_like", out(i)); }
+Expr VjpContext::grad_or_zeros(size_t i) const {
+  if (has_grad(i)) return grad(i);
+  return b(out(i).tensor().strided() ? "torch.zeros_like" : "prims.sparse_zeros_like", out(i));
+}
 
 bool VjpContext::needs(std::string_view param) const {
   bool any = false;

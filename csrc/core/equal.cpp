@@ -107,7 +107,7 @@ class Comparison {
       case Type::Kind::Tensor: break;
     }
     const TensorType &x = a.tensor(), &y = b.tensor();
-    return x.dtype == y.dtype && x.device == y.device && x.requires_grad == y.requires_grad &&
+    return x.dtype == y.dtype && x.device == y.device && x.same_layout(y) && x.requires_grad == y.requires_grad &&
            dim_lists(x.shape, y.shape) && dim_lists(x.strides, y.strides);
   }
 

@@ -44,6 +44,7 @@ enum Tag : uint64_t {
   kIdentity = 1ull << 16,       ///< returns its last tensor argument's data unchanged (detach): executors need no work
   kLinear = 1ull << 17,
   kReturnsInput = 1ull << 18,  ///< where it has nothing to do it returns its first argument itself, and no view of it
+  kAnyLayout = 1ull << 19,     ///< takes tensors that are not strided, too
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
 

@@ -271,8 +271,17 @@ class Parser {
     Expression e(c, [&](const std::string& s) -> Arg { return size_named(s, line); });
     c.expect("[");
     t.shape = e.dims("]");
-    t.strides = syntax::row_major_strides(t.shape);
-    if (c.is_name("strides")) {
+    for (Layout l : {Layout::SparseCoo, Layout::SparseCsr, Layout::SparseCsc}) {
+      if (!c.is_name(layout_name(l))) continue;
+      c.take();
+      t.layout = l;
+      if (!c.is_name("dense")) continue;
+      c.take();
+      c.expect("=");
+      t.dense_dims = e.dim().constant();
+    }
+    if (t.strided()) t.strides = syntax::row_major_strides(t.shape);
+    if (t.strided() && c.is_name("strides")) {
       c.take();
       c.expect("=");
       c.expect("(");

@@ -281,8 +281,9 @@ class Printer {
     const TensorType& x = t.tensor();
     std::string text = x.device.str() + " ";
     text.append(short_name(x.dtype)).append("[").append(dims(x.shape)).append("]");
+    if (!x.strided()) text.append(" ").append(x.layout_str());
     if (!options_.strides) return text;
-    if (!same(x.strides, syntax::row_major_strides(x.shape)))
+    if (x.strided() && !same(x.strides, syntax::row_major_strides(x.shape)))
       text.append(" strides=(").append(dims(x.strides)).append(x.strides.size() == 1 ? ",)" : ")");
     return x.requires_grad ? text + " requires_grad" : text;
   }

@@ -7,6 +7,22 @@
 
 namespace thunder {
 
+namespace {
+constexpr std::string_view kLayouts[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc"};
+}  // namespace
+
+std::string_view layout_name(Layout l) { return kLayouts[static_cast<size_t>(l)]; }
+
+std::optional<Layout> layout_from_name(std::string_view name) {
+  auto it = std::find(std::begin(kLayouts), std::end(kLayouts), name);
+  if (it == std::end(kLayouts)) return std::nullopt;
+  return static_cast<Layout>(it - std::begin(kLayouts));
+}
+
+std::string TensorType::layout_str() const {
+  return dense_dims > 0 ? cat(layout_name(layout), " dense=", dense_dims) : std::string(layout_name(layout));
+}
+
 Type Type::opaque(std::string what) {
   Type t;
   t.kind_ = Kind::Opaque;
@@ -32,7 +48,9 @@ const std::string& Type::opaque_name() const {
 std::string Type::str() const {
   switch (kind_) {
     case Kind::None: return "None";
-    case Kind::Tensor: return cat(tensor_->device, " ", short_name(tensor_->dtype), thunder::str(tensor_->shape));
+    case Kind::Tensor:
+      return cat(tensor_->device, " ", short_name(tensor_->dtype), thunder::str(tensor_->shape),
+                 tensor_->strided() ? "" : " " + tensor_->layout_str());
     case Kind::Opaque: return *opaque_;
     case Kind::Number: break;
   }
@@ -51,7 +69,7 @@ bool Type::same(const Type& other, bool strict) const {
     case Kind::Tensor: break;
   }
   const TensorType &a = *tensor_, &b = *other.tensor_;
-  if (a.dtype != b.dtype || a.device != b.device || !thunder::same(a.shape, b.shape)) return false;
+  if (a.dtype != b.dtype || a.device != b.device || !a.same_layout(b) || !thunder::same(a.shape, b.shape)) return false;
   return !strict || (a.requires_grad == b.requires_grad && thunder::same(a.strides, b.strides));
 }
 
@@ -146,6 +164,7 @@ Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operan
 }
 
 Dims preserve_format_strides(const TensorType& t) {
+  if (!t.strided()) return {};
   if (is_non_overlapping_and_dense(t.shape, t.strides)) return t.strides;
   return pointwise_strides(t.shape, {&t.strides});
 }

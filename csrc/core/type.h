@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "core/device.h"
@@ -13,12 +14,26 @@
 
 namespace thunder {
 
+/// How elements lie in memory: by strides, or as those that are not zero and where they are.
+enum class Layout : uint8_t { Strided, SparseCoo, SparseCsr, SparseCsc };
+
+std::string_view layout_name(Layout l);  ///< "sparse_coo", as in torch.sparse_coo
+std::optional<Layout> layout_from_name(std::string_view name);
+
 struct TensorType {
   DType dtype = DType::f32;
   Device device;
   Dims shape;
-  Dims strides;  ///< in elements, one per entry of shape
+  Dims strides;  ///< in elements, one per entry of shape; none where the layout is sparse
   bool requires_grad = false;
+  Layout layout = Layout::Strided;
+  int64_t dense_dims = 0;  ///< of a sparse tensor: how many of its last dimensions are dense
+
+  /// Few operators take others (kAnyLayout).
+  bool strided() const { return layout == Layout::Strided; }
+  bool same_layout(const TensorType& o) const { return layout == o.layout && dense_dims == o.dense_dims; }
+  /// "strided", "sparse_coo", "sparse_coo dense=1"
+  std::string layout_str() const;
 
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
   Dim numel() const { return product(shape); }

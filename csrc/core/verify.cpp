@@ -37,7 +37,8 @@ class TypeComparison {
     if (expected.kind() != actual.kind()) return false;
     if (expected.is_tensor()) {
       const TensorType &e = expected.tensor(), &a = actual.tensor();
-      return e.dtype == a.dtype && e.device == a.device && same(e.shape, a.shape) && same(e.strides, a.strides);
+      return e.dtype == a.dtype && e.device == a.device && e.same_layout(a) && same(e.shape, a.shape) &&
+             same(e.strides, a.strides);
     }
     if (!expected.is_number()) return expected.same(actual);
     const NumberType &e = expected.number(), &a = actual.number();

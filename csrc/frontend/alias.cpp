@@ -245,6 +245,8 @@ void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) con
 }
 
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {
+  THUNDER_CHECK(value(id).tensor().strided(), NotImplemented, op,
+                "writing in place to a sparse tensor is not supported");
   const std::vector<const Call*> path = tensors_[id].path;
   Storage& s = storages_[tensors_[id].storage];
   Value old_base = s.base;

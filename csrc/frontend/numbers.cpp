@@ -214,6 +214,7 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
 bool Tracer::has_layout(PyObject* tensor, const std::string& format) {
   return located([&] {
            const TensorType t = type_of(tensor);
+           THUNDER_CHECK(t.strided(), Runtime, "is_contiguous", "a sparse tensor has no strides");
            if (format != "channels_last" && format != "channels_last_3d") return boolean(is_contiguous(t));
            if (t.rank() != (format == "channels_last" ? 4 : 5)) return boolean(false);
            const Dims want = channels_last_strides(t.shape);

@@ -190,7 +190,7 @@ Ref Tracer::new_proxy(const TensorType& t) {
     }
     return out;
   };
-  Ref shape = sizes(t.shape), strides = sizes(t.strides);
+  Ref shape = sizes(t.shape), strides = sizes(t.strided() ? t.strides : contiguous_strides(t.shape));
   Ref args = Ref::steal(PyTuple_Pack(3, h.proxy_class, shape.get(), strides.get()));
   Ref kwargs = Ref::steal(PyDict_New());
   Ref device = device_to_python(t.device);

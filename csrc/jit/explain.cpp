@@ -7,10 +7,11 @@ namespace thunder {
 
 std::string describe(const at::Tensor& tensor, const std::string& sizes) {
   if (!tensor.defined()) return "an undefined tensor";
-  if (tensor.layout() != at::kStrided) return "a tensor without strides";
+  if (!from_aten(tensor.layout())) return "a tensor of a layout that is not supported";
   const TensorType t = type_of(tensor);
   std::string text = cat(t.device, " ", torch_name(t.dtype), " ");
-  text += sizes.empty() ? cat(str(t.shape), " strides=", str(t.strides)) : sizes;
+  text +=
+      sizes.empty() ? cat(str(t.shape), " ", t.strided() ? cat("strides=", str(t.strides)) : t.layout_str()) : sizes;
   return t.requires_grad ? text + " requires_grad" : text;
 }
 

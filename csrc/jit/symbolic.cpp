@@ -24,12 +24,17 @@ uint64_t mix(uint64_t h, uint64_t v) {
 
 }  // namespace
 
-// ---- Layout ---------------------------------------------------------------------------------------------------------
+// ---- SymbolicLayout ---------------------------------------------------------------------------------------------------------
 
-Layout::Layout(const at::Tensor& tensor, std::vector<int64_t>& ints) {
-  c10::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+SymbolicLayout::SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& ints) {
+  const bool strided = tensor.layout() == c10::kStrided;
+  c10::IntArrayRef sizes = tensor.sizes(), strides = strided ? tensor.strides() : c10::IntArrayRef();
   const size_t rank = sizes.size();
   sizes_.resize(rank);
+  if (!strided) {  // what a sparse tensor's operators give is found for sizes that are known
+    for (size_t i = 0; i < rank; ++i) sizes_[i] = {Entry::Constant, sizes[i]};
+    return;
+  }
   strides_.resize(rank);
   const bool empty = tensor.numel() == 0;
   for (size_t i = 0; i < rank; ++i) {
@@ -51,8 +56,8 @@ Layout::Layout(const at::Tensor& tensor, std::vector<int64_t>& ints) {
   }
 }
 
-void Layout::find_stride(size_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides, const std::vector<bool>& known,
-                         std::vector<int64_t>& ints) {
+void SymbolicLayout::find_stride(size_t i, c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                                 const std::vector<bool>& known, std::vector<int64_t>& ints) {
   auto follows = [&](size_t j) { return known[j] && strides[j] != 0 && strides[j] * sizes[j] == strides[i]; };
   if (i + 1 < sizes.size() && follows(i + 1)) {
     strides_[i] = {Entry::Product, static_cast<int64_t>(i + 1)};
@@ -67,7 +72,7 @@ void Layout::find_stride(size_t i, c10::IntArrayRef sizes, c10::IntArrayRef stri
   ints.push_back(strides[i]);
 }
 
-void Layout::add_labels(const std::string& tensor, std::vector<std::string>& labels) const {
+void SymbolicLayout::add_labels(const std::string& tensor, std::vector<std::string>& labels) const {
   auto add = [&](const Entry& e, const char* what, size_t dim) {
     if (e.kind != Entry::Int) return;
     labels.resize(std::max(labels.size(), static_cast<size_t>(e.at) + 1));
@@ -79,14 +84,14 @@ void Layout::add_labels(const std::string& tensor, std::vector<std::string>& lab
   }
 }
 
-void Layout::add_to(Fingerprint& f) const {
+void SymbolicLayout::add_to(Fingerprint& f) const {
   for (const auto* entries : {&sizes_, &strides_})
     for (const Entry& e : *entries)
       // Where an int stands in the row follows from what else is in the key.
       f.add_number(static_cast<uint64_t>(e.kind) | (e.kind == Entry::Int ? 0 : static_cast<uint64_t>(e.at)) << 2);
 }
 
-std::string Layout::str() const {
+std::string SymbolicLayout::str() const {
   auto text = [](const auto& entries) {
     std::vector<std::string> out;
     for (const Entry& e : entries)
@@ -98,7 +103,7 @@ std::string Layout::str() const {
   return text(sizes_) + " strides=" + text(strides_);
 }
 
-TensorType Layout::type(const at::Tensor& tensor, const Dims& ints) const {
+TensorType SymbolicLayout::type(const at::Tensor& tensor, const Dims& ints) const {
   TensorType t = type_of(tensor);
   auto dim = [&](const Entry& e) { return e.kind == Entry::Int ? ints[static_cast<size_t>(e.at)] : Dim(e.at); };
   for (size_t i = 0; i < sizes_.size(); ++i) t.shape[i] = dim(sizes_[i]);

@@ -22,10 +22,10 @@
 namespace thunder {
 
 /// The sizes and strides of a tensor apart from their values.
-class Layout {
+class SymbolicLayout {
  public:
   /// Appends to `ints` what the layout does not say.
-  Layout(const at::Tensor& tensor, std::vector<int64_t>& ints);
+  SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& ints);
   void add_to(Fingerprint& f) const;
   /// "[n, 1, n] strides=[n, n, 1]", with n for what may be 2 or more, and words for a stride that follows from another.
   std::string str() const;

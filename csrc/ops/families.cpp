@@ -8,6 +8,7 @@ namespace thunder::ops {
 namespace prims {
 std::span<const OpDef> control();
 std::span<const OpDef> memory();
+std::span<const OpDef> sparse();
 std::span<const OpDef> view();
 std::span<const OpDef> shape();
 std::span<const OpDef> index();
@@ -57,6 +58,7 @@ namespace {
 constexpr Family kFamilies[] = {
     {"prims", "control", prims::control},
     {"prims", "memory", prims::memory},
+    {"prims", "sparse", prims::sparse},
     {"prims", "elementwise", prims::elementwise},
     {"prims", "view", prims::view},
     {"prims", "shape", prims::shape},

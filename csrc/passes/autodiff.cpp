@@ -188,7 +188,9 @@ class Differentiator {
   Arg gradient_of(Value v) {
     if (!gradients_[v] && zero_[v]) {
       const TensorType& t = v.tensor();
-      gradients_.set(v, b_("torch.zeros", Arg(t.shape), kw("dtype", t.dtype), kw("device", t.device)).value());
+      gradients_.set(v, t.strided()
+                            ? b_("torch.zeros", Arg(t.shape), kw("dtype", t.dtype), kw("device", t.device)).value()
+                            : b_("prims.sparse_zeros_like", v).value());
     }
     return gradients_[v] ? Arg(gradients_[v]) : Arg();
   }
@@ -205,7 +207,8 @@ class Differentiator {
                   Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
                   input.type().str(), user_line(call));
     Value sum = gradients_[input];
-    gradients_.set(input, sum ? b_("torch.add", sum, gradient).value() : gradient);
+    std::string_view add = input.tensor().strided() ? "torch.add" : "prims.sparse_add";
+    gradients_.set(input, sum ? b_(add, sum, gradient).value() : gradient);
   }
 
   // Gradients have been taken, so that a detached value is as good as its source, which may be at hand or saved anyway.

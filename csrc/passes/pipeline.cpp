@@ -9,6 +9,7 @@
 #include "passes/group_heads.h"
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
+#include "passes/reach.h"
 
 namespace thunder {
 namespace {
@@ -86,6 +87,7 @@ class Pipeline {
     // An executor that differentiates a call by itself must replace it while it is whole.
     Trace primal =
         run(kRules, t, c_.history, [&](const Trace& x) { return executor_gradient_rules(x, options_.executors); });
+    c_.reaches = reached_outputs(primal, c_.differentiable_outputs);
     JointTrace joint;
     run(kAutodiff, primal, c_.history, [&](const Trace& x) {
       joint = autodiff(x);

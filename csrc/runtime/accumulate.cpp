@@ -16,6 +16,7 @@
 #include <typeinfo>
 
 #include "runtime/graph_recording.h"
+#include "runtime/node_hooks.h"
 
 namespace thunder {
 namespace {
@@ -28,11 +29,6 @@ using torch::autograd::Node;
 struct Access : AccumulateGrad {
   static std::mutex& mutex(AccumulateGrad& node) { return node.*(&Access::mutex_); }
 };
-
-bool has_hooks(AccumulateGrad& node) {
-  return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty() ||
-         !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
-}
 
 // The engine orders a node's stream after those of its inputs; what is added on the same stream needs no order.
 bool on_stream_of(AccumulateGrad& node, const at::Device& device) {

@@ -15,7 +15,9 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "passes/reach.h"
 #include "runtime/accumulate.h"
+#include "runtime/node_hooks.h"
 
 namespace thunder {
 namespace {
@@ -59,6 +61,7 @@ struct NoDoubleBackward final : Node {
 // The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar,
 // say).
 at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
+  if (layout.sparse) return g;
   if (g.layout() != at::kStrided) g = g.to_dense();
   if (g.is_conj()) g = g.resolve_conj();
   if (g.is_neg()) g = g.resolve_neg();
@@ -132,10 +135,23 @@ struct ThunderBackward final : Node {
     }
   }
 
+  // The bits of the outputs that have a gradient (passes/reach.h), all where each has one.
+  static uint64_t used_outputs(const variable_list& grads) {
+    uint64_t bits = 0;
+    bool all = true;
+    for (size_t k = 0; k < grads.size(); ++k) {
+      if (grads[k].defined()) bits |= reach_bit(k);
+      else all = false;
+    }
+    return all ? ~uint64_t{0} : bits;
+  }
+
   variable_list apply(variable_list&& grads) override {
     bool create_graph = c10::GradMode::is_enabled();
+    const uint64_t used = used_outputs(grads);
+    const bool all_used = used == ~uint64_t{0};
     // A replay leaves all gradients in its own memory, so programs that also run as graphs do the same.
-    const bool accumulate = run_by_engine.exchange(false) && entry->accumulated && !entry->graphs &&
+    const bool accumulate = run_by_engine.exchange(false) && all_used && entry->accumulated && !entry->graphs &&
                             !entry->backward->accumulable().empty() && LeafAccumulation::allowed_now(*this);
     torch::autograd::edge_list edges;
     if (create_graph) {
@@ -149,10 +165,20 @@ struct ThunderBackward final : Node {
       results = run(std::move(results), std::move(grads), lease.get(), accumulate);
     }
     variable_list out(num_outputs());
-    for (size_t i = 0; i < out.size(); ++i)
+    if (!all_used) drop_unused(results, used);
+    for (size_t i = 0; i < out.size(); ++i) {
       if (next_edge(i).is_valid() && results[i].isTensor()) out[i] = without_history(std::move(results[i]).toTensor());
+    }
     if (create_graph) forbid_double_backward(out, std::move(edges));
     return out;
+  }
+
+  // Gradients of what no used output depends on.  PyTorch calls hooks with None for a gradient that is not there, where
+  // eager, whose graph does not lead there, does not call them: they get zeros.
+  void drop_unused(std::vector<c10::IValue>& gradients, uint64_t used) const {
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i].isTensor() && (entry->reaches[i] & used) == 0 && !has_hooks_from(next_edge(i).function.get()))
+        gradients[i] = {};
   }
 
   // A gradient that is a saved tensor or a cotangent as it came must not take that one's history along.
@@ -180,7 +206,7 @@ struct ThunderBackward final : Node {
 // A new tensor on the same data: history set on it does not touch the other.
 at::Tensor alias_of(const at::Tensor& t) {
   BelowAutograd guard;
-  return t.view(t.sizes());
+  return t.layout() == at::kStrided ? t.view(t.sizes()) : t.detach();
 }
 
 using Values = std::vector<c10::IValue>;
@@ -379,6 +405,8 @@ Entry::Layout layout_of_cotangent(const Type& type) {
   Entry::Layout out;
   if (!type.is_tensor()) return out;
   const TensorType& t = type.tensor();
+  out.sparse = !t.strided();
+  if (out.sparse) return out;
   out.known = true;
   for (size_t i = 0; i < t.shape.size(); ++i) {
     if (!t.shape[i].is_constant() || !t.strides[i].is_constant()) {
@@ -408,6 +436,7 @@ void add_backward(Entry& entry, const Compiled& c) {
   entry.num_saved_numbers = c.saved.size() - c.saved_tensors;
   entry.backward = Program::build(c.backward);
   entry.differentiable_outputs = c.differentiable_outputs;
+  entry.reaches = c.reaches;
   size_t num_saved = c.saved.size();
   THUNDER_ASSERT(c.backward.inputs.size() == num_saved + c.differentiable_outputs.size(), "the backward takes ",
                  c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ",

@@ -33,9 +33,11 @@ struct Entry {
     std::vector<int64_t> sizes, strides;
     bool known = false;
     bool contiguous = false;
+    bool sparse = false;  ///< of whatever layout it comes
   };
   std::vector<Layout> cotangents;
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
+  std::vector<uint64_t> reaches;   ///< per input of the forward: the outputs that depend on it (passes/reach.h)
 
   /// Per saved tensor: the input or the output that it is, or -1.
   std::vector<int64_t> saved_is_input, saved_is_output;

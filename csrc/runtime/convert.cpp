@@ -81,6 +81,7 @@ at::Layout layout_of(const std::string& name) {
   if (name == "torch.strided") return at::kStrided;
   if (name == "torch.sparse_coo") return at::kSparse;
   if (name == "torch.sparse_csr") return at::kSparseCsr;
+  if (name == "torch.sparse_csc") return at::kSparseCsc;
   throw Error(ErrorKind::Value, cat("'", name, "' is not a layout"));
 }
 
@@ -136,15 +137,29 @@ int16_t current_device_index(DeviceType type) {
   }
 }
 
+std::optional<Layout> from_aten(at::Layout layout) {
+  switch (layout) {
+    case at::kStrided: return Layout::Strided;
+    case at::kSparse: return Layout::SparseCoo;
+    case at::kSparseCsr: return Layout::SparseCsr;
+    case at::kSparseCsc: return Layout::SparseCsc;
+    default: return std::nullopt;
+  }
+}
+
 TensorType type_of(const at::Tensor& t) {
-  THUNDER_CHECK(t.layout() == at::kStrided, NotImplemented, "jit",
-                "a compiled function takes dense tensors, got one of ", "layout ", t.layout(),
-                "; call it with to_dense(), or do what is sparse outside of it");
+  std::optional<Layout> layout = from_aten(t.layout());
+  THUNDER_CHECK(layout, NotImplemented, "jit",
+                "a compiled function takes dense tensors and sparse ones without blocks, got one of layout ",
+                t.layout(), "; call it with to_dense(), or do what is sparse outside of it");
   TensorType out;
+  out.layout = *layout;
+  if (!out.strided()) out.dense_dims = t.dense_dim();
   out.dtype = from_aten(t.scalar_type());
   out.device = from_aten(t.device());
   for (int64_t s : t.sizes()) out.shape.emplace_back(s);
-  for (int64_t s : t.strides()) out.strides.emplace_back(s);
+  if (out.strided())
+    for (int64_t s : t.strides()) out.strides.emplace_back(s);
   out.requires_grad = t.requires_grad();
   return out;
 }

@@ -12,6 +12,7 @@ at::ScalarType to_aten(DType t);
 DType from_aten(at::ScalarType t);
 at::Device to_aten(const Device& d);
 Device from_aten(const at::Device& d);
+std::optional<Layout> from_aten(at::Layout layout);  ///< nothing for layouts that a program cannot have
 /// torch.contiguous_format and the like; Error (Value) for others.
 at::MemoryFormat memory_format_of(const std::string& constant);
 at::Layout layout_of(const std::string& constant);

@@ -49,6 +49,7 @@ class Check {
 
   void check_place(Value v) {
     const TensorType& t = v.tensor();
+    if (!t.strided()) return refuse("'", v.name(), "' is sparse");
     for (const Dim& d : t.shape)
       if (!d.is_constant()) return refuse("the size of '", v.name(), "' depends on data");
     if (device_.index >= 0 && t.device.index >= 0 && t.device.index != device_.index)

@@ -79,11 +79,13 @@ Template make_template(const Arg& a, const Assembler& assembler) {
 // What the trace says of a result.
 struct Promise {
   bool tensor = false, constant = false;  // constant: of sizes and strides that are numbers
+  bool strided = true;
   std::vector<int64_t> sizes, strides;
 };
 
 Promise promise(Value v) {
   Promise p{.tensor = true, .constant = true, .sizes = {}, .strides = {}};
+  p.strided = v.tensor().strided();
   for (const Dim& d : v.shape()) p.constant = p.constant && d.is_constant();
   for (const Dim& d : v.tensor().strides) p.constant = p.constant && d.is_constant();
   if (!p.constant) return p;
@@ -169,6 +171,9 @@ class PythonCall final : public Instruction {
     THUNDER_CHECK(t.sizes().vec() == p.sizes, Runtime, name_, "returned a tensor of shape ", text(t.sizes()),
                   " as result ", i, ", where its meta function gives ", text(p.sizes),
                   ": sizes that depend on data are not supported");
+    // A sparse tensor's gradient may be of another layout, as eager's may.
+    if (!p.strided) return t;
+    if (t.layout() != at::kStrided) t = t.to_dense();
     bool same = true;
     for (size_t d = 0; d < p.sizes.size(); ++d) same &= p.sizes[d] == 1 || t.stride(d) == p.strides[d];
     if (same || t.numel() == 0) return t;

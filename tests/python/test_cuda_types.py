@@ -207,3 +207,17 @@ print(len(grads) == len(list(model.parameters())), len(kernels(compiled)))
 
 def test_a_model():
     assert in_fake_cuda(MODEL) == ["True 4"]
+
+
+SEEDS = """
+from thunder import _opaque_meta as meta
+q = torch.empty(2, 8, 4, 16, device="cuda")
+values = [q, q, q, None, None, None, None, None, 0.1, 0, False, None, None, None]
+overload = torch.ops.aten._efficient_attention_forward.default
+described = meta._run(overload, values, [meta._metadata(overload, q)] * 3, torch.empty_strided)
+print(*(t.device.type for t in described.computed))
+"""
+
+
+def test_the_seed_of_a_dropout_is_on_the_cpu():
+    assert in_fake_cuda(SEEDS) == ["cuda cuda cpu cpu"]

@@ -15,6 +15,7 @@ from op_checks import (
     check_gradient,
     check_module,
     dtypes_of,
+    gradient_dtype,
     is_differentiable,
     module_db,
     module_inputs,
@@ -30,7 +31,6 @@ from thunder import _C
 # Samples of each operator and dtype; THUNDER_ALL_SAMPLES=1 takes them all.
 MAX_SAMPLES = None if os.environ.get("THUNDER_ALL_SAMPLES") else int(os.environ.get("THUNDER_SAMPLES", 2))
 
-_SPARSE = "tensors that are not dense are refused"
 _JITERATOR = {  # on a GPU only
     f"jiterator_{kind}": "a kernel that is launched past PyTorch's dispatcher is refused"
     for kind in ("unary", "binary", "4inputs_with_extra_args", "binary_return_by_ref", "2inputs_2outputs")
@@ -39,18 +39,10 @@ _JITERATOR = {  # on a GPU only
 # Entries that deviate from eager, and why.
 DEVIATIONS = {
     "test_forward": {
-        "resize_": "a program's tensors keep their sizes",
-        "sparse.mm.reduce": _SPARSE,
-        "sparse.sampled_addmm": _SPARSE,
         "tensor_split": "indices given as a tensor are data-dependent control flow",
-        "to_sparse": _SPARSE,
     } | _JITERATOR,
     "test_gradient": {
-        "as_strided_scatter": "a storage offset of the input that a view has is not known to the compiler",
-        "sparse.mm.reduce": _SPARSE,
-        "sparse.sampled_addmm": _SPARSE,
         "tensor_split": "indices given as a tensor are data-dependent control flow",
-        "to_sparse": _SPARSE,
     } | _JITERATOR,
     "test_errors": {},
     "test_module": {},
@@ -93,7 +85,7 @@ def test_forward(op, dtype):
 
 @pytest.mark.parametrize("op", _parameters("test_gradient", DIFFERENTIABLE))
 def test_gradient(op):
-    for sample in samples(op, DEVICE, torch.float64, MAX_SAMPLES, requires_grad=True):
+    for sample in samples(op, DEVICE, gradient_dtype(op, DEVICE), MAX_SAMPLES, requires_grad=True):
         check_gradient(op, sample)
 
 

@@ -132,3 +132,19 @@ def test_channels_last_with_gaps(name):
     want.backward(gradient)
     for a, b in zip(*inputs, strict=True):
         torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_a_tensor_says_where_to_split():
+    places = torch.tensor([2, 5])
+    x = torch.randn(7, requires_grad=True)
+    for f in (
+        lambda x: torch.tensor_split(x, torch.tensor([2, 5])),
+        lambda x: x.tensor_split(torch.tensor(3)),
+        lambda x: torch.tensor_split(x, tensor_indices_or_sections=torch.arange(1, 3)),
+        lambda x: torch.tensor_split(x, indices=[1]) + torch.tensor_split(x, sections=2),
+    ):
+        got, want = thunder.jit(f)(x), f(x)
+        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(*(torch.autograd.grad(r[1].sum(), x)[0] for r in (got, want)))
+    with pytest.raises(RuntimeError, match="int64 on the CPU|on the CPU, in int64"):
+        thunder.jit(lambda x: x.tensor_split(places.int()))(x)

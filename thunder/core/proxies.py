@@ -17,15 +17,21 @@ class TensorProxy(metaclass=_TensorProxyType):
     """TensorProxy(like=a, dtype=torch.float32): the metadata of a tensor.
 
     What is not given is `like`'s. Without `like`, `shape`, `dtype` (float32 if None) and `device` (the CPU if None)
-    make it. A new shape is contiguous; `like`'s shape has the strides that torch.empty_like would give it.
+    make it. A new shape is contiguous; `like`'s shape has the strides that torch.empty_like would give it. `layout` is
+    the name of a sparse one ("sparse_coo"), which has no strides; its last `dense_dims` dimensions are dense.
     """
 
-    def __new__(cls, *, like=None, shape=None, dtype=None, device=None, requires_grad=None, strides=None):
+    def __new__(
+        cls, *, like=None, shape=None, dtype=None, device=None, requires_grad=None, strides=None, layout="strided",
+        dense_dims=0,
+    ):
         if like is None and shape is None:
             raise ValueError("[TensorProxy] like= or shape= must be given")
         tracer = _frontend.current_tracer()
         if tracer is not None:
-            return _C.new_tensor(tracer, like, shape, dtype, device, requires_grad, strides)
+            return _C.new_tensor(tracer, like, shape, dtype, device, requires_grad, strides, layout, dense_dims)
+        if layout != "strided":
+            raise NotImplementedError("[TensorProxy] a sparse tensor outside of a meta function")
         if like is not None:
             if shape is None and strides is None:
                 strides = torch.empty_like(like, device="meta").stride()

@@ -4,6 +4,7 @@
 
 #include "core/builder.h"
 #include "core/error.h"
+#include "ops/formula.h"
 #include "ops/shape_common.h"
 
 namespace thunder::ops::prims {
@@ -422,16 +423,22 @@ Types as_strided_scatter_meta(const Args& a) {
   return {scatter_type("as_strided_scatter", a, as_strided_meta(a)[0].tensor())};
 }
 
-// The gradient in the input's layout, in which the sizes and strides are meant.
+// The gradient in the input's layout, in which the sizes and strides are meant. An offset, which the input's own memory
+// begins somewhere before, is one from the gradient's first element, as in PyTorch's formula.
 void as_strided_scatter_vjp(VjpContext& c) {
-  THUNDER_CHECK(!c.args().has("storage_offset"), NotImplemented, "as_strided_scatter",
-                "a gradient needs storage_offset=None: the offset of the input in its storage is not known");
-  const Dims& strides = c.out().tensor().strides;
-  Expr g = c.grad();
-  if (!same(g.tensor().strides, strides)) g = c.b("prims.restride", g, strides);
+  Expr g = with_strides(c.grad(), c.out().tensor().strides);
+  const Dims shape = g.shape(), strides = g.tensor().strides;
   Dims size = c.args().dims("size"), stride = c.args().dims("stride");
-  if (c.needs("a")) c.put("a", c.b("prims.as_strided_scatter", g, zeros(c.b, size, g.tensor()), size, stride));
-  if (c.needs("src")) c.put("src", c.b("prims.as_strided", g, size, stride));
+  Dim offset = c.args().has("storage_offset") ? c.args().dim("storage_offset") : Dim(0);
+  Dim extent = storage_extent(shape, strides);
+  Expr row = offset.same(0) ? g : c.b("prims.as_strided", g, Dims{extent}, Dims{Dim(1)});
+  Expr part = offset.same(0) ? g : slice_dim(row, 0, offset, extent);
+  if (c.needs("src")) c.put("src", c.b("prims.as_strided", part, size, stride));
+  if (!c.needs("a")) return;
+  part = c.b("prims.as_strided_scatter", part, zeros(c.b, size, g.tensor()), size, stride);
+  if (offset.same(0)) return c.put("a", part);
+  row = c.b("prims.slice_scatter", row, part, Dims{offset}, Dims{extent}, Dims{Dim(1)});
+  c.put("a", c.b("prims.as_strided", row, shape, strides));
 }
 
 Types diagonal_scatter_meta(const Args& a) {
@@ -528,7 +535,7 @@ constexpr OpDef kRecords[] = {
      .aten = "view_as_complex"},
     {.schema = "detach(Tensor a) -> Tensor",
      .doc = "The same tensor, through which no gradient flows.",
-     .tags = kView | kIdentity | kNoGrad | kCheap,
+     .tags = kView | kIdentity | kNoGrad | kCheap | kAnyLayout,
      .meta = same_type_meta,
      .aten = "detach"},
     {.schema = "new_leaf(Tensor a) -> Tensor",

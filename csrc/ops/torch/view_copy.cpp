@@ -19,10 +19,11 @@ Arg view_copy_body(Builder& b, const Args& a) {
   return copied(b, b.call_named("torch." + name.substr(0, name.size() - 5), a.list(), {}));
 }
 
+// On a CPU a kernel of its own, elsewhere narrow() and a copy: the errors differ.
 Arg narrow_copy_body(Builder& b, const Args& a) {
-  const int64_t rank = a.value("input").rank();
-  THUNDER_CHECK(a.dim("dim") < rank || rank == 0, Runtime, "narrow_copy", "Expected dim < ", rank, ", got ",
-                a.dim("dim"));
+  const TensorType& t = a.tensor("input");
+  THUNDER_CHECK(a.dim("dim") < t.rank() || t.rank() == 0 || t.device.type != DeviceType::cpu, Runtime, "narrow_copy",
+                "Expected dim < ", t.rank(), ", got ", a.dim("dim"));
   return view_copy_body(b, a);
 }
 

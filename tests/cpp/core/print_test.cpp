@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/parse.h"
 #include "core/test_ops.h"
 
 namespace thunder {
@@ -332,6 +333,24 @@ TEST_CASE("print: short types for the eye") {
   Trace t = b.finish("f", nullptr);
   CHECK(print(t, {.header = false}).find("# t0: \"cpu f32[2, 3] strides=(1, 2) requires_grad\"") != std::string::npos);
   CHECK(print(t, {.header = false, .strides = false}).find("# t0: \"cpu f32[2, 3]\"\n") != std::string::npos);
+}
+
+TEST_CASE("print and parse: layouts that are not strided") {
+  Builder b = new_builder();
+  TensorType x = f32({2, 3}, true);
+  x.strides.clear();
+  x.layout = Layout::SparseCsr;
+  b.input(x);
+  x.layout = Layout::SparseCoo;
+  x.dense_dims = 1;
+  b.input(x);
+  Trace t = b.finish("f", nullptr);
+  std::string text = print(t, {.header = false});
+  CHECK(text.find("# t0: \"cpu f32[2, 3] sparse_csr requires_grad\"") != std::string::npos);
+  CHECK(text.find("# t1: \"cpu f32[2, 3] sparse_coo dense=1 requires_grad\"") != std::string::npos);
+  Trace read = parse(print(t));
+  for (size_t i = 0; i < 2; ++i) CHECK(read.inputs[i].type().same(t.inputs[i].type()));
+  CHECK(!t.inputs[0].type().same(t.inputs[1].type()));
 }
 
 TEST_CASE("print: a size of 1 or 0 with other strides than row-major ones shows them") {

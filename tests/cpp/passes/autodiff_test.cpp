@@ -2,6 +2,7 @@
 
 #include "passes/pass_ops.h"
 #include "passes/passes.h"
+#include "passes/reach.h"
 
 namespace thunder {
 namespace {
@@ -33,6 +34,17 @@ TEST_CASE("autodiff: rules in reverse, gradients summed, closed calls") {
         // The gradient of z was computed by the rule, but nobody wants it.
         "t8 = pt.mul(t7, z)\nt10 = pt.mul(t8, y)\nt11 = pt.mul(t8, t3)\nt12 = pt.mul(t10, t3)\nreturn ((t5, t6), (t12, "
         "t11, None))\n");
+}
+
+TEST_CASE("reach: which outputs depend on which inputs") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({2}, true), "x"), y = b.input(f32({2}, true), "y"), z = b.input(f32({2}, true), "z");
+  Value constant = b.input(f32({2}), "constant");
+  Expr both = b("pt.mul", x, y);
+  Trace t = b.finish("f", Arg::tuple({both, b("pt.exp", constant), b("pt.mul", y, b("pt.detach", z)), b("pt.exp", z)}));
+  std::vector<size_t> outputs = differentiable_outputs(t);
+  CHECK(outputs == std::vector<size_t>{0, 2, 3});
+  CHECK(reached_outputs(t, outputs) == std::vector<uint64_t>{1, 3, 4, 0});
 }
 
 TEST_CASE("autodiff: a value read several times, and returned as well, gets the sum") {

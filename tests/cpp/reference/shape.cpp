@@ -377,9 +377,10 @@ void add_shapes(Kernels& k) {
   k["prims.view_dtype"] = view_dtype;
   k["torch.unfold_backward"] = unfold_backward;
   k["prims.restride"] = same_data;
-  k["prims.detach"] = k["prims.new_leaf"] = same_data;
+  k["prims.detach"] = k["prims.new_leaf"] = k["prims.same"] = same_data;
   k["prims.alias"] = same_data;
-  k["prims.graft"] = [](const Inputs& in) -> Datum { return std::make_shared<Array>(in.tensor("data")); };
+  k["prims.graft"] =
+      k["prims.cover"] = [](const Inputs& in) -> Datum { return std::make_shared<Array>(in.tensor("data")); };
   k["prims.size"] = [](const Inputs& in) -> Datum {
     const Array& a = in.tensor("a");
     return Datum::integer(a.shape.at(at(wrap_dim(in.integer("dim"), a.rank()))));
