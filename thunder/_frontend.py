@@ -35,8 +35,19 @@ def _unrecorded(func, args, kwargs):
     """What records the call of an operator of PyTorch that has no record; None where it cannot be called as it is."""
     from . import _opaque  # which needs this module
 
+    out = kwargs.get("out")
+    if out is not None:
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     with torch._C.DisableTorchFunction():
-        return _opaque.resolve(func, args, kwargs)
+        record = _opaque.resolve(func, args, kwargs)
+    return functools.partial(_into, out, record, func.__name__) if out is not None and record is not None else record
+
+
+def _into(out, record, name):
+    """The results of an operator, written into what was given as `out`."""
+    results = record()
+    current_tracer().write_out(out, results, name)
+    return type(results)(out) if hasattr(results, "n_fields") else out
 
 
 def calls_as_it_is(func):

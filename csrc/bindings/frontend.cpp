@@ -135,6 +135,8 @@ void bind_frontend(nb::module_& m) {
                              const nb::dict& kwargs) { return object(t.call_symbol(op, args.ptr(), kwargs.ptr())); })
       .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source,
                            const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
+      .def("write_out", [](Tracer& t, nb::handle out, nb::handle result,
+                           const std::string& op) { t.write_out(out.ptr(), t.convert(result.ptr()), op); })
       .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
                      nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
       .def(

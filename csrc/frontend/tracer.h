@@ -105,6 +105,8 @@ class Tracer {
   Ref apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place = false);
   /// `target.copy_(source)`: broadcasts and casts.
   void copy_into(PyObject* target, PyObject* source, const char* op);
+  /// Writes results into what was given as out=, one tensor or several.
+  void write_out(PyObject* out, const Arg& result, const std::string& op);
   /// The tensor that this one always is, whatever the inputs are; null if it depends on them, or on chance.
   Ref constant(PyObject* tensor);
   /// `tensor.requires_grad_()` of one that does not.
