@@ -163,10 +163,10 @@ _PASS_THROUGH = """
     Tensor.is_mkldnn
     Tensor.itemsize Tensor.names Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia
     Tensor.dim Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed
-    Tensor.is_conj Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.get_device
+    Tensor.is_neg Tensor.is_inference Tensor.element_size Tensor.get_device
     Tensor.has_names Tensor.__hash__ Tensor.dim_order
     device _C._set_grad_enabled _C._nn._parse_to is_tensor
-    is_floating_point is_complex is_conj is_neg is_inference is_signed is_nonzero
+    is_floating_point is_complex is_neg is_inference is_signed is_nonzero
     get_device result_type can_cast promote_types is_storage typename sym_int sym_float
 """
 
@@ -320,6 +320,17 @@ def _part(func, args, kwargs):
     elif func.__self__ is torch.Tensor.imag:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return part
+
+
+@_handler("is_conj", "Tensor.is_conj")
+def _is_conj(func, args, kwargs):
+    return current_tracer().is_conj(args[0])
+
+
+@_handler("resolve_conj", "Tensor.resolve_conj")
+def _resolve_conj(func, args, kwargs):
+    tracer = current_tracer()
+    return tracer.apply("torch.clone", (args[0],)) if tracer.is_conj(args[0]) else args[0]
 
 
 @_handler("Tensor.__iter__")

@@ -9,12 +9,15 @@ namespace {
 
 using ViewMap = std::unordered_map<Value, const Call*, ValueHash>;
 
-void collect_views(const Call& call, ViewMap& made_by) {
+// `view`: the call stands in the body of an operator whose result PyTorch makes a view, though the primitive is none
+// (conj).
+void collect_views(const Call& call, ViewMap& made_by, bool view = false) {
+  view = view || call.op->has(kView);
   if (call.body.empty()) {
-    if (call.op->has(kView) && call.output.is_value()) made_by[call.output.value()] = &call;
+    if (view && call.output.is_value()) made_by[call.output.value()] = &call;
     return;
   }
-  for (const Call* inner : call.body) collect_views(*inner, made_by);
+  for (const Call* inner : call.body) collect_views(*inner, made_by, view);
 }
 
 Value viewed(const Call* view) {
@@ -31,6 +34,25 @@ size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
     count += v == root;
   });
   return count;
+}
+
+constexpr const char* kOverlap =
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation.";
+
+// Whether each element has a place of its own, as far as sizes and strides tell.
+void check_overlap(const Dims& shape, const Dims& strides, const char* op) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].specialize() == 0) return;
+    if (shape[i].specialize() > 1) dims.emplace_back(strides[i].specialize(), shape[i].specialize());
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const auto& [stride, size] : dims) {
+    THUNDER_CHECK(stride > reach, Runtime, op, kOverlap);
+    reach += stride * (size - 1);
+  }
 }
 
 Arg inverse_permutation(const Arg& permutation) {
@@ -159,6 +181,7 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
   if (name == "prims.slice")
     return b_("prims.slice_scatter", base, written, a["start_indices"], a["end_indices"], a["strides"]).value();
   if (name == "prims.transpose") return b_("prims.transpose", written, inverse_permutation(a["permutation"])).value();
+  if (name == "prims.as_strided") check_overlap(written.shape(), a.dims("stride"), op);
   if (name == "prims.as_strided")
     return b_("prims.as_strided_scatter", base, written, a["size"], a["stride"], a["storage_offset"]).value();
   if (name == "prims.diagonal")
@@ -171,15 +194,13 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
     return b_("prims.index_copy", base, a["dim"], places, written).value();
   }
   if (name == "prims.detach") return written;  // write() grafts
+  if (name == "prims.conj") return b_("prims.conj", written).value();
   if (name == "prims.view" || name == "prims.squeeze") return b_("torch.reshape", written, base.shape()).value();
   if (name == "prims.view_dtype") return b_("prims.view_dtype", written, base.dtype()).value();
   if (name == "prims.view_as_real") return b_("prims.view_as_complex", written).value();
   if (name == "prims.view_as_complex") return b_("prims.view_as_real", written).value();
   if (name == "prims.broadcast_in_dim") {
-    THUNDER_CHECK(
-        base.tensor().numel() == written.tensor().numel(), Runtime, op,
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-        "Please clone() the tensor before performing the operation.");
+    THUNDER_CHECK(base.tensor().numel() == written.tensor().numel(), Runtime, op, kOverlap);
     return b_("torch.reshape", written, base.shape()).value();
   }
   throw Error(ErrorKind::NotImplemented, cat("[", op, "] writing in place through ", view->op->schema.name,
@@ -205,6 +226,11 @@ bool leaves_graph(const std::vector<const Call*>& path) {
 }
 
 }  // namespace
+
+bool AliasTracker::is_conj(TensorId id) const {
+  const std::vector<const Call*>& path = tensors_[id].path;
+  return std::count_if(path.begin(), path.end(), [](const Call* c) { return c->op->full_name == "prims.conj"; }) % 2;
+}
 
 void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
   const Storage& s = storages_[tensors_[t].storage];

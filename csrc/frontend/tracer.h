@@ -79,6 +79,7 @@ class Tracer {
   Ref specialize(PyObject* number);
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
+  bool is_conj(PyObject* tensor) { return aliases_.is_conj(id_of(tensor)); }
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
   void add_captured(PyObject* tensor);
 
