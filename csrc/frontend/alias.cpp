@@ -69,7 +69,9 @@ MemoryOf::MemoryOf(const std::vector<const Call*>& calls) {
     if (!c->body.empty()) {
       for (const auto& [result, operand] : MemoryOf(c->body).same_) same_.emplace(result, operand);
     } else if (c->op->has(kView | kIdentity) && c->output.is_value()) {
-      auto tensors = [&](auto begin, auto end) { return std::find_if(begin, end, [](const Arg& a) { return a.is_tensor(); }); };
+      auto tensors = [&](auto begin, auto end) {
+        return std::find_if(begin, end, [](const Arg& a) { return a.is_tensor(); });
+      };
       // What is no view returns the data of its last tensor.
       Value of = c->op->has(kView) ? tensors(c->args.begin(), c->args.end())->value()
                                    : tensors(c->args.rbegin(), c->args.rend())->value();
@@ -238,6 +240,10 @@ void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) con
   THUNDER_CHECK(!(grad_enabled && s.leaf && s.base.requires_grad() && !leaves_graph(path)), Runtime, op,
                 path.empty() ? "" : "a view of ",
                 "a leaf Variable that requires grad is being used in an in-place operation.");
+  if (!grad_enabled || leaves_graph(path)) return;
+  for (const Call* view : path)
+    THUNDER_CHECK(view->output.value().requires_grad() || !viewed(view).requires_grad(), Runtime, op,
+                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
 }
 
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {

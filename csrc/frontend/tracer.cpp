@@ -385,7 +385,8 @@ void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op)
                 str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
   bool fresh = false;
   const Dims& strides = result.value().tensor().strides;
-  Value empty = b_("prims.empty_strided", shape, strides, kw("dtype", before.dtype), kw("device", before.device)).value();
+  Value empty =
+      b_("prims.empty_strided", shape, strides, kw("dtype", before.dtype), kw("device", before.device)).value();
   rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
 }
 

@@ -211,7 +211,7 @@ class Tracer {
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>
       shared_;  // memory given to the constructor, and the input that stands for it
-  std::unordered_map<TensorId, const void*> aliased_;  // inputs that share memory with another input
+  std::unordered_map<TensorId, const void*> aliased_;          // inputs that share memory with another input
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
 };

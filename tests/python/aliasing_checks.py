@@ -103,7 +103,7 @@ def _gradients(actual, expected):
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         if a is None or e is None:
             if any(g is not None and g.any() for g in (a, e)):
-                return f"gradient {i}: {'none' if a is None else 'one'} where eager has {'one' if a is None else 'none'}"
+                return f"gradient {i}: none where eager has one" if a is None else f"gradient {i}: eager has none"
         elif wrong := _values(a, e):
             return f"gradient {i}: {wrong}"
     return ""
