@@ -36,8 +36,19 @@ def _unrecorded(func, args, kwargs):
     """What records the call of an operator of PyTorch that has no record; None where it cannot be called as it is."""
     from . import _opaque  # which needs this module
 
+    out = kwargs.get("out")
+    if out is not None:
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     with torch._C.DisableTorchFunction():
-        return _opaque.resolve(func, args, kwargs)
+        record = _opaque.resolve(func, args, kwargs)
+    return functools.partial(_into, out, record, func.__name__) if out is not None and record is not None else record
+
+
+def _into(out, record, name):
+    """The results of an operator, written into what was given as `out`."""
+    results = record()
+    current_tracer().write_out(out, results, name)
+    return type(results)(out) if hasattr(results, "n_fields") else out
 
 
 def calls_as_it_is(func):
@@ -151,9 +162,9 @@ _PASS_THROUGH = """
     Tensor.dtype Tensor.device Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_quantized
     Tensor.is_nested Tensor.is_mps Tensor.is_xpu Tensor.is_mkldnn Tensor.itemsize Tensor.names
     Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia Tensor.dim
-    Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed Tensor.is_conj Tensor.is_neg
+    Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed Tensor.is_neg
     Tensor.is_inference Tensor.element_size Tensor.get_device Tensor.has_names Tensor.__hash__ Tensor.dim_order
-    device _C._set_grad_enabled _C._nn._parse_to is_tensor is_floating_point is_complex is_conj is_neg
+    device _C._set_grad_enabled _C._nn._parse_to is_tensor is_floating_point is_complex is_neg
     is_inference is_signed is_nonzero get_device result_type can_cast promote_types is_storage typename sym_int
     sym_float
 """
@@ -308,6 +319,17 @@ def _part(func, args, kwargs):
     elif func.__self__ is torch.Tensor.imag:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
     return part
+
+
+@_handler("is_conj", "Tensor.is_conj")
+def _is_conj(func, args, kwargs):
+    return current_tracer().is_conj(args[0])
+
+
+@_handler("resolve_conj", "Tensor.resolve_conj")
+def _resolve_conj(func, args, kwargs):
+    tracer = current_tracer()
+    return tracer.apply("torch.clone", (args[0],)) if tracer.is_conj(args[0]) else args[0]
 
 
 @_handler("Tensor.__iter__")

@@ -141,6 +141,8 @@ void bind_frontend(nb::module_& m) {
                              const nb::dict& kwargs) { return object(t.call_symbol(op, args.ptr(), kwargs.ptr())); })
       .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source,
                            const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
+      .def("write_out", [](Tracer& t, nb::handle out, nb::handle result,
+                           const std::string& op) { t.write_out(out.ptr(), t.convert(result.ptr()), op); })
       .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
                      nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
       .def(
@@ -177,9 +179,10 @@ void bind_frontend(nb::module_& m) {
           })
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
       .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
-      .def("detach_in_place", [](Tracer& t, nb::handle o) { t.detach_in_place(o.ptr()); })
       .def("require_grad", [](Tracer& t, nb::handle o) { t.require_grad(o.ptr()); })
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
+      .def("detach_in_place", [](Tracer& t, nb::handle o) { t.detach_in_place(o.ptr()); })
+      .def("is_conj", [](Tracer& t, nb::handle o) { return t.is_conj(o.ptr()); })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })
       .def("constant",
            [](Tracer& t, nb::handle o) {

@@ -9,12 +9,15 @@ namespace {
 
 using ViewMap = std::unordered_map<Value, const Call*, ValueHash>;
 
-void collect_views(const Call& call, ViewMap& made_by) {
+// `view`: the call stands in the body of an operator whose result PyTorch makes a view, though the primitive is none
+// (conj).
+void collect_views(const Call& call, ViewMap& made_by, bool view = false) {
+  view = view || call.op->has(kView);
   if (call.body.empty()) {
-    if (call.op->has(kView) && call.output.is_value()) made_by[call.output.value()] = &call;
+    if (view && call.output.is_value()) made_by[call.output.value()] = &call;
     return;
   }
-  for (const Call* inner : call.body) collect_views(*inner, made_by);
+  for (const Call* inner : call.body) collect_views(*inner, made_by, view);
 }
 
 Value viewed(const Call* view) {
@@ -33,21 +36,23 @@ size_t views_of(Value root, const Call& call, const ViewMap& made_by) {
   return count;
 }
 
-// Whether several elements may lie in one place: not if each stride steps over all that smaller ones reach.
-bool overlaps(const TensorType& t) {
-  std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
-  for (size_t i = 0; i < t.shape.size(); ++i) {
-    if (!t.shape[i].is_constant() || !t.strides[i].is_constant()) return false;
-    if (t.shape[i].constant() == 0) return false;
-    if (t.shape[i].constant() > 1) steps.emplace_back(t.strides[i].constant(), t.shape[i].constant());
+constexpr const char* kOverlap =
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+    "Please clone() the tensor before performing the operation.";
+
+// Whether each element has a place of its own, as far as sizes and strides tell.
+void check_overlap(const Dims& shape, const Dims& strides, const char* op) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].specialize() == 0) return;
+    if (shape[i].specialize() > 1) dims.emplace_back(strides[i].specialize(), shape[i].specialize());
   }
-  std::sort(steps.begin(), steps.end());
-  int64_t reach = 0;
-  for (auto [stride, size] : steps) {
-    if (stride <= reach) return true;
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;  // of the dimensions with smaller strides
+  for (const auto& [stride, size] : dims) {
+    THUNDER_CHECK(stride > reach, Runtime, op, kOverlap);
     reach += stride * (size - 1);
   }
-  return false;
 }
 
 Arg inverse_permutation(const Arg& permutation) {
@@ -64,7 +69,9 @@ MemoryOf::MemoryOf(const std::vector<const Call*>& calls) {
     if (!c->body.empty()) {
       for (const auto& [result, operand] : MemoryOf(c->body).same_) same_.emplace(result, operand);
     } else if (c->op->has(kView | kIdentity) && c->output.is_value()) {
-      auto tensors = [&](auto begin, auto end) { return std::find_if(begin, end, [](const Arg& a) { return a.is_tensor(); }); };
+      auto tensors = [&](auto begin, auto end) {
+        return std::find_if(begin, end, [](const Arg& a) { return a.is_tensor(); });
+      };
       // What is no view returns the data of its last tensor.
       Value of = c->op->has(kView) ? tensors(c->args.begin(), c->args.end())->value()
                                    : tensors(c->args.rbegin(), c->args.rend())->value();
@@ -186,9 +193,7 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
     return b_("prims.slice_scatter", base, written, a["start_indices"], a["end_indices"], a["strides"]).value();
   if (name == "prims.transpose") return b_("prims.transpose", written, inverse_permutation(a["permutation"])).value();
   if (name == "prims.as_strided") {
-    THUNDER_CHECK(!overlaps(written.tensor()), NotImplemented, op,
-                  "writing in place through as_strided() to elements that share memory is not supported; clone() it "
-                  "first");
+    check_overlap(written.shape(), a.dims("stride"), op);
     return b_("prims.as_strided_scatter", base, written, a["size"], a["stride"], a["storage_offset"]).value();
   }
   if (name == "prims.diagonal")
@@ -201,15 +206,13 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
     return b_("prims.index_copy", base, a["dim"], places, written).value();
   }
   if (name == "prims.detach") return written;  // write() grafts
+  if (name == "prims.conj") return b_("prims.conj", written).value();
   if (name == "prims.view" || name == "prims.squeeze") return b_("torch.reshape", written, base.shape()).value();
   if (name == "prims.view_dtype") return b_("prims.view_dtype", written, base.dtype()).value();
   if (name == "prims.view_as_real") return b_("prims.view_as_complex", written).value();
   if (name == "prims.view_as_complex") return b_("prims.view_as_real", written).value();
   if (name == "prims.broadcast_in_dim") {
-    THUNDER_CHECK(
-        base.tensor().numel() == written.tensor().numel(), Runtime, op,
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-        "Please clone() the tensor before performing the operation.");
+    THUNDER_CHECK(base.tensor().numel() == written.tensor().numel(), Runtime, op, kOverlap);
     return b_("torch.reshape", written, base.shape()).value();
   }
   throw Error(ErrorKind::NotImplemented, cat("[", op, "] writing in place through ", view->op->schema.name,
@@ -236,12 +239,21 @@ bool leaves_graph(const std::vector<const Call*>& path) {
 
 }  // namespace
 
+bool AliasTracker::is_conj(TensorId id) const {
+  const std::vector<const Call*>& path = tensors_[id].path;
+  return std::count_if(path.begin(), path.end(), [](const Call* c) { return c->op->full_name == "prims.conj"; }) % 2;
+}
+
 void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
   const Storage& s = storages_[tensors_[t].storage];
   const std::vector<const Call*>& path = tensors_[t].path;
   THUNDER_CHECK(!(grad_enabled && s.leaf && s.base.requires_grad() && !leaves_graph(path)), Runtime, op,
                 path.empty() ? "" : "a view of ",
                 "a leaf Variable that requires grad is being used in an in-place operation.");
+  if (!grad_enabled || leaves_graph(path)) return;
+  for (const Call* view : path)
+    THUNDER_CHECK(view->output.value().requires_grad() || !viewed(view).requires_grad(), Runtime, op,
+                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
 }
 
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {

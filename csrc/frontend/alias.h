@@ -77,6 +77,8 @@ class AliasTracker {
   /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
+  /// Whether it is the conjugate of what lies in memory, as far as the program made it so.
+  bool is_conj(TensorId t) const;
   /// View primitives from the storage's base to the tensor.
   const std::vector<const Call*>& path(TensorId t) const { return tensors_[t].path; }
   /// The input that is the base of the tensor's storage, if the storage came from outside.

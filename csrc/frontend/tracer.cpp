@@ -349,13 +349,8 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
       }
     }
   }
-  if (out && hooks().grad_enabled()) {
-    bool differentiable = value_of(out).requires_grad();
-    for (const Arg& a : positional) for_each_value(a, [&](Value v) { differentiable |= v.requires_grad(); });
-    THUNDER_CHECK(!differentiable, Runtime, f.op,
-                  "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                  "requires grad.");
-  }
+  if (written && is_tensor(written) && unchanged_by(f.op) == Unchanged::Viewed)
+    aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
   if (PyObject* target = out ? out : written; target && is_tensor(target)) take_dtype_of(target, f.op, positional, keyword);
   Arg result;
   try {
@@ -367,13 +362,11 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
-    THUNDER_CHECK(result.is_tensor() && is_tensor(out), NotImplemented, f.op,
-                  "out= with several outputs is not supported");
-    resize_for(out, result, f.op);
-    written = out;
+    write_out(out, result, f.op);
+    return f.result && !is_tensor(out) ? Ref::steal(PyObject_CallOneArg(f.result.get(), out)) : Ref::borrow(out);
   }
   if (written) {
-    if (out || !changes_metadata(written, result, call, f.op)) write(written, result, f.op.c_str());
+    if (!changes_metadata(written, result, call, f.op)) write(written, result, f.op.c_str());
     return Ref::borrow(written);
   }
   PyObject* first = n > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
@@ -394,16 +387,40 @@ bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* 
   return true;
 }
 
+// out=: one tensor, or one for each result.
+void Tracer::write_out(PyObject* out, const Arg& result, const std::string& op) {
+  if (result.is_sequence()) {
+    const size_t n = result.items().size();
+    const bool fits = (PyTuple_Check(out) || PyList_Check(out)) && PySequence_Fast_GET_SIZE(out) == Py_ssize_t(n);
+    THUNDER_CHECK(fits, Type, op, "argument 'out' must be a tuple of ", n, " tensors");
+    for (size_t i = 0; i < n; ++i)
+      write_out(PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i)), result.items()[i], op);
+    return;
+  }
+  THUNDER_CHECK(result.is_tensor() && is_tensor(out), Type, op, "argument 'out' must be a tensor");
+  const bool differentiable = result.value().requires_grad() || aliases_.value(id_of(out)).requires_grad();
+  THUNDER_CHECK(!differentiable || !hooks().grad_enabled(), Runtime, op,
+                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                "requires grad.");
+  resize_for(out, result, op);
+  write(out, result, op.c_str());
+}
+
 // out= of another shape becomes a tensor of the result's.
 void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op) {
   TensorId id = id_of(out);
   const TensorType before = aliases_.value(id).tensor();
-  if (same(before.shape, result.value().shape())) return;
+  const Dims& shape = result.value().shape();
+  if (same(before.shape, shape)) return;
+  for (const Dim& d : shape)
+    for (SymbolId s : d.symbols())
+      THUNDER_CHECK(shapes_.hint(s), NotImplemented, op, "out= of a result whose size depends on data");
   THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
                 str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
   bool fresh = false;
+  const Dims& strides = result.value().tensor().strides;
   Value empty =
-      b_("torch.empty", result.value().shape(), kw("dtype", before.dtype), kw("device", before.device)).value();
+      b_("prims.empty_strided", shape, strides, kw("dtype", before.dtype), kw("device", before.device)).value();
   rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
 }
 

@@ -96,6 +96,7 @@ class Tracer {
   void take_from_reads(Acquired& a) const;
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
+  bool is_conj(PyObject* tensor) { return aliases_.is_conj(id_of(tensor)); }
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
   void add_captured(PyObject* tensor);
 
@@ -122,6 +123,8 @@ class Tracer {
   Ref apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place = false);
   /// `target.copy_(source)`: broadcasts and casts.
   void copy_into(PyObject* target, PyObject* source, const char* op);
+  /// Writes results into what was given as out=, one tensor or several.
+  void write_out(PyObject* out, const Arg& result, const std::string& op);
   /// The tensor that this one always is, whatever the inputs are; null if it depends on them, or on chance.
   Ref constant(PyObject* tensor);
   /// `tensor.requires_grad_()` of one that does not.

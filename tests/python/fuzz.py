@@ -412,7 +412,7 @@ class Outcome:
 def is_refusal(error):
     """Said to be no part of the language, or to need a value that only the run knows."""
     text = str(error)
-    said = isinstance(error, NotImplementedError) or "known only when" in text 
+    said = isinstance(error, NotImplementedError) or "known only when" in text
     return text.startswith("[") and said or "more than one element" in text
 
 

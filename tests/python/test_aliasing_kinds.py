@@ -1,0 +1,124 @@
+"""Writes and aliases of every kind against eager: views, grad modes, saved tensors, overlapping memory.
+
+Each program is compared in values, arguments afterwards, gradients and errors.  Where PyTorch refuses what has a clear
+meaning (a write to one of several views, to what a gradient needs) a compiled function computes it, and its gradient is
+that of finite differences.
+"""
+
+import copy
+import re
+
+import aliasing_views
+import aliasing_writes
+import pytest
+import torch
+from aliasing_checks import Outcome, difference
+from torch import nn
+
+import thunder
+
+PROGRAMS = aliasing_views.PROGRAMS | aliasing_writes.PROGRAMS
+
+# A clear error where eager goes on, or goes on with what no order of writes defines.
+REFUSED = {
+    "data_assign": "assigning to .data",
+    "data_assign_input": "assigning to .data",
+    "data_assign_other_shape": "assigning to .data",
+    "data_assign_param": "assigning to .data",
+    "set_": "set_",
+    "set_input": "set_",
+    "set_empty": "set_",
+    "resize": "resize_",
+    "resize_input": "resize_",
+    "resize_as": "resize",
+    "as_strided_overlap_write": "memory",
+    "unfold_write": "unfold",
+    "unfold_overlap_write": "unfold",
+    "expand_slice_write": "more than one element",
+    "expand_zero_": "more than one element",
+    "expand_fill_": "more than one element",
+    "expand_setitem": "more than one element",
+    "foreach_add_views": "share memory",
+    "version_counter": "_version",
+}
+REFUSED_WITH_GRADIENTS = {
+    "as_strided_offset": "storage_offset",
+}
+# Eager refuses these where gradients flow, or where memory overlaps.
+DEFINED = set(
+    """
+    base_written_with_multiviews chunk_result_only chunks loop_views overlap_copy
+    overlap_views_direct saved_exp saved_input_of_pow saved_mul saved_sigmoid_view self_transposed splits unbinds
+    """.split()
+)
+# `x.data` has a version counter of its own in eager.
+COUNTED = {"data_write_leaf", "data_slice"}
+
+
+def inputs():
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(4, 6, dtype=torch.float64, generator=generator) for _ in range(2)]
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["values", "gradients"])
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in REFUSED])
+def test_as_in_eager(name, grad):
+    found = difference(PROGRAMS[name], inputs(), grad=grad)
+    if grad and name in REFUSED_WITH_GRADIENTS:
+        assert REFUSED_WITH_GRADIENTS[name] in found
+    elif name in DEFINED:
+        assert not found or ", eager RuntimeError" in found, found
+    else:
+        assert not found or (name in COUNTED and found.startswith("written")), found
+
+
+@pytest.mark.parametrize("name", sorted(DEFINED))
+def test_what_eager_refuses_is_right(name):
+    x, y = (t.requires_grad_() for t in inputs())
+    compiled = thunder.jit(PROGRAMS[name])
+    assert torch.autograd.gradcheck(lambda *args: tuple(t.clone() for t in compiled(*args)), (x, y))
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("grad", [False, True], ids=["values", "gradients"])
+def test_refused_clearly(name, grad):
+    outcome = Outcome(thunder.jit(PROGRAMS[name]), inputs(), {}, grad)
+    assert isinstance(outcome.error, (NotImplementedError, RuntimeError))
+    assert re.match(r"\[[\w.]+\] ", str(outcome.error)) and REFUSED[name] in str(outcome.error)
+    for left, given in zip(outcome.inputs, inputs(), strict=True):
+        torch.testing.assert_close(left, given)
+
+
+# ---- functional_call ------------------------------------------------------------------------------------------------
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+        self.head.weight = self.embed.weight
+        self.norm = nn.BatchNorm1d(3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.head(self.norm(self.embed(x)))
+
+
+def test_functional_call_with_tied_weights_and_written_buffers():
+    module, x = Tied(), torch.tensor([0, 3, 1])
+    results = []
+    for compiled in (True, False):
+        weights = {"embed.weight": torch.arange(15.0).reshape(5, 3).sin().requires_grad_()}
+        buffers = {k: v.clone() for k, v in module.named_buffers()}
+
+        def call(weights, buffers, x):
+            return torch.func.functional_call(module, (weights, buffers), (x,))
+
+        before = copy.deepcopy(module.state_dict())
+        out = (thunder.jit(call) if compiled else call)(weights, buffers, x)
+        out.square().sum().backward()
+        torch.testing.assert_close(module.state_dict(), before)  # the module's own are left alone
+        results.append((out, weights["embed.weight"].grad, buffers))
+    assert results[0][2]["calls"] == 1 and results[0][2]["norm.num_batches_tracked"] == 1
+    torch.testing.assert_close(*results)
