@@ -35,7 +35,7 @@ struct JitFunction::Key {
   uint64_t hash = 0;
   // With symbolic values: the ints and floats that the key leaves out, and how tensors use them.
   Numbers numbers;
-  std::vector<std::optional<Layout>> layouts;
+  std::vector<std::optional<SymbolicLayout>> layouts;
   // What the call has found out about its tensors' values; null where no entry asked.
   mutable std::unique_ptr<ValueAnswers> answers;
 
