@@ -80,8 +80,8 @@ Arg Tracer::call_with_numbers(const std::string& op, const ArgList& positional,
       for (Arg& a : items) folded |= fold(a, read);
       for (auto& [name, a] : named) folded |= fold(a, read);
       if (folded) return b_.call_named(op, std::move(items), std::move(named));
-    } catch (const Error&) {
-      if (folded && read) throw;
+    } catch (const Error& e) {  // of a tensor where no number may stand the first error tells more
+      if (folded && read && e.kind() != ErrorKind::Type) throw;
     }
   }
   std::rethrow_exception(refused);

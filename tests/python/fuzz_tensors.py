@@ -144,7 +144,6 @@ WRITES = """
 <t>[<sub>] = <s>
 <t>[<sub>] = <u>
 <t>[<sub>] += 1
-<t>[<sub>] *= <t>[<sub>]
 <t>[<sub>].mul_(<s>)
 <t>[<mask>] = <s>
 <t>[<mask>] += 1

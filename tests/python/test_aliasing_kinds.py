@@ -28,7 +28,6 @@ REFUSED = {
     "set_": "set_",
     "set_input": "set_",
     "set_empty": "set_",
-    "resize": "resize_",
     "resize_input": "resize_",
     "resize_as": "resize",
     "as_strided_overlap_write": "memory",
