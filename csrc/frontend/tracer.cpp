@@ -727,7 +727,7 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
     for (const Call* view : d.path) v = replay_view(e, view, v);
-    if (d.alias && d.path.empty()) v = e("prims.view", v, v.shape()).value();
+    if (d.alias && d.path.empty()) v = e("prims.same", v).value();
     if (d.detached && v.requires_grad()) v = e("prims.detach", v).value();
     flat.push_back(v);
   }

@@ -28,8 +28,7 @@ REFUSED = {
     "set_": "set_",
     "set_input": "set_",
     "set_empty": "set_",
-    "resize_input": "resize_",
-    "resize_as": "resize",
+    "resize_input": "not the values of an input",
     "as_strided_overlap_write": "memory",
     "unfold_write": "unfold",
     "unfold_overlap_write": "unfold",
@@ -37,7 +36,7 @@ REFUSED = {
     "expand_zero_": "more than one element",
     "expand_fill_": "more than one element",
     "expand_setitem": "more than one element",
-    "foreach_add_views": "share memory",
+    "foreach_add_views": "shares memory",
     "version_counter": "_version",
 }
 REFUSED_WITH_GRADIENTS = {

@@ -154,18 +154,14 @@ def test_inference_with_a_cache(name):
     config = ZOO[name]
     gpt = with_cache(config)
     compiled = thunder.jit(gpt)
-    if config.sliding_window_size is not None:
-        # Ring buffers look at a position's value to decide how much of the cache there is.
-        idx, _ = zoo.tokens()
-        with torch.no_grad(), pytest.raises(RuntimeError, match=r"(?s)known only when.*model\.py:\d+ in forward"):
-            compiled(idx[:, :3], torch.arange(3, device=DEVICE))
-        return
-    want, want_caches = generate(with_cache(config), gpt_want := None) if False else _eager(config)
+    want, want_caches = _eager(config)
     got, caches = generate(compiled, gpt)
     for a, b in zip([*got, *caches], [*want, *want_caches], strict=True):
         assert a.shape == b.shape and error(a, b) <= 1e-6
-    # the prefill, and one program for all single tokens
-    assert thunder.cache_misses(compiled) == 2, thunder.explain_miss(compiled)
+    # The prefill, and one program for all single tokens; ring buffers look at a position's value to decide how much of
+    # the cache there is, so there is one for each position until they are full.
+    if config.sliding_window_size is None:
+        assert thunder.cache_misses(compiled) == 2, thunder.explain_miss(compiled)
 
 
 def _eager(config):

@@ -38,12 +38,8 @@ _JITERATOR = {  # on a GPU only
 
 # Entries that deviate from eager, and why.
 DEVIATIONS = {
-    "test_forward": {
-        "tensor_split": "indices given as a tensor are data-dependent control flow",
-    } | _JITERATOR,
-    "test_gradient": {
-        "tensor_split": "indices given as a tensor are data-dependent control flow",
-    } | _JITERATOR,
+    "test_forward": _JITERATOR,
+    "test_gradient": _JITERATOR,
     "test_errors": {},
     "test_module": {},
 }
