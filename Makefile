@@ -57,11 +57,12 @@ test-cpp: $(INSTALLED)
 	$(BUILD)/thunder_tests
 
 # Ten times the random programs of `make test`; THUNDER_FUZZ_SEED=n for others.  Then those of the front end, which say
-# how one of them is run alone.
+# how one of them is run alone, and those over tensors (tests/python/fuzz.py --programs 100000 --jobs 16 for more).
 fuzz: build
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
 	$(PY) tests/python/fuzz_front_end.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 1500
+	$(PY) tests/python/fuzz.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 5000 --jobs 2
 
 # CPython's own tests under the interpreter, minutes.  ARGS=test_grammar for a file of them, ARGS=--write for docs/conformance.md.
 conformance: build

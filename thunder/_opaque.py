@@ -149,7 +149,7 @@ def _check_written(overload, values, described, tracer):
         for other in written:
             of_list = len(other) > 1 or place in written  # one after the other, if they are several
             if of_list and place != other and tracer.share_memory(t, _opaque_meta.at(values, other)):
-                raise _opaque_meta.unsupported(overload, "one of the tensors that it writes to shares memory with another")
+                raise _opaque_meta.unsupported(overload, "a tensor that it writes to shares memory with another")
 
 
 def _computed(overload, values, described):

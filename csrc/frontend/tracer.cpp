@@ -351,7 +351,8 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   }
   if (written && is_tensor(written) && unchanged_by(f.op) == Unchanged::Viewed)
     aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
-  if (PyObject* target = out ? out : written; target && is_tensor(target)) take_dtype_of(target, f.op, positional, keyword);
+  if (PyObject* target = out ? out : written; target && is_tensor(target))
+    take_dtype_of(target, f.op, positional, keyword);
   Arg result;
   try {
     result = call_operator(f.op, std::move(positional), std::move(keyword));

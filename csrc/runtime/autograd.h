@@ -26,7 +26,7 @@ struct Entry {
   /// Null without gradients.  Inputs: saved tensors, saved numbers, one cotangent per differentiable output; leaves:
   /// one gradient or None per input of the forward.
   std::shared_ptr<Program> backward;
-  bool enables_grad = false;  ///< records gradients where torch.is_grad_enabled() is false
+  bool enables_grad = false;                   ///< records gradients where torch.is_grad_enabled() is false
   std::vector<size_t> differentiable_outputs;  ///< indices into the outputs, in the order of the cotangents
   /// Layout that the backward expects of each cotangent: shape and strides, both empty where it is not constant.
   struct Layout {

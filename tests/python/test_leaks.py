@@ -89,7 +89,10 @@ def counts(*objects):
     return (len(gc.get_objects()), *map(sys.getrefcount, objects))
 
 
-@pytest.mark.parametrize("function", [arithmetic, containers, exceptions, generators, closures, writes, modules, values])
+FUNCTIONS = [arithmetic, containers, exceptions, generators, closures, writes, modules, values]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_nothing_is_left(function):
     x, w = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
     objects = (x, w, function, function.__code__, function.__globals__, STATE, LAYER.weight)
