@@ -1,12 +1,13 @@
 """The statements of random programs over tensors (fuzz.py).
 
 In a text, a hole stands for something random that fits:
-    <t> a tensor, which the other holes are about; <f> one of floats; <plain> one that
-    requires no gradient; <u> another that broadcasts with it; <like> one of its shape; <new> a new name; <dim> a dimension; <i> an index in that dimension, <n> a length from there on; <k> how
-    many parts to divide it into; <shape> other sizes for as many elements; <perm> its dimensions in another order;
-    <wide> sizes that it can be expanded to; <sub> a subscript; <idx> a tensor of indices in the dimension; <at> one of
-    the shape of <t>; <mask> a tensor of bools of its shape; <size> its sizes, written as t.shape[...]; <s> a number;
-    <dtype> a dtype; <unary>, <binary>, <fold> names of functions.
+    <t> a tensor, which the other holes are about; <f> one of floats; <plain> one that requires no gradient; <u>
+    another that broadcasts with it; <like> one of its shape; <new> a new name; <dim> a dimension; <i> an index in
+    that dimension, <n> a length from there on; <k> how many parts to divide it into; <shape> other sizes for as
+    many elements; <perm> its dimensions in another order; <wide> sizes that it can be expanded to; <sub> a
+    subscript; <idx> a tensor of indices in the dimension; <at> one of the shape of <t>; <mask> a tensor of bools of
+    its shape; <size> its sizes, written as t.shape[...]; <s> a number; <dtype> a dtype; <unary>, <binary>, <fold>
+    names of functions.
 """
 
 VIEWS = """
