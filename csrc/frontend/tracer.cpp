@@ -1,16 +1,11 @@
 #include "frontend/tracer.h"
 
-#include "frontend/interpreter/interpreter.h"
-
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
 
 #include "core/error.h"
-#include "core/number.h"
-#include "core/rewrite.h"
 #include "frontend/autocast.h"
-#include "passes/visit.h"
+#include "frontend/interpreter/interpreter.h"
 
 namespace thunder::frontend {
 namespace {
@@ -282,14 +277,6 @@ void Tracer::update_location() {
   }
 }
 
-Value Tracer::new_leaf(Value v) {
-  THUNDER_CHECK(is_inexact(v.dtype()), Runtime, "requires_grad_",
-                "only Tensors of floating point dtype can require gradients, got ", torch_name(v.dtype()));
-  Value leaf = b_("prims.new_leaf", v).value();
-  new_leaves_.insert(leaf.id());
-  return leaf;
-}
-
 Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword) {
   b_.set_grad_enabled(hooks().grad_enabled());
   // Tensors are made first, and require gradients then.
@@ -376,129 +363,11 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   return Ref::steal(PyObject_CallOneArg(f.result.get(), object.get()));
 }
 
-// The in-place form of a view (transpose_, squeeze_, ...) changes sizes and strides of the object, not its memory.
-bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* call, const std::string& op) {
-  if (!result.is_tensor()) return false;
-  TensorId before = id_of(written);
-  if (result.value() == aliases_.value(before)) return true;
-  bool fresh = false;
-  TensorId id = aliases_.add_result(result.value(), call, &fresh);
-  if (!aliases_.share_memory(id, before)) return false;
-  rebind(written, id, op.c_str());
-  return true;
-}
-
-// out=: one tensor, or one for each result.
-void Tracer::write_out(PyObject* out, const Arg& result, const std::string& op) {
-  if (result.is_sequence()) {
-    const size_t n = result.items().size();
-    const bool fits = (PyTuple_Check(out) || PyList_Check(out)) && PySequence_Fast_GET_SIZE(out) == Py_ssize_t(n);
-    THUNDER_CHECK(fits, Type, op, "argument 'out' must be a tuple of ", n, " tensors");
-    for (size_t i = 0; i < n; ++i)
-      write_out(PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i)), result.items()[i], op);
-    return;
-  }
-  THUNDER_CHECK(result.is_tensor() && is_tensor(out), Type, op, "argument 'out' must be a tensor");
-  const bool differentiable = result.value().requires_grad() || aliases_.value(id_of(out)).requires_grad();
-  THUNDER_CHECK(!differentiable || !hooks().grad_enabled(), Runtime, op,
-                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad.");
-  resize_for(out, result, op);
-  write(out, result, op.c_str());
-}
-
-// out= of another shape becomes a tensor of the result's.
-void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op) {
-  TensorId id = id_of(out);
-  const TensorType before = aliases_.value(id).tensor();
-  const Dims& shape = result.value().shape();
-  if (same(before.shape, shape)) return;
-  for (const Dim& d : shape)
-    for (SymbolId s : d.symbols())
-      THUNDER_CHECK(shapes_.hint(s), NotImplemented, op, "out= of a result whose size depends on data");
-  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
-                str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
-  bool fresh = false;
-  const Dims& strides = result.value().tensor().strides;
-  Value empty =
-      b_("prims.empty_strided", shape, strides, kw("dtype", before.dtype), kw("device", before.device)).value();
-  rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
-}
-
-void Tracer::rebind(PyObject* object, TensorId id, const char* op) {
-  TensorId before = id_of(object);
-  THUNDER_CHECK(!is_outside(before), NotImplemented, op,
-                "not the values of an input, or of a tensor from outside, would change, but the tensor itself; use the "
-                "form that is not in place");
-  Ref proxy = new_proxy(aliases_.value(id).tensor());
-  Ref swapped = Ref::steal(PyObject_CallFunctionObjArgs(hooks().swap_tensors.get(), object, proxy.get(), nullptr));
-  Ref kept = Ref::borrow(object);
-  objects_.erase(before);
-  ids_[object] = id;
-  objects_[id] = std::move(kept);
-}
-
 Ref Tracer::apply(const std::string& op, PyObject* args, PyObject* kwargs, bool in_place) {
   TorchFunction f;
   f.op = op;
   f.in_place = in_place;
   return record(f, args, kwargs);
-}
-
-void Tracer::require_grad(PyObject* tensor) {
-  THUNDER_CHECK(!is_outside(id_of(tensor)), NotImplemented, "requires_grad_",
-                "an input of the compiled function, or a tensor from outside, would begin to require gradients; do it "
-                "outside");
-  Value v = value_of(tensor);
-  aliases_.rename(id_of(tensor), new_leaf(v));
-}
-
-std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
-  if (is_outside(id_of(tensor))) return std::nullopt;
-  return new_leaves_.count(value_of(tensor).id()) != 0;
-}
-
-void Tracer::detach_in_place(PyObject* tensor) {
-  TensorId id = id_of(tensor);
-  Value v = aliases_.value(id);
-  if (!v.requires_grad()) return;
-  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), Runtime, "detach_",
-                "Can't detach views in-place. Use detach() instead.");
-  bool fresh = false;
-  Value detached = b_("prims.detach", v).value();
-  rebind(tensor, aliases_.add_result(detached, b_.calls().back(), &fresh), "detach_");
-}
-
-void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
-  TensorId id = id_of(tensor);
-  if (std::optional<TensorId> base = aliases_.base_input(id))
-    if (auto it = aliased_.find(*base); it != aliased_.end()) share(it->second, op);
-  b_.set_grad_enabled(hooks().grad_enabled());
-  const TensorType target = aliases_.value(id).tensor();
-  Expr v = b_.expr(value);
-  THUNDER_CHECK(number_kind(v.dtype()) <= number_kind(target.dtype), Runtime, op, "result type ", torch_name(v.dtype()),
-                " can't be cast to the desired output type ", torch_name(target.dtype));
-  THUNDER_CHECK(same(v.shape(), target.shape), Runtime, op, "output with shape ", str(target.shape),
-                " doesn't match the broadcast shape ", str(v.shape()));
-  if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
-  if (target.requires_grad && hooks().grad_enabled() && !v.value().requires_grad())
-    v = b_("prims.cover", aliases_.value(id), v);
-  aliases_.write(id, v.value(), hooks().grad_enabled(), op);
-}
-
-void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
-  b_.set_grad_enabled(hooks().grad_enabled());
-  const TensorType to = value_of(target).tensor();
-  Arg from = convert(source);
-  // A number leaves what requires grad a constant function of what it was.
-  bool constant = to.requires_grad && hooks().grad_enabled();
-  Expr v = from.is_tensor() ? b_.expr(from)
-           : constant       ? b_("torch.fill", value_of(target), from)
-                            : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
-  if (v.dtype() != to.dtype) v = b_("torch.to", v, to.dtype);
-  if (v.tensor().device != to.device) v = b_("torch.to", v, to.device);
-  if (!same(v.shape(), to.shape)) v = b_("torch.expand", v, to.shape);
-  write(target, v, op);
 }
 
 Ref Tracer::located(const std::function<Ref()>& record) {
@@ -570,208 +439,6 @@ Ref Tracer::record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs) 
   Ref named = kwargs ? Ref::borrow(kwargs) : Ref::steal(PyDict_New());
   Ref made = Ref::steal(PyObject_CallFunctionObjArgs(hooks().unrecorded.get(), func, args, named.get(), nullptr));
   return PyTuple_Check(made.get()) ? Ref::borrow(PyTuple_GET_ITEM(made.get(), 0)) : Ref();
-}
-
-// ---- the end --------------------------------------------------------------------------------------------------------
-
-// What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow
-// from it.
-struct Tracer::Outputs {
-  std::vector<Value> computed;
-  std::vector<uint32_t> storages;  // of each computed value, the storage that it becomes
-  std::vector<Derived> derived;
-  std::vector<std::pair<TensorId, size_t>> written;  // inputs, and which computed value goes into each
-  bool trivial = true;
-
-  static constexpr uint32_t kNone = ~uint32_t{0};
-
-  size_t compute(Value v, uint32_t storage = kNone) {
-    for (size_t i = 0; i < computed.size(); ++i)
-      if (computed[i] == v && (storages[i] == storage || storages[i] == kNone || storage == kNone)) {
-        if (storage != kNone) storages[i] = storage;
-        return i;
-      }
-    computed.push_back(v);
-    storages.push_back(storage);
-    return computed.size() - 1;
-  }
-};
-
-namespace {
-
-// A call and its body: what a pass that opens it will read.
-void mark(const Call& call, std::unordered_set<Value, ValueHash>& used) {
-  for_each_input(call, [&](Value v) { used.insert(v); });
-  for (const Call* inner : call.body) mark(*inner, used);
-}
-
-}  // namespace
-
-// Which inputs the computation and the epilogue read.  The numbers that stand in the type of one that is read count:
-// gradient rules ask for sizes.
-std::vector<bool> Tracer::used_inputs(const Trace& computation, const Outputs& plan) const {
-  std::unordered_set<Value, ValueHash> used;
-  for (const Call* c : computation.calls) mark(*c, used);
-  for_each_value(computation.output, [&](Value v) { used.insert(v); });
-  std::unordered_set<TensorId> needed;
-  for (const Derived& d : plan.derived) {
-    if (d.computed < 0) needed.insert(d.base);
-    for (const Call* view : d.path) mark(*view, used);
-  }
-  for (const auto& [id, index] : plan.written) needed.insert(id);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    Value v = b_.inputs()[i];
-    if (inputs_[i] == kNoTensor) continue;
-    if (needed.count(inputs_[i]) != 0) used.insert(v);
-    if (used.count(v) == 0) continue;
-    for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
-      for (const Dim& d : *dims)
-        for (SymbolId s : d.symbols())
-          if (Value number = arena_->symbol_value(s)) used.insert(number);
-  }
-  std::vector<bool> out;
-  for (Value v : b_.inputs()) out.push_back(used.count(v) != 0);
-  return out;
-}
-
-// Tensors first, then numbers.
-std::vector<size_t> Tracer::in_order(const std::vector<bool>& used) const {
-  std::vector<size_t> out;
-  for (bool number : {false, true})
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (used[i] && (inputs_[i] == kNoTensor) == number) out.push_back(i);
-  return out;
-}
-
-Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
-  std::unordered_map<uint32_t, std::vector<TensorId>> of_storage;
-  for (PyObject* o : outputs) {
-    if (!is_tensor(o)) continue;
-    TensorId id = id_of(o);
-    std::vector<TensorId>& list = of_storage[aliases_.storage(id)];
-    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
-  }
-  Outputs out;
-  for (PyObject* o : outputs) {
-    Derived d;
-    if (!is_tensor(o)) {
-      Arg number = number_arg(o);
-      if (number.kind() == Arg::Kind::Int) number = value_of_size(number.dim());
-      d.computed = static_cast<int64_t>(out.compute(number.value()));
-    } else if (TensorId id = id_of(o), base = input_itself(id); base != kNoTensor) {
-      d.base = base;
-      if (base != id) d.path = aliases_.path(id);
-      d.detached = !aliases_.value(id).requires_grad();
-      d.alias = aliases_.is_alias(id);
-    } else if (of_storage[aliases_.storage(id)].size() > 1) {
-      d.computed = static_cast<int64_t>(out.compute(aliases_.base(id), aliases_.storage(id)));
-      d.path = aliases_.path(id);
-      d.alias = aliases_.is_alias(id);
-      d.detached = !aliases_.value(id).requires_grad();
-    } else {
-      d.computed = static_cast<int64_t>(out.compute(aliases_.value(id), aliases_.storage(id)));
-    }
-    out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty() && !d.alias;
-    out.derived.push_back(std::move(d));
-  }
-  for (TensorId id : inputs_)
-    if (id != kNoTensor && aliases_.written(id)) {
-      Value v = aliases_.value(id);
-      if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
-      out.written.emplace_back(id, out.compute(v));
-    }
-  out.trivial = out.trivial && out.written.empty();
-  give_own_memory(out);
-  return out;
-}
-
-// What tensors of different memory are made of must not lie in the same: they may have been given equal values by
-// copy_().  And what is written to an input must not lie in one that is written to before.
-void Tracer::give_own_memory(Outputs& out) {
-  MemoryOf memory_of(b_.calls());
-  std::unordered_set<Value, ValueHash> taken;
-  std::vector<bool> returned(out.computed.size());
-  for (const Derived& d : out.derived)
-    if (d.computed >= 0) returned[static_cast<size_t>(d.computed)] = true;
-  for (Value v : b_.inputs()) taken.insert(v);
-  for (size_t i = 0; i < out.computed.size(); ++i) {
-    Value& v = out.computed[i];
-    if (!v.type().is_tensor()) continue;
-    Value memory = memory_of(v);
-    const bool free = taken.insert(memory).second;
-    if (!free && (returned[i] || is_written(memory, out))) v = b_("torch.clone", v).value();
-  }
-}
-
-bool Tracer::is_written(Value memory, const Outputs& plan) const {
-  return std::any_of(plan.written.begin(), plan.written.end(), [&](const auto& w) {
-    auto at = std::find(inputs_.begin(), inputs_.end(), w.first);
-    return b_.inputs()[static_cast<size_t>(at - inputs_.begin())] == memory;
-  });
-}
-
-Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& used) {
-  Builder e(arena_);
-  std::unordered_map<TensorId, Value> base;
-  for (size_t i : in_order(used)) {
-    if (inputs_[i] != kNoTensor) base[inputs_[i]] = b_.inputs()[i];
-    e.add_input(b_.inputs()[i]);
-  }
-  std::vector<Value> results;
-  for (Value v : outputs.computed) {
-    const bool number = v.type().is_number();  // it binds no symbol a second time
-    results.push_back(e.input(number ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
-  }
-  for (const auto& [id, index] : outputs.written)
-    base[id] = e(aliases_.data_only(id) ? "prims.copy_data_" : "prims.copy_", base[id], results[index]).value();
-  ArgList flat;
-  for (const Derived& d : outputs.derived) {
-    Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
-    for (const Call* view : d.path) v = replay_view(e, view, v);
-    if (d.alias && d.path.empty()) v = e("prims.same", v).value();
-    if (d.detached && v.requires_grad()) v = e("prims.detach", v).value();
-    flat.push_back(v);
-  }
-  return e.finish("epilogue", Arg::tuple(std::move(flat)));
-}
-
-namespace {
-
-// Gives way to their bodies where calls are of which the program reads more than the results.
-void open_hidden(Trace& trace) {
-  ValueSet read;
-  for (const Call* c : trace.calls) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
-  for_each_value(trace.output, [&](Value v) { read.set(v, 1); });
-  trace.calls = open_where_needed(trace.calls, read);
-}
-
-}  // namespace
-
-Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
-  ShapeEnv::Scope scope(shapes_);
-  shapes_.ask = nullptr;  // from here on nothing is read
-  b_.set_location(nullptr);
-  b_.set_grad_enabled(true);
-  for (PyObject* o : outputs)
-    THUNDER_CHECK(
-        !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
-        "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
-  Outputs plan = plan_outputs(outputs);
-  Acquired a;
-  a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
-  if (aliases_.has_hidden()) open_hidden(a.computation);
-  a.trivial_epilogue = plan.trivial;
-
-  std::vector<bool> used = used_inputs(a.computation, plan);
-  a.computation.inputs.clear();
-  for (size_t i : in_order(used)) {
-    a.computation.inputs.push_back(b_.inputs()[i]);
-    a.sources.push_back(sources_[i]);
-  }
-  if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
-  add_read_inputs(a);
-  for (PyObject* t : met_outside_) a.arguments_outside.push_back(Ref::borrow(t));
-  return a;
 }
 
 }  // namespace thunder::frontend

@@ -1,0 +1,215 @@
+// The end of tracing: what the computation gives, and the epilogue, which makes the user's tensors of it.
+//
+// The computation gives each memory once, as new tensors; writes to inputs, and outputs that view inputs or each other,
+// are the epilogue's.
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/rewrite.h"
+#include "frontend/tracer.h"
+#include "passes/visit.h"
+
+namespace thunder::frontend {
+
+// What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow
+// from it.
+struct Tracer::Outputs {
+  std::vector<Value> computed;
+  std::vector<uint32_t> storages;  // of each computed value, the storage that it becomes
+  std::vector<Derived> derived;
+  std::vector<std::pair<TensorId, size_t>> written;  // inputs, and which computed value goes into each
+  bool trivial = true;
+
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  size_t compute(Value v, uint32_t storage = kNone) {
+    for (size_t i = 0; i < computed.size(); ++i)
+      if (computed[i] == v && (storages[i] == storage || storages[i] == kNone || storage == kNone)) {
+        if (storage != kNone) storages[i] = storage;
+        return i;
+      }
+    computed.push_back(v);
+    storages.push_back(storage);
+    return computed.size() - 1;
+  }
+};
+
+namespace {
+
+// A call and its body: what a pass that opens it will read.
+void mark(const Call& call, std::unordered_set<Value, ValueHash>& used) {
+  for_each_input(call, [&](Value v) { used.insert(v); });
+  for (const Call* inner : call.body) mark(*inner, used);
+}
+
+}  // namespace
+
+// Which inputs the computation and the epilogue read.  The numbers that stand in the type of one that is read count:
+// gradient rules ask for sizes.
+std::vector<bool> Tracer::used_inputs(const Trace& computation, const Outputs& plan) const {
+  std::unordered_set<Value, ValueHash> used;
+  for (const Call* c : computation.calls) mark(*c, used);
+  for_each_value(computation.output, [&](Value v) { used.insert(v); });
+  std::unordered_set<TensorId> needed;
+  for (const Derived& d : plan.derived) {
+    if (d.computed < 0) needed.insert(d.base);
+    for (const Call* view : d.path) mark(*view, used);
+  }
+  for (const auto& [id, index] : plan.written) needed.insert(id);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    Value v = b_.inputs()[i];
+    if (inputs_[i] == kNoTensor) continue;
+    if (needed.count(inputs_[i]) != 0) used.insert(v);
+    if (used.count(v) == 0) continue;
+    for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
+      for (const Dim& d : *dims)
+        for (SymbolId s : d.symbols())
+          if (Value number = arena_->symbol_value(s)) used.insert(number);
+  }
+  std::vector<bool> out;
+  for (Value v : b_.inputs()) out.push_back(used.count(v) != 0);
+  return out;
+}
+
+// Tensors first, then numbers.
+std::vector<size_t> Tracer::in_order(const std::vector<bool>& used) const {
+  std::vector<size_t> out;
+  for (bool number : {false, true})
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (used[i] && (inputs_[i] == kNoTensor) == number) out.push_back(i);
+  return out;
+}
+
+Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
+  std::unordered_map<uint32_t, std::vector<TensorId>> of_storage;
+  for (PyObject* o : outputs) {
+    if (!is_tensor(o)) continue;
+    TensorId id = id_of(o);
+    std::vector<TensorId>& list = of_storage[aliases_.storage(id)];
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  }
+  Outputs out;
+  for (PyObject* o : outputs) {
+    Derived d;
+    if (!is_tensor(o)) {
+      Arg number = number_arg(o);
+      if (number.kind() == Arg::Kind::Int) number = value_of_size(number.dim());
+      d.computed = static_cast<int64_t>(out.compute(number.value()));
+    } else if (TensorId id = id_of(o), base = input_itself(id); base != kNoTensor) {
+      d.base = base;
+      if (base != id) d.path = aliases_.path(id);
+      d.detached = !aliases_.value(id).requires_grad();
+      d.alias = aliases_.is_alias(id);
+    } else if (of_storage[aliases_.storage(id)].size() > 1) {
+      d.computed = static_cast<int64_t>(out.compute(aliases_.base(id), aliases_.storage(id)));
+      d.path = aliases_.path(id);
+      d.alias = aliases_.is_alias(id);
+      d.detached = !aliases_.value(id).requires_grad();
+    } else {
+      d.computed = static_cast<int64_t>(out.compute(aliases_.value(id), aliases_.storage(id)));
+    }
+    out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty() && !d.alias;
+    out.derived.push_back(std::move(d));
+  }
+  for (TensorId id : inputs_)
+    if (id != kNoTensor && aliases_.written(id)) {
+      Value v = aliases_.value(id);
+      if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
+      out.written.emplace_back(id, out.compute(v));
+    }
+  out.trivial = out.trivial && out.written.empty();
+  give_own_memory(out);
+  return out;
+}
+
+// What tensors of different memory are made of must not lie in the same: they may have been given equal values by
+// copy_().  And what is written to an input must not lie in one that is written to before.
+void Tracer::give_own_memory(Outputs& out) {
+  MemoryOf memory_of(b_.calls());
+  std::unordered_set<Value, ValueHash> taken;
+  std::vector<bool> returned(out.computed.size());
+  for (const Derived& d : out.derived)
+    if (d.computed >= 0) returned[static_cast<size_t>(d.computed)] = true;
+  for (Value v : b_.inputs()) taken.insert(v);
+  for (size_t i = 0; i < out.computed.size(); ++i) {
+    Value& v = out.computed[i];
+    if (!v.type().is_tensor()) continue;
+    Value memory = memory_of(v);
+    const bool free = taken.insert(memory).second;
+    if (!free && (returned[i] || is_written(memory, out))) v = b_("torch.clone", v).value();
+  }
+}
+
+bool Tracer::is_written(Value memory, const Outputs& plan) const {
+  return std::any_of(plan.written.begin(), plan.written.end(), [&](const auto& w) {
+    auto at = std::find(inputs_.begin(), inputs_.end(), w.first);
+    return b_.inputs()[static_cast<size_t>(at - inputs_.begin())] == memory;
+  });
+}
+
+Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& used) {
+  Builder e(arena_);
+  std::unordered_map<TensorId, Value> base;
+  for (size_t i : in_order(used)) {
+    if (inputs_[i] != kNoTensor) base[inputs_[i]] = b_.inputs()[i];
+    e.add_input(b_.inputs()[i]);
+  }
+  std::vector<Value> results;
+  for (Value v : outputs.computed) {
+    const bool number = v.type().is_number();  // it binds no symbol a second time
+    results.push_back(e.input(number ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
+  }
+  for (const auto& [id, index] : outputs.written)
+    base[id] = e(aliases_.data_only(id) ? "prims.copy_data_" : "prims.copy_", base[id], results[index]).value();
+  ArgList flat;
+  for (const Derived& d : outputs.derived) {
+    Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
+    for (const Call* view : d.path) v = replay_view(e, view, v);
+    if (d.alias && d.path.empty()) v = e("prims.same", v).value();
+    if (d.detached && v.requires_grad()) v = e("prims.detach", v).value();
+    flat.push_back(v);
+  }
+  return e.finish("epilogue", Arg::tuple(std::move(flat)));
+}
+
+namespace {
+
+// Gives way to their bodies where calls are of which the program reads more than the results.
+void open_hidden(Trace& trace) {
+  ValueSet read;
+  for (const Call* c : trace.calls) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
+  for_each_value(trace.output, [&](Value v) { read.set(v, 1); });
+  trace.calls = open_where_needed(trace.calls, read);
+}
+
+}  // namespace
+
+Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
+  ShapeEnv::Scope scope(shapes_);
+  shapes_.ask = nullptr;  // from here on nothing is read
+  b_.set_location(nullptr);
+  b_.set_grad_enabled(true);
+  for (PyObject* o : outputs)
+    THUNDER_CHECK(
+        !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
+        "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
+  Outputs plan = plan_outputs(outputs);
+  Acquired a;
+  a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
+  if (aliases_.has_hidden()) open_hidden(a.computation);
+  a.trivial_epilogue = plan.trivial;
+
+  std::vector<bool> used = used_inputs(a.computation, plan);
+  a.computation.inputs.clear();
+  for (size_t i : in_order(used)) {
+    a.computation.inputs.push_back(b_.inputs()[i]);
+    a.sources.push_back(sources_[i]);
+  }
+  if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
+  add_read_inputs(a);
+  for (PyObject* t : met_outside_) a.arguments_outside.push_back(Ref::borrow(t));
+  return a;
+}
+
+}  // namespace thunder::frontend

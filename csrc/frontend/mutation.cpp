@@ -1,0 +1,134 @@
+// What the program does to a tensor in place: writes to its values, and changes of the tensor object itself (its sizes,
+// whether it is a leaf).
+#include "core/error.h"
+#include "frontend/tracer.h"
+
+namespace thunder::frontend {
+
+Value Tracer::new_leaf(Value v) {
+  THUNDER_CHECK(is_inexact(v.dtype()), Runtime, "requires_grad_",
+                "only Tensors of floating point dtype can require gradients, got ", torch_name(v.dtype()));
+  Value leaf = b_("prims.new_leaf", v).value();
+  new_leaves_.insert(leaf.id());
+  return leaf;
+}
+
+void Tracer::require_grad(PyObject* tensor) {
+  THUNDER_CHECK(!is_outside(id_of(tensor)), NotImplemented, "requires_grad_",
+                "an input of the compiled function, or a tensor from outside, would begin to require gradients; do it "
+                "outside");
+  Value v = value_of(tensor);
+  aliases_.rename(id_of(tensor), new_leaf(v));
+}
+
+std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
+  if (is_outside(id_of(tensor))) return std::nullopt;
+  return new_leaves_.count(value_of(tensor).id()) != 0;
+}
+
+void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
+  TensorId id = id_of(tensor);
+  if (std::optional<TensorId> base = aliases_.base_input(id))
+    if (auto it = aliased_.find(*base); it != aliased_.end()) share(it->second, op);
+  b_.set_grad_enabled(hooks().grad_enabled());
+  const TensorType target = aliases_.value(id).tensor();
+  Expr v = b_.expr(value);
+  THUNDER_CHECK(number_kind(v.dtype()) <= number_kind(target.dtype), Runtime, op, "result type ", torch_name(v.dtype()),
+                " can't be cast to the desired output type ", torch_name(target.dtype));
+  THUNDER_CHECK(same(v.shape(), target.shape), Runtime, op, "output with shape ", str(target.shape),
+                " doesn't match the broadcast shape ", str(v.shape()));
+  if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
+  if (target.requires_grad && hooks().grad_enabled() && !v.value().requires_grad())
+    v = b_("prims.cover", aliases_.value(id), v);
+  aliases_.write(id, v.value(), hooks().grad_enabled(), op);
+}
+
+void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
+  b_.set_grad_enabled(hooks().grad_enabled());
+  const TensorType to = value_of(target).tensor();
+  Arg from = convert(source);
+  // A number leaves what requires grad a constant function of what it was.
+  bool constant = to.requires_grad && hooks().grad_enabled();
+  Expr v = from.is_tensor() ? b_.expr(from)
+           : constant       ? b_("torch.fill", value_of(target), from)
+                            : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
+  if (v.dtype() != to.dtype) v = b_("torch.to", v, to.dtype);
+  if (v.tensor().device != to.device) v = b_("torch.to", v, to.device);
+  if (!same(v.shape(), to.shape)) v = b_("torch.expand", v, to.shape);
+  write(target, v, op);
+}
+
+// The in-place form of a view (transpose_, squeeze_, ...) changes sizes and strides of the object, not its memory.
+bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* call, const std::string& op) {
+  if (!result.is_tensor()) return false;
+  TensorId before = id_of(written);
+  if (result.value() == aliases_.value(before)) return true;
+  bool fresh = false;
+  TensorId id = aliases_.add_result(result.value(), call, &fresh);
+  if (!aliases_.share_memory(id, before)) return false;
+  rebind(written, id, op.c_str());
+  return true;
+}
+
+// out=: one tensor, or one for each result.
+void Tracer::write_out(PyObject* out, const Arg& result, const std::string& op) {
+  if (result.is_sequence()) {
+    const size_t n = result.items().size();
+    const bool fits = (PyTuple_Check(out) || PyList_Check(out)) && PySequence_Fast_GET_SIZE(out) == Py_ssize_t(n);
+    THUNDER_CHECK(fits, Type, op, "argument 'out' must be a tuple of ", n, " tensors");
+    for (size_t i = 0; i < n; ++i)
+      write_out(PySequence_Fast_GET_ITEM(out, static_cast<Py_ssize_t>(i)), result.items()[i], op);
+    return;
+  }
+  THUNDER_CHECK(result.is_tensor() && is_tensor(out), Type, op, "argument 'out' must be a tensor");
+  const bool differentiable = result.value().requires_grad() || aliases_.value(id_of(out)).requires_grad();
+  THUNDER_CHECK(!differentiable || !hooks().grad_enabled(), Runtime, op,
+                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                "requires grad.");
+  resize_for(out, result, op);
+  write(out, result, op.c_str());
+}
+
+// out= of another shape becomes a tensor of the result's.
+void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op) {
+  TensorId id = id_of(out);
+  const TensorType before = aliases_.value(id).tensor();
+  const Dims& shape = result.value().shape();
+  if (same(before.shape, shape)) return;
+  for (const Dim& d : shape)
+    for (SymbolId s : d.symbols())
+      THUNDER_CHECK(shapes_.hint(s), NotImplemented, op, "out= of a result whose size depends on data");
+  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
+                str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
+  bool fresh = false;
+  const Dims& strides = result.value().tensor().strides;
+  Value empty =
+      b_("prims.empty_strided", shape, strides, kw("dtype", before.dtype), kw("device", before.device)).value();
+  rebind(out, aliases_.add_result(empty, b_.calls().back(), &fresh), op.c_str());
+}
+
+void Tracer::rebind(PyObject* object, TensorId id, const char* op) {
+  TensorId before = id_of(object);
+  THUNDER_CHECK(!is_outside(before), NotImplemented, op,
+                "not the values of an input, or of a tensor from outside, would change, but the tensor itself; use the "
+                "form that is not in place");
+  Ref proxy = new_proxy(aliases_.value(id).tensor());
+  Ref swapped = Ref::steal(PyObject_CallFunctionObjArgs(hooks().swap_tensors.get(), object, proxy.get(), nullptr));
+  Ref kept = Ref::borrow(object);
+  objects_.erase(before);
+  ids_[object] = id;
+  objects_[id] = std::move(kept);
+}
+
+void Tracer::detach_in_place(PyObject* tensor) {
+  TensorId id = id_of(tensor);
+  Value v = aliases_.value(id);
+  if (!v.requires_grad()) return;
+  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), Runtime, "detach_",
+                "Can't detach views in-place. Use detach() instead.");
+  bool fresh = false;
+  Value detached = b_("prims.detach", v).value();
+  rebind(tensor, aliases_.add_result(detached, b_.calls().back(), &fresh), "detach_");
+}
+
+}  // namespace thunder::frontend
