@@ -18,7 +18,24 @@ from ._tracing import current_tracer, location
 
 
 def resolve(func, args, kwargs):
-    """What records the call of a torch function that has no record; None if no operator of PyTorch is meant."""
+    """What records the call of a torch function that has no record; None where it cannot be called as it is."""
+    out = kwargs.get("out")
+    if out is not None:
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
+    with torch._C.DisableTorchFunction():
+        record = _resolve(func, args, kwargs)
+    return functools.partial(_into, out, record, func.__name__) if out is not None and record is not None else record
+
+
+def _into(out, record, name):
+    """The results of an operator, written into what was given as `out`."""
+    results = record()
+    current_tracer().write_out(out, results, name)
+    return type(results)(out) if hasattr(results, "n_fields") else out
+
+
+def _resolve(func, args, kwargs):
+    """What records a call without out=; None if no operator of PyTorch is meant."""
     overload, args, kwargs = _overload(func, args, kwargs)
     if overload is None or not _can_be_called(overload):
         return None

@@ -1,4 +1,4 @@
-"""Which program is being traced in this thread, and the user's line that runs."""
+"""Which program is being traced in this thread, what its tensors are to Python, and the user's line that runs."""
 
 import sys
 import threading
@@ -13,6 +13,22 @@ def current_tracer():
     """The tracer of the compilation that runs in this thread, or None."""
     stack = getattr(state, "tracers", None)
     return stack[-1] if stack else None
+
+
+class TensorProxy(torch.Tensor):
+    """A tensor of a program that is being traced: a type, and no data."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(
+            f"[{func}] a tensor of a compiled function was used where its operations cannot be recorded: kept after "
+            "the function returned, or passed to C++ code"
+        )
+
+    def __repr__(self, **_):
+        return "TensorProxy"
 
 
 INTERNAL = (str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/")

@@ -8,8 +8,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from . import _C
-from ._frontend import _REFLECTED, _in_place_names, _resolve, current_tracer
-from ._tracing import state
+from ._names import REFLECTED, in_place_names, resolve
+from ._tracing import current_tracer, state
 
 
 class Symbol:
@@ -53,7 +53,7 @@ class Symbol:
         """By PyTorch's own function, so that autograd sees it: the first overload that takes these arguments."""
         mismatch = None
         for op in self._ops:
-            target = next((t for path in op.python if callable(t := _resolve(path))), None)
+            target = next((t for path in op.python if callable(t := resolve(path))), None)
             if target is None:
                 continue
             try:
@@ -170,12 +170,12 @@ class Language:
 
     def _add_method(self, op, target, name):
         meant = functools.partial(_C.register_function, kind="operator", op=op.name, language=self.level, method=True)
-        meant(target, reflected=name in _REFLECTED)
+        meant(target, reflected=name in REFLECTED)
         if name.startswith("__"):
             if (told := _told(target)) is not target:
                 meant(told)
-            for in_place in _in_place_names(f"torch.Tensor.{name}"):
-                if (target := _resolve(in_place)) is not None:
+            for in_place in in_place_names(f"torch.Tensor.{name}"):
+                if (target := resolve(in_place)) is not None:
                     meant(_told(target), in_place=True)
 
     def __call__(self, function):

@@ -2,15 +2,15 @@
 
 import torch
 
-from .. import _C, _frontend
+from .. import _C, _tracing
 
 
 class _TensorProxyType(type):
     def __instancecheck__(cls, obj):
-        return isinstance(obj, _frontend.TensorProxy)
+        return isinstance(obj, _tracing.TensorProxy)
 
     def __subclasscheck__(cls, other):
-        return issubclass(other, _frontend.TensorProxy)
+        return issubclass(other, _tracing.TensorProxy)
 
 
 class TensorProxy(metaclass=_TensorProxyType):
@@ -27,7 +27,7 @@ class TensorProxy(metaclass=_TensorProxyType):
     ):
         if like is None and shape is None:
             raise ValueError("[TensorProxy] like= or shape= must be given")
-        tracer = _frontend.current_tracer()
+        tracer = _tracing.current_tracer()
         if tracer is not None:
             return _C.new_tensor(tracer, like, shape, dtype, device, requires_grad, strides, layout, dense_dims)
         if layout != "strided":
@@ -40,7 +40,7 @@ class TensorProxy(metaclass=_TensorProxyType):
             device = like.device if device is None else device
             requires_grad = like.requires_grad if requires_grad is None else requires_grad
         return torch.Tensor._make_wrapper_subclass(
-            _frontend.TensorProxy,
+            _tracing.TensorProxy,
             tuple(shape),
             strides,
             dtype=dtype or torch.float32,

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from .. import _C, _frontend
+from .. import _C, _frontend, _handlers
+from .._names import resolve
 
 _INTERNAL = tuple(str(Path(m.__file__).parent) + "/" for m in (torch, _frontend))
 # Metadata, and what PyTorch does for itself: no operators of the user's program.
@@ -49,7 +50,7 @@ class _Collector(TorchFunctionMode):
     def __init__(self):
         super().__init__()
         self.functions = {}
-        self.metadata = set(filter(None, (_frontend._resolve(f"torch.{p}") for p in _frontend._PASS_THROUGH.split())))
+        self.metadata = set(filter(None, (resolve(f"torch.{p}") for p in _frontend.PASS_THROUGH.split())))
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if not self._is_metadata(func):
@@ -68,14 +69,14 @@ class _Collector(TorchFunctionMode):
 
 
 _OPERATOR_PROPERTIES = {getattr(torch.Tensor, name) for name in ("T", "mT", "H", "mH", "real", "imag", "data", "grad")}
-_REFUSED = {_frontend._needs_data, _frontend._array, _frontend._detach_in_place}
+_REFUSED = {_handlers._needs_data, _handlers._array, _handlers._detach_in_place}
 _refused_functions = set()
 
 
 def _supported(func):
     if not _refused_functions:
-        for path, handler in _frontend._handlers.items():
-            if handler in _REFUSED and (target := _frontend._resolve(f"torch.{path}")) is not None:
+        for path, handler in _handlers.handlers.items():
+            if handler in _REFUSED and (target := resolve(f"torch.{path}")) is not None:
                 _refused_functions.add(target)
     return _C.is_registered(func) and func not in _refused_functions or _frontend.calls_as_it_is(func)
 

@@ -6,7 +6,7 @@ import inspect
 import torch
 
 from .. import _C
-from .._frontend import _resolve
+from .._names import resolve
 from ..symbols import Symbol, symbol
 
 
@@ -76,7 +76,7 @@ def _public_names(count):
     for op in _C.ops():
         for path in op.python if op.level == "torch" else ():
             names.setdefault(path, op.name)
-            target = _resolve(path)
+            target = resolve(path)
             if target is not None:
                 objects.setdefault(id(target), (target, op.name))
     return names, objects

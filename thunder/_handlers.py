@@ -1,0 +1,409 @@
+"""Torch functions that need more than a record: what the tracer is told instead of the call."""
+
+import functools
+import inspect
+import operator
+
+import torch
+
+from . import _layout, _opaque, _value_checks
+from ._numbers import TracedNumber
+from ._tracing import TensorProxy, current_tracer
+
+handlers = dict(_layout.handlers)
+
+
+def _handler(*names):
+    def register(fn):
+        for name in names:
+            handlers[name] = fn
+        return fn
+
+    return register
+
+
+@_handler("Tensor.shape", "Tensor.size", "Tensor.numel", "numel", "Tensor.nelement", "Tensor.__len__")
+def _sizes(func, args, kwargs):
+    shape = current_tracer().shape(args[0])
+    if all(type(n) is int for n in shape):
+        return func(*args, **kwargs)
+    name = getattr(func, "__name__", "")
+    if name in ("numel", "nelement"):
+        return functools.reduce(lambda a, b: a * b, shape, 1)
+    if name == "__len__":
+        return shape[0].__index__() if not isinstance(shape[0], int) else shape[0]
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    return torch.Size(shape) if dim is None else shape[dim]
+
+
+def _is_symbolic(tracer, tensor):
+    return not all(type(n) is int for n in (*tracer.shape(tensor), *tracer.stride(tensor)))
+
+
+@_handler("Tensor.stride")
+def _stride(func, args, kwargs):
+    tracer = current_tracer()
+    if not _is_symbolic(tracer, args[0]):
+        return func(*args, **kwargs)
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    strides = tracer.stride(args[0])
+    return strides if dim is None else strides[dim]
+
+
+@_handler("Tensor.is_contiguous")
+def _is_contiguous(func, args, kwargs):
+    tracer = current_tracer()
+    if not _is_symbolic(tracer, args[0]):
+        return func(*args, **kwargs)
+    layout = args[1] if len(args) > 1 else kwargs.get("memory_format", torch.contiguous_format)
+    return tracer.is_contiguous(args[0], str(layout).rpartition(".")[2])
+
+
+@_handler("is_same_size", "Tensor.is_same_size")
+def _is_same_size(func, args, kwargs):
+    tracer = current_tracer()
+    return tracer.shape(args[0]) == tracer.shape(args[1] if len(args) > 1 else kwargs["other"])
+
+
+@_handler("broadcast_shapes")
+def _broadcast_shapes(func, args, kwargs):
+    if not any(isinstance(n, TracedNumber) for shape in args if isinstance(shape, (tuple, list)) for n in shape):
+        return func(*args, **kwargs)
+    shapes = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in args]
+    result = []
+    for i in range(1, max(map(len, shapes), default=0) + 1):
+        size = 1
+        for n in (shape[-i] for shape in shapes if i <= len(shape)):
+            if n == 1 or n is size:
+                continue
+            if size != 1 and size != n:
+                raise RuntimeError(f"[broadcast_shapes] the shapes {shapes} cannot be broadcast to one shape")
+            size = n
+        result.insert(0, size)
+    return torch.Size(result)
+
+
+@_handler("Tensor.requires_grad")
+def _requires_grad(func, args, kwargs):
+    if len(args) == 1:
+        return current_tracer().requires_grad(args[0])
+    return _set_requires_grad(func, args, kwargs)
+
+
+@_handler("Tensor.requires_grad_")
+def _set_requires_grad(func, args, kwargs):
+    wanted = args[1] if len(args) > 1 else kwargs.get("requires_grad", True)
+    tracer = current_tracer()
+    if wanted and not tracer.requires_grad(args[0]):
+        if not isinstance(args[0], TensorProxy):
+            raise NotImplementedError(
+                "[requires_grad_] a compiled function cannot make a parameter or a captured tensor require gradients"
+            )
+        tracer.require_grad(args[0])
+    elif wanted != tracer.requires_grad(args[0]):
+        raise NotImplementedError("[requires_grad_] ending gradients inside a compiled function: use detach()")
+    return args[0]
+
+
+@_handler("Tensor.is_leaf")
+def _is_leaf(func, args, kwargs):
+    tracer = current_tracer()
+    if not isinstance(args[0], TensorProxy):
+        return func(*args)
+    leaf = tracer.made_leaf(args[0]) if tracer.requires_grad(args[0]) else True
+    if leaf is None:
+        raise NotImplementedError("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
+    return leaf
+
+
+@_handler("Tensor.grad", "Tensor.grad_fn")
+def _gradient_state(func, args, kwargs):
+    if len(args) > 1:
+        name = func.__self__.__name__
+        raise NotImplementedError(f"[{name}] assigning .grad inside a compiled function is not supported")
+    if isinstance(args[0], TensorProxy):
+        return None
+    raise NotImplementedError("[grad] reading a parameter's .grad inside a compiled function is not supported")
+
+
+@_handler("Tensor.data")
+def _data(func, args, kwargs):
+    if len(args) > 1:
+        raise NotImplementedError(
+            "[data] assigning to .data inside a compiled function is not supported; use copy_() under torch.no_grad()"
+        )
+    return current_tracer().apply("torch.detach", (args[0],))
+
+
+@_handler("Tensor.real", "Tensor.imag")
+def _part(func, args, kwargs):
+    """A view of a complex tensor's parts."""
+    tracer = current_tracer()
+    part = args[0]
+    if part.is_complex():
+        place = 0 if func.__self__ is torch.Tensor.real else 1
+        part = tracer.apply("torch.getitem", (tracer.apply("torch.view_as_real", (part,)), (..., place)))
+    elif func.__self__ is torch.Tensor.imag:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return part
+
+
+@_handler("is_conj", "Tensor.is_conj")
+def _is_conj(func, args, kwargs):
+    return current_tracer().is_conj(args[0])
+
+
+@_handler("resolve_conj", "Tensor.resolve_conj")
+def _resolve_conj(func, args, kwargs):
+    tracer = current_tracer()
+    return tracer.apply("torch.clone", (args[0],)) if tracer.is_conj(args[0]) else args[0]
+
+
+@_handler("Tensor.__iter__")
+def _iterate(func, args, kwargs):
+    return iter(current_tracer().apply("torch.unbind", (args[0],)))
+
+
+def _value(tensor, what):
+    """The tensor in the call that is being compiled: the program is for this value alone."""
+    tracer = current_tracer()
+    value = tracer.constant(tensor)
+    return tracer.read(tensor, what) if value is None else value
+
+
+@_handler("Tensor.__int__", "Tensor.__float__", "Tensor.__index__", "Tensor.__complex__", "Tensor.tolist")
+def _python_value(func, args, kwargs):
+    return _now(func, _value(args[0], func.__name__.strip("_")), *args[1:], **kwargs)
+
+
+@_handler("Tensor.__bool__", "is_nonzero")
+def _truth(func, args, kwargs):
+    tensor = args[0]
+    if functools.reduce(operator.mul, current_tracer().shape(tensor), 1) != 1:
+        return _now(func, torch.empty(tuple(int(n) for n in current_tracer().shape(tensor))))  # eager's error
+    if tensor.dtype != torch.bool:
+        tensor = current_tracer().apply("torch.ne", (tensor, 0))  # other numbers that are true are as good
+    return _now(func, _value(tensor, "bool"))
+
+
+@_handler("Tensor.__contains__")
+def _contains(func, args, kwargs):
+    tracer = current_tracer()
+    found = tracer.apply("torch.any", (tracer.apply("torch.eq", tuple(args)),))
+    return bool(_now(torch.Tensor.__bool__, _value(found, "contains")))
+
+
+def _now(func, *args, **kwargs):
+    """A call on real tensors, which is no part of the program."""
+    with torch._C.DisableTorchFunction():
+        return func(*args, **kwargs)
+
+
+@_handler("Tensor.item")
+def _item(func, args, kwargs):
+    tracer = current_tracer()
+    value = tracer.constant(args[0])
+    return tracer.apply("torch.item", args, kwargs) if value is None else _now(func, value)
+
+
+@_handler("Tensor.numpy", "Tensor.__array__")
+def _array(func, args, kwargs):
+    # Of a constant alone: an array shares the tensor's memory, and what is made of it is made only once.
+    value = current_tracer().constant(args[0])
+    return _needs_data(func, args, kwargs) if value is None else _now(func, value, *args[1:], **kwargs)
+
+
+@_handler("Tensor.__dlpack__", "Tensor.data_ptr",
+          "Tensor.untyped_storage",
+          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.register_hook", "Tensor.retain_grad",
+          "Tensor.share_memory_", "Tensor.set_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
+          "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
+          "autograd.backward", "autograd.grad")
+def _needs_data(func, args, kwargs):
+    name = getattr(func, "__name__", str(func))
+    raise NotImplementedError(
+        f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function "
+        "runs; call it outside the compiled function"
+    )
+
+
+@_handler("Tensor.__repr__", "Tensor.__str__", "Tensor.__format__")
+def _describe(func, args, kwargs):
+    tracer = current_tracer()
+    return f"<traced tensor {tracer.describe(args[0])}>" if tracer.knows(args[0]) else func(*args, **kwargs)
+
+
+@_handler("Tensor.__deepcopy__")
+def _deepcopy(func, args, kwargs):
+    return current_tracer().apply("torch.clone", (args[0],))
+
+
+@_handler("Tensor.copy_")
+def _copy(func, args, kwargs):
+    source = args[1] if len(args) > 1 else kwargs["src"]
+    current_tracer().copy_into(args[0], source, "copy_")
+    return args[0]
+
+
+@_handler("Tensor.fill_", "fill_")
+def _fill(func, args, kwargs):
+    value = args[1] if len(args) > 1 else kwargs["value"]
+    current_tracer().copy_into(args[0], value, "fill_")
+    return args[0]
+
+
+@_handler("Tensor.zero_", "zero_")
+def _zero(func, args, kwargs):
+    current_tracer().copy_into(args[0], 0, "zero_")
+    return args[0]
+
+
+def _write_statistics(given, new, op):
+    """Running statistics, which eager's kernel writes to."""
+    tracer = current_tracer()
+    for name, value in zip(("running_mean", "running_var"), new, strict=True):
+        if given.get(name) is not None:
+            tracer.copy_into(given[name], tracer.apply("torch.detach", (value,)), op)
+
+
+@_handler("nn.functional.batch_norm")
+def _batch_norm(func, args, kwargs):
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    output, *new = current_tracer().apply("torch.batch_norm_functional", (), given)
+    if given.get("training", False):
+        _write_statistics(given, new, "batch_norm")
+    return output
+
+
+@_handler("nn.functional.instance_norm")
+def _instance_norm(func, args, kwargs):
+    given = inspect.signature(func).bind(*args, **kwargs).arguments
+    if given.get("running_mean") is None and given.get("running_var") is None:
+        return current_tracer().apply("torch.instance_norm", (), given)
+    output, *new = current_tracer().apply("torch.instance_norm_functional", (), given)
+    if given.get("use_input_stats", True):
+        _write_statistics(given, new, "instance_norm")
+    return output
+
+
+@_handler("nn.functional.embedding")
+def _embedding(func, args, kwargs):
+    tracer = current_tracer()
+    names = ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    max_norm = given.pop("max_norm", None)
+    if max_norm is not None:
+        with torch.no_grad():
+            norm = (given["weight"], given["input"], max_norm, given.get("norm_type", 2.0))
+            tracer.apply("torch.embedding_renorm", norm, in_place=True)
+    return tracer.apply("torch.embedding.functional", (), given)
+
+
+@_handler("native_batch_norm")
+def _native_batch_norm(func, args, kwargs):
+    names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    if not given["training"] or given["running_mean"] is None:
+        return current_tracer().apply("torch.native_batch_norm", (), given)
+    *results, mean, var = current_tracer().apply("torch._native_batch_norm_legit_functional", (), given)
+    _write_statistics(given, (mean, var), "native_batch_norm")
+    return tuple(results)
+
+
+@_handler("nn.functional.gaussian_nll_loss")
+def _gaussian_nll_loss(func, args, kwargs):
+    return _value_checks.gaussian_nll_loss(*args, **kwargs)
+
+
+@_handler("nn.functional.rrelu")
+def _rrelu(func, args, kwargs):
+    given = inspect.signature(func).bind(*args, **kwargs)
+    given.apply_defaults()
+    if not given.arguments["training"]:
+        return current_tracer().apply("torch.rrelu", args, kwargs)
+    inplace = given.arguments.pop("inplace")
+    called = torch.rrelu_ if inplace else torch.rrelu
+    return _opaque.resolve(called, tuple(given.arguments.values()), {})()
+
+
+@_handler("tensor_split", "Tensor.tensor_split")
+def _tensor_split(func, args, kwargs):
+    return _value_checks.tensor_split(*args, **kwargs)
+
+
+def _is_basic(key):
+    keys = key if isinstance(key, tuple) else (key,)
+    return all(k is None or k is Ellipsis or isinstance(k, (slice, TracedNumber)) or type(k) is int for k in keys)
+
+
+@_handler("Tensor.__setitem__")
+def _setitem(func, args, kwargs):
+    tracer = current_tracer()
+    target, key, value = args
+    if _is_basic(key):
+        view = tracer.apply("torch.getitem", (target, key))
+        if isinstance(value, torch.Tensor):
+            # A slice takes a value with leading dimensions of size 1.
+            while value.ndim > view.ndim and value.shape[0] == 1:
+                value = tracer.apply("torch.squeeze", (value, 0))
+        tracer.copy_into(view, value, "__setitem__")
+    else:
+        tracer.copy_into(target, tracer.apply("torch.setitem", (target, key, value)), "__setitem__")
+
+
+@_handler("Tensor.new_tensor")
+def _new_tensor(func, args, kwargs):
+    like, *rest = args
+    given = {"dtype": like.dtype, "device": like.device}
+    given |= {k: v for k, v in kwargs.items() if v is not None and k != "data"}
+    data = rest[0] if rest else kwargs["data"]
+    return _tensor(torch.tensor, (data, *rest[1:]), given)
+
+
+@_handler("tensor", "as_tensor", "asarray")
+def _tensor(func, args, kwargs):
+    tracer = current_tracer()
+    data, *rest = args
+    if isinstance(data, torch.Tensor):
+        if func.__name__ == "tensor":
+            data = tracer.apply("torch.clone", (tracer.apply("torch.detach", (data,)),))
+        given = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
+        return tracer.apply("torch.to", (data,), given) if given else data
+    if (first := _first_tensor(data)) is not None:
+        stacked = _stack(tracer, data, first.device)
+        # Not on the device of what is in it; a default device comes as an argument.
+        given = {"device": torch.device("cpu")}
+        given |= {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
+        if "dtype" not in given and given["device"] == stacked.device:
+            return stacked
+        return tracer.apply("torch.to", (stacked,), given)
+    if hasattr(data, "__array__"):
+        data = data.tolist() if "dtype" not in kwargs else data.tolist()
+    return tracer.apply("torch.tensor", (data, *rest), kwargs)
+
+
+def _first_tensor(data):
+    if isinstance(data, (list, tuple)):
+        return next((t for x in data if (t := _first_tensor(x)) is not None), None)
+    return data if isinstance(data, torch.Tensor) else None
+
+
+def _stack(tracer, data, device):
+    parts = []
+    for x in data:
+        if isinstance(x, (list, tuple)):
+            x = _stack(tracer, x, device)
+        elif isinstance(x, torch.Tensor):
+            if x.ndim:
+                raise ValueError("only one element tensors can be converted to Python scalars")
+            x = tracer.apply("torch.detach", (x,))
+        else:
+            x = tracer.apply("torch.tensor", (x,), {"device": device})
+        parts.append(x)
+    return tracer.apply("torch.stack", (parts,))
+
+
+@_handler("Tensor.detach_", "detach_")
+def _detach_in_place(func, args, kwargs):
+    current_tracer().detach_in_place(args[0])
+    return args[0]
