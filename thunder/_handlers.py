@@ -238,6 +238,25 @@ def _deepcopy(func, args, kwargs):
     return current_tracer().apply("torch.clone", (args[0],))
 
 
+def _as_strided(input, size, stride, storage_offset=None):
+    tracer = current_tracer()
+    row = tracer.memory_from(input, size, stride, storage_offset)
+    if row is None:
+        return tracer.apply("torch.as_strided", (input, size, stride, storage_offset))
+    return tracer.apply("torch.as_strided", (row, size, stride))
+
+
+@_handler("as_strided", "Tensor.as_strided")
+def _as_strided_view(func, args, kwargs):
+    return _as_strided(*args, **kwargs)
+
+
+@_handler("as_strided_", "Tensor.as_strided_")
+def _as_strided_in_place(func, args, kwargs):
+    current_tracer().become(args[0], _as_strided(*args, **kwargs), "as_strided_")
+    return args[0]
+
+
 @_handler("Tensor.copy_")
 def _copy(func, args, kwargs):
     source = args[1] if len(args) > 1 else kwargs["src"]

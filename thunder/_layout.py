@@ -55,7 +55,8 @@ def _resized(tensor, size, op, memory_format):
             f"{shape} in {memory_format}; make a new one (torch.empty)\n  at {location()}"
         )
     new_strides = [math.prod(max(n, 1) for n in size[i + 1 :]) for i in range(len(size))]
-    return tracer.apply("torch.as_strided", (tensor, list(size), new_strides), in_place=True)
+    tracer.become(tensor, tensor.as_strided(size, new_strides), op)
+    return tensor
 
 
 handlers = {f"Tensor.{name}": _says for name in ("layout", "is_sparse", "is_sparse_csr")} | {

@@ -180,7 +180,15 @@ void bind_frontend(nb::module_& m) {
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
       .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
       .def("require_grad", [](Tracer& t, nb::handle o) { t.require_grad(o.ptr()); })
-      .def("requires_grad", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; })
+      .def("requires_grad", [](Tracer& t, nb::handle o) { return t.requires_grad(o.ptr()); })
+      .def(
+          "memory_from",
+          [](Tracer& t, nb::handle tensor, nb::handle sizes, nb::handle strides, nb::handle offset) {
+            return object(t.memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr()));
+          },
+          nb::arg("tensor"), nb::arg("sizes"), nb::arg("strides"), nb::arg("storage_offset").none())
+      .def("become", [](Tracer& t, nb::handle tensor, nb::handle other,
+                        const std::string& op) { t.become(tensor.ptr(), other.ptr(), op.c_str()); })
       .def("detach_in_place", [](Tracer& t, nb::handle o) { t.detach_in_place(o.ptr()); })
       .def("is_conj", [](Tracer& t, nb::handle o) { return t.is_conj(o.ptr()); })
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })

@@ -213,13 +213,16 @@ std::optional<int64_t> hinted(const Dim& d) {
 
 // A value that the expression is never below; nothing if none is known.  With every symbol written as its least value
 // and a rest, a polynomial whose terms in the rests have no negative coefficients is never below its constant term.
-std::optional<int64_t> lower_bound(const Dim& d) {
+// `unbacked`: what symbols without a hint are taken not to be below.
+std::optional<int64_t> lower_bound(const Dim& d, int64_t unbacked = 0) {
   if (d.is_constant()) return d.constant();
   for (const SymTerm& t : d.expr()->terms)
     for (const AtomPtr& a : t.atoms)
       if (a->kind != SymAtom::Symbol) return std::nullopt;
-  Dim rests =
-      d.substitute([](SymbolId id) { return Dim::symbol(id) + (current_env ? current_env->least(id) : int64_t{0}); });
+  Dim rests = d.substitute([&](SymbolId id) {
+    const int64_t least = !current_env ? 0 : current_env->hint(id) ? current_env->least(id) : unbacked;
+    return Dim::symbol(id) + least;
+  });
   int64_t bound = 0;
   for (const SymTerm& t : as_expr(rests).terms) {
     if (t.atoms.empty()) bound = t.coefficient;
@@ -334,6 +337,21 @@ bool decidable(const Dim& a, const Dim& b) {
 Dim max(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? b : a) : binary(SymAtom::Max, a, b); }
 Dim min(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? a : b) : binary(SymAtom::Min, a, b); }
 
+namespace {
+// With lengths that only a run can tell taken to differ from 0 and 1.
+bool is_positive(const Dim& d) {
+  std::optional<int64_t> low = lower_bound(d, 2);
+  return low && *low > 0;
+}
+}  // namespace
+
+bool ShapeEnv::assumes() { return !current_env || !current_env->asks; }
+
+bool ShapeEnv::assume(bool outcome) {
+  if (current_env) current_env->assumed_ = true;
+  return outcome;
+}
+
 bool operator==(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.value_ == b.value_;
   Dim difference = a - b;
@@ -343,9 +361,12 @@ bool operator==(const Dim& a, const Dim& b) {
   if (std::optional<int64_t> low = lower_bound(-difference); low && *low > 0) return false;
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
   if (!ha || !hb) {
-    if (is_zero_or_one(a) || is_zero_or_one(b)) return false;
-    ha = asked(a), hb = asked(b);
-    if (!ha || !hb) undecidable(a, " equals ", b);
+    const bool differ = is_zero_or_one(a) || is_zero_or_one(b) || is_positive(difference) || is_positive(-difference);
+    if (!differ || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
+    if (!ha || !hb) {
+      if (differ) return ShapeEnv::assume(false);
+      undecidable(a, " equals ", b);
+    }
   }
   bool equal = *ha == *hb;
   current_env->guard(DimGuard{equal ? DimGuard::Equal : DimGuard::NotEqual, a, b});
@@ -356,8 +377,15 @@ bool operator<(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.value_ < b.value_;
   if (std::optional<int64_t> low = lower_bound(b - a - 1); low && *low >= 0) return true;
   if (std::optional<int64_t> low = lower_bound(a - b); low && *low >= 0) return false;
-  std::optional<int64_t> ha = asked(a), hb = asked(b);
-  if (!ha || !hb) undecidable(a, " is less than ", b);
+  std::optional<int64_t> ha = hinted(a), hb = hinted(b);
+  if (!ha || !hb) {
+    const bool is_less = is_positive(b - a), is_not = is_positive(a - b + 1);
+    if ((!is_less && !is_not) || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
+    if (!ha || !hb) {
+      if (is_less || is_not) return ShapeEnv::assume(is_less);
+      undecidable(a, " is less than ", b);
+    }
+  }
   bool less = *ha < *hb;
   current_env->guard(DimGuard{less ? DimGuard::Less : DimGuard::GreaterEqual, a, b});
   return less;
@@ -403,7 +431,7 @@ std::atomic<SymbolId> next_symbol{0};
 Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name, int64_t least) {
   SymbolId id = next_symbol++;
   if (name.empty()) name = (hint ? "s" : "u") + std::to_string(symbols_.size());
-  symbols_[id] = {hint, std::move(name), hint ? least : 2};
+  symbols_[id] = {hint, std::move(name), hint ? least : 0};
   return Dim::symbol(id);
 }
 
@@ -418,11 +446,7 @@ std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
   return it == symbols_.end() ? std::nullopt : it->second.hint;
 }
 
-void ShapeEnv::set_hint(SymbolId id, int64_t value) {
-  Symbol& s = symbols_.at(id);
-  s.hint = value;
-  s.least = 0;
-}
+void ShapeEnv::set_hint(SymbolId id, int64_t value) { symbols_.at(id).hint = value; }
 
 bool ShapeEnv::knows(const Dim& size) {
   for (SymbolId s : size.symbols())
@@ -432,7 +456,7 @@ bool ShapeEnv::knows(const Dim& size) {
 
 int64_t ShapeEnv::least(SymbolId id) const {
   auto it = symbols_.find(id);
-  return it == symbols_.end() ? 2 : it->second.least;
+  return it == symbols_.end() ? 0 : it->second.least;
 }
 
 const std::string& ShapeEnv::name(SymbolId id) const {

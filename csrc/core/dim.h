@@ -6,7 +6,7 @@
 // decided by the symbols' hints (their values in the call being compiled) and recorded as a guard in the thread's
 // ShapeEnv; a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except
 // that it is taken to differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs handles 0
-// and 1 all the same.
+// and 1 all the same.  A program that such an assumption made an error of is acquired again without it (ShapeEnv::asks).
 #pragma once
 
 #include <cstdint>
@@ -110,13 +110,13 @@ struct NumberGuard;
 class ShapeEnv {
  public:
   /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
-  /// `least`: the least value that it can have where the program is used; an unbacked one is taken for 2 at least.
+  /// `least`: the least value that it can have where the program is used.
   Dim make_symbol(std::optional<int64_t> hint, std::string name = {}, int64_t least = 0);
   /// An unbacked symbol for a length that `what` finds in a tensor's values: the same one whenever it is asked for the
   /// same tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
   Dim symbol_of(const std::string& what, const void* source);
   std::optional<int64_t> hint(SymbolId id) const;
-  /// What an unbacked symbol turned out to be in the call being compiled; from here on it may be anything from 0.
+  /// What an unbacked symbol turned out to be in the call being compiled.
   void set_hint(SymbolId id, int64_t value);
   int64_t least(SymbolId id) const;
   const std::string& name(SymbolId id) const;
@@ -135,6 +135,10 @@ class ShapeEnv {
   /// Finds out what an unbacked symbol is, where a comparison cannot be decided otherwise, and sets its hint; false if
   /// that cannot be told.  Null: it never can.
   std::function<bool(SymbolId)> ask;
+  /// Whether unbacked symbols are asked for, where that is possible, before they are taken to differ from 0 and 1.
+  bool asks = false;
+  /// Whether one was taken to differ from 0 or 1.
+  bool assumed() const { return assumed_; }
   /// Whether all symbols of a size have hints, those that have to be asked for too.
   bool knows(const Dim& size);
 
@@ -158,6 +162,10 @@ class ShapeEnv {
   friend bool operator==(const Dim&, const Dim&);
   friend bool operator<(const Dim&, const Dim&);
   void guard(DimGuard g);
+  /// Whether comparisons are decided by what unbacked symbols are taken for before the symbols are asked for.
+  static bool assumes();
+  /// The outcome, of a comparison that was decided so.
+  static bool assume(bool outcome);
   struct Symbol {
     std::optional<int64_t> hint;
     std::string name;
@@ -166,6 +174,7 @@ class ShapeEnv {
   std::map<SymbolId, Symbol> symbols_;
   std::map<std::pair<std::string, const void*>, Dim> found_;
   std::vector<DimGuard> guards_;
+  bool assumed_ = false;
   std::vector<double> number_hints_;
   std::vector<std::shared_ptr<const NumberGuard>> number_guards_;
 };

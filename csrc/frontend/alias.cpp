@@ -1,6 +1,7 @@
 #include "frontend/alias.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/error.h"
 
@@ -150,6 +151,50 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
     }
   }
   return add(std::move(t));
+}
+
+Value AliasTracker::viewed_whole(TensorId of) {
+  Value v = value(of);
+  std::vector<int64_t> same_order(v.shape().size());
+  std::iota(same_order.begin(), same_order.end(), 0);
+  return b_("prims.transpose", v, same_order).value();
+}
+
+TensorId AliasTracker::add_view(TensorId t, Value v, std::vector<const Call*> path) {
+  Tensor made;
+  made.storage = tensors_[t].storage;
+  made.path = std::move(path);
+  made.current = v;
+  return add(std::move(made));
+}
+
+TensorId AliasTracker::with_gradient(TensorId t, TensorId of) {
+  Tensor made = tensors_[of];
+  made.input = made.alias = false;
+  const std::vector<const Call*> views(tensors_[t].path.begin() + static_cast<long>(made.path.size()),
+                                       tensors_[t].path.end());
+  const bool enabled = b_.grad_enabled();
+  b_.set_grad_enabled(true);
+  made.current = value(of);
+  for (const Call* view : views) {
+    made.current = replay_view(b_, view, made.current);
+    made.path.push_back(b_.calls().back());
+  }
+  b_.set_grad_enabled(enabled);
+  return add(std::move(made));
+}
+
+bool AliasTracker::is_view(TensorId t) const {
+  const std::vector<const Call*>& path = tensors_[t].path;
+  return tensors_[t].alias || (!path.empty() && path.back()->op->full_name != "prims.detach");
+}
+
+bool AliasTracker::requires_grad(TensorId t) {
+  if (value(t).requires_grad()) return true;
+  const std::vector<const Call*>& path = tensors_[t].path;
+  for (size_t i = path.size(); i-- > 0 && !path[i]->op->has(kNoGrad);)
+    if (viewed(path[i]).requires_grad()) return true;
+  return false;
 }
 
 TensorId AliasTracker::add_alias(TensorId of) {

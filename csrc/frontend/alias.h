@@ -46,6 +46,12 @@ class AliasTracker {
 
   /// Another tensor object of the same memory, sizes and strides.
   TensorId add_alias(TensorId of);
+  /// The same as a view, made in the builder's grad mode.
+  Value viewed_whole(TensorId of);
+  /// A view of the base of `t`'s storage, which these calls lead to.
+  TensorId add_view(TensorId t, Value v, std::vector<const Call*> path);
+  /// `of` seen through the views that lead from it to `t`, made so that gradients flow through them.
+  TensorId with_gradient(TensorId t, TensorId of);
 
   /// The tensor's value now.
   Value value(TensorId t);
@@ -77,6 +83,10 @@ class AliasTracker {
   /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
+  /// Whether PyTorch takes it for a view of another tensor; what detach() returns is none.
+  bool is_view(TensorId t) const;
+  /// What its attribute says: a view that was made under no_grad has it from its base, though no gradient flows.
+  bool requires_grad(TensorId t);
   /// Whether it is the conjugate of what lies in memory, as far as the program made it so.
   bool is_conj(TensorId t) const;
   /// View primitives from the storage's base to the tensor.

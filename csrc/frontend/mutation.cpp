@@ -28,8 +28,9 @@ std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
 
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   TensorId id = id_of(tensor);
-  if (std::optional<TensorId> base = aliases_.base_input(id))
-    if (auto it = aliased_.find(*base); it != aliased_.end()) share(it->second, op);
+  const std::optional<TensorId> base = aliases_.base_input(id);
+  if (auto it = base ? aliased_.find(*base) : aliased_.end(); it != aliased_.end()) share(it->second, op);
+  check_strided_write(id, op);
   b_.set_grad_enabled(hooks().grad_enabled());
   const TensorType target = aliases_.value(id).tensor();
   Expr v = b_.expr(value);
@@ -38,6 +39,8 @@ void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   THUNDER_CHECK(same(v.shape(), target.shape), Runtime, op, "output with shape ", str(target.shape),
                 " doesn't match the broadcast shape ", str(v.shape()));
   if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
+  THUNDER_CHECK(!base || !v.value().requires_grad() || !source_of(*base).whole_storage, NotImplemented, op,
+                "writing what requires grad to an input that shares memory with another input is not supported");
   if (target.requires_grad && hooks().grad_enabled() && !v.value().requires_grad())
     v = b_("prims.cover", aliases_.value(id), v);
   aliases_.write(id, v.value(), hooks().grad_enabled(), op);
@@ -66,8 +69,18 @@ bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* 
   bool fresh = false;
   TensorId id = aliases_.add_result(result.value(), call, &fresh);
   if (!aliases_.share_memory(id, before)) return false;
+  // Whatever the mode, it stays a function of what it was.
+  if (fresh && aliases_.value(before).requires_grad() && !result.value().requires_grad())
+    id = aliases_.with_gradient(id, before);
   rebind(written, id, op.c_str());
   return true;
+}
+
+// Where something that requires grad is among what a call with out= reads or writes.
+void Tracer::check_out_gradient(const std::string& op) const {
+  THUNDER_CHECK(!hooks().grad_enabled(), Runtime, op,
+                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+                "requires grad.");
 }
 
 // out=: one tensor, or one for each result.
@@ -81,10 +94,7 @@ void Tracer::write_out(PyObject* out, const Arg& result, const std::string& op) 
     return;
   }
   THUNDER_CHECK(result.is_tensor() && is_tensor(out), Type, op, "argument 'out' must be a tensor");
-  const bool differentiable = result.value().requires_grad() || aliases_.value(id_of(out)).requires_grad();
-  THUNDER_CHECK(!differentiable || !hooks().grad_enabled(), Runtime, op,
-                "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-                "requires grad.");
+  if (result.value().requires_grad() || aliases_.value(id_of(out)).requires_grad()) check_out_gradient(op);
   resize_for(out, result, op);
   write(out, result, op.c_str());
 }
@@ -123,9 +133,9 @@ void Tracer::rebind(PyObject* object, TensorId id, const char* op) {
 void Tracer::detach_in_place(PyObject* tensor) {
   TensorId id = id_of(tensor);
   Value v = aliases_.value(id);
-  if (!v.requires_grad()) return;
-  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), Runtime, "detach_",
+  THUNDER_CHECK(is_outside(id) || !is_inexact(v.dtype()) || !aliases_.is_view(id), Runtime, "detach_",
                 "Can't detach views in-place. Use detach() instead.");
+  if (!v.requires_grad()) return;
   bool fresh = false;
   Value detached = b_("prims.detach", v).value();
   rebind(tensor, aliases_.add_result(detached, b_.calls().back(), &fresh), "detach_");

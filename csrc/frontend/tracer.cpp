@@ -30,6 +30,18 @@ std::string qualified_name(PyObject* callable) {
   return Py_TYPE(o)->tp_name;
 }
 
+bool has_unknown_size(const ShapeEnv& shapes, const ArgList& args) {
+  bool any = false;
+  for (const Arg& a : args) for_each_symbol(a, [&](SymbolId s) { any = any || !shapes.hint(s); });
+  return any;
+}
+
+bool any_requires_grad(const ArgList& args) {
+  bool any = false;
+  for (const Arg& a : args) for_each_value(a, [&](Value v) { any = any || v.requires_grad(); });
+  return any;
+}
+
 constexpr TensorId kNotYet = ~TensorId{0};
 
 }  // namespace
@@ -100,6 +112,10 @@ TensorId Tracer::add_view_of_shared(PyObject* real, InputSource source, const vo
   TensorId id = aliases_.add_result(view, b_.calls().back(), &fresh);
   views_of_shared_.emplace(id, std::move(itself));
   return id;
+}
+
+const InputSource& Tracer::source_of(TensorId input) const {
+  return sources_.at(static_cast<size_t>(std::find(inputs_.begin(), inputs_.end(), input) - inputs_.begin()));
 }
 
 // The program returns it: the tensor is an input for that alone, which the epilogue passes on.
@@ -211,11 +227,7 @@ Ref Tracer::wrap(Value v, const Call* call, Unchanged unchanged, PyObject* first
   TensorId id = aliases_.add_result(v, call, &fresh);
   if (!fresh && unchanged == Unchanged::Viewed) return alias_of(id);
   auto it = objects_.find(id);
-  if (it != objects_.end()) return it->second;
-  Ref proxy = new_proxy(v.tensor());
-  ids_[proxy.get()] = id;
-  objects_[id] = proxy;
-  return proxy;
+  return it != objects_.end() ? it->second : proxy_of(id);
 }
 
 Ref Tracer::alias_of(TensorId of) {
@@ -223,14 +235,18 @@ Ref Tracer::alias_of(TensorId of) {
   TensorId id;
   if (v.requires_grad() && !hooks().grad_enabled()) {
     bool fresh = false;
-    v = b_("prims.detach", v).value();
+    v = aliases_.viewed_whole(of);
     id = aliases_.add_result(v, b_.calls().back(), &fresh);
   } else {
     id = aliases_.add_alias(of);
   }
-  Ref proxy = new_proxy(v.tensor());
-  ids_[proxy.get()] = id;
-  objects_[id] = proxy;
+  return proxy_of(id);
+}
+
+Ref Tracer::proxy_of(TensorId t) {
+  Ref proxy = new_proxy(aliases_.value(t).tensor());
+  ids_[proxy.get()] = t;
+  objects_[t] = proxy;
   return proxy;
 }
 
@@ -291,6 +307,8 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
   try {
     return b_.call_named(op, positional, keyword);
   } catch (const Error&) {
+    // If it is for a length that was taken to differ from 0 and 1, the program is acquired again and asks for it.
+    if (!shapes_.asks && shapes_.assumed() && has_unknown_size(shapes_, positional)) throw;
     return call_with_numbers(op, positional, keyword);
   }
 }
@@ -309,6 +327,26 @@ void Tracer::take_dtype_of(PyObject* target, const std::string& op, const ArgLis
   }
 }
 
+// The operator's keyword arguments; what it is to write to goes to `out` and `written`.
+std::vector<std::pair<std::string, Arg>> Tracer::keywords(PyObject* args, PyObject* kwargs, PyObject*& out,
+                                                          PyObject*& written) {
+  std::vector<std::pair<std::string, Arg>> keyword;
+  if (!kwargs) return keyword;
+  PyObject *key, *value;
+  for (Py_ssize_t pos = 0; PyDict_Next(kwargs, &pos, &key, &value);) {
+    std::string name = PyUnicode_AsUTF8(key);
+    if (name == "out") {
+      if (value != Py_None) out = value;
+    } else if (name == "inplace") {
+      if (value == Py_True) written = PyTuple_GET_ITEM(args, 0);
+    } else if (value != Py_None || (name != "generator" && name != "pin_memory" && name != "layout")) {
+      if (name == "pin_memory" && value == Py_False) continue;
+      keyword.emplace_back(std::move(name), convert(value));
+    }
+  }
+  return keyword;
+}
+
 Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   ArgList positional;
@@ -319,32 +357,20 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
                 n > 0 ? Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name : "nothing");
   if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
 
-  std::vector<std::pair<std::string, Arg>> keyword;
   PyObject* out = nullptr;
   PyObject* written = f.in_place && n > 0 ? PyTuple_GET_ITEM(args, f.reflected ? 1 : 0) : nullptr;
-  if (kwargs) {
-    PyObject *key, *value;
-    for (Py_ssize_t pos = 0; PyDict_Next(kwargs, &pos, &key, &value);) {
-      std::string name = PyUnicode_AsUTF8(key);
-      if (name == "out") {
-        if (value != Py_None) out = value;
-      } else if (name == "inplace") {
-        if (value == Py_True) written = PyTuple_GET_ITEM(args, 0);
-      } else if (value != Py_None || (name != "generator" && name != "pin_memory" && name != "layout")) {
-        if (name == "pin_memory" && value == Py_False) continue;
-        keyword.emplace_back(std::move(name), convert(value));
-      }
-    }
-  }
+  std::vector<std::pair<std::string, Arg>> keyword = keywords(args, kwargs, out, written);
   if (written && is_tensor(written) && unchanged_by(f.op) == Unchanged::Viewed)
     aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
   if (PyObject* target = out ? out : written; target && is_tensor(target))
     take_dtype_of(target, f.op, positional, keyword);
+  const bool differentiable = any_requires_grad(positional);
   Arg result;
   try {
     result = call_operator(f.op, std::move(positional), std::move(keyword));
   } catch (const Error&) {  // eager looks at what it is to write to first
     if (written && is_tensor(written)) aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
+    if (out && differentiable) check_out_gradient(f.op);
     throw;
   }
   const std::vector<const Call*>& calls = b_.calls();

@@ -96,6 +96,7 @@ class Tracer {
   void take_from_reads(Acquired& a) const;
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
+  bool requires_grad(PyObject* tensor) { return aliases_.requires_grad(id_of(tensor)); }
   bool is_conj(PyObject* tensor) { return aliases_.is_conj(id_of(tensor)); }
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
   void add_captured(PyObject* tensor);
@@ -129,6 +130,12 @@ class Tracer {
   Ref constant(PyObject* tensor);
   /// `tensor.requires_grad_()` of one that does not.
   void require_grad(PyObject* tensor);
+  /// What as_strided() with these sizes and strides, and this offset or None, is to be taken of, without an offset: the
+  /// tensor, or where it reaches beyond its elements a row of the memory in which they lie.  None for an input's memory,
+  /// of which PyTorch's as_strided() takes it.
+  Ref memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, PyObject* storage_offset);
+  /// The tensor object is what `other` is from here on.  `op`: for the error, which says that an input cannot.
+  void become(PyObject* tensor, PyObject* other, const char* op);
   /// `tensor.detach_()`.
   void detach_in_place(PyObject* tensor);
   /// Calls a function of the user's from the compiler's own Python.
@@ -185,6 +192,7 @@ class Tracer {
   std::vector<size_t> in_order(const std::vector<bool>& used) const;
   TensorId add_view_of_shared(PyObject* real, InputSource source, const void* memory);
   TensorId input_itself(TensorId t);
+  const InputSource& source_of(TensorId input) const;
   bool is_outside(TensorId t) const { return aliases_.is_input(t) || views_of_shared_.count(t) != 0; }
   [[noreturn]] void share(const void* memory, const char* op);
   /// What operators do with an argument that they need not change.
@@ -193,6 +201,8 @@ class Tracer {
   /// The object of a result.  `first`: the call's first argument, or null.
   Ref wrap(Value v, const Call* call, Unchanged unchanged = Unchanged::Returned, PyObject* first = nullptr);
   Ref alias_of(TensorId of);
+  Ref proxy_of(TensorId t);
+  void check_strided_write(TensorId t, const char* op);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
   Arg fit_gradient(PyObject* gradient, Value input, const std::string& name);
@@ -222,6 +232,9 @@ class Tracer {
   void take_dtype_of(PyObject* target, const std::string& op, const ArgList& positional,
                      std::vector<std::pair<std::string, Arg>>& keyword);
   void resize_for(PyObject* out, const Arg& result, const std::string& op);
+  void check_out_gradient(const std::string& op) const;
+  std::vector<std::pair<std::string, Arg>> keywords(PyObject* args, PyObject* kwargs, PyObject*& out,
+                                                    PyObject*& written);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 
   std::unique_ptr<Builder> owned_;  // null where the builder is borrowed
@@ -249,6 +262,7 @@ class Tracer {
   std::unordered_map<const void*, TensorId>
       shared_;  // memory given to the constructor, and the input that stands for it
   std::unordered_map<TensorId, const void*> aliased_;          // inputs that share memory with another input
+  std::unordered_set<TensorId> reaches_out_;  // inputs of which as_strided() made views that reach beyond them
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
 };

@@ -230,7 +230,7 @@ void Tracer::take_from_reads(Acquired& a) const {
   std::vector<Value> taken;
   for (size_t i = a.computation.calls.size(); i-- > 0;) {
     const Call* c = a.computation.calls[i];
-    bool needed = bound_to_its_place(*c) != nullptr;
+    bool needed = bound_to_its_place(*c) != nullptr || binds_size_of(*c, live);
     std::vector<Value> given;
     visit_outputs(*c, [&](Value v) {
       if (live[v] && computed[v]) given.push_back(v);

@@ -47,6 +47,14 @@ const Call* without_empty_parts(const Call& call, Arena& arena) {
   return arena.make_call(std::move(shorter));
 }
 
+bool reads_no_more(const Call& call, const std::vector<const Call*>& parts) {
+  ValueSet read;
+  for (const Call* part : parts) visit_inputs(*part, [&](Value v) { read.set(v, 1); });
+  bool all = true;
+  for (const Arg& a : call.args) visit_values(a, [&](Value v) { all = all && read[v]; });
+  return all;
+}
+
 bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
   const Call* plain = without_empty_parts(*unclaimed(call, arena), arena);
   if (kind_of(*plain) != Kind::Barrier) {
@@ -90,9 +98,10 @@ class Partitioner {
       const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
       for (const Call* part : parts) {
         // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make
-        // it up.
+        // it up; and needs no more than they do (full_like() has a tensor for its sizes alone).
         const bool whole = (parts.size() == 1 || only_views) && part->output.is_value() && call->output.is_value() &&
-                           part->output.value() == call->output.value() && !call->op->executor.empty();
+                           part->output.value() == call->output.value() && !call->op->executor.empty() &&
+                           reads_no_more(*call, parts);
         add({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
       }
     }

@@ -7,6 +7,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/rewrite.h"
 #include "frontend/interpreter/interpreter.h"
 #include "jit/cache_entry.h"
 #include "passes/passes.h"
@@ -178,12 +179,14 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
 frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                                         const Arguments& args, NumberMode mode) {
   std::vector<const void*> shared;
+  bool asks = false;
   auto tell = [&] {
     const auto& reads = tracer->value_reads();
     *mode.read = std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
   };
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
+    tracer->shapes().asks = asks;
     if (mode.vary) tracer->int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
     try {
       frontend::Acquired acquired = trace(e, key, *tracer, args);
@@ -193,9 +196,15 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
       else if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (...) {
       tell();
-      // Written to memory that several inputs share: again, with that memory as one input.
-      if (!tracer->shared_memory_written() || (e.symbols && !e.symbols->constant())) throw;
-      shared.push_back(tracer->shared_memory_written());
+      if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
+        // Written to memory that several inputs share: again, with that memory as one input.
+        shared.push_back(tracer->shared_memory_written());
+      } else if (!tracer->shared_memory_written() && tracer->shapes().assumed() && !asks && once_.empty()) {
+        // It may be no error at all: the length of something that depends on values was taken to differ from 0 and 1.
+        asks = true;
+      } else {
+        throw;
+      }
     }
     PyErr_Clear();
   }
@@ -340,6 +349,11 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   // Where the caller has switched gradients off the program may have switched them on for a part.
   bool switched_on = false;
   for_each_value(acquired.computation.output, [&](Value v) { switched_on |= v.requires_grad(); });
+  const auto made_by = producers(acquired.epilogue);
+  for_each_value(acquired.epilogue.output, [&](Value v) {
+    auto view = made_by.find(v);
+    switched_on |= v.requires_grad() && view != made_by.end() && acquired.epilogue.calls[view->second]->op->has(kView);
+  });
   const bool grad_enabled = frontend::hooks().grad_enabled(), with_grad = grad_enabled || switched_on;
   record->compiled = thunder::compile(acquired.computation, options_, with_grad);
   record->trivial_epilogue = acquired.trivial_epilogue;

@@ -129,8 +129,17 @@ void div_vjp(VjpContext& c) {
     put_reduced(c, 1, -c.grad() * conj(c.b("torch.div", c.b("torch.div", in(c, 0), in(c, 1)), in(c, 1))));
 }
 
+namespace {
+Expr is_non_negative(const Expr& n) {
+  Builder& b = n.builder();
+  if (!is_complex(n.dtype())) return b("torch.ge", n, 0);
+  return b("torch.logical_and", b("torch.ge", b("torch.real", n), 0), b("torch.eq", b("torch.imag", n), 0));
+}
+}  // namespace
+
 void pow_vjp(VjpContext& c) {
   Expr x = in(c, 0), n = in(c, 1), g = c.grad();
+  if (n.arg().is_value() && is_bool(n.dtype())) n = c.b("torch.to", n, c.out().dtype());
   if (needs(c, 0)) {
     if (n.arg().is_literal_number() && n.arg().complex() == 0.0) {
       put_reduced(c, 0, c.b("torch.zeros_like", g));
@@ -145,10 +154,10 @@ void pow_vjp(VjpContext& c) {
     }
   }
   if (needs(c, 1)) {
-    Expr base = as_tensor(c, x), slope = conj(c.out() * c.b("torch.log", base));
-    Expr non_negative = c.b("torch.ge", is_complex(n.dtype()) ? c.b("torch.real", n) : n, 0);
-    Expr at_zero = c.b("torch.logical_and", c.b("torch.eq", base, 0), non_negative);
-    put_reduced(c, 1, g * c.b("torch.where", at_zero, 0, slope));
+    Expr base = as_tensor(c, x);
+    if (base.dtype() != c.out().dtype()) base = c.b("torch.to", base, c.out().dtype());
+    Expr at_zero = c.b("torch.logical_and", c.b("torch.eq", base, 0), is_non_negative(n));
+    put_reduced(c, 1, g * c.b("torch.where", at_zero, 0, conj(c.out() * c.b("torch.log", base))));
   }
 }
 

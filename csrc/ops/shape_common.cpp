@@ -25,6 +25,15 @@ Dims size_args(std::string_view op, const Arg& list) {
   return out;
 }
 
+Dim storage_extent(const Dims& shape, const Dims& strides) {
+  Dim extent = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return 0;
+    extent += (shape[i] - 1) * strides[i];
+  }
+  return extent;
+}
+
 int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank) {
   return canonical_dim(op, size_arg(op, dim).specialize(), rank);
 }

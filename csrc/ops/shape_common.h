@@ -14,6 +14,8 @@ namespace thunder::ops {
 /// Error (Runtime) for a number known only at run time.
 Dim size_arg(std::string_view op, const Arg& arg);
 Dims size_args(std::string_view op, const Arg& list);
+/// How many elements from its first one on a tensor of these sizes and strides reaches in memory.
+Dim storage_extent(const Dims& shape, const Dims& strides);
 /// -rank <= dim < rank, made non-negative; a 0-d tensor counts as 1-d.  Error (Index).
 int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank);
 /// Each one wrapped; Error (Runtime) if one occurs twice.

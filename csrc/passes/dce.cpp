@@ -6,18 +6,12 @@
 
 namespace thunder {
 
-namespace {
-
-// A length that only a run can tell stays bound as long as there is a tensor with it: a later pass (autodiff) may make
-// calls that mention it.
-bool binds_size_of_live_tensor(const Call& call, const ValueSet& read) {
-  bool binds = false, live = false;
+bool binds_size_of(const Call& call, const ValueSet& live) {
+  bool binds = false, any = false;
   visit_outputs(call, [&](Value v) { binds |= bound_symbol(v).has_value(); });
-  if (binds) visit_inputs(call, [&](Value v) { live |= read[v] != 0; });
-  return live;
+  if (binds) visit_inputs(call, [&](Value v) { any |= live[v] != 0; });
+  return any;
 }
-
-}  // namespace
 
 Trace dce(const Trace& trace, bool keep_random) {
   const uint64_t kept = kWrite | kCollective | kInput | (keep_random ? kRandom : kNoTag);
@@ -28,7 +22,7 @@ Trace dce(const Trace& trace, bool keep_random) {
     const Call& call = **it;
     bool live = false;
     visit_outputs(call, [&](Value v) { live |= read[v] != 0; });
-    if (!live) live = binds_size_of_live_tensor(call, read);
+    if (!live) live = binds_size_of(call, read);
     if (!live && !tags_within(call, kept)) continue;
     visit_inputs(call, [&](Value v) { read.set(v, 1); });
     out.calls.push_back(&call);

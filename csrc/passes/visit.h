@@ -105,6 +105,10 @@ std::vector<const Call*> open_where_needed(const std::vector<const Call*>& calls
 /// " (file.py:12)", or nothing: the end of a message about a call.
 std::string user_line(const Call& call);
 
+/// Whether the call binds a length that only a run can tell, of a live tensor.  It is kept then, for a later pass
+/// (autodiff) may make calls that mention the length.
+bool binds_size_of(const Call& call, const ValueSet& live);
+
 /// Which values share storage.
 class Aliases {
  public:

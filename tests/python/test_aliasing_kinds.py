@@ -39,9 +39,6 @@ REFUSED = {
     "foreach_add_views": "shares memory",
     "version_counter": "_version",
 }
-REFUSED_WITH_GRADIENTS = {
-    "as_strided_offset": "storage_offset",
-}
 # Eager refuses these where gradients flow, or where memory overlaps.
 DEFINED = set(
     """
@@ -62,9 +59,7 @@ def inputs():
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in REFUSED])
 def test_as_in_eager(name, grad):
     found = difference(PROGRAMS[name], inputs(), grad=grad)
-    if grad and name in REFUSED_WITH_GRADIENTS:
-        assert REFUSED_WITH_GRADIENTS[name] in found
-    elif name in DEFINED:
+    if name in DEFINED:
         assert not found or ", eager RuntimeError" in found, found
     else:
         assert not found or (name in COUNTED and found.startswith("written")), found

@@ -196,15 +196,6 @@ Types as_strided_meta(const Args& a) {
   return {with_shape(t, std::move(size), std::move(stride))};
 }
 
-Dim storage_extent(const Dims& shape, const Dims& strides) {
-  Dim extent = 1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return 0;
-    extent += (shape[i] - 1) * strides[i];
-  }
-  return extent;
-}
-
 // Position in storage of every element, as an index tensor of the shape.
 Expr storage_index(Builder& b, const Dims& shape, const Dims& strides, Device device) {
   Expr index = b("torch.zeros", Dims{}, kw("dtype", DType::i64), kw("device", device));

@@ -7,6 +7,7 @@
 #include "ops/common.h"
 #include "ops/formula.h"
 #include "ops/product_dtype.h"
+#include "ops/shape_common.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -34,61 +35,58 @@ Expr arranged(const Named& x, const std::string& names) {
   return torch_reshape(t, shape);
 }
 
-// Sums over the dimensions that `keep` does not name.
-Named summed(const Named& x, const std::string& keep) {
-  std::vector<int64_t> dims;
-  std::string names;
-  for (size_t i = 0; i < x.names.size(); ++i) {
-    if (has(keep, x.names[i])) names += x.names[i];
-    else dims.push_back(static_cast<int64_t>(i));
-  }
-  if (dims.empty()) return x;
-  return {x.tensor.builder()("torch.sum", x.tensor, Arg(dims)), names};
-}
-
 const Dim& size_of(const Named& x, char c) { return x.tensor.shape()[x.names.find(c)]; }
 
-// The product of two tensors, summed over the dimensions that `keep` does not name: one batched matrix product over
-// [dimensions of both that stay, those of the first, contracted ones].
-Named contracted(Named x, Named y, const std::string& keep) {
-  Builder& b = x.tensor.builder();
-  x = summed(x, keep + y.names);
-  y = summed(y, keep + x.names);
-  std::string batch, first, second, inner;
-  for (char c : x.names) {
-    bool shared = has(y.names, c);
-    // A size of 1 broadcasts, or has nothing to sum: such a dimension is not contracted with the other's.
-    bool kept = shared && (has(keep, c) || size_of(x, c) == 1 || !same({size_of(x, c)}, {size_of(y, c)}));
-    if (!shared) first += c;
-    else if (kept) batch += c;
-    else inner += c;
+// Which of the dimensions of a product of two tensors both have, or only one of them.  A size of 1 counts as none.
+struct Roles {
+  std::vector<int64_t> both, first, second;
+};
+
+Roles roles(const Expr& x, const Expr& y, const std::vector<int64_t>& summed) {
+  Roles r;
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (std::find(summed.begin(), summed.end(), d) != summed.end()) continue;
+    const bool in_x = x.shape()[static_cast<size_t>(d)] != 1, in_y = y.shape()[static_cast<size_t>(d)] != 1;
+    (in_x && in_y ? r.both : in_x ? r.first : r.second).push_back(d);
   }
-  for (char c : y.names)
-    if (!has(x.names, c)) second += c;
-  auto sizes = [&](const Named& t, const std::string& names) {
-    Dims out;
-    for (char c : names) out.push_back(size_of(t, c));
-    return out;
+  return r;
+}
+
+std::vector<int64_t> joined(std::initializer_list<std::vector<int64_t>> parts) {
+  std::vector<int64_t> out;
+  for (const std::vector<int64_t>& p : parts) out.insert(out.end(), p.begin(), p.end());
+  return out;
+}
+
+Dims sizes_of(const Expr& x, const std::vector<int64_t>& dims) {
+  Dims out;
+  for (int64_t d : dims) out.push_back(x.shape()[static_cast<size_t>(d)]);
+  return out;
+}
+
+// The product of two tensors of the same rank, in which sizes of 1 broadcast, summed over dimensions that both have;
+// those get size 1.  It is a batched matrix product over [dimensions of both, of the first, summed ones] and [dimensions
+// of both, summed ones, of the second], and so has eager's strides.
+Expr sum_of_products(const Expr& x, const Expr& y, const std::vector<int64_t>& summed) {
+  Builder& b = x.builder();
+  if (summed.empty()) return x * y;
+  const Roles r = roles(x, y, summed);
+  const Dims batch = sizes_of(x, r.both), rows = sizes_of(x, r.first), columns = sizes_of(y, r.second);
+  const Dim k = product(sizes_of(x, summed));
+  auto matrices = [&](const Expr& t, const std::vector<int64_t>& order, const Dim& m, const Dim& n) {
+    const Dims shape = batch.empty() ? Dims{m, n} : Dims{product(batch), m, n};
+    return product_operand(torch_reshape(b("torch.permute", t, Arg(order)), shape));
   };
-  Dims bx = sizes(x, batch), by = sizes(y, batch), rows = sizes(x, first), columns = sizes(y, second),
-       k = sizes(x, inner);
-  auto shape = [](Dims lead, const Dims& p, const Dims& q) {
-    lead.insert(lead.end(), {product(p), product(q)});
-    return lead;
-  };
-  Expr r;
-  if (inner.empty()) {  // nothing is summed: an elementwise product rounds as eager's does
-    std::string all = batch + first + second;
-    r = arranged(x, all) * arranged(y, all);
-    return summed({r, all}, keep);
-  }
-  Expr left = torch_reshape(arranged(x, batch + first + inner), shape(bx, rows, k));
-  Expr right = torch_reshape(arranged(y, batch + inner + second), shape(by, k, columns));
-  r = b("torch.matmul", product_operand(left), product_operand(right));
-  Dims out(r.shape().begin(), r.shape().end() - 2);
-  out.insert(out.end(), rows.begin(), rows.end());
-  out.insert(out.end(), columns.begin(), columns.end());
-  return summed({torch_reshape(r, out), batch + first + second}, keep);
+  Expr out = b("torch.matmul", matrices(x, joined({r.both, r.first, summed, r.second}), product(rows), k),
+               matrices(y, joined({r.both, summed, r.second, r.first}), k, product(columns)));
+  Dims shape = batch;
+  shape.insert(shape.end(), rows.begin(), rows.end());
+  shape.insert(shape.end(), summed.size(), Dim(1));
+  shape.insert(shape.end(), columns.begin(), columns.end());
+  const std::vector<int64_t> order = joined({r.both, r.first, summed, r.second});
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return b("torch.permute", torch_reshape(out, shape), Arg(back));
 }
 
 // ---- einsum ---------------------------------------------------------------------------------------------------------
@@ -162,6 +160,38 @@ void check_sizes(const std::vector<Named>& operands) {
     }
 }
 
+// A dimension is summed as soon as no later operand has it; with which one decides what eager computes as a matrix
+// product, and so its dtype and strides.
+Expr product_of(const std::vector<Named>& operands, const std::string& output, const std::string& contracted) {
+  Builder& b = operands[0].tensor.builder();
+  const std::vector<int64_t> inner =
+      range(static_cast<int64_t>(output.size()), static_cast<int64_t>(output.size() + contracted.size()));
+  std::vector<Expr> tensors;
+  for (const Named& x : operands) tensors.push_back(arranged(x, output + contracted));
+  auto has_dim = [](const Expr& x, int64_t d) { return x.shape()[static_cast<size_t>(d)] != 1; };
+  std::vector<int64_t> left(output.size() + contracted.size());  // how many of the tensors have the dimension
+  for (int64_t d : inner)
+    left[static_cast<size_t>(d)] =
+        std::count_if(tensors.begin(), tensors.end(), [&](const Expr& x) { return has_dim(x, d); });
+  Expr r = tensors[0];
+  if (tensors.size() == 1) return inner.empty() ? r : b("torch.sum", r, Arg(inner));
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    Expr y = tensors[i];
+    std::vector<int64_t> of_r, of_y, of_both;
+    for (int64_t d : inner) {
+      int64_t& n = left[static_cast<size_t>(d)];
+      const bool in_r = has_dim(r, d), in_y = has_dim(y, d);
+      if (in_r && in_y ? --n != 1 : n != 1 || (!in_r && !in_y)) continue;
+      n = 0;
+      (in_r && in_y ? of_both : in_r ? of_r : of_y).push_back(d);
+    }
+    if (!of_r.empty()) r = b("torch.sum", r, Arg(of_r), true);
+    if (!of_y.empty()) y = b("torch.sum", y, Arg(of_y), true);
+    r = sum_of_products(r, y, of_both);
+  }
+  return inner.empty() ? r : squeeze_dims(r, inner);
+}
+
 Arg einsum_body(Builder& b, const Args& a) {
   Equation e = parse_equation(a.str("equation"));
   std::vector<Value> tensors = a.values("operands");
@@ -202,14 +232,11 @@ Arg einsum_body(Builder& b, const Args& a) {
     THUNDER_CHECK(std::count(output.begin(), output.end(), c) == 1, Runtime, "einsum", "einsum(): output subscript ", c,
                   " appears more than once in the output");
   }
-  Named r = operands[0];
-  for (size_t i = 1; i < operands.size(); ++i) {
-    std::string keep = output;
-    for (size_t j = i + 1; j < operands.size(); ++j) keep += operands[j].names;
-    r = contracted(r, operands[i], keep);
-  }
-  r = summed(r, output);
-  return arranged(r, output).arg();
+  std::string contracted;
+  for (const Named& x : operands)
+    for (char c : x.names)
+      if (!has(output + contracted, c)) contracted += c;
+  return product_of(operands, output, contracted).arg();
 }
 
 // ---- tensordot, bilinear --------------------------------------------------------------------------------------------

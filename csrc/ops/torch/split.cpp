@@ -93,9 +93,10 @@ struct Parts {
   Dims sizes;
 };
 
-const Dim& size_along(std::string_view op, const TensorType& t, size_t dim) {
+// The dimension that `dim` means, of a tensor that has one.
+size_t split_dim(std::string_view op, const Args& a, const TensorType& t) {
   THUNDER_CHECK(t.rank() > 0, Runtime, op, op, " expects at least a 1-dimensional tensor");
-  return t.shape[dim];
+  return static_cast<size_t>(wrapped_dim(op, a["dim"], t.rank()));
 }
 
 Dims even_parts(const Dim& size, const Dim& part) {
@@ -107,18 +108,18 @@ Dims even_parts(const Dim& size, const Dim& part) {
 }
 
 Parts split_parts(const Args& a, const TensorType& t) {
+  const size_t dim = split_dim("split", a, t);
   Dim part = size_arg("split", a["split_size_or_sections"]);
   THUNDER_CHECK(part >= 0, Runtime, "split", "split expects split_size be non-negative, but got split_size=", part);
-  size_t dim = static_cast<size_t>(wrapped_dim("split", a["dim"], t.rank()));
-  const Dim& size = size_along("split", t, dim);
+  const Dim& size = t.shape[dim];
   THUNDER_CHECK(part > 0 || size == 0, Runtime, "split",
                 "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
   return {dim, even_parts(size, part)};
 }
 
 Parts listed_parts(const Args& a, const TensorType& t) {
-  size_t dim = static_cast<size_t>(wrapped_dim("split_with_sizes", a["dim"], t.rank()));
-  const Dim& size = size_along("split", t, dim);
+  const size_t dim = split_dim("split_with_sizes", a, t);
+  const Dim& size = t.shape[dim];
   Dims sizes = size_args("split_with_sizes", a.list()[1]);
   Dim sum = 0;
   for (const Dim& s : sizes) {
@@ -132,10 +133,9 @@ Parts listed_parts(const Args& a, const TensorType& t) {
 }
 
 Parts chunk_parts(const Args& a, const TensorType& t) {
-  THUNDER_CHECK(t.rank() > 0, Runtime, "chunk", "chunk expects at least a 1-dimensional tensor");
+  const size_t dim = split_dim("chunk", a, t);
   int64_t chunks = a.integer("chunks");
   THUNDER_CHECK(chunks > 0, Runtime, "chunk", "chunk expects `chunks` to be greater than 0, got: ", chunks);
-  size_t dim = static_cast<size_t>(wrapped_dim("chunk", a["dim"], t.rank()));
   const Dim& size = t.shape[dim];
   Dim part = ceildiv(size, chunks);
   // An empty dimension still gives the number of chunks asked for.

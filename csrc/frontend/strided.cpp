@@ -1,0 +1,95 @@
+// as_strided(): a tensor anywhere in the memory of another one, also where that one has no elements of its own.
+//
+// A view that is written to becomes a new value of what it views, so it has to lie within that.  One that reaches
+// further is taken of the memory, as a row:
+//
+//   v = x[1:3]                       x's memory has 4 elements
+//   v.as_strided((2,), (2,))         -> x.as_strided((4,), (1,))[1:].as_strided((2,), (2,))
+#include <algorithm>
+
+#include "core/error.h"
+#include "frontend/tracer.h"
+#include "ops/shape_common.h"
+
+namespace thunder::frontend {
+namespace {
+
+// Where in the memory of its base a tensor begins that these views lead to; nothing where the trace does not tell.
+std::optional<Dim> offset_in_base(const std::vector<const Call*>& path) {
+  Dim offset = 0;
+  for (const Call* view : path) {
+    const std::string& name = view->op->full_name;
+    const Args a = view->arguments();
+    if (name == "prims.slice") {
+      const Dims start = a.dims("start_indices"), &strides = a.tensor("a").strides;
+      for (size_t d = 0; d < start.size(); ++d) offset += start[d] * strides[d];
+    } else if (name == "prims.diagonal") {
+      const int64_t above = a.integer("offset");
+      const int64_t along = a.integer(above > 0 ? "dim2" : "dim1");
+      offset += a.tensor("a").strides[static_cast<size_t>(along)] * std::abs(above);
+    } else if (name == "prims.as_strided") {
+      if (a.has("storage_offset")) offset = a.dim("storage_offset");
+    } else if (name != "prims.transpose" && name != "prims.view" && name != "prims.squeeze" &&
+               name != "prims.broadcast_in_dim" && name != "prims.unfold" && name != "prims.detach") {
+      return std::nullopt;
+    }
+  }
+  return offset;
+}
+
+bool has_no_gaps(const TensorType& t) { return is_non_overlapping_and_dense(t.shape, t.strides); }
+
+}  // namespace
+
+Ref Tracer::memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, PyObject* storage_offset) {
+  return located([&]() -> Ref {
+    b_.set_grad_enabled(hooks().grad_enabled());
+    const TensorId id = id_of(tensor);
+    const TensorType t = aliases_.value(id).tensor();
+    const Arg given = convert(storage_offset);
+    const Dim extent = ops::storage_extent(ops::size_args("as_strided", convert(sizes)),
+                                           ops::size_args("as_strided", convert(strides)));
+    if (given.is_none() && has_no_gaps(t) && extent <= t.numel()) return Ref::borrow(tensor);
+    if (const std::optional<TensorId> input = aliases_.base_input(id); input && !source_of(*input).whole_storage) {
+      reaches_out_.insert(*input);
+      if (aliases_.written(id)) check_strided_write(id, "as_strided");
+      return Ref::borrow(Py_None);
+    }
+    Value base = aliases_.base(id);
+    const std::optional<Dim> known = given.is_none() ? offset_in_base(aliases_.path(id)) : given.dim();
+    THUNDER_CHECK(known && has_no_gaps(base.tensor()) && base.dtype() == t.dtype, NotImplemented, "as_strided",
+                  "of a view whose place in memory is known only when the program runs");
+    const Dim size = base.tensor().numel(), offset = *known;
+    THUNDER_CHECK(offset >= 0, Runtime, "as_strided", "Storage offset must be non-negative, got ", offset);
+    THUNDER_CHECK(offset + extent <= size, Runtime, "as_strided", "elements ", offset, " to ", offset + extent,
+                  " are out of bounds for memory of ", size, " elements");
+    std::vector<const Call*> path;
+    auto view = [&](const Expr& v) {
+      base = v.value();
+      path.push_back(b_.calls().back());
+    };
+    if (base.requires_grad() && !t.requires_grad) view(b_("prims.detach", base));
+    view(b_("prims.as_strided", base, Dims{size}, Dims{Dim(1)}));
+    view(b_("prims.slice", base, Dims{offset}, Dims{size}, Dims{Dim(1)}));
+    return proxy_of(aliases_.add_view(id, base, path));
+  });
+}
+
+// PyTorch's own as_strided() of an input does as long as nothing is written.  Then what lies around the input has to be
+// in the program: all of its memory becomes an input.
+void Tracer::check_strided_write(TensorId t, const char* op) {
+  const std::optional<TensorId> input = aliases_.base_input(t);
+  if (!input || reaches_out_.count(*input) == 0) return;
+  THUNDER_CHECK(!aliases_.base(t).requires_grad(), NotImplemented, op,
+                "writing to an input that requires grad, of which as_strided() made a view beyond the input's own "
+                "elements or with a storage_offset, is not supported");
+  const auto at = std::find(inputs_.begin(), inputs_.end(), *input) - inputs_.begin();
+  share(hooks().storage_of(reals_[static_cast<size_t>(at)].get()), op);
+}
+
+void Tracer::become(PyObject* tensor, PyObject* other, const char* op) {
+  aliases_.check_leaf(id_of(tensor), hooks().grad_enabled(), op);
+  rebind(tensor, id_of(other), op);
+}
+
+}  // namespace thunder::frontend
