@@ -51,7 +51,7 @@ def apply(tracer, cls, args):
             "[register_full_backward_hook] a module's backward hooks inside of a compiled function are not supported: "
             "they are Python that runs in the backward. Register hooks on what the function is given or returns"
         )
-    wanted = tuple(isinstance(a, torch.Tensor) and tracer.requires_grad(a) for a in args)
+    wanted = tuple(isinstance(a, torch.Tensor) and tracer.has_gradient(a) for a in args)
     ctx = _Context(wanted)
     with torch.no_grad():
         results = _forward(tracer, cls, ctx, args)

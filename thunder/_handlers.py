@@ -110,7 +110,7 @@ def _is_leaf(func, args, kwargs):
     tracer = current_tracer()
     if not isinstance(args[0], TensorProxy):
         return func(*args)
-    leaf = tracer.made_leaf(args[0]) if tracer.requires_grad(args[0]) else True
+    leaf = tracer.made_leaf(args[0]) if tracer.has_gradient(args[0]) else True
     if leaf is None:
         raise NotImplementedError("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
     return leaf
@@ -367,6 +367,7 @@ def _setitem(func, args, kwargs):
                 value = tracer.apply("torch.squeeze", (value, 0))
         tracer.copy_into(view, value, "__setitem__")
     else:
+        tracer.check_writable(target, "__setitem__")
         tracer.copy_into(target, tracer.apply("torch.setitem", (target, key, value)), "__setitem__")
 
 

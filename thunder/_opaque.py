@@ -148,7 +148,7 @@ def _record(overload, values, by_operator):
     if by_operator and (function := _public(overload)) is not None:
         positional, named = _opaque_meta.arguments(overload, values)
         return tracer.handle(function, tuple(positional), named)
-    described = _opaque_meta.describe(overload, values, tracer.requires_grad)
+    described = _opaque_meta.describe(overload, values, tracer.has_gradient)
     _check_written(overload, values, described, tracer)
     new = _computed(overload, values, described)
     for place, tensor in described.written:
@@ -177,7 +177,7 @@ def _computed(overload, values, described):
     made = symbol_of(overload)(*values, results=described.which)
     made = made if isinstance(made, tuple) else (made,)
     return [
-        t if m.requires_grad or not tracer.requires_grad(t) else tracer.apply("torch.detach", (t,))
+        t if m.requires_grad or not tracer.has_gradient(t) else tracer.apply("torch.detach", (t,))
         for t, m in zip(made, described.computed, strict=True)
     ]
 

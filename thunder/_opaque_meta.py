@@ -121,6 +121,17 @@ def at(values, place):
     return functools.reduce(lambda v, i: v[i], place, values)
 
 
+def replaced(values, new):
+    """The arguments of a call, with `new` tensors in some places."""
+
+    def at_place(place, value):
+        if isinstance(value, (list, tuple)):
+            return [at_place((*place, i), v) for i, v in enumerate(value)]
+        return new.get(place, value)
+
+    return [at_place((i,), v) for i, v in enumerate(values)]
+
+
 def written_places(overload, values):
     """Of the tensors that the operator writes to."""
     writes = _parameters(overload)[2]

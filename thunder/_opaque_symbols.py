@@ -19,6 +19,7 @@ from ._opaque_meta import (
     is_random,
     map_tensors,
     places,
+    replaced,
     written_places,
 )
 from ._tracing import current_tracer
@@ -47,8 +48,7 @@ def _evaluate(overload, values, which):
     """The results that `which` names (all if None), then the new contents of what the operator writes to."""
     written = written_places(overload, values)
     if written:
-        copies = {id(at(values, place)): at(values, place).clone() for place in written}
-        values = map_tensors(values, lambda t: copies.get(id(t), t))
+        values = replaced(values, {place: at(values, place).clone() for place in written})
     _, flat = flatten(call(overload, values))
     chosen = flat if which is None else [flat[i] for i in which]
     return [*chosen, *(at(values, place) for place in written)]

@@ -179,6 +179,11 @@ void bind_frontend(nb::module_& m) {
           })
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
       .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
+      .def(
+          "has_gradient", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; },
+          "Whether gradients flow through it: requires_grad, but for views that were made under no_grad.")
+      .def("check_writable",
+           [](Tracer& t, nb::handle o, const std::string& op) { t.check_writable(o.ptr(), op.c_str()); })
       .def("require_grad", [](Tracer& t, nb::handle o) { t.require_grad(o.ptr()); })
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.requires_grad(o.ptr()); })
       .def(

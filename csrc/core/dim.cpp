@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <sstream>
+#include <utility>
 
 #include "core/error.h"
 #include "core/number.h"
@@ -431,7 +432,7 @@ std::atomic<SymbolId> next_symbol{0};
 Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name, int64_t least) {
   SymbolId id = next_symbol++;
   if (name.empty()) name = (hint ? "s" : "u") + std::to_string(symbols_.size());
-  symbols_[id] = {hint, std::move(name), hint ? least : 0};
+  symbols_[id] = {hint, std::move(name), hint ? least : 0, !hint};
   return Dim::symbol(id);
 }
 
@@ -444,6 +445,11 @@ Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
 std::optional<int64_t> ShapeEnv::hint(SymbolId id) const {
   auto it = symbols_.find(id);
   return it == symbols_.end() ? std::nullopt : it->second.hint;
+}
+
+bool ShapeEnv::is_unbacked(SymbolId id) const {
+  auto it = symbols_.find(id);
+  return it != symbols_.end() && it->second.unbacked;
 }
 
 void ShapeEnv::set_hint(SymbolId id, int64_t value) { symbols_.at(id).hint = value; }
@@ -493,5 +499,12 @@ void ShapeEnv::guard(NumberGuard g) {
 ShapeEnv* ShapeEnv::current() { return current_env; }
 ShapeEnv::Scope::Scope(ShapeEnv& env) : previous_(current_env) { current_env = &env; }
 ShapeEnv::Scope::~Scope() { current_env = previous_; }
+
+ShapeEnv::Asking::Asking() : env_(current_env) {
+  if (env_) before_ = std::exchange(env_->asks, true);
+}
+ShapeEnv::Asking::~Asking() {
+  if (env_) env_->asks = before_;
+}
 
 }  // namespace thunder

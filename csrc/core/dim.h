@@ -116,6 +116,8 @@ class ShapeEnv {
   /// same tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
   Dim symbol_of(const std::string& what, const void* source);
   std::optional<int64_t> hint(SymbolId id) const;
+  /// Whether only a run can tell it, also if it was asked for in the call being compiled.
+  bool is_unbacked(SymbolId id) const;
   /// What an unbacked symbol turned out to be in the call being compiled.
   void set_hint(SymbolId id, int64_t value);
   int64_t least(SymbolId id) const;
@@ -145,6 +147,20 @@ class ShapeEnv {
   /// The environment that comparisons on this thread use; none outside a compilation.
   static ShapeEnv* current();
 
+  /// For the length of a scope the current environment `asks`: where a wrong assumption would be no error but another
+  /// result.
+  class Asking {
+   public:
+    Asking();
+    ~Asking();
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+
+   private:
+    ShapeEnv* env_;
+    bool before_ = false;
+  };
+
   /// Makes `env` current for the length of a scope.
   class Scope {
    public:
@@ -170,6 +186,7 @@ class ShapeEnv {
     std::optional<int64_t> hint;
     std::string name;
     int64_t least = 0;
+    bool unbacked = false;
   };
   std::map<SymbolId, Symbol> symbols_;
   std::map<std::pair<std::string, const void*>, Dim> found_;

@@ -186,7 +186,14 @@ TensorId AliasTracker::with_gradient(TensorId t, TensorId of) {
 
 bool AliasTracker::is_view(TensorId t) const {
   const std::vector<const Call*>& path = tensors_[t].path;
-  return tensors_[t].alias || (!path.empty() && path.back()->op->full_name != "prims.detach");
+  return tensors_[t].view.value_or(tensors_[t].alias ||
+                                   (!path.empty() && path.back()->op->full_name != "prims.detach"));
+}
+
+bool AliasTracker::owns_memory(TensorId t) const {
+  const uint32_t storage = tensors_[t].storage;
+  return std::count_if(tensors_.begin(), tensors_.end(),
+                       [&](const Tensor& other) { return other.storage == storage; }) == 1;
 }
 
 bool AliasTracker::requires_grad(TensorId t) {
@@ -292,8 +299,8 @@ bool AliasTracker::is_conj(TensorId id) const {
 void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
   const Storage& s = storages_[tensors_[t].storage];
   const std::vector<const Call*>& path = tensors_[t].path;
-  THUNDER_CHECK(!(grad_enabled && s.leaf && s.base.requires_grad() && !leaves_graph(path)), Runtime, op,
-                path.empty() ? "" : "a view of ",
+  const bool leaf = (s.leaf && s.base.requires_grad()) || s.made_leaf;
+  THUNDER_CHECK(!(grad_enabled && leaf && !leaves_graph(path)), Runtime, op, path.empty() ? "" : "a view of ",
                 "a leaf Variable that requires grad is being used in an in-place operation.");
   if (!grad_enabled || leaves_graph(path)) return;
   for (const Call* view : path)

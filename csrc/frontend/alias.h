@@ -82,9 +82,15 @@ class AliasTracker {
   bool data_only(TensorId t) const { return storages_[tensors_[t].storage].data_only; }
   /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
+  /// Whether no other tensor lies in its memory, whole or in part.
+  bool owns_memory(TensorId t) const;
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
   /// Whether PyTorch takes it for a view of another tensor; what detach() returns is none.
   bool is_view(TensorId t) const;
+  /// The tensor `t` from here on, an object that has changed its sizes, is as much a view as `before` was.
+  void inherit_view(TensorId t, TensorId before) { tensors_[t].view = is_view(before); }
+  /// From here on autograd forbids in-place writes to the tensor's memory.
+  void make_leaf(TensorId t) { storages_[tensors_[t].storage].made_leaf = true; }
   /// What its attribute says: a view that was made under no_grad has it from its base, though no gradient flows.
   bool requires_grad(TensorId t);
   /// Whether it is the conjugate of what lies in memory, as far as the program made it so.
@@ -103,6 +109,7 @@ class AliasTracker {
     std::optional<TensorId> input;
     bool leaf = false;
     bool data_only = false;
+    bool made_leaf = false;  // by requires_grad_(): the base does not require grad, but tensors in its memory do
   };
   struct Tensor {
     uint32_t storage = 0;
@@ -111,6 +118,7 @@ class AliasTracker {
     uint32_t generation = 0;
     bool input = false;
     bool alias = false;
+    std::optional<bool> view = {};  // what PyTorch takes it for, if the path does not tell
   };
 
   Value unview(const Call* view, Value base, Value written, const char* op);

@@ -1,6 +1,8 @@
 // Tensors whose value is known while the program is acquired: made of constants alone, as a table of positions is.
 //
 // Branches on such a tensor, its numbers and its items are then Python's own, as they are in eager.
+#include <string_view>
+
 #include "core/error.h"
 #include "core/number.h"
 #include "frontend/tracer.h"
@@ -68,10 +70,19 @@ bool Tracer::fold(Arg& a, bool read) {
   return any;
 }
 
+namespace {
+// Errors of schemas, and of tensors or numbers of the run's where they have to be known.
+bool may_want_numbers(const Error& e) {
+  return e.kind() == ErrorKind::Type || e.kind() == ErrorKind::NotImplemented ||
+         std::string_view(e.what()).find("known only when") != std::string_view::npos;
+}
+}  // namespace
+
 // What the operator does not take may be a tensor or a number of the run's where it wants a size, a bound, a dimension.
 Arg Tracer::call_with_numbers(const std::string& op, const ArgList& positional,
-                              const std::vector<std::pair<std::string, Arg>>& keyword) {
+                              const std::vector<std::pair<std::string, Arg>>& keyword, const Error& refusal) {
   std::exception_ptr refused = std::current_exception();
+  if (!may_want_numbers(refusal)) throw;
   for (bool read : {false, true}) {
     ArgList items = positional;
     std::vector<std::pair<std::string, Arg>> named = keyword;

@@ -19,6 +19,7 @@ struct Tracer::Outputs {
   std::vector<uint32_t> storages;  // of each computed value, the storage that it becomes
   std::vector<Derived> derived;
   std::vector<std::pair<TensorId, size_t>> written;  // inputs, and which computed value goes into each
+  std::vector<size_t> sizes;                         // computed lengths, for the views of the epilogue
   bool trivial = true;
 
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -89,6 +90,7 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     std::vector<TensorId>& list = of_storage[aliases_.storage(id)];
     if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
   }
+  const MemoryOf memory_of(b_.calls());
   Outputs out;
   for (PyObject* o : outputs) {
     Derived d;
@@ -101,7 +103,7 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
       if (base != id) d.path = aliases_.path(id);
       d.detached = !aliases_.value(id).requires_grad();
       d.alias = aliases_.is_alias(id);
-    } else if (of_storage[aliases_.storage(id)].size() > 1) {
+    } else if (of_storage[aliases_.storage(id)].size() > 1 || is_view_of_copy(id, memory_of)) {
       d.computed = static_cast<int64_t>(out.compute(aliases_.base(id), aliases_.storage(id)));
       d.path = aliases_.path(id);
       d.alias = aliases_.is_alias(id);
@@ -118,9 +120,28 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
       if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
       out.written.emplace_back(id, out.compute(v));
     }
+  add_sizes(out);
   out.trivial = out.trivial && out.written.empty();
   give_own_memory(out);
   return out;
+}
+
+// A view of memory of its own that holds what copy_() put there, which no call has copied yet.
+bool Tracer::is_view_of_copy(TensorId t, const MemoryOf& memory_of) const {
+  return !aliases_.path(t).empty() && memory_of(aliases_.base(t)) != aliases_.base(t);
+}
+
+// Lengths that only the run knows, where the views of the epilogue mention them.
+void Tracer::add_sizes(Outputs& out) const {
+  std::vector<SymbolId> seen;
+  for (const Derived& d : out.derived)
+    for (const Call* view : d.path)
+      for (const Arg& a : view->args)
+        for_each_symbol(a, [&](SymbolId s) {
+          if (shapes_.is_unbacked(s) && std::find(seen.begin(), seen.end(), s) == seen.end()) seen.push_back(s);
+        });
+  for (SymbolId s : seen)
+    if (Value number = arena_->symbol_value(s)) out.sizes.push_back(out.compute(number));
 }
 
 // What tensors of different memory are made of must not lie in the same: they may have been given equal values by
@@ -157,8 +178,10 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
   }
   std::vector<Value> results;
   for (Value v : outputs.computed) {
-    const bool number = v.type().is_number();  // it binds no symbol a second time
-    results.push_back(e.input(number ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
+    const bool number = v.type().is_number();
+    // It binds no symbol a second time.
+    const bool binds = std::find(outputs.sizes.begin(), outputs.sizes.end(), results.size()) != outputs.sizes.end();
+    results.push_back(e.input(number && !binds ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
   }
   for (const auto& [id, index] : outputs.written)
     base[id] = e(aliases_.data_only(id) ? "prims.copy_data_" : "prims.copy_", base[id], results[index]).value();

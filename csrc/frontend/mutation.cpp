@@ -19,6 +19,7 @@ void Tracer::require_grad(PyObject* tensor) {
                 "outside");
   Value v = value_of(tensor);
   aliases_.rename(id_of(tensor), new_leaf(v));
+  aliases_.make_leaf(id_of(tensor));
 }
 
 std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
@@ -36,8 +37,7 @@ void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   Expr v = b_.expr(value);
   THUNDER_CHECK(number_kind(v.dtype()) <= number_kind(target.dtype), Runtime, op, "result type ", torch_name(v.dtype()),
                 " can't be cast to the desired output type ", torch_name(target.dtype));
-  THUNDER_CHECK(same(v.shape(), target.shape), Runtime, op, "output with shape ", str(target.shape),
-                " doesn't match the broadcast shape ", str(v.shape()));
+  check_same_shape(tensor, v.value(), op);
   if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
   THUNDER_CHECK(!base || !v.value().requires_grad() || !source_of(*base).whole_storage, NotImplemented, op,
                 "writing what requires grad to an input that shares memory with another input is not supported");
@@ -72,6 +72,7 @@ bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* 
   // Whatever the mode, it stays a function of what it was.
   if (fresh && aliases_.value(before).requires_grad() && !result.value().requires_grad())
     id = aliases_.with_gradient(id, before);
+  aliases_.inherit_view(id, before);
   rebind(written, id, op.c_str());
   return true;
 }
@@ -81,6 +82,12 @@ void Tracer::check_out_gradient(const std::string& op) const {
   THUNDER_CHECK(!hooks().grad_enabled(), Runtime, op,
                 "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
                 "requires grad.");
+}
+
+void Tracer::check_same_shape(PyObject* target, const Arg& result, const std::string& op) {
+  const Dims &to = value_of(target).shape(), &from = result.value().shape();
+  THUNDER_CHECK(same(from, to), Runtime, op, "output with shape ", str(to), " doesn't match the broadcast shape ",
+                str(from));
 }
 
 // out=: one tensor, or one for each result.
@@ -99,7 +106,7 @@ void Tracer::write_out(PyObject* out, const Arg& result, const std::string& op) 
   write(out, result, op.c_str());
 }
 
-// out= of another shape becomes a tensor of the result's.
+// out= of another shape becomes a tensor of the result's; eager's memory grows, which views of it would see.
 void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op) {
   TensorId id = id_of(out);
   const TensorType before = aliases_.value(id).tensor();
@@ -108,8 +115,8 @@ void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op)
   for (const Dim& d : shape)
     for (SymbolId s : d.symbols())
       THUNDER_CHECK(shapes_.hint(s), NotImplemented, op, "out= of a result whose size depends on data");
-  THUNDER_CHECK(aliases_.path(id).empty() && !aliases_.is_alias(id), NotImplemented, op, "out= of shape ",
-                str(before.shape), ", a view, would be resized to ", str(result.value().shape()));
+  THUNDER_CHECK(aliases_.owns_memory(id), NotImplemented, op, "out= of shape ", str(before.shape),
+                ", which shares memory with another tensor, would be resized to ", str(result.value().shape()));
   bool fresh = false;
   const Dims& strides = result.value().tensor().strides;
   Value empty =

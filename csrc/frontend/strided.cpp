@@ -88,7 +88,7 @@ void Tracer::check_strided_write(TensorId t, const char* op) {
 }
 
 void Tracer::become(PyObject* tensor, PyObject* other, const char* op) {
-  aliases_.check_leaf(id_of(tensor), hooks().grad_enabled(), op);
+  check_writable(tensor, op);
   rebind(tensor, id_of(other), op);
 }
 

@@ -306,10 +306,10 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
   ops::ProductDtype products = autocast_products(positional);
   try {
     return b_.call_named(op, positional, keyword);
-  } catch (const Error&) {
+  } catch (const Error& e) {
     // If it is for a length that was taken to differ from 0 and 1, the program is acquired again and asks for it.
     if (!shapes_.asks && shapes_.assumed() && has_unknown_size(shapes_, positional)) throw;
-    return call_with_numbers(op, positional, keyword);
+    return call_with_numbers(op, positional, keyword, e);
   }
 }
 
@@ -360,8 +360,7 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   PyObject* out = nullptr;
   PyObject* written = f.in_place && n > 0 ? PyTuple_GET_ITEM(args, f.reflected ? 1 : 0) : nullptr;
   std::vector<std::pair<std::string, Arg>> keyword = keywords(args, kwargs, out, written);
-  if (written && is_tensor(written) && unchanged_by(f.op) == Unchanged::Viewed)
-    aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
+  if (written && is_tensor(written) && unchanged_by(f.op) == Unchanged::Viewed) check_writable(written, f.op.c_str());
   if (PyObject* target = out ? out : written; target && is_tensor(target))
     take_dtype_of(target, f.op, positional, keyword);
   const bool differentiable = any_requires_grad(positional);
@@ -369,13 +368,15 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   try {
     result = call_operator(f.op, std::move(positional), std::move(keyword));
   } catch (const Error&) {  // eager looks at what it is to write to first
-    if (written && is_tensor(written)) aliases_.check_leaf(id_of(written), hooks().grad_enabled(), f.op.c_str());
+    if (written && is_tensor(written)) check_writable(written, f.op.c_str());
     if (out && differentiable) check_out_gradient(f.op);
     throw;
   }
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
+    for (Py_ssize_t i = 0; i < n; ++i)
+      if (PyTuple_GET_ITEM(args, i) == out) check_same_shape(out, result, f.op);
     write_out(out, result, f.op);
     return f.result && !is_tensor(out) ? Ref::steal(PyObject_CallOneArg(f.result.get(), out)) : Ref::borrow(out);
   }

@@ -21,8 +21,9 @@
 #include "frontend/value_reads.h"
 
 namespace thunder {
+class Error;
 struct RecordedGradient;
-}
+}  // namespace thunder
 
 namespace thunder::frontend {
 
@@ -96,6 +97,10 @@ class Tracer {
   void take_from_reads(Acquired& a) const;
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
+  /// Error (Runtime) where autograd forbids any write to it.
+  void check_writable(PyObject* tensor, const char* op) {
+    aliases_.check_leaf(id_of(tensor), hooks().grad_enabled(), op);
+  }
   bool requires_grad(PyObject* tensor) { return aliases_.requires_grad(id_of(tensor)); }
   bool is_conj(PyObject* tensor) { return aliases_.is_conj(id_of(tensor)); }
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
@@ -179,7 +184,7 @@ class Tracer {
   Arg resolve(Value number, const std::string& what);
   bool fold(Arg& a, bool read);
   Arg call_with_numbers(const std::string& op, const ArgList& positional,
-                        const std::vector<std::pair<std::string, Arg>>& keyword);
+                        const std::vector<std::pair<std::string, Arg>>& keyword, const Error& refusal);
   RealInput real_input(size_t i) const;
   std::vector<const Call*> calls_before(Value v, const std::string& what) const;
   void run_now(const std::vector<const Call*>& calls);
@@ -225,6 +230,8 @@ class Tracer {
   };
   Outputs plan_outputs(const std::vector<PyObject*>& outputs);
   void give_own_memory(Outputs& outputs);
+  bool is_view_of_copy(TensorId t, const MemoryOf& memory_of) const;
+  void add_sizes(Outputs& outputs) const;
   bool is_written(Value memory, const Outputs& plan) const;
   /// The tensor object is another tensor from here on.
   void rebind(PyObject* object, TensorId id, const char* op);
@@ -233,6 +240,7 @@ class Tracer {
                      std::vector<std::pair<std::string, Arg>>& keyword);
   void resize_for(PyObject* out, const Arg& result, const std::string& op);
   void check_out_gradient(const std::string& op) const;
+  void check_same_shape(PyObject* target, const Arg& result, const std::string& op);
   std::vector<std::pair<std::string, Arg>> keywords(PyObject* args, PyObject* kwargs, PyObject*& out,
                                                     PyObject*& written);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
@@ -261,8 +269,8 @@ class Tracer {
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>
       shared_;  // memory given to the constructor, and the input that stands for it
-  std::unordered_map<TensorId, const void*> aliased_;          // inputs that share memory with another input
-  std::unordered_set<TensorId> reaches_out_;  // inputs of which as_strided() made views that reach beyond them
+  std::unordered_map<TensorId, const void*> aliased_;  // inputs that share memory with another input
+  std::unordered_set<TensorId> reaches_out_;           // inputs of which as_strided() made views that reach beyond them
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
 };

@@ -4,7 +4,7 @@ In a text, a hole stands for something random that fits:
     <t> a tensor, which the other holes are about; <f> one of floats; <plain> one that requires no gradient; <u>
     another that broadcasts with it; <like> one of its shape; <new> a new name; <dim> a dimension; <i> an index in
     that dimension, <n> a length from there on; <k> how many parts to divide it into; <shape> other sizes for as
-    many elements; <perm> its dimensions in another order; <wide> sizes that it can be expanded to; <sub> a
+    many elements; <perm> its dimensions in another order; <wide> sizes that it can be expanded to, <same> its own behind one more, as -1; <sub> a
     subscript; <idx> a tensor of indices in the dimension; <at> one of the shape of <t>; <mask> a tensor of bools of
     its shape; <size> its sizes, written as t.shape[...]; <s> a number; <dtype> a dtype; <unary>, <binary>, <fold>
     names of functions.
@@ -34,6 +34,7 @@ VIEWS = """
 <new> = <t>.squeeze()
 <new> = <t>.squeeze(<dim>)
 <new> = <t>.expand(<wide>)
+<new> = <t>.expand(<same>)
 <new> = <t>.expand_as(<u>)
 <new> = <t>.broadcast_to(<wide>)
 <new> = <t>.diagonal()
@@ -189,7 +190,7 @@ WRITES = """
 <t>.view(-1)[0] = <s>
 <t>.as_strided(<shape>, <strides>).add_(1)
 <t>.real.mul_(2)
-<t>.swapaxes(0, -1).add_(<t>)
+<t>.swapaxes(0, -1).add_(<t>.clone())
 <t>.addcmul_(<u>, <u>)
 <t>.lerp_(<like>, 0.5)
 <t>.pow_(2)

@@ -64,6 +64,15 @@ Types complex_part(const Args& a) {
 }
 
 Types binary_any(const Args& a) { return {pointwise_type(a, {"a", "b"})}; }
+// PyTorch's kernel for a number to the power of a tensor has a contiguous result.
+Types pow_meta(const Args& a) {
+  Types types = binary_any(a);
+  if (a["a"].is_tensor()) return types;
+  TensorType t = types[0].tensor();
+  t.strides = contiguous_strides(t.shape);
+  return {t};
+}
+
 Types compare(const Args& a) { return {pointwise_type(a, {"a", "b"}, DType::boolean)}; }
 
 DType operand_dtype(const Args& a) { return (a["a"].is_tensor() ? a.tensor("a") : a.tensor("b")).dtype; }
@@ -286,7 +295,7 @@ constexpr OpDef kRecords[] = {
      .doc = "The next representable number after a in the direction of b.", .tags = kTags, .meta = binary_float,
      .vjp = nextafter_vjp, .aten = "nextafter", .scalar = "nextafter(a, b)"},
     {.schema = "pow(Scalar a, Scalar b) -> Tensor", .doc = "a to the power b.", .tags = kTags,
-     .meta = binary_any, .vjp = pow_vjp, .aten = "pow.Tensor_Tensor", .scalar = "pow(a, b)"},
+     .meta = pow_meta, .vjp = pow_vjp, .aten = "pow.Tensor_Tensor", .scalar = "pow(a, b)"},
     {.schema = "remainder(Scalar a, Scalar b) -> Tensor",
      .doc = "The remainder of the division rounded down: it has b's sign, as in Python.", .tags = kTags,
      .meta = binary_real, .vjp = remainder_vjp, .aten = "remainder.Tensor"},

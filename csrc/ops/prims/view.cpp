@@ -298,8 +298,8 @@ Types view_dtype_meta(const Args& a) {
   if (from_size == to_size) return {t};
   THUNDER_CHECK(!t.shape.empty(), Runtime, "view", "self.dim() cannot be 0 to view ", a.tensor("a").dtype, " as ", to,
                 " (different element sizes)");
-  THUNDER_CHECK(is_one(t.strides.back()) || (is_one(t.shape.back()) && from_size > to_size), Runtime, "view",
-                "self.stride(-1) must be 1 to view ", a.tensor("a").dtype, " as ", to, ", got ", t.strides.back());
+  THUNDER_CHECK(is_one(t.strides.back()), Runtime, "view", "self.stride(-1) must be 1 to view ", a.tensor("a").dtype,
+                " as ", to, ", got ", t.strides.back());
   if (from_size > to_size) {
     int64_t ratio = from_size / to_size;
     t.shape.back() *= ratio;

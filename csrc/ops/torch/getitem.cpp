@@ -173,6 +173,7 @@ class KeyReader {
   void read_integer(const Dim& given) {
     size_t d = static_cast<size_t>(dim_);
     const Dim& size = t_.shape[d];
+    ShapeEnv::Asking scope;
     THUNDER_CHECK(given >= -size && given < size, Index, "getitem", "index ", given, " is out of bounds for dimension ",
                   dim_, " with size ", size);
     Dim index = given < 0 ? given + size : given;

@@ -23,6 +23,7 @@ Selected selected(const Args& a, const TensorType& t) {
   int64_t dim = wrapped_dim("select", a["dim"], t.rank());
   const Dim& size = t.shape[static_cast<size_t>(dim)];
   Dim index = size_arg("select", a["index"]);
+  ShapeEnv::Asking scope;
   THUNDER_CHECK(index >= -size && index < size, Index, "select", "index ", index, " out of range for tensor of size ",
                 str(t.shape), " at dimension ", dim);
   return {dim, index < 0 ? index + size : index};

@@ -162,6 +162,7 @@ Arg movedim_body(Builder& b, const Args& a) {
 // ---- dimensions of size 1 -------------------------------------------------------------------------------------------
 
 std::vector<int64_t> of_size_one(const Expr& x, const std::vector<int64_t>& candidates) {
+  ShapeEnv::Asking scope;
   std::vector<int64_t> out;
   for (int64_t d : candidates)
     if (d < x.rank() && is_one(x.shape()[static_cast<size_t>(d)])) out.push_back(d);
