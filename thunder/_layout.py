@@ -48,6 +48,11 @@ def _resized(tensor, size, op, memory_format):
     shape, strides = tuple(tracer.shape(tensor)), tuple(tracer.stride(tensor))
     if shape == size and memory_format in (torch.contiguous_format, torch.preserve_format):
         return tensor
+    if tracer.is_from_outside(tensor):
+        raise NotImplementedError(
+            f"[{op}] cannot resize an argument of the compiled function or a tensor from outside; make a new one "
+            f"(torch.empty)\n  at {location()}"
+        )
     held = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     if memory_format is not torch.contiguous_format or math.prod(size) > held:
         raise NotImplementedError(

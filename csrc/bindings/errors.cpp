@@ -10,6 +10,8 @@ void set_error(const std::exception_ptr& p) {
     std::rethrow_exception(p);
   } catch (const frontend::PythonError&) {
     // Set already.
+  } catch (const frontend::Interrupted& i) {
+    set_error(i.raised);
   } catch (nb::python_error& e) {
     e.restore();
   } catch (const std::exception& e) {

@@ -92,8 +92,13 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);
-    nb::object result = run_traced(tracer, nb::handle(fn), nb::handle(args), nb::handle(kwargs));
-    return Ref::steal(result.release().ptr());
+    try {
+      nb::object result = run_traced(tracer, nb::handle(fn), nb::handle(args), nb::handle(kwargs));
+      return Ref::steal(result.release().ptr());
+    } catch (nb::python_error& e) {
+      if (!e.matches(PyExc_Exception)) throw frontend::Interrupted{std::current_exception()};
+      throw;
+    }
   };
 }
 
@@ -178,6 +183,7 @@ void bind_frontend(nb::module_& m) {
             return results;
           })
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
+      .def("is_from_outside", [](Tracer& t, nb::handle o) { return t.is_from_outside(o.ptr()); })
       .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
       .def(
           "has_gradient", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; },

@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include <stdexcept>
+#include <exception>
 #include <utility>
 
 namespace thunder::frontend {
@@ -12,6 +12,12 @@ namespace thunder::frontend {
 class PythonError : public std::exception {
  public:
   const char* what() const noexcept override { return "a Python exception is set"; }
+};
+
+/// What the user's code raised is no Exception (Ctrl-C): for the caller, and no reason to try another way, so that
+/// handlers of std::exception let it pass.
+struct Interrupted {
+  std::exception_ptr raised;
 };
 
 /// An owned reference.

@@ -154,6 +154,8 @@ class Tracer {
 
   /// Whether a tensor that requires grad is one that the program made a leaf; nothing for one from outside.
   std::optional<bool> made_leaf(PyObject* tensor);
+  /// Whether it is an input, or a part of one.
+  bool is_from_outside(PyObject* tensor) { return is_outside(id_of(tensor)); }
   bool share_memory(PyObject* a, PyObject* b) { return aliases_.share_memory(id_of(a), id_of(b)); }
 
   /// Ends tracing: `outputs` are the tensors and traced numbers that the user's function returned, in order.

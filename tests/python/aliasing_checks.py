@@ -5,6 +5,17 @@ import torch
 import thunder
 
 
+def registry():
+    """An empty table, and a decorator that puts functions into it by their names."""
+    programs = {}
+
+    def program(f):
+        programs[f.__name__] = f
+        return f
+
+    return programs, program
+
+
 def tensors(x):
     if isinstance(x, torch.Tensor):
         return [x]
@@ -38,7 +49,7 @@ class Outcome:
             self.written = [t._version > 0 for t in self.inputs]
             if grad:
                 self.gradients = self._backward()
-        except Exception as e:
+        except Exception as e:  # compared with eager's
             self.error = e
 
     def _backward(self):

@@ -1,14 +1,10 @@
 """Programs of two tensors of shape [4, 6] that write through views; run by test_aliasing_kinds.py."""
 
 import torch
+from aliasing_checks import registry
 from torch import nn
 
-PROGRAMS = {}
-
-
-def program(f):
-    PROGRAMS[f.__name__] = f
-    return f
+PROGRAMS, program = registry()
 
 
 @program

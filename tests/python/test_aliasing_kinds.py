@@ -28,7 +28,7 @@ REFUSED = {
     "set_": "set_",
     "set_input": "set_",
     "set_empty": "set_",
-    "resize_input": "not",  # of an input, or of what requires grad: two errors
+    "resize_input": "[resize_] cannot resize",
     "as_strided_overlap_write": "memory",
     "unfold_write": "unfold",
     "unfold_overlap_write": "unfold",

@@ -1,6 +1,7 @@
 """thunder.jit's errors: the user's line, eager's exception types, and what is not supported."""
 
 import math
+import signal
 
 import pytest
 import torch
@@ -199,3 +200,25 @@ def test_a_module_that_keeps_a_traced_tensor():
         assert_close(model.kept, torch.full((2,), n + 1.0))
     assert thunder.cache_misses(compiled) == 1
 
+
+@pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
+def test_an_interrupt_is_no_reason_to_try_another_way(cache):
+    def f(x):
+        y = x
+        if x.sum().item() > 0:
+            for _ in range(100_000):
+                y = y + 1
+        return y
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)  # long before the program is acquired
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thunder.jit(f, cache=cache)(torch.ones(2))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not torch.compiler.is_compiling()

@@ -88,6 +88,7 @@ def test_symbolic_sizes():
     "f, what",
     [
         (lambda x: x.t_(), "the tensor itself"),
+        (lambda x: x.resize_(2), "cannot resize an argument"),
         (lambda x: x.clone().resize_(20), "can be resized to what its own elements fill"),
         (lambda x: x.clone().resize_(2, 1, 1, 2, memory_format=torch.channels_last), "channels_last"),
     ],
