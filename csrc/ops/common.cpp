@@ -52,6 +52,13 @@ bool equal(const Dims& a, const Dims& b) {
   return true;
 }
 
+Dim count_of(const Dims& shape, const std::vector<int64_t>& dims) {
+  Dim n = 1;
+  for (int64_t d : dims)
+    if (!shape.empty()) n = n * shape[static_cast<size_t>(d)];
+  return n;
+}
+
 Arg real_number(const Dim& d) { return d.is_constant() ? Arg(static_cast<double>(d.constant())) : Arg(d); }
 
 namespace {

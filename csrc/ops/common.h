@@ -55,6 +55,8 @@ Dims broadcast_shape_of(std::string_view op, const ArgList& args);
 Arg expand_to(Builder& b, const Arg& a, const Dims& shape);
 /// Equal, deciding as few comparisons of symbolic dims as possible.
 bool equal(const Dims& a, const Dims& b);
+/// The number of elements over these dimensions; a 0-d tensor counts as having one, of size 1.
+Dim count_of(const Dims& shape, const std::vector<int64_t>& dims);
 /// A size as an operand of floating arithmetic.
 Arg real_number(const Dim& d);
 

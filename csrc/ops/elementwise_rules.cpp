@@ -139,7 +139,7 @@ Expr is_non_negative(const Expr& n) {
 
 void pow_vjp(VjpContext& c) {
   Expr x = in(c, 0), n = in(c, 1), g = c.grad();
-  if (n.arg().is_value() && is_bool(n.dtype())) n = c.b("torch.to", n, c.out().dtype());
+  if (n.arg().is_tensor() && is_bool(n.dtype())) n = c.b("torch.to", n, c.out().dtype());
   if (needs(c, 0)) {
     if (n.arg().is_literal_number() && n.arg().complex() == 0.0) {
       put_reduced(c, 0, c.b("torch.zeros_like", g));

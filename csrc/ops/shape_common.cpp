@@ -92,6 +92,18 @@ TensorType preserve_like(const TensorType& like) { return with_shape(like, like.
 
 bool is_one(const Dim& d) { return d == 1; }
 
+bool turns_out_one(const Dim& d) {
+  ShapeEnv::Asking scope;
+  return is_one(d);
+}
+
+std::vector<int64_t> dims_of_one(const Dims& shape) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (turns_out_one(shape[i])) out.push_back(static_cast<int64_t>(i));
+  return out;
+}
+
 bool suggests_channels_last(const TensorType& t) {
   if (t.rank() != 4 && t.rank() != 5) return false;
   // From the innermost dimension out: channels, width, height, (depth,) batch.

@@ -31,6 +31,10 @@ TensorType contiguous_like(const TensorType& like, Dims shape);
 TensorType preserve_like(const TensorType& like);
 
 bool is_one(const Dim& d);
+/// As is_one(), where the rank of a result depends on it: a size that depends on values is asked for.
+bool turns_out_one(const Dim& d);
+/// The dimensions of size 1, all of them asked for.
+std::vector<int64_t> dims_of_one(const Dims& shape);
 /// What Tensor.suggest_memory_format() sees: 4 (or 5) dimensions in channels-last order; ambiguous layouts count as
 /// row-major.
 bool suggests_channels_last(const TensorType& t);

@@ -50,14 +50,7 @@ Arg matrix_transpose_body(Builder& b, const Args& a) {
 
 Arg squeeze_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
-  std::vector<int64_t> drop;
-  if (a.has("dims")) {
-    drop = wrapped_dims("squeeze", a["dims"], x.rank());
-  } else {
-    for (int64_t i = 0; i < x.rank(); ++i)
-      if (is_one(x.shape()[static_cast<size_t>(i)])) drop.push_back(i);
-  }
-  return squeeze_dims(x, drop);
+  return squeeze_dims(x, a.has("dims") ? wrapped_dims("squeeze", a["dims"], x.rank()) : dims_of_one(x.shape()));
 }
 
 Arg unsqueeze_body(Builder& b, const Args& a) {

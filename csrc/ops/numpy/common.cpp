@@ -88,7 +88,14 @@ DType computed_type(const Args& a, Rule rule) {
   DType t = result_type(a.list());
   THUNDER_CHECK(rule != Rule::Real || !is_complex(t), Type, a.op().schema.name, "not defined for complex numbers, got ",
                 torch_name(t));
-  return apply(rule, t);
+  DType arrays = DType::boolean, floats = DType::f16;
+  for (const Arg& x : a.list())
+    if (x.is_tensor()) {
+      arrays = promoted_type(arrays, x.value().dtype());
+      floats = promoted_type(floats, apply(rule, x.value().dtype()));
+    }
+  // Each integer array becomes a float by itself: of 8 bits, with a sign and without, they are float16.
+  return !is_inexact(t) && t == arrays && (rule == Rule::Floating || rule == Rule::Real) ? floats : apply(rule, t);
 }
 
 DType sum_type(DType t) { return is_inexact(t) ? t : is_unsigned(t) ? DType::u64 : DType::i64; }
@@ -113,6 +120,11 @@ ArgList tensor_operands(Builder& b, std::string_view op, const ArgList& given, D
 }
 
 DType dtype_or(const Args& a, DType otherwise) { return a.has("dtype") ? a.dtype("dtype") : otherwise; }
+
+Arg truth(Builder& b, const Arg& x) {
+  if (!x.is_tensor()) return x.is_literal_number() ? Arg(x.complex() != 0.0) : Arg(b("prims.ne", x, 0));
+  return is_bool(x.value().dtype()) ? x : Arg(b("prims.ne", x, 0));
+}
 
 std::vector<int64_t> axes(const Args& a, const Expr& x) {
   const Arg& axis = a["axis"];

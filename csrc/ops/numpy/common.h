@@ -42,6 +42,9 @@ ArgList tensor_operands(Builder& b, std::string_view op, const ArgList& given, D
 /// The dtype of a `dtype` argument, or `otherwise`.
 DType dtype_or(const Args& a, DType otherwise);
 
+/// Whether each element, or a number, is not zero.
+Arg truth(Builder& b, const Arg& x);
+
 /// The axes that `axis` (an int, several, or None for all) names, sorted.
 std::vector<int64_t> axes(const Args& a, const Expr& x);
 /// One axis, counted from 0.

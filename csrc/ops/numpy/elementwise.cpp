@@ -78,11 +78,6 @@ Arg nan_to_num_body(Builder& b, const Args& a) {
 
 // ---- truth ----------------------------------------------------------------------------------------------------------
 
-Arg truth(Builder& b, const Arg& x) {
-  if (!x.is_tensor()) return x.is_literal_number() ? Arg(x.complex() != 0.0) : Arg(b("prims.ne", x, 0));
-  return is_bool(x.value().dtype()) ? x : Arg(b("prims.ne", x, 0));
-}
-
 template <Prim prim>
 Arg logical(Builder& b, const Args& a) {
   ArgList truths;

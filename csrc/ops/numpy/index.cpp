@@ -6,8 +6,6 @@
 namespace thunder::ops::numpy {
 namespace {
 
-Arg truth(Builder& b, const Arg& x) { return is_bool(x.value().dtype()) ? x : Arg(b("prims.ne", x, 0)); }
-
 Arg where_body(Builder& b, const Args& a) {
   DType t = result_type({a["x"], a["y"]});
   ArgList x = tensor_operands(b, "where", {a["x"], a["y"]}, t);

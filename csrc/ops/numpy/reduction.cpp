@@ -9,29 +9,31 @@ namespace {
 
 DType dtype_of(const Args& a) { return a.tensor("a").dtype; }
 
-Dim count_of(const Expr& x, const std::vector<int64_t>& over) {
-  Dim n = 1;
-  for (int64_t d : over) n = n * x.shape()[static_cast<size_t>(d)];
-  return n;
-}
-
 // PyTorch computes little in wide unsigned integers; int64 has the same bits.
 DType machine_type(DType t) { return t == DType::u64 ? DType::i64 : compute_type(t); }
+
+// Over the axes of the call.
+Arg reduced(Builder& b, const Args& a, std::string_view prim, const Expr& x) {
+  std::vector<int64_t> over = axes(a, x);
+  return maybe_keep(b, a, b(prim, x, over), over);
+}
+
+// The values that they have in dtype `t`, in the dtype in which one computes with them.
+Expr computing(Builder& b, const Arg& x, DType t) { return b.expr(convert(b, convert(b, x, t), machine_type(t))); }
 
 // ---- sums -----------------------------------------------------------------------------------------------------------
 
 template <Prim prim>
 Arg sum_body(Builder& b, const Args& a) {
   DType t = dtype_or(a, sum_type(dtype_of(a)));
-  Expr x = b.expr(convert(b, convert(b, a["a"], t), machine_type(t)));
-  std::vector<int64_t> over = axes(a, x);
-  return convert(b, maybe_keep(b, a, b(prim.text, x, over), over), t);
+  return convert(b, reduced(b, a, prim.text, computing(b, a["a"], t)), t);
 }
 
 Arg mean_of(Builder& b, const Args& a, const Arg& input, const Arg& count, DType t) {
-  Expr x = b.expr(convert(b, convert(b, input, t), compute_type(t)));
+  Expr x = computing(b, input, t);
   std::vector<int64_t> over = axes(a, x);
-  Arg n = count.is_none() ? real_number(count_of(x, over)) : Arg(b("prims.sum", convert(b, count, x.dtype()), over));
+  Arg n = count.is_none() ? real_number(count_of(x.shape(), over))
+                          : Arg(b("prims.sum", convert(b, count, x.dtype()), over));
   return convert(b, maybe_keep(b, a, b("prims.div", b("prims.sum", x, over), n), over), t);
 }
 
@@ -55,7 +57,7 @@ Arg nanmean_body(Builder& b, const Args& a) {
 }
 
 Arg variance(Builder& b, const Args& a, DType t) {
-  Expr x = b.expr(convert(b, convert(b, a["a"], t), compute_type(t)));
+  Expr x = computing(b, a["a"], t);
   std::vector<int64_t> over = axes(a, x);
   return maybe_keep(b, a, b("prims.var", x, over, kw("correction", a["ddof"])), over);
 }
@@ -72,8 +74,7 @@ Arg std_body(Builder& b, const Args& a) {
 
 Arg count_nonzero_body(Builder& b, const Args& a) {
   Expr x = b.expr(convert(b, b("prims.ne", a["a"], is_bool(dtype_of(a)) ? Arg(false) : Arg(0)), DType::i64));
-  std::vector<int64_t> over = axes(a, x);
-  return maybe_keep(b, a, b("prims.sum", x, over), over);
+  return reduced(b, a, "prims.sum", x);
 }
 
 // ---- extrema --------------------------------------------------------------------------------------------------------
@@ -105,11 +106,8 @@ Arg arg_extremum_body(Builder& b, const Args& a) {
 
 template <Prim prim>
 Arg truth_body(Builder& b, const Args& a) {
-  Expr x = b.expr(a["a"]);
-  if (!is_bool(x.dtype())) x = b("prims.ne", x, 0);
-  std::vector<int64_t> over = axes(a, x);
-  if (over.empty()) return x;
-  return maybe_keep(b, a, b(prim.text, x, over), over);
+  Expr x = b.expr(truth(b, a["a"]));
+  return axes(a, x).empty() ? x : reduced(b, a, prim.text, x);
 }
 
 // ---- scans and sorting ----------------------------------------------------------------------------------------------
@@ -144,7 +142,7 @@ Arg median_body(Builder& b, const Args& a) {
   order.insert(order.end(), over.begin(), over.end());
   Dims shape;
   for (int64_t d : rest) shape.push_back(input.shape()[static_cast<size_t>(d)]);
-  shape.push_back(count_of(input, over));
+  shape.push_back(count_of(input.shape(), over));
   int64_t last = static_cast<int64_t>(rest.size());
   Expr sorted = b("prims.sort", ops::reshape(permute(input, order), shape), last, false, false)[0];
   Expr x = b.expr(convert(b, sorted, apply(Rule::Double, input.dtype())));

@@ -49,16 +49,11 @@ Arg expand_dims_body(Builder& b, const Args& a) {
 
 Arg squeeze_body(Builder& b, const Args& a) {
   Expr x = array(b, a);
-  std::vector<int64_t> drop;
-  if (a.has("axis")) {
-    drop = wrapped_dims("squeeze", a["axis"], x.rank());
-    for (int64_t d : drop)
-      THUNDER_CHECK(is_one(x.shape()[static_cast<size_t>(d)]), Value, "squeeze",
-                    "cannot select an axis to squeeze out which has size not equal to one");
-  } else {
-    for (int64_t d = 0; d < x.rank(); ++d)
-      if (is_one(x.shape()[static_cast<size_t>(d)])) drop.push_back(d);
-  }
+  if (!a.has("axis")) return squeeze_dims(x, dims_of_one(x.shape()));
+  std::vector<int64_t> drop = wrapped_dims("squeeze", a["axis"], x.rank());
+  for (int64_t d : drop)
+    THUNDER_CHECK(turns_out_one(x.shape()[static_cast<size_t>(d)]), Value, "squeeze",
+                  "cannot select an axis to squeeze out which has size not equal to one");
   return squeeze_dims(x, drop);
 }
 

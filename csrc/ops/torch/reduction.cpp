@@ -22,13 +22,6 @@ Arg maybe_keep(Builder& b, const Args& a, const Arg& reduced, const std::vector<
 
 bool given(const Args& a, std::string_view name) { return a.op().schema.index_of(name) >= 0 && a.has(name); }
 
-Dim count_of(const TensorType& x, const std::vector<int64_t>& dims) {
-  Dim n = 1;
-  for (int64_t d : dims)
-    if (x.rank() > 0) n = n * x.shape[d];
-  return n;
-}
-
 // ---- sums -----------------------------------------------------------------------------------------------------------
 
 // 16-bit floats are summed in f32, as eager's kernels do.
@@ -66,7 +59,7 @@ Arg mean_body(Builder& b, const Args& a) {
   std::vector<int64_t> dims = dims_of(a);
   Arg in = convert(b, convert(b, a["input"], t), compute_type(t));
   Arg sum = b("prims.sum", in, dims);
-  return maybe_keep(b, a, convert(b, b("prims.div", sum, real_number(count_of(x, dims))), t), dims);
+  return maybe_keep(b, a, convert(b, b("prims.div", sum, real_number(count_of(x.shape, dims))), t), dims);
 }
 
 // A value of the result's shape, put back along the reduced dimensions.
@@ -85,7 +78,7 @@ void sum_vjp(VjpContext& c) { c.put("input", to_input_dtype(c, restore(c, c.grad
 
 void mean_vjp(VjpContext& c) {
   std::vector<int64_t> dims = dims_of(c.args());
-  Expr g = c.b("torch.div", restore(c, c.grad(), dims), real_number(count_of(c.in("input").tensor(), dims)));
+  Expr g = c.b("torch.div", restore(c, c.grad(), dims), real_number(count_of(c.in("input").shape(), dims)));
   c.put("input", to_input_dtype(c, g));
 }
 
@@ -268,7 +261,7 @@ Expr var_gradient(VjpContext& c, const Expr& g) {
   Expr x = c.in("input");
   std::vector<int64_t> dims = dims_of(c.args());
   Expr centred = x - c.b("torch.mean", x, dims, true);
-  Expr slope = variance_slope(centred, count_of(x.tensor(), dims), correction_of(c.args()));
+  Expr slope = variance_slope(centred, count_of(x.shape(), dims), correction_of(c.args()));
   return c.b("torch.mul", restore(c, g, dims), slope);
 }
 

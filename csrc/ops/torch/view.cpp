@@ -161,22 +161,16 @@ Arg movedim_body(Builder& b, const Args& a) {
 
 // ---- dimensions of size 1 -------------------------------------------------------------------------------------------
 
-std::vector<int64_t> of_size_one(const Expr& x, const std::vector<int64_t>& candidates) {
-  ShapeEnv::Asking scope;
-  std::vector<int64_t> out;
-  for (int64_t d : candidates)
-    if (d < x.rank() && is_one(x.shape()[static_cast<size_t>(d)])) out.push_back(d);
-  return out;
-}
-
 Arg squeeze_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
-  return squeeze_dims(x, of_size_one(x, identity(x.rank())));
+  return squeeze_dims(x, dims_of_one(x.shape()));
 }
 
 Arg squeeze_dim_body(Builder& b, const Args& a) {
   Expr x = input(b, a);
-  return squeeze_dims(x, of_size_one(x, wrapped_dims("squeeze", a["dim"], x.rank())));
+  std::vector<int64_t> dims = wrapped_dims("squeeze", a["dim"], x.rank());
+  std::erase_if(dims, [&](int64_t d) { return d >= x.rank() || !turns_out_one(x.shape()[static_cast<size_t>(d)]); });
+  return squeeze_dims(x, dims);
 }
 
 Arg unsqueeze_body(Builder& b, const Args& a) {
