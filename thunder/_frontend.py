@@ -1,6 +1,7 @@
 """What of tracing is Python: how a program is run to be traced, and which torch functions the tracer knows."""
 
 import contextlib
+import threading
 from types import FunctionType
 
 import torch
@@ -46,12 +47,12 @@ class _TraceMode(TorchFunctionMode):
 
 @contextlib.contextmanager
 def _tracing(tracer):
-    """Makes `tracer` current, and PyTorch believe that it is being compiled: libraries branch on that."""
+    """Makes `tracer` current."""
     if not hasattr(state, "tracers"):
         state.tracers = []
     state.tracers.append(tracer)
     try:
-        with _torch_is(True, classmethod(_autograd_function_apply)), _TraceMode(tracer) as mode:
+        with _torch_compiles(), _TraceMode(tracer) as mode:
             if mode._device is None:
                 tracer.take_calls()
             yield
@@ -59,20 +60,38 @@ def _tracing(tracer):
         state.tracers.pop()
 
 
+_lock = threading.Lock()
+_programs = 0  # that are being traced, by all threads
+_outside = None  # PyTorch's flag and Function.apply, as they were before the first of them
+
+
 @contextlib.contextmanager
-def _torch_is(compiling, apply):
-    before = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
-    torch.compiler._is_compiling_flag, torch.autograd.Function.apply = compiling, apply
+def _torch_compiles():
+    """Makes PyTorch believe that it is being compiled: libraries branch on that.  What it goes by is the process's."""
+    global _programs, _outside
+    with _lock:
+        if _programs == 0:
+            _outside = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
+            torch.compiler._is_compiling_flag = True
+            torch.autograd.Function.apply = classmethod(_autograd_function_apply)
+        _programs += 1
     try:
         yield
     finally:
-        torch.compiler._is_compiling_flag, torch.autograd.Function.apply = before
+        with _lock:
+            _programs -= 1
+            if _programs == 0:
+                torch.compiler._is_compiling_flag, torch.autograd.Function.apply = _outside
 
 
 def call_outside(function, args, kwargs):
     """A call that is no part of the program that is being acquired: PyTorch is what it is outside."""
-    with torch._C.DisableTorchFunction(), _torch_is(False, _apply):
-        return function(*args, **kwargs)
+    torch.compiler._is_compiling_flag = False
+    try:
+        with torch._C.DisableTorchFunction():
+            return function(*args, **kwargs)
+    finally:
+        torch.compiler._is_compiling_flag = _programs > 0
 
 
 def _run_traced(tracer, fn, args, kwargs):
@@ -107,15 +126,13 @@ def _check_attributes(before):
                 )
 
 
-_apply = torch.autograd.Function.__dict__["apply"]
-
-
 def _autograd_function_apply(cls, *args, **kwargs):
-    if not torch._C._is_torch_function_enabled():  # a call of the compiler's own, on tensors of no program
-        return _apply.__get__(None, cls)(*args, **kwargs)
+    tracer = current_tracer()  # none in a thread that does not compile
+    if tracer is None or not torch._C._is_torch_function_enabled():  # a call on tensors of no program
+        return _outside[1].__get__(None, cls)(*args, **kwargs)
     if kwargs:
         raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
-    return _custom_function.apply(current_tracer(), cls, args)
+    return _custom_function.apply(tracer, cls, args)
 
 
 # What asks for metadata that the proxies have.

@@ -1,5 +1,8 @@
 """torch.autograd.Function inside compiled functions: its own forward, and its own backward as the gradient."""
 
+import sys
+import threading
+
 import pytest
 import torch
 from devices import DEVICE
@@ -183,3 +186,34 @@ def test_checkpoint():
         checkpoint(layer, randn(3, 4), use_reentrant=reentrant)  # the first call leaves attributes in torch's functions
         check(lambda x, reentrant=reentrant: checkpoint(lambda t: layer(t).relu(), x * 2, use_reentrant=reentrant),
               randn(3, 4))
+
+
+def test_eager_calls_while_other_threads_compile():
+    """What PyTorch takes for a compilation is the process's, but only the thread that compiles records."""
+    apply, wrong = torch.autograd.Function.__dict__["apply"], []
+
+    def work(k):
+        def f(x):
+            for _ in range(20):
+                x = x * 1.01 + k
+            return Scale.apply(x, 2.0)
+
+        for _ in range(8):
+            x = torch.ones(2)
+            try:
+                torch.testing.assert_close(thunder.jit(f)(x), f(x))
+            except Exception as e:  # noqa: BLE001  # raised again where the test sees it
+                wrong.append(e)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong, wrong[0]
+    assert not torch.compiler.is_compiling() and torch.autograd.Function.__dict__["apply"] is apply
