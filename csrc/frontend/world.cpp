@@ -232,15 +232,15 @@ void WorldGuard::watch_code(PyObject* function) {
 }
 
 bool WorldGuard::check_objects(std::string* why) {
-  auto fails = [&](std::string text) {
-    if (why) *why = std::move(text);
+  auto fails = [&](auto&& text) {
+    if (why) *why = text();
     return false;
   };
   for (Container& c : containers_) {
     Py_ssize_t n = PyObject_Size(c.object.get());
     if (n < 0) PyErr_Clear();
     if ((c.length >= 0 && n != c.length) || (c.elements && !same_elements(c.object.get(), c.elements.get())))
-      return fails(c.name + " has other elements" + read_at(c.place));
+      return fails([&] { return c.name + " has other elements" + read_at(c.place); });
   }
   if (!check_classes(why)) return false;
   for (Attribute& a : attributes_) {
@@ -248,39 +248,43 @@ bool WorldGuard::check_objects(std::string* why) {
     if (!now) PyErr_Clear();
     bool same = now ? a.value && unchanged(a.value.get(), now) : !a.value;
     Py_XDECREF(now);
-    if (!same) return fails(a.where + ": '" + text_of(a.name.get()) + "' changed");
+    if (!same) return fails([&] { return a.where + ": '" + text_of(a.name.get()) + "' changed"; });
   }
   for (Function& f : functions_)
     if (PyFunction_GET_CODE(f.function.get()) != f.code.get() ||
         PyFunction_GET_DEFAULTS(f.function.get()) != f.defaults.get() ||
         PyFunction_GET_KW_DEFAULTS(f.function.get()) != f.keyword_defaults.get())
-      return fails("the code or a default of function " + text_of(attribute(f.function.get(), "__qualname__").get()) +
-                   " changed");
+      return fails([&] {
+        return "the code or a default of function " + text_of(attribute(f.function.get(), "__qualname__").get()) +
+               " changed";
+      });
   for (Answer& a : answers_) {
     PyObject* now = PyObject_Call(a.function.get(), a.arguments.get(), a.keywords.get());
     if (!now) PyErr_Clear();
     bool same = now && unchanged(a.value.get(), now);
     Py_XDECREF(now);
-    if (!same) return fails("what " + text_of(attribute(a.function.get(), "__name__").get()) + "() gives changed");
+    if (!same)
+      return fails(
+          [&] { return "what " + text_of(attribute(a.function.get(), "__name__").get()) + "() gives changed"; });
   }
   return true;
 }
 
 bool WorldGuard::check_classes(std::string* why) {
-  auto fails = [&](std::string text) {
-    if (why) *why = std::move(text);
+  auto fails = [&](auto&& text) {
+    if (why) *why = text();
     return false;
   };
   for (auto& [object, type] : types_)
     if (Py_TYPE(object.get()) != type)
-      return fails(std::string("an object of class ") + type->tp_name + " has another");
+      return fails([&] { return std::string("an object of class ") + type->tp_name + " has another"; });
   for (Class& c : classes_) {
     auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
     if (type->tp_version_tag == c.version && c.version) continue;
     for (const auto* entries : {&c.found, &c.implied})
       for (const Entry& e : *entries)
         if (_PyType_Lookup(type, e.key.get()) != e.value.get())
-          return fails("'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed");
+          return fails([&] { return "'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed"; });
     c.version = type->tp_version_tag;
   }
   return true;

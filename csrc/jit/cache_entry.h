@@ -149,7 +149,8 @@ struct JitFunction::CacheEntry {
       if (n.integer) return n.expr->size().substitute(values(key).symbol).constant();
       return n.expr->evaluate(values(key));
     }
-    return program_input(s.captured ? world.tensors()[s.index] : key.flat.tensors[s.index], s.whole_storage);
+    PyObject* tensor = s.captured ? world.tensors()[s.index] : key.flat.tensors[s.index];
+    return s.whole_storage ? program_input(tensor, true) : c10::IValue(torch_py::tensor(tensor));
   }
 
   bool asks() const { return !checks.checks.empty(); }

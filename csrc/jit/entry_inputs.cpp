@@ -113,8 +113,8 @@ class JitFunction::Checks {
     for (const Call* call : r.calls)
       visit_outputs(*call, [&](Value v) { made_[v.id()] = {out_.checks.size(), ours.at(v.id())}; });
     c.answer = on_host(from_python(r.answer.get()));
-    // An input as it is: the program may write to it.
-    if (c.answer.isTensor() && r.calls.empty()) c.answer = c.answer.toTensor().clone();
+    // It may lie in the memory of an input, or of a result, which others write to.
+    if (c.answer.isTensor()) c.answer = c.answer.toTensor().clone();
     c.exact = r.exact;
     c.symbol = r.symbol;
     c.is_float = r.input.has_value();

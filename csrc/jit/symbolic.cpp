@@ -238,31 +238,32 @@ std::string Symbols::describe(size_t i) const {
 }
 
 bool Symbols::hold(const Numbers& numbers, std::string* why) const {
-  auto fails = [&](const std::string& reason) {
-    if (why) *why = "the guard " + reason + " failed";
+  auto fails = [&](auto&& reason) {
+    if (why) *why = "the guard " + reason() + " failed";
     return false;
   };
   for (size_t i = 0; i < ints_.size(); ++i) {
     const Binding& b = ints_[i];
     if (b.kind == Binding::Constant && numbers.ints[i] != numbers_.ints[i])
-      return fails(cat(describe(i), " (now ", numbers.ints[i], ")"));
+      return fails([&] { return cat(describe(i), " (now ", numbers.ints[i], ")"); });
     if (b.kind == Binding::Same && numbers.ints[i] != numbers.ints[b.other])
-      return fails(cat(describe(i), " (now ", numbers.ints[b.other], " and ", numbers.ints[i], ")"));
+      return fails([&] { return cat(describe(i), " (now ", numbers.ints[b.other], " and ", numbers.ints[i], ")"); });
   }
-  for (size_t i = 0; i < floats_.size(); ++i) {
-    if (!floats_[i] || numbers.floats[i] == numbers_.floats[i]) continue;
-    auto it = float_reasons_.find(i);
-    return fails(cat(it == float_reasons_.end() ? cat("a number that is ", numbers_.floats[i]) : it->second, " (now ",
-                     numbers.floats[i], ")"));
-  }
+  for (size_t i = 0; i < floats_.size(); ++i)
+    if (floats_[i] && numbers.floats[i] != numbers_.floats[i])
+      return fails([&] {
+        auto it = float_reasons_.find(i);
+        return cat(it == float_reasons_.end() ? cat("a number that is ", numbers_.floats[i]) : it->second, " (now ",
+                   numbers.floats[i], ")");
+      });
   const NumberExpr::Values now = values(numbers);
   try {
     for (size_t i = 0; i < guards_.size(); ++i)
-      if (!guards_[i].holds(now.symbol)) return fails(texts_[i]);
+      if (!guards_[i].holds(now.symbol)) return fails([&] { return texts_[i]; });
     for (size_t i = 0; i < number_guards_.size(); ++i)
-      if (!number_guards_[i].holds(now)) return fails(texts_[guards_.size() + i]);
-  } catch (const Error& e) {
-    return fails(e.what());  // a division by zero
+      if (!number_guards_[i].holds(now)) return fails([&] { return texts_[guards_.size() + i]; });
+  } catch (const Error& e) {  // a division by zero
+    return fails([&] { return std::string(e.what()); });
   }
   return true;
 }

@@ -170,17 +170,18 @@ const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inpu
 
 bool guards_hold(const std::vector<DimGuard>& dims, const std::vector<NumberGuard>& numbers,
                  const NumberExpr::Values& now, std::string* why) {
-  auto fails = [&](const std::string& guard, const std::string& where) {
-    if (why) *why = cat("the guard ", guard, where.empty() ? "" : ", asked at ", where, " failed");
+  auto fails = [&](const auto& g) {
+    if (why) *why = cat("the guard ", g.str(), g.where.empty() ? "" : ", asked at ", g.where, " failed");
     return false;
   };
   try {
     for (const DimGuard& g : dims)
-      if (!g.holds(now.symbol)) return fails(g.str(), g.where);
+      if (!g.holds(now.symbol)) return fails(g);
     for (const NumberGuard& g : numbers)
-      if (!g.holds(now)) return fails(g.str(), g.where);
-  } catch (const Error& e) {
-    return fails(e.what(), "");  // a division by zero
+      if (!g.holds(now)) return fails(g);
+  } catch (const Error& e) {  // a division by zero
+    if (why) *why = cat("the guard ", e.what(), " failed");
+    return false;
   }
   return true;
 }
