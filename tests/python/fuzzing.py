@@ -37,7 +37,7 @@ def attempt(action):
     """(what it gave, None) or (None, what it raised)."""
     try:
         return action(), None
-    except Exception as error:
+    except Exception as error:  # compared with eager's
         return None, error
 
 

@@ -237,7 +237,7 @@ def test_public_names_are_numpys():
             if owner is np:
                 assert getattr(tnp, path.rpartition(".")[2]).id == op.name
     with pytest.raises(AttributeError, match="numpy has no operator 'nothing'"):
-        tnp.nothing  # noqa: B018
+        tnp.nothing  # noqa: B018  # the lookup raises
     assert tnp.float32 is torch.float32 and tnp.newaxis is None and "sum" in dir(tnp)
 
 
@@ -396,5 +396,5 @@ def test_traces_print_and_run():
     trace = thunder.last_traces(jitted)[0]
     assert "lnumpy.sum(t1, [0], None, keepdims=True)" in str(trace)
     context = trace.python_ctx()
-    exec(str(trace), context)  # noqa: S102
+    exec(str(trace), context)  # noqa: S102  # a trace that is printed is Python to run
     torch.testing.assert_close(context["computation"](x)[0], x.exp().sum(0, keepdim=True))
