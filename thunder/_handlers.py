@@ -367,8 +367,13 @@ def _setitem(func, args, kwargs):
                 value = tracer.apply("torch.squeeze", (value, 0))
         tracer.copy_into(view, value, "__setitem__")
     else:
-        tracer.check_writable(target, "__setitem__")
-        tracer.copy_into(target, tracer.apply("torch.setitem", (target, key, value)), "__setitem__")
+        try:
+            result = tracer.apply("torch.setitem", (target, key, value))
+        except IndexError as error:
+            if "out of bounds" in str(error):  # which eager finds last
+                tracer.check_writable(target, "__setitem__")
+            raise
+        tracer.copy_into(target, result, "__setitem__")
 
 
 @_handler("Tensor.new_tensor")
@@ -425,5 +430,6 @@ def _stack(tracer, data, device):
 
 @_handler("Tensor.detach_", "detach_")
 def _detach_in_place(func, args, kwargs):
-    current_tracer().detach_in_place(args[0])
+    if not torch.is_inference_mode_enabled():  # in which nothing is a view to autograd
+        current_tracer().detach_in_place(args[0])
     return args[0]

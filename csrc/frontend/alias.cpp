@@ -190,6 +190,11 @@ bool AliasTracker::is_view(TensorId t) const {
                                    (!path.empty() && path.back()->op->full_name != "prims.detach"));
 }
 
+void AliasTracker::make_leaf(TensorId t) {
+  tensors_[t].made_leaf = true;
+  if (tensors_[t].path.empty() && !tensors_[t].alias) storages_[tensors_[t].storage].made_leaf = true;
+}
+
 bool AliasTracker::owns_memory(TensorId t) const {
   const uint32_t storage = tensors_[t].storage;
   return std::count_if(tensors_.begin(), tensors_.end(),
@@ -299,7 +304,7 @@ bool AliasTracker::is_conj(TensorId id) const {
 void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) const {
   const Storage& s = storages_[tensors_[t].storage];
   const std::vector<const Call*>& path = tensors_[t].path;
-  const bool leaf = (s.leaf && s.base.requires_grad()) || s.made_leaf;
+  const bool leaf = (s.leaf && s.base.requires_grad()) || s.made_leaf || tensors_[t].made_leaf;
   THUNDER_CHECK(!(grad_enabled && leaf && !leaves_graph(path)), Runtime, op, path.empty() ? "" : "a view of ",
                 "a leaf Variable that requires grad is being used in an in-place operation.");
   if (!grad_enabled || leaves_graph(path)) return;

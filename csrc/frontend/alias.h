@@ -89,8 +89,8 @@ class AliasTracker {
   bool is_view(TensorId t) const;
   /// The tensor `t` from here on, an object that has changed its sizes, is as much a view as `before` was.
   void inherit_view(TensorId t, TensorId before) { tensors_[t].view = is_view(before); }
-  /// From here on autograd forbids in-place writes to the tensor's memory.
-  void make_leaf(TensorId t) { storages_[tensors_[t].storage].made_leaf = true; }
+  /// From here on autograd forbids in-place writes to it and, if it is no view, to views of it.
+  void make_leaf(TensorId t);
   /// What its attribute says: a view that was made under no_grad has it from its base, though no gradient flows.
   bool requires_grad(TensorId t);
   /// Whether it is the conjugate of what lies in memory, as far as the program made it so.
@@ -109,7 +109,7 @@ class AliasTracker {
     std::optional<TensorId> input;
     bool leaf = false;
     bool data_only = false;
-    bool made_leaf = false;  // by requires_grad_(): the base does not require grad, but tensors in its memory do
+    bool made_leaf = false;  // what stands for the base, which itself does not require grad
   };
   struct Tensor {
     uint32_t storage = 0;
@@ -118,6 +118,7 @@ class AliasTracker {
     uint32_t generation = 0;
     bool input = false;
     bool alias = false;
+    bool made_leaf = false;         // by requires_grad_()
     std::optional<bool> view = {};  // what PyTorch takes it for, if the path does not tell
   };
 

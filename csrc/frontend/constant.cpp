@@ -71,10 +71,9 @@ bool Tracer::fold(Arg& a, bool read) {
 }
 
 namespace {
-// Errors of schemas, and of tensors or numbers of the run's where they have to be known.
+// What eager says of a tensor's dtype it says of a 0-d one, too.
 bool may_want_numbers(const Error& e) {
-  return e.kind() == ErrorKind::Type || e.kind() == ErrorKind::NotImplemented ||
-         std::string_view(e.what()).find("known only when") != std::string_view::npos;
+  return e.kind() != ErrorKind::Runtime || std::string_view(e.what()).find("dtype") == std::string_view::npos;
 }
 }  // namespace
 

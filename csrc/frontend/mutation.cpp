@@ -38,6 +38,7 @@ void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   THUNDER_CHECK(number_kind(v.dtype()) <= number_kind(target.dtype), Runtime, op, "result type ", torch_name(v.dtype()),
                 " can't be cast to the desired output type ", torch_name(target.dtype));
   check_same_shape(tensor, v.value(), op);
+  if (!same(v.shape(), target.shape)) v = b_("torch.reshape", v, target.shape);  // lengths that turned out to be equal
   if (v.dtype() != target.dtype) v = b_("torch.to", v, target.dtype);
   THUNDER_CHECK(!base || !v.value().requires_grad() || !source_of(*base).whole_storage, NotImplemented, op,
                 "writing what requires grad to an input that shares memory with another input is not supported");
@@ -86,8 +87,8 @@ void Tracer::check_out_gradient(const std::string& op) const {
 
 void Tracer::check_same_shape(PyObject* target, const Arg& result, const std::string& op) {
   const Dims &to = value_of(target).shape(), &from = result.value().shape();
-  THUNDER_CHECK(same(from, to), Runtime, op, "output with shape ", str(to), " doesn't match the broadcast shape ",
-                str(from));
+  THUNDER_CHECK(std::equal(from.begin(), from.end(), to.begin(), to.end()), Runtime, op, "output with shape ", str(to),
+                " doesn't match the broadcast shape ", str(from));
 }
 
 // out=: one tensor, or one for each result.

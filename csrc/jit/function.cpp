@@ -1,6 +1,7 @@
 #include "jit/function.h"
 
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -284,6 +285,21 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   return tracer.finish(leaves);
 }
 
+namespace {
+// Whether the program computes tensors, or makes views, through which gradients flow.
+bool has_gradients(const frontend::Acquired& acquired) {
+  bool any = false;
+  for_each_value(acquired.computation.output, [&](Value v) { any |= v.requires_grad(); });
+  const auto made_by = producers(acquired.epilogue);
+  for_each_value(acquired.epilogue.output, [&](Value v) {
+    const auto at = made_by.find(v);
+    const Call* call = at == made_by.end() ? nullptr : acquired.epilogue.calls[at->second];
+    any |= v.requires_grad() && call && call->op->has(kView | kIdentity);
+  });
+  return any;
+}
+}  // namespace
+
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Arguments& args) {
   while (true) {
     try {
@@ -347,14 +363,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
   // Where the caller has switched gradients off the program may have switched them on for a part.
-  bool switched_on = false;
-  for_each_value(acquired.computation.output, [&](Value v) { switched_on |= v.requires_grad(); });
-  const auto made_by = producers(acquired.epilogue);
-  for_each_value(acquired.epilogue.output, [&](Value v) {
-    auto view = made_by.find(v);
-    switched_on |= v.requires_grad() && view != made_by.end() && acquired.epilogue.calls[view->second]->op->has(kView);
-  });
-  const bool grad_enabled = frontend::hooks().grad_enabled(), with_grad = grad_enabled || switched_on;
+  const bool grad_enabled = frontend::hooks().grad_enabled(), with_grad = grad_enabled || has_gradients(acquired);
+  c10::AutoGradMode mode_of_rules(with_grad);
   record->compiled = thunder::compile(acquired.computation, options_, with_grad);
   record->trivial_epilogue = acquired.trivial_epilogue;
   if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors, false);

@@ -58,6 +58,13 @@ struct NoDoubleBackward final : Node {
   std::string name_;
 };
 
+// The same values without gaps, with the dimensions in this order in memory, the outermost first.
+at::Tensor dense_in(const at::Tensor& g, const std::vector<int64_t>& order) {
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return g.permute(order).contiguous().permute(back);
+}
+
 // The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar,
 // say).
 at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
@@ -65,7 +72,7 @@ at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
   if (g.layout() != at::kStrided) g = g.to_dense();
   if (g.is_conj()) g = g.resolve_conj();
   if (g.is_neg()) g = g.resolve_neg();
-  if (!layout.known) return layout.contiguous ? g.contiguous() : g;
+  if (!layout.known) return layout.order.empty() ? g : dense_in(g, layout.order);
   if (g.strides() == at::IntArrayRef(layout.strides)) return g;
   return at::empty_strided(layout.sizes, layout.strides, g.options()).copy_(g);
 }
@@ -401,6 +408,24 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
 
 namespace {
 
+// The dimensions from the outermost in memory on, of a type without gaps whatever its sizes are; nothing for others.
+std::vector<int64_t> memory_order(const TensorType& t) {
+  std::vector<int64_t> order;
+  std::vector<bool> placed(t.shape.size());
+  Dim stride = 1;
+  for (size_t n = 0; n < t.shape.size(); ++n) {
+    // From the innermost on; of those that fit the last one.
+    size_t d = t.shape.size();
+    while (d-- > 0)
+      if (!placed[d] && (t.strides[d].same(stride) || t.shape[d].same(1))) break;
+    if (d >= t.shape.size()) return {};
+    placed[d] = true;
+    order.insert(order.begin(), static_cast<int64_t>(d));
+    stride = stride * t.shape[d];
+  }
+  return order;
+}
+
 Entry::Layout layout_of_cotangent(const Type& type) {
   Entry::Layout out;
   if (!type.is_tensor()) return out;
@@ -411,7 +436,7 @@ Entry::Layout layout_of_cotangent(const Type& type) {
   for (size_t i = 0; i < t.shape.size(); ++i) {
     if (!t.shape[i].is_constant() || !t.strides[i].is_constant()) {
       out.known = false;
-      out.contiguous = same(t.strides, contiguous_strides(t.shape));
+      out.order = memory_order(t);
       return out;
     }
     out.sizes.push_back(t.shape[i].constant());

@@ -32,8 +32,8 @@ struct Entry {
   struct Layout {
     std::vector<int64_t> sizes, strides;
     bool known = false;
-    bool contiguous = false;
-    bool sparse = false;  ///< of whatever layout it comes
+    std::vector<int64_t> order;  ///< where sizes are symbols: the dimensions in memory, the outermost first; or nothing
+    bool sparse = false;         ///< of whatever layout it comes
   };
   std::vector<Layout> cotangents;
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it

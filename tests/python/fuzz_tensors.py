@@ -179,7 +179,7 @@ WRITES = """
 <plain>.detach().mul_(2)
 <t>.data = <like>.data * 2
 <t>.requires_grad_()
-<f>.normal_()
+<f>.normal_() if <f>.is_contiguous() else <f>.uniform_()
 <f>.uniform_()
 <f>.bernoulli_(0.5)
 <t>.random_(0, 3)

@@ -17,7 +17,7 @@ struct FusedKernel {
   fuser::Kernel any;                   ///< CUDA only: the variant for other pointers
   std::string function, any_function;  ///< in their batches
   std::shared_ptr<KernelBatch> batch, any_batch;
-  std::vector<TensorType> outputs;
+  std::vector<TensorType> inputs, outputs;
   std::string cuda_text;       ///< see set_always_emit_cuda()
   std::weak_ptr<Arena> arena;  ///< which owns the operator that owns this
 };

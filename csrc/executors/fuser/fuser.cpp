@@ -105,6 +105,7 @@ class FuserExecutor final : public Executor {
     k->any_function = !k->on_cuda            ? ""
                       : k->kernel.lanes == 1 ? k->function
                                              : unaligned->add_cuda(k->any, k->name + "_any");
+    for (Value v : f.inputs) k->inputs.push_back(v.tensor());
     for (Value v : f.outputs) k->outputs.push_back(v.tensor());
     if (FusedKernel other; always_emit_cuda && lower_cuda(f, other, eager))
       k->cuda_text = fuser::emit_cuda(other.kernel, k->name);

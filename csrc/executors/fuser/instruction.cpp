@@ -42,6 +42,10 @@ class FusionCall final : public Instruction {
   FusionCall(std::shared_ptr<FusedKernel> kernel, Trace alternative)
       : k_(std::move(kernel)), alternative_(std::move(alternative)) {
     moves_operands = false;
+    for (const TensorType& t : k_->inputs) {
+      expected_.emplace_back();
+      for (const Dim& d : t.strides) expected_.back().push_back(d.constant());
+    }
     for (const TensorType& t : k_->outputs) {
       Output o;
       for (const Dim& d : t.shape) o.sizes.push_back(d.constant());
@@ -59,8 +63,9 @@ class FusionCall final : public Instruction {
     c10::OptionalDeviceGuard guard;
     if (k_->on_cuda) guard.reset_device(device_of(frame));
     Pointers in, out;
-    for (const Operand& o : operands) {
-      if (frame.registers[o.reg].toTensor().is_neg()) write_out(frame.registers[o.reg]);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Operand& o = operands[i];
+      if (needs_copy(frame.registers[o.reg].toTensor(), expected_[i])) write_out(frame.registers[o.reg], expected_[i]);
       in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
     }
     std::vector<at::Tensor> results;
@@ -74,10 +79,20 @@ class FusionCall final : public Instruction {
   }
 
  private:
-  // The imaginary part of a conjugate says of itself that its memory holds the negative.
-  static void write_out(c10::IValue& value) {
+  using Strides = c10::SmallVector<int64_t, 5>;
+
+  // The imaginary part of a conjugate says of itself that its memory holds the negative.  And an operator of PyTorch's
+  // may lay out its result otherwise than the trace says.
+  static bool needs_copy(const at::Tensor& t, const Strides& expected) {
+    const at::IntArrayRef sizes = t.sizes(), strides = t.strides();
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (strides[d] != expected[d] && sizes[d] > 1 && t.numel() > 0) return true;
+    return t.is_neg();
+  }
+
+  static void write_out(c10::IValue& value, const Strides& strides) {
     const at::Tensor& t = value.toTensor();
-    at::Tensor plain = at::empty_strided(t.sizes(), t.strides(), t.options());
+    at::Tensor plain = at::empty_strided(t.sizes(), strides, t.options());
     plain.copy_(t);
     value = std::move(plain);
   }
@@ -246,6 +261,7 @@ class FusionCall final : public Instruction {
   std::shared_ptr<FusedKernel> k_;
   Trace alternative_;  // the same by other executors, for when no kernel can be compiled
   std::vector<Output> made_;
+  std::vector<Strides> expected_;  // of the operands
   mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
   mutable std::mutex mutex_;
   mutable std::array<Variant, 2> variants_;

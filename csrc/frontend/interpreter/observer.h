@@ -35,6 +35,8 @@ class Observer {
   virtual void read_whole(PyObject* object) {}
   /// All that is in it, and in what is in it.
   virtual void read_compared(PyObject* object) {}
+  /// Whether `object` stands for one of the very type of `other`, though its own is a subclass.
+  virtual bool is_plain_subclass(PyObject* object, PyObject* other) { return false; }
 
   // Before each write; `value` is null for a deletion.
   virtual bool write_entry(PyObject* dict, PyObject* key, PyObject* value) { return true; }

@@ -76,7 +76,14 @@ Flow compare_op(Machine& m, int argument) {
 #if PY_VERSION_HEX >= 0x030C0000
   argument >>= 4;
 #endif
-  return m.result(2, PyObject_RichCompare(m.peek(2), m.peek(1), argument));
+  PyObject *left = m.peek(2), *right = m.peek(1);
+  // Python asks a subclass first.
+  if (m.observer && m.observer->is_plain_subclass(right, left)) {
+    PyObject* result = Py_TYPE(left)->tp_richcompare(left, right, argument);
+    if (result != Py_NotImplemented) return m.result(2, result);
+    Py_DECREF(result);
+  }
+  return m.result(2, PyObject_RichCompare(left, right, argument));
 }
 
 Flow is_op(Machine& m, int negated) { return m.truth(2, Py_Is(m.peek(2), m.peek(1)) ^ negated); }

@@ -24,8 +24,8 @@ ArgList parts(Builder& b, const Args& a, const char* first, const char* second) 
 
 // Pairs in memory, seen as complex numbers, in the layout of a pointwise result.
 Arg from_pairs(Builder& b, const Arg& real, const Arg& imag) {
-  Expr pairs = b("torch.contiguous", b("torch.stack", Arg::list({real, imag}), -1));
-  Expr z = b("torch.view_as_complex", pairs);
+  Expr pairs = b("torch.stack", Arg::list({real, imag}), -1);
+  Expr z = b("torch.view_as_complex", with_strides(pairs, contiguous_strides(pairs.shape())));
   return with_strides(z,
                       elementwise_strides(z.shape(), {&real.value().tensor().strides, &imag.value().tensor().strides}))
       .arg();

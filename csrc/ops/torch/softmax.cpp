@@ -1,4 +1,6 @@
 // torch: softmax and its kin.
+#include <algorithm>
+
 #include "ops/common.h"
 #include "ops/formula.h"
 
@@ -19,6 +21,17 @@ Formula log_softmax_along(const Formula& x, const std::vector<int64_t>& dims) {
   return shifted - spread(log(sum(exp(shifted), dims)), x.shape(), dims);
 }
 
+// Of lengths that depend on values, and that the program asked for.
+bool turned_out_empty(const Dims& shape) {
+  const ShapeEnv* env = ShapeEnv::current();
+  auto is_zero = [&](const Dim& d) {
+    const std::vector<SymbolId> symbols = d.symbols();
+    return !symbols.empty() && std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->hint(s); }) &&
+           d == 0;
+  };
+  return env && std::any_of(shape.begin(), shape.end(), is_zero);
+}
+
 // The result is in row-major order whatever the input's layout.  `dtype`: the input is converted first.
 Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& a, const Arg& dim_arg, AlongDim along) {
   Arg input = a["input"];
@@ -26,7 +39,7 @@ Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& 
   const TensorType t = input.value().tensor();
   int64_t dim = canonical_dim(op, as_dim(dim_arg).constant(), t.rank());
   check_floating(op, kernel, input);
-  if (known_empty(t.shape))
+  if (known_empty(t.shape) || turned_out_empty(t.shape))
     return b("prims.clone", input, kw("memory_format", ConstantArg{"torch.contiguous_format"})).arg();
   Dims shape = t.rank() == 0 ? Dims{1} : t.shape;
   Formula x = compute(b, reshape(b, contiguous(b, input), shape));

@@ -4,6 +4,7 @@
 
 #include "ops/common.h"
 #include "ops/elementwise_rules.h"
+#include "ops/formula.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -118,6 +119,13 @@ void clamp_vjp(VjpContext& c) {
 
 // ---- lerp, addcmul, addcdiv -----------------------------------------------------------------------------------------
 
+// In the layout of one kernel over these operands.
+Arg laid_out_as(const ArgList& operands, const Expr& result) {
+  std::vector<const Dims*> strides;
+  for (const Arg& x : operands) strides.push_back(&x.value().tensor().strides);
+  return with_strides(result, elementwise_strides(result.shape(), strides)).arg();
+}
+
 Arg lerp_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
   THUNDER_CHECK(t == end, Runtime, "lerp", "expected dtype ", torch_name(t), " for `end` but got dtype ",
@@ -127,7 +135,7 @@ Arg lerp_body(Builder& b, const Args& a) {
   // From the nearer end, as eager does.
   Arg near_start = b("prims.add", x[0], b("prims.mul", distance, x[2]));
   Arg near_end = b("prims.sub", x[1], b("prims.mul", distance, b("torch.rsub", x[2], 1)));
-  return b("prims.where", b("prims.lt", b("prims.abs", x[2]), 0.5), near_start, near_end);
+  return laid_out_as(x, b("prims.where", b("prims.lt", b("prims.abs", x[2]), 0.5), near_start, near_end));
 }
 
 Arg lerp_scalar_body(Builder& b, const Args& a) {
@@ -141,8 +149,8 @@ Arg lerp_scalar_body(Builder& b, const Args& a) {
   }
   ArgList x = broadcast_operands(b, "lerp", {a["input"], a["end"]}, t);
   Arg distance = b("prims.sub", x[1], x[0]);
-  if (std::abs(w.real()) < 0.5) return b("prims.add", x[0], b("prims.mul", distance, w));
-  return b("prims.sub", x[1], b("prims.mul", distance, 1 - w.real()));
+  return laid_out_as(x, std::abs(w.real()) < 0.5 ? b("prims.add", x[0], b("prims.mul", distance, w))
+                                                 : b("prims.sub", x[1], b("prims.mul", distance, 1 - w.real())));
 }
 
 void lerp_vjp(VjpContext& c) {
