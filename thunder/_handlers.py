@@ -389,11 +389,18 @@ def _new_tensor(func, args, kwargs):
 def _tensor(func, args, kwargs):
     tracer = current_tracer()
     data, *rest = args
+    if not isinstance(data, torch.Tensor) and hasattr(data, "__array__"):
+        data = _now(torch.as_tensor, data)  # the array's memory, so that later calls find what it holds then
     if isinstance(data, torch.Tensor):
         if func.__name__ == "tensor":
             data = tracer.apply("torch.clone", (tracer.apply("torch.detach", (data,)),))
+        elif kwargs.get("copy"):
+            data = tracer.apply("torch.clone", (data,))
         given = {k: v for k, v in kwargs.items() if k in ("dtype", "device") and v is not None}
-        return tracer.apply("torch.to", (data,), given) if given else data
+        made = tracer.apply("torch.to", (data,), given) if given else data
+        if kwargs.get("requires_grad") and not tracer.requires_grad(made):
+            tracer.require_grad(made)
+        return made
     if (first := _first_tensor(data)) is not None:
         stacked = _stack(tracer, data, first.device)
         # Not on the device of what is in it; a default device comes as an argument.
@@ -402,15 +409,26 @@ def _tensor(func, args, kwargs):
         if "dtype" not in given and given["device"] == stacked.device:
             return stacked
         return tracer.apply("torch.to", (stacked,), given)
-    if hasattr(data, "__array__"):
-        data = data.tolist() if "dtype" not in kwargs else data.tolist()
+    if kwargs.get("dtype") is None and _has_numpys_numbers(data):
+        kwargs = {**kwargs, "dtype": _now(torch.tensor, data).dtype}
     return tracer.apply("torch.tensor", (data, *rest), kwargs)
 
 
 def _first_tensor(data):
     if isinstance(data, (list, tuple)):
         return next((t for x in data if (t := _first_tensor(x)) is not None), None)
+    if _is_array(data):
+        return _now(torch.as_tensor, data)
     return data if isinstance(data, torch.Tensor) else None
+
+
+def _is_array(x):
+    return hasattr(x, "__array__") and not isinstance(x, torch.Tensor) and getattr(x, "ndim", 1) > 0
+
+
+def _has_numpys_numbers(data):
+    """A list of them makes a tensor of their dtype, where Python's make one of the default dtype."""
+    return any(map(_has_numpys_numbers, data)) if isinstance(data, (list, tuple)) else hasattr(data, "__array__")
 
 
 def _stack(tracer, data, device):
@@ -418,6 +436,8 @@ def _stack(tracer, data, device):
     for x in data:
         if isinstance(x, (list, tuple)):
             x = _stack(tracer, x, device)
+        elif _is_array(x):
+            x = _now(torch.as_tensor, x)
         elif isinstance(x, torch.Tensor):
             if x.ndim:
                 raise ValueError("only one element tensors can be converted to Python scalars")

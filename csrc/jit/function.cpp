@@ -91,25 +91,28 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
   if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second;
   if (std::shared_ptr<CacheEntry> e = find_known(key)) return e;
-  std::string why;
+  if (std::shared_ptr<CacheEntry> e = find_entry(key, nullptr)) return e;
+  std::string why;  // told of misses alone: saying it takes longer than checking
+  if (std::shared_ptr<CacheEntry> e = find_entry(key, &why)) return e;
+  if (why.empty()) why = entries_.empty() || !last_ ? "the first call" : difference(key.facts(), last_->facts);
+  last_miss_ = std::move(why);
+  return nullptr;
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_entry(const Key& key, std::string* why) {
   auto [first, last] = entries_.equal_range(key.hash);
   for (auto it = first; it != last; ++it) {
     const std::shared_ptr<CacheEntry>& e = it->second;
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
-    if (e->symbols && !e->symbols->hold(key.numbers, &why)) continue;
-    if (!e->guards_hold(key.flat, &why)) continue;
-    if (e->asks()) {
-      if (std::shared_ptr<CacheEntry> found = find_by_values(key, it, &why)) return found;
-      break;
-    }
+    if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
+    if (!e->guards_hold(key.flat, why)) continue;
+    if (e->asks()) return find_by_values(key, it, why);
     if (e->symbols) {
       if (known_.size() >= kMostKnown) known_.clear();
       known_.emplace(key.hash ^ key.numbers.hash(), Known{key.numbers, e});
     }
     return e;
   }
-  if (why.empty()) why = entries_.empty() || !last_ ? "the first call" : difference(key.facts(), last_->facts);
-  last_miss_ = std::move(why);
   return nullptr;
 }
 
@@ -195,6 +198,10 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
       tell();
       if (tracer->shared_memory_written()) shared.push_back(tracer->shared_memory_written());
       else if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
+    } catch (const OtherKey&) {
+      throw;
+    } catch (const frontend::Interrupted&) {
+      throw;
     } catch (...) {
       tell();
       if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {

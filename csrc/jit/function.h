@@ -96,6 +96,8 @@ class JitFunction {
   using Entries = std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>>;
   std::shared_ptr<CacheEntry> find(const Key& key);
   std::shared_ptr<CacheEntry> find_known(const Key& key);
+  /// `why`: null, or told why there is none.
+  std::shared_ptr<CacheEntry> find_entry(const Key& key, std::string* why);
   std::shared_ptr<CacheEntry> find_by_values(const Key& key, Entries::iterator from, std::string* why);
   Key key_of(const Arguments& args) const;
   bool knows_identities(const frontend::Reads& reads) const;

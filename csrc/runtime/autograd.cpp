@@ -183,8 +183,9 @@ struct ThunderBackward final : Node {
   // Gradients of what no used output depends on.  PyTorch calls hooks with None for a gradient that is not there, where
   // eager, whose graph does not lead there, does not call them: they get zeros.
   void drop_unused(std::vector<c10::IValue>& gradients, uint64_t used) const {
+    HookSearch hooks;
     for (size_t i = 0; i < gradients.size(); ++i)
-      if (gradients[i].isTensor() && (entry->reaches[i] & used) == 0 && !has_hooks_from(next_edge(i).function.get()))
+      if (gradients[i].isTensor() && (entry->reaches[i] & used) == 0 && !hooks.found_from(next_edge(i).function.get()))
         gradients[i] = {};
   }
 

@@ -2,7 +2,6 @@
 
 #include <torch/csrc/autograd/function.h>
 
-#include <unordered_set>
 #include <vector>
 
 namespace thunder {
@@ -15,17 +14,20 @@ bool has_hooks(const Node& n) {
          !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
 }
 
-bool has_hooks_from(const Node* node) {
-  if (!node) return false;
-  std::unordered_set<const Node*> seen{node};
-  std::vector<const Node*> left{node};
+bool HookSearch::found_from(const Node* node) {
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> left;
+  auto visit = [&](const Node* n) {
+    if (n && !without_.count(n) && seen.insert(n).second) left.push_back(n);
+  };
+  visit(node);
   while (!left.empty()) {
     const Node* next = left.back();
     left.pop_back();
     if (has_hooks(*next)) return true;
-    for (const torch::autograd::Edge& e : next->next_edges())
-      if (e.function && seen.insert(e.function.get()).second) left.push_back(e.function.get());
+    for (const torch::autograd::Edge& e : next->next_edges()) visit(e.function.get());
   }
+  without_.merge(seen);
   return false;
 }
 

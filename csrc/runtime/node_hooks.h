@@ -1,6 +1,8 @@
 // Hooks on nodes of autograd's graph: who sees what passes along an edge.
 #pragma once
 
+#include <unordered_set>
+
 namespace torch::autograd {
 struct Node;
 }
@@ -8,7 +10,15 @@ struct Node;
 namespace thunder {
 
 bool has_hooks(const torch::autograd::Node& node);
-/// On the node, or on any that a gradient goes on to from there.
-bool has_hooks_from(const torch::autograd::Node* node);
+
+/// Looks for hooks from several nodes on, and at no node twice.
+class HookSearch {
+ public:
+  /// Whether there are hooks on the node, or on any that a gradient goes on to from there.
+  bool found_from(const torch::autograd::Node* node);
+
+ private:
+  std::unordered_set<const torch::autograd::Node*> without_;  // hooks, there and behind
+};
 
 }  // namespace thunder

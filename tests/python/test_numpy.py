@@ -16,7 +16,7 @@ OPS = [op for op in _C.ops() if op.level == "numpy"]
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64")
 # One of each kind, whose pairs promote in different ways.
 PAIRS = [(a, b) for a in ("bool", "uint8", "int8", "int32", "int64", "float16", "float32", "complex64")
-         for b in ("bool", "int16", "int64", "float32", "float64")]
+         for b in ("bool", "int16", "int64", "float32", "float64")] + [("uint8", "int8")]
 # What PyTorch does not compute in a dtype that NumPy computes in.
 NOT_IN = {
     "heaviside": ("complex64",), "sort": ("complex64",), "argsort": ("complex64",),
