@@ -207,6 +207,10 @@ Expr expand(const Expr& x, const Dims& shape) {
   return x.builder()("prims.broadcast_in_dim", x, shape, from);
 }
 
+Expr expand_to_sizes(std::string_view op, const Expr& x, const Arg& sizes) {
+  return expand(x, expanded_shape(op, x.shape(), size_args(op, sizes)));
+}
+
 Dims broadcast_of(std::string_view op, const std::vector<Dims>& shapes, ErrorKind kind) {
   Dims out;
   for (const Dims& s : shapes) {

@@ -56,6 +56,8 @@ Expr full_scalar(Builder& b, const Arg& number, const TensorType& like);
 /// Sizes of an expansion, -1 keeping a size.  Error (Runtime) if the tensor cannot be expanded to it.
 Dims expanded_shape(std::string_view op, const Dims& from, const Dims& to);
 Expr expand(const Expr& x, const Dims& shape);
+/// The tensor expanded to the sizes of an argument.
+Expr expand_to_sizes(std::string_view op, const Expr& x, const Arg& sizes);
 /// The shape to which all broadcast.  Error (`kind`) if there is none.
 Dims broadcast_of(std::string_view op, const std::vector<Dims>& shapes, ErrorKind kind = ErrorKind::Runtime);
 

@@ -60,8 +60,7 @@ Arg unsqueeze_body(Builder& b, const Args& a) {
 }
 
 Arg expand_body(Builder& b, const Args& a) {
-  Expr x = input(b, a);
-  return expand(x, expanded_shape("expand", x.shape(), size_args("expand", a["shape"])));
+  return expand_to_sizes("expand", input(b, a), a["shape"]);
 }
 
 Arg slice_in_dim_body(Builder& b, const Args& a) {

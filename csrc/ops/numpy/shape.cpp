@@ -58,8 +58,7 @@ Arg squeeze_body(Builder& b, const Args& a) {
 }
 
 Arg broadcast_to_body(Builder& b, const Args& a) {
-  Expr x = array(b, a);
-  return expand(x, expanded_shape("broadcast_to", x.shape(), size_args("broadcast_to", a["shape"])));
+  return expand_to_sizes("broadcast_to", array(b, a), a["shape"]);
 }
 
 Arg astype_body(Builder& b, const Args& a) {

@@ -185,8 +185,7 @@ void unsqueeze_vjp(VjpContext& c) {
 // ---- repetition without a copy --------------------------------------------------------------------------------------
 
 Arg expand_body(Builder& b, const Args& a) {
-  Expr x = input(b, a);
-  return expand(x, expanded_shape("expand", x.shape(), size_args("expand", a["size"])));
+  return expand_to_sizes("expand", input(b, a), a["size"]);
 }
 Arg expand_as_body(Builder& b, const Args& a) { return b("torch.expand", a["self"], a.tensor("other").shape); }
 
