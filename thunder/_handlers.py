@@ -363,7 +363,7 @@ def _setitem(func, args, kwargs):
         view = tracer.apply("torch.getitem", (target, key))
         if isinstance(value, torch.Tensor):
             # A slice takes a value with leading dimensions of size 1.
-            while value.ndim > view.ndim and value.shape[0] == 1:
+            while len(tracer.shape(value)) > len(tracer.shape(view)) and tracer.shape(value)[0] == 1:
                 value = tracer.apply("torch.squeeze", (value, 0))
         tracer.copy_into(view, value, "__setitem__")
     else:

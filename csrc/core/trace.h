@@ -47,8 +47,11 @@ class Arena {
   /// An operator of this compilation only, such as a fusion region.
   const Op& own(std::unique_ptr<Op> op);
   ValueId next_id() const { return next_id_; }
-  /// The number value that binds a symbol; empty if none does (yet).
+  /// The number value that binds a symbol, the last one that was made; empty if none does (yet).
   Value symbol_value(SymbolId id) const;
+  /// Calls that are made from here on read the symbol from this value.
+  void bind(SymbolId id, Value v) { symbols_[id] = v; }
+  bool has_symbols() const { return !symbols_.empty(); }
   /// A number for a name that must be unique in this compilation: unique("fusion") is 0, 1, 2, ...
   int unique(const std::string& prefix);
 

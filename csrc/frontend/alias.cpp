@@ -99,6 +99,7 @@ Value replay_view(Builder& b, const Call* view, Value of) {
 TensorId AliasTracker::add(Tensor t) {
   TensorId id = static_cast<TensorId>(tensors_.size());
   t.generation = storages_[t.storage].generation;
+  t.no_grad = !b_.grad_enabled();
   owner_[t.current] = id;
   tensors_.push_back(std::move(t));
   return id;
@@ -289,6 +290,9 @@ bool AliasTracker::restore(Checkpoint before) {
 
 namespace {
 
+constexpr const char* kNoGradView =
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled.";
+
 // Through detach(), or the bytes as another dtype.
 bool leaves_graph(const std::vector<const Call*>& path) {
   return std::any_of(path.begin(), path.end(), [](const Call* c) { return c->op->has(kNoGrad); });
@@ -309,8 +313,7 @@ void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) con
                 "a leaf Variable that requires grad is being used in an in-place operation.");
   if (!grad_enabled || leaves_graph(path)) return;
   for (const Call* view : path)
-    THUNDER_CHECK(view->output.value().requires_grad() || !viewed(view).requires_grad(), Runtime, op,
-                  "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
+    THUNDER_CHECK(view->output.value().requires_grad() || !viewed(view).requires_grad(), Runtime, op, kNoGradView);
 }
 
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {
@@ -320,6 +323,8 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   Storage& s = storages_[tensors_[id].storage];
   Value old_base = s.base;
   check_leaf(id, grad_enabled, op);
+  THUNDER_CHECK(!(grad_enabled && v.requires_grad() && tensors_[id].no_grad && !path.empty() && !leaves_graph(path)),
+                Runtime, op, kNoGradView);
   THUNDER_CHECK(!(grad_enabled && v.requires_grad() && leaves_graph(path)), NotImplemented, op,
                 "writing what requires grad to a tensor through detach() is not supported");
   bool keep_graph = old_base.requires_grad() && (!grad_enabled || leaves_graph(path));

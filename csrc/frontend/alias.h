@@ -119,6 +119,7 @@ class AliasTracker {
     bool input = false;
     bool alias = false;
     bool made_leaf = false;         // by requires_grad_()
+    bool no_grad = false;           // made under no_grad
     std::optional<bool> view = {};  // what PyTorch takes it for, if the path does not tell
   };
 

@@ -1,5 +1,8 @@
 // What the program does to a tensor in place: writes to its values, and changes of the tensor object itself (its sizes,
 // whether it is a leaf).
+#include <algorithm>
+#include <string_view>
+
 #include "core/error.h"
 #include "frontend/tracer.h"
 
@@ -53,8 +56,11 @@ void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
   Arg from = convert(source);
   // A number leaves what requires grad a constant function of what it was.
   bool constant = to.requires_grad && hooks().grad_enabled();
+  // copy_() converts a number, the others take only one that the dtype holds.
+  const bool converts = !from.is_tensor() && std::string_view(op) == "copy_" && !constant;
   Expr v = from.is_tensor() ? b_.expr(from)
            : constant       ? b_("torch.fill", value_of(target), from)
+           : converts       ? b_("torch.full", Dims{}, from, kw("device", to.device))
                             : b_("torch.full", to.shape, from, kw("dtype", to.dtype), kw("device", to.device));
   if (v.dtype() != to.dtype) v = b_("torch.to", v, to.dtype);
   if (v.tensor().device != to.device) v = b_("torch.to", v, to.device);
@@ -141,9 +147,8 @@ void Tracer::rebind(PyObject* object, TensorId id, const char* op) {
 void Tracer::detach_in_place(PyObject* tensor) {
   TensorId id = id_of(tensor);
   Value v = aliases_.value(id);
-  THUNDER_CHECK(is_outside(id) || !is_inexact(v.dtype()) || !aliases_.is_view(id), Runtime, "detach_",
-                "Can't detach views in-place. Use detach() instead.");
   if (!v.requires_grad()) return;
+  THUNDER_CHECK(!aliases_.is_view(id), Runtime, "detach_", "Can't detach views in-place. Use detach() instead.");
   bool fresh = false;
   Value detached = b_("prims.detach", v).value();
   rebind(tensor, aliases_.add_result(detached, b_.calls().back(), &fresh), "detach_");

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <unordered_set>
 
 #include "core/rewrite.h"
 #include "passes/passes.h"
@@ -12,6 +14,21 @@ bool binds_size_of(const Call& call, const ValueSet& live) {
   if (binds) visit_inputs(call, [&](Value v) { any |= live[v] != 0; });
   return any;
 }
+
+namespace {
+
+// What later passes record is to read symbols from values that are left.
+void bind_symbols(const Trace& trace) {
+  std::unordered_set<SymbolId> bound;
+  auto bind = [&](Value v) {
+    const std::optional<SymbolId> s = bound_symbol(v);
+    if (s && bound.insert(*s).second) trace.arena->bind(*s, v);
+  };
+  for (Value v : trace.inputs) bind(v);
+  for (const Call* c : trace.calls) visit_outputs(*c, bind);
+}
+
+}  // namespace
 
 Trace dce(const Trace& trace, bool keep_random) {
   const uint64_t kept = kWrite | kCollective | kInput | (keep_random ? kRandom : kNoTag);
@@ -28,6 +45,7 @@ Trace dce(const Trace& trace, bool keep_random) {
     out.calls.push_back(&call);
   }
   std::reverse(out.calls.begin(), out.calls.end());
+  if (trace.arena->has_symbols()) bind_symbols(out);
   return out;
 }
 

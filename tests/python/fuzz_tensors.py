@@ -50,7 +50,7 @@ VIEWS = """
 <new> = <t>.real
 <new> = <t>
 <new> = torch.as_strided(<t>, <shape>, <strides>)
-<new> = <t>.view(torch.int32)
+<new> = <t>.view(torch.int32) if <t>.dtype != torch.bool and <t>.numel() else <t>.clone()
 <new> = <t>.data
 """
 
@@ -128,7 +128,7 @@ VALUES = """
 <new> = <t> + 1 if <t>.is_contiguous() else <t> * 2
 <new> = <t> + 1 if <t>.dtype == torch.float32 else <t> * 2
 <new> = <t> + 1 if <t>.shape[0] > 2 else <t> * 2
-<new> = <t> + <t>.stride(0)
+<new> = <t> + (<t>.stride(0) if <t>.shape[0] > 1 else 0)
 <new> = <t> + (<t> is <u>)
 <new> = <t> * (2 if torch.is_grad_enabled() else 3)
 <new> = <t> * (2 if <t>.is_leaf else 3)
@@ -200,7 +200,7 @@ WRITES = """
 F.relu(<f>, inplace=True)
 F.dropout(<f>, 0.5, inplace=True)
 F.leaky_relu_(<f>)
-torch.add(<t>, <u>, out=<like>)
+torch.add(<t>, <t>, out=<like>)
 torch.mul(<t>, 2, out=<t>)
 <new> = torch.sum(<t>, <dim>, out=torch.empty(0))
 <new> = torch.mul(<t>, 2, out=torch.empty_like(<t>))

@@ -124,13 +124,24 @@ c10::IValue copy_data(const KernelArgs& a) {
   return a.tensor(0).copy_(a.tensor(1));
 }
 
-c10::IValue slice_scatter(const KernelArgs& a) {
-  Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
-  // With the input's own strides, gaps included, unless elements share a place.
-  const at::Tensor& t = a.tensor(0);
+// With the tensor's own strides, gaps included, unless elements share a place.
+at::Tensor copy_with_gaps(const at::Tensor& t) {
   bool overlaps = false;
   for (int64_t d = 0; d < t.dim(); ++d) overlaps |= t.stride(d) == 0 && t.size(d) > 1;
-  at::Tensor out = overlaps ? t.clone() : at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
+  return overlaps ? t.clone() : at::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
+}
+
+// PyTorch's asserts that the tensor is contiguous if it requires grad, which those of the program may.
+c10::IValue as_strided_scatter(const KernelArgs& a) {
+  at::Tensor out = copy_with_gaps(a.tensor(0).detach());
+  const int64_t offset = a.is_none(4) ? 0 : a.value(4).toInt() - a.tensor(0).storage_offset();
+  out.as_strided(a.ints(2), a.ints(3), offset).copy_(a.tensor(1));
+  return out;
+}
+
+c10::IValue slice_scatter(const KernelArgs& a) {
+  Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
+  at::Tensor out = copy_with_gaps(a.tensor(0));
   at::Tensor part = out;
   for (size_t d = 0; d < start.size(); ++d)
     part = at::slice(part, static_cast<int64_t>(d), start[d], end[d], step.empty() ? 1 : step[d]);
@@ -300,6 +311,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.normal_at", normal_at},
       {"prims.randint_at", randint_at},
       {"prims.slice_scatter", slice_scatter},
+      {"prims.as_strided_scatter", as_strided_scatter},
       {"prims.pad", pad},
       {"prims.sum", sum},
       {"prims.amax", amax},

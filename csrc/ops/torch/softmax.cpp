@@ -26,7 +26,8 @@ bool turned_out_empty(const Dims& shape) {
   const ShapeEnv* env = ShapeEnv::current();
   auto is_zero = [&](const Dim& d) {
     const std::vector<SymbolId> symbols = d.symbols();
-    return !symbols.empty() && std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->hint(s); }) &&
+    return !symbols.empty() &&
+           (env->asks || std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->hint(s); })) &&
            d == 0;
   };
   return env && std::any_of(shape.begin(), shape.end(), is_zero);
