@@ -94,10 +94,8 @@ struct Parts {
   Dims sizes;
 };
 
-// The dimension that `dim` means, of a tensor that has one.
-size_t split_dim(std::string_view op, const Args& a, const TensorType& t) {
+void check_has_dimensions(std::string_view op, const TensorType& t) {
   THUNDER_CHECK(t.rank() > 0, Runtime, op, op, " expects at least a 1-dimensional tensor");
-  return static_cast<size_t>(wrapped_dim(op, a["dim"], t.rank()));
 }
 
 Dims even_parts(const Dim& size, const Dim& part) {
@@ -109,9 +107,10 @@ Dims even_parts(const Dim& size, const Dim& part) {
 }
 
 Parts split_parts(const Args& a, const TensorType& t) {
-  const size_t dim = split_dim("split", a, t);
+  check_has_dimensions("split", t);
   Dim part = size_arg("split", a["split_size_or_sections"]);
   THUNDER_CHECK(part >= 0, Runtime, "split", "split expects split_size be non-negative, but got split_size=", part);
+  const size_t dim = static_cast<size_t>(wrapped_dim("split", a["dim"], t.rank()));
   const Dim& size = t.shape[dim];
   THUNDER_CHECK(part > 0 || size == 0, Runtime, "split",
                 "split_size can only be 0 if dimension size is 0, but got dimension size of ", size);
@@ -119,7 +118,8 @@ Parts split_parts(const Args& a, const TensorType& t) {
 }
 
 Parts listed_parts(const Args& a, const TensorType& t) {
-  const size_t dim = split_dim("split_with_sizes", a, t);
+  check_has_dimensions("split_with_sizes", t);
+  const size_t dim = static_cast<size_t>(wrapped_dim("split_with_sizes", a["dim"], t.rank()));
   const Dim& size = t.shape[dim];
   Dims sizes = size_args("split_with_sizes", a.list()[1]);
   Dim sum = 0;
@@ -134,9 +134,10 @@ Parts listed_parts(const Args& a, const TensorType& t) {
 }
 
 Parts chunk_parts(const Args& a, const TensorType& t) {
-  const size_t dim = split_dim("chunk", a, t);
+  check_has_dimensions("chunk", t);
   int64_t chunks = a.integer("chunks");
   THUNDER_CHECK(chunks > 0, Runtime, "chunk", "chunk expects `chunks` to be greater than 0, got: ", chunks);
+  const size_t dim = static_cast<size_t>(wrapped_dim("chunk", a["dim"], t.rank()));
   const Dim& size = t.shape[dim];
   Dim part = ceildiv(size, chunks);
   // An empty dimension still gives the number of chunks asked for.
