@@ -80,7 +80,7 @@ Dims contiguous_strides(const Dims& shape) {
   Dim step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
-    step = step * max(shape[i], Dim(1));
+    step = step * (shape[i].is_constant() ? max(shape[i], Dim(1)) : shape[i]);
   }
   return strides;
 }

@@ -99,7 +99,7 @@ Value replay_view(Builder& b, const Call* view, Value of) {
 TensorId AliasTracker::add(Tensor t) {
   TensorId id = static_cast<TensorId>(tensors_.size());
   t.generation = storages_[t.storage].generation;
-  t.no_grad = !b_.grad_enabled();
+  t.no_grad = t.no_grad || !b_.grad_enabled();
   owner_[t.current] = id;
   tensors_.push_back(std::move(t));
   return id;
@@ -135,6 +135,7 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
     const Tensor& base = tensors_[it->second];
     t.storage = base.storage;
     t.path = base.path;
+    t.no_grad = base.no_grad && !base.path.empty();
     t.path.insert(t.path.end(), path.begin(), path.end());
   } else {
     storages_.push_back({v, 0, std::nullopt, false, false});

@@ -66,6 +66,7 @@ class Reads final : public interpreter::Observer {
   void read_length(PyObject* object) override;
   void read_whole(PyObject* object) override;
   void read_compared(PyObject* object) override;
+  bool are_same(PyObject* left, PyObject* right) override;
   bool is_plain_subclass(PyObject* object, PyObject* other) override;
   bool write_entry(PyObject* dict, PyObject* key, PyObject* value) override;
   bool write_cell(PyObject* cell, PyObject* value) override;

@@ -25,8 +25,10 @@ std::optional<Dim> offset_in_base(const std::vector<const Call*>& path) {
       for (size_t d = 0; d < start.size(); ++d) offset += start[d] * strides[d];
     } else if (name == "prims.diagonal") {
       const int64_t above = a.integer("offset");
-      const int64_t along = a.integer(above > 0 ? "dim2" : "dim1");
-      offset += a.tensor("a").strides[static_cast<size_t>(along)] * std::abs(above);
+      const Dims& strides = a.tensor("a").strides;
+      const int64_t rank = static_cast<int64_t>(strides.size());
+      const int64_t along = ops::wrapped_dim("diagonal", a[above > 0 ? "dim2" : "dim1"], rank);
+      offset += strides[static_cast<size_t>(along)] * std::abs(above);
     } else if (name == "prims.as_strided") {
       if (a.has("storage_offset")) offset = a.dim("storage_offset");
     } else if (name != "prims.transpose" && name != "prims.view" && name != "prims.squeeze" &&

@@ -156,6 +156,8 @@ class Tracer {
   std::optional<bool> made_leaf(PyObject* tensor);
   /// Whether it is an input, or a part of one.
   bool is_from_outside(PyObject* tensor) { return is_outside(id_of(tensor)); }
+  /// Whether one is an argument that the program also met outside, and the other its proxy.
+  bool are_same(PyObject* a, PyObject* b) { return knows(a) && knows(b) && id_of(a) == id_of(b); }
   bool share_memory(PyObject* a, PyObject* b) { return aliases_.share_memory(id_of(a), id_of(b)); }
 
   /// Ends tracing: `outputs` are the tensors and traced numbers that the user's function returned, in order.

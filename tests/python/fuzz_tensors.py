@@ -4,10 +4,10 @@ In a text, a hole stands for something random that fits:
     <t> a tensor, which the other holes are about; <f> one of floats; <plain> one that requires no gradient; <u>
     another that broadcasts with it; <like> one of its shape; <new> a new name; <dim> a dimension; <i> an index in
     that dimension, <n> a length from there on; <k> how many parts to divide it into; <shape> other sizes for as
-    many elements; <perm> its dimensions in another order; <wide> sizes that it can be expanded to, <same> its own behind one more, as -1; <sub> a
-    subscript; <idx> a tensor of indices in the dimension; <at> one of the shape of <t>; <mask> a tensor of bools of
-    its shape; <size> its sizes, written as t.shape[...]; <s> a number; <dtype> a dtype; <unary>, <binary>, <fold>
-    names of functions.
+    many elements; <perm> its dimensions in another order; <wide> sizes that it can be expanded to, <same> its own
+    behind one more, as -1; <sub> a subscript; <idx> a tensor of indices in the dimension; <at> one of the shape of
+    <t>; <mask> a tensor of bools of its shape; <size> its sizes, written as t.shape[...]; <s> a number, <nz> one
+    that is not 0; <dtype> a dtype; <unary>, <binary>, <fold> names of functions.
 """
 
 VIEWS = """
@@ -59,7 +59,7 @@ VALUES = """
 <new> = <unary>(<f>)
 <new> = <t> <binary> <u>
 <new> = <t> <binary> <u>
-<new> = <t> <binary> <s>
+<new> = <t> <binary> <nz>
 <new> = <s> <binary> <t>
 <new> = <t> <compared> <u>
 <new> = -<t>
@@ -76,7 +76,7 @@ VALUES = """
 <new> = <f>.mean(<dim>)
 <new> = <f>.softmax(<dim>)
 <new> = F.layer_norm(<f>, <f>.shape[-1:])
-<new> = <f>.var(<dim>)
+<new> = <f>.var(<dim>, correction=0)
 <new> = <t>.cumsum(<dim>)
 <new> = <t>.argmax(<dim>)
 <new>, <new> = <t>.max(<dim>)

@@ -35,6 +35,8 @@ class Observer {
   virtual void read_whole(PyObject* object) {}
   /// All that is in it, and in what is in it.
   virtual void read_compared(PyObject* object) {}
+  /// Whether two objects stand for one.
+  virtual bool are_same(PyObject* left, PyObject* right) { return false; }
   /// Whether `object` stands for one of the very type of `other`, though its own is a subclass.
   virtual bool is_plain_subclass(PyObject* object, PyObject* other) { return false; }
 

@@ -86,7 +86,11 @@ Flow compare_op(Machine& m, int argument) {
   return m.result(2, PyObject_RichCompare(left, right, argument));
 }
 
-Flow is_op(Machine& m, int negated) { return m.truth(2, Py_Is(m.peek(2), m.peek(1)) ^ negated); }
+Flow is_op(Machine& m, int negated) {
+  PyObject *left = m.peek(2), *right = m.peek(1);
+  const bool same = Py_Is(left, right) || (m.observer && m.observer->are_same(left, right));
+  return m.truth(2, same ^ negated);
+}
 
 Flow contains_op(Machine& m, int negated) {
   PyObject *container = m.peek(1), *key = m.peek(2);

@@ -234,9 +234,10 @@ Types scatter_reduce_meta(const Args& a) {
 Expr gather_for_src(VjpContext& c) {
   Expr g = c.b("torch.gather", c.grad(), c.in("dim"), c.in("index"));
   const Dims &from = g.shape(), &to = c.in("src").shape();
+  if (from.size() != to.size()) return c.b("torch.reshape", g, to);  // one element, of 0 or 1 dimensions
   ArgList config;
   bool covers = true;
-  for (size_t i = 0; i < to.size() && from.size() == to.size(); ++i) {
+  for (size_t i = 0; i < to.size(); ++i) {
     covers &= from[i].same(to[i]);
     config.push_back(Dims{Dim(0), to[i] - from[i], Dim(0)});
   }
