@@ -200,7 +200,7 @@ class Maker:
         shapes += [(rows, columns)] * 4
         lines = []
         for name in NAMES:
-            # What an operator reads and writes at different places eager refuses where it sees it, without gaps that is.
+            # What an operator reads and writes at different places eager refuses, unless there are gaps between them.
             if lines and chance() < 0.2 and not any("gaps" in line for line in lines):
                 lines.append(f"{name} = {pick(ALIASES).replace('#', pick(NAMES[: len(lines)]))}")
                 continue
@@ -264,7 +264,7 @@ class Maker:
     def fits(self, name):
         t = self.scope[name]
         if t.is_floating_point() or t.is_complex():  # finite, as 0 times what gradients are multiplied by would be no 0
-            return t.numel() <= MOST and t.dim() < 6 and bool(t.isfinite().all())
+            return t.numel() <= MOST and t.dim() < 6 and bool(t.data.isfinite().all())
         return t.numel() <= MOST and t.dim() < 6 and not t.requires_grad  # which eager lets integers do
 
     def fill(self, text):
@@ -501,8 +501,8 @@ class Run:
             exec(compile(self.source, "<random program>", "exec"), scope)
         options = {k: v for k, v in program.options}
         self.rough = "float16" in str(program)  # whose roundings are in what is computed from them, too
-        # Autograd does not see writes through .data to what it saved, and eager's gradients may be any.  So may those of
-        # older views of what detach_() was called for.  as_strided() of a view gives eager's none beyond that view.
+        # Autograd does not see writes through .data to what it saved, and eager's gradients may be any; so may those
+        # of older views of what detach_() was called for.  as_strided() of a view gives eager's none beyond that view.
         words = (".data", "detach_()", "requires_grad_()", "as_strided")
         self.differentiable = not any(word in self.source for word in words)
         self.functions = scopes[0]["f"], thunder.jit(scopes[1]["f"], **options)
