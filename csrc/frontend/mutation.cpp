@@ -118,7 +118,7 @@ void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op)
   TensorId id = id_of(out);
   const TensorType before = aliases_.value(id).tensor();
   const Dims& shape = result.value().shape();
-  if (same(before.shape, shape)) return;
+  if (std::equal(shape.begin(), shape.end(), before.shape.begin(), before.shape.end())) return;
   for (const Dim& d : shape)
     for (SymbolId s : d.symbols())
       THUNDER_CHECK(shapes_.hint(s), NotImplemented, op, "out= of a result whose size depends on data");

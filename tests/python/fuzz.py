@@ -61,6 +61,8 @@ LENIENT = (
     "to have non-zero size",
     "maximum size for tensor at dimension",
     "(different element sizes)",
+    "cannot reshape tensor of 0 elements",
+    "exceeds dimension size",
     "A view was created in inference mode",
     "with out=... arguments don't support automatic differentiation",
     "does not support automatic differentiation for outputs with complex dtype",
@@ -243,11 +245,12 @@ class Maker:
             self.modes = self.modes or any("grad" in h or "inference" in h for h in headers)
             if self.modes and ASKS_AUTOGRAD.search(template):
                 continue
-            # Eager changes sizes, and not the graph.
-            if CHANGES_SIZES.search(template) and any("no_grad" in h or "(False)" in h for h in headers):
-                continue
             text, error = attempt(lambda t=template: self.fill(t))
             if error is not None:
+                continue
+            # Eager changes sizes, and not the graph, nor what is known of views.
+            unseen = any("no_grad" in h or "(False)" in h for h in headers)
+            if CHANGES_SIZES.search(template) and (unseen or len(self.apart()) < len(self.tensors())):
                 continue
             nested = "".join("    " * i + h + "\n" for i, h in enumerate(headers)) + "    " * len(headers) + text
             _, error = attempt(lambda nested=nested: exec(nested, self.scope))
@@ -433,8 +436,10 @@ class Outcome:
             strides = [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1] if t.numel() else []
             if t.dtype == torch.bool:  # Python asks a Parameter first how it compares with another tensor
                 strides = None
-            first = memory.setdefault(t.untyped_storage()._cdata, (len(memory), t.storage_offset()))
-            where = (first[0], t.storage_offset() - first[1]) if t.numel() else None
+            where = None
+            if t.numel():
+                first = memory.setdefault(t.untyped_storage()._cdata, (len(memory), t.storage_offset()))
+                where = (first[0], t.storage_offset() - first[1])
             # An operator may return its argument where that has no elements.
             which = objects.setdefault(id(t), len(objects)) if t.numel() else None
             said.append((which, t.dtype, tuple(t.shape), strides, where, self.flows_from(t)))
@@ -483,12 +488,14 @@ def is_refusal(error, source):
     return text.startswith("[") and (said or unknown or leaf)
 
 
-def is_lenient(eager):
+def is_lenient(eager, source):
     """Eager raises because of memory or an autograd graph in which compiled programs do not work; for want of a kernel,
     where compiled programs take another one; or for an index out of bounds, which compiled programs find when they run,
     after errors of other kinds, and not at all where nothing uses the result."""
     text = str(eager)
-    return any(words in text for words in LENIENT)
+    # What requires_grad_() is called for may be a view of a tensor that the program does not see.
+    leaf = "a leaf Variable that requires grad" in text and "requires_grad_" in source
+    return leaf or any(words in text for words in LENIENT)
 
 
 class Run:
@@ -520,7 +527,7 @@ class Run:
         eager, compiled = (Outcome(f, s, call) for f, s in zip(self.functions, self.scopes, strict=True))
         if is_refusal(compiled.error, self.source) and type(eager.error) is not type(compiled.error):
             return str(compiled.error)
-        if is_lenient(eager.error):
+        if is_lenient(eager.error, self.source):
             return None
         if type(eager.error) is not type(compiled.error):
             raise Finding(f"{where}eager: {eager.error!r}, compiled: {compiled.error!r}") from compiled.error
@@ -564,7 +571,7 @@ class Run:
         if x is None and y is not None and not y.any():  # one node differentiates all results
             return
         try:
-            tolerance = {"rtol": 2e-2, "atol": 2e-2} if self.rough else {"rtol": 1e-4, "atol": 1e-5}
+            tolerance = {"rtol": 5e-2, "atol": 5e-2} if self.rough else {"rtol": 1e-4, "atol": 1e-5}
             torch.testing.assert_close(y, x, **tolerance, equal_nan=True)
         except AssertionError as error:
             raise Finding(f"{where}{error}") from None

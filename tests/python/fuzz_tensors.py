@@ -250,7 +250,7 @@ leaf(#)
 leaf(#) * 1
 leaf(@)[1:]
 (leaf(@) * 1)[1:]
-made(@)[:-1]
+made(@)[:-1].detach()
 made(#, like="t")
 leaf(#, like="t")
 leaf(#, like="gaps") * 1
@@ -264,7 +264,7 @@ made(#, dtype=torch.int32)
 made(#, dtype=torch.bool)
 made(#, dtype=torch.complex64)
 leaf(#, dtype=torch.complex64) * 1
-made(#[:1]).expand(#)
+made(#[:1]).expand(#).detach()
 nn.Parameter(made(#))
 """
 # An input that shares memory with one before it, #.
