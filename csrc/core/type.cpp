@@ -75,12 +75,21 @@ bool Type::same(const Type& other, bool strict) const {
 
 // ---- layouts --------------------------------------------------------------------------------------------------------
 
+namespace {
+// Such lengths are taken to differ from 0 here as in comparisons.
+bool known_in_run_alone(const Dim& d) {
+  const ShapeEnv* env = ShapeEnv::current();
+  const std::vector<SymbolId> symbols = d.symbols();
+  return env && std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->is_unbacked(s); });
+}
+}  // namespace
+
 Dims contiguous_strides(const Dims& shape) {
   Dims strides(shape.size());
   Dim step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
-    step = step * (shape[i].is_constant() ? max(shape[i], Dim(1)) : shape[i]);
+    step = step * (known_in_run_alone(shape[i]) ? shape[i] : max(shape[i], Dim(1)));
   }
   return strides;
 }

@@ -324,7 +324,7 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   Storage& s = storages_[tensors_[id].storage];
   Value old_base = s.base;
   check_leaf(id, grad_enabled, op);
-  THUNDER_CHECK(!(grad_enabled && v.requires_grad() && tensors_[id].no_grad && !path.empty() && !leaves_graph(path)),
+  THUNDER_CHECK(!(grad_enabled && v.requires_grad() && tensors_[id].no_grad && is_view(id) && !leaves_graph(path)),
                 Runtime, op, kNoGradView);
   THUNDER_CHECK(!(grad_enabled && v.requires_grad() && leaves_graph(path)), NotImplemented, op,
                 "writing what requires grad to a tensor through detach() is not supported");

@@ -376,7 +376,7 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
     for (Py_ssize_t i = 0; i < n; ++i)
-      if (PyTuple_GET_ITEM(args, i) == out) check_same_shape(out, result, f.op);
+      if (PyTuple_GET_ITEM(args, i) == out && is_tensor(out)) check_same_shape(out, result, f.op);
     write_out(out, result, f.op);
     return f.result && !is_tensor(out) ? Ref::steal(PyObject_CallOneArg(f.result.get(), out)) : Ref::borrow(out);
   }
