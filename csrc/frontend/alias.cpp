@@ -99,7 +99,7 @@ Value replay_view(Builder& b, const Call* view, Value of) {
 TensorId AliasTracker::add(Tensor t) {
   TensorId id = static_cast<TensorId>(tensors_.size());
   t.generation = storages_[t.storage].generation;
-  t.no_grad = t.no_grad || !b_.grad_enabled();
+  t.no_grad = !t.input && (t.no_grad || !b_.grad_enabled());
   owner_[t.current] = id;
   tensors_.push_back(std::move(t));
   return id;
@@ -213,6 +213,7 @@ bool AliasTracker::requires_grad(TensorId t) {
 
 TensorId AliasTracker::add_alias(TensorId of) {
   Tensor t = tensors_[of];
+  t.no_grad = !b_.grad_enabled() || (t.no_grad && is_view(of));
   t.input = false;
   t.alias = true;
   tensors_.push_back(std::move(t));
