@@ -108,9 +108,10 @@ def _set_requires_grad(func, args, kwargs):
 @_handler("Tensor.is_leaf")
 def _is_leaf(func, args, kwargs):
     tracer = current_tracer()
+    gradient = tracer.has_gradient(args[0])
     if not isinstance(args[0], TensorProxy):
-        return func(*args)
-    leaf = tracer.made_leaf(args[0]) if tracer.has_gradient(args[0]) else True
+        return func(*args) and gradient == args[0].requires_grad
+    leaf = tracer.made_leaf(args[0]) if gradient else True
     if leaf is None:
         raise NotImplementedError("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
     return leaf

@@ -153,9 +153,20 @@ void Tracer::give_own_memory(Outputs& out) {
   for (const Derived& d : out.derived)
     if (d.computed >= 0) returned[static_cast<size_t>(d.computed)] = true;
   for (Value v : b_.inputs()) taken.insert(v);
+  std::vector<size_t> order;
+  std::unordered_map<Value, int, ValueHash> users;
   for (size_t i = 0; i < out.computed.size(); ++i) {
+    if (!out.computed[i].type().is_tensor()) continue;
+    order.push_back(i);
+    ++users[memory_of(out.computed[i])];
+  }
+  // What a clone would lay out otherwise keeps the memory.
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) {
+    const TensorType& t = out.computed[i].tensor();
+    return users[memory_of(out.computed[i])] > 1 && t.strided() && !is_non_overlapping_and_dense(t.shape, t.strides);
+  });
+  for (size_t i : order) {
     Value& v = out.computed[i];
-    if (!v.type().is_tensor()) continue;
     Value memory = memory_of(v);
     const bool free = taken.insert(memory).second;
     if (!free && (returned[i] || is_written(memory, out))) v = b_("torch.clone", v).value();

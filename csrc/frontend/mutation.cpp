@@ -26,7 +26,13 @@ void Tracer::require_grad(PyObject* tensor) {
 }
 
 std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
-  if (is_outside(id_of(tensor))) return std::nullopt;
+  const TensorId id = id_of(tensor);
+  if (is_outside(id)) {
+    auto at = std::find(inputs_.begin(), inputs_.end(), id);
+    const bool written_only =
+        at != inputs_.end() && !b_.inputs()[static_cast<size_t>(at - inputs_.begin())].requires_grad();
+    return written_only ? std::optional<bool>(false) : std::nullopt;
+  }
   return new_leaves_.count(value_of(tensor).id()) != 0;
 }
 

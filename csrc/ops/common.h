@@ -50,7 +50,7 @@ Arg convert(Builder& b, const Arg& a, DType t);
 Dims broadcast_shapes(std::string_view op, const std::vector<const Dims*>& shapes);
 /// Broadcast shape of the tensors among the arguments.
 Dims broadcast_shape_of(std::string_view op, const ArgList& args);
-/// The tensor broadcast to `shape` by prims.broadcast_in_dim (torch.Tensor.expand's rule); itself if it has that shape.
+/// The tensor broadcast to `shape` by prims.broadcast_in_dim as an operand; itself if it has that shape.
 /// Numbers stay as they are.  Error (Runtime) if it does not broadcast.
 Arg expand_to(Builder& b, const Arg& a, const Dims& shape);
 /// Equal, deciding as few comparisons of symbolic dims as possible.

@@ -90,6 +90,17 @@ bool known_empty(const Dims& shape) {
   return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
 }
 
+bool turned_out_empty(const Dims& shape) {
+  const ShapeEnv* env = ShapeEnv::current();
+  auto is_zero = [&](const Dim& d) {
+    const std::vector<SymbolId> symbols = d.symbols();
+    return !symbols.empty() &&
+           (env->asks || std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->hint(s); })) &&
+           d == 0;
+  };
+  return env && std::any_of(shape.begin(), shape.end(), is_zero);
+}
+
 bool convolution_is_channels_last(const TensorType& input, const TensorType& weight) {
   if (input.rank() == 5 && input.device.type == DeviceType::cpu && input.dtype != DType::f32)
     return false;  // only oneDNN's has it

@@ -106,6 +106,8 @@ std::vector<int64_t> other_dims(int64_t rank, const std::vector<int64_t>& dims);
 std::vector<int64_t> range(int64_t begin, int64_t end);
 /// The number of elements is known to be zero.
 bool known_empty(const Dims& shape);
+/// The number of elements turned out to be zero, by lengths that depend on values and that the program asked for.
+bool turned_out_empty(const Dims& shape);
 
 /// Whether ATen's convolution of the two gives its results, gradients included, channels last: if either operand is.
 bool convolution_is_channels_last(const TensorType& input, const TensorType& weight);

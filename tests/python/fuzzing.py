@@ -19,7 +19,7 @@ from collections.abc import Callable
 import torch
 
 SECONDS = 30  # that a program may take
-SHARE = 200  # programs that a process is given at once
+SHARE = 2000  # programs that a process is given
 
 
 class Finding(AssertionError):
@@ -96,24 +96,46 @@ def fuzz(fuzzer, seed, programs, report=print, shrink=True):
     return ends
 
 
-def share(fuzzer, seed, programs, shrink):
-    """A part of the programs, in a process of its own."""
+def share(fuzzer, seeds, shrink, results):
+    """Programs in a process of its own, which tells of each."""
     torch.set_num_threads(1)
-    found = []
-    return fuzz(fuzzer, seed, programs, found.append, shrink), found
+    for seed in seeds:
+        found = []
+        results.send((fuzz(fuzzer, seed, 1, found.append, shrink), found))
+
+
+def fuzz_in_a_process(fuzzer, seeds, report, shrink):
+    """As fuzz(); of a program that ends the process it says so, and goes on behind it in another one."""
+    spawn = multiprocessing.get_context("spawn")
+    ends = collections.Counter()
+    while seeds:
+        results, sender = spawn.Pipe(duplex=False)
+        process = spawn.Process(target=share, args=(fuzzer, seeds, shrink, sender))
+        process.start()
+        sender.close()
+        while seeds:
+            try:
+                counted, found = results.recv()
+            except EOFError:
+                process.join()
+                counted = {"FOUND": 1}
+                found = [f"==== --seed {seeds[0]} --programs 1\n-->  the process ended with {process.exitcode}\n"]
+            ends.update(counted)
+            seeds = seeds[1:]
+            for text in found:
+                report(text)
+            if process.exitcode:
+                break
+        process.join()
+    return ends
 
 
 def fuzz_in_processes(fuzzer, seed, programs, jobs, report, shrink):
     ends = collections.Counter()
-    starts = range(seed, seed + programs, SHARE)
-    spawn = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, spawn, max_tasks_per_child=20) as pool:
-        parts = [pool.submit(share, fuzzer, s, min(SHARE, seed + programs - s), shrink) for s in starts]
-        for part in concurrent.futures.as_completed(parts):
-            counted, found = part.result()
-            ends.update(counted)
-            for text in found:
-                report(text)
+    shares = [range(s, min(s + SHARE, seed + programs)) for s in range(seed, seed + programs, SHARE)]
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for part in pool.map(lambda seeds: fuzz_in_a_process(fuzzer, seeds, report, shrink), shares):
+            ends.update(part)
     return ends
 
 

@@ -1,11 +1,15 @@
 """A slice of the random programs over tensors, always the same; `python tests/python/fuzz.py` runs others."""
 
 import dataclasses
+import os
+import types
 
 import fuzz
+import fuzz_programs
 import fuzzing
 import torch
-from fuzz import FUZZER, Maker
+from fuzz import FUZZER
+from fuzz_programs import Maker
 
 import thunder
 
@@ -23,29 +27,40 @@ def test_a_program_is_the_same_each_time():
 
 def test_a_finding_is_reported_small(monkeypatch):
     """If compiled lost every add_(): which program shows it, with little else in it."""
-    program = next(p for p in map(Maker.made, range(500)) if ".add_(" in p.source() and not FUZZER.run(p).refusal)
-    source = fuzz.Program.source
+    source = fuzz_programs.Program.source
     jit = thunder.jit
 
-    def wrong(fn, **options):
-        scope = dict(fn.__globals__)
-        exec(source(wrong.program).replace(".add_(", ".add("), scope)
-        compiled = jit(scope["f"], **options)
-        return lambda *args: (scope.update(p=fn.__globals__["p"]), compiled(*args))[1]
+    def run(program):
+        def wrong(fn, **options):
+            scope = dict(fn.__globals__)
+            exec(source(program).replace(".add_(", ".add("), scope)
+            compiled = jit(scope["f"], **options)
+            return lambda *args: (scope.update(p=fn.__globals__["p"]), compiled(*args))[1]
 
-    def run(candidate):
-        wrong.program = candidate
         monkeypatch.setattr(thunder, "jit", wrong)
         monkeypatch.setattr(thunder, "cache_hits", lambda fn: 0)
         try:
-            return fuzz.Run(candidate)
+            return fuzz.Run(program)
         finally:
             monkeypatch.undo()
 
     fuzzer = dataclasses.replace(FUZZER, run=run)
-    error, _ = fuzzing.finding(fuzzer, program)
-    if error is None:  # what the add_() wrote to is nobody's result
-        return
+    writes = (p for p in map(Maker.made, range(500)) if ".add_(" in p.source() and not FUZZER.run(p).refusal)
+    found = ((p, fuzzing.finding(fuzzer, p)[0]) for p in writes)
+    program, error = next((p, e) for p, e in found if e is not None)
     small, _ = fuzzing.minimise(fuzzer, program, error)
     assert ".add_(" in small.source() and len(small.calls) == 1 and len(small.body) <= len(program.body)
     assert torch.is_grad_enabled()
+
+
+def dies_of_7(seed):
+    if seed == 7:
+        os._exit(3)
+    return types.SimpleNamespace(refusal=None, counts={})
+
+
+def test_a_program_that_ends_the_process_is_a_finding():
+    found = []
+    fuzzer = fuzzing.Fuzzer(int, dies_of_7, smaller=range)
+    ends = fuzzing.fuzz_in_processes(fuzzer, 5, 6, 2, found.append, True)
+    assert found == ["==== --seed 7 --programs 1\n-->  the process ended with 3\n"] and ends["same"] == 5

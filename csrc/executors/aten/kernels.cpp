@@ -92,7 +92,7 @@ c10::IValue broadcast_in_dim(const KernelArgs& a) {
     if (next > 0 && dims[next - 1] == static_cast<int64_t>(d)) {
       --next;
       strides[d] = t.size(static_cast<int64_t>(next)) == shape[d] ? t.stride(static_cast<int64_t>(next)) : 0;
-    } else if (shape[d] == 1) {
+    } else if (shape[d] == 1 && !a.value(3).toBool()) {
       strides[d] = d + 1 == shape.size() ? 1 : shape[d + 1] * strides[d + 1];
     }
   }

@@ -18,6 +18,7 @@ Types broadcast_in_dim_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   Dims shape = a.dims("shape");
   std::vector<int64_t> from = a.integers("broadcast_dims");
+  const bool operand = a.flag("operand");
   THUNDER_CHECK(from.size() == t.shape.size(), Runtime, "broadcast_in_dim", "broadcast_dims has ", from.size(),
                 " entries, expected one per dimension of the input, ", t.shape.size());
   Dims strides(shape.size());
@@ -31,7 +32,7 @@ Types broadcast_in_dim_meta(const Args& a) {
                     " cannot be broadcast to ", shape[at]);
       strides[at] = kept ? t.strides[static_cast<size_t>(next)] : Dim(0);
       --next;
-    } else if (!is_one(shape[at])) {
+    } else if (operand || !is_one(shape[at])) {
       strides[at] = 0;
     } else {  // as unsqueeze and expand give it
       strides[at] = at + 1 == shape.size() ? Dim(1) : shape[at + 1] * strides[at + 1];
@@ -446,9 +447,11 @@ void diagonal_scatter_vjp(VjpContext& c) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "broadcast_in_dim(Tensor a, int[] shape, int[] broadcast_dims) -> Tensor",
-     .doc = "A view in which dimension i of `a` is dimension broadcast_dims[i] of the result; others, and those of "
-            "size 1, repeat.",
+    {.schema = "broadcast_in_dim(Tensor a, int[] shape, int[] broadcast_dims, bool operand=False) -> Tensor",
+     .doc =
+         "A view in which dimension i of `a` is dimension broadcast_dims[i] of the result; others, and those of "
+         "size 1, repeat.  Other dimensions of size 1 have the stride that expand() gives them, those of an `operand` "
+         "0: they have no say in the layout of a pointwise result (TensorIterator).",
      .tags = kViewTags,
      .meta = broadcast_in_dim_meta,
      .vjp = broadcast_in_dim_vjp},

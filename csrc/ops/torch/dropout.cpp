@@ -12,7 +12,13 @@ bool is_identity(std::string_view op, const Args& a) {
   double p = a.real("p");
   THUNDER_CHECK(p >= 0 && p <= 1, Value, op, "dropout probability has to be between 0 and 1, but got ", p);
   const char* flag = a.op().schema.index_of("training") >= 0 ? "training" : "train";
-  return p == 0 || !a.flag(flag) || known_empty(a.tensor("input").shape);
+  const TensorType& t = a.tensor("input");
+  if (p == 0 || !a.flag(flag) || known_empty(t.shape)) return true;
+  if (p == 1 || is_inexact(t.dtype)) return false;
+  ShapeEnv::Asking scope;
+  THUNDER_CHECK(turned_out_empty(t.shape), Runtime, op, "result type Float can't be cast to the desired output type ",
+                scalar_type_name(t.dtype));
+  return true;
 }
 
 // A product and not a constant: NaN stays NaN, and the gradient is zero.
@@ -25,8 +31,6 @@ Arg dropout_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   double p = a.real("p");
   if (p == 1) return all_zero(b, x);
-  THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "dropout",
-                "result type Float can't be cast to the desired output type ", scalar_type_name(x.dtype()));
   if (x.tensor().device.type == DeviceType::cuda) return b("torch.native_dropout", x, p, true)[0].arg();
   Expr keep = b("prims.bernoulli_like", x, 1 - p);
   return (x * b("prims.div", keep, 1 - p)).arg();

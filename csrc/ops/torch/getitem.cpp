@@ -108,18 +108,17 @@ class KeyReader {
   Key read(const Arg& key) {
     ArgList parts = parts_of(b_, key, t_.device);
     int64_t total = 0, ellipses = 0;
-    for (const Arg& p : parts) {
-      total += consumed(p);
-      ellipses += is_ellipsis(p);
-    }
+    for (const Arg& p : parts) total += consumed(p);
     THUNDER_CHECK(total <= t_.rank(), Index, "getitem", "too many indices for tensor of dimension ", t_.rank());
+    const int64_t rest = t_.rank() - total;
     for (const Arg& p : parts) {
       if (is_ellipsis(p)) {
-        // A second one stands for nothing.
-        int64_t rest = ellipses > 0 ? t_.rank() - total : 0;
-        ellipses = 0;
-        for (int64_t i = 0; i < rest; ++i) keep();
+        for (int64_t i = 0; ellipses == 0 && i < rest; ++i) keep();
+        ++ellipses;
       } else {
+        // Eager moves on by `rest` at every ellipsis, and reads sizes beyond the last.
+        THUNDER_CHECK(ellipses < 2 || rest == 0 || consumed(p) == 0, Index, "getitem",
+                      "an index can only have a single ellipsis ('...') before what it indexes");
         read_part(p);
       }
     }

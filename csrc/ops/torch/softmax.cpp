@@ -21,18 +21,6 @@ Formula log_softmax_along(const Formula& x, const std::vector<int64_t>& dims) {
   return shifted - spread(log(sum(exp(shifted), dims)), x.shape(), dims);
 }
 
-// Of lengths that depend on values, and that the program asked for.
-bool turned_out_empty(const Dims& shape) {
-  const ShapeEnv* env = ShapeEnv::current();
-  auto is_zero = [&](const Dim& d) {
-    const std::vector<SymbolId> symbols = d.symbols();
-    return !symbols.empty() &&
-           (env->asks || std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->hint(s); })) &&
-           d == 0;
-  };
-  return env && std::any_of(shape.begin(), shape.end(), is_zero);
-}
-
 // The result is in row-major order whatever the input's layout.  `dtype`: the input is converted first.
 Arg normalized(Builder& b, std::string_view op, const char* kernel, const Args& a, const Arg& dim_arg, AlongDim along) {
   Arg input = a["input"];

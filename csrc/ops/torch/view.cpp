@@ -184,9 +184,7 @@ void unsqueeze_vjp(VjpContext& c) {
 
 // ---- repetition without a copy --------------------------------------------------------------------------------------
 
-Arg expand_body(Builder& b, const Args& a) {
-  return expand_to_sizes("expand", input(b, a), a["size"]);
-}
+Arg expand_body(Builder& b, const Args& a) { return expand_to_sizes("expand", input(b, a), a["size"]); }
 Arg expand_as_body(Builder& b, const Args& a) { return b("torch.expand", a["self"], a.tensor("other").shape); }
 
 void expand_vjp(VjpContext& c) { put_input(c, c.b("torch.sum_to_size", c.grad(), Expr(c.b, c.call.args[0]).shape())); }
