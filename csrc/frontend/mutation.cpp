@@ -130,6 +130,8 @@ void Tracer::resize_for(PyObject* out, const Arg& result, const std::string& op)
       THUNDER_CHECK(shapes_.hint(s), NotImplemented, op, "out= of a result whose size depends on data");
   THUNDER_CHECK(aliases_.owns_memory(id), NotImplemented, op, "out= of shape ", str(before.shape),
                 ", which shares memory with another tensor, would be resized to ", str(result.value().shape()));
+  THUNDER_CHECK(!before.requires_grad, NotImplemented, op, "out= of shape ", str(before.shape),
+                ", which requires grad, would be resized to ", str(shape));
   bool fresh = false;
   const Dims& strides = result.value().tensor().strides;
   Value empty =

@@ -360,14 +360,14 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   PyObject* out = nullptr;
   PyObject* written = f.in_place && n > 0 ? PyTuple_GET_ITEM(args, f.reflected ? 1 : 0) : nullptr;
   std::vector<std::pair<std::string, Arg>> keyword = keywords(args, kwargs, out, written);
-  if (written && is_tensor(written) && unchanged_by(f.op) == Unchanged::Viewed) check_writable(written, f.op.c_str());
   if (PyObject* target = out ? out : written; target && is_tensor(target))
     take_dtype_of(target, f.op, positional, keyword);
   const bool differentiable = any_requires_grad(positional);
   Arg result;
   try {
     result = call_operator(f.op, std::move(positional), std::move(keyword));
-  } catch (const Error&) {  // eager looks at what it is to write to first
+  } catch (const Error& e) {  // eager looks at what it is to write to first, but for the types of the arguments
+    if (e.kind() == ErrorKind::Type) throw;
     if (written && is_tensor(written)) check_writable(written, f.op.c_str());
     if (out && differentiable) check_out_gradient(f.op);
     throw;
@@ -381,6 +381,7 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
     return f.result && !is_tensor(out) ? Ref::steal(PyObject_CallOneArg(f.result.get(), out)) : Ref::borrow(out);
   }
   if (written) {
+    if (unchanged_by(f.op) == Unchanged::Viewed) check_writable(written, f.op.c_str());
     if (!changes_metadata(written, result, call, f.op)) write(written, result, f.op.c_str());
     return Ref::borrow(written);
   }

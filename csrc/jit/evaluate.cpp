@@ -1,6 +1,7 @@
 #include "jit/evaluate.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <c10/core/InferenceMode.h>
 
 #include "core/builder.h"
 #include "core/error.h"
@@ -59,6 +60,8 @@ c10::IValue program_input(PyObject* object, bool whole_storage) {
 }
 
 std::vector<Ref> run_now(const Trace& trace, const std::vector<frontend::RealInput>& inputs) {
+  // The program may save what it reads for its backward.
+  c10::InferenceMode normal(false);
   std::vector<c10::IValue> given;
   for (const frontend::RealInput& i : inputs) given.push_back(program_input(i.object.get(), i.whole_storage));
   std::vector<Ref> out;

@@ -110,7 +110,7 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape) {
   for (size_t i = 0; i < from.size(); ++i) dims.push_back(static_cast<int64_t>(shape.size() - from.size() + i));
   const auto own = shape.end() - static_cast<std::ptrdiff_t>(from.size());
   if (std::any_of(shape.begin(), own, [](const Dim& d) { return d == 1; }))
-    return b("prims.broadcast_in_dim", a, shape, dims, true);
+    return b("prims.broadcast_in_dim", a, shape, dims, kw("operand", true));
   return b("prims.broadcast_in_dim", a, shape, dims);
 }
 

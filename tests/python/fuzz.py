@@ -142,7 +142,7 @@ def is_refusal(error, source):
     unknown = re.search(r"\bu\d+\b", text) is not None  # a length that random numbers decide
     # Eager has requires_grad of views that it makes under no_grad, and of what is computed from them.
     leaf = "a leaf Variable that requires grad" in text and "requires_grad_" in source
-    if any(words in text for words in ("more than one element", "same dtype")):
+    if any(words in text for words in ("more than one element", "same dtype", "argument 'out' must be")):
         return True
     return text.startswith("[") and (said or unknown or leaf)
 
@@ -171,7 +171,8 @@ class Run:
         # of older views of what detach_() was called for.  as_strided() of a view gives eager's none beyond that view.
         words = (".data", "detach_()", "requires_grad_()", "as_strided")
         self.differentiable = not any(word in self.source for word in words)
-        if self.rough and "layer_norm" in self.source:  # which divides roundings by the square root of its eps
+        # Small numbers divide what is rounded; a norm's roundings are divided by the square root of its eps.
+        if self.rough and any(word in self.source for word in ("layer_norm", " / ", "div")):
             self.differentiable = False
         self.functions = scopes[0]["f"], thunder.jit(scopes[1]["f"], **options)
         self.scopes = scopes

@@ -447,7 +447,7 @@ void diagonal_scatter_vjp(VjpContext& c) {
 }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "broadcast_in_dim(Tensor a, int[] shape, int[] broadcast_dims, bool operand=False) -> Tensor",
+    {.schema = "broadcast_in_dim(Tensor a, int[] shape, int[] broadcast_dims, *, bool operand=False) -> Tensor",
      .doc =
          "A view in which dimension i of `a` is dimension broadcast_dims[i] of the result; others, and those of "
          "size 1, repeat.  Other dimensions of size 1 have the stride that expand() gives them, those of an `operand` "

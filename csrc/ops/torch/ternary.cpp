@@ -11,6 +11,14 @@ namespace {
 
 constexpr uint64_t kTags = kPointwise | kCheap;
 
+// In the layout of one kernel over these operands.
+Arg laid_out_as(const ArgList& operands, const Expr& result) {
+  std::vector<const Dims*> strides;
+  for (const Arg& x : operands)
+    if (x.is_tensor()) strides.push_back(&x.value().tensor().strides);
+  return with_strides(result, elementwise_strides(result.shape(), strides)).arg();
+}
+
 // ---- where, masked_fill ---------------------------------------------------------------------------------------------
 
 Arg where_body(Builder& b, const Args& a) {
@@ -91,7 +99,7 @@ Arg clamp_body(Builder& b, const Args& a) {
   size_t next = 1;
   if (a.has("min")) out = b("prims.maximum", out, x[next++]);
   if (a.has("max")) out = b("prims.minimum", out, x[next]);
-  return out;
+  return laid_out_as(x, b.expr(out));
 }
 
 Arg clamp_min_body(Builder& b, const Args& a) { return b("torch.clamp", a["input"], a["min"]); }
@@ -118,13 +126,6 @@ void clamp_vjp(VjpContext& c) {
 }
 
 // ---- lerp, addcmul, addcdiv -----------------------------------------------------------------------------------------
-
-// In the layout of one kernel over these operands.
-Arg laid_out_as(const ArgList& operands, const Expr& result) {
-  std::vector<const Dims*> strides;
-  for (const Arg& x : operands) strides.push_back(&x.value().tensor().strides);
-  return with_strides(result, elementwise_strides(result.shape(), strides)).arg();
-}
 
 Arg lerp_body(Builder& b, const Args& a) {
   DType t = a.tensor("input").dtype, end = a.tensor("end").dtype;
@@ -177,7 +178,7 @@ Arg addc_body(Builder& b, const Args& a, const char* prim) {
   ArgList x = broadcast_operands(b, a.op().schema.name, operands, t);
   bool one = a["value"].is_literal_number() && a["value"].complex() == 1.0;
   Arg scaled = one ? x[1] : Arg(b("prims.mul", x[1], a["value"]));
-  return b("prims.add", x[0], b(prim, scaled, x[2]));
+  return laid_out_as(x, b("prims.add", x[0], b(prim, scaled, x[2])));
 }
 
 Arg addcmul_body(Builder& b, const Args& a) { return addc_body(b, a, "prims.mul"); }
