@@ -71,6 +71,8 @@ Expr sum_of_products(const Expr& x, const Expr& y, const std::vector<int64_t>& s
   Builder& b = x.builder();
   if (summed.empty()) return x * y;
   const Roles r = roles(x, y, summed);
+  // Where the second's come before the first's, the product of the two the other way round is already in order.
+  if (!r.first.empty() && !r.second.empty() && r.second.back() < r.first.front()) return sum_of_products(y, x, summed);
   const Dims batch = sizes_of(x, r.both), rows = sizes_of(x, r.first), columns = sizes_of(y, r.second);
   const Dim k = product(sizes_of(x, summed));
   auto matrices = [&](const Expr& t, const std::vector<int64_t>& order, const Dim& m, const Dim& n) {
