@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/common.h"
+#include "ops/formula.h"
 
 namespace thunder::ops {
 
@@ -89,6 +90,32 @@ TensorType contiguous_like(const TensorType& like, Dims shape) {
 }
 
 TensorType preserve_like(const TensorType& like) { return with_shape(like, like.shape, preserve_format_strides(like)); }
+
+std::vector<bool> legacy_empty(const std::vector<Value>& tensors) {
+  const bool one_rank =
+      std::all_of(tensors.begin(), tensors.end(), [&](Value v) { return v.rank() == tensors[0].rank(); });
+  std::vector<bool> out;
+  for (Value v : tensors)
+    out.push_back(v.rank() == 1 && (known_empty(v.shape()) || (!one_rank && turned_out_empty(v.shape()))));
+  return out;
+}
+
+void cat_vjp(VjpContext& c) {
+  const std::vector<Value> tensors = c.args().values("tensors");
+  const std::vector<bool> empty = legacy_empty(tensors);
+  const bool all_empty = std::all_of(empty.begin(), empty.end(), [](bool e) { return e; });
+  const size_t dim = all_empty ? 0 : static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
+  Dim start = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Dim size = empty[i] ? Dim(0) : tensors[i].shape()[dim];
+    if (tensors[i].requires_grad()) {
+      Expr g = empty[i] ? zeros(c.b, tensors[i].shape(), c.grad().tensor())
+                        : c.b("torch.narrow", c.grad(), static_cast<int64_t>(dim), start, size);
+      c.put("tensors", i, to_dtype(g, tensors[i].dtype()));
+    }
+    start += size;
+  }
+}
 
 bool is_one(const Dim& d) { return d == 1; }
 

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 import thunder
 
+WRITES = re.compile(r"[a-z0-9]_$|^__setitem__$|^__i[a-z]+__$")
 COMPARES = re.compile(r" (<|<=|>|>=|==|!=) ")
 
 # What eager's errors say that compiled programs need not raise, or not before others (see is_lenient).
@@ -61,28 +62,44 @@ LENIENT = (
 )
 
 
-class FreshViews(TorchFunctionMode):
-    """Eager refuses to write to a view as to a leaf, where its base came to require grad after the view was made and
-    nothing has asked for the view's grad_fn since; this asks before each operator."""
+class Watched(TorchFunctionMode):
+    """What eager does only by accident: `undefined`, whether an operator wrote to memory that it read elsewhere.
+    `fresh`: eager refuses to write to a view as to a leaf, where its base came to require grad after the view was made
+    and nothing has asked for the view's grad_fn since; this asks before each operator."""
+
+    def __init__(self, fresh=False):
+        super().__init__()
+        self.fresh, self.undefined = fresh, False
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        for a in args:
-            if isinstance(a, torch.Tensor) and not a.is_inference():
-                with torch._C.DisableTorchFunction():
-                    attempt(lambda a=a: a.grad_fn)
+        name = getattr(func, "__name__", "")
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        with torch._C.DisableTorchFunction():
+            for t in tensors if self.fresh else ():
+                if not t.is_inference():
+                    attempt(lambda t=t: t.grad_fn)
+            if tensors and WRITES.search(name):
+                self.undefined = self.undefined or any(overlaps(tensors[0], t) for t in tensors[1:])
         return func(*args, **(kwargs or {}))
+
+
+def overlaps(written, read):
+    """Whether they lie in the same memory, at different places of it."""
+    place = lambda t: (t.storage_offset(), t.shape, t.stride())
+    return written.untyped_storage()._cdata == read.untyped_storage()._cdata and place(written) != place(read)
 
 
 class Outcome:
     """What a call gave: results and inputs afterwards, or an exception."""
 
-    def __init__(self, function, scope, call):
+    def __init__(self, function, scope, call, watched=None):
         inputs = Inputs()
         names = inputs.run(call.inputs)
         scope["p"] = names["p"]
         self.inputs, self.leaves = list(names.values()), inputs.leaves
         torch.manual_seed(1)
-        with eval(call.state, {"torch": torch}) if call.state else contextlib.nullcontext():
+        state = eval(call.state, {"torch": torch}) if call.state else contextlib.nullcontext()
+        with state, watched or contextlib.nullcontext():
             results, self.error = attempt(lambda: function(*self.inputs[:3]))
         self.results = results if isinstance(results, tuple) else (results,)
         self.drawn = torch.get_rng_state()
@@ -102,7 +119,8 @@ class Outcome:
                 where = (first[0], t.storage_offset() - first[1])
             # An operator may return its argument where that has no elements.
             which = objects.setdefault(id(t), len(objects)) if t.numel() else None
-            said.append((which, t.dtype, tuple(t.shape), strides, where, self.flows_from(t)))
+            flows = bool(t.numel()) and self.flows_from(t)  # which an operator may decide by the number of elements
+            said.append((which, t.dtype, tuple(t.shape), strides, where, flows))
         return said
 
     def flows_from(self, tensor):
@@ -143,9 +161,9 @@ def is_refusal(error, source):
     unknown = re.search(r"\bu\d+\b", text) is not None  # a length that random numbers decide
     # Eager has requires_grad of views that it makes under no_grad, and of what is computed from them.
     leaf = "a leaf Variable that requires grad" in text and "requires_grad_" in source
-    if (
-        "created in no_grad mode" in text and "detach_()" in source
-    ):  # eager leaves older views as they were
+    # Eager leaves older views of what becomes a leaf as they were.
+    detached = "created in no_grad mode" in text or "cannot resize variables" in text
+    if detached and ("detach_()" in source or "requires_grad_()" in source):
         return True
     if any(words in text for words in ("more than one element", "same dtype", "argument 'out' must be")):
         return True
@@ -196,14 +214,17 @@ class Run:
         self.counts["hits"] = thunder.cache_hits(self.functions[1])
 
     def call(self, call, where):
-        eager, compiled = (Outcome(f, s, call) for f, s in zip(self.functions, self.scopes, strict=True))
+        watched = Watched()
+        eager = Outcome(self.functions[0], self.scopes[0], call, watched)
+        compiled = Outcome(self.functions[1], self.scopes[1], call)
+        if not self.laid_out and "view size is not compatible" in str(compiled.error):
+            return str(compiled.error)
         if is_refusal(compiled.error, self.source) and type(eager.error) is not type(compiled.error):
             return str(compiled.error)
-        if is_lenient(eager.error, self.source):
+        if watched.undefined or is_lenient(eager.error, self.source):
             return None
         if "a leaf Variable that requires grad" in str(eager.error) and compiled.error is None:
-            with FreshViews():
-                eager = Outcome(self.functions[0], self.scopes[0], call)
+            eager = Outcome(self.functions[0], self.scopes[0], call, Watched(fresh=True))
         if type(eager.error) is not type(compiled.error):
             raise Finding(f"{where}eager: {eager.error!r}, compiled: {compiled.error!r}") from compiled.error
         if eager.error is not None:

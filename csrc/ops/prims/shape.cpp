@@ -13,8 +13,6 @@ namespace {
 
 // A tensor of shape [0] joins any others: PyTorch keeps this exception from the time when it had no other empty
 // tensors.
-bool is_legacy_empty(const TensorType& t) { return t.rank() == 1 && t.shape[0].same(0); }
-
 Dims cat_strides(const std::vector<Value>& tensors, const Dims& shape) {
   bool all = std::all_of(tensors.begin(), tensors.end(), [](Value v) { return suggests_channels_last(v.tensor()); });
   bool one_rank = std::all_of(tensors.begin(), tensors.end(), [&](Value v) { return v.rank() == tensors[0].rank(); });
@@ -24,9 +22,10 @@ Dims cat_strides(const std::vector<Value>& tensors, const Dims& shape) {
 Types cat_meta(const Args& a) {
   std::vector<Value> tensors = a.values("tensors");
   THUNDER_CHECK(!tensors.empty(), Runtime, "cat", "expected a non-empty list of Tensors");
+  const std::vector<bool> left_out = legacy_empty(tensors);
   const TensorType* first = nullptr;
-  for (Value v : tensors)
-    if (!first && !is_legacy_empty(v.tensor())) first = &v.tensor();
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!first && !left_out[i]) first = &tensors[i].tensor();
   for (Value v : tensors) {
     THUNDER_CHECK(v.rank() > 0, Runtime, "cat", "zero-dimensional tensors cannot be concatenated");
     THUNDER_CHECK(v.dtype() == tensors[0].dtype(), Runtime, "cat", "expected one dtype, got ", tensors[0].dtype(),
@@ -41,7 +40,7 @@ Types cat_meta(const Args& a) {
   shape[dim] = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorType& t = tensors[i].tensor();
-    if (is_legacy_empty(t)) continue;
+    if (left_out[i]) continue;
     THUNDER_CHECK(t.rank() == first->rank(), Runtime, "cat", "Tensors must have same number of dimensions: got ",
                   first->rank(), " and ", t.rank());
     for (size_t k = 0; k < shape.size(); ++k)
@@ -52,23 +51,6 @@ Types cat_meta(const Args& a) {
   }
   Dims strides = cat_strides(tensors, shape);
   return {with_shape(*first, std::move(shape), std::move(strides))};
-}
-
-void cat_vjp(VjpContext& c) {
-  std::vector<Value> tensors = c.args().values("tensors");
-  bool all_empty = std::all_of(tensors.begin(), tensors.end(), [](Value v) { return is_legacy_empty(v.tensor()); });
-  size_t dim = all_empty ? 0 : static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
-  Dim start = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (is_legacy_empty(tensors[i].tensor())) {
-      if (tensors[i].requires_grad()) c.put("tensors", i, zeros(c.b, tensors[i].shape(), c.grad().tensor()));
-      continue;
-    }
-    const Dim& size = tensors[i].shape()[dim];
-    if (tensors[i].requires_grad())
-      c.put("tensors", i, c.b("torch.narrow", c.grad(), static_cast<int64_t>(dim), start, size));
-    start += size;
-  }
 }
 
 // ---- pad, flip ------------------------------------------------------------------------------------------------------

@@ -166,6 +166,9 @@ void check_sizes(const std::vector<Named>& operands) {
 // product, and so its dtype and strides.
 Expr product_of(const std::vector<Named>& operands, const std::string& output, const std::string& contracted) {
   Builder& b = operands[0].tensor.builder();
+  // Eager sums over a dimension of size 1, which gives integers another dtype.
+  std::optional<ShapeEnv::Asking> scope;
+  if (!is_inexact(operands[0].tensor.dtype())) scope.emplace();
   const std::vector<int64_t> inner =
       range(static_cast<int64_t>(output.size()), static_cast<int64_t>(output.size() + contracted.size()));
   std::vector<Expr> tensors;

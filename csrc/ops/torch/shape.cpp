@@ -30,25 +30,12 @@ void check_tensor_list(const char* op, const Args& a, ErrorKind kind = ErrorKind
 
 Arg cat_body(Builder& b, const Args& a) {
   check_tensor_list("cat", a);
-  return b("prims.cat", Arg::list(promoted(b, a.values("tensors"))), a["dim"]);
-}
-
-void cat_vjp(VjpContext& c) {
-  std::vector<Value> tensors = c.args().values("tensors");
-  auto is_legacy_empty = [](Value v) { return v.rank() == 1 && v.shape()[0].same(0); };
-  bool all_empty = std::all_of(tensors.begin(), tensors.end(), is_legacy_empty);
-  size_t dim = all_empty ? 0 : static_cast<size_t>(wrapped_dim("cat", c.args()["dim"], c.out().rank()));
-  Dim start = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    bool legacy_empty = is_legacy_empty(tensors[i]);
-    const Dim size = legacy_empty ? Dim(0) : tensors[i].shape()[dim];
-    if (tensors[i].requires_grad()) {
-      Expr g = legacy_empty ? zeros(c.b, tensors[i].shape(), c.grad().tensor())
-                            : c.b("torch.narrow", c.grad(), static_cast<int64_t>(dim), start, size);
-      c.put("tensors", i, to_dtype(g, tensors[i].dtype()));
-    }
-    start += size;
+  const std::vector<Value> tensors = a.values("tensors");
+  {
+    ShapeEnv::Asking scope;
+    legacy_empty(tensors);
   }
+  return b("prims.cat", Arg::list(promoted(b, tensors)), a["dim"]);
 }
 
 Arg stack_body(Builder& b, const Args& a) {
