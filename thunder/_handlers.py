@@ -130,9 +130,9 @@ def _gradient_state(func, args, kwargs):
 @_handler("Tensor.data")
 def _data(func, args, kwargs):
     if len(args) > 1:
-        raise NotImplementedError(
-            "[data] assigning to .data inside a compiled function is not supported; use copy_() under torch.no_grad()"
-        )
+        if not isinstance(args[1], torch.Tensor):
+            raise TypeError(f"[data] expected a tensor, got {type(args[1]).__name__}")
+        return current_tracer().set_data(args[0], args[1])
     return current_tracer().apply("torch.detach", (args[0],))
 
 

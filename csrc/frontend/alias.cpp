@@ -224,6 +224,8 @@ Value AliasTracker::value(TensorId id) {
   Tensor& t = tensors_[id];
   const Storage& s = storages_[t.storage];
   if (t.generation == s.generation) return t.current;
+  THUNDER_CHECK(!s.now || storages_[*s.now].generation == 1, NotImplemented, "data",
+                "reading a tensor whose memory was given to another by .data, and written to there");
   Value v = s.base;
   for (const Call* view : t.path) v = again(view, v);
   t.current = v;
@@ -318,9 +320,32 @@ void AliasTracker::check_leaf(TensorId t, bool grad_enabled, const char* op) con
     THUNDER_CHECK(view->output.value().requires_grad() || !viewed(view).requires_grad(), Runtime, op, kNoGradView);
 }
 
+void AliasTracker::take_memory(TensorId t, Value v, TensorId source) {
+  Storage taken = storages_[tensors_[t].storage];
+  const auto now = static_cast<uint32_t>(storages_.size());
+  for (TensorId old : {t, source}) {
+    Storage& s = storages_[tensors_[old].storage];
+    s.given_away = old == source || s.input;
+    ++s.generation;
+  }
+  storages_[tensors_[source].storage].now = now;
+  taken.base = v;
+  taken.generation = 1;
+  taken.data_only = v.requires_grad();
+  taken.moved = true;
+  storages_.push_back(std::move(taken));
+  Tensor& moved = tensors_[t];
+  moved.storage = now;
+  moved.current = v;
+  moved.generation = 1;
+  owner_[v] = t;
+}
+
 void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op) {
   THUNDER_CHECK(value(id).tensor().strided(), NotImplemented, op,
                 "writing in place to a sparse tensor is not supported");
+  THUNDER_CHECK(!given_away(id), NotImplemented, op,
+                "writing in place to a tensor whose memory was given to another by .data, or taken from it");
   const std::vector<const Call*> path = tensors_[id].path;
   Storage& s = storages_[tensors_[id].storage];
   Value old_base = s.base;

@@ -61,6 +61,14 @@ class AliasTracker {
   /// write.  Error (Runtime) where eager forbids it: a leaf that requires grad, an expanded tensor.
   void write(TensorId t, Value v, bool grad_enabled, const char* op);
 
+  /// `t.data = source`: from here on `t` is `v` (the values of `source`, and the gradient of `t`) in the memory of
+  /// `source`.  `source`, and what lies in the memory that `t` had if that is an input's, can only be read any more.
+  void take_memory(TensorId t, Value v, TensorId source);
+  /// Whether it lies in memory that take_memory() gave to another tensor, or took from it.
+  bool given_away(TensorId t) const { return storages_[tensors_[t].storage].given_away; }
+  /// Whether an input lies in other memory than it came in.
+  bool moved(TensorId t) const { return storages_[tensors_[t].storage].moved; }
+
   /// From here on the tensor is `v`, the same data; others that share its memory are what they were.
   void rename(TensorId t, Value v) {
     tensors_[t].current = v;
@@ -109,7 +117,10 @@ class AliasTracker {
     std::optional<TensorId> input;
     bool leaf = false;
     bool data_only = false;
-    bool made_leaf = false;  // what stands for the base, which itself does not require grad
+    bool made_leaf = false;            // what stands for the base, which itself does not require grad
+    bool given_away = false;           // to another storage, or by it
+    bool moved = false;                // it has taken the memory of another
+    std::optional<uint32_t> now = {};  // the storage that has taken its memory
   };
   struct Tensor {
     uint32_t storage = 0;

@@ -94,6 +94,9 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
   Outputs out;
   for (PyObject* o : outputs) {
     Derived d;
+    THUNDER_CHECK(!is_tensor(o) || !aliases_.given_away(id_of(o)), NotImplemented, "data",
+                  "a compiled function returns or keeps a tensor whose memory was given to another by .data, or taken "
+                  "from it");
     if (!is_tensor(o)) {
       Arg number = number_arg(o);
       if (number.kind() == Arg::Kind::Int) number = value_of_size(number.dim());
@@ -152,6 +155,8 @@ void Tracer::give_own_memory(Outputs& out) {
   std::vector<bool> returned(out.computed.size());
   for (const Derived& d : out.derived)
     if (d.computed >= 0) returned[static_cast<size_t>(d.computed)] = true;
+  for (const auto& [id, index] : out.written)
+    if (aliases_.moved(id)) returned[index] = true;
   for (Value v : b_.inputs()) taken.insert(v);
   std::vector<size_t> order;
   std::unordered_map<Value, int, ValueHash> users;
@@ -195,7 +200,11 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
     results.push_back(e.input(number && !binds ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
   }
   for (const auto& [id, index] : outputs.written)
-    base[id] = e(aliases_.data_only(id) ? "prims.copy_data_" : "prims.copy_", base[id], results[index]).value();
+    base[id] = e(aliases_.moved(id)       ? "prims.set_data_"
+                 : aliases_.data_only(id) ? "prims.copy_data_"
+                                          : "prims.copy_",
+                 base[id], results[index])
+                   .value();
   ArgList flat;
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];

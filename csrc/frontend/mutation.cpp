@@ -74,6 +74,30 @@ void Tracer::copy_into(PyObject* target, PyObject* source, const char* op) {
   write(target, v, op);
 }
 
+void Tracer::set_data(PyObject* target, PyObject* source) {
+  b_.set_grad_enabled(hooks().grad_enabled());
+  const TensorId to = id_of(target), from = id_of(source);
+  const TensorType was = aliases_.value(to).tensor(), is = aliases_.value(from).tensor();
+  auto refuse_unless = [](bool fits, const char* what) {
+    THUNDER_CHECK(fits, NotImplemented, "data", "assigning to .data inside a compiled function is not supported for ",
+                  what, "; use copy_() under torch.no_grad()");
+  };
+  refuse_unless(same(was.shape, is.shape) && same(was.strides, is.strides) && was.dtype == is.dtype &&
+                    was.device == is.device && was.layout == is.layout,
+                "a tensor of other sizes, strides, dtype or device");
+  refuse_unless(aliases_.path(to).empty() && !aliases_.is_alias(to) && !views_of_shared_.count(to) &&
+                    !aliased_.count(to) && !new_leaves_.count(value_of(target).id()),
+                "a view, or what shares memory with another input");
+  refuse_unless(!aliases_.is_input(to) || !aliases_.written(to) || aliases_.moved(to),
+                "a tensor that was written to before");
+  refuse_unless(aliases_.owns_memory(from) && !is_outside(from) && !aliases_.given_away(from) && from != to,
+                "values that share memory with another tensor");
+  Value v = aliases_.value(from);
+  if (v.requires_grad()) v = b_("prims.detach", v).value();
+  v = (was.requires_grad ? b_("prims.graft", value_of(target), v) : b_("prims.same", v)).value();
+  aliases_.take_memory(to, v, from);
+}
+
 // The in-place form of a view (transpose_, squeeze_, ...) changes sizes and strides of the object, not its memory.
 bool Tracer::changes_metadata(PyObject* written, const Arg& result, const Call* call, const std::string& op) {
   if (!result.is_tensor()) return false;

@@ -154,6 +154,8 @@ class Tracer {
 
   /// Whether a tensor that requires grad is one that the program made a leaf; nothing for one from outside.
   std::optional<bool> made_leaf(PyObject* tensor);
+  /// `target.data = source`.  Error (NotImplemented) where what both were could be told from what they are.
+  void set_data(PyObject* target, PyObject* source);
   /// Whether it is an input, or a part of one.
   bool is_from_outside(PyObject* tensor) { return is_outside(id_of(tensor)); }
   /// Whether one is an argument that the program also met outside, and the other its proxy.

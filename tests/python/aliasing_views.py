@@ -135,7 +135,7 @@ def data_slice(x, y):
 @program
 def data_assign(x, y):
     a = x * 1
-    v = a[1:]
+    v = a[1:].detach()  # a view's gradient in eager would follow what happens to a, of which it is no view any more
     a.data = y * 2
     a.mul_(2)
     return (a, v)

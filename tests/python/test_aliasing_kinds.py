@@ -21,8 +21,6 @@ PROGRAMS = aliasing_views.PROGRAMS | aliasing_writes.PROGRAMS
 
 # A clear error where eager goes on, or goes on with what no order of writes defines.
 REFUSED = {
-    "data_assign": "assigning to .data",
-    "data_assign_input": "assigning to .data",
     "data_assign_other_shape": "assigning to .data",
     "data_assign_param": "assigning to .data",
     "set_": "set_",

@@ -124,6 +124,11 @@ c10::IValue copy_data(const KernelArgs& a) {
   return a.tensor(0).copy_(a.tensor(1));
 }
 
+c10::IValue set_data(const KernelArgs& a) {
+  a.tensor(0).set_data(a.tensor(1));
+  return a.tensor(0);
+}
+
 // With the tensor's own strides, gaps included, unless elements share a place.
 at::Tensor copy_with_gaps(const at::Tensor& t) {
   bool overlaps = false;
@@ -305,6 +310,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.cover", graft},
       {"prims.restride", restride},
       {"prims.copy_data_", copy_data},
+      {"prims.set_data_", set_data},
       {"prims.bernoulli_like", bernoulli_like},
       {"prims.rng_states", rng_states},
       {"prims.uniform_at", uniform_at},

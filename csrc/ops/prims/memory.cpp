@@ -19,7 +19,7 @@ void restride_vjp(VjpContext& c) { c.put("a", c.grad()); }
 
 Types copy_data_meta(const Args& a) {
   const TensorType &to = a.tensor("dst"), &from = a.tensor("src");
-  THUNDER_CHECK(equal(to.shape, from.shape) && to.dtype == from.dtype, Runtime, "copy_data_", "expected ",
+  THUNDER_CHECK(equal(to.shape, from.shape) && to.dtype == from.dtype, Runtime, a.op().schema.name, "expected ",
                 Type(to).str(), ", got ", Type(from).str());
   return {to};
 }
@@ -35,6 +35,11 @@ constexpr OpDef kRecords[] = {
     {.schema = "copy_data_(Tensor dst, Tensor src) -> Tensor",
      .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and "
             "autograd's graph of `dst` stays what it was.",
+     .tags = kWrite,
+     .meta = copy_data_meta},
+    {.schema = "set_data_(Tensor dst, Tensor src) -> Tensor",
+     .doc = "`dst.data = src`: from here on `dst` lies in the memory of `src`; whether it requires grad, and "
+            "autograd's graph of it, stay what they were.",
      .tags = kWrite,
      .meta = copy_data_meta},
 };
