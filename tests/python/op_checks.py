@@ -6,6 +6,7 @@ exception type.  Every check compares one sample and raises where it differs.
 
 import torch
 import torch.testing._internal.common_methods_invocations as database
+from torch.testing._internal.common_device_type import onlyCPU
 from torch.testing._internal.common_modules import module_db as _module_db
 
 import thunder
@@ -31,13 +32,18 @@ def module_name(info):
     return info.name.removeprefix("nn.")
 
 
+def runs_on(op, device):
+    """Not where PyTorch has kernels for the CPU only."""
+    return device == "cpu" or onlyCPU not in op.decorators
+
+
 def dtypes_of(op, device):
-    return [d for d in DTYPES if d in op.supported_dtypes(device)]
+    return [d for d in DTYPES if d in op.supported_dtypes(device) and runs_on(op, device)]
 
 
 def gradient_dtype(op, device):
     """The dtype in which its gradient is compared: float64, or complex where it has none; None if there is none."""
-    supported = op.supported_backward_dtypes(device) if op.supports_autograd else ()
+    supported = op.supported_backward_dtypes(device) if op.supports_autograd and runs_on(op, device) else ()
     return next((d for d in (torch.float64, torch.complex128, torch.complex64) if d in supported), None)
 
 
