@@ -11,6 +11,7 @@
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/convert.h"
+#include "runtime/generators.h"
 #include "runtime/interop.h"
 #include "runtime/torch_py.h"
 
@@ -74,6 +75,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.autocast_dtype = autocast_dtype;
   h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
   h.run = [](const Trace& t, const std::vector<frontend::RealInput>& inputs) { return thunder::run_now(t, inputs); };
+  h.remember_generators = remember_generators;
   h.item = [](PyObject* o) { return Ref::steal(thunder::to_python(c10::IValue(tensor(o).item()))); };
   h.run_input = [](const frontend::RealInput& i) {
     return Ref::steal(thunder::to_python(program_input(i.object.get(), i.whole_storage)));

@@ -35,6 +35,8 @@ struct Hooks {
   std::vector<Ref> (*run)(const Trace&, const std::vector<RealInput>&) = nullptr;
   /// The number that a real tensor of one element holds: no call of the program's.
   Ref (*item)(PyObject* tensor) = nullptr;
+  /// Remembers the generators of these devices; what it returns makes them what they are now.
+  std::function<void()> (*remember_generators)(const std::vector<Device>&) = nullptr;
   /// What a trace is given for an input.
   Ref (*run_input)(const RealInput&) = nullptr;
 

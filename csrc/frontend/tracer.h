@@ -92,6 +92,10 @@ class Tracer {
   /// Tells whether an int that is read at a place ("model.py:7 in forward #0") is known to differ from call to call;
   /// null: numbers that are read stay what they are.
   std::function<bool(const std::string& place, int64_t now)> int_varies;
+  /// Whether reads may draw random numbers ahead of the program, which takes them as inputs then.
+  bool draws_ahead = false;
+  /// Undoes what reads have drawn: the program is acquired again.
+  void draw_again();
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
   /// What the reads computed becomes inputs of the computation, which does not compute it again.
   void take_from_reads(Acquired& a) const;
@@ -192,7 +196,9 @@ class Tracer {
   Arg call_with_numbers(const std::string& op, const ArgList& positional,
                         const std::vector<std::pair<std::string, Arg>>& keyword, const Error& refusal);
   RealInput real_input(size_t i) const;
-  std::vector<const Call*> calls_before(Value v, const std::string& what) const;
+  std::vector<const Call*> calls_leading_to(const std::vector<Value>& values, const std::vector<const Call*>& all,
+                                            const std::string& what) const;
+  void find_calls(ValueRead& read, Value v, const std::string& what) const;
   void run_now(const std::vector<const Call*>& calls);
   ValueRead& read_value(Value v, const std::string& what);
   bool becomes_symbol(const ValueRead& r, int64_t n) const;
@@ -268,6 +274,7 @@ class Tracer {
   std::vector<Ref> reals_;        // the same, as they are in this call; null for a number
   std::vector<ValueRead> value_reads_;
   std::unordered_map<ValueId, Ref> values_now_;  // what reads computed
+  std::vector<std::function<void()>> drawn_;     // undo what reads have drawn
   std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
   std::unordered_map<std::string, int> places_;  // how often a line has read
   std::unordered_set<PyObject*> arguments_, met_outside_;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
+#include "frontend/value_draws.h"
 #include "passes/visit.h"
 
 namespace thunder::frontend {
@@ -36,8 +37,9 @@ RealInput Tracer::real_input(size_t i) const {
   return {Ref::steal(PyLong_FromLongLong(size.constant())), false};
 }
 
-// What leads to `v` from the inputs and from what earlier reads computed.
-std::vector<const Call*> Tracer::calls_before(Value v, const std::string& what) const {
+// What leads to the values from the inputs and from what earlier reads computed.
+std::vector<const Call*> Tracer::calls_leading_to(const std::vector<Value>& values, const std::vector<const Call*>& all,
+                                                  const std::string& what) const {
   ValueSet needed, known;
   for (Value input : b_.inputs()) known.set(input, 1);
   size_t missing = 0;
@@ -46,7 +48,25 @@ std::vector<const Call*> Tracer::calls_before(Value v, const std::string& what) 
     needed.set(in, 1);
     ++missing;
   };
-  need(v);
+  for (Value v : values) need(v);
+  std::vector<const Call*> calls;
+  for (size_t i = all.size(); i-- > 0 && missing > 0;) {
+    size_t made = 0;
+    visit_outputs(*all[i], [&](Value out) { made += needed[out] != 0; });
+    if (made == 0) continue;
+    const bool draws = draws_ahead && drawn_from(*all[i]);
+    if (const char* reason = draws ? nullptr : bound_to_its_place(*all[i]))
+      unknown(what, cat("and depends on ", reason, " (", all[i]->op->name, user_line(*all[i]), ")"));
+    missing -= made;
+    const std::vector<const Call*> run = draws ? draw_of_type(arena_, all[i]) : std::vector<const Call*>{all[i]};
+    if (run.size() == 1) visit_outer_inputs(*all[i], need);
+    calls.insert(calls.end(), run.rbegin(), run.rend());
+  }
+  if (missing > 0) unknown(what, "in a function whose inputs have no values then");
+  return {calls.rbegin(), calls.rend()};
+}
+
+void Tracer::find_calls(ValueRead& r, Value v, const std::string& what) const {
   std::vector<const Call*> all = b_.outermost_calls();
   if (aliases_.has_hidden()) {
     ValueSet read;
@@ -54,19 +74,31 @@ std::vector<const Call*> Tracer::calls_before(Value v, const std::string& what) 
     for (const Call* c : all) visit_inputs(*c, [&](Value in) { read.set(in, 1); });
     all = open_where_needed(all, read);
   }
-  std::vector<const Call*> calls;
-  for (size_t i = all.size(); i-- > 0 && missing > 0;) {
-    size_t made = 0;
-    visit_outputs(*all[i], [&](Value out) { made += needed[out] != 0; });
-    if (made == 0) continue;
-    if (const char* reason = bound_to_its_place(*all[i]))
-      unknown(what, cat("and depends on ", reason, " (", all[i]->op->name, user_line(*all[i]), ")"));
-    missing -= made;
-    visit_outer_inputs(*all[i], need);
-    calls.push_back(all[i]);
+  if (draws_ahead) all = open_draws(all);
+  std::vector<Value> wanted = {v};
+  auto is_drawn = [&](Device d) { return std::find(r.draws.begin(), r.draws.end(), d) != r.draws.end(); };
+  for (bool more = true; more;) {
+    r.calls = calls_leading_to(wanted, all, what);
+    more = false;
+    for (const Call* c : r.calls)
+      if (const std::optional<Device> d = drawn_from(*c); d && !is_drawn(*d)) {
+        r.draws.push_back(*d);
+        more = true;
+      }
+    if (!more) return;
+    // A generator's numbers come in the order of the program: with one of them, all up to here.
+    for (const Call* c : all) {
+      if (!tags_within(*c, kRandom)) continue;
+      visit_outputs(*c, [&](Value out) {
+        if (out.type().is_tensor() && is_drawn(out.tensor().device)) wanted.push_back(out);
+      });
+    }
   }
-  if (missing > 0) unknown(what, "in a function whose inputs have no values then");
-  return {calls.rbegin(), calls.rend()};
+}
+
+void Tracer::draw_again() {
+  for (size_t i = drawn_.size(); i-- > 0;) drawn_[i]();
+  drawn_.clear();
 }
 
 // Keeps all results: later reads begin with them.
@@ -115,7 +147,8 @@ ValueRead& Tracer::read_value(Value v, const std::string& what) {
     if (r.value == v) return r;
   if (!owned_) unknown(what, "by a rule of an executor or a meta function, and is known only when the program runs");
   ValueRead r;
-  r.calls = calls_before(v, what);
+  find_calls(r, v, what);
+  if (!r.draws.empty()) drawn_.push_back(hooks().remember_generators(r.draws));
   r.dim_guards = shapes_.guards().size();
   r.number_guards = shapes_.number_guards().size();
   run_now(r.calls);
@@ -169,16 +202,22 @@ Arg Tracer::resolve(Value number, const std::string& what) {
 bool Tracer::ask_size(SymbolId s) {
   Value number = arena_->symbol_value(s);
   if (!number) return false;
+  // A length that random numbers decide is another one in each call.
+  const bool draws = std::exchange(draws_ahead, false);
+  bool known = true;
   try {
     ValueRead& r = read_value(number, "size");
-    if (r.exact && r.symbol) return false;
-    r.exact = false;
-    r.symbol = s;
-    shapes_.set_hint(s, PyLong_AsLongLong(r.answer.get()));
+    known = !r.exact || !r.symbol;
+    if (known) {
+      r.exact = false;
+      r.symbol = s;
+      shapes_.set_hint(s, PyLong_AsLongLong(r.answer.get()));
+    }
   } catch (const Error&) {
-    return false;
+    known = false;
   }
-  return true;
+  draws_ahead = draws;
+  return known;
 }
 
 // A float that was read has to be the very same in later calls.
@@ -224,13 +263,19 @@ ValueSet computed_by(const std::vector<ValueRead>& reads) {
 
 void Tracer::take_from_reads(Acquired& a) const {
   const ValueSet computed = computed_by(a.reads);
-  ValueSet live;
+  ValueSet live, drawn;
+  for (const ValueRead& r : a.reads)
+    for (const Call* c : r.calls)
+      if (drawn_from(*c)) visit_outputs(*c, [&](Value v) { drawn.set(v, 1); });
+  if (!drawn_.empty()) a.computation.calls = open_draws(a.computation.calls, &drawn);
   visit_values(a.computation.output, [&](Value v) { live.set(v, 1); });
   std::vector<const Call*> kept;
   std::vector<Value> taken;
   for (size_t i = a.computation.calls.size(); i-- > 0;) {
     const Call* c = a.computation.calls[i];
-    bool needed = bound_to_its_place(*c) != nullptr || binds_size_of(*c, live);
+    bool was_drawn = false;
+    visit_outputs(*c, [&](Value v) { was_drawn = was_drawn || drawn[v]; });
+    bool needed = (!was_drawn && bound_to_its_place(*c)) || binds_size_of(*c, live);
     std::vector<Value> given;
     visit_outputs(*c, [&](Value v) {
       if (live[v] && computed[v]) given.push_back(v);
@@ -243,7 +288,7 @@ void Tracer::take_from_reads(Acquired& a) const {
       taken.insert(taken.end(), given.begin(), given.end());
     }
   }
-  if (taken.empty()) return;
+  if (taken.empty() && drawn_.empty()) return;
   a.computation.calls.assign(kept.rbegin(), kept.rend());
   // Tensors come before numbers.
   const auto first = std::find_if(a.sources.begin(), a.sources.end(),

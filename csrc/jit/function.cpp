@@ -94,6 +94,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (std::shared_ptr<CacheEntry> e = find_entry(key, nullptr)) return e;
   std::string why;  // told of misses alone: saying it takes longer than checking
   if (std::shared_ptr<CacheEntry> e = find_entry(key, &why)) return e;
+  if (key.answers) key.answers->keep_drawn(0);
   if (why.empty()) why = entries_.empty() || !last_ ? "the first call" : difference(key.facts(), last_->facts);
   last_miss_ = std::move(why);
   return nullptr;
@@ -189,8 +190,11 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     *mode.read = std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
   };
   while (true) {
+    if (tracer) tracer->draw_again();
     tracer = std::make_unique<frontend::Tracer>(shared);
     tracer->shapes().asks = asks;
+    // With "same input" no call asks again.
+    tracer->draws_ahead = cache_ != CacheMode::SameInput;
     if (mode.vary) tracer->int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
     try {
       frontend::Acquired acquired = trace(e, key, *tracer, args);
@@ -307,6 +311,18 @@ bool has_gradients(const frontend::Acquired& acquired) {
 }
 }  // namespace
 
+// What an acquisition has drawn that comes to nothing is drawn again by the next.
+struct JitFunction::DrawAgain {
+  explicit DrawAgain(std::unique_ptr<frontend::Tracer>& tracer) : tracer(tracer) {}
+  DrawAgain(const DrawAgain&) = delete;
+  DrawAgain& operator=(const DrawAgain&) = delete;
+  ~DrawAgain() {
+    if (!done && tracer) tracer->draw_again();
+  }
+  std::unique_ptr<frontend::Tracer>& tracer;
+  bool done = false;
+};
+
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Arguments& args) {
   while (true) {
     try {
@@ -361,6 +377,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
     e->symbols->labels = key.labels();
   }
   std::unique_ptr<frontend::Tracer> tracer;
+  DrawAgain unless_done(tracer);
   frontend::Acquired acquired = acquire(*e, key, tracer, args, mode);
   record->times.acquisition = seconds_since(start);
   if (once_.empty()) once_ = e->output->once();
@@ -401,6 +418,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->captured = e->fingerprint_all(key.flat);
   e->remember();
   record_ = record;
+  unless_done.done = true;
   last_entry_ = e->entry;
   last_ = e;
   if (!once_.empty()) return e;
@@ -440,7 +458,10 @@ void JitFunction::clear_cache() {
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
-  return find(key_of({args, nargs, names})) != nullptr;
+  const Key key = key_of({args, nargs, names});
+  const bool found = find(key) != nullptr;
+  if (key.answers) key.answers->keep_drawn(0);
+  return found;
 }
 
 int JitFunction::traverse(visitproc visit, void* arg) {

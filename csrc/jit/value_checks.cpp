@@ -9,6 +9,7 @@
 #include "frontend/python.h"
 #include "jit/evaluate.h"
 #include "passes/visit.h"
+#include "runtime/generators.h"
 #include "runtime/gil.h"
 
 namespace thunder {
@@ -21,6 +22,7 @@ ValueStep::ValueStep(std::shared_ptr<Arena> arena, const ValueRead& read) {
   trace_.name = "value";
   trace_.arena = std::move(arena);
   trace_.calls = read.calls;
+  draws_ = read.draws;
   ValueSet seen;
   auto take = [&](Value v) {
     if (seen[v]) return;
@@ -122,6 +124,13 @@ std::vector<c10::IValue> ValueStep::run(std::vector<c10::IValue> inputs) {
   return program->run(std::move(inputs));
 }
 
+void ValueAnswers::keep_drawn(size_t n) {
+  for (; drawn.size() > n; drawn.pop_back()) {
+    drawn.back()->draw_again();
+    drawn.back()->step = nullptr;  // it did not run
+  }
+}
+
 // ---- ValueChecks ----------------------------------------------------------------------------------------------------
 
 c10::IValue on_host(const c10::IValue& value) {
@@ -144,17 +153,25 @@ bool same_value(const c10::IValue& a, const c10::IValue& b) {
          (x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
 }
 
-// A step runs once for the same inputs, whichever entry asks.
+// A step runs once for the same inputs, whichever entry asks.  `drawn`: how many of the steps that drew are the entry's.
 const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inputs, size_t results,
-                                  ValueAnswers& answers) {
+                                  ValueAnswers& answers, size_t& drawn) {
   auto same = [](const c10::IValue& a, const c10::IValue& b) {
     return a.isTensor() && b.isTensor() ? a.toTensor().is_same(b.toTensor()) : same_value(a, b);
   };
+  const bool draws = !step.draws().empty();
   for (const ValueAnswers::Ran& r : answers.ran)
     if (r.step == &step && (!r.error.empty() || r.results.size() >= results) &&
-        std::equal(r.inputs.begin(), r.inputs.end(), inputs.begin(), inputs.end(), same))
+        std::equal(r.inputs.begin(), r.inputs.end(), inputs.begin(), inputs.end(), same)) {
+      if (draws && (drawn >= answers.drawn.size() || answers.drawn[drawn] != &r)) continue;
+      drawn += draws;
       return r;
+    }
   ValueAnswers::Ran r{&step, inputs, {}, {}, {}};
+  if (draws) {
+    answers.keep_drawn(drawn++);
+    r.draw_again = remember_generators(step.draws());
+  }
   try {
     r.results = step.run(std::move(inputs));
     r.answer = on_host(r.results[0]);
@@ -165,6 +182,7 @@ const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inpu
     r.error = e.what();
   }
   answers.ran.push_back(std::move(r));
+  if (draws) answers.drawn.push_back(&answers.ran.back());
   return answers.ran.back();
 }
 
@@ -193,12 +211,13 @@ bool ValueChecks::hold(const Inputs& inputs, const NumberExpr::Values& numbers, 
   answers.steps.clear();
   answers.floats.clear();
   answers.integers.clear();
+  size_t drawn = 0;
   for (const Check& c : checks) {
     if (!guards_hold(c.dims, c.numbers, numbers, why)) return false;
     std::vector<c10::IValue> given;
     for (const Input& i : c.inputs)
       given.push_back(i.kept ? answers.steps[i.index]->results[i.result] : inputs(i.index));
-    const ValueAnswers::Ran& ran = run_once(*c.step, std::move(given), c.results, answers);
+    const ValueAnswers::Ran& ran = run_once(*c.step, std::move(given), c.results, answers, drawn);
     answers.steps.push_back(&ran);
     if (!ran.error.empty()) {
       if (why) *why = cat("computing ", c.text, " raised ", ran.error);
@@ -215,7 +234,9 @@ bool ValueChecks::hold(const Inputs& inputs, const NumberExpr::Values& numbers, 
     }
     if (c.is_float) answers.floats.push_back(ran.answer.toDouble());
   }
-  return guards_hold(last_dims, last_numbers, numbers, why);
+  if (!guards_hold(last_dims, last_numbers, numbers, why)) return false;
+  answers.keep_drawn(drawn);  // other entries may have asked for more
+  return true;
 }
 
 std::string describe(const c10::IValue& answer) {

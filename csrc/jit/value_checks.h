@@ -3,12 +3,14 @@
 // A read of the acquisition (frontend/value_reads.h) becomes a check: a small program of PyTorch's operators that
 // computes the value, and the answer that the compiled program is for.  The small programs of an entry form a chain:
 // each begins with what the earlier ones computed.  Entries whose programs begin alike, those of the two sides of a
-// branch say, share their steps, and a call runs each step once, whichever entries ask for it.
+// branch say, share their steps, and a call runs each step once, whichever entries ask for it.  A step may draw random
+// numbers, which the program then takes as inputs; what is drawn for an entry whose checks fail in the end is drawn again.
 #pragma once
 
 #include <ATen/core/ivalue.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -33,6 +35,8 @@ class ValueStep {
   static size_t hash(const frontend::ValueRead& read);
   const std::vector<Value>& inputs() const { return trace_.inputs; }
   const std::vector<const Call*>& calls() const { return trace_.calls; }
+  /// The devices from whose generators it draws.
+  const std::vector<Device>& draws() const { return draws_; }
   /// Where the value is among the results; from now on it is one.  The first result is the value asked for.
   size_t keep(Value ours);
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs);
@@ -40,6 +44,7 @@ class ValueStep {
  private:
   Trace trace_;
   std::vector<Value> results_;
+  std::vector<Device> draws_;
   std::shared_ptr<Program> program_;  // null: results were added since
 };
 
@@ -48,10 +53,14 @@ struct ValueAnswers {
   struct Ran {
     const ValueStep* step;
     std::vector<c10::IValue> inputs, results;
-    c10::IValue answer;  ///< the first result, on the host
-    std::string error;   ///< what it raised
+    c10::IValue answer;                     ///< the first result, on the host
+    std::string error;                      ///< what it raised
+    std::function<void()> draw_again = {};  ///< undoes what it drew
   };
   std::deque<Ran> ran;
+  std::vector<Ran*> drawn;  ///< those that drew random numbers, in order
+  /// Leaves the first `n` of them: the generators are what they were behind them.
+  void keep_drawn(size_t n);
   // Of the entry that was checked last:
   std::vector<const Ran*> steps;  ///< one per check
   std::vector<double> floats;     ///< as they are numbered in the entry, after the call's own

@@ -132,6 +132,9 @@ VALUES = """
 <new> = <t> + (<t> is <u>)
 <new> = <t> * (2 if torch.is_grad_enabled() else 3)
 <new> = <t> * (2 if <t>.is_leaf else 3)
+<new> = <t> * (2 if torch.rand(()) < 0.5 else 3)
+<new> = <t>[int(torch.randint(0, 2, ())):]
+<new> = <t> + 1 if <mask>.any() else <t> * 2
 <new> = torch.complex(<f>, <like>)
 <new> = sum(<t>[j] for j in range(<t>.shape[0]))
 """

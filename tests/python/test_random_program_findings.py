@@ -81,13 +81,5 @@ def test_a_correction_that_is_a_size():
     agree(lambda x: x.var(correction=x.shape[0] - 2), torch.rand(5, dtype=torch.float64))
 
 
-def test_a_dimension_that_only_the_run_knows_is_refused_clearly():
-    def fn(x):
-        return torch.nn.functional.normalize(x, dim=torch.randint(2, ()).item())
-
-    with pytest.raises(RuntimeError, match="known only when the program runs"):
-        thunder.jit(fn)(torch.rand(2, 3))
-
-
 def test_a_dimension_that_is_read_from_a_tensor():
     agree(lambda x, n: torch.nn.functional.normalize(x, dim=n.item()), torch.rand(2, 3), torch.tensor(1))

@@ -459,14 +459,6 @@ def test_inside_checkpoints_and_custom_functions():
 # ---- what stays refused ---------------------------------------------------------------------------------------------
 
 
-def test_a_value_that_was_drawn_is_refused():
-    def f(x):
-        return x if torch.rand(()) > 0.5 else -x
-
-    with pytest.raises(RuntimeError, match=r"depends on random numbers.*test_values.py"):
-        thunder.jit(f)(POSITIVE)
-
-
 def test_a_length_that_was_drawn_is_no_guess():
     def f(x):
         kept = x[torch.rand(3) > 2]
