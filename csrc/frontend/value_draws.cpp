@@ -16,21 +16,39 @@ bool makes_any(const Call& call, const ValueSet& of) {
   return any || std::any_of(call.body.begin(), call.body.end(), [&](const Call* c) { return makes_any(*c, of); });
 }
 
-void open_into(const Call* call, const ValueSet* of, std::vector<const Call*>& out) {
-  if (!draws(*call) || call->body.empty() || (of && !makes_any(*call, *of))) return out.push_back(call);
-  for (const Call* inner : call->body) open_into(inner, of, out);
+bool has_known_layout(const TensorType& t) {
+  auto known = [](const Dims& dims) {
+    return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
+  };
+  return t.strided() && known(t.shape) && known(t.strides);
 }
 
 // What a read may draw and hand to the program: tensors of known sizes that no gradient flows to.
 bool can_be_handed_over(const Call& call) {
   bool fits = true;
   visit_outputs(call, [&](Value v) {
-    fits = fits && v.type().is_tensor() && v.tensor().strided() && !v.requires_grad();
-    if (!fits) return;
-    for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
-      for (const Dim& d : *dims) fits = fits && d.is_constant();
+    fits = fits && v.type().is_tensor() && !v.requires_grad() && has_known_layout(v.tensor());
   });
   return fits;
+}
+
+void open_into(const Call* call, const ValueSet* of, std::vector<const Call*>& out) {
+  // What PyTorch has an operator for draws in that operator's order.
+  const bool whole = !call->op->aten.empty() && can_be_handed_over(*call);
+  if (!draws(*call) || call->body.empty() || whole || (of && !makes_any(*call, *of))) return out.push_back(call);
+  for (const Call* inner : call->body) open_into(inner, of, out);
+}
+
+// The tensors that a draw takes for their types alone: its body, if it has one, does not read them.
+std::vector<Value> taken_for_their_type(const Call& call) {
+  std::vector<Value> out;
+  if (call.body.empty() && !call.op->full_name.ends_with("_like")) return out;
+  ValueSet read;
+  for (const Call* c : call.body) visit_inputs(*c, [&](Value v) { read.set(v, 1); });
+  visit_inputs(call, [&](Value v) {
+    if (v.type().is_tensor() && !read[v]) out.push_back(v);
+  });
+  return out;
 }
 
 }  // namespace
@@ -49,17 +67,16 @@ std::optional<Device> drawn_from(const Call& call) {
 }
 
 std::vector<const Call*> draw_of_type(const std::shared_ptr<Arena>& arena, const Call* call) {
-  if (!call->op->full_name.ends_with("_like")) return {call};
-  const Value like = call->args[0].value();
-  const TensorType& t = like.tensor();
-  for (const Dims* dims : {&t.shape, &t.strides})
-    for (const Dim& d : *dims)
-      if (!d.is_constant()) return {call};
   Builder b(arena);
-  Value empty = b("prims.empty_strided", t.shape, t.strides, kw("dtype", t.dtype), kw("device", t.device)).value();
   Substitution map;
-  map.replace(like, empty);
-  return {b.calls().back(), substitute(*arena, call, map)};
+  for (Value like : taken_for_their_type(*call)) {
+    const TensorType& t = like.tensor();
+    if (!has_known_layout(t)) continue;
+    map.replace(like, b("prims.empty_strided", t.shape, t.strides, kw("dtype", t.dtype), kw("device", t.device)));
+  }
+  std::vector<const Call*> out = b.calls();
+  out.push_back(substitute(*arena, call, map));
+  return out;
 }
 
 }  // namespace thunder::frontend

@@ -24,7 +24,7 @@ std::vector<const Call*> open_draws(const std::vector<const Call*>& calls, const
 /// The device from whose generator the call draws, if a read may do so; nothing if it draws none, or must draw in its
 /// place.
 std::optional<Device> drawn_from(const Call& call);
-/// The same draw without the tensor that it takes the type of: the call, behind one that makes an empty tensor.
+/// The same draw without the tensors that it takes the types of: the call, behind calls that make empty tensors.
 std::vector<const Call*> draw_of_type(const std::shared_ptr<Arena>& arena, const Call* call);
 
 }  // namespace thunder::frontend

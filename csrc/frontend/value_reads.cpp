@@ -19,6 +19,12 @@ const char* bound_to_its_place(const Call& call) {
   return nullptr;
 }
 
+bool makes(const Call& call, Value v) {
+  bool made = false;
+  visit_outputs(call, [&](Value out) { made = made || out == v; });
+  return made;
+}
+
 constexpr const char* kInstead =
     ". Use tensor operations instead (torch.where for a branch), or compute the number outside";
 
@@ -59,8 +65,13 @@ std::vector<const Call*> Tracer::calls_leading_to(const std::vector<Value>& valu
       unknown(what, cat("and depends on ", reason, " (", all[i]->op->name, user_line(*all[i]), ")"));
     missing -= made;
     const std::vector<const Call*> run = draws ? draw_of_type(arena_, all[i]) : std::vector<const Call*>{all[i]};
-    if (run.size() == 1) visit_outer_inputs(*all[i], need);
-    calls.insert(calls.end(), run.rbegin(), run.rend());
+    for (size_t k = run.size(); k-- > 0;) {
+      // Of a draw: but for what its own calls make.
+      visit_outer_inputs(*run[k], [&](Value in) {
+        if (std::none_of(run.begin(), run.end(), [&](const Call* c) { return makes(*c, in); })) need(in);
+      });
+      calls.push_back(run[k]);
+    }
   }
   if (missing > 0) unknown(what, "in a function whose inputs have no values then");
   return {calls.rbegin(), calls.rend()};

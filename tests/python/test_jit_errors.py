@@ -1,6 +1,5 @@
 """thunder.jit's errors: the user's line, eager's exception types, and what is not supported."""
 
-import math
 import signal
 
 import pytest
@@ -22,7 +21,7 @@ def line_of(marker):
 
 
 def branches(x):
-    if torch.rand(()) > x.sum():  # branches here
+    if len(x[torch.rand(3) > 0.5]) > 1:  # branches here
         return x
     return -x
 
@@ -38,7 +37,7 @@ def unsupported(x):
 @pytest.mark.parametrize(
     "fn, kind, what",
     [
-        (branches, RuntimeError, "value of a tensor"),
+        (branches, RuntimeError, "values in a tensor"),
         (shapes, RuntimeError, "matmul"),
         (unsupported, NotImplementedError, "to_sparse_bsr"),
     ],
@@ -139,11 +138,6 @@ def assign_grad(x):
     return x
 
 
-def assign_data(x):
-    x.data = x * 2
-    return x
-
-
 def keep_attribute(module):
     def f(x):
         module.kept = x + 1
@@ -154,18 +148,13 @@ def keep_attribute(module):
 
 NOT_SUPPORTED = {
     "x.grad = p": assign_grad,
-    "x.data = p": assign_data,
     "DLPack": lambda x: to_dlpack(x),
     "__dlpack__": lambda x: torch.from_dlpack(x),
     "numpy": lambda x: x.numpy(),
-    "tolist": lambda x: torch.dropout(x, 0.5, True).tolist(),
     "data_ptr": lambda x: x + x.data_ptr(),
     "backward": lambda x: x.sum().backward(),
     "autograd.grad": lambda x: torch.autograd.grad(x.sum(), x),
     "register_hook": lambda x: x.register_hook(print),
-    "float()": lambda x: math.sqrt(torch.rand(())),
-    "int()": lambda x: range(int(torch.randint(4, ()))),
-    "in": lambda x: 1.0 in torch.rand_like(x),
     "length": lambda x: len(x[torch.rand(3) > 0.5]),
     "requires_grad_": lambda x: x.requires_grad_(not x.requires_grad),
     "set_": lambda x: (x * 1).set_(x),
