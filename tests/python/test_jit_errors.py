@@ -37,7 +37,7 @@ def unsupported(x):
 @pytest.mark.parametrize(
     "fn, kind, what",
     [
-        (branches, RuntimeError, "values in a tensor"),
+        (branches, RuntimeError, "value of a tensor"),
         (shapes, RuntimeError, "matmul"),
         (unsupported, NotImplementedError, "to_sparse_bsr"),
     ],
