@@ -48,9 +48,14 @@ Ref Tracer::memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, Py
     b_.set_grad_enabled(hooks().grad_enabled());
     const TensorId id = id_of(tensor);
     const TensorType t = aliases_.value(id).tensor();
-    const Arg given = convert(storage_offset);
-    const Dim extent = ops::storage_extent(ops::size_args("as_strided", convert(sizes)),
-                                           ops::size_args("as_strided", convert(strides)));
+    auto numbers = [&](PyObject* o) {
+      Arg a = convert(o);
+      fold(a, true);
+      return a;
+    };
+    const Arg given = numbers(storage_offset);
+    const Dim extent = ops::storage_extent(ops::size_args("as_strided", numbers(sizes)),
+                                           ops::size_args("as_strided", numbers(strides)));
     if (given.is_none() && has_no_gaps(t) && extent <= t.numel()) return Ref::borrow(tensor);
     if (const std::optional<TensorId> input = aliases_.base_input(id); input && !source_of(*input).whole_storage) {
       reaches_out_.insert(*input);

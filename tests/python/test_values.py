@@ -459,6 +459,14 @@ def test_inside_checkpoints_and_custom_functions():
 # ---- what stays refused ---------------------------------------------------------------------------------------------
 
 
+def test_sizes_of_as_strided_that_are_tensors():
+    def f(x, n):
+        rows = torch.div(n, 2, rounding_mode="trunc")
+        return x.as_strided((rows, 2), (2, 1)) * 1, x.view(-1)[1:].as_strided((2, rows), (1, 1), rows)
+
+    check(f, [(torch.arange(12.0), torch.tensor(n)) for n in (4, 5, 8, 9)])
+
+
 def test_a_length_that_was_drawn_is_no_guess():
     def f(x):
         kept = x[torch.rand(3) > 2]

@@ -384,6 +384,7 @@ void add_indexing(Kernels& k) {
   k["prims.bincount"] = bincount;
   k["prims.copy_"] = copy_into;
   k["prims.copy_data_"] = copy_into;
+  k["prims.set_data_"] = copy_into;
 }
 
 }  // namespace thunder::reference
