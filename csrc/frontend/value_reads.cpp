@@ -289,7 +289,7 @@ void Tracer::take_from_reads(Acquired& a) const {
     bool needed = (!was_drawn && bound_to_its_place(*c)) || binds_size_of(*c, live);
     std::vector<Value> given;
     visit_outputs(*c, [&](Value v) {
-      if (live[v] && computed[v]) given.push_back(v);
+      if (live[v] && (computed[v] || drawn[v])) given.push_back(v);
       else needed = needed || live[v];
     });
     if (needed) {
