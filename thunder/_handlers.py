@@ -254,7 +254,9 @@ def _as_strided_view(func, args, kwargs):
 
 @_handler("as_strided_", "Tensor.as_strided_")
 def _as_strided_in_place(func, args, kwargs):
-    current_tracer().become(args[0], _as_strided(*args, **kwargs), "as_strided_")
+    with torch.enable_grad():  # whatever the mode, it stays a function of what it was
+        other = _as_strided(*args, **kwargs)
+    current_tracer().become(args[0], other, "as_strided_")
     return args[0]
 
 

@@ -96,7 +96,10 @@ class AliasTracker {
   /// Whether PyTorch takes it for a view of another tensor; what detach() returns is none.
   bool is_view(TensorId t) const;
   /// The tensor `t` from here on, an object that has changed its sizes, is as much a view as `before` was.
-  void inherit_view(TensorId t, TensorId before) { tensors_[t].view = is_view(before); }
+  void inherit_view(TensorId t, TensorId before) {
+    tensors_[t].view = is_view(before);
+    tensors_[t].no_grad = tensors_[before].no_grad;
+  }
   /// From here on autograd forbids in-place writes to it and, if it is no view, to views of it.
   void make_leaf(TensorId t);
   /// What its attribute says: a view that was made under no_grad has it from its base, though no gradient flows.

@@ -36,10 +36,22 @@ bool has_unknown_size(const ShapeEnv& shapes, const ArgList& args) {
   return any;
 }
 
-bool any_requires_grad(const ArgList& args) {
+bool any_requires_grad(const ArgList& positional, const std::vector<std::pair<std::string, Arg>>& keyword) {
   bool any = false;
-  for (const Arg& a : args) for_each_value(a, [&](Value v) { any = any || v.requires_grad(); });
+  auto look = [&](Value v) { any = any || v.requires_grad(); };
+  for (const Arg& a : positional) for_each_value(a, look);
+  for (const auto& [name, a] : keyword) for_each_value(a, look);
   return any;
+}
+
+// Whether a call also reads what it was given as out=.
+bool is_read(PyObject* out, PyObject* args, PyObject* kwargs) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i)
+    if (PyTuple_GET_ITEM(args, i) == out) return true;
+  PyObject *key, *value;
+  for (Py_ssize_t pos = 0; PyDict_Next(kwargs, &pos, &key, &value);)
+    if (value == out && PyUnicode_CompareWithASCIIString(key, "out") != 0) return true;
+  return false;
 }
 
 constexpr TensorId kNotYet = ~TensorId{0};
@@ -226,6 +238,7 @@ Ref Tracer::wrap(Value v, const Call* call, Unchanged unchanged, PyObject* first
   bool fresh = false;
   TensorId id = aliases_.add_result(v, call, &fresh);
   if (!fresh && unchanged == Unchanged::Viewed) return alias_of(id);
+  if (new_leaves_.count(v.id()) != 0) aliases_.make_leaf(id);
   auto it = objects_.find(id);
   return it != objects_.end() ? it->second : proxy_of(id);
 }
@@ -362,12 +375,12 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   std::vector<std::pair<std::string, Arg>> keyword = keywords(args, kwargs, out, written);
   if (PyObject* target = out ? out : written; target && is_tensor(target))
     take_dtype_of(target, f.op, positional, keyword);
-  const bool differentiable = any_requires_grad(positional);
+  const bool differentiable = any_requires_grad(positional, keyword);
   Arg result;
   try {
     result = call_operator(f.op, std::move(positional), std::move(keyword));
-  } catch (const Error& e) {  // eager looks at what it is to write to first, but for the types of the arguments
-    if (e.kind() == ErrorKind::Type) throw;
+  } catch (const Error& e) {  // eager looks at what it is to write to first, but for what its Python looks at
+    if (e.kind() == ErrorKind::Type || e.kind() == ErrorKind::Value) throw;
     if (written && is_tensor(written)) check_writable(written, f.op.c_str());
     if (out && differentiable) check_out_gradient(f.op);
     throw;
@@ -375,8 +388,7 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   const std::vector<const Call*>& calls = b_.calls();
   const Call* call = calls.empty() ? nullptr : calls.back();
   if (out) {
-    for (Py_ssize_t i = 0; i < n; ++i)
-      if (PyTuple_GET_ITEM(args, i) == out && is_tensor(out)) check_same_shape(out, result, f.op);
+    if (result.is_tensor() && is_tensor(out) && is_read(out, args, kwargs)) check_same_shape(out, result, f.op);
     write_out(out, result, f.op);
     return f.result && !is_tensor(out) ? Ref::steal(PyObject_CallOneArg(f.result.get(), out)) : Ref::borrow(out);
   }

@@ -230,18 +230,27 @@ Types scatter_reduce_meta(const Args& a) {
   return scatter_like("scatter_reduce", a, true);
 }
 
-// The gradient of `src`: it may be larger than the index, and only what the index covers was read.
-Expr gather_for_src(VjpContext& c) {
-  Expr g = c.b("torch.gather", c.grad(), c.in("dim"), c.in("index"));
-  const Dims &from = g.shape(), &to = c.in("src").shape();
-  if (from.size() != to.size()) return c.b("torch.reshape", g, to);  // one element, of 0 or 1 dimensions
+// A gradient of what the index covers of `src`, with zeros for the rest of it, which was not read.  A tensor of 0
+// dimensions counts as one of 1, of 1 element.
+Expr fitted_to_src(VjpContext& c, Expr g) {
+  const Dims& to = c.in("src").shape();
+  if (g.shape().size() != to.size()) g = reshape(g, Dims(to.size(), Dim(1)));
+  if (same(g.shape(), to)) return g;
   ArgList config;
-  bool covers = true;
-  for (size_t i = 0; i < to.size(); ++i) {
-    covers &= from[i].same(to[i]);
-    config.push_back(Dims{Dim(0), to[i] - from[i], Dim(0)});
-  }
-  return covers ? g : c.b("prims.pad", g, 0, Arg::list(std::move(config)));
+  for (size_t i = 0; i < to.size(); ++i) config.push_back(Dims{Dim(0), to[i] - g.shape()[i], Dim(0)});
+  return c.b("prims.pad", g, 0, Arg::list(std::move(config)));
+}
+
+// What the index covers of `src`.
+Expr used_of_src(const Expr& src, const Dims& index) {
+  const size_t rank = src.shape().size();
+  const Dims extent = index.size() == rank ? index : Dims(rank, Dim(1));
+  Expr used = slice_dims(src, Dims(rank, Dim(0)), extent, Dims(rank, Dim(1)));
+  return index.size() == rank ? used : reshape(used, index);
+}
+
+void put_gathered_for_src(VjpContext& c) {
+  if (c.needs("src")) c.put("src", fitted_to_src(c, c.b("torch.gather", c.grad(), c.in("dim"), c.in("index"))));
 }
 
 // Products without one factor, by dividing; where a src element is 0, by the product with the only zero taken out,
@@ -251,7 +260,7 @@ void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
   Builder& b = c.b;
   Expr g = c.grad(), a = c.in("a"), src = c.in("src"), dim = c.in("dim"), index = c.in("index");
   bool include_self = c.args().flag("include_self");
-  Expr used = slice_dims(src, Dims(src.shape().size(), Dim(0)), index.shape(), Dims(src.shape().size(), Dim(1)));
+  Expr used = used_of_src(src, index.shape());
   Expr ones = b("torch.ones_like", a);
   if (c.needs("a")) put_a(g * conj(b("prims.scatter_reduce", ones, dim, index, src, "prod", true)));
   if (!c.needs("src")) return;
@@ -281,13 +290,9 @@ void scatter_reduce_vjp(VjpContext& c) {
   };
   auto at_src = [&](const Expr& x) { return b("torch.gather", x, dim, index); };
   auto put_src = [&](const Expr& grad) {
-    if (!c.needs("src")) return;
-    ArgList config;
-    for (size_t i = 0; i < src.shape().size(); ++i)
-      config.push_back(Dims{Dim(0), src.shape()[i] - grad.shape()[i], Dim(0)});
-    c.put("src", same(grad.shape(), src.shape()) ? grad : b("prims.pad", grad, 0, Arg::list(std::move(config))));
+    if (c.needs("src")) c.put("src", fitted_to_src(c, grad));
   };
-  Expr used = slice_dims(src, Dims(src.shape().size(), Dim(0)), index.shape(), Dims(src.shape().size(), Dim(1)));
+  Expr used = used_of_src(src, index.shape());
   if (kind == "sum") {
     put_a(g);
     put_src(at_src(g));
@@ -313,7 +318,7 @@ void scatter_reduce_vjp(VjpContext& c) {
 
 void scatter_vjp(VjpContext& c) {
   if (c.needs("a")) c.put("a", c.b("prims.scatter_value", c.grad(), c.in("dim"), c.in("index"), 0));
-  if (c.needs("src")) c.put("src", gather_for_src(c));
+  put_gathered_for_src(c);
 }
 
 void scatter_value_vjp(VjpContext& c) {
@@ -322,7 +327,7 @@ void scatter_value_vjp(VjpContext& c) {
 
 void scatter_add_vjp(VjpContext& c) {
   c.put("a", c.grad());
-  if (c.needs("src")) c.put("src", gather_for_src(c));
+  put_gathered_for_src(c);
 }
 
 Types index_vector_write(const char* op, const Args& a) {
