@@ -274,19 +274,20 @@ ValueSet computed_by(const std::vector<ValueRead>& reads) {
 
 void Tracer::take_from_reads(Acquired& a) const {
   const ValueSet computed = computed_by(a.reads);
-  ValueSet live, drawn;
+  ValueSet drawn;
   for (const ValueRead& r : a.reads)
     for (const Call* c : r.calls)
       if (drawn_from(*c)) visit_outputs(*c, [&](Value v) { drawn.set(v, 1); });
   if (!drawn_.empty()) a.computation.calls = open_draws(a.computation.calls, &drawn);
-  visit_values(a.computation.output, [&](Value v) { live.set(v, 1); });
+  LiveValues live;
+  visit_values(a.computation.output, [&](Value v) { live.add(v); });
   std::vector<const Call*> kept;
   std::vector<Value> taken;
   for (size_t i = a.computation.calls.size(); i-- > 0;) {
     const Call* c = a.computation.calls[i];
     bool was_drawn = false;
     visit_outputs(*c, [&](Value v) { was_drawn = was_drawn || drawn[v]; });
-    bool needed = (!was_drawn && bound_to_its_place(*c)) || binds_size_of(*c, live);
+    bool needed = live.need_size_from(*c) || (!was_drawn && bound_to_its_place(*c));
     std::vector<Value> given;
     visit_outputs(*c, [&](Value v) {
       if (live[v] && (computed[v] || drawn[v])) given.push_back(v);
@@ -294,7 +295,7 @@ void Tracer::take_from_reads(Acquired& a) const {
     });
     if (needed) {
       kept.push_back(c);
-      visit_inputs(*c, [&](Value v) { live.set(v, 1); });
+      visit_inputs(*c, [&](Value v) { live.add(v); });
     } else {
       taken.insert(taken.end(), given.begin(), given.end());
     }

@@ -38,7 +38,8 @@ std::vector<int64_t> dims_of_one(const Dims& shape);
 /// What Tensor.suggest_memory_format() sees: 4 (or 5) dimensions in channels-last order; ambiguous layouts count as
 /// row-major.
 bool suggests_channels_last(const TensorType& t);
-/// Which of the operands of cat() are 1-d tensors without elements, that stand among tensors of any shape.
+/// Which of the operands of cat() are 1-d tensors without elements.  They join tensors of any shape: PyTorch keeps this
+/// exception from the time when it had no other empty tensors.
 std::vector<bool> legacy_empty(const std::vector<Value>& tensors);
 /// Of cat(tensors, dim).
 void cat_vjp(VjpContext& c);

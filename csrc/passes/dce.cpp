@@ -8,11 +8,29 @@
 
 namespace thunder {
 
-bool binds_size_of(const Call& call, const ValueSet& live) {
-  bool binds = false, any = false;
-  visit_outputs(call, [&](Value v) { binds |= bound_symbol(v).has_value(); });
-  if (binds) visit_inputs(call, [&](Value v) { any |= live[v] != 0; });
-  return any;
+void LiveValues::add(Value v) {
+  if (values_[v]) return;
+  values_.set(v, 1);
+  if (!v.type().is_tensor()) return;
+  for (const Dim& d : v.shape())
+    if (!d.is_constant())
+      for (SymbolId s : d.symbols()) lengths_.insert(s);
+}
+
+bool LiveValues::need_size_from(const Call& call) {
+  bool binds = false, needed = false;
+  visit_outputs(call, [&](Value v) {
+    const std::optional<SymbolId> s = bound_symbol(v);
+    if (!s) return;
+    binds = true;
+    needed = needed || values_[v] || (lengths_.count(*s) && !bound_.count(*s));
+  });
+  if (binds && !needed) visit_inputs(call, [&](Value v) { needed = needed || values_[v]; });
+  if (needed)
+    visit_outputs(call, [&](Value v) {
+      if (const std::optional<SymbolId> s = bound_symbol(v)) bound_.insert(*s);
+    });
+  return needed;
 }
 
 namespace {
@@ -32,16 +50,15 @@ void bind_symbols(const Trace& trace) {
 
 Trace dce(const Trace& trace, bool keep_random) {
   const uint64_t kept = kWrite | kCollective | kInput | (keep_random ? kRandom : kNoTag);
-  ValueSet read;
-  visit_values(trace.output, [&](Value v) { read.set(v, 1); });
+  LiveValues read;
+  visit_values(trace.output, [&](Value v) { read.add(v); });
   Trace out = trace.derived();
   for (auto it = trace.calls.rbegin(); it != trace.calls.rend(); ++it) {
     const Call& call = **it;
-    bool live = false;
-    visit_outputs(call, [&](Value v) { live |= read[v] != 0; });
-    if (!live) live = binds_size_of(call, read);
+    bool live = read.need_size_from(call);
+    visit_outputs(call, [&](Value v) { live = live || read[v]; });
     if (!live && !tags_within(call, kept)) continue;
-    visit_inputs(call, [&](Value v) { read.set(v, 1); });
+    visit_inputs(call, [&](Value v) { read.add(v); });
     out.calls.push_back(&call);
   }
   std::reverse(out.calls.begin(), out.calls.end());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/op.h"
@@ -105,9 +106,19 @@ std::vector<const Call*> open_where_needed(const std::vector<const Call*>& calls
 /// " (file.py:12)", or nothing: the end of a message about a call.
 std::string user_line(const Call& call);
 
-/// Whether the call binds a length that only a run can tell, of a live tensor.  It is kept then, for a later pass
-/// (autodiff) may make calls that mention the length.
-bool binds_size_of(const Call& call, const ValueSet& live);
+/// What is read from a place of a trace on, walking from its end.  The lengths in the types of these values that only a
+/// run can tell are needed as well: a later pass (autodiff) may make calls that mention one.
+class LiveValues {
+ public:
+  void add(Value v);
+  bool operator[](Value v) const { return values_[v] != 0; }
+  /// Whether the call binds such a length, and none further on does, or it is a length of a live tensor.
+  bool need_size_from(const Call& call);
+
+ private:
+  ValueSet values_;
+  std::unordered_set<SymbolId> lengths_, bound_;
+};
 
 /// Which values share storage.
 class Aliases {

@@ -1,5 +1,7 @@
 """A function against eager where it writes in place: results, arguments afterwards, gradients, identities, errors."""
 
+import copy
+
 import torch
 
 import thunder
@@ -27,7 +29,8 @@ def tensors(x):
 def fresh(x, grad):
     """Copies with the same strides; those of floating dtypes require grad if `grad`."""
     if isinstance(x, torch.Tensor):
-        y = x.detach().clone()
+        # clone() would lay out anew what has gaps or overlaps.
+        y = copy.deepcopy(x.detach()) if x.layout == torch.strided else x.detach().clone()
         return y.requires_grad_() if grad and (y.is_floating_point() or y.is_complex()) else y
     if isinstance(x, (list, tuple)):
         return type(x)(fresh(item, grad) for item in x)

@@ -8,6 +8,7 @@ that of finite differences.
 import copy
 import re
 
+import aliasing_modes
 import aliasing_views
 import aliasing_writes
 import pytest
@@ -17,7 +18,7 @@ from torch import nn
 
 import thunder
 
-PROGRAMS = aliasing_views.PROGRAMS | aliasing_writes.PROGRAMS
+PROGRAMS = aliasing_modes.PROGRAMS | aliasing_views.PROGRAMS | aliasing_writes.PROGRAMS
 
 # A clear error where eager goes on, or goes on with what no order of writes defines.
 REFUSED = {
@@ -78,6 +79,24 @@ def test_refused_clearly(name, grad):
     assert re.match(r"\[[\w.]+\] ", str(outcome.error)) and REFUSED[name] in str(outcome.error)
     for left, given in zip(outcome.inputs, inputs(), strict=True):
         torch.testing.assert_close(left, given)
+
+
+def test_as_strided_around_an_argument():
+    """PyTorch's own does to read; then a write makes all of the memory an input."""
+
+    def f(x):
+        v = x[1:3]
+        w = v.as_strided((3, 6), (6, 1))
+        before = w * 1
+        w.mul_(10)
+        return before, v, w, x
+
+    assert not difference(f, inputs()[:1])
+    compiled, (x, y) = thunder.jit(f), inputs()
+    for given in (x[:4], y[:4], torch.cat([x, y])[2:6]):
+        assert not difference(f, [given], compiled=compiled)
+    found = difference(lambda x: f(x.detach()), inputs()[:1], grad=True)
+    assert "writing to an input that requires grad" in found
 
 
 # ---- functional_call ------------------------------------------------------------------------------------------------

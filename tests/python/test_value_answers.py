@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
+from aliasing_checks import difference
 
 import thunder
 
@@ -40,22 +42,87 @@ def test_what_the_caller_writes_to_the_result():
     assert thunder.cache_misses(compiled) == 1
 
 
-SQUEEZED = {
-    "all": lambda y: y.squeeze(),
-    "one": lambda y: y.exp().squeeze(0),
-    "several": lambda y: y[None, :, None].squeeze((1, 2)),
-    "last": lambda y: torch.stack([y, y]).squeeze(-1),
-    "clang": lambda y: thunder.clang.squeeze(y, None) if torch.compiler.is_compiling() else y.squeeze(),
+def whole_and_parts(y):
+    return y, y[:1], y[1:], y.view(1, -1)
+
+
+# Of y, the positive elements of x.
+LENGTHS = {
+    "squeeze": lambda x, y: y.squeeze(),
+    "squeeze one": lambda x, y: y.exp().squeeze(0),
+    "squeeze several": lambda x, y: y[None, :, None].squeeze((1, 2)),
+    "squeeze the last": lambda x, y: torch.stack([y, y]).squeeze(-1),
+    "squeeze of clang": lambda x, y: thunder.clang.squeeze(y, None) if torch.compiler.is_compiling() else y.squeeze(),
+    "squeeze, then softmax": lambda x, y: (y.squeeze(), y.softmax(0)),
+    "select": lambda x, y: y.select(0, 1),
+    "first": lambda x, y: y[0],
+    "second": lambda x, y: y[1],
+    "last": lambda x, y: y[:, None][-1, 0],
+    "first = number": lambda x, y: y.__setitem__(0, 5.0),
+    "item": lambda x, y: y.item(),
+    "expand": lambda x, y: y.expand(2),
+    "expand, then squeeze": lambda x, y: y.expand(3, -1).squeeze(),
+    "view": lambda x, y: y.view(1),
+    "reshape": lambda x, y: y.reshape(2, 1) * 2,
+    "broadcast": lambda x, y: y + x,
+    "where": lambda x, y: torch.where(y > 0, y, x),
+    "add_": lambda x, y: (x * 1).add_(y),
+    "copy_": lambda x, y: (x * 1).copy_(y),
+    "softmax": lambda x, y: y.softmax(0),
+    "dropout of integers": lambda x, y: F.dropout(y.long(), 0.5),
+    "dropout of booleans": lambda x, y: F.dropout(y > 0, 0.5),
+    "unbind": lambda x, y: y.unbind(),
+    "chunk": lambda x, y: y.chunk(2),
+    "split": lambda x, y: y.split(1),
+    "views of the result": lambda x, y: whole_and_parts(y),
+    "views made under no_grad": lambda x, y: torch.no_grad()(lambda: whole_and_parts(y * 2))(),
 }
 
 
 @pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
-@pytest.mark.parametrize("name", SQUEEZED)
-def test_lengths_of_one_are_squeezed(name, cache):
+@pytest.mark.parametrize("grad", [False, True], ids=["values", "gradients"])
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_of_one_and_none(name, grad, cache):
     def f(x):
-        return SQUEEZED[name](x[x > 0])
+        return LENGTHS[name](x, x[x > 0])
 
-    compiled = thunder.jit(f, cache=cache)
-    for count in (2, 1, 0, 3, 1, 4):
-        x = torch.tensor([1.0] * count + [0.0] * (4 - count))
-        torch.testing.assert_close(compiled(x), f(x))
+    for counts in ((2, 1, 0, 3, 1, 4), (0, 1, 2), (1, 0)):
+        compiled = thunder.jit(f, cache=cache)
+        for count in counts:
+            x = torch.tensor([1.0] * count + [-1.0] * (4 - count))
+            found = difference(f, [x], grad=grad, compiled=compiled)
+            assert not found, (counts, count, found)
+
+
+@pytest.mark.parametrize("f", [lambda x: len(x[x > 0]), lambda x: x[x > 0].squeeze().dim(), lambda x: x[x > 0]])
+def test_a_length_that_is_found_again(f):
+    """The gradient needs the length, also where nothing else is left of what was found first."""
+
+    def again(x):
+        f(x)
+        return x[x > 0].sum() * 2, x[x > 0].exp()
+
+    compiled = thunder.jit(again)
+    for count in (2, 0, 3, 1):
+        x = torch.tensor([1.0] * count + [-1.0] * (4 - count))
+        assert not difference(again, [x], grad=True, compiled=compiled)
+
+
+READ_IN_INFERENCE_MODE = {
+    "a dimension": lambda y, m: y.squeeze().dim(),
+    "a truth": lambda y, m: 2 if m.any() else 1,
+    "a length": lambda y, m: len(m.nonzero()[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", READ_IN_INFERENCE_MODE)
+def test_what_is_read_in_inference_mode_is_saved_for_the_backward(name):
+    def f(x, m):
+        with torch.inference_mode():
+            n = READ_IN_INFERENCE_MODE[name](x[m], m)
+        return x.gather(0, m.long()) * n + x[m].sum() * n
+
+    compiled = thunder.jit(f)
+    for mask in ([True, False, False], [True, True, False], [True, False, False]):
+        found = difference(f, [torch.arange(3.0), torch.tensor(mask)], grad=True, compiled=compiled)
+        assert not found, found

@@ -11,8 +11,6 @@ namespace {
 
 // ---- cat ------------------------------------------------------------------------------------------------------------
 
-// A tensor of shape [0] joins any others: PyTorch keeps this exception from the time when it had no other empty
-// tensors.
 Dims cat_strides(const std::vector<Value>& tensors, const Dims& shape) {
   bool all = std::all_of(tensors.begin(), tensors.end(), [](Value v) { return suggests_channels_last(v.tensor()); });
   bool one_rank = std::all_of(tensors.begin(), tensors.end(), [&](Value v) { return v.rank() == tensors[0].rank(); });

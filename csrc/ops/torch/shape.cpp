@@ -32,7 +32,7 @@ Arg cat_body(Builder& b, const Args& a) {
   check_tensor_list("cat", a);
   const std::vector<Value> tensors = a.values("tensors");
   {
-    ShapeEnv::Asking scope;
+    ShapeEnv::Asking scope;  // for what the primitive then knows
     legacy_empty(tensors);
   }
   return b("prims.cat", Arg::list(promoted(b, tensors)), a["dim"]);
