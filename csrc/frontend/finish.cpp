@@ -253,6 +253,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
   add_read_inputs(a);
   for (PyObject* t : met_outside_) a.arguments_outside.push_back(Ref::borrow(t));
+  for (const auto& [object, t] : compared_) a.arguments_outside.push_back(t);
   return a;
 }
 

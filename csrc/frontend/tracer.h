@@ -45,7 +45,8 @@ struct Acquired {
   /// Inputs: those of the computation, then its outputs.  Its output is a flat tuple of the user's tensors.
   Trace epilogue;
   bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
-  /// Arguments that the program also met outside of them: they are the same tensor in its calls.
+  /// Arguments that the program also met outside of them, and what it asked whether an argument is: the same tensors, or
+  /// others, in its calls.
   std::vector<Ref> arguments_outside;
   std::vector<ValueRead> reads;  ///< what the program asked of its tensors' values, in order
   /// The inputs of the program that the reads begin with.
@@ -162,8 +163,8 @@ class Tracer {
   void set_data(PyObject* target, PyObject* source);
   /// Whether it is an input, or a part of one.
   bool is_from_outside(PyObject* tensor) { return is_outside(id_of(tensor)); }
-  /// Whether one is an argument that the program also met outside, and the other its proxy.
-  bool are_same(PyObject* a, PyObject* b) { return knows(a) && knows(b) && id_of(a) == id_of(b); }
+  /// Whether a proxy stands for a tensor that the program met outside.
+  bool is_same(PyObject* proxy, PyObject* real);
   bool share_memory(PyObject* a, PyObject* b) { return aliases_.share_memory(id_of(a), id_of(b)); }
 
   /// Ends tracing: `outputs` are the tensors and traced numbers that the user's function returned, in order.
@@ -278,6 +279,7 @@ class Tracer {
   std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
   std::unordered_map<std::string, int> places_;  // how often a line has read
   std::unordered_set<PyObject*> arguments_, met_outside_;
+  std::unordered_map<PyObject*, Ref> compared_;  // tensors from outside that arguments may be
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>

@@ -241,6 +241,11 @@ def test_column_sums(shape):
         check(lambda x, w: ((x * w).sum(tuple(range(len(shape) - 1))), (x + w).exp()), randn(*shape), randn(40))
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_only_lends_its_sizes(grad):
+    check(lambda x: torch.full_like(x.exp(), 3.0) * x.shape[0], torch.randn(3, 4, requires_grad=grad), fused=False)
+
+
 def test_gradients_that_are_not_contiguous():
     compiled = thunder.jit(lambda x: (x * 2).sin() + x)
     x, y = randn(6, 8), randn(6, 8)

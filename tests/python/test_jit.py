@@ -396,3 +396,29 @@ def test_transforms_run_on_the_acquired_program():
     f = thunder.jit(lambda x: torch.sin(x) + 1, transforms=[look])
     f(torch.randn(3))
     assert any("sin" in n for n in names)
+
+
+CAPTURED = torch.arange(3.0)
+PARAMETER = torch.nn.Parameter(torch.arange(3.0))
+
+
+@pytest.mark.parametrize("captured", [CAPTURED, PARAMETER], ids=["tensor", "parameter"])
+def test_identity_of_an_argument_that_is_captured_too(captured):
+    def f(x):
+        others = [t for t in (captured, PARAMETER) if t is not x]
+        return x is captured, captured is x, x is not captured, len(others), x * 2 if captured is x else x
+
+    compiled = thunder.jit(f)
+    for x in (captured, captured.detach().clone(), captured, captured[:]):
+        assert_close(compiled(x), f(x))
+
+
+TURNED = torch.arange(12.0).view(4, 3).t()
+
+
+@pytest.mark.parametrize("f", [lambda x: TURNED < x, lambda x: x < TURNED, lambda x: TURNED == x, lambda x: TURNED >= x])
+def test_comparisons_with_a_captured_tensor(f):
+    """The left operand's layout is the result's, though Python asks the subclass first."""
+    with_strides = lambda x: (f(x), f(x).stride())
+    x = torch.arange(12.0).view(3, 4)
+    assert_close(thunder.jit(with_strides)(x), with_strides(x))

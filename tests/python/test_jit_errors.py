@@ -190,6 +190,59 @@ def test_a_module_that_keeps_a_traced_tensor():
     assert thunder.cache_misses(compiled) == 1
 
 
+def set_item(x, key, value):
+    x[key] = value
+
+
+# With two things wrong.
+TWICE_WRONG = {
+    "split by -1": lambda x: x.split(-1, 5),
+    "split by 0": lambda x: x.split(0, 5),
+    "split of no dimensions": lambda x: x.sum().split(1, 5),
+    "split of no dimensions in a list": lambda x: x.sum().split([1], 3),
+    "split in a negative part": lambda x: x.split([-1, 2], 5),
+    "chunk into 0": lambda x: x.chunk(0, 5),
+    "chunk of no dimensions": lambda x: x.sum().chunk(0),
+    "two ellipses and an index": lambda x: x[..., ..., 0],
+    "two ellipses and a tensor": lambda x: x[..., ..., torch.tensor([0])],
+    "two ellipses to write to": lambda x: set_item(x * 1, (..., ..., 0), 1.0),
+    "type of other": lambda x: x.add_("a"),
+    "no other": lambda x: x.add_(),
+    "unknown argument": lambda x: x.add_(1, foo=2),
+    "type of a bound": lambda x: x.clamp_("a"),
+    "type of a dimension": lambda x: x.unsqueeze_("a"),
+    "dimension": lambda x: x.unsqueeze_(9),
+    "type of a matrix": lambda x: x.addmm_(x, "a"),
+    "shape": lambda x: x.mul_(torch.ones(9)),
+    "probability": lambda x: F.dropout(x, 2.0, inplace=True),
+    "index": lambda x: set_item(x, 9, 1.0),
+    "index in a tensor": lambda x: set_item(x, torch.tensor([9]), 1.0),
+    "too many indices": lambda x: set_item(x, (torch.tensor([0]), 0, 0), 1.0),
+    "dtype of a tensor of no dimensions": lambda x: x[0].scatter(0, torch.tensor([0]), torch.tensor(1)),
+}
+
+
+@pytest.mark.parametrize("leaf", [False, True])
+@pytest.mark.parametrize("name", TWICE_WRONG)
+def test_eagers_error_comes_first(name, leaf):
+    f = TWICE_WRONG[name]
+    raised = []
+    for function in (f, thunder.jit(f)):
+        with pytest.raises(Exception) as e:  # noqa: PT011  # of which type is compared
+            function(torch.ones(2, 3, requires_grad=leaf))
+        raised.append(e.value)
+    assert type(raised[0]) is type(raised[1]), raised
+    is_leaf = ["a leaf Variable" in str(e) for e in raised]
+    assert is_leaf[0] == is_leaf[1], raised
+
+
+def test_two_ellipses_for_nothing():
+    keys = [(..., ...), (..., 0, ...), (0, ..., ...), (0, ..., 0, ..., 0), (..., None, ...)]
+    f = lambda x: tuple(x[key] for key in keys)
+    x = torch.arange(24.0).view(2, 3, 4)
+    assert_close(thunder.jit(f)(x), f(x))
+
+
 @pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
 def test_an_interrupt_is_no_reason_to_try_another_way(cache):
     def f(x):

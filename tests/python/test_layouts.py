@@ -1,6 +1,6 @@
 """Strides of results are eager's, also of operands that are transposed, expanded, or have gaps and odd strides.
 
-So are the values and gradients of what is computed of such results: an executor goes by the layouts of the trace.
+Those that a program is told are the trace's, by which executors go.
 """
 
 import itertools
@@ -27,7 +27,8 @@ OPERATORS = {
     "add": lambda a, b, c: a + b + c,
     "where": lambda a, b, c: torch.where(a > 0.5, b, c),
     "lerp": torch.lerp,
-    "lerp by a number": lambda a, b, c: torch.lerp(a, b, 0.25) * torch.lerp(b, c, 0.75),
+    "lerp by less than a half": lambda a, b, c: torch.lerp(a, b, 0.25),
+    "lerp by more than a half": lambda a, b, c: torch.lerp(b, c, 0.75),
     "addcmul": torch.addcmul,
     "addcmul by a number": lambda a, b, c: torch.addcmul(a, b, c, value=0.5),
     "addcdiv": torch.addcdiv,
@@ -35,16 +36,23 @@ OPERATORS = {
 }
 
 
+def with_strides(operator):
+    def program(*operands):
+        result = operator(*operands)
+        return result, result.stride()
+
+    return program
+
+
 @pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_pointwise_operators(name, cache):
-    wrong = []
-    for names in itertools.product(OPERANDS, repeat=3):
+    wrong, program = [], with_strides(OPERATORS[name])
+    for names in itertools.islice(itertools.product(OPERANDS, repeat=3), 0, None, 7):
         operands = [OPERANDS[n] for n in names]
         # Eager's gradient of clamp() is none of broadcast bounds.
         grad = name != "clamp" or len({t.shape for t in operands}) == 1
-        compiled = thunder.jit(OPERATORS[name], cache=cache)
-        found = difference(OPERATORS[name], operands, grad=grad, compiled=compiled)
+        found = difference(program, operands, grad=grad, compiled=thunder.jit(program, cache=cache))
         wrong += [(names, found)] if found else []
     assert not wrong, wrong[:3]
 
@@ -79,7 +87,7 @@ COMPLEX = {
 @pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
 @pytest.mark.parametrize("name", COMPLEX)
 def test_complex_of_parts(name, cache):
-    f = lambda x: torch.complex(x, x * 2)
+    f = with_strides(lambda x: torch.complex(x, x))
     assert not difference(f, [COMPLEX[name]], grad=True, compiled=thunder.jit(f, cache=cache))
 
 
@@ -98,13 +106,12 @@ EINSUMS = {
 @pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
 @pytest.mark.parametrize("equation", EINSUMS)
 def test_einsum(equation, cache):
-    f = lambda *operands: torch.einsum(equation, *operands)
+    f = with_strides(lambda *operands: torch.einsum(equation, *operands))
     assert not difference(f, list(EINSUMS[equation]), grad=True, compiled=thunder.jit(f, cache=cache))
 
 
-@pytest.mark.parametrize("shapes", [((3, 1), (1, 4)), ((1, 3), (3, 1)), ((1, 1), (1, 1))])
+@pytest.mark.parametrize("shapes", [((3, 1), (1, 4)), ((1, 1), (1, 1))])
 def test_dtype_of_einsum_of_booleans(shapes):
     """A sum over a dimension of size 1 is none."""
     f = lambda a, b: torch.einsum("ij,jk->ik", a, b)
-    operands = [torch.ones(shape, dtype=torch.bool) for shape in shapes]
-    assert difference(f, operands) == "" or "not implemented for 'Bool'" in difference(f, operands)
+    assert not difference(f, [torch.ones(shape, dtype=torch.bool) for shape in shapes])

@@ -83,3 +83,30 @@ def test_a_correction_that_is_a_size():
 
 def test_a_dimension_that_is_read_from_a_tensor():
     agree(lambda x, n: torch.nn.functional.normalize(x, dim=n.item()), torch.rand(2, 3), torch.tensor(1))
+
+
+def test_gradient_of_zero_to_complex_powers():
+    """It is 0 for powers that are real numbers and not negative alone."""
+    powers = torch.tensor([1 + 1j, 0j, 1 + 0j, 2 - 1j], dtype=torch.complex128)
+    torch.testing.assert_close(gradients(thunder.jit(lambda n: 0.0**n), powers), gradients(lambda n: 0.0**n, powers), equal_nan=True)
+
+
+SCATTERS = {
+    "scatter": lambda x, index, src: x.scatter(0, index, src),
+    "scatter_add": lambda x, index, src: x.scatter_add(0, index, src),
+    "sum": lambda x, index, src: x.scatter_reduce(0, index, src, "sum"),
+    "mean": lambda x, index, src: x.scatter_reduce(0, index, src, "mean"),
+    "prod": lambda x, index, src: x.scatter_reduce(0, index, src, "prod"),
+    "amax": lambda x, index, src: x.scatter_reduce(0, index, src, "amax"),
+    "prod without": lambda x, index, src: x.scatter_reduce(0, index, src, "prod", include_self=False),
+}
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scatter_of_no_dimensions(name):
+    """A tensor of 0 dimensions counts as one of 1, of 1 element."""
+    x, one = torch.rand(3, dtype=torch.float64), torch.tensor(0)
+    agree(lambda x: SCATTERS[name](x, torch.tensor([1]), x.mean()), x)
+    agree(lambda x: SCATTERS[name](x, one, x.mean()), x)
+    agree(lambda x: SCATTERS[name](x.sum(), torch.tensor([0]), x.mean()), x)
+    agree(lambda x: SCATTERS[name](x.sum(), one, x.mean()), x)

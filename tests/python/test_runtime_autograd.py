@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import uuid
 import weakref
 
 import pytest
@@ -10,6 +11,7 @@ from process_memory import megabytes, reset_peak
 from torch.testing import assert_close
 
 import thunder
+from thunder.extend import OperatorExecutor
 
 
 def gelu_mlp(x, w1, w2):
@@ -295,6 +297,39 @@ def test_non_contiguous_inputs_and_cotangents():
         want = torch.autograd.grad(gelu_mlp(*args), args, g)
         for a, b in zip(got, want, strict=True):
             assert_close(a, b)
+
+
+@pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
+@pytest.mark.parametrize("view", [lambda x: x.t(), lambda x: x, lambda x: x[None].permute(2, 0, 1)])
+def test_the_backward_sees_cotangents_in_the_layout_of_the_outputs(view, cache):
+    """Whatever layout they come in, and whatever the sizes are."""
+    seen = []
+
+    def watch(g):
+        seen.append([s for s, n in zip(g.stride(), g.shape, strict=True) if n > 1])
+        return g * 1
+
+    operator = OperatorExecutor("watching_" + uuid.uuid4().hex[:8]).register_operator("watch", like=watch, fn=watch)
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return operator(g) * 2
+
+    compiled = thunder.jit(lambda x: Doubled.apply(view(x)), cache=cache)
+    for shape in ((3, 4), (5, 6)):
+        x = torch.randn(shape, requires_grad=True)
+        out = compiled(x)
+        strides = [s for s, n in zip(out.stride(), out.shape, strict=True) if n > 1]
+        for cotangent in (torch.randn(out.shape), torch.randn(shape).t().reshape(out.shape), torch.ones(()).expand(out.shape)):
+            seen.clear()
+            (gradient,) = torch.autograd.grad(out, x, cotangent, retain_graph=True)
+            assert seen == [strides]
+            assert_close(gradient, 2 * torch.autograd.grad(view(x), x, cotangent)[0])
 
 
 def test_gradients_of_some_inputs_only():

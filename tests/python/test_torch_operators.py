@@ -398,6 +398,29 @@ def test_a_new_leaf():
         assert not thunder.jit(lambda x: (x.detach().requires_grad_() * 2))(x).requires_grad
 
 
+def of_an_argument(part):
+    def f(x, w):
+        before = x.is_leaf
+        part(x).mul_(part(w))
+        return before, x.is_leaf, x.requires_grad
+
+    return f
+
+
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x[0]])
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("grad", [False, True])
+def test_is_leaf_after_a_write(part, captured, grad):
+    """What came to require grad is no leaf."""
+
+    def run(compiled):
+        x, w, f = torch.ones(3, device=DEVICE), torch.ones(3, device=DEVICE, requires_grad=grad), of_an_argument(part)
+        g = (lambda w: f(x, w)) if captured else f
+        return (thunder.jit(g) if compiled else g)(*([w] if captured else [x, w]))
+
+    assert run(True) == run(False) == (True, not grad, grad)
+
+
 def test_a_new_leaf_must_be_inexact():
     with pytest.raises(RuntimeError, match="floating point dtype can require gradients"):
         thunder.jit(lambda x: (x > 0).requires_grad_())(randn(3))
