@@ -279,7 +279,7 @@ class Tracer {
   std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
   std::unordered_map<std::string, int> places_;  // how often a line has read
   std::unordered_set<PyObject*> arguments_, met_outside_;
-  std::unordered_map<PyObject*, Ref> compared_;  // tensors from outside that arguments may be
+  std::unordered_map<PyObject*, Ref> compared_;         // tensors from outside that arguments may be
   std::vector<TensorId> values_;                        // given by add_value()
   std::unordered_map<const void*, TensorId> storages_;  // of the inputs
   std::unordered_map<const void*, TensorId>

@@ -1,5 +1,5 @@
-"""Programs of two tensors of shape [4, 6] with views of any place in memory, made in other grad modes, or of leaves; run
-by test_aliasing_kinds.py."""
+"""Programs of two tensors of shape [4, 6]: views of any place in memory, made in other grad modes, or of leaves; run by
+test_aliasing_kinds.py."""
 
 import torch
 from aliasing_checks import registry
