@@ -222,19 +222,9 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
   }
 }
 
-frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
-  const bool interprets = interpreter_enabled();
-  THUNDER_CHECK(once_.empty(), NotImplemented, "jit", "the program has to be acquired again, and ", once_);
-  e.world = frontend::WorldGuard();
-  if (!interprets) {
-    if (module_.get() != Py_None) e.world.watch_module(module_.get());
-    else e.world.watch_function(fn_.get());
-  }
-  frontend::Reads reads(tracer, edges_);
-  if (interprets) tracer.set_observer(&reads);
-  if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
-  ShapeEnv::Scope scope(tracer.shapes());
-  if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
+// The arguments with proxies, and copies of containers, in their places.
+std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, const Arguments& args,
+                                        frontend::Tracer& tracer, frontend::StandIns& copies) {
   size_t next = 0, next_int = 0, next_float = 0;
   std::function<Ref(PyObject*)> proxy = [&](PyObject* t) {
     const size_t i = next++;
@@ -250,7 +240,6 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o));
     return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
   };
-  frontend::StandIns copies(key.flat.containers, uses_);
   auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr, copies); };
   Ref call_args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(args.nargs)));
   for (size_t i = 0; i < args.nargs; ++i) PyTuple_SET_ITEM(call_args.get(), i, given(args.args[i]).release());
@@ -260,6 +249,24 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     if (PyDict_SetItem(call_kwargs.get(), PyTuple_GET_ITEM(args.names, i), value.get()) != 0)
       throw frontend::PythonError();
   }
+  return {std::move(call_args), std::move(call_kwargs)};
+}
+
+frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
+  const bool interprets = interpreter_enabled();
+  THUNDER_CHECK(once_.empty(), NotImplemented, "jit", "the program has to be acquired again, and ", once_);
+  e.world = frontend::WorldGuard();
+  if (!interprets) {
+    if (module_.get() != Py_None) e.world.watch_module(module_.get());
+    else e.world.watch_function(fn_.get());
+  }
+  frontend::Reads reads(tracer, edges_);
+  if (interprets) tracer.set_observer(&reads);
+  if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
+  ShapeEnv::Scope scope(tracer.shapes());
+  if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
+  frontend::StandIns copies(key.flat.containers, uses_);
+  const auto [call_args, call_kwargs] = traced(e, key, args, tracer, copies);
   if (interprets) reads.begin(fn_.get());
   copies.seal();
   if (interprets) reads.take(copies, key.flat.objects);

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "frontend/reads.h"
@@ -110,6 +111,8 @@ class JitFunction {
   frontend::Acquired acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                              const Arguments& args, NumberMode mode);
   frontend::Acquired trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args);
+  static std::pair<frontend::Ref, frontend::Ref> traced(const CacheEntry& e, const Key& key, const Arguments& args,
+                                                        frontend::Tracer& tracer, frontend::StandIns& copies);
   static InputOfEntry source_of(CacheEntry& e, const frontend::InputSource& s);
   bool varies(const std::string& place, int64_t now) const;
   std::shared_ptr<ValueStep> step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
