@@ -423,5 +423,5 @@ def test_comparisons_with_a_captured_tensor():
         results = TURNED < x, x < TURNED, TURNED == x, TURNED >= x
         return results, [r.stride() for r in results]
 
-    x = torch.arange(12.0).view(3, 4)
+    x = torch.arange(12.0, device=TURNED.device).view(3, 4)
     assert_close(thunder.jit(f)(x), f(x))

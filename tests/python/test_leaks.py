@@ -102,7 +102,7 @@ def test_nothing_is_left(function):
     for i in range(ROUNDS):
         one_round(function, x, w, 2 + i % 7)
     after, grown = counts(*objects), megabytes("VmRSS") - memory
-    assert after == before
+    assert after[0] <= before[0] and after[1:] == before[1:]  # what other tests have left may go meanwhile
     assert grown < MEGABYTES, f"{grown:.1f} MB more after {ROUNDS} rounds"
 
 
@@ -114,7 +114,7 @@ def test_nothing_is_left_of_what_was_refused():
             thunder.jit(branches)(x, w)
 
     def branches(x, w):
-        return x * 2 if x.sum() > torch.rand(()) else x
+        return x * 2 if len(x[torch.rand(4) > 0.5]) > 1 else w
 
     for _ in range(WARM):
         refuse()
@@ -122,5 +122,5 @@ def test_nothing_is_left_of_what_was_refused():
     for _ in range(ROUNDS):
         refuse()
     after = counts(x, w, branches, branches.__code__)
-    assert after == before
+    assert after[0] <= before[0] and after[1:] == before[1:]  # what other tests have left may go meanwhile
     assert megabytes("VmRSS") - memory < MEGABYTES
