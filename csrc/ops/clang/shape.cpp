@@ -59,9 +59,7 @@ Arg unsqueeze_body(Builder& b, const Args& a) {
       x, wrapped_dims("unsqueeze", a["dims"], x.rank() + static_cast<int64_t>(a["dims"].items().size())));
 }
 
-Arg expand_body(Builder& b, const Args& a) {
-  return expand_to_sizes("expand", input(b, a), a["shape"]);
-}
+Arg expand_body(Builder& b, const Args& a) { return expand_to_sizes("expand", input(b, a), a["shape"]); }
 
 Arg slice_in_dim_body(Builder& b, const Args& a) {
   Expr x = input(b, a);

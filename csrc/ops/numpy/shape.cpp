@@ -57,9 +57,7 @@ Arg squeeze_body(Builder& b, const Args& a) {
   return squeeze_dims(x, drop);
 }
 
-Arg broadcast_to_body(Builder& b, const Args& a) {
-  return expand_to_sizes("broadcast_to", array(b, a), a["shape"]);
-}
+Arg broadcast_to_body(Builder& b, const Args& a) { return expand_to_sizes("broadcast_to", array(b, a), a["shape"]); }
 
 Arg astype_body(Builder& b, const Args& a) {
   Expr x = array(b, a);
