@@ -276,8 +276,11 @@ def _fill(func, args, kwargs):
 
 @_handler("Tensor.zero_", "zero_")
 def _zero(func, args, kwargs):
-    current_tracer().copy_into(args[0], 0, "zero_")
-    return args[0]
+    if len(args) + len(kwargs) != 1:
+        raise TypeError("[zero_] zero_() takes no arguments beside the tensor")
+    target = args[0] if args else kwargs["input"]
+    current_tracer().copy_into(target, 0, "zero_")
+    return target
 
 
 def _write_statistics(given, new, op):

@@ -416,6 +416,18 @@ def test_identity_of_an_argument_that_is_captured_too(captured):
 TURNED = torch.arange(12.0).view(4, 3).t()
 
 
+def test_a_captured_tensor_among_others():
+    """`x in [w]` is true by identity, and asks for a comparison's truth else."""
+    w, v = torch.ones(1), torch.zeros(1)
+
+    def f(x):
+        return x + 1 if x in [w] else x - 1, x * 2 if x not in (v, w) else x * 3
+
+    compiled = thunder.jit(f)
+    for x in (w, v, torch.ones(1), torch.full((1,), 5.0), w):
+        assert_close(compiled(x), f(x))
+
+
 def test_comparisons_with_a_captured_tensor():
     """The left operand's layout is the result's, though Python asks the subclass first."""
 

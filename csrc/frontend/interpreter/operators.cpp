@@ -92,9 +92,21 @@ Flow is_op(Machine& m, int negated) {
   return m.truth(2, same ^ negated);
 }
 
+// As lists and tuples look for a key, where an argument may stand for an item.
+int contains(Machine& m, PyObject* container, PyObject* key) {
+  if (!m.observer || !(PyList_CheckExact(container) || PyTuple_CheckExact(container)))
+    return PySequence_Contains(container, key);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(container); ++i) {
+    const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(container, i));
+    if (m.observer->are_same(item.get(), key)) return 1;
+    if (const int equal = PyObject_RichCompareBool(item.get(), key, Py_EQ); equal != 0) return equal;
+  }
+  return 0;
+}
+
 Flow contains_op(Machine& m, int negated) {
   PyObject *container = m.peek(1), *key = m.peek(2);
-  int found = PySequence_Contains(container, key);
+  int found = contains(m, container, key);
   if (m.observer && found >= 0) m.observer->read_membership(container, key, found);
   return m.truth(2, found < 0 ? found : found ^ negated);
 }
