@@ -299,21 +299,41 @@ bool Dim::same(const Dim& other) const {
   return expr_ == other.expr_ || compare(*expr_, *other.expr_) == 0;
 }
 
+namespace {
+
+[[noreturn]] void too_large(int64_t a, const char* op, int64_t b) {
+  throw Error(ErrorKind::Runtime, cat("[size] ", a, " ", op, " ", b, " is too large for a symbolic integer"));
+}
+
+int64_t product_of(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_mul_overflow(a, b, &out)) too_large(a, "*", b);
+  return out;
+}
+
+int64_t sum_of(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_add_overflow(a, b, &out)) too_large(a, "+", b);
+  return out;
+}
+
+}  // namespace
+
 Dim operator+(const Dim& a, const Dim& b) {
-  if (a.is_constant() && b.is_constant()) return a.value_ + b.value_;
+  if (a.is_constant() && b.is_constant()) return sum_of(a.value_, b.value_);
   std::vector<SymTerm> terms = as_expr(a).terms;
   for (SymTerm& t : as_expr(b).terms) terms.push_back(std::move(t));
   return from_terms(std::move(terms));
 }
 
 Dim operator*(const Dim& a, const Dim& b) {
-  if (a.is_constant() && b.is_constant()) return a.value_ * b.value_;
+  if (a.is_constant() && b.is_constant()) return product_of(a.value_, b.value_);
   std::vector<SymTerm> terms;
   SymExpr ea = as_expr(a), eb = as_expr(b);
   for (const SymTerm& x : ea.terms)
     for (const SymTerm& y : eb.terms) {
       SymTerm t = x;
-      t.coefficient *= y.coefficient;
+      t.coefficient = product_of(t.coefficient, y.coefficient);
       t.atoms.insert(t.atoms.end(), y.atoms.begin(), y.atoms.end());
       std::sort(t.atoms.begin(), t.atoms.end(), [](const AtomPtr& p, const AtomPtr& q) { return compare(*p, *q) < 0; });
       terms.push_back(std::move(t));

@@ -286,6 +286,7 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
 }
 
 std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
+  if (PyObject* counter = read_counter(object, name)) return counter;
   if (!tracer_.language()) return std::nullopt;
   interpreter::NotInterpreting scope;
   PyObject* value = tracer_.attribute(object, name);

@@ -385,6 +385,24 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   name_value(object, name, now, true);
 }
 
+// The symbol that stands for an attribute which programs change; null: it is none.
+PyObject* Reads::read_counter(PyObject* object, PyObject* name) {
+  if (!counters_ || counters_->empty() || fresh(object) || is_tensor(object) || PyType_Check(object)) return nullptr;
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject* dict = instance_dict(object);
+  if (!dict || !counters_->count({dict, PyUnicode_AsUTF8(name)}) || written(dict, name)) return nullptr;
+  static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
+  if (_PyType_Lookup(type, getattribute) != _PyType_Lookup(&PyBaseObject_Type, getattribute)) return nullptr;
+  PyObject* found = _PyType_Lookup(type, name);
+  PyObject* now = PyDict_GetItemWithError(dict, name);
+  if ((found && Py_TYPE(found)->tp_descr_set) || !now || !PyLong_CheckExact(now)) return nullptr;
+  int overflow = 0;
+  if (PyLong_AsLongLongAndOverflow(now, &overflow) < 2 || overflow) return nullptr;
+  read_type(object);
+  read_class(type, name, found);
+  return tracer_.read_counter(dict, name, now).release();
+}
+
 void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
   ask_identity(key);
   if (fresh(object) || is_tensor(object)) return;

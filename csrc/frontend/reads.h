@@ -44,6 +44,10 @@ class Reads final : public interpreter::Observer {
   bool made_inside(PyObject* object) const;
   /// What the code did once and for all, so that its program is good for this call only; empty: nothing.
   const std::string& once() const { return once_; }
+  /// Ints in dicts of objects that programs are known to change.
+  using Counters = std::map<std::pair<PyObject*, std::string>, Ref>;
+  /// From here on they are symbols where the program reads them.
+  void take_counters(const Counters& counters) { counters_ = &counters; }
   /// The program is a call of this.
   void begin(PyObject* callable) { read_callable(callable); }
   /// The program takes these for arguments; `others`: those that are not copied.
@@ -101,6 +105,8 @@ class Reads final : public interpreter::Observer {
     interpreter::Place place;
   };
 
+  const Counters* counters_ = nullptr;
+
   bool fresh(PyObject* o) const { return fresh_.count(o) != 0; }
   DictReads& reads_of(PyObject* dict);
   void add_entry(PyObject* dict, PyObject* key, PyObject* value);
@@ -119,6 +125,7 @@ class Reads final : public interpreter::Observer {
   void name_instance_dict(PyObject* object, PyObject* dict);
   void keep(PyObject* o) { kept_.push_back(Ref::borrow(o)); }
 
+  PyObject* read_counter(PyObject* object, PyObject* name);
   bool written(PyObject* owner, PyObject* key) const;
   void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
   void will_change(PyObject* container);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -29,13 +30,14 @@ namespace thunder::frontend {
 
 /// Where an input of the computation comes from.
 struct InputSource {
-  enum Kind { Argument, Captured, Number, Read } kind = Argument;
+  enum Kind { Argument, Captured, Number, Read, Entry } kind = Argument;
   size_t argument = 0;         ///< index among the call's tensor arguments
   Ref tensor;                  ///< the captured tensor; what a value that reads computed is in this call
   bool whole_storage = false;  ///< not the tensor but its memory, as a 1-d tensor: several inputs share it
   NumberPtr number = nullptr;  ///< what a number is computed from
   bool integer = false;        ///< the number is an int
   Value value = {};            ///< that reads computed
+  Ref dict = {}, key = {};     ///< of an entry of a dict of the world, an int
 };
 
 struct Acquired {
@@ -95,6 +97,8 @@ class Tracer {
   std::function<bool(const std::string& place, int64_t now)> int_varies;
   /// Whether reads may draw random numbers ahead of the program, which takes them as inputs then.
   bool draws_ahead = false;
+  /// An int of the world, of 2 at least, that the program changes: a symbol, which each call reads from the dict.
+  Ref read_counter(PyObject* dict, PyObject* key, PyObject* now);
   /// Undoes what reads have drawn: the program is acquired again.
   void draw_again();
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
@@ -276,6 +280,7 @@ class Tracer {
   std::vector<ValueRead> value_reads_;
   std::unordered_map<ValueId, Ref> values_now_;  // what reads computed
   std::vector<std::function<void()>> drawn_;     // undo what reads have drawn
+  std::map<std::pair<PyObject*, std::string>, Arg> counters_;
   std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
   std::unordered_map<std::string, int> places_;  // how often a line has read
   std::unordered_set<PyObject*> arguments_, met_outside_;

@@ -209,6 +209,25 @@ Arg Tracer::resolve(Value number, const std::string& what) {
   return resolved_.emplace(number.id(), a).first->second;
 }
 
+Ref Tracer::read_counter(PyObject* dict, PyObject* key, PyObject* now) {
+  const std::string name = PyUnicode_AsUTF8(key);
+  auto wrap = [](const Arg& size) { return to_python(size, [](Value) -> Ref { return {}; }); };
+  if (auto it = counters_.find({dict, name}); it != counters_.end()) return wrap(it->second);
+  InputSource source;
+  source.kind = InputSource::Entry;
+  source.dict = Ref::borrow(dict);
+  source.key = Ref::borrow(key);
+  sources_.push_back(std::move(source));
+  inputs_.push_back(kNoTensor);
+  reals_.push_back(Ref::borrow(now));
+  ValueRead& r = read_value(b_.input(NumberType{NumberKind::Int, std::nullopt, nullptr}), name);
+  const Dim size = add_size(PyLong_AsLongLong(now));
+  r.exact = false;
+  r.symbol = size.symbols().at(0);
+  r.least = 2;
+  return wrap(counters_.emplace(std::pair(dict, name), Arg(size)).first->second);
+}
+
 // The program has a symbol already, which the call that finds the length binds.
 bool Tracer::ask_size(SymbolId s) {
   Value number = arena_->symbol_value(s);

@@ -17,7 +17,8 @@ struct InputOfEntry {
   size_t index;        // among the captured tensors, or the tensor arguments, or the entry's numbers
   bool whole_storage;  // the memory of that tensor, as a 1-d tensor
   bool number = false;
-  bool read = false;  // a result of the step `index`
+  bool read = false;     // a result of the step `index`
+  bool counter = false;  // among the entry's counters
   size_t result = 0;
 };
 
@@ -115,6 +116,7 @@ struct JitFunction::CacheEntry {
     bool integer = false;
   };
   std::vector<Number> numbers;
+  std::vector<std::pair<frontend::Ref, frontend::Ref>> counters;  // dicts of the world and keys of ints in them
   ValueChecks checks;
   std::vector<Source> check_inputs;  // what the checks begin with
   std::unique_ptr<Symbols> symbols;  // with symbolic values
@@ -140,7 +142,17 @@ struct JitFunction::CacheEntry {
             }};
   }
 
+  // None for what is no int any more, or is too large.
+  static c10::IValue counter(PyObject* dict, PyObject* key) {
+    PyObject* now = PyDict_GetItemWithError(dict, key);
+    if (!now || !PyLong_CheckExact(now)) return PyErr_Clear(), c10::IValue();
+    int overflow = 0;
+    const int64_t n = PyLong_AsLongLongAndOverflow(now, &overflow);
+    return overflow ? c10::IValue() : c10::IValue(n);
+  }
+
   c10::IValue input(const Source& s, const Key& key) const {
+    if (s.counter) return counter(counters[s.index].first.get(), counters[s.index].second.get());
     if (s.read) return key.answers->steps.at(s.index)->results.at(s.result);
     if (s.number) {
       const Number& n = numbers[s.index];
@@ -156,7 +168,17 @@ struct JitFunction::CacheEntry {
   bool asks() const { return !checks.checks.empty(); }
   bool values_hold(const Key& key, std::string* why) const {
     if (!key.answers) key.answers = std::make_unique<ValueAnswers>();
-    return checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why);
+    if (!checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why))
+      return false;
+    // Python's integers have no bounds, and those of counters grow.
+    try {
+      for (const Source& s : sources)
+        if (!counters.empty() && s.number) input(s, key);
+    } catch (const Error& e) {
+      if (why) *why = e.what();
+      return false;
+    }
+    return true;
   }
 
   // With symbolic values sizes of arguments are not in it; what is in the key is.

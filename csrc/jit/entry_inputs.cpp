@@ -21,6 +21,10 @@ InputOfEntry JitFunction::source_of(CacheEntry& e, const InputSource& s) {
     e.numbers.push_back(std::move(n));
     return {false, e.numbers.size() - 1, false, true};
   }
+  if (s.kind == InputSource::Entry) {
+    e.counters.emplace_back(s.dict, s.key);
+    return {.captured = false, .index = e.counters.size() - 1, .whole_storage = false, .counter = true};
+  }
   e.by_place = e.by_place || s.whole_storage;
   if (s.kind == InputSource::Argument) return {false, s.argument, s.whole_storage};
   const std::vector<PyObject*>& known = e.world.tensors();
@@ -64,6 +68,15 @@ std::string text_of(const ValueRead& r, const c10::IValue& answer) {
 }
 
 }  // namespace
+
+// Attributes that are ints before and after: self.step += 1.
+void JitFunction::find_counters(const std::vector<frontend::Effect>& effects) {
+  auto is_int = [](const frontend::Ref& o) { return o && PyLong_CheckExact(o.get()); };
+  for (const frontend::Effect& e : effects)
+    if (e.kind == frontend::Effect::Entry && e.owner && is_int(e.before) && PyUnicode_CheckExact(e.key.get()) &&
+        (is_int(e.after) || (e.after && frontend::is_traced_number(e.after.get()))))
+      counters_.emplace(std::pair(e.owner.get(), PyUnicode_AsUTF8(e.key.get())), e.owner);
+}
 
 bool JitFunction::varies(const std::string& place, int64_t now) const {
   auto it = known_ints_.find(place);

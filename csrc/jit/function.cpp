@@ -262,6 +262,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   }
   frontend::Reads reads(tracer, edges_);
   if (interprets) tracer.set_observer(&reads);
+  if (tracer.int_varies) reads.take_counters(counters_);
   if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
   ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
@@ -285,6 +286,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     throw OtherKey();
   }
   e.effects = reads.finish(e.world);
+  find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.
   const bool fits = !once_.empty() && knows_identities(reads);
   if (learn(reads) && !fits && key_of(args).flat.key != key.flat.key) throw OtherKey();
@@ -462,6 +464,7 @@ void JitFunction::clear_cache() {
   known_.clear();
   steps_.clear();
   known_ints_.clear();
+  counters_.clear();
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {

@@ -1,0 +1,165 @@
+"""Ints of the world that a program reads and changes (`self.step += 1`): symbols, once it is known that they change."""
+
+import pytest
+import torch
+from torch import nn
+
+import thunder
+
+
+def check(make, calls=24, most=None, between=None, **options):
+    """Compares two objects of the same kind, one of them called as it is and the other compiled, in a row of calls."""
+    plain, other = make(), make()
+    compiled = thunder.jit(other, **options)
+    for i in range(calls):
+        if between is not None:
+            between(i, plain), between(i, other)
+        x = torch.arange(6.0).view(2, 3).requires_grad_()
+        y = x.detach().clone().requires_grad_()
+        want, got = plain(x), compiled(y)
+        torch.testing.assert_close(got, want, msg=lambda m, i=i: f"call {i}: {m}")
+        want.sum().backward(), got.sum().backward()
+        torch.testing.assert_close(y.grad, x.grad)
+        for name, value in vars(plain).items():
+            if isinstance(value, (int, float, str)):
+                assert vars(other)[name] == value and type(vars(other)[name]) is type(value), (i, name)
+    if most is not None:
+        assert thunder.cache_misses(compiled) <= most, thunder.explain_miss(compiled)
+
+
+class Warmup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(3, 3)
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        return self.linear(x) * min(1.0, self.step / 5)
+
+
+class Periodic(nn.Module):
+    step, other = 0, 7
+
+    def __init__(self):
+        super().__init__()
+        self.step, self.other = 3, 7
+
+    def forward(self, x):
+        before = self.step
+        self.step = self.step + 1
+        if self.step % 4 == 0:
+            self.other = self.other + self.step
+            x = x + self.other
+        return x * before - self.step
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 100
+        self.parts = nn.ModuleList([Warmup(), Warmup()])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+        self.calls -= 1
+        return x / (self.calls + 100)
+
+
+class Position(nn.Module):
+    """What is used as a place in a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = 2
+
+    def forward(self, x):
+        row = torch.arange(64.0)[self.position : self.position + 3]
+        self.position += 1
+        return x * row
+
+
+class Printed(nn.Module):
+    """Python needs the number itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.n, self.text = 2, ""
+
+    def forward(self, x):
+        self.n += 1
+        self.text = f"call {self.n}"
+        return x * self.n
+
+
+OPTIONS = pytest.mark.parametrize("options", [{}, {"executors": []}, {"cache": "symbolic values"}], ids=str)
+
+
+@OPTIONS
+@pytest.mark.parametrize(
+    "make, most",
+    [(Warmup, 6), (Periodic, 6), (Outer, 8), (Position, 4), (Printed, None)],
+    ids=lambda a: getattr(a, "__name__", None),
+)
+def test_counters_are_eagers(make, most, options):
+    check(make, most=most, **options)
+
+
+def test_without_a_cache():
+    check(Warmup, calls=6, cache="no caching")
+
+
+def test_a_counter_may_become_something_else():
+    def between(i, module):
+        if i in (6, 12, 15):
+            module.step = {6: 2.5, 12: 1, 15: 10**12}[i]
+
+    check(Warmup, between=between)
+
+
+def test_a_counter_may_become_what_no_tensor_holds():
+    module = Warmup()
+    compiled = thunder.jit(lambda x: (setattr(module, "step", module.step * 1000), x + 1)[1])
+    module.step = 7
+    for i in range(12):
+        torch.testing.assert_close(compiled(torch.ones(2)), torch.full((2,), 2.0))
+        assert module.step == 7 * 1000 ** (i + 1)
+
+
+def test_others_write_between_the_calls():
+    check(Periodic, between=lambda i, module: setattr(module, "step", module.step + i % 3), most=12)
+
+
+def test_two_objects_that_take_turns():
+    modules = [Warmup(), Warmup()]
+    plain = [Warmup(), Warmup()]
+
+    def step(modules, i, x):
+        return modules[i](x)
+
+    compiled = thunder.jit(lambda i, x: step(modules, i, x))
+    for n in range(20):
+        i = n % 3 % 2
+        x = torch.full((1, 3), float(n))
+        torch.testing.assert_close(compiled(i, x), step(plain, i, x))
+        assert [m.step for m in modules] == [m.step for m in plain]
+    assert thunder.cache_misses(compiled) <= 14
+
+
+def test_a_property_of_that_name():
+    class Counted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.__dict__["n"] = 5
+
+        @property
+        def n(self):
+            return self.__dict__["n"] * 2
+
+        def forward(self, x):
+            self.__dict__["n"] = self.__dict__["n"] + 1
+            return x * self.n
+
+    check(Counted, calls=8)
