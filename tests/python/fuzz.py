@@ -157,6 +157,7 @@ def is_refusal(error, source):
     """Said to be no part of the language, or to need a value that only the run knows."""
     text = str(error)
     said = isinstance(error, NotImplementedError) or "known only when" in text
+    said = said or "depends on random numbers" in text  # drawn in a number that only the run knows
     # Of products of nothing eager does not look at the dtypes.
     unknown = re.search(r"\bu\d+\b", text) is not None  # a length that random numbers decide
     # Eager has requires_grad of views that it makes under no_grad, and of what is computed from them.
