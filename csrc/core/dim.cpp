@@ -67,13 +67,29 @@ int compare(const SymExpr& a, const SymExpr& b) {
   return 0;
 }
 
+[[noreturn]] void too_large(int64_t a, const char* op, int64_t b) {
+  throw Error(ErrorKind::Runtime, cat("[size] ", a, " ", op, " ", b, " is too large for a symbolic integer"));
+}
+
+int64_t product_of(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_mul_overflow(a, b, &out)) too_large(a, "*", b);
+  return out;
+}
+
+int64_t sum_of(int64_t a, int64_t b) {
+  int64_t out = 0;
+  if (__builtin_add_overflow(a, b, &out)) too_large(a, "+", b);
+  return out;
+}
+
 Dim from_terms(std::vector<SymTerm> terms) {
   std::sort(terms.begin(), terms.end(),
             [](const SymTerm& a, const SymTerm& b) { return compare(a.atoms, b.atoms) < 0; });
   std::vector<SymTerm> merged;
   for (SymTerm& t : terms) {
-    if (!merged.empty() && compare(merged.back().atoms, t.atoms) == 0) merged.back().coefficient += t.coefficient;
-    else merged.push_back(std::move(t));
+    if (merged.empty() || compare(merged.back().atoms, t.atoms) != 0) merged.push_back(std::move(t));
+    else merged.back().coefficient = sum_of(merged.back().coefficient, t.coefficient);
   }
   std::erase_if(merged, [](const SymTerm& t) { return t.coefficient == 0; });
   if (merged.empty()) return Dim(0);
@@ -299,26 +315,6 @@ bool Dim::same(const Dim& other) const {
   return expr_ == other.expr_ || compare(*expr_, *other.expr_) == 0;
 }
 
-namespace {
-
-[[noreturn]] void too_large(int64_t a, const char* op, int64_t b) {
-  throw Error(ErrorKind::Runtime, cat("[size] ", a, " ", op, " ", b, " is too large for a symbolic integer"));
-}
-
-int64_t product_of(int64_t a, int64_t b) {
-  int64_t out = 0;
-  if (__builtin_mul_overflow(a, b, &out)) too_large(a, "*", b);
-  return out;
-}
-
-int64_t sum_of(int64_t a, int64_t b) {
-  int64_t out = 0;
-  if (__builtin_add_overflow(a, b, &out)) too_large(a, "+", b);
-  return out;
-}
-
-}  // namespace
-
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return sum_of(a.value_, b.value_);
   std::vector<SymTerm> terms = as_expr(a).terms;
@@ -413,6 +409,10 @@ bool operator<(const Dim& a, const Dim& b) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Dim& d) { return out << d.str(); }
+
+bool all_constant(const Dims& dims) {
+  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
+}
 
 Dim product(const Dims& dims) {
   Dim p = 1;

@@ -85,6 +85,9 @@ std::ostream& operator<<(std::ostream& out, const Dim& d);
 
 using Dims = std::vector<Dim>;
 
+/// Whether all are numbers.
+bool all_constant(const Dims& dims);
+
 /// Product of all entries (1 for none).
 Dim product(const Dims& dims);
 /// Every entry has the same normal form as its partner: no guard.

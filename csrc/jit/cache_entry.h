@@ -13,13 +13,10 @@ namespace thunder {
 
 // Where an input of an entry's comes from.
 struct InputOfEntry {
-  bool captured;
-  size_t index;        // among the captured tensors, or the tensor arguments, or the entry's numbers
-  bool whole_storage;  // the memory of that tensor, as a 1-d tensor
-  bool number = false;
-  bool read = false;     // a result of the step `index`
-  bool counter = false;  // among the entry's counters
-  size_t result = 0;
+  frontend::InputSource::Kind kind;
+  size_t index;                // among the arguments, captured tensors, numbers, steps (Read) or counters (Entry)
+  bool whole_storage = false;  // the memory of that tensor, as a 1-d tensor
+  size_t result = 0;           // of the step
 };
 
 // A vectorcall's arguments.
@@ -151,34 +148,41 @@ struct JitFunction::CacheEntry {
     return overflow ? c10::IValue() : c10::IValue(n);
   }
 
+  int64_t integer(const Number& n, const Key& key) const {
+    return n.expr->size().substitute(values(key).symbol).constant();
+  }
+
+  // Whether the integers that it computes have 64 bits in this call; Python's have no bounds.
+  bool integers_fit(const Key& key, std::string* why) const {
+    try {
+      for (const Number& n : numbers)
+        if (n.kind == Number::Computed && n.integer) integer(n, key);
+    } catch (const Error& e) {
+      if (why) *why = e.what();
+      return false;
+    }
+    return true;
+  }
+
   c10::IValue input(const Source& s, const Key& key) const {
-    if (s.counter) return counter(counters[s.index].first.get(), counters[s.index].second.get());
-    if (s.read) return key.answers->steps.at(s.index)->results.at(s.result);
-    if (s.number) {
+    using frontend::InputSource;
+    if (s.kind == InputSource::Entry) return counter(counters[s.index].first.get(), counters[s.index].second.get());
+    if (s.kind == InputSource::Read) return key.answers->steps.at(s.index)->results.at(s.result);
+    if (s.kind == InputSource::Number) {
       const Number& n = numbers[s.index];
       if (n.kind == Number::Int) return key.numbers.ints[n.index];
       if (n.kind == Number::Float) return key.numbers.floats[n.index];
-      if (n.integer) return n.expr->size().substitute(values(key).symbol).constant();
+      if (n.integer) return integer(n, key);
       return n.expr->evaluate(values(key));
     }
-    PyObject* tensor = s.captured ? world.tensors()[s.index] : key.flat.tensors[s.index];
+    PyObject* tensor = s.kind == InputSource::Captured ? world.tensors()[s.index] : key.flat.tensors[s.index];
     return s.whole_storage ? program_input(tensor, true) : c10::IValue(torch_py::tensor(tensor));
   }
 
   bool asks() const { return !checks.checks.empty(); }
   bool values_hold(const Key& key, std::string* why) const {
     if (!key.answers) key.answers = std::make_unique<ValueAnswers>();
-    if (!checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why))
-      return false;
-    // Python's integers have no bounds, and those of counters grow.
-    try {
-      for (const Source& s : sources)
-        if (!counters.empty() && s.number) input(s, key);
-    } catch (const Error& e) {
-      if (why) *why = e.what();
-      return false;
-    }
-    return true;
+    return checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why);
   }
 
   // With symbolic values sizes of arguments are not in it; what is in the key is.

@@ -19,19 +19,19 @@ InputOfEntry JitFunction::source_of(CacheEntry& e, const InputSource& s) {
     if (s.number->op() == NumberExpr::Op::Input && e.symbols && s.number->index() < e.symbols->numbers().floats.size())
       n.kind = Number::Float, n.index = s.number->index();
     e.numbers.push_back(std::move(n));
-    return {false, e.numbers.size() - 1, false, true};
+    return {InputSource::Number, e.numbers.size() - 1};
   }
   if (s.kind == InputSource::Entry) {
     e.counters.emplace_back(s.dict, s.key);
-    return {.captured = false, .index = e.counters.size() - 1, .whole_storage = false, .counter = true};
+    return {InputSource::Entry, e.counters.size() - 1};
   }
   e.by_place = e.by_place || s.whole_storage;
-  if (s.kind == InputSource::Argument) return {false, s.argument, s.whole_storage};
+  if (s.kind == InputSource::Argument) return {s.kind, s.argument, s.whole_storage};
   const std::vector<PyObject*>& known = e.world.tensors();
   const auto it = std::find(known.begin(), known.end(), s.tensor.get());
   const size_t index = static_cast<size_t>(it - known.begin());
   if (it == known.end()) e.world.add_tensor(s.tensor.get());
-  return {true, index, s.whole_storage};
+  return {InputSource::Captured, index, s.whole_storage};
 }
 
 namespace {
@@ -181,8 +181,7 @@ void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acqu
       continue;
     }
     const ValueChecks::Input at = checks.find(s.value);
-    e.sources.push_back(
-        {.captured = false, .index = at.index, .whole_storage = false, .read = true, .result = at.result});
+    e.sources.push_back({.kind = s.kind, .index = at.index, .result = at.result});
     std::vector<c10::IValue>& now = key.answers->ran[at.index].results;
     now.resize(std::max(now.size(), at.result + 1));
     now[at.result] = from_python(s.tensor.get());
@@ -219,7 +218,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_by_values(const Key& 
   for (const std::shared_ptr<CacheEntry>& e : candidates) {
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
     if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
-    if (e->guards_hold(key.flat, why) && (!e->asks() || e->values_hold(key, why))) return e;
+    if (!e->guards_hold(key.flat, why) || (e->asks() && !e->values_hold(key, why))) continue;
+    if (e->integers_fit(key, why)) return e;
   }
   return nullptr;
 }

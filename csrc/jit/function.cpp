@@ -108,6 +108,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_entry(const Key& key,
     if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
     if (!e->guards_hold(key.flat, why)) continue;
     if (e->asks()) return find_by_values(key, it, why);
+    if (!e->integers_fit(key, why)) continue;
     if (e->symbols) {
       if (known_.size() >= kMostKnown) known_.clear();
       known_.emplace(key.hash ^ key.numbers.hash(), Known{key.numbers, e});
@@ -190,7 +191,6 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     *mode.read = std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
   };
   while (true) {
-    if (tracer) tracer->draw_again();
     tracer = std::make_unique<frontend::Tracer>(shared);
     tracer->shapes().asks = asks;
     // With "same input" no call asks again.
@@ -320,18 +320,6 @@ bool has_gradients(const frontend::Acquired& acquired) {
 }
 }  // namespace
 
-// What an acquisition has drawn that comes to nothing is drawn again by the next.
-struct JitFunction::DrawAgain {
-  explicit DrawAgain(std::unique_ptr<frontend::Tracer>& tracer) : tracer(tracer) {}
-  DrawAgain(const DrawAgain&) = delete;
-  DrawAgain& operator=(const DrawAgain&) = delete;
-  ~DrawAgain() {
-    if (!done && tracer) tracer->draw_again();
-  }
-  std::unique_ptr<frontend::Tracer>& tracer;
-  bool done = false;
-};
-
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Arguments& args) {
   while (true) {
     try {
@@ -386,7 +374,6 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
     e->symbols->labels = key.labels();
   }
   std::unique_ptr<frontend::Tracer> tracer;
-  DrawAgain unless_done(tracer);
   frontend::Acquired acquired = acquire(*e, key, tracer, args, mode);
   record->times.acquisition = seconds_since(start);
   if (once_.empty()) once_ = e->output->once();
@@ -427,7 +414,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->captured = e->fingerprint_all(key.flat);
   e->remember();
   record_ = record;
-  unless_done.done = true;
+  tracer->keep_drawn();
   last_entry_ = e->entry;
   last_ = e;
   if (!once_.empty()) return e;

@@ -89,7 +89,6 @@ class JitFunction {
   struct Arguments;
   struct Known;
   struct OtherKey;
-  struct DrawAgain;
   // How numbers are taken: those of the call as they are, or as symbols; and those that the program reads.
   struct NumberMode {
     bool constant, vary;

@@ -163,3 +163,10 @@ def test_a_property_of_that_name():
             return x * self.n
 
     check(Counted, calls=8)
+
+
+def test_integers_of_a_call_may_become_too_large():
+    compiled = thunder.jit(lambda x, n: (x + 1, n * n * n, n * n + n), cache="symbolic values")
+    for n in (7, 9, 2**40, 11, 2**62, 5):
+        y, *numbers = compiled(torch.ones(2), n)
+        assert numbers == [n**3, n * n + n] and torch.equal(y, torch.full((2,), 2.0))
