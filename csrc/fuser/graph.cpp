@@ -28,10 +28,7 @@ bool is_supported(DType t) {
 bool is_constant(const Type& type) {
   if (!type.is_tensor() || !is_supported(type.tensor().dtype)) return false;
   const TensorType& t = type.tensor();
-  auto constant = [](const Dims& dims) {
-    return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
-  };
-  return constant(t.shape) && constant(t.strides) && product(t.shape).constant() > 0;
+  return all_constant(t.shape) && all_constant(t.strides) && product(t.shape).constant() > 0;
 }
 
 // All tensors of one device and constant sizes; numbers are literals.

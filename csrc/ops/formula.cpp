@@ -57,10 +57,15 @@ Expr with_strides(const Expr& x, const Dims& strides) {
   return same(x.tensor().strides, strides) ? x : x.builder()("prims.restride", x, strides);
 }
 
-Arg store_like(const Formula& x, DType t, const std::vector<Arg>& operands) {
+Arg laid_out_as(const ArgList& operands, const Expr& result) {
   std::vector<const Dims*> strides;
-  for (const Arg& a : operands) strides.push_back(&a.value().tensor().strides);
-  return with_strides(x.b().expr(store(x, t)), elementwise_strides(x.shape(), strides)).arg();
+  for (const Arg& a : operands)
+    if (a.is_tensor()) strides.push_back(&a.value().tensor().strides);
+  return with_strides(result, elementwise_strides(result.shape(), strides)).arg();
+}
+
+Arg store_like(const Formula& x, DType t, const ArgList& operands) {
+  return laid_out_as(operands, x.b().expr(store(x, t)));
 }
 
 Expr swap_last(const Expr& x) {

@@ -93,9 +93,10 @@ Expr reshape(Builder& b, const Arg& a, const Dims& shape);
 Expr contiguous(Builder& b, const Arg& a);
 /// The same values with other strides: itself, or a copy by prims.restride.
 Expr with_strides(const Expr& x, const Dims& strides);
-/// The result of a pointwise operation over these operands (all of its shape), in the dtype and the layout that it is
-/// stored in.
-Arg store_like(const Formula& x, DType t, const std::vector<Arg>& operands);
+/// The result in the layout that one pointwise kernel over these operands (tensors of its shape, and numbers) gives it.
+Arg laid_out_as(const ArgList& operands, const Expr& result);
+/// The result of a pointwise operation over these operands, in the dtype and the layout that it is stored in.
+Arg store_like(const Formula& x, DType t, const ArgList& operands);
 /// The last two dimensions swapped, by torch.permute.
 Expr swap_last(const Expr& x);
 /// torch.reshape, or the tensor itself if it has that shape.

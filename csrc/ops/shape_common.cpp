@@ -94,6 +94,7 @@ TensorType preserve_like(const TensorType& like) { return with_shape(like, like.
 std::vector<bool> legacy_empty(const std::vector<Value>& tensors) {
   const bool one_rank =
       std::all_of(tensors.begin(), tensors.end(), [&](Value v) { return v.rank() == tensors[0].rank(); });
+  ShapeEnv::Asking scope;
   std::vector<bool> out;
   for (Value v : tensors)
     out.push_back(v.rank() == 1 && (known_empty(v.shape()) || (!one_rank && turned_out_empty(v.shape()))));

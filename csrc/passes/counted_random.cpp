@@ -101,8 +101,7 @@ const TensorType& drawn_type(const Call& call) { return outputs_of(call).at(0).t
 
 // Where a kernel can draw: on tensors of constant sizes.
 bool fits(const TensorType& t) {
-  const bool constant = std::all_of(t.shape.begin(), t.shape.end(), [](const Dim& d) { return d.is_constant(); });
-  return constant && product(t.shape).constant() > 0 &&
+  return all_constant(t.shape) && product(t.shape).constant() > 0 &&
          (t.device.type == DeviceType::cpu || t.device.type == DeviceType::cuda);
 }
 

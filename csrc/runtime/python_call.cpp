@@ -84,10 +84,9 @@ struct Promise {
 };
 
 Promise promise(Value v) {
-  Promise p{.tensor = true, .constant = true, .sizes = {}, .strides = {}};
+  Promise p{.tensor = true, .sizes = {}, .strides = {}};
   p.strided = v.tensor().strided();
-  for (const Dim& d : v.shape()) p.constant = p.constant && d.is_constant();
-  for (const Dim& d : v.tensor().strides) p.constant = p.constant && d.is_constant();
+  p.constant = all_constant(v.shape()) && all_constant(v.tensor().strides);
   if (!p.constant) return p;
   for (const Dim& d : v.shape()) p.sizes.push_back(d.constant());
   for (const Dim& d : v.tensor().strides) p.strides.push_back(d.constant());

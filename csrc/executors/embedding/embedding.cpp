@@ -35,8 +35,7 @@ std::optional<Problem> problem_of(const Call& call) {
     if (a[name].is_value() || !a.dim(name).is_constant()) return std::nullopt;
   const TensorType &grad = a.tensor("grad"), &ids = a.tensor("indices");
   for (const TensorType* t : {&grad, &ids}) {
-    const bool constant = std::all_of(t->shape.begin(), t->shape.end(), [](const Dim& d) { return d.is_constant(); });
-    if (t->device.type != DeviceType::cuda || !constant) return std::nullopt;
+    if (t->device.type != DeviceType::cuda || !all_constant(t->shape)) return std::nullopt;
     if (!same(t->strides, contiguous_strides(t->shape))) return std::nullopt;
   }
   Problem p{ids.numel().constant(),

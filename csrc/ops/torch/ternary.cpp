@@ -11,14 +11,6 @@ namespace {
 
 constexpr uint64_t kTags = kPointwise | kCheap;
 
-// In the layout of one kernel over these operands.
-Arg laid_out_as(const ArgList& operands, const Expr& result) {
-  std::vector<const Dims*> strides;
-  for (const Arg& x : operands)
-    if (x.is_tensor()) strides.push_back(&x.value().tensor().strides);
-  return with_strides(result, elementwise_strides(result.shape(), strides)).arg();
-}
-
 // ---- where, masked_fill ---------------------------------------------------------------------------------------------
 
 Arg where_body(Builder& b, const Args& a) {
