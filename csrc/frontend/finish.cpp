@@ -158,21 +158,20 @@ void Tracer::give_own_memory(Outputs& out) {
   for (const auto& [id, index] : out.written)
     if (aliases_.moved(id)) returned[index] = true;
   for (Value v : b_.inputs()) taken.insert(v);
-  std::vector<size_t> order;
+  std::vector<std::pair<size_t, Value>> memories;
   std::unordered_map<Value, int, ValueHash> users;
   for (size_t i = 0; i < out.computed.size(); ++i) {
     if (!out.computed[i].type().is_tensor()) continue;
-    order.push_back(i);
-    ++users[memory_of(out.computed[i])];
+    memories.emplace_back(i, memory_of(out.computed[i]));
+    ++users[memories.back().second];
   }
   // What a clone would lay out otherwise keeps the memory.
-  std::stable_partition(order.begin(), order.end(), [&](size_t i) {
-    const TensorType& t = out.computed[i].tensor();
-    return users[memory_of(out.computed[i])] > 1 && t.strided() && !is_non_overlapping_and_dense(t.shape, t.strides);
+  std::stable_partition(memories.begin(), memories.end(), [&](const auto& m) {
+    const TensorType& t = out.computed[m.first].tensor();
+    return users[m.second] > 1 && t.strided() && !is_non_overlapping_and_dense(t.shape, t.strides);
   });
-  for (size_t i : order) {
+  for (const auto& [i, memory] : memories) {
     Value& v = out.computed[i];
-    Value memory = memory_of(v);
     const bool free = taken.insert(memory).second;
     if (!free && (returned[i] || is_written(memory, out))) v = b_("torch.clone", v).value();
   }

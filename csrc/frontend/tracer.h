@@ -64,6 +64,9 @@ class Tracer {
   /// Records into another's builder: a rule in Python that takes part in a pass.  Calls keep the builder's location.
   /// `metadata_only`: nothing of what is recorded will run (metas, checkers), so that tensors may come from nowhere.
   explicit Tracer(Builder& borrowed, bool metadata_only = false);
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
 
   /// A proxy for a value of the borrowed builder; a traced number for a number.
   Ref add_value(Value v);
@@ -99,8 +102,8 @@ class Tracer {
   bool draws_ahead = false;
   /// An int of the world, of 2 at least, that the program changes: a symbol, which each call reads from the dict.
   Ref read_counter(PyObject* dict, PyObject* key, PyObject* now);
-  /// Undoes what reads have drawn: the program is acquired again.
-  void draw_again();
+  /// Leaves the generators as they are behind what reads have drawn, which else is undone in the end.
+  void keep_drawn() { drawn_.clear(); }
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
   /// What the reads computed becomes inputs of the computation, which does not compute it again.
   void take_from_reads(Acquired& a) const;

@@ -16,19 +16,11 @@ bool makes_any(const Call& call, const ValueSet& of) {
   return any || std::any_of(call.body.begin(), call.body.end(), [&](const Call* c) { return makes_any(*c, of); });
 }
 
-bool has_known_layout(const TensorType& t) {
-  auto known = [](const Dims& dims) {
-    return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
-  };
-  return t.strided() && known(t.shape) && known(t.strides);
-}
+bool has_known_layout(const TensorType& t) { return t.strided() && all_constant(t.shape) && all_constant(t.strides); }
 
-// What a read may draw and hand to the program: tensors of known sizes that no gradient flows to.
 bool can_be_handed_over(const Call& call) {
   bool fits = true;
-  visit_outputs(call, [&](Value v) {
-    fits = fits && v.type().is_tensor() && !v.requires_grad() && has_known_layout(v.tensor());
-  });
+  visit_outputs(call, [&](Value v) { fits = fits && frontend::can_be_handed_over(v); });
   return fits;
 }
 
@@ -52,6 +44,8 @@ std::vector<Value> taken_for_their_type(const Call& call) {
 }
 
 }  // namespace
+
+bool can_be_handed_over(Value v) { return v.type().is_tensor() && !v.requires_grad() && has_known_layout(v.tensor()); }
 
 std::vector<const Call*> open_draws(const std::vector<const Call*>& calls, const ValueSet* of) {
   std::vector<const Call*> out;

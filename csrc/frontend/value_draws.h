@@ -18,6 +18,9 @@
 
 namespace thunder::frontend {
 
+/// Whether a read may hand the value to the program: a tensor of known sizes.  What requires a gradient is computed where
+/// that is recorded.
+bool can_be_handed_over(Value v);
 /// The calls, with what draws random numbers (and makes one of the values, if any are given) opened down to the calls
 /// that only draw.
 std::vector<const Call*> open_draws(const std::vector<const Call*>& calls, const ValueSet* of = nullptr);

@@ -19,12 +19,6 @@ const char* bound_to_its_place(const Call& call) {
   return nullptr;
 }
 
-bool makes(const Call& call, Value v) {
-  bool made = false;
-  visit_outputs(call, [&](Value out) { made = made || out == v; });
-  return made;
-}
-
 constexpr const char* kInstead =
     ". Use tensor operations instead (torch.where for a branch), or compute the number outside";
 
@@ -65,11 +59,9 @@ std::vector<const Call*> Tracer::calls_leading_to(const std::vector<Value>& valu
       unknown(what, cat("and depends on ", reason, " (", all[i]->op->name, user_line(*all[i]), ")"));
     missing -= made;
     const std::vector<const Call*> run = draws ? draw_of_type(arena_, all[i]) : std::vector<const Call*>{all[i]};
+    for (const Call* c : run) visit_outputs(*c, [&](Value out) { known.set(out, 1); });
     for (size_t k = run.size(); k-- > 0;) {
-      // Of a draw: but for what its own calls make.
-      visit_outer_inputs(*run[k], [&](Value in) {
-        if (std::none_of(run.begin(), run.end(), [&](const Call* c) { return makes(*c, in); })) need(in);
-      });
+      visit_outer_inputs(*run[k], need);
       calls.push_back(run[k]);
     }
   }
@@ -107,9 +99,9 @@ void Tracer::find_calls(ValueRead& r, Value v, const std::string& what) const {
   }
 }
 
-void Tracer::draw_again() {
+// An acquisition that comes to nothing has drawn nothing.
+Tracer::~Tracer() {
   for (size_t i = drawn_.size(); i-- > 0;) drawn_[i]();
-  drawn_.clear();
 }
 
 // Keeps all results: later reads begin with them.
@@ -211,8 +203,7 @@ Arg Tracer::resolve(Value number, const std::string& what) {
 
 Ref Tracer::read_counter(PyObject* dict, PyObject* key, PyObject* now) {
   const std::string name = PyUnicode_AsUTF8(key);
-  auto wrap = [](const Arg& size) { return to_python(size, [](Value) -> Ref { return {}; }); };
-  if (auto it = counters_.find({dict, name}); it != counters_.end()) return wrap(it->second);
+  if (auto it = counters_.find({dict, name}); it != counters_.end()) return make_number(it->second);
   InputSource source;
   source.kind = InputSource::Entry;
   source.dict = Ref::borrow(dict);
@@ -225,7 +216,7 @@ Ref Tracer::read_counter(PyObject* dict, PyObject* key, PyObject* now) {
   r.exact = false;
   r.symbol = size.symbols().at(0);
   r.least = 2;
-  return wrap(counters_.emplace(std::pair(dict, name), Arg(size)).first->second);
+  return make_number(counters_.emplace(std::pair(dict, name), Arg(size)).first->second);
 }
 
 // The program has a symbol already, which the call that finds the length binds.
@@ -271,8 +262,7 @@ void Tracer::add_read_inputs(Acquired& a) const {
 
 namespace {
 
-// Values that can be handed over: tensors of known size with memory of their own.  What requires a gradient is computed
-// where it is recorded.
+// Values that can be handed over and have memory of their own.
 ValueSet computed_by(const std::vector<ValueRead>& reads) {
   std::vector<const Call*> calls;
   for (const ValueRead& r : reads) calls.insert(calls.end(), r.calls.begin(), r.calls.end());
@@ -280,11 +270,7 @@ ValueSet computed_by(const std::vector<ValueRead>& reads) {
   ValueSet out;
   for (const Call* c : calls)
     visit_outputs(*c, [&](Value v) {
-      if (!v.type().is_tensor() || v.requires_grad() || !(aliases.root(v) == v)) return;
-      for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
-        for (const Dim& d : *dims)
-          if (!d.is_constant()) return;
-      out.set(v, 1);
+      if (can_be_handed_over(v) && aliases.root(v) == v) out.set(v, 1);
     });
   return out;
 }
