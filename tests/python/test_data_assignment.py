@@ -56,7 +56,8 @@ def viewed_afterwards(a, b):
 
 
 def through_setattr(a, b):
-    setattr(a, "data", b - 1)  # noqa: B010  (the other way to write the statement)
+    for name in ("data",):
+        setattr(a, name, b - 1)
     return a + b
 
 
