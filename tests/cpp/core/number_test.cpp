@@ -1,6 +1,6 @@
 #include "core/number.h"
 
-#include <doctest/doctest.h>
+#include <doctest.h>
 
 #include <cmath>
 
