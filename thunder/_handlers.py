@@ -8,7 +8,7 @@ import torch
 
 from . import _layout, _opaque, _value_checks
 from ._numbers import TracedNumber
-from ._tracing import TensorProxy, current_tracer
+from ._tracing import TensorProxy, current_tracer, location
 
 handlers = dict(_layout.handlers)
 
@@ -122,9 +122,17 @@ def _gradient_state(func, args, kwargs):
     if len(args) > 1:
         name = func.__self__.__name__
         raise NotImplementedError(f"[{name}] assigning .grad inside a compiled function is not supported")
-    if isinstance(args[0], TensorProxy):
+    name = func.__self__.__name__
+    tracer = current_tracer()
+    if isinstance(args[0], TensorProxy) and not tracer.is_from_outside(args[0]):
+        if name == "grad" or not tracer.has_gradient(args[0]) or tracer.made_leaf(args[0]):
+            return None  # what the program computes has no .grad before its backward
+    elif name == "grad_fn" and not tracer.requires_grad(args[0]):
         return None
-    raise NotImplementedError("[grad] reading a parameter's .grad inside a compiled function is not supported")
+    raise NotImplementedError(
+        f"[{name}] reading .{name} of a tensor inside a compiled function is not supported: it belongs to the autograd "
+        f"graph outside; read it outside, and pass it as an argument\n  at {location()}"
+    )
 
 
 @_handler("Tensor.data")

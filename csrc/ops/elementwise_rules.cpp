@@ -1,6 +1,7 @@
 #include "ops/elementwise_rules.h"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ops/common.h"
@@ -72,9 +73,13 @@ void expm1_vjp(VjpContext& c) { put(c, c.grad() * (conj(c.out()) + 1)); }
 void device_put_vjp(VjpContext& c) { put(c, c.b("torch.to", c.grad(), in(c, 0).tensor().device)); }
 void i0_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.i1", in(c, 0))); }
 void i1_vjp(VjpContext& c) {
-  Expr x = in(c, 0), at_zero = c.b("torch.eq", x, 0);
-  Expr slope = c.b("torch.i0", x) - c.out() / c.b("torch.masked_fill", x, at_zero, 1);
-  put(c, c.grad() * c.b("torch.masked_fill", slope, at_zero, 0.5));
+  // As autograd, for which what is not known to be large is 0.
+  Expr x = in(c, 0);
+  double epsilon =
+      x.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+  Expr large = c.b("torch.gt", c.b("torch.abs", x), epsilon);
+  Expr divisor = c.b("torch.where", large, x, epsilon);
+  put(c, c.grad() * c.b("torch.where", large, c.b("torch.i0", divisor) - c.out() / divisor, 0.5));
 }
 void imag_vjp(VjpContext& c) { put(c, c.b("torch.mul", c.grad(), std::complex<double>(0, 1))); }
 void lgamma_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.digamma", in(c, 0))); }
@@ -209,9 +214,11 @@ Expr square(VjpContext& c, const Expr& e) {
 
 void atan2_vjp(VjpContext& c) {
   Expr y = in(c, 0), x = in(c, 1);
-  Expr inverse = c.b("torch.reciprocal", c.b("torch.add", square(c, y), square(c, x)));
-  if (needs(c, 0)) put_reduced(c, 0, c.grad() * x * inverse);
-  if (needs(c, 1)) put_reduced(c, 1, -(c.grad() * y * inverse));
+  Expr length = c.b("torch.add", square(c, y), square(c, x));
+  // The origin has no angle; the gradient there is zero.
+  auto slope = [&](const Expr& g) { return zero_where(g / length, c.b("torch.eq", length, 0)); };
+  if (needs(c, 0)) put_reduced(c, 0, slope(c.grad() * x));
+  if (needs(c, 1)) put_reduced(c, 1, slope(c.grad() * -y));
 }
 
 void copysign_vjp(VjpContext& c) {

@@ -261,21 +261,22 @@ void scatter_prod_vjp(VjpContext& c, PutA&& put_a, PutSrc&& put_src) {
   Expr g = c.grad(), a = c.in("a"), src = c.in("src"), dim = c.in("dim"), index = c.in("index");
   bool include_self = c.args().flag("include_self");
   Expr used = used_of_src(src, index.shape());
-  Expr ones = b("torch.ones_like", a);
-  if (c.needs("a")) put_a(g * conj(b("prims.scatter_reduce", ones, dim, index, src, "prod", true)));
+  if (c.needs("a")) {
+    Expr divisor = b("torch.masked_fill", a, b("torch.eq", a, 0), 1);
+    Expr product = b("prims.scatter_reduce", divisor, dim, index, src, "prod", include_self);
+    put_a(g * conj(product) / conj(divisor));
+  }
   if (!c.needs("src")) return;
-  Expr start = include_self ? a : ones;
+  auto at_src = [&](const Expr& x) { return b("torch.gather", x, dim, index); };
   Expr is_zero = b("torch.eq", used, 0);
   DType real = real_part_type(a.dtype());
   Expr zeros_at =
       b("prims.scatter_add", b("torch.zeros_like", a, kw("dtype", real)), dim, index, b("torch.to", is_zero, real));
-  Expr without_zeros =
-      b("prims.scatter_reduce", start, dim, index, b("torch.masked_fill", used, is_zero, 1), "prod", true);
-  Expr single = b("torch.masked_fill", without_zeros, b("torch.gt", zeros_at, 1), 0);
-  Expr whole = b("prims.scatter_reduce", start, dim, index, src, "prod", true);
-  Expr rest =
-      b("torch.where", is_zero, b("torch.gather", single, dim, index), b("torch.gather", whole, dim, index) / used);
-  put_src(b("torch.gather", g, dim, index) * conj(rest));
+  Expr only_zero = b("torch.logical_and", is_zero, b("torch.eq", at_src(zeros_at), 1));
+  Expr without_zero =
+      b("prims.scatter_reduce", a, dim, index, b("torch.masked_fill", used, only_zero, 1), "prod", include_self);
+  Expr others = at_src(g * conj(c.out())) / conj(b("torch.masked_fill", used, is_zero, 1));
+  put_src(b("torch.where", only_zero, at_src(g * conj(without_zero)), others));
 }
 
 // As autograd: ties of amax and amin share the gradient.
@@ -309,10 +310,9 @@ void scatter_reduce_vjp(VjpContext& c) {
     Expr result = c.out();
     Expr from_self = b("torch.to", b("torch.eq", a, result), g.dtype()),
          from_src = b("torch.to", b("torch.eq", used, at_src(result)), g.dtype());
-    Expr ties = include_self ? from_self : b("prims.scatter_value", from_self, dim, index, 0);
-    ties = b("torch.clamp", b("prims.scatter_add", ties, dim, index, from_src), kw("min", 1));
-    put_a(from_self * g / ties);
-    put_src(from_src * at_src(g / ties));
+    Expr share = g / b("prims.scatter_add", from_self, dim, index, from_src);
+    put_a(from_self * share);
+    put_src(from_src * at_src(share));
   }
 }
 

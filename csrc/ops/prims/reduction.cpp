@@ -129,7 +129,12 @@ void prod_vjp(VjpContext& c) {
   };
   Expr left = before(rows);
   Expr right = c.b("torch.flip", before(c.b("torch.flip", rows, std::vector<int64_t>{-1})), std::vector<int64_t>{-1});
-  others = left * right;
+  // As autograd, which divides the product by the element where no element is zero.
+  Expr zeros = c.b("torch.eq", rows, 0);
+  Expr all = c.b("torch.reshape", c.out(), ones);
+  others = c.b("torch.where", c.b("torch.any", zeros), left * right, all / rows);
+  if (kept.empty())  // several zeros
+    others = c.b("torch.masked_fill", others, c.b("torch.gt", c.b("torch.sum", zeros), 1), 0);
   Dims moved = kept;
   for (int64_t d : dims) moved.push_back(x.shape()[d]);
   std::vector<int64_t> back(order.size());

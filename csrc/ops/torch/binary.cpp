@@ -79,6 +79,13 @@ Arg sub_body(Builder& b, const Args& a) {
 }
 Arg rsub_body(Builder& b, const Args& a) { return b("torch.sub", a["other"], a["input"], kw("alpha", a["alpha"])); }
 
+Arg rdiv_body(Builder& b, const Args& a) {
+  Arg inverse = b("torch.reciprocal", a["other"]);
+  const Arg& x = a["input"];
+  bool one = x.is_literal_number() && x.kind() != Arg::Kind::Complex && x.real() == 1;
+  return one ? inverse : Arg(b("torch.mul", inverse, x));
+}
+
 Arg trunc_div(Builder& b, const Args& a) {
   ArgList x = broadcast_operands(b, "div", {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
   if (is_floating((x[0].is_tensor() ? x[0] : x[1]).value().dtype()))
@@ -234,7 +241,10 @@ constexpr OpDef kRecords[] = {
      .doc = "input / other, broadcast; integers become the default floating dtype.", .tags = kTags,
      .body = same_name<Promotion::IntToFloat>, .vjp = div_vjp, .aten = "div.Tensor",
      .python = "torch.div torch.divide torch.true_divide torch.Tensor.div torch.Tensor.divide torch.Tensor.true_divide "
-               "torch.Tensor.__truediv__ torch.Tensor.__rtruediv__ torch.Tensor.__div__ torch.Tensor.__rdiv__"},
+               "torch.Tensor.__truediv__ torch.Tensor.__div__"},
+    {.schema = "rdiv(Scalar input, Scalar other) -> Tensor",
+     .doc = "input * (1 / other), which is what PyTorch's tensors compute for number / tensor.", .tags = kTags,
+     .body = rdiv_body, .python = "torch.Tensor.__rtruediv__ torch.Tensor.__rdiv__"},
     {.schema = "div.Tensor_mode(Scalar input, Scalar other, *, str? rounding_mode) -> Tensor",
      .doc = "input / other: exact for None, else rounded towards zero ('trunc') or down ('floor') in the promoted "
             "dtype.",

@@ -47,13 +47,14 @@ Arg polar_body(Builder& b, const Args& a) {
   return from_pairs(b, length * b("torch.cos", angle), length * b("torch.sin", angle));
 }
 
-// abs * (cos + i sin): along the direction, and across it times abs.
+// As autograd: along the direction of the result, which has none at 0, and across it.
 void polar_vjp(VjpContext& c) {
-  Expr g = c.grad(), angle = c.in("angle");
-  Expr re = c.b("torch.real", g), im = c.b("torch.imag", g), cos = c.b("torch.cos", angle),
-       sin = c.b("torch.sin", angle);
-  if (c.needs("abs")) c.put("abs", sum_to(re * cos + im * sin, c.in("abs").shape()));
-  if (c.needs("angle")) c.put("angle", sum_to((im * cos - re * sin) * c.in("abs"), angle.shape()));
+  Expr g = conj(c.grad());
+  auto put = [&](const char* of, const Expr& direction) {
+    if (c.needs(of)) c.put(of, sum_to(c.b("torch.real", g * direction), c.in(of).shape()));
+  };
+  put("abs", c.b("torch.sgn", c.out()));
+  put("angle", c.b("torch.mul", c.out(), std::complex<double>(0, 1)));
 }
 
 Arg angle_body(Builder& b, const Args& a) {
@@ -64,7 +65,8 @@ Arg angle_body(Builder& b, const Args& a) {
   }
   if (!is_inexact(x.dtype())) x = b("torch.to", x, default_dtype());
   Expr angle = b("torch.where", b("torch.lt", x, 0), std::numbers::pi, b("torch.zeros_like", x));
-  return b("torch.where", b("torch.isnan", x), x, angle);
+  // Not a number passes through, its gradient is zero.
+  return b("torch.where", b("torch.isnan", x), x * 0.0, angle);
 }
 
 constexpr uint64_t kTags = kPointwise;

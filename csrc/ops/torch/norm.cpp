@@ -140,8 +140,10 @@ Arg cosine_similarity_body(Builder& b, const Args& a) {
   int64_t dim = canonical_dim("cosine_similarity", a.integer("dim"), static_cast<int64_t>(shape.size()));
   auto unit = [&](const Expr& v) {
     Expr wide = b("torch.expand", to_dtype(v, t), shape);
-    Expr length = b("torch.sqrt", b("torch.sum", wide * wide, dim, true));
-    return wide / b("torch.clamp_min", length, a["eps"]);
+    Expr length = b("torch.vector_norm", wide, 2, std::vector<int64_t>{dim}, true);
+    // Eager clamps the length under no_grad: what is cut off has the gradient of the length.
+    Expr clamped = length - b("torch.detach", length) + a.real("eps");
+    return wide / b("torch.where", b("torch.lt", length, a["eps"]), clamped, length);
   };
   return b("torch.sum", unit(x) * unit(y), dim).arg();
 }

@@ -69,7 +69,8 @@ Arg smooth_l1_backward_body(Builder& b, const Args& a) {
   double beta = a.real("beta");
   Pair p = operands(b, a, "smooth_l1_loss_backward", "smooth_l1_backward_cpu");
   Formula d = p.x - p.y;
-  Formula slope = beta == 0 ? sign(d) : where(abs(d) < beta, d / beta, sign(d));
+  // Not a number is on neither side of the bend, and takes the way on which it stays one.
+  Formula slope = beta == 0 ? sign(d) : where(abs(d) > beta, sign(d), d / beta);
   return store(slope * spread_gradient(b, a, d.shape()), p.dtype);
 }
 
@@ -87,15 +88,17 @@ Arg huber_backward_body(Builder& b, const Args& a) {
   double delta = a.real("delta");
   Pair p = operands(b, a, "huber_loss_backward", "huber_backward_cpu");
   Formula d = p.x - p.y;
-  Formula slope = where(abs(d) < delta, d, sign(d) * delta);
+  Formula slope = where(abs(d) >= delta, sign(d) * delta, d);
   return store(slope * spread_gradient(b, a, d.shape()), p.dtype);
 }
 
 // The derivative for the target is that for the input with the two exchanged.
 void put_difference(VjpContext& c, const char* backward, const char* option) {
   const Args a = c.args();
+  const Dims shape = broadcast_shape_of(c.call.op->schema.name, {a["self"], a["target"]});
   auto gradient = [&](const char* of, const char* other) {
-    Expr x = c.in(of), y = c.in(other);
+    // ATen's kernels divide a mean by the number of elements of the first operand.
+    Arg x = expand_to(c.b, c.in(of), shape), y = expand_to(c.b, c.in(other), shape);
     Expr g = option ? c.b(backward, c.grad(), x, y, a["reduction"], a[option])
                     : c.b(backward, c.grad(), x, y, a["reduction"]);
     put_reduced(c, of, g);
@@ -202,6 +205,27 @@ Arg bce_with_logits_body(Builder& b, const Args& a) {
   return torch_reduced(loss, reduction).arg();
 }
 
+// As autograd; unlike the gradient through the body it is finite where the loss is not.
+void bce_with_logits_vjp(VjpContext& c) {
+  for (const char* option : {"weight", "pos_weight"})
+    THUNDER_CHECK(!c.needs(option), NotImplemented, "binary_cross_entropy_with_logits", "the derivative for '", option,
+                  "' is not implemented");
+  const Args a = c.args();
+  Builder& b = c.b;
+  Expr x = c.in("input"), y = c.in("target"), g = c.grad();
+  if (a.has("weight")) g = g * c.in("weight");
+  if (loss_reduction("binary_cross_entropy_with_logits", a) == 1) g = b("torch.div", g, x.tensor().numel());
+  Expr sigmoid = b("torch.sigmoid", x);
+  if (!a.has("pos_weight")) {
+    put_reduced(c, "input", (sigmoid - y) * g);
+    if (c.needs("target")) put_reduced(c, "target", -x * g);
+    return;
+  }
+  Expr weight = c.in("pos_weight"), weighted = weight * y;
+  put_reduced(c, "input", ((weighted + 1.0 - y) * sigmoid - weighted) * g);
+  if (c.needs("target")) put_reduced(c, "target", (b("torch.logsigmoid", -x) - b("torch.logsigmoid", x) * weight) * g);
+}
+
 // ---- others ---------------------------------------------------------------------------------------------------------
 
 Arg kl_div_body(Builder& b, const Args& a) {
@@ -281,7 +305,7 @@ constexpr OpDef kRecords[] = {
     {.schema = "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, " LEGACY
                ", Tensor? pos_weight=None) -> Tensor",
      .doc = "binary_cross_entropy of sigmoid(input), reduced.", .body = bce_with_logits_body,
-     .python = "torch.nn.functional.binary_cross_entropy_with_logits"},
+     .vjp = bce_with_logits_vjp, .python = "torch.nn.functional.binary_cross_entropy_with_logits"},
     {.schema = "kl_div(Tensor input, Tensor target, " LEGACY ", bool log_target=False) -> Tensor",
      .doc = "Kullback-Leibler divergence of log probabilities from probabilities, reduced.", .body = kl_div_body,
      .python = "torch.nn.functional.kl_div"},

@@ -112,6 +112,13 @@ Arg nansum_body(Builder& b, const Args& a) {
   return b("torch.sum", clean, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
 }
 
+// Not a number has no part in the sum: its gradient is the sum's times 0.
+void nansum_vjp(VjpContext& c) {
+  Expr g = restore(c, c.grad(), dims_of(c.args()));
+  Expr x = c.in("input");
+  c.put("input", to_input_dtype(c, is_floating(x.dtype()) ? g * c.b("torch.logical_not", c.b("torch.isnan", x)) : g));
+}
+
 Arg nanmean_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   THUNDER_CHECK(is_inexact(x.dtype()), Runtime, "nanmean",
@@ -166,13 +173,23 @@ Arg aminmax_body(Builder& b, const Args& a) {
   return Arg::tuple({b("torch.amin", a["input"], dims, a["keepdim"]), b("torch.amax", a["input"], dims, a["keepdim"])});
 }
 
-void extremum_vjp(VjpContext& c) {
-  std::vector<int64_t> dims =
-      given(c.args(), "dim") ? dims_of(c.args()) : canonical_dims("max", nullptr, c.in("input").rank());
+void amax_vjp(VjpContext& c) {
+  std::vector<int64_t> dims = dims_of(c.args());
   Expr mask = c.b("torch.eq", c.in("input"), restore(c, c.out(), dims));
   Expr count = c.b("torch.sum", mask, dims, true);
   Expr share = c.b("torch.div", c.b("torch.mul", restore(c, c.grad(), dims), mask), count);
   c.put("input", to_input_dtype(c, share));
+}
+
+// Unlike amax(), PyTorch shares the gradient of an extremum that is not a number among the elements that are none.
+void extremum_vjp(VjpContext& c) {
+  std::vector<int64_t> dims = canonical_dims("max", nullptr, c.in("input").rank());
+  Expr x = c.in("input"), out = restore(c, c.out(), dims);
+  Expr mask = c.b("torch.eq", x, out);
+  if (is_floating(x.dtype()))
+    mask = c.b("torch.logical_or", mask, c.b("torch.logical_and", c.b("torch.isnan", x), c.b("torch.isnan", out)));
+  Expr share = c.grad() / c.b("torch.sum", mask, dims);
+  c.put("input", to_input_dtype(c, c.b("torch.where", mask, restore(c, share, dims), 0.0)));
 }
 
 Arg with_indices(Builder& b, const Args& a, std::string_view value, std::string_view index) {
@@ -318,17 +335,18 @@ void vector_norm_vjp(VjpContext& c) {
   auto zero_where_zero = [&](const Expr& e) { return c.b("torch.masked_fill", e, c.b("torch.eq", norm, 0.0), 0.0); };
   if (p == 0) return c.put("input", c.b("torch.zeros_like", x));
   if (std::isinf(p)) {
-    Expr mask = c.b("torch.eq", c.b("torch.abs", x), norm);
+    Expr magnitude = c.b("torch.abs", x);
+    Expr mask = c.b("torch.logical_or", c.b("torch.eq", magnitude, norm), c.b("torch.isnan", magnitude));
     Expr count = c.b("torch.sum", mask, dims, true);
     return c.put("input", to_input_dtype(c, c.b("torch.mul", c.b("torch.sgn", x), c.b("torch.mul", mask, g / count))));
   }
   if (p == 1) return c.put("input", to_input_dtype(c, c.b("torch.sgn", x) * g));
   if (p == 2) return c.put("input", to_input_dtype(c, x * zero_where_zero(g / norm)));
-  Expr scaled = zero_where_zero(g / c.b("torch.pow", norm, p - 1));
-  Expr power =
-      p < 2 ? c.b("torch.masked_fill", c.b("torch.pow", c.b("torch.abs", x), p - 2), c.b("torch.eq", x, 0.0), 0.0)
-            : c.b("torch.pow", c.b("torch.abs", x), p - 2);
-  c.put("input", to_input_dtype(c, x * power * scaled));
+  Expr scaled = p < 1 ? g * c.b("torch.pow", norm, 1 - p) : zero_where_zero(g / c.b("torch.pow", norm, p - 1));
+  if (p > 2) return c.put("input", to_input_dtype(c, x * c.b("torch.pow", c.b("torch.abs", x), p - 2) * scaled));
+  Expr power = c.b("torch.pow", c.b("torch.abs", x), p - 1);
+  if (p < 1) power = c.b("torch.masked_fill", power, c.b("torch.eq", x, 0.0), 0.0);
+  c.put("input", to_input_dtype(c, c.b("torch.sgn", x) * power * scaled));
 }
 
 Arg norm_body(Builder& b, const Args& a) {
@@ -384,7 +402,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.Tensor.sum_to_size"},
     {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body,
-     .aten = "nansum", .python = "torch.nansum torch.Tensor.nansum"},
+     .vjp = nansum_vjp, .aten = "nansum", .python = "torch.nansum torch.Tensor.nansum"},
     {.schema = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The mean over `dim` of what is a number.", .tags = kReduction, .body = nanmean_body, .aten = "nanmean",
      .python = "torch.nanmean torch.Tensor.nanmean"},
@@ -399,10 +417,10 @@ constexpr OpDef kRecords[] = {
      .python = "torch.prod torch.Tensor.prod"},
     {.schema = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor",
      .doc = "The largest element over `dim`; equal ones share the gradient.", .tags = kReduction, .body = amax_body,
-     .vjp = extremum_vjp, .aten = "amax", .python = "torch.amax torch.Tensor.amax"},
+     .vjp = amax_vjp, .aten = "amax", .python = "torch.amax torch.Tensor.amax"},
     {.schema = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor",
      .doc = "The smallest element over `dim`; equal ones share the gradient.", .tags = kReduction, .body = amin_body,
-     .vjp = extremum_vjp, .aten = "amin", .python = "torch.amin torch.Tensor.amin"},
+     .vjp = amax_vjp, .aten = "amin", .python = "torch.amin torch.Tensor.amin"},
     {.schema = "max(Tensor input) -> Tensor", .doc = "The largest element.", .tags = kReduction, .body = max_body,
      .vjp = extremum_vjp, .aten = "max", .python = "torch.max torch.Tensor.max"},
     {.schema = "max.other(Tensor input, Tensor other) -> Tensor", .doc = "The larger of two elements each.",

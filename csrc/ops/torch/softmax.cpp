@@ -91,6 +91,15 @@ Arg normalized_backward(Builder& b, const Args& a, bool log) {
 Arg softmax_backward_body(Builder& b, const Args& a) { return normalized_backward(b, a, false); }
 Arg log_softmax_backward_body(Builder& b, const Args& a) { return normalized_backward(b, a, true); }
 
+// The gradients of a gradient, as autograd has them.
+void softmax_backward_vjp(VjpContext& c) {
+  Expr g = c.grad(), go = c.in("grad_output"), y = c.in("output");
+  Expr dim = c.in("dim");
+  auto summed = [&](const Expr& e) { return c.b("torch.sum", e, Arg::list({dim.arg()}), true); };
+  if (c.needs("grad_output")) c.put("grad_output", c.b("torch._softmax_backward_data", g, y, dim, go.dtype()));
+  if (c.needs("output")) c.put("output", to_dtype(go * g - summed(y * go) * g - go * summed(y * g), y.dtype()));
+}
+
 // ---- softmax whose fully masked rows are zero -----------------------------------------------------------------------
 
 Arg safe_softmax_body(Builder& b, const Args& a) {
@@ -120,7 +129,8 @@ constexpr OpDef kRecords[] = {
     {.schema = "softmin(Tensor input, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
      .doc = "softmax of -input.", .body = softmin_body, .python = "torch.nn.functional.softmin"},
     {.schema = "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
-     .doc = "Gradient of softmax from its output.", .body = softmax_backward_body, .aten = "_softmax_backward_data",
+     .doc = "Gradient of softmax from its output.", .body = softmax_backward_body,
+     .vjp = softmax_backward_vjp, .aten = "_softmax_backward_data",
      .python = "torch.ops.aten._softmax_backward_data"},
     {.schema = "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
      .doc = "Gradient of log_softmax from its output.", .body = log_softmax_backward_body,

@@ -86,7 +86,7 @@ Arg logit_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!is_complex(a.tensor("input").dtype), NotImplemented, "logit", "not implemented for ",
                 torch_name(a.tensor("input").dtype));
   Arg x = convert(b, a["input"], apply(Promotion::IntToFloat, a.tensor("input").dtype));
-  if (a.has("eps")) {
+  if (a.has("eps") && a.real("eps") >= 0) {
     double low = a.real("eps"), high = 1 - low;
     Arg below_high = b("prims.where", b("prims.gt", x, high), high, x);
     x = b("prims.where", b("prims.lt", x, low), low, below_high);
@@ -142,19 +142,23 @@ void rad2deg_vjp(VjpContext& c) { put_reduced(c, 0, c.grad() * (180 / std::numbe
 
 void logit_vjp(VjpContext& c) {
   Expr x = c.in("input");
-  Expr inside = c.grad() / (x * (1 - x));
-  if (c.in("eps").is_none()) return put_reduced(c, 0, inside);
-  double eps = c.args().real("eps");
-  Expr clamped = c.b("torch.logical_or", c.b("torch.lt", x, eps), c.b("torch.gt", x, 1 - eps));
-  put_reduced(c, 0, c.b("torch.masked_fill", inside, clamped, 0));
+  Expr product = x * (1 - x);
+  // The limits of the domain have an infinite slope, also where the zero is negative.
+  Expr inside = c.b("torch.where", c.b("torch.eq", product, 0), c.grad() * std::numeric_limits<double>::infinity(),
+                    c.grad() / product);
+  bool clamps = c.args().has("eps") && c.args().real("eps") >= 0;
+  double low = clamps ? c.args().real("eps") : 0;
+  Expr outside = c.b("torch.logical_or", c.b("torch.lt", x, low), c.b("torch.gt", x, 1 - low));
+  put_reduced(c, 0, c.b("torch.masked_fill", inside, outside, clamps ? 0 : std::numeric_limits<double>::quiet_NaN()));
 }
 
 void entr_vjp(VjpContext& c) { put_reduced(c, 0, c.grad() * -(c.b("torch.log", c.in("input")) + 1)); }
 
 void sinc_vjp(VjpContext& c) {
   Expr x = c.in("input"), angle = x * std::numbers::pi;
-  Expr slope = (angle * c.b("torch.cos", angle) - c.b("torch.sin", angle)) / (angle * x);
-  put_reduced(c, 0, c.grad() * conj(c.b("torch.masked_fill", slope, c.b("torch.eq", x, 0), 0)));
+  Expr divisor = x * x * std::numbers::pi;
+  Expr slope = (angle * c.b("torch.cos", angle) - c.b("torch.sin", angle)) / divisor;
+  put_reduced(c, 0, c.b("torch.masked_fill", c.grad() * conj(slope), c.b("torch.eq", divisor, 0), 0));
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
