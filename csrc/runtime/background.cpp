@@ -3,21 +3,39 @@
 #include <Python.h>
 
 #include <condition_variable>
-#include <mutex>
+#include <system_error>
+#include <thread>
 
 namespace thunder {
 namespace {
 
 // Never destroyed, so that a thread may leave at any time.
-struct Compilations {
+struct Running {
   std::mutex mutex;
   std::condition_variable none;
-  int running = 0;
-  static Compilations& all() {
-    static auto* compilations = new Compilations;
-    return *compilations;
-  }
+  int count = 0;
 };
+Running* running = nullptr;
+
+Running& all() {
+  static const bool made = [] {
+    running = new Running;
+    in_forked_children([] { running = new Running; });
+    return true;
+  }();
+  (void)made;
+  return *running;
+}
+
+void begin() {
+  std::lock_guard lock(all().mutex);
+  ++all().count;
+}
+
+void end() {
+  std::lock_guard lock(all().mutex);
+  if (--all().count == 0) all().none.notify_all();
+}
 
 }  // namespace
 
@@ -27,23 +45,27 @@ Released::~Released() {
   if (state_) PyEval_RestoreThread(static_cast<PyThreadState*>(state_));
 }
 
-void background::begin() {
-  Compilations& all = Compilations::all();
-  std::lock_guard lock(all.mutex);
-  ++all.running;
-}
-
-void background::end() {
-  Compilations& all = Compilations::all();
-  std::lock_guard lock(all.mutex);
-  if (--all.running == 0) all.none.notify_all();
+void run_in_background(std::function<void()> work) {
+  const NoFork whole;
+  begin();
+  auto run = std::make_shared<std::function<void()>>(std::move(work));
+  try {
+    std::thread([run]() mutable {
+      const NoFork inside;
+      (*run)();
+      run.reset();
+      end();
+    }).detach();
+  } catch (const std::system_error&) {
+    (*run)();
+    end();
+  }
 }
 
 void wait_for_compilations() {
-  Compilations& all = Compilations::all();
   const Released released;
-  std::unique_lock lock(all.mutex);
-  all.none.wait(lock, [&] { return all.running == 0; });
+  std::unique_lock lock(all().mutex);
+  all().none.wait(lock, [] { return all().count == 0; });
 }
 
 }  // namespace thunder

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "core/error.h"
+#include "runtime/kernels/fork.h"
 #include "runtime/torch_py.h"
 
 namespace thunder {
@@ -22,6 +23,7 @@ void throw_python_error() {
 }
 
 void warn_in_python(const std::string& message) {
+  const MayFork waiting;  // for the GIL, which a forking thread has
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool raised = PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0;
   try {

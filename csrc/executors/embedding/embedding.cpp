@@ -60,14 +60,14 @@ class Kernels {
     if (cuda_available()) compiled(0);
   }
   ~Kernels() {
-    const Released released;
-    for (auto& [device, cubin] : cubins_) cubin.wait();
+    for (auto& [device, cubin] : cubins_) cubin.finish();
   }
 
   /// Null, and `why`, if they cannot be compiled.
   const CudaKernel* find(Which which, int device, std::string* why) {
     if (!cuda_available(why)) return nullptr;
-    const CompiledCubin& c = wait(compiled(device));
+    const Compilation<CompiledCubin> compilation = compiled(device);
+    const CompiledCubin& c = compilation.get();
     if (!c.ok()) {
       *why = c.log;
       return nullptr;
@@ -80,9 +80,9 @@ class Kernels {
   }
 
  private:
-  std::shared_future<CompiledCubin> compiled(int device) {
+  Compilation<CompiledCubin> compiled(int device) {
     std::lock_guard lock(mutex_);
-    std::shared_future<CompiledCubin>& f = cubins_[device];
+    Compilation<CompiledCubin>& f = cubins_[device];
     if (!f.valid())
       f = in_background([text = text_, device] {
         const CudaDeviceProperties& p = cuda_device_properties(device);
@@ -93,7 +93,7 @@ class Kernels {
 
   const std::string text_;
   std::mutex mutex_;
-  std::map<int, std::shared_future<CompiledCubin>> cubins_;
+  std::map<int, Compilation<CompiledCubin>> cubins_;
   std::map<int, std::array<std::unique_ptr<CudaKernel>, 3>> kernels_;
 };
 

@@ -1,15 +1,12 @@
 #include "executors/fuser/batch.h"
 
-#include "runtime/background.h"
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder {
 // A program may go while its kernels are compiled.
 KernelBatch::~KernelBatch() {
-  const Released released;
-  if (host_.valid()) host_.wait();
-  for (auto& [device, results] : cuda_results_)
-    if (results.valid()) results.wait();
+  host_.finish();
+  for (auto& [device, results] : cuda_results_) results.finish();
 }
 
 std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous,
@@ -67,7 +64,7 @@ KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
 }
 
 void* KernelBatch::host_function(const std::string& name, std::string* why) {
-  const HostResult& r = wait(host_);
+  const HostResult& r = host_.get();
   if (!r.module) {
     *why = r.error;
     return nullptr;
@@ -76,7 +73,7 @@ void* KernelBatch::host_function(const std::string& name, std::string* why) {
 }
 
 std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, int device, std::string* why) {
-  std::shared_future<CudaResults> results;
+  Compilation<CudaResults> results;
   {
     std::lock_guard lock(mutex_);
     auto& f = cuda_results_[device];
@@ -86,7 +83,7 @@ std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, in
   // A finishing kernel lives in the cubin of its main one.
   const std::string suffix = "_finish";
   const bool finish = name.size() > suffix.size() && name.ends_with(suffix);
-  const CudaResults& all = wait(results);
+  const CudaResults& all = results.get();
   const CudaResult& r = all.at(finish ? name.substr(0, name.size() - suffix.size()) : name);
   if (!r.cubin) {
     *why = r.log;

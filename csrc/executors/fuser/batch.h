@@ -1,7 +1,6 @@
 // The kernels of one program, compiled together.
 #pragma once
 
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "fuser/emit.h"
+#include "runtime/background.h"
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/host_compiler.h"
 
@@ -58,8 +58,8 @@ class KernelBatch {
     std::shared_ptr<HostModule> module;
     std::string error;
   };
-  std::shared_future<HostResult> host_;
-  std::map<int, std::shared_future<CudaResults>> cuda_results_;
+  Compilation<HostResult> host_;
+  std::map<int, Compilation<CudaResults>> cuda_results_;
 };
 
 }  // namespace thunder

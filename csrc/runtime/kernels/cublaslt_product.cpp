@@ -129,8 +129,9 @@ std::vector<Product::Choice> Product::proposed(int device, size_t workspace) con
   return out;
 }
 
-std::optional<Product::Choice> Product::remembered(int device) const {
-  const std::optional<std::string> bytes = DiskCache::open().load(cache_key(api_, problem_, device));
+std::optional<Product::Choice> Product::remembered(int device, UsedCache& used) const {
+  if (!used) used = DiskCache::open();
+  const std::optional<std::string> bytes = used->load(cache_key(api_, problem_, device));
   Choice c;
   uint64_t workspace = 0;
   if (!bytes || bytes->size() != sizeof c.algorithm + sizeof workspace) return std::nullopt;
@@ -144,11 +145,12 @@ std::optional<Product::Choice> Product::remembered(int device) const {
   return c;
 }
 
-void Product::remember(int device, const Choice& c) const {
+void Product::remember(int device, const Choice& c, UsedCache& used) const {
   const uint64_t workspace = c.workspace;
   std::string bytes(reinterpret_cast<const char*>(&c.algorithm), sizeof c.algorithm);
   bytes.append(reinterpret_cast<const char*>(&workspace), sizeof workspace);
-  DiskCache::open().store(cache_key(api_, problem_, device), bytes);
+  if (!used) used = DiskCache::open();
+  used->store(cache_key(api_, problem_, device), bytes);
 }
 
 // Each once, then the first and the best others in turns, so that a clock that changes meanwhile changes for all of
@@ -186,22 +188,28 @@ std::optional<Product::Choice> Product::fastest(const Run& run, const std::vecto
 }
 
 // Under the lock.
-std::optional<Product::Choice> Product::known(int device, bool measure) const {
+std::optional<Product::Choice> Product::known(int device, bool measure, UsedCache& used) const {
   Known& known = known_[static_cast<size_t>(device)];
   if (!measure) return known.first;
-  if (!known.measured) known.measured = remembered(device);
+  if (!known.measured) known.measured = remembered(device, used);
   return known.measured;
 }
 
 bool Product::ready(int device, bool measure) const {
   const CudaContextScope scope(device);
-  std::lock_guard lock(mutex_);
-  return known(device, measure).has_value();
+  UsedCache used;
+  bool found = false;
+  {
+    std::lock_guard lock(mutex_);
+    found = known(device, measure, used).has_value();
+  }
+  if (used) used->warn();
+  return found;
 }
 
-std::optional<Product::Choice> Product::choice(const Run& run, bool measure) const {
+std::optional<Product::Choice> Product::choice(const Run& run, bool measure, UsedCache& used) const {
   std::lock_guard lock(mutex_);
-  if (std::optional<Choice> c = known(run.device, measure)) return c;
+  if (std::optional<Choice> c = known(run.device, measure, used)) return c;
   Known& known = known_[static_cast<size_t>(run.device)];
   const bool can_measure = measure && !cuda_is_capturing(run.device, run.stream);
   if (!can_measure && known.first) return known.first;
@@ -210,7 +218,7 @@ std::optional<Product::Choice> Product::choice(const Run& run, bool measure) con
   known.first = choices[0];
   if (!can_measure) return known.first;
   known.measured = fastest(run, choices);
-  if (known.measured) remember(run.device, *known.measured);
+  if (known.measured) remember(run.device, *known.measured, used);
   else known.measured = known.first;  // nothing ran, and the next time would be no better
   return known.measured;
 }
@@ -219,7 +227,9 @@ std::string Product::run(int device, void* stream, const Operands& operands, con
                          bool measure) const {
   const CudaContextScope scope(device);
   const Run run{device, stream, operands, workspace};
-  const std::optional<Choice> c = choice(run, measure);
+  UsedCache used;
+  const std::optional<Choice> c = choice(run, measure, used);
+  if (used) used->warn();
   if (!c) return "cuBLASLt has no algorithm for it";
   const int status = launch(run, *c);
   return status == 0 ? "" : api_.status_string(status);

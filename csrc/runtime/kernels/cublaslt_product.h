@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "runtime/kernels/cublaslt_api.h"
+#include "runtime/kernels/disk_cache.h"
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/matrix_product.h"
 
@@ -62,15 +63,16 @@ class Product {
     std::optional<Choice> first, measured;
   };
   using Description = std::shared_ptr<void>;
+  using UsedCache = std::optional<DiskCache>;  // its warning waits until no lock is held
 
   int launch(const Run& run, const Choice& choice) const;
   std::vector<Choice> proposed(int device) const;
   std::vector<Choice> proposed(int device, size_t workspace) const;
-  std::optional<Choice> remembered(int device) const;
+  std::optional<Choice> remembered(int device, UsedCache& used) const;
   std::optional<Choice> fastest(const Run& run, const std::vector<Choice>& choices) const;
-  std::optional<Choice> known(int device, bool measure) const;
-  std::optional<Choice> choice(const Run& run, bool measure) const;
-  void remember(int device, const Choice& choice) const;
+  std::optional<Choice> known(int device, bool measure, UsedCache& used) const;
+  std::optional<Choice> choice(const Run& run, bool measure, UsedCache& used) const;
+  void remember(int device, const Choice& choice, UsedCache& used) const;
   Description describe(const void* bias) const;
 
   const Api& api_;

@@ -14,7 +14,9 @@
 #include "core/error.h"
 #include "runtime/kernels/disk_cache.h"
 #include "runtime/kernels/files.h"
+#include "runtime/kernels/fork.h"
 #include "runtime/kernels/process.h"
+#include "runtime/kernels/shared_library.h"
 
 namespace thunder {
 
@@ -60,7 +62,7 @@ std::optional<std::string> version_of(const Compiler& compiler, std::string* pro
   std::vector<std::string> command = compiler.command;
   command.push_back("--version");
   const int status = run_program(command, folder.file("log"), problem);
-  const std::string out = read_file(folder.file("log")).value_or("");
+  const std::string out = folder.read("log").value_or("");
   const std::string version = out.substr(0, out.find('\n'));
   // -1: the status may be somebody else's; the output decides.
   if (status > 0 || version.empty()) {
@@ -171,54 +173,36 @@ std::optional<std::string> run_compiler(const Compiler& compiler, const std::vec
                                         const std::string& source, std::string* error) {
   const PrivateFolder folder;
   int problem = folder.problem();
-  const std::string in = folder.file("kernels.cpp"), out = folder.file("kernels.so"), log = folder.file("log");
-  if (!problem) problem = replace_file(in, {source});
+  const std::string in = folder.file("kernels.cpp");
+  if (!problem) problem = folder.write("kernels.cpp", source);
   if (problem) {
     *error = cat("cannot write a temporary file (", in, "): ", std::strerror(problem));
     return std::nullopt;
   }
   std::vector<std::string> command = compiler.command;
   command.insert(command.end(), flags.begin(), flags.end());
-  command.insert(command.end(), {in, "-o", out});
+  command.insert(command.end(), {in, "-o", folder.file("kernels.so")});
   const std::vector<std::string> last = libraries(compiler);
   command.insert(command.end(), last.begin(), last.end());
   std::string why;
-  const int status = run_program(command, log, &why);
+  const int status = run_program(command, folder.file("log"), &why);
   // A status that somebody else took says nothing; then the output must do.
-  auto library = status <= 0 ? read_file(out) : std::nullopt;
+  auto library = status <= 0 ? folder.read("kernels.so") : std::nullopt;
   if (library && !library->empty()) return library;
   *error = cat(join(command, " "), ": ", why.empty() ? cat("exit status ", status) : why, "\n",
-               beginning(read_file(log).value_or("")));
+               beginning(folder.read("log").value_or("")));
   return std::nullopt;
-}
-
-/// Loads the library from its entry in the cache, and if it has none or lies where nothing may be executed, from a
-/// temporary file.
-void* load_library(const std::string& bytes, const std::string& cached, std::string* error) {
-  if (!cached.empty())
-    if (void* handle = ::dlopen(cached.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  const PrivateFolder folder;
-  const std::string file = folder.file("kernels.so");
-  int problem = folder.problem();
-  if (!problem) problem = replace_file(file, {bytes});
-  if (problem) {
-    *error = cat("cannot write a temporary file (", file, "): ", std::strerror(problem));
-    return nullptr;
-  }
-  void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) *error = cat("cannot load the compiled kernels: ", ::dlerror());
-  return handle;
 }
 
 std::shared_ptr<HostModule> load_or_compile(const Compiler& compiler, const std::vector<std::string>& flags,
                                             const std::string& source, const CacheKey& key, const DiskCache& cache,
-                                            int* not_kept, std::string* error) {
+                                            std::string* error) {
   if (auto bytes = cache.load(key))
-    if (void* handle = load_library(*bytes, cache.path(key), error)) return HostModuleMaker::make(handle, true);
+    if (void* handle = load_library(*bytes, error)) return HostModuleMaker::make(handle, true);
   auto bytes = run_compiler(compiler, flags, source, error);
   if (!bytes) return nullptr;
-  *not_kept = cache.write(key, *bytes);
-  void* handle = load_library(*bytes, *not_kept || !cache.enabled() ? "" : cache.path(key), error);
+  cache.store(key, *bytes);
+  void* handle = load_library(*bytes, error);
   return handle ? HostModuleMaker::make(handle, false) : nullptr;
 }
 
@@ -228,10 +212,22 @@ struct Slot {
   std::weak_ptr<HostModule> module;
 };
 
+std::unique_lock<std::mutex> lock_of(Slot& slot) {
+  const MayFork waiting;
+  return std::unique_lock(slot.mutex);
+}
+
+using Slots = std::map<std::string, std::shared_ptr<Slot>>;
+
 std::shared_ptr<Slot> slot_for(const std::string& key) {
   static std::mutex mutex;
-  static auto* slots = new std::map<std::string, std::shared_ptr<Slot>>;
+  static Slots* slots = nullptr;
   std::lock_guard lock(mutex);
+  if (!slots) {
+    slots = new Slots;
+    // Who compiled when the process was forked holds a slot for ever there.
+    in_forked_children([] { slots = new Slots; });
+  }
   std::shared_ptr<Slot>& slot = (*slots)[key];
   if (!slot) slot = std::make_shared<Slot>();
   return slot;
@@ -250,6 +246,7 @@ std::vector<std::string> host_compiler_command(std::string* why_not) {
 
 std::shared_ptr<HostModule> compile_host(const std::string& source, std::string* error,
                                          const std::vector<std::string>& extra_flags) {
+  const NoFork whole;
   std::string ignored;
   if (!error) error = &ignored;
   const auto compiler = find_compiler(error);
@@ -265,14 +262,13 @@ std::shared_ptr<HostModule> compile_host(const std::string& source, std::string*
   const auto slot = slot_for(key.hex);
   const DiskCache cache = DiskCache::open();
   std::shared_ptr<HostModule> module;
-  int not_kept = 0;
   {
-    std::lock_guard lock(slot->mutex);
+    const std::unique_lock lock = lock_of(*slot);
     if ((module = slot->module.lock())) return module;
-    module = load_or_compile(*compiler, flags, source, key, cache, &not_kept, error);
+    module = load_or_compile(*compiler, flags, source, key, cache, error);
     slot->module = module;
   }
-  cache.warn(not_kept);
+  cache.warn();
   return module;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "runtime/kernels/disk_cache.h"
+#include "runtime/kernels/fork.h"
 #include "runtime/kernels/nvrtc_library.h"
 #include "runtime/kernels/shared_library.h"
 
@@ -111,6 +112,7 @@ void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache) {
 }  // namespace
 
 std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, CudaArch arch) {
+  const NoFork whole;
   std::string why_not;
   const std::string nvrtc = find_nvrtc(&why_not);
   const std::string identity = file_identity(nvrtc);
@@ -134,6 +136,7 @@ std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, 
     }
   }
   compile_missing(missing, cache);
+  cache.warn();
 
   std::vector<CompiledCubin> results;
   for (size_t i = 0; i < sources.size(); ++i) {

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "runtime/kernels/fork.h"
+
 extern char** environ;
 
 namespace thunder {
@@ -56,6 +58,7 @@ int run_program(const std::vector<std::string>& command, const std::string& log,
     return -1;
   }
   int status = 0;
+  const MayFork waiting;
   while (::waitpid(pid, &status, 0) < 0) {
     if (errno == EINTR) continue;
     *problem = std::strerror(errno);

@@ -11,6 +11,10 @@ namespace thunder {
 /// The file of a library that this process has loaded, by its name ("libc10.so"); empty if it has not.
 std::string loaded_library(const std::string& name);
 
+/// Loads a library that stands in memory, from a file of its own that nobody can open or change: a handle for dlsym() and
+/// dlclose(), or null and `error`.
+void* load_library(const std::string& bytes, std::string* error);
+
 /// The functions of a library that is open.
 struct Functions {
   void* library;

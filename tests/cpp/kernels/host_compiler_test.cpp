@@ -3,6 +3,7 @@
 #include <doctest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 #include <vector>
@@ -175,6 +176,67 @@ TEST_CASE("host compiler: no temporary folder is an error and leaves nothing beh
   const Environment temporary("TMPDIR", folder.path() + "/none");
   CHECK(!compile_host("extern \"C\" int two() { return 2; }", &error));
   CHECK(error.find("cannot write a temporary file") != std::string::npos);
+}
+
+TEST_CASE("host compiler: each library is its own, whatever was loaded before under its descriptor's number") {
+  if (!have_compiler()) return;
+  const OwnCache own;
+  std::string error;
+  std::vector<std::shared_ptr<HostModule>> modules;
+  for (int i = 0; i < 5; ++i)
+    modules.push_back(compile_host(cat("extern \"C\" int number() { return ", i, "; }"), &error));
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE_MESSAGE(modules[static_cast<size_t>(i)], error);
+    CHECK(reinterpret_cast<int (*)()>(modules[static_cast<size_t>(i)]->symbol("number"))() == i);
+  }
+}
+
+TEST_CASE("host compiler: temporary folders that killed processes left are removed and those of living ones are not") {
+  if (!have_compiler() || !in_own_process()) return;
+  const OwnCache own;
+  const Folder folder;
+  const Environment temporary("TMPDIR", folder.path());
+  std::string error;
+  // A compiler that waits.
+  const std::string slow = folder.path() + "/slow", go = folder.path() + "/go";
+  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) while [ ! -e ", go, " ]; do sleep 0.02; done;; esac\nexec ",
+                       host_compiler_command(&error).front(), " \"$@\"\n"));
+  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
+  auto folders = [&] {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      if (entry.is_directory()) out.push_back(entry.path().string());
+    return out;
+  };
+  auto start = [&](int n) {
+    const std::vector<std::string> before = folders();
+    auto is_new = [&](const std::string& f) {
+      return std::find(before.begin(), before.end(), f) == before.end() && std::filesystem::exists(f + "/kernels.cpp");
+    };
+    const pid_t child = start_child([&] {
+      const Environment cxx("CXX", slow);
+      return compile_host(cat("extern \"C\" int number() { return ", n, "; }"), &error) ? 0 : 1;
+    });
+    for (std::vector<std::string> now = folders(); std::none_of(now.begin(), now.end(), is_new); now = folders())
+      ::usleep(10000);
+    return child;
+  };
+  const pid_t killed = start(1);
+  const std::string left = folders().at(0);
+  ::kill(killed, SIGKILL);
+  wait_for(killed);
+  CHECK(std::filesystem::exists(left));
+  const std::string own_data = folder.path() + "/thunder-kernels-theirs";
+  std::filesystem::create_directory(own_data);
+  write_file(own_data + "/data", "not ours");
+  const pid_t living = start(2);
+  CHECK(!std::filesystem::exists(left));
+  REQUIRE_MESSAGE(compile_host(kDouble, &error), error);  // looks, too
+  CHECK(contents(own_data + "/data") == "not ours");
+  CHECK(folders().size() == 2);
+  write_file(go, "");
+  CHECK(wait_for(living) == 0);
+  CHECK(folders() == std::vector<std::string>{own_data});
 }
 
 TEST_CASE("host compiler: threads share one compilation, processes do not disturb each other") {
