@@ -46,7 +46,8 @@ void look_through(const Descriptor& folder, size_t index, std::vector<Entry>& ou
     struct stat info;
     if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     if (name.size() == kEntryDigits)
-      out.push_back({nanoseconds_of(info.st_mtim), pages_of(static_cast<uint64_t>(info.st_size)), index, std::move(name)});
+      out.push_back(
+          {nanoseconds_of(info.st_mtim), pages_of(static_cast<uint64_t>(info.st_size)), index, std::move(name)});
     else if (name[kEntryDigits] == '.' && info.st_mtime + kHour < ::time(nullptr))
       ::unlinkat(folder.get(), name.c_str(), 0);
   }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "runtime/kernels/cublaslt_api.h"
-#include "runtime/kernels/disk_cache.h"
 #include "runtime/kernels/cuda_driver.h"
+#include "runtime/kernels/disk_cache.h"
 #include "runtime/kernels/matrix_product.h"
 
 namespace thunder::cublaslt {

@@ -19,7 +19,7 @@ namespace thunder {
 namespace {
 
 constexpr std::string_view kPrefix = "thunder-kernels-";  // of temporary folders
-constexpr std::string_view kLetters = "XXXXXX";            // which mkdtemp() replaces
+constexpr std::string_view kLetters = "XXXXXX";           // which mkdtemp() replaces
 
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {

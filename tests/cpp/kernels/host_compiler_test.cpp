@@ -199,8 +199,8 @@ TEST_CASE("host compiler: temporary folders that killed processes left are remov
   std::string error;
   // A compiler that waits.
   const std::string slow = folder.path() + "/slow", go = folder.path() + "/go";
-  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) while [ ! -e ", go, " ]; do sleep 0.02; done;; esac\nexec ",
-                       host_compiler_command(&error).front(), " \"$@\"\n"));
+  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) while [ ! -e ", go,
+                       " ]; do sleep 0.02; done;; esac\nexec ", host_compiler_command(&error).front(), " \"$@\"\n"));
   std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
   auto folders = [&] {
     std::vector<std::string> out;
