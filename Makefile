@@ -16,7 +16,7 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers test-headers test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,11 +46,17 @@ test: build
 	@status=0; \
 	$(MAKE) --no-print-directory test-layers || status=1; \
 	$(MAKE) --no-print-directory test-cpp || status=1; \
+	$(MAKE) --no-print-directory test-headers || status=1; \
 	$(MAKE) --no-print-directory test-python || status=1; \
 	exit $$status
 
 test-layers: $(STAMP)
 	$(PY) tools/check_layers.py
+
+# After what compiles, because ninja knows then which headers were used.
+test-headers: $(INSTALLED)
+	@$(CMAKE) --build $(BUILD) --target _C thunder_tests
+	$(PY) tools/check_headers.py $(BUILD) $(NINJA)
 
 test-cpp: $(INSTALLED)
 	@$(CMAKE) --build $(BUILD) --target thunder_tests

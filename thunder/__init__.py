@@ -10,7 +10,11 @@ import functools
 
 import torch as _torch  # first: it loads the libraries that the extension links by name; `torch` here is thunder.torch
 
-from . import _C, _frontend  # noqa: F401  # the front end registers the torch functions it knows
+from . import _build as _build  # before the extension: asks whether it can be loaded
+
+# isort: split
+from . import _C
+from . import _frontend as _frontend  # registers the torch functions that it knows
 from ._inspection import (
     cache_hits,
     cache_misses,
