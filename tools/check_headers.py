@@ -64,7 +64,8 @@ def headers_of(build, ninja):
     valid, lines = False, set()
     for line in text.splitlines():
         if not line.startswith(" "):
-            valid = line.endswith("(VALID)")  # the log keeps what objects needed that are not built any more
+            # The log has libraries, too, and what objects needed that are not built any more.
+            valid = line.endswith("(VALID)") and line.partition(":")[0].endswith(".o")
         elif valid:
             lines.add(line.strip())
     return {(build / line).resolve() for line in lines if not line.endswith(".cpp")}

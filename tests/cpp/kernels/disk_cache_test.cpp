@@ -29,14 +29,6 @@ std::string long_text(size_t bytes, char seed) {
   return out;
 }
 
-/// Files with the names of entries: the cache counts its bytes in another one.
-size_t count_entries(const std::string& folder) {
-  size_t n = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
-    n += file.is_regular_file() && file.path().filename().string().size() == 62;
-  return n;
-}
-
 void set_mode(const std::string& path, mode_t mode) { REQUIRE(::chmod(path.c_str(), mode) == 0); }
 
 // Atomics, because a handler is a plain function; only children of a test look at them.

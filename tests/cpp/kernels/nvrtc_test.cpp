@@ -71,7 +71,7 @@ TEST_CASE("NVRTC: sources become cubins, in order, equal ones alike, from the di
     CHECK(results[0].cubin != results[1].cubin);
     CHECK(results[1].cubin.find("rms_norm") != std::string::npos);
   }
-  CHECK(count_files(own.folder.path()) == 2);
+  CHECK(count_entries(own.folder.path()) == 2);
 }
 
 TEST_CASE("NVRTC: the architecture and the options are part of what is cached") {
@@ -98,7 +98,7 @@ TEST_CASE("NVRTC: one source that fails has NVRTC's messages, the others their c
   CHECK(!results[1].ok());
   CHECK(results[1].log.find("undeclared_name") != std::string::npos);
   CHECK(results[1].log.find("bad.cu") != std::string::npos);
-  CHECK(count_files(own.folder.path()) == 1);
+  CHECK(count_entries(own.folder.path()) == 1);
   CHECK(!compile_cuda({{"a", kAddOne}}, 1, 0)[0].ok());
   CHECK(compile_cuda({}, 9, 0).empty());
 }
@@ -109,6 +109,6 @@ TEST_CASE("NVRTC: many sources compile in threads") {
   std::vector<CudaSource> sources;
   for (int i = 0; i < 12; ++i) sources.push_back({cat("k", i), cat("#define ADDED ", i, "\n", kAddOne)});
   for (const CompiledCubin& result : compile_cuda(sources, 9, 0)) CHECK_MESSAGE(result.ok(), result.log);
-  CHECK(count_files(own.folder.path()) == 12);
+  CHECK(count_entries(own.folder.path()) == 12);
   CHECK(nvrtc_version().major >= 11);
 }

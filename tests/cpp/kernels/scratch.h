@@ -75,6 +75,14 @@ inline size_t count_files(const std::string& folder) {
   return n;
 }
 
+/// Files with the names of a cache's entries: it counts its bytes in another one.
+inline size_t count_entries(const std::string& folder) {
+  size_t n = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
+    n += file.is_regular_file() && file.path().filename().string().size() == 62;
+  return n;
+}
+
 /// Starts `body` in a forked child, which exits with what it returns.
 template <class Body>
 pid_t start_child(Body body) {
