@@ -17,7 +17,7 @@ def main():
     for name in sys.argv[1:]:
         files = sorted(f for f in mapped if f"{pathlib.Path(f).name}.".startswith(f"{name}."))
         if len(files) != 1:
-            sys.exit(f"a process that imports torch has {', '.join(files) or 'no'} {name} loaded; one file was expected")
+            sys.exit(f"a process that imports torch has {', '.join(files) or 'no'} {name} loaded; one was expected")
         found += files
     print(",".join(found))
 

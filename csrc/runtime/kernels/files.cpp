@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <random>
 
 #include "core/error.h"
+#include "runtime/kernels/fork.h"
 
 namespace thunder {
 namespace {
@@ -149,8 +150,8 @@ PrivateFolder::PrivateFolder() {
   // std::filesystem::temp_directory_path() gives the working directory where $TMPDIR is none.
   const char* variable = std::getenv("TMPDIR");
   const std::string parent = variable && *variable ? variable : "/tmp";
-  static std::once_flag once;
-  std::call_once(once, [&] { remove_leftovers(parent); });
+  static std::atomic<uint64_t> looked{0};
+  if (looked.exchange(fork_generation() + 1) != fork_generation() + 1) remove_leftovers(parent);
   do {
     path_ = cat(parent, "/", kPrefix, kLetters);
     if (!::mkdtemp(path_.data())) {
