@@ -7,9 +7,15 @@
 
 namespace thunder::fuser {
 
+enum class Target : uint8_t { Host, Cuda };
+
 /// What all kernels of a translation unit need: storage types, conversions, mathematics by its `th_` names.
 const std::string& host_prelude();
 const std::string& cuda_prelude();
+/// The part of the host's that has exp, log, tanh and the like.
+const std::string& host_math_prelude();
+/// The part of both that adds up the sums of runs.
+const std::string& total_prelude();
 /// The part of both that draws random numbers.
 const std::string& random_prelude();
 
@@ -40,6 +46,6 @@ CudaShape cuda_shape(const Kernel& kernel);
 std::string emit_cuda(const Kernel& kernel, const std::string& name);
 
 /// Bytes of the column sums of one part.
-int64_t partial_bytes(const Kernel& kernel);
+int64_t partial_bytes(const Kernel& kernel, Target target);
 
 }  // namespace thunder::fuser

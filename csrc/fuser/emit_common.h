@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "fuser/kernel.h"
+#include "fuser/emit.h"
 
 namespace thunder::fuser {
 
@@ -33,14 +33,30 @@ inline int64_t chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? p.
 
 inline int64_t accumulator_bytes(const Accumulator& a) { return a.type == "double" || a.type == "int64" ? 8 : 4; }
 
-/// Calls fn(accumulator, offset) for the column sums of one part, which lie one after the other; returns the bytes of
-/// all.
+/// Sums of floating point numbers are added up in short runs, whose sums are added up in turn: the error does not grow
+/// with the number of elements.
+inline bool rounds(const Accumulator& a) {
+  return a.combine == Combine::Add && a.maximum.empty() && (a.type == "float" || a.type == "double");
+}
+
+constexpr int64_t kRun = 32;  // additions one after the other, where that costs nothing more
+
+/// Whether a column's sum is `NAME_part` for the rows of a run, and `NAME_high` + `NAME_low` for the runs before.
+inline bool has_runs(const Kernel& k, const Accumulator& a, Target target) {
+  // On a GPU rows are divided among hundreds of blocks first.
+  constexpr int64_t kBlocks = 1024;
+  return rounds(a) && k.rows > (target == Target::Host ? kRun : kRun * kBlocks);
+}
+
+/// Calls fn(accumulator, offset, bytes) for the column sums of one part, which lie one after the other, a run's before
+/// its `high` and `low`; returns the bytes of all.
 template <class F>
-int64_t for_each_column(const Kernel& k, F&& fn) {
+int64_t for_each_column(const Kernel& k, Target target, F&& fn) {
   int64_t at = 0;
   for (const Accumulator& a : k.columns) {
-    fn(a, at);
-    at += (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
+    const int64_t bytes = (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
+    fn(a, at, bytes);
+    at += has_runs(k, a, target) ? 3 * bytes : bytes;
   }
   return at;
 }

@@ -39,6 +39,14 @@ std::string parameters(const Kernel& k) {
 // A thread's chunks by number, all of them at once in registers; or one after the other.
 bool numbered(const Kernel& k) { return k.cached || !k.columns.empty() || !reduces_rows(k); }
 
+// Chunks of a thread that make a run of a row's sum.
+int run_of(const Kernel& k) { return std::max<int>(1, 2 * kRun / k.lanes); }
+
+bool has_row_runs(const Kernel& k, const Phase& p) {
+  return !numbered(k) && k.cols / k.lanes > int64_t{run_of(k)} * cuda_shape(k).threads &&
+         std::any_of(p.reductions.begin(), p.reductions.end(), rounds);
+}
+
 // The loop over the chunks of a thread; `body` gets the depth at which its lines stand.
 template <class F>
 std::string over_chunks(const Kernel& k, const std::string& chunk, F&& body) {
@@ -61,17 +69,35 @@ void reduce(std::string& out, const Phase& p, bool persistent) {
   }
 }
 
+// The loop over the chunks of a thread in runs, whose sums th_total() adds up.
+std::string runs_of_row(const Kernel& k, const Phase& p, const std::string& statements) {
+  const std::string n = std::to_string(k.cols / k.lanes), run = std::to_string(run_of(k)) + " * T";
+  std::string out, after, whole;
+  for (const Accumulator& a : p.reductions) {
+    if (!rounds(a)) continue;
+    const std::string totals = a.name + "_high, " + a.name + "_low";
+    out += line(2, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
+    after += line(3, "th_total(" + totals + ", " + a.name + ");") + line(3, a.name + " = 0;");
+    whole += line(2, a.name + " = th_whole(" + totals + ");");
+  }
+  return out + line(2, "for (I start = threadIdx.x; start < " + n + "; start += " + run + ") {") +
+         line(3, "const I end = " + n + " - start < " + run + " ? " + n + " : start + " + run + ";") +
+         "#pragma unroll 4\n" + line(3, "for (I q = start; q < end; q += T) {") + statements + line(3, "}") + after +
+         line(2, "}") + whole;
+}
+
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& chunk) {
   indent(out, p.row, 2);
   if (&p == &k.phases.front() && !k.cached_loads.empty())
     out += over_chunks(k, chunk, [&](int depth) { return lines(k.cached_loads, depth); });
   for (const Accumulator& a : p.reductions) out += line(2, a.type + " " + a.name + " = " + identity(a) + ";");
-  if (p.has_loop())
-    out += over_chunks(k, chunk, [&](int depth) {
-      return lines(p.chunk, depth) + "#pragma unroll\n" +
-             line(depth, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {") + lines(p.lane, depth + 1) +
-             line(depth, "}") + lines(p.stores, depth);
-    });
+  const auto statements = [&](int depth) {
+    return lines(p.chunk, depth) + "#pragma unroll\n" +
+           line(depth, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {") + lines(p.lane, depth + 1) +
+           line(depth, "}") + lines(p.stores, depth);
+  };
+  if (has_row_runs(k, p)) out += runs_of_row(k, p, statements(4));
+  else if (p.has_loop()) out += over_chunks(k, chunk, statements);
   reduce(out, p, !k.columns.empty());
 }
 
@@ -105,13 +131,25 @@ std::string finish(const Kernel& k, const std::string& name) {
                     "const char* __restrict__ partial, int parts) {\n";
   out += line(1, "using I = long long;");
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
-  for_each_column(k, [&](const Accumulator& a, int64_t at) {
+  const std::string size = std::to_string(partial_bytes(k, Target::Cuda)),
+                    each = "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) ";
+  for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
+    const auto part = [&](int64_t offset) {
+      return "((const " + a.type + "*)(partial + I(s) * " + size + " + " + std::to_string(at + offset) + "))[c]";
+    };
+    const std::string joined = "th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
+                               combine_function(a.combine) + "(a, b); });";
     out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
-    out += line(1, "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) " + a.name + " = " +
-                       combine_function(a.combine) + "(" + a.name + ", ((const " + a.type + "*)(partial + I(s) * " +
-                       std::to_string(partial_bytes(k)) + " + " + std::to_string(at) + "))[c]);");
-    out += line(1, a.name + " = th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
-                       combine_function(a.combine) + "(a, b); });");
+    if (rounds(a)) {
+      const std::string totals = a.name + "_high, " + a.name + "_low", runs = has_runs(k, a, Target::Cuda) ? " " : "";
+      out += line(1, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
+      out += line(1, each + "{ th_total(" + totals + ", " + part(0) + ");" +
+                         (runs.empty() ? "" : " " + a.name + "_low += " + part(bytes) + ";") + " }");
+      out += line(1, a.name + " = th_whole(" + totals + ");");
+    } else {
+      out += line(1, each + a.name + " = " + combine_function(a.combine) + "(" + a.name + ", " + part(0) + ");");
+    }
+    out += line(1, a.name + " = " + joined);
   });
   out += line(1, "if (threadIdx.y != 0 || c >= " + cols + ") return;");
   indent(out, k.finish, 1);
@@ -123,13 +161,19 @@ std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::s
   const std::string row = s.rows_per_block > 1 ? " * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "",
                     lanes = std::to_string(k.lanes);
   std::string out =
-      line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k)) + ";");
+      line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k, Target::Cuda)) +
+               ";");
   out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
   out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" +
          line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
-  for_each_column(k, [&](const Accumulator& a, int64_t at) {
-    out += line(
-        4, "((" + a.type + "*)(partial + " + std::to_string(at) + "))[q * " + lanes + " + j] = " + a.name + "[k][j];");
+  for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
+    const auto store = [&](int64_t offset, const std::string& from) {
+      out += line(4, "((" + a.type + "*)(partial + " + std::to_string(at + offset) + "))[q * " + lanes + " + j] = " +
+                         from + "[k][j];");
+    };
+    if (!has_runs(k, a, Target::Cuda)) return store(0, a.name);
+    store(0, a.name + "_high");
+    store(bytes, a.name + "_low");
   });
   return out + line(3, "}") + line(1, "}");
 }
@@ -139,9 +183,27 @@ std::string declare_columns(const Kernel& k) {
   if (k.columns.empty()) return "";
   const std::string lanes = std::to_string(k.lanes);
   std::string out = "#undef TH_COLUMN\n#define TH_COLUMN(x) x[k][j]\n";
+  const auto declare = [&](const Accumulator& a, const std::string& name) {
+    out += line(1, a.type + " " + name + "[K][" + lanes + "];") + "#pragma unroll\n" +
+           line(1, "for (int i = 0; i < K * " + lanes + "; ++i) (&" + name + "[0][0])[i] = " + identity(a) + ";");
+  };
+  for (const Accumulator& a : k.columns) {
+    declare(a, a.name);
+    if (!has_runs(k, a, Target::Cuda)) continue;
+    declare(a, a.name + "_high");
+    declare(a, a.name + "_low");
+  }
+  return out;
+}
+
+// The end of a run of rows, and of all of them.
+std::string total_columns(const Kernel& k) {
+  std::string out;
   for (const Accumulator& a : k.columns)
-    out += line(1, a.type + " " + a.name + "[K][" + lanes + "];") + "#pragma unroll\n" +
-           line(1, "for (int i = 0; i < K * " + lanes + "; ++i) (&" + a.name + "[0][0])[i] = " + identity(a) + ";");
+    if (has_runs(k, a, Target::Cuda))
+      out += "#pragma unroll\n" + line(2, "for (int i = 0; i < K * " + std::to_string(k.lanes) + "; ++i) { th_total((&" +
+                                              a.name + "_high[0][0])[i], (&" + a.name + "_low[0][0])[i], (&" + a.name +
+                                              "[0][0])[i]); (&" + a.name + "[0][0])[i] = 0; }");
   return out;
 }
 
@@ -150,7 +212,7 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
   if (s.persistent)
-    return (reduces_rows(k) ? line(1, "int turn = 0;") : "") +
+    return (reduces_rows(k) ? line(1, "int turn = 0;") : "") + (total_columns(k).empty() ? "" : line(1, "int run = 0;")) +
            line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
@@ -224,7 +286,11 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
     out += line(2, "}");
   }
   if (s.persistent && reduces_rows(k)) out += line(2, "turn ^= 1;");
+  const std::string totals = total_columns(k);
+  if (!totals.empty())
+    out += line(2, "if (++run < " + std::to_string(kRun) + ") continue;") + line(2, "run = 0;") + totals;
   out += line(1, "}");
+  if (!totals.empty()) out += line(1, "{") + totals + line(1, "}");
   if (!k.columns.empty()) out += store_partial_sums(k, s, chunk);
   out += "}\n";
   if (!k.columns.empty()) out += finish(k, name);

@@ -27,12 +27,42 @@ std::string pointers(const Kernel& k) {
   return out;
 }
 
-std::string column_pointers(const Kernel& k, const std::string& part) {
+// The arrays of a column's sum: of the run at hand, and of those before.
+std::vector<std::string> column_arrays(const Kernel& k, const Accumulator& a) {
+  if (!has_runs(k, a, Target::Host)) return {"part"};
+  return {"part", "high", "low"};
+}
+
+std::string column_pointers(const Kernel& k, const std::string& qualifier, const std::string& prefix,
+                            const std::string& base, int depth) {
   std::string out;
-  for_each_column(k, [&](const Accumulator& a, int64_t at) {
-    out += line(
-        1, a.type + "* __restrict " + a.name + "_part = (" + a.type + "*)(" + part + " + " + std::to_string(at) + ");");
+  for_each_column(k, Target::Host, [&](const Accumulator& a, int64_t at, int64_t bytes) {
+    for (const std::string& array : column_arrays(k, a)) {
+      out += line(depth, qualifier + a.type + "* __restrict " + prefix + a.name + "_" + array + " = (" + qualifier +
+                             a.type + "*)(" + base + " + " + std::to_string(at) + ");");
+      at += bytes;
+    }
   });
+  return out;
+}
+
+std::string clear_columns(const Kernel& k) {
+  std::string out;
+  for (const Accumulator& a : k.columns)
+    for (const std::string& array : column_arrays(k, a))
+      out += line(1, "for (int64 q = 0; q < " + std::to_string(k.cols) + "; ++q) " + a.name + "_" + array +
+                         "[q] = " + identity(a) + ";");
+  return out;
+}
+
+// The end of a run of rows.
+std::string total_columns(const Kernel& k) {
+  std::string out;
+  for (const Accumulator& a : k.columns)
+    if (has_runs(k, a, Target::Host))
+      out += "#pragma omp simd\n" + line(2, "for (int64 q = 0; q < " + std::to_string(k.cols) + "; ++q) { th_total(" +
+                                                a.name + "_high[q], " + a.name + "_low[q], " + a.name + "_part[q]); " +
+                                                a.name + "_part[q] = 0; }");
   return out;
 }
 
@@ -65,34 +95,113 @@ void body(std::string& out, const Phase& p, int depth) {
 }
 
 // A reduction adds up kBlock partial results side by side.  What is left at the end of a row goes to the first ones.
-void reduction(std::string& out, const Kernel& k, const Phase& p, int depth) {
-  const int64_t width = std::clamp<int64_t>(k.cols, 1, kBlock), blocks = k.cols / width, rest = k.cols % width;
-  const std::string n = std::to_string(width);
-  auto loop = [&](const std::string& start, int64_t count, int at) {
-    if (!p.ahead.empty()) out += line(at - 1, "{");
-    draw_ahead(out, p, start, std::to_string(count), count, at);
-    out += simd(k.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") +
-           line(at + 1, "const int64 q = " + start + " + l;");
-    for (const Accumulator& a : p.reductions)
-      out += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
-    body(out, p, at + 1);
-    if (!p.ahead.empty()) out += line(at - 1, "}");
-  };
-  for (const Accumulator& a : p.reductions)
-    out += line(depth, "alignas(64) " + a.type + " " + a.name + "_block[" + n + "];") +
-           line(depth, "for (int l = 0; l < " + n + "; ++l) " + a.name + "_block[l] = " + identity(a) + ";");
-  if (blocks > 1) out += line(depth, "for (int64 b = 0; b < " + std::to_string(blocks * width) + "; b += " + n + ")");
-  if (blocks > 0) loop(blocks > 1 ? "b" : "0", width, depth + (blocks > 1));
-  if (rest > 0) loop(std::to_string(blocks * width), rest, depth);
-  for (const Accumulator& a : p.reductions)
-    out += line(depth, a.type + " " + a.name + " = th_join<" + n + ">(" + a.name + "_block, [](" + a.type + " a, " +
-                           a.type + " b) { return " + a.type + "(" + combine_function(a.combine) + "(a, b)); });");
-}
+// Those of a sum are added up in runs of kRun, in runs of such runs, and those by th_total().
+class Reduction {
+ public:
+  Reduction(std::string& out, const Kernel& k, const Phase& p, int depth) : out_(out), k_(k), p_(p), depth_(depth) {}
+
+  void print() {
+    for (const Accumulator& a : p_.reductions) {
+      declare(a, "block");
+      if (totals(a)) declare(a, "run");
+      if (totals(a) && blocks_ > kRun * kRun)
+        out_ += line(depth_, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
+    }
+    if (blocks_ > kRun * kRun && any_totals()) run_of_runs();
+    else if (blocks_ > kRun && any_totals()) run("0", std::to_string(blocks_ * width_), depth_);
+    else if (blocks_ > 0) block("0", std::to_string(blocks_ * width_), depth_);
+    if (rest_ > 0) loop(std::to_string(blocks_ * width_), rest_, depth_);
+    for (const Accumulator& a : p_.reductions) {
+      if (!totals(a)) {
+        out_ += line(depth_, a.type + " " + a.name + " = " + joined(a, "block") + ";");
+        continue;
+      }
+      out_ += add_block(a, depth_);
+      const std::string last = joined(a, "run");
+      if (blocks_ <= kRun * kRun) out_ += line(depth_, a.type + " " + a.name + " = " + last + ";");
+      else
+        out_ += line(depth_, "th_total(" + a.name + "_high, " + a.name + "_low, " + last + ");") +
+                line(depth_, a.type + " " + a.name + " = th_whole(" + a.name + "_high, " + a.name + "_low);");
+    }
+  }
+
+ private:
+  bool totals(const Accumulator& a) const { return rounds(a) && blocks_ > kRun; }
+  bool any_totals() const { return std::any_of(p_.reductions.begin(), p_.reductions.end(), rounds); }
+  std::string lanes() const { return "for (int l = 0; l < " + std::to_string(width_) + "; ++l) "; }
+
+  void declare(const Accumulator& a, const std::string& array) {
+    const std::string name = a.name + "_" + array;
+    out_ += line(depth_, "alignas(64) " + a.type + " " + name + "[" + std::to_string(width_) + "];") +
+            line(depth_, lanes() + name + "[l] = " + identity(a) + ";");
+  }
+
+  std::string joined(const Accumulator& a, const std::string& array) const {
+    return "th_join<" + std::to_string(width_) + ">(" + a.name + "_" + array + ", [](" + a.type + " a, " + a.type +
+           " b) { return " + a.type + "(" + combine_function(a.combine) + "(a, b)); })";
+  }
+
+  std::string add_block(const Accumulator& a, int depth) const {
+    return line(depth, lanes() + "{ " + a.name + "_run[l] += " + a.name + "_block[l]; " + a.name + "_block[l] = 0; }");
+  }
+
+  // The elements of `count` neighbouring columns.
+  void loop(const std::string& start, int64_t count, int at) {
+    if (!p_.ahead.empty()) out_ += line(at, "{");
+    draw_ahead(out_, p_, start, std::to_string(count), count, at + 1);
+    out_ += simd(k_.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") +
+            line(at + 1, "const int64 q = " + start + " + l;");
+    for (const Accumulator& a : p_.reductions)
+      out_ += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
+    body(out_, p_, at + 1);
+    if (!p_.ahead.empty()) out_ += line(at, "}");
+  }
+
+  void block(const std::string& first, const std::string& last, int at) {
+    if (blocks_ == 1) return loop("0", width_, at);
+    out_ += line(at, "for (int64 b = " + first + "; b < " + last + "; b += " + std::to_string(width_) + ")");
+    loop("b", width_, at + 1);
+  }
+
+  std::string least(const std::string& start, int64_t length) const {
+    const std::string all = std::to_string(blocks_ * width_), end = start + " + " + std::to_string(length);
+    return (blocks_ * width_) % length == 0 ? end : "(" + end + " < " + all + " ? " + end + " : " + all + ")";
+  }
+
+  void run(const std::string& first, const std::string& last, int at) {
+    const int64_t length = kRun * width_;
+    out_ += line(at, "for (int64 c = " + first + "; c < " + last + "; c += " + std::to_string(length) + ") {");
+    out_ += line(at + 1, "const int64 end = " + least("c", length) + ";");
+    block("c", "end", at + 1);
+    for (const Accumulator& a : p_.reductions)
+      if (totals(a)) out_ += add_block(a, at + 1);
+    out_ += line(at, "}");
+  }
+
+  void run_of_runs() {
+    const int64_t length = kRun * kRun * width_;
+    out_ += line(depth_, "for (int64 d = 0; d < " + std::to_string(blocks_ * width_) + "; d += " +
+                             std::to_string(length) + ") {");
+    out_ += line(depth_ + 1, "const int64 stop = " + least("d", length) + ";");
+    run("d", "stop", depth_ + 1);
+    for (const Accumulator& a : p_.reductions)
+      if (totals(a))
+        out_ += line(depth_ + 1, "th_total(" + a.name + "_high, " + a.name + "_low, " + joined(a, "run") + ");") +
+                line(depth_ + 1, lanes() + a.name + "_run[l] = 0;");
+    out_ += line(depth_, "}");
+  }
+
+  std::string& out_;
+  const Kernel& k_;
+  const Phase& p_;
+  const int depth_;
+  const int64_t width_ = std::clamp<int64_t>(k_.cols, 1, kBlock), blocks_ = k_.cols / width_, rest_ = k_.cols % width_;
+};
 
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last,
            int depth) {
   indent(out, p.row, depth);
-  if (!p.reductions.empty()) return reduction(out, k, p, depth);
+  if (!p.reductions.empty()) return Reduction(out, k, p, depth).print();
   if (!p.has_loop()) return;
   if (!p.ahead.empty()) {
     const std::string most = std::to_string(kAhead);
@@ -120,29 +229,35 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
 }
 
 std::string finish(const Kernel& k, const std::string& name) {
-  const std::string cols = std::to_string(k.cols), bytes = std::to_string(partial_bytes(k));
+  const std::string cols = std::to_string(k.cols), bytes = std::to_string(partial_bytes(k, Target::Host));
   std::string out =
       "extern \"C\" int " + name +
-      "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int th_outside = 0;\n" +
-      pointers(k) + column_pointers(k, "partial") + line(1, "for (int64 s = 1; s < parts; ++s) {");
-  for_each_column(k, [&](const Accumulator& a, int64_t at) {
-    out += line(2, "const " + a.type + "* __restrict from_" + a.name + " = (const " + a.type + "*)(partial + s * " +
-                       bytes + " + " + std::to_string(at) + ");");
-    out += "#pragma omp simd\n" +
-           line(2, "for (int64 c = 0; c < " + cols + "; ++c) " + a.name + "_part[c] = " + combine_function(a.combine) +
-                       "(" + a.name + "_part[c], from_" + a.name + "[c]);");
-  });
+      "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int64 th_outside = 0;\n" +
+      pointers(k) + column_pointers(k, "", "", "partial", 1) + line(1, "for (int64 s = 1; s < parts; ++s) {") +
+      column_pointers(k, "const ", "from_", "partial + s * " + bytes, 2);
+  for (const Accumulator& a : k.columns) {
+    const std::string loop = "for (int64 c = 0; c < " + cols + "; ++c) ";
+    out += "#pragma omp simd\n";
+    if (has_runs(k, a, Target::Host))
+      out += line(2, loop + "{ th_total(" + a.name + "_high[c], " + a.name + "_low[c], from_" + a.name + "_high[c]); " +
+                         a.name + "_low[c] += from_" + a.name + "_low[c]; }");
+    else
+      out += line(2, loop + a.name + "_part[c] = " + combine_function(a.combine) + "(" + a.name + "_part[c], from_" +
+                         a.name + "_part[c]);");
+  }
   out += line(1, "}") + simd(k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
   for (const Accumulator& a : k.columns)
-    out += line(2, "const " + a.type + " " + a.name + " = " + a.name + "_part[c];");
+    out += line(2, "const " + a.type + " " + a.name + " = " +
+                       (has_runs(k, a, Target::Host) ? "th_whole(" + a.name + "_high[c], " + a.name + "_low[c]);"
+                                                     : a.name + "_part[c];"));
   indent(out, k.finish, 2);
-  return out + "  }\n  return th_outside;\n}\n";
+  return out + "  }\n  return th_outside < 0;\n}\n";
 }
 
 }  // namespace
 
-int64_t partial_bytes(const Kernel& k) {
-  return for_each_column(k, [](const Accumulator&, int64_t) {});
+int64_t partial_bytes(const Kernel& k, Target target) {
+  return for_each_column(k, target, [](const Accumulator&, int64_t, int64_t) {});
 }
 
 bool host_splits_columns(const Kernel& k) {
@@ -156,13 +271,11 @@ std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
   std::string out = "extern \"C\" int " + name +
                     "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = "
-                    "int64;\n  int th_outside = 0;\n" +
+                    "int64;\n  int64 th_outside = 0;\n" +
                     pointers(k);
   if (!k.columns.empty()) {
     out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n";
-    out += column_pointers(k, "partial");
-    for (const Accumulator& a : k.columns)
-      out += line(1, "for (int64 q = 0; q < " + cols + "; ++q) " + a.name + "_part[q] = " + identity(a) + ";");
+    out += column_pointers(k, "", "", "partial", 1) + clear_columns(k);
   }
   if (host_splits_columns(k)) {
     int64_t before = 0;
@@ -175,13 +288,19 @@ std::string emit_host(const Kernel& k, const std::string& name) {
       out += line(1, "}");
       before += chunks_of(k, p);
     }
-    return out + "  return th_outside;\n}\n";
+    return out + "  return th_outside < 0;\n}\n";
   }
   for (const std::string& buffer : k.row_buffers) out += line(1, "alignas(64) " + buffer);
-  out += line(1, "for (int64 r = begin; r < end; ++r) {");
+  const std::string totals = total_columns(k), run = std::to_string(kRun);
+  if (!totals.empty())
+    out += line(1, "for (int64 first = begin; first < end; first += " + run + ") {") +
+           line(1, "const int64 last = first + " + run + " < end ? first + " + run + " : end;") +
+           line(1, "for (int64 r = first; r < last; ++r) {");
+  else out += line(1, "for (int64 r = begin; r < end; ++r) {");
   for (const Phase& p : k.phases) phase(out, k, p, "0", cols, 2);
   indent(out, k.row_stores, 2);
-  out += "  }\n  return th_outside;\n}\n";
+  if (!totals.empty()) out += "  }\n" + totals;
+  out += "  }\n  return th_outside < 0;\n}\n";
   if (!k.columns.empty()) out += finish(k, name);
   return out;
 }

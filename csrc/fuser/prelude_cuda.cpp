@@ -10,6 +10,7 @@ typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned
 #define TH_NAN __int_as_float(0x7fc00000)
 #define TH_INF __int_as_float(0x7f800000)
 #define TH_D static __device__ __forceinline__
+#define TH_FN TH_D
 #define TH_UNARY(NAME) TH_D float th_##NAME(float x) { return NAME##f(x); } TH_D double th_##NAME(double x) { return NAME(x); }
 #define TH_BINARY(NAME) TH_D float th_##NAME(float x, float y) { return NAME##f(x, y); } TH_D double th_##NAME(double x, double y) { return NAME(x, y); }
 TH_UNARY(exp) TH_UNARY(log) TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(tanh) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos)
@@ -57,6 +58,7 @@ template <> struct th_limits<uint8> { TH_D uint8 highest() { return 255; } TH_D 
 template <> struct th_limits<bool> { TH_D bool highest() { return true; } TH_D bool lowest() { return false; } };
 template <class T> TH_D T th_highest() { return th_limits<T>::highest(); }
 template <class T> TH_D T th_lowest() { return th_limits<T>::lowest(); }
+)" + total_prelude() + R"(
 struct bf16 { uint16 bits; };
 struct f16 { uint16 bits; };
 TH_D float th_get(bf16 x) { return __uint_as_float(uint32(x.bits) << 16); }
@@ -144,7 +146,6 @@ template <class V, class F> TH_D V th_reduce_y(V x, F f) {
   for (int i = 1; i < 8; ++i) if (threadIdx.y == 0) x = f(x, parts[i][threadIdx.x]);
   return x;
 }
-#define TH_FN TH_D
 )" + random_prelude();
   return text;
 }

@@ -3,32 +3,24 @@
 namespace thunder::fuser {
 
 // The sign bit is read as an integer's: g++ 12 breaks down over its own builtin in vectors of two floats.
-// No header is included: they would cost more time than the kernels.  The mathematical functions are the C library's;
-// declared as vector functions they become its vector variants inside vectorised loops, where it has them.
+// No header is included: they would cost more time than the kernels.
+// Of th_outside the sign bit counts: g++ 12 makes wrong code, with 512 bits, for a flag that is narrower than the places.
 const std::string& host_prelude() {
   static const std::string text =
       std::string() +
       R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
 typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
+#define TH_FN static inline
 #define TH_NAN __builtin_nanf("")
 #define TH_INF __builtin_inff()
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(TH_NO_VECTOR_MATH)
-#define TH_SIMD __attribute__((simd("notinbranch")))
-#else
-#define TH_SIMD
-#endif
-#define TH_UNARY(NAME, attribute) extern "C" attribute float NAME##f(float) noexcept; extern "C" attribute double NAME(double) noexcept; \
+#define TH_UNARY(NAME) extern "C" float NAME##f(float) noexcept; extern "C" double NAME(double) noexcept; \
   static inline float th_##NAME(float x) { return NAME##f(x); } static inline double th_##NAME(double x) { return NAME(x); }
-#define TH_BINARY(NAME, attribute) extern "C" attribute float NAME##f(float, float) noexcept; extern "C" attribute double NAME(double, double) noexcept; \
+#define TH_BINARY(NAME) extern "C" float NAME##f(float, float) noexcept; extern "C" double NAME(double, double) noexcept; \
   static inline float th_##NAME(float x, float y) { return NAME##f(x, y); } static inline double th_##NAME(double x, double y) { return NAME(x, y); }
-TH_UNARY(exp, TH_SIMD) TH_UNARY(log, TH_SIMD) TH_UNARY(sin, TH_SIMD) TH_UNARY(cos, TH_SIMD) TH_UNARY(tan, TH_SIMD) TH_UNARY(tanh, TH_SIMD)
-TH_UNARY(sinh, TH_SIMD) TH_UNARY(cosh, TH_SIMD) TH_UNARY(asin, TH_SIMD) TH_UNARY(acos, TH_SIMD) TH_UNARY(atan, TH_SIMD) TH_UNARY(asinh, TH_SIMD)
-TH_UNARY(acosh, TH_SIMD) TH_UNARY(atanh, TH_SIMD) TH_UNARY(erf, TH_SIMD) TH_UNARY(erfc, TH_SIMD) TH_UNARY(exp2, TH_SIMD) TH_UNARY(expm1, TH_SIMD)
-TH_UNARY(log2, TH_SIMD) TH_UNARY(log10, TH_SIMD) TH_UNARY(log1p, TH_SIMD) TH_UNARY(lgamma, )
-TH_BINARY(atan2, TH_SIMD) TH_BINARY(hypot, TH_SIMD) TH_BINARY(nextafter, )
-extern "C" TH_SIMD float powf(float, float) noexcept; extern "C" TH_SIMD double pow(double, double) noexcept;
-static inline float th_pow(float x, float y) { return powf(x, y); }
-static inline double th_pow(double x, double y) { return pow(x, y); }
+TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos) TH_UNARY(atan) TH_UNARY(asinh)
+TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erfc) TH_UNARY(lgamma) TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow)
+extern "C" double erf(double) noexcept;
+static inline double th_erf(double x) { return erf(x); }
 static inline int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
 static inline int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
 static inline float th_sqrt(float x) { return __builtin_sqrtf(x); }
@@ -84,6 +76,7 @@ template <int n, class T, class F> static inline T th_join(T* x, F f) {
     return th_join<n / 2>(x, f);
   }
 }
+)" + total_prelude() + R"(
 struct bf16 { uint16 bits; };
 struct f16 { uint16 bits; };
 static inline float th_float(uint32 bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
@@ -108,18 +101,16 @@ static inline uint16 th_to_f16(float x) {
 }
 static inline float th_round_bf16(float x) { return th_float(uint32(th_to_bf16(x)) << 16); }
 static inline float th_round_f16(float x) { f16 h; h.bits = th_to_f16(x); return th_get(h); }
-static inline int64 th_place(int& outside, int64 i, int64 n, bool wanted = true) {
-  const bool is_outside = i < 0 || i >= n;
-  outside |= wanted && is_outside;
-  return is_outside ? 0 : i;
+static inline int64 th_place(int64& outside, int64 i, int64 n, bool wanted = true) {
+  outside |= wanted ? i | int64(uint64(n) - 1 - uint64(i)) : 0;
+  return i < 0 || i >= n ? 0 : i;
 }
 #define TH_PLACE(...) th_place(th_outside, __VA_ARGS__)
 template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
 static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
 static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }
 template <class T, class U> static inline void th_set(T& out, U x) { out = T(x); }
-#define TH_FN static inline
-)" + random_prelude();
+)" + host_math_prelude() + random_prelude();
   return text;
 }
 

@@ -39,10 +39,9 @@ std::string KernelBatch::text(const std::string& name) const {
 
 void KernelBatch::start() {
   if (!host_source_.empty())
-    host_ = in_background([source = fuser::host_prelude() + host_source_, contract = contract_] {
+    host_ = in_background([source = fuser::host_prelude() + host_source_] {
       HostResult r;
-      r.module = compile_host(source, &r.error,
-                              contract ? std::vector<std::string>{} : std::vector<std::string>{"-ffp-contract=off"});
+      r.module = compile_host(source, &r.error);
       return r;
     });
   if (!cuda_.empty() && cuda_available()) {
@@ -54,9 +53,7 @@ void KernelBatch::start() {
 KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
   const CudaDeviceProperties& p = cuda_device_properties(device);
   std::vector<CudaSource> sources;
-  const std::vector<std::string> flags =
-      contract_ ? std::vector<std::string>{} : std::vector<std::string>{"--fmad=false"};
-  for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, flags});
+  for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, {"--fmad=false"}});
   CudaResults out;
   for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor))
     out[c.name] = {c.ok() ? std::make_shared<const std::string>(std::move(c.cubin)) : nullptr, std::move(c.log)};

@@ -19,8 +19,7 @@ namespace thunder {
 /// first waits.
 class KernelBatch {
  public:
-  /// `contract`: a product and a sum may be one instruction, which rounds once.
-  explicit KernelBatch(bool contract = true) : contract_(contract) {}
+  KernelBatch() = default;
   ~KernelBatch();
   KernelBatch(const KernelBatch&) = delete;
   KernelBatch& operator=(const KernelBatch&) = delete;
@@ -48,7 +47,6 @@ class KernelBatch {
   std::string add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name);
   CudaResults compile_all(int device) const;
 
-  const bool contract_;
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
   std::string host_source_;
   std::vector<Cuda> cuda_;

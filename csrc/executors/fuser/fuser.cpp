@@ -36,7 +36,7 @@ class FuserExecutor final : public Executor {
 
   Trace fuse(const Trace& trace, const FusionOptions& fusion) const override {
     const bool eager = fusion.eager_numerics;
-    auto batch = std::make_shared<KernelBatch>(!eager), unaligned = std::make_shared<KernelBatch>(!eager);
+    auto batch = std::make_shared<KernelBatch>(), unaligned = std::make_shared<KernelBatch>();
     fuser::PartitionOptions options;
     options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);

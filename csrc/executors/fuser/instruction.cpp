@@ -151,7 +151,7 @@ class FusionCall final : public Instruction {
   // Every thread sums its own part of the rows: the result depends on the number of threads, not on their timing.
   bool run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
     const fuser::Kernel& k = k_->kernel;
-    const int64_t bytes = fuser::partial_bytes(k);
+    const int64_t bytes = fuser::partial_bytes(k, fuser::Target::Host);
     const int64_t parts =
         std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
     at::Tensor partial = at::empty({parts * bytes + 64}, at::TensorOptions().dtype(at::kByte));
@@ -206,7 +206,7 @@ class FusionCall final : public Instruction {
       v.finish = batch.cuda_kernel(name + "_finish", device, why);
       v.finish_grid = {static_cast<unsigned>((k.cols + 31) / 32), 1, 1};
       v.parts = static_cast<int>(v.grid.x * rows);
-      v.partial_bytes = v.parts * fuser::partial_bytes(k);
+      v.partial_bytes = v.parts * fuser::partial_bytes(k, fuser::Target::Cuda);
     }
     v.kernel = std::move(main);
     return &v;

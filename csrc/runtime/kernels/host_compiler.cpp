@@ -129,7 +129,7 @@ std::vector<std::string> default_flags(const Compiler& compiler) {
                                     "-fno-math-errno",
                                     "-fno-trapping-math",
                                     "-fopenmp-simd",
-                                    "-ffp-contract=fast",
+                                    "-ffp-contract=off",
                                     "-fno-semantic-interposition",
                                     "-fno-exceptions",
                                     "-w",
