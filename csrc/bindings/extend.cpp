@@ -29,7 +29,7 @@ class PythonFusionExecutor final : public PythonExecutor {
  public:
   using PythonExecutor::PythonExecutor;
   bool is_fusion() const override { return true; }
-  Trace fuse(const Trace& trace, const FusionOptions& /*options*/) const override {
+  Trace fuse(const Trace& trace, const FusionOptions& /*options*/, const Repeated& /*repeated*/) const override {
     nb::gil_scoped_acquire gil;
     nb::object result = nb::find(this).attr("fusion_pass")(PyTrace{trace});
     PyTrace* made = nullptr;

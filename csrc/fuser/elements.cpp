@@ -101,8 +101,10 @@ void Elements::collect() {
   kernel_.calls.assign(calls_.begin(), calls_.end());
 }
 
-std::string Elements::rounded(const std::string& text, DType t) const {
-  if (!options_.eager_rounding || (t != DType::bf16 && t != DType::f16)) return text;
+std::string Elements::rounded(const std::string& text, Value v) const {
+  const DType t = v.dtype();
+  const bool asked = options_.eager_rounding || (options_.exact && (*options_.exact)[v]);
+  if (!asked || (t != DType::bf16 && t != DType::f16)) return text;
   return "th_round_" + storage_name(t) + "(" + text + ")";
 }
 
@@ -273,7 +275,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   std::string text = scalar_text(*call.op, operands);
   if (call.op->full_name == "prims.convert_element_type") text = converted(text, from, out);
   else if (compute_name(out) != "float" && compute_name(out) != "double") text = compute_name(out) + "(" + text + ")";
-  Scalar s = define(compute_name(out), rounded(text, out), scope);
+  Scalar s = define(compute_name(out), rounded(text, call.output.value()), scope);
   s.costly = costly;
   return s;
 }
@@ -281,7 +283,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
 Scalar Elements::create(const Call& call, const Multi& index) {
   Args a = call.arguments();
   const DType out = call.output.value().dtype();
-  if (call.op->full_name == "prims.full") return {rounded(literal(a["fill_value"], out), out), Scope::Row};
+  if (call.op->full_name == "prims.full") return {rounded(literal(a["fill_value"], out), call.output.value()), Scope::Row};
   const std::string type = compute_name(out), at = indices_.text(index[0]);
   const Scope scope = indices_.scope(index[0]);
   if (call.op->full_name == "prims.arange") return define(type, type + "(" + at + ")", scope);
@@ -299,7 +301,7 @@ Scalar Elements::draw(const Call& call, const Multi& index) {
   const std::string& name = call.op->full_name;
   if (name == "prims.normal_at") {
     Scalar s = drawn("th_normal<" + compute_name(out) + ">", compute_name(out), state, place);
-    s.text = rounded(s.text, out);
+    s.text = rounded(s.text, call.output.value());
     return s;
   }
   if (name == "prims.uniform_at") {
@@ -461,7 +463,7 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
     std::string too_low = low > 0 ? places_.below(index[i], low, s, never_inside) : "";
     scope = std::max(scope, s);
     std::string fits = places_.below(index[i], low + from[i], s, always);
-    if (never_inside || (fits.empty() && !always)) return {rounded(literal(a["value"], out), out), Scope::Row};
+    if (never_inside || (fits.empty() && !always)) return {rounded(literal(a["value"], out), call.output.value()), Scope::Row};
     scope = std::max(scope, s);
     if (!too_low.empty()) outside.push_back(too_low);
     if (!fits.empty()) inside.push_back(fits);
@@ -474,7 +476,7 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
   for (const std::string& clause : inside) text += (text.empty() ? "" : " && ") + clause;
   const Scalar condition = defined_once("bool", text, scope);
   const Scalar value = under(condition, holds, [&] { return element(source, inner); });
-  const Scalar filled{rounded(literal(a["value"], out), out), Scope::Row};
+  const Scalar filled{rounded(literal(a["value"], out), call.output.value()), Scope::Row};
   return select(compute_name(out), condition, holds ? value : filled, holds ? filled : value);
 }
 

@@ -80,8 +80,8 @@ class Elements {
   void forget();
 
   std::string fresh(const char* prefix) { return prefix + std::to_string(next_++); }
-  /// As eager rounds, where that is asked for.
-  std::string rounded(const std::string& text, DType t) const;
+  /// As eager rounds the value, where that is asked for.
+  std::string rounded(const std::string& text, Value v) const;
   /// Gives the kernel the calls that were computed and what they read.
   void collect();
   const std::vector<Access>& reads() const { return reads_; }

@@ -165,7 +165,7 @@ class Lowering {
       if (info.mode == Mode::Row && info.stored) store_row(r.value);
     }
     for (auto& [value, name] : pending_) {
-      info_.at(value.id()).name = elements_.rounded(name, value.dtype());
+      info_.at(value.id()).name = elements_.rounded(name, value);
       if (info_.at(value.id()).stored) store_row(value);
     }
     pending_.clear();
@@ -228,7 +228,7 @@ class Lowering {
     const Combine combine = combine_of(call);
     Phase& p = kernel_.phases.back();
     p.lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
-    p.reductions.push_back({name, compute_name(v.dtype()), combine});
+    p.reductions.push_back({name, compute_name(v.dtype()), combine, ""});
     pending_.emplace_back(v, name);
   }
 
@@ -270,9 +270,9 @@ class Lowering {
     Scalar s = elements_.operand(call);
     const std::string name = elements_.fresh("col"), sum = "TH_COLUMN(" + name + ")";
     const Combine combine = combine_of(call);
-    info.name = elements_.rounded(name, v.dtype());
+    info.name = elements_.rounded(name, v);
     kernel_.phases.back().lane.push_back(sum + " = " + combine_function(combine) + "(" + sum + ", " + s.text + ");");
-    kernel_.columns.push_back({name, compute_name(v.dtype()), combine});
+    kernel_.columns.push_back({name, compute_name(v.dtype()), combine, ""});
   }
 
   size_t output(Value v) {

@@ -34,7 +34,8 @@ struct LowerOptions {
   int64_t row_buffer = 0;   ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
   bool draw_again = false;  ///< random numbers are made again in each phase, and not cached
   bool draw_ahead = false;  ///< random numbers of neighbouring columns are made together (Ahead); with one lane only
-  bool eager_rounding = false;  ///< round every bf16 and f16 value as eager does
+  bool eager_rounding = false;      ///< round every bf16 and f16 value as eager does
+  const ValueSet* exact = nullptr;  ///< those that are rounded without that, because other places see them, too
 };
 
 /// The fusible call that makes a value; null for an input, or for what a barrier makes.

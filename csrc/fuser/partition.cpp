@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "fuser/scalar.h"
 
 namespace thunder::fuser {
 namespace {
@@ -73,6 +74,7 @@ class Partitioner {
 
   Trace run() {
     open();
+    find_exact();
     find_roots();
     group();
     decide();
@@ -110,6 +112,21 @@ class Partitioner {
   void add(Item item) {
     visit_outputs(*item.call, [&](Value v) { maker_.set(v, static_cast<int>(items_.size())); });
     items_.push_back(item);
+  }
+
+  // Values of bf16 and f16 that several places see, and what they are made of without arithmetic.
+  void find_exact() {
+    ValueMap<int> reads(0);
+    for (const Item& item : items_) visit_inputs(*item.call, [&](Value v) { reads.set(v, reads[v] + 1); });
+    visit_values(trace_.output, [&](Value v) { reads.set(v, reads[v] + 1); });
+    for (size_t i = items_.size(); i-- > 0;) {
+      bool exact = false;
+      visit_outputs(*items_[i].call, [&](Value v) {
+        if (reads[v] > 1 || (options_.repeated && options_.repeated->read[v])) exact_.set(v, 1);
+        exact = exact || exact_[v];
+      });
+      if (exact && items_[i].kind == Kind::Move) visit_inputs(*items_[i].call, [&](Value v) { exact_.set(v, 1); });
+    }
   }
 
   bool fusible(int i) const { return i >= 0 && items_[static_cast<size_t>(i)].kind != Kind::Barrier; }
@@ -402,7 +419,7 @@ class Partitioner {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
     };
-    return lower(values, p, m, {}).has_value();
+    return lower(values, p, m, {.exact = &exact_}).has_value();
   }
 
   // ---- 3. which kernels pay -----------------------------------------------------------------------------------------
@@ -410,8 +427,9 @@ class Partitioner {
   void decide() {
     outside_.assign(items_.size(), 0);
     std::vector<char> chosen(groups_.size(), 0);
+    const ValueMap<int> kernels = kernels_of_values();
     for (size_t g = 0; g < groups_.size(); ++g)
-      chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && pays(groups_[g]);
+      chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && pays(groups_[g], kernels);
     ops_.assign(groups_.size(), nullptr);
     // From the end, so that who reads a root is known when its own kernel is made.
     ValueSet read;
@@ -457,24 +475,47 @@ class Partitioner {
     });
   }
 
-  // More than one operator's work, or work that no operator does.
-  bool pays(const Group& g) {
-    int work = 0;
+  // What a kernel of the group computes.
+  std::set<int> computed_by(const Group& g) {
     std::set<int> seen;
     std::vector<int> queue = g.roots;
     while (!queue.empty()) {
       int i = queue.back();
       queue.pop_back();
       if (!seen.insert(i).second) continue;
-      const Item& item = items_[static_cast<size_t>(i)];
-      if (item.call->op->full_name == "prims.pad" || item.call->op->full_name == "prims.iota") return true;
-      if (item.kind == Kind::Random) return true;
-      if (!item.view && item.kind != Kind::Create) ++work;
-      visit_inputs(*item.call, [&](Value v) {
+      visit_inputs(*items_[static_cast<size_t>(i)].call, [&](Value v) {
         int j = maker_[v];
         if (fusible(j) && (!is_root_[static_cast<size_t>(j)] || group_of(j) == group_of(g.roots[0])))
           queue.push_back(j);
       });
+    }
+    return seen;
+  }
+
+  ValueMap<int> kernels_of_values() {
+    ValueMap<int> kernels(0);
+    for (const Group& g : groups_)
+      if (!g.roots.empty())
+        for (int i : computed_by(g)) {
+          const Value v = items_[static_cast<size_t>(i)].call->output.value();
+          kernels.set(v, kernels[v] + 1);
+        }
+    return kernels;
+  }
+
+  // More than one operator's work, work that no operator does, or work that another kernel does as well and whose
+  // result no operator has to the bit.
+  bool pays(const Group& g, const ValueMap<int>& kernels) {
+    int work = 0;
+    for (int i : computed_by(g)) {
+      const Item& item = items_[static_cast<size_t>(i)];
+      if (item.call->op->full_name == "prims.pad" || item.call->op->full_name == "prims.iota") return true;
+      if (item.kind == Kind::Random) return true;
+      const Value v = item.call->output.value();
+      const bool elsewhere = kernels[v] > 1 || (options_.repeated && options_.repeated->made[v]);
+      if (elsewhere && item.kind == Kind::Pointwise && is_floating(v.dtype()) && is_approximate(*item.call->op))
+        return true;
+      if (!item.view && item.kind != Kind::Create) ++work;
     }
     return work > 1;
   }
@@ -491,7 +532,8 @@ class Partitioner {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && group_of(i) != static_cast<int>(index);
     };
-    std::optional<Kernel> kernel = lower(f.roots, f.producer, f.materialized, {});
+    std::optional<Kernel> kernel = lower(f.roots, f.producer, f.materialized, {.exact = &exact_});
+    f.exact = &exact_;
     const Op* op = nullptr;
     if (kernel) {
       f.calls = kernel->calls;
@@ -560,7 +602,7 @@ class Partitioner {
   const PartitionOptions& options_;
   std::vector<Item> items_;
   ValueMap<int> maker_{-1};
-  ValueSet demanded_;
+  ValueSet demanded_, exact_;
   std::vector<size_t> loads_, inlined_;
   std::vector<char> is_root_, outside_, placed_;
   std::vector<Reads> reads_;

@@ -9,7 +9,8 @@
 //                  computed where it is used.
 //               2. In program order, a root joins the kernel of a root that it reads, else one that reads the same
 //                  operand, if nothing outside lies between the two and the loop IR can express both (lower()).
-//               3. Kernels that would do no more than one operator does stay with the operators.
+//               3. Kernels that would do no more than one operator does stay with the operators, unless they compute
+//                  what another kernel computes as well: an operator's exp() has other bits than a kernel's.
 //
 //   t2 = torch.mul(t0, t1)                  [t3] = fusion0(t0, t1)
 //   t3 = torch.exp(t2)               ->       # t2 = prims.mul(t0, t1)
@@ -26,6 +27,7 @@
 
 #include "core/trace.h"
 #include "fuser/lower.h"
+#include "passes/repeated.h"
 
 namespace thunder::fuser {
 
@@ -36,12 +38,14 @@ struct Fusion {
   std::vector<Value> inputs, outputs;
   Producer producer;
   Materialized materialized;
+  const ValueSet* exact = nullptr;  ///< see LowerOptions; as long as make_op() runs
 };
 
 struct PartitionOptions {
   std::vector<std::string> behind = {"aten", "python"};
   /// Makes the operator of a kernel; null leaves its calls as they are.
   std::function<const Op*(const Fusion&)> make_op;
+  const Repeated* repeated = nullptr;  ///< of the whole program that the trace is a part of
 };
 
 /// A trace that writes to memory (an epilogue) is left as it is.

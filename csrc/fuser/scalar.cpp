@@ -81,6 +81,8 @@ bool calls_library(const Op& op) {
   return false;
 }
 
+bool is_approximate(const Op& op) { return calls_library(op) || op.scalar.find('/') != std::string::npos; }
+
 std::string converted(const std::string& text, DType from, DType to) {
   if (compute_name(from) == compute_name(to)) return text;
   if (to == DType::boolean) return "(" + text + " != 0)";

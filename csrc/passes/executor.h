@@ -39,6 +39,8 @@ struct FusionOptions {
   bool counted_random = false;
 };
 
+struct Repeated;
+
 class Executor {
  public:
   explicit Executor(std::string name, std::string version = {})
@@ -52,7 +54,10 @@ class Executor {
   /// The implementation that takes the call, or null.
   virtual const Implementation* find(const Call& call) const;
   /// Fusion executors: the trace with regions replaced by calls of this executor.  Others return it as it is.
-  virtual Trace fuse(const Trace& trace, const FusionOptions& /*options*/) const { return trace; }
+  /// `repeated`: of the whole program that the trace is a part of.
+  virtual Trace fuse(const Trace& trace, const FusionOptions& /*options*/, const Repeated& /*repeated*/) const {
+    return trace;
+  }
   virtual bool is_fusion() const { return false; }
   /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is
   /// saved for a backward can be chosen among them; the call itself if there is nothing to gain.

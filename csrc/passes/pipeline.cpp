@@ -10,6 +10,7 @@
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
 #include "passes/reach.h"
+#include "passes/repeated.h"
 
 namespace thunder {
 namespace {
@@ -47,7 +48,7 @@ class Pipeline {
       differentiate(t);
     } else {
       t.name = "computation";
-      c_.forward = finish(t, c_.history);
+      c_.forward = finish(t, c_.history, repeated_values({&t}));
     }
     collect();
     return std::move(c_);
@@ -108,8 +109,9 @@ class Pipeline {
     });
     Trace backward = run(kSplit, parts.backward, c_.backward_history, [](const Trace& x) { return x; });
     c_.saved_tensors = parts.saved_tensors;
-    c_.forward = finish(forward, c_.history);
-    c_.backward = finish(backward, c_.backward_history);
+    const Repeated repeated = repeated_values({&forward, &backward});
+    c_.forward = finish(forward, c_.history, repeated);
+    c_.backward = finish(backward, c_.backward_history, repeated);
   }
 
   // Opens what a fusion executor sees through, unless an executor before it takes the call whole.
@@ -134,7 +136,7 @@ class Pipeline {
   }
 
   // From a program of operators to one that runs.
-  Trace finish(const Trace& trace, TraceHistory& history) {
+  Trace finish(const Trace& trace, TraceHistory& history, const Repeated& repeated) {
     // Opened by now, and not yet divided among executors: a kernel less, or a phase of one.
     Trace t = run(
         kOneHot, trace, history, [](const Trace& x) { return one_hot_sums(x); }, false);
@@ -144,7 +146,7 @@ class Pipeline {
       if (e->is_fusion())
         t = run(
             {e->name(), "Fusion by " + e->name()}, t, history,
-            [&](const Trace& x) { return claim(e->fuse(x, options_.fusion), options_.executors); }, false);
+            [&](const Trace& x) { return claim(e->fuse(x, options_.fusion, repeated), options_.executors); }, false);
     // Opened composites may hold calls that only served other results, and a region its own copy of what stands
     // outside.
     t = run(

@@ -34,10 +34,11 @@ class FuserExecutor final : public Executor {
   bool is_fusion() const override { return true; }
   std::vector<const Call*> open(const Call& call, Arena& arena) const override { return fuser::opened(call, arena); }
 
-  Trace fuse(const Trace& trace, const FusionOptions& fusion) const override {
+  Trace fuse(const Trace& trace, const FusionOptions& fusion, const Repeated& repeated) const override {
     const bool eager = fusion.eager_numerics;
     auto batch = std::make_shared<KernelBatch>(), unaligned = std::make_shared<KernelBatch>();
     fuser::PartitionOptions options;
+    options.repeated = &repeated;
     options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);
     batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
@@ -49,7 +50,8 @@ class FuserExecutor final : public Executor {
     auto kernel = lower(f, {.split_rows = fuser::LowerOptions::SplitRows::Always,
                             .row_buffer = kRowBufferBytes,
                             .draw_ahead = true,
-                            .eager_rounding = eager});
+                            .eager_rounding = eager,
+                            .exact = f.exact});
     if (kernel) k.kernel = std::move(*kernel);
     return kernel.has_value();
   }
@@ -68,7 +70,8 @@ class FuserExecutor final : public Executor {
                                   .cached = true,
                                   .online = !eager,
                                   .split_rows = fuser::LowerOptions::SplitRows::Long,
-                                  .eager_rounding = eager};
+                                  .eager_rounding = eager,
+                                  .exact = f.exact};
       auto kernel = lower(f, options);
       if (!kernel) continue;
       // Random numbers give way to loads: they cost no memory traffic.
@@ -81,7 +84,7 @@ class FuserExecutor final : public Executor {
         k.any = k.kernel;
         return true;
       }
-      auto any = lower(f, {.eager_rounding = eager});
+      auto any = lower(f, {.eager_rounding = eager, .exact = f.exact});
       if (!any) return false;
       k.any = std::move(*any);
       return true;

@@ -109,7 +109,7 @@ TEST_CASE("compile: optional passes can be left out, and the program is still ri
 class Fuser : public Executor {
  public:
   Fuser() : Executor("fuser") {}
-  Trace fuse(const Trace& t, const FusionOptions&) const override {
+  Trace fuse(const Trace& t, const FusionOptions&, const Repeated&) const override {
     ++*regions;
     return t;
   }
