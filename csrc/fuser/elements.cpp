@@ -9,6 +9,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
+constexpr size_t kMaxConditions = 20;    // within each other: each is in the text of all within it
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
 
 // Integers wrap around, which signed numbers of C++ do not; those narrower than `int` are computed in it.
@@ -123,8 +124,19 @@ Scalar Elements::define(const std::string& type, const std::string& text, Scope 
 
 size_t Elements::input(Value v) {
   auto [it, is_new] = input_of_.emplace(v.id(), kernel_.inputs.size());
-  if (is_new) kernel_.inputs.push_back(v);
+  if (is_new) {
+    kernel_.inputs.push_back(v);
+    kernel_.offsets.push_back(0);
+    has_offset_.push_back(0);
+  }
   return it->second;
+}
+
+// The pointer of an input stands where the first read has its constant part.
+Index Elements::from_pointer(size_t number, const Index& at) {
+  if (!has_offset_[number]) kernel_.offsets[number] = at.constant();
+  has_offset_[number] = 1;
+  return indices_.add(at, Index(-kernel_.offsets[number]));
 }
 
 Scalar Elements::compute(Value v, const Multi& index) {
@@ -180,17 +192,16 @@ Scalar Elements::load(Value v, const Multi& index) {
   Index at = places_.offset(t, index);
   if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) {
     reads_.push_back(access(number, at, Scope::Chunk));
-    return load_vector(t.dtype, at, array);
+    return load_vector(t.dtype, from_pointer(number, places_.without_lane(at)), array);
   }
   Scope scope = std::max(indices_.scope(at), predicate_scope_);
   reads_.push_back(access(number, at, scope));
-  std::string text = "th_load(" + array + " + (" + indices_.text(at) + "))";
+  std::string text = "th_load(" + array + " + (" + indices_.text(from_pointer(number, at)) + "))";
   if (!predicate_.empty()) text = predicate_ + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
   return define(compute_name(t.dtype), text, scope);
 }
 
-Scalar Elements::load_vector(DType t, const Index& at, const std::string& array) {
-  const Index start = places_.without_lane(at);
+Scalar Elements::load_vector(DType t, const Index& start, const std::string& array) {
   const std::string of = "<" + storage_name(t) + ", " + std::to_string(options_.lanes) + ">",
                     key = array + "@" + start.key() + predicate_;
   std::string name;
@@ -407,6 +418,7 @@ Scalar Elements::defined_once(const std::string& type, const std::string& text, 
 // Evaluates under a condition: loads happen only where it holds.
 template <class F>
 Scalar Elements::under(const Scalar& condition, bool holds, F&& evaluate) {
+  if (++conditions_ > kMaxConditions) throw Refused();
   auto saved = std::tuple(predicate_, predicate_key_, predicate_scope_);
   const std::string text = (holds ? "" : "!") + condition.text;
   predicate_ = predicate_.empty() ? text : "(" + predicate_ + " && " + text + ")";
@@ -414,6 +426,7 @@ Scalar Elements::under(const Scalar& condition, bool holds, F&& evaluate) {
   predicate_scope_ = std::max(predicate_scope_, condition.scope);
   Scalar s = evaluate();
   std::tie(predicate_, predicate_key_, predicate_scope_) = saved;
+  --conditions_;
   return s;
 }
 

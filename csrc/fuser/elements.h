@@ -93,12 +93,13 @@ class Elements {
   Scalar define(const std::string& type, const std::string& text, Scope scope);
   std::optional<Scalar> from_earlier_phase(const std::string& key, DType t);
   size_t input(Value v);
+  Index from_pointer(size_t number, const Index& at);
 
   Scalar compute(Value v, const Multi& index);
   Scalar computed(const Call& call, const Multi& index);
   Scalar root_element(Value v, const RootInfo& info, const Multi& index);
   Scalar load(Value v, const Multi& index);
-  Scalar load_vector(DType t, const Index& at, const std::string& array);
+  Scalar load_vector(DType t, const Index& start, const std::string& array);
   std::string vector(const std::string& key, const std::string& type, const std::string& text, int64_t kept_bytes,
                      bool early = false);
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
@@ -127,6 +128,7 @@ class Elements {
   Kernel& kernel_;
 
   std::map<ValueId, size_t> input_of_;
+  std::vector<char> has_offset_;
   std::vector<Access> reads_;
   std::map<std::string, Scalar> row_memo_, loop_memo_;
   struct Kept {
@@ -147,7 +149,7 @@ class Elements {
   Scope predicate_scope_ = Scope::Row;
   ValueId computing_ = UINT32_MAX;
   bool in_finish_ = false;
-  size_t next_ = 0, statements_ = 0, depth_ = 0;
+  size_t next_ = 0, statements_ = 0, depth_ = 0, conditions_ = 0;
 };
 
 }  // namespace thunder::fuser

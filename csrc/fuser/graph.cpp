@@ -67,6 +67,11 @@ bool takes_plainly(const Call& call) {
   return a.value("a").rank() > 0 && a.value("index").rank() > 0 && a["dim"].kind() == Arg::Kind::Int;
 }
 
+// Each part of a cat is asked for every element, and their number is in the text as often as they are.
+constexpr size_t kMaxParts = 16;
+
+bool has_few_parts(const Call& call) { return call.arguments().values("tensors").size() <= kMaxParts; }
+
 bool pads_plainly(const Call& call) {
   Args a = call.arguments();
   if (!a["value"].is_literal_number()) return false;
@@ -88,6 +93,7 @@ Kind kind_of(const Call& call) {
   if (!may_fuse(*call.op) || !is_plain(call)) return Kind::Barrier;
   const std::string& name = call.op->full_name;
   if (name == "prims.pad" && !pads_plainly(call)) return Kind::Barrier;
+  if (name == "prims.cat" && !has_few_parts(call)) return Kind::Barrier;
   if (name.starts_with("prims.take") && moves().count(name) && !takes_plainly(call)) return Kind::Barrier;
   if (moves().count(name)) return Kind::Move;
   if (creations().count(name)) return Kind::Create;

@@ -6,7 +6,7 @@
 //
 //   r, q, j        the row, the chunk in the row, the lane in the chunk: element lanes*q + j of row r
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
-//   in0, out0      pointers to the elements of inputs and outputs
+//   in0, out0      pointers to the elements of inputs and outputs; those of inputs stand `offsets` further on
 //
 // Without reductions there is one row, and its phases are sections: parts of the output that are computed in different
 // ways, such as those of a cat.  Each has chunks of its own, from 0.
@@ -64,6 +64,9 @@ struct Kernel {
   int lanes = 1;
   bool cached = false;  ///< vectors that were loaded stay in registers over all phases of a row
   std::vector<Value> inputs, outputs;
+  /// Elements by which each input's pointer stands after the tensor's first one: kernels that read other parts of a
+  /// tensor in the same way, such as the steps of a loop, have the same text.
+  std::vector<int64_t> offsets;
   std::vector<InPlace> in_place;
   std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
   std::vector<std::string> cached_loads;    ///< of them, once a chunk: after the first phase's `row`, before its loop

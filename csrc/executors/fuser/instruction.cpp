@@ -119,7 +119,15 @@ class FusionCall final : public Instruction {
 
   // ---- the CPU ------------------------------------------------------------------------------------------------------
 
-  bool run_host(const Pointers& in, const Pointers& out) const {
+  // As the kernel has them: alignment is that of the tensors.
+  Pointers moved(const Pointers& in, const fuser::Kernel& k) const {
+    Pointers out = in;
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = static_cast<char*>(out[i]) + k.offsets[i] * itemsize(k_->inputs[i].dtype);
+    return out;
+  }
+
+  bool run_host(const Pointers& tensors, const Pointers& out) const {
     auto* kernel = reinterpret_cast<HostKernel>(host_.load(std::memory_order_acquire));
     if (!kernel) {
       std::string why;
@@ -129,6 +137,7 @@ class FusionCall final : public Instruction {
       host_.store(f, std::memory_order_release);
       kernel = reinterpret_cast<HostKernel>(f);
     }
+    const Pointers in = moved(tensors, k_->kernel);
     const bool inside = k_->kernel.columns.empty() ? run_rows(kernel, in, out) : run_columns(kernel, in, out);
     THUNDER_CHECK(inside, Index, k_->name, "index out of range");
     return true;
@@ -217,11 +226,13 @@ class FusionCall final : public Instruction {
     return to_aten(k_->outputs[0].device);
   }
 
-  bool run_cuda(const Pointers& in, const Pointers& out, const std::vector<at::Tensor>& results) const {
+  bool run_cuda(const Pointers& tensors, const Pointers& out, const std::vector<at::Tensor>& results) const {
     const int device = results[0].device().index();
+    const bool fast = k_->kernel.lanes == 1 || (aligned(tensors) && aligned(out));
     std::string why;
-    const Variant* v = variant(k_->kernel.lanes == 1 || (aligned(in) && aligned(out)), device, &why);
+    const Variant* v = variant(fast, device, &why);
     if (!v) return give_up(why);
+    const Pointers in = moved(tensors, fast ? k_->kernel : k_->any);
     at::Tensor partial;
     if (v->finish) partial = allocate(c10::DeviceType::CUDA, {v->partial_bytes}, {1}, at::kByte);
     void* partial_pointer = v->finish ? partial.mutable_data_ptr() : nullptr;
