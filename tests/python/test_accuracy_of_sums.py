@@ -6,6 +6,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from devices import DEVICE
 
 import thunder
 
@@ -41,7 +42,7 @@ def error(got, want):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("data", DATA)
 def test_accuracy(data, reduction, shape):
-    x = DATA[data](shape, torch.Generator().manual_seed(0))
+    x = DATA[data](shape, torch.Generator().manual_seed(0)).to(DEVICE)
     if reduction == "logsumexp":
         x = x.clamp(-80, 80)
     f = REDUCTIONS[reduction]
@@ -55,14 +56,14 @@ def test_accuracy(data, reduction, shape):
 
 
 def test_fraction_of_positives():
-    ones = torch.ones(2**25 + 4, 2, dtype=torch.int8)
+    ones = torch.ones(2**25 + 4, 2, dtype=torch.int8, device=DEVICE)
     assert thunder.jit(lambda x: (x > 0).float().mean(0))(ones).tolist() == [1.0, 1.0]
     assert thunder.jit(lambda x: (x > 0).float().sum(0))(ones).tolist() == [2.0**25 + 4] * 2
 
 
 def test_losses_of_images():
     g = torch.Generator().manual_seed(0)
-    a, b = torch.rand(8, 3, 256, 256, generator=g), torch.rand(8, 3, 256, 256, generator=g)
+    a, b = (torch.rand(8, 3, 256, 256, generator=g).to(DEVICE) for _ in range(2))
     for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss):
         want = loss(a.double(), b.double())
         got, eager = thunder.jit(loss)(a, b), loss(a, b)
@@ -70,13 +71,13 @@ def test_losses_of_images():
 
 
 def test_infinite_sums():
-    x = torch.ones(40000)
+    x = torch.ones(40000, device=DEVICE)
     f = thunder.jit(lambda x: (x * 1.0).sum())
-    assert f(x.index_fill(0, torch.tensor([39000]), torch.inf)) == torch.inf
-    assert f(x.index_fill(0, torch.tensor([0]), -torch.inf)) == -torch.inf
-    assert f(x.index_fill(0, torch.tensor([0]), torch.nan)).isnan()
+    assert f(x.index_fill(0, torch.tensor([39000], device=DEVICE), torch.inf)) == torch.inf
+    assert f(x.index_fill(0, torch.tensor([0], device=DEVICE), -torch.inf)) == -torch.inf
+    assert f(x.index_fill(0, torch.tensor([0], device=DEVICE), torch.nan)).isnan()
     columns = thunder.jit(lambda x: (x * 1.0).sum(0))
-    y = torch.ones(5000, 3)
+    y = torch.ones(5000, 3, device=DEVICE)
     y[100, 1], y[4999, 2] = torch.inf, torch.nan
     got = columns(y)
     assert got[0] == 5000 and got[1] == torch.inf and got[2].isnan()
