@@ -83,6 +83,11 @@ def _broadcast_shapes(func, args, kwargs):
     return torch.Size(result)
 
 
+@_handler("Tensor.as_subclass", "Tensor._make_subclass", "Tensor._make_wrapper_subclass")
+def _make_subclass(func, args, kwargs):
+    current_tracer().leave_to_eager("the function makes a tensor of another class")
+
+
 @_handler("Tensor.requires_grad")
 def _requires_grad(func, args, kwargs):
     if len(args) == 1:

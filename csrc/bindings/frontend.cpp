@@ -14,6 +14,7 @@
 #include "runtime/generators.h"
 #include "runtime/interop.h"
 #include "runtime/torch_py.h"
+#include "runtime/watchers.h"
 
 namespace thunder::bindings {
 namespace {
@@ -70,6 +71,8 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
     return enabled ? State::stack_len() : int64_t{-1};
   };
   h.set_python_error = [] { set_python_error(); };
+  h.other_kind_of_tensor = other_kind_of_tensor;
+  h.watcher = [] { return calls_are_watched_below_functions() ? watcher() : std::string(); };
   h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;
@@ -160,6 +163,9 @@ void bind_frontend(nb::module_& m) {
             return before;
           },
           "The language of the user's code from here on; returns the one before.")
+      .def(
+          "leave_to_eager", [](Tracer& t, const std::string& why) { t.leave_to_eager(why); },
+          "Ends the acquisition: the function itself has to run, for this reason.")
       .def("take_calls", &Tracer::take_calls)
       .def_prop_ro("interprets", &Tracer::interprets)
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })

@@ -9,6 +9,7 @@
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/host_memory.h"
+#include "runtime/watchers.h"
 
 namespace thunder::bindings {
 namespace {
@@ -151,6 +152,9 @@ nb::dict stats(nb::handle h) {
   d["guards"] = f.number_guards();
   d["not_symbolic"] = f.not_symbolic();
   d["not_cached"] = f.once();
+  nb::dict eager;
+  for (const auto& [why, calls] : f.eager()) eager[nb::str(why.c_str())] = calls;
+  d["eager_calls"] = eager;
   d["accumulated_gradients"] = f.accumulated();
   if (f.record()) {
     d["acquisition_seconds"] = f.record()->times.acquisition;
@@ -221,6 +225,9 @@ void bind_function(nb::module_& m) {
       "Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and "
       "how "
       "many blocks were new and how many were found among those kept.");
+  m.def("set_ignores_watchers", &set_ignores_watchers, nb::arg("on"),
+        "Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call "
+        "run eagerly then.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
   m.def(
       "check_guards",

@@ -21,6 +21,10 @@ struct Hooks {
   /// Where in its memory a tensor begins, and how many of its elements the whole memory holds.
   std::pair<int64_t, int64_t> (*place_in_storage)(PyObject* tensor) = nullptr;
   bool (*grad_enabled)() = nullptr;
+  /// What a tensor is that no program takes (a wrapper, another class); empty: programs take it.
+  std::string (*other_kind_of_tensor)(PyObject* tensor) = nullptr;
+  /// Who sees operators below torch functions (a dispatch mode, a transform of torch.func); empty: nobody.
+  std::string (*watcher)() = nullptr;
   /// How many torch function modes are active in this thread; -1 where they are disabled.
   int64_t (*function_modes)() = nullptr;
   /// Sets the Python exception for the C++ exception that is being handled.

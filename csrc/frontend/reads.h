@@ -6,6 +6,7 @@
 // values are then written again after every run of the compiled program, the first one included.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -168,10 +169,11 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> fresh_;
   std::vector<Ref> kept_;  // addresses stay what they are: everything in fresh_, and the owners of reads
   std::unordered_map<PyObject*, size_t> dict_index_, class_index_;
-  std::vector<DictReads> dicts_;
+  // Deques: what is read while an entry is being filled in, by a key's __eq__, does not move it.
+  std::deque<DictReads> dicts_;
   std::vector<ClassReads> classes_;
   std::unordered_map<PyObject*, size_t> container_index_;
-  std::vector<ContainerReads> containers_;
+  std::deque<ContainerReads> containers_;
   std::vector<AttributeRead> attributes_;
   std::unordered_map<PyObject*, size_t> cell_index_;
   std::vector<CellRead> cells_;

@@ -154,7 +154,8 @@ Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type)
 }
 
 void Tracer::add_captured(PyObject* tensor) {
-  if (!knows(tensor)) add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
+  if (!knows(tensor) && hooks().other_kind_of_tensor(tensor).empty())
+    add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
 
 Ref Tracer::add_value(Value v) {
@@ -200,6 +201,8 @@ TensorId Tracer::id_of(PyObject* tensor) {
   THUNDER_CHECK(owned_, NotImplemented, "extend",
                 "a rule of an executor uses a tensor that is none of its arguments; make it "
                 "there (torch.full, torch.tensor), or pass it as an argument of the operator");
+  if (const std::string kind = hooks().other_kind_of_tensor(tensor); !kind.empty())
+    leave_to_eager(cat("the function uses a tensor ", kind), tensor);
   return add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
 
@@ -437,7 +440,39 @@ Ref Tracer::run(PyObject* fn, PyObject* args, PyObject* kwargs) {
 }
 
 Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
-  return located([&] { return dispatch(func, args, kwargs); });
+  return located([&] {
+    if (owned_) check_watchers(args, kwargs);
+    return dispatch(func, args, kwargs);
+  });
+}
+
+namespace {
+
+// An object that is no tensor, and whose class says what torch functions do with it.
+PyObject* find_override(PyObject* o) {
+  if (is_leaf(o) || PyLong_Check(o) || PyUnicode_Check(o) || o == Py_None) return nullptr;
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+      if (PyObject* found = find_override(PySequence_Fast_GET_ITEM(o, i))) return found;
+  }
+  return !PyType_Check(o) && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__torch_function__")
+             ? o
+             : nullptr;
+}
+
+}  // namespace
+
+void Tracer::check_watchers(PyObject* args, PyObject* kwargs) {
+  if (std::string who = hooks().watcher(); !who.empty()) leave_to_eager(std::move(who) + " in the function");
+  PyObject *found = find_override(args), *key, *value;
+  for (Py_ssize_t pos = 0; kwargs && !found && PyDict_Next(kwargs, &pos, &key, &value);) found = find_override(value);
+  if (found) leave_to_eager(cat("the function uses an object of class ", Py_TYPE(found)->tp_name, ", which overrides torch functions"));
+}
+
+void Tracer::leave_to_eager(std::string why, PyObject* tensor) {
+  const std::string where = location();
+  eager = {where.empty() ? why : cat(why, ", at ", where), Ref::borrow(tensor)};
+  throw Error(ErrorKind::NotImplemented, cat("[jit] ", why));
 }
 
 Ref Tracer::call_symbol(const std::string& op, PyObject* args, PyObject* kwargs) {

@@ -102,6 +102,13 @@ class Tracer {
   bool draws_ahead = false;
   /// An int of the world, of 2 at least, that the program changes: a symbol, which each call reads from the dict.
   Ref read_counter(PyObject* dict, PyObject* key, PyObject* now);
+  /// Why no program can stand for the function; empty: one can.  `tensor`: the one from outside that is the reason.
+  struct Eager {
+    std::string why;
+    Ref tensor;
+  } eager;
+  /// Ends this acquisition: the function itself has to run.
+  [[noreturn]] void leave_to_eager(std::string why, PyObject* tensor = nullptr);
   /// Leaves the generators as they are behind what reads have drawn, which else is undone in the end.
   void keep_drawn() { drawn_.clear(); }
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
@@ -236,6 +243,7 @@ class Tracer {
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
+  void check_watchers(PyObject* args, PyObject* kwargs);
   void update_location();
   bool in_library() const;
 

@@ -8,6 +8,7 @@
 #include "jit/function.h"
 #include "jit/value_checks.h"
 #include "runtime/torch_py.h"
+#include "runtime/watchers.h"
 
 namespace thunder {
 
@@ -17,6 +18,12 @@ struct InputOfEntry {
   size_t index;                // among the arguments, captured tensors, numbers, steps (Read) or counters (Entry)
   bool whole_storage = false;  // the memory of that tensor, as a 1-d tensor
   size_t result = 0;           // of the step
+};
+
+// The function itself has to run: a program would be another function.
+struct JitFunction::NeedsEager {
+  std::string why;
+  frontend::Ref tensor;  // of the world, that no program takes; or null
 };
 
 // A vectorcall's arguments.
@@ -36,6 +43,8 @@ struct JitFunction::Key {
   std::vector<std::optional<SymbolicLayout>> layouts;
   // What the call has found out about its tensors' values; null where no entry asked.
   mutable std::unique_ptr<ValueAnswers> answers;
+  // A tensor that no program takes, borrowed, or null.  There is no fingerprint then.
+  PyObject* other_kind = nullptr;
 
   Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
     flat.symbolic = symbolic;
@@ -47,9 +56,12 @@ struct JitFunction::Key {
       frontend::flatten(PyTuple_GET_ITEM(a.names, i), flat);
       frontend::flatten(a.args[a.nargs + i], flat);
     }
-    for (PyObject* t : flat.tensors)
+    for (PyObject* t : flat.tensors) {
       THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
                     "a number that another compiled function has yet to compute was passed");
+      if (is_other_kind_of_tensor(t)) other_kind = t;
+    }
+    if (other_kind) return;
     fingerprint.begin();
     if (symbolic) add_layouts();
     else
@@ -120,6 +132,7 @@ struct JitFunction::CacheEntry {
   std::vector<Source> sources;
   bool by_place = false;  // where the tensors lie in their memory matters
   uint64_t last_use = 0;  // in calls of the function
+  std::string eager;  // why calls run the function itself; empty: they run the programs
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
@@ -214,12 +227,17 @@ struct JitFunction::CacheEntry {
     lines.seal();
   }
 
+  bool any_other_kind() const {
+    return std::any_of(world.tensors().begin(), world.tensors().end(), is_other_kind_of_tensor);
+  }
+
   bool guards_hold(const frontend::Flattened& flat, std::string* why) {
     lines.prefetch();
     if (!world.check(why)) return false;
+    if (!eager.empty()) return world.tensors().empty() || any_other_kind();
     if (world.tensors().empty() && !by_place) return true;
     if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return true;
-    if (fingerprint_all(flat) == captured) {
+    if (!any_other_kind() && fingerprint_all(flat) == captured) {
       remember();
       return true;
     }

@@ -136,17 +136,24 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     return PyObject_Vectorcall(fn_.get(), args, nargs, names);
   }
   const Arguments arguments{args, nargs, names};
+  if (calls_are_watched()) return run_eagerly(arguments, watcher());
   Key key = key_of(arguments);
-  std::shared_ptr<CacheEntry> e = find(key);  // owned: a recursive call or another thread may clear the cache
-  if (e) {
-    ++hits_;
-  } else {
-    ++misses_;
-    once_.clear();
-    e = compile(key, arguments);
+  std::shared_ptr<CacheEntry> e;  // owned: a recursive call or another thread may clear the cache
+  try {
+    check_argument_kinds(key);
+    e = find(key);
+    if (e) {
+      ++hits_;
+    } else {
+      ++misses_;
+      once_.clear();
+      e = compile(key, arguments);
+    }
+  } catch (const NeedsEager& reason) {
+    return run_eagerly(arguments, reason.why);
   }
   e->last_use = hits_ + misses_;
-  return run(*e, key);
+  return e->eager.empty() ? run(*e, key) : run_eagerly(arguments, e->eager);
 }
 
 PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
@@ -204,6 +211,8 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
       else if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (const OtherKey&) {
       throw;
+    } catch (const NeedsEager&) {
+      throw;
     } catch (const frontend::Interrupted&) {
       throw;
     } catch (...) {
@@ -252,6 +261,27 @@ std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, con
   return {std::move(call_args), std::move(call_kwargs)};
 }
 
+// The result, or none where the program turns out to be none that can be recorded.
+Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
+                            const std::pair<Ref, Ref>& proxies) {
+  Ref result;
+  try {
+    Tracing active;
+    result = runner()(tracer, fn_.get(), proxies.first.get(), proxies.second.get());
+    once_ = reads.once();
+  } catch (const frontend::Interrupted&) {
+    throw;
+  } catch (...) {
+    once_ = reads.once();
+    // It may have looked for what only the copy of an argument did not have.
+    reads.find_arguments_elsewhere();
+    if (tracer.eager.why.empty() && (!learn(reads) || key_of(args).flat.key == key.flat.key)) throw;
+    PyErr_Clear();
+    if (tracer.eager.why.empty()) throw OtherKey();
+  }
+  return result;
+}
+
 frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
   const bool interprets = interpreter_enabled();
   THUNDER_CHECK(once_.empty(), NotImplemented, "jit", "the program has to be acquired again, and ", once_);
@@ -267,29 +297,18 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
   frontend::StandIns copies(key.flat.containers, uses_);
-  const auto [call_args, call_kwargs] = traced(e, key, args, tracer, copies);
+  const std::pair<Ref, Ref> proxies = traced(e, key, args, tracer, copies);
   if (interprets) reads.begin(fn_.get());
   copies.seal();
   if (interprets) reads.take(copies, key.flat.objects);
-  reads.made(call_kwargs.get());
-  Ref result;
-  try {
-    Tracing active;
-    result = runner()(tracer, fn_.get(), call_args.get(), call_kwargs.get());
-    once_ = reads.once();
-  } catch (...) {
-    once_ = reads.once();
-    // It may have looked for what only the copy of an argument did not have.
-    reads.find_arguments_elsewhere();
-    if (!learn(reads) || key_of(args).flat.key == key.flat.key) throw;
-    PyErr_Clear();
-    throw OtherKey();
-  }
+  reads.made(proxies.second.get());
+  Ref result = run_traced(reads, tracer, key, args, proxies);
   e.effects = reads.finish(e.world);
   find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.
   const bool fits = !once_.empty() && knows_identities(reads);
   if (learn(reads) && !fits && key_of(args).flat.key != key.flat.key) throw OtherKey();
+  if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor};
   for (frontend::Effect& effect : copies.effects()) {
     if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
       reads.made(effect.after.get());
@@ -326,6 +345,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Ar
       return compile_as_asked(key, args);
     } catch (const OtherKey&) {
       key = key_of(args);
+      check_argument_kinds(key);
     }
   }
 }
@@ -374,7 +394,13 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
     e->symbols->labels = key.labels();
   }
   std::unique_ptr<frontend::Tracer> tracer;
-  frontend::Acquired acquired = acquire(*e, key, tracer, args, mode);
+  frontend::Acquired acquired;
+  try {
+    acquired = acquire(*e, key, tracer, args, mode);
+  } catch (const NeedsEager& reason) {
+    make_eager(*e, key, reason);
+    return keep(std::move(e), key);
+  }
   record->times.acquisition = seconds_since(start);
   if (once_.empty()) once_ = e->output->once();
   // With "same input" no call asks again.
@@ -416,6 +442,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   record_ = record;
   tracer->keep_drawn();
   last_entry_ = e->entry;
+  return keep(std::move(e), key);
+}
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<CacheEntry> e, const Key& key) {
   last_ = e;
   if (!once_.empty()) return e;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
@@ -456,6 +486,7 @@ void JitFunction::clear_cache() {
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
   const Key key = key_of({args, nargs, names});
+  if (key.other_kind || calls_are_watched()) return false;
   const bool found = find(key) != nullptr;
   if (key.answers) key.answers->keep_drawn(0);
   return found;

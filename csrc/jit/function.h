@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -76,6 +77,8 @@ class JitFunction {
   const std::string& not_symbolic() const { return not_symbolic_; }
   /// Why the last program was not kept for later calls; empty if it was.
   const std::string& once() const { return once_; }
+  /// How many calls ran the function itself, by why.
+  const std::map<std::string, size_t>& eager() const { return eager_; }
   void clear_cache();
   /// The instructions of the last compilation's programs, a line each.
   std::string program_text() const;
@@ -89,6 +92,7 @@ class JitFunction {
   struct Arguments;
   struct Known;
   struct OtherKey;
+  struct NeedsEager;
   // How numbers are taken: those of the call as they are, or as symbols; and those that the program reads.
   struct NumberMode {
     bool constant, vary;
@@ -121,6 +125,12 @@ class JitFunction {
   void add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
   void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   PyObject* run(CacheEntry& e, const Key& key);
+  PyObject* run_eagerly(const Arguments& args, const std::string& why);
+  void check_argument_kinds(const Key& key) const;
+  void make_eager(CacheEntry& e, const Key& key, const NeedsEager& reason);
+  std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
+  frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
+                           const std::pair<frontend::Ref, frontend::Ref>& proxies);
   void make_room();
 
   frontend::Ref fn_, module_;
@@ -138,6 +148,7 @@ class JitFunction {
   frontend::ClassUses uses_;
   frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
   size_t hits_ = 0, misses_ = 0;
+  std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;
   std::shared_ptr<const CacheEntry> last_;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 
@@ -18,6 +19,7 @@
 #include "passes/reach.h"
 #include "runtime/accumulate.h"
 #include "runtime/node_hooks.h"
+#include "runtime/watchers.h"
 
 namespace thunder {
 namespace {
@@ -65,6 +67,16 @@ at::Tensor dense_in(const at::Tensor& g, const std::vector<int64_t>& order) {
   return g.permute(order).contiguous().permute(back);
 }
 
+// The dimensions in memory, the outermost first.
+std::vector<int64_t> order_of(const std::vector<int64_t>& strides) {
+  std::vector<int64_t> order(strides.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)];
+  });
+  return order;
+}
+
 // The cotangent as the backward program was compiled for it: PyTorch may hand over any layout (an expanded scalar,
 // say).
 at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
@@ -74,6 +86,7 @@ at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
   if (g.is_neg()) g = g.resolve_neg();
   if (!layout.known) return layout.order.empty() ? g : dense_in(g, layout.order);
   if (g.strides() == at::IntArrayRef(layout.strides)) return g;
+  if (!is_plain(g)) return dense_in(g, order_of(layout.strides));  // a wrapper is not written to
   return at::empty_strided(layout.sizes, layout.strides, g.options()).copy_(g);
 }
 
@@ -119,7 +132,10 @@ struct ThunderBackward final : Node {
     if (lease) {
       for (at::Tensor& g : grads)
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
-      if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads)) return *std::move(results);
+      const bool plain = std::all_of(grads.begin(), grads.end(),
+                                     [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
+      if (plain)
+        if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads)) return *std::move(results);
       lease->add_kept(inputs);
     }
     add_cotangents(inputs, grads);

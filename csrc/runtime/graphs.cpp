@@ -2,7 +2,6 @@
 
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <algorithm>
 
@@ -13,6 +12,7 @@
 #include "runtime/gil.h"
 #include "runtime/graph_support.h"
 #include "runtime/python_error.h"
+#include "runtime/watchers.h"
 
 namespace thunder {
 namespace {
@@ -53,7 +53,7 @@ int64_t input_below(const Values& inputs, const at::Tensor& t) {
 
 // A mode wants to see every operator, and hooks every saved tensor.
 bool somebody_watches(bool saves) {
-  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+  return operators_are_watched() ||
          (saves && at::SavedTensorDefaultHooks::get_hooks().has_value());
 }
 

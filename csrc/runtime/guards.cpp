@@ -11,11 +11,11 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "runtime/convert.h"
 #include "runtime/torch_py.h"
+#include "runtime/watchers.h"
 
 // Declared by hand: ATen/autocast_mode.h includes every operator.
 namespace at::autocast {
@@ -86,16 +86,10 @@ void write_metadata(const c10::TensorImpl* impl, uint64_t* w) {
 // The device of torch.set_default_device() or of `with torch.device(...)`, which are function modes of Python: the
 // innermost.
 uint64_t hash_of_default_device(int64_t modes) {
-  static PyObject* at = [] {
-    PyObject* module = PyImport_ImportModule("torch._C");
-    return module ? PyObject_GetAttrString(module, "_get_function_stack_at") : nullptr;
-  }();
   Py_hash_t hash = 0;
-  for (int64_t i = modes; at && i-- > 0 && hash == 0;) {
-    PyObject* mode = PyObject_CallFunction(at, "L", static_cast<long long>(i));
-    PyObject* device = mode && std::string_view(Py_TYPE(mode)->tp_name) == "DeviceContext"
-                           ? PyObject_GetAttrString(mode, "device")
-                           : nullptr;
+  for (int64_t i = modes; i-- > 0 && hash == 0;) {
+    PyObject* mode = function_mode_at(i);
+    PyObject* device = mode && is_device_mode(mode) ? PyObject_GetAttrString(mode, "device") : nullptr;
     if (device) hash = PyObject_Hash(device);
     Py_XDECREF(device);
     Py_XDECREF(mode);
@@ -283,7 +277,8 @@ CapturedTensors::CapturedTensors(const std::vector<PyObject*>& tensors) {
   for (PyObject* t : tensors) {
     const c10::TensorImpl* impl = torch_py::tensor(t).unsafeGetTensorImpl();
     auto count = static_cast<uint32_t>(metadata_words(impl));
-    items_.push_back({t, impl, storage_of(impl), impl->storage_offset(), static_cast<uint32_t>(words_.size()), count});
+    items_.push_back(
+        {t, Py_TYPE(t), impl, storage_of(impl), impl->storage_offset(), static_cast<uint32_t>(words_.size()), count});
     words_.resize(words_.size() + count);
     write_metadata(impl, words_.data() + items_.back().first);
     storages_.push_back(items_.back().storage);
@@ -297,7 +292,7 @@ bool CapturedTensors::unchanged(const std::vector<PyObject*>& tensors) const {
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     const c10::TensorImpl* impl = torch_py::tensor(tensors[i]).unsafeGetTensorImpl();
-    if (impl != item.impl || storage_of(impl) != item.storage || impl->storage_offset() != item.offset ||
+    if (impl != item.impl || Py_TYPE(tensors[i]) != item.type || storage_of(impl) != item.storage || impl->storage_offset() != item.offset ||
         metadata_words(impl) != item.count)
       return false;
     now.resize(item.count);

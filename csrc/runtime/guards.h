@@ -99,6 +99,7 @@ class CapturedTensors {
  private:
   struct Item {
     PyObject* object;
+    const void* type;  // of the object
     const c10::TensorImpl* impl;
     const void* storage;
     int64_t offset;

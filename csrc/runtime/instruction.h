@@ -29,6 +29,7 @@ struct Frame {
   std::vector<c10::IValue> registers;
   std::vector<c10::IValue> stack;        ///< arguments and results of boxed calls
   Accumulation* accumulation = nullptr;  ///< null: all results are returned
+  bool watched = false;                  ///< somebody sees operators: no kernel runs that is none
 };
 
 /// Where an argument comes from when the program runs.

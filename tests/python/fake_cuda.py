@@ -35,6 +35,16 @@ def _guard():
 
 
 @contextlib.contextmanager
+def _without_watchers():
+    """Else calls would run eagerly: FakeTensorMode is a mode."""
+    _C.set_ignores_watchers(True)
+    try:
+        yield
+    finally:
+        _C.set_ignores_watchers(False)
+
+
+@contextlib.contextmanager
 def _without_kernels():
     """Generated kernels read memory, of which there is none."""
     fuser = [e for e in _C.default_executors() if e.name == "fuser"]
@@ -50,6 +60,7 @@ def _without_kernels():
 @contextlib.contextmanager
 def tensors(capability=(9, 0), cudnn=91700):
     with (
+        _without_watchers(),
         _guard(),
         mock.patch("torch.cuda.get_device_capability", lambda index=0: capability),
         mock.patch("torch.backends.cudnn.version", lambda: cudnn),

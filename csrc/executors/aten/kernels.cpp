@@ -1,5 +1,6 @@
 #include "executors/aten/kernels.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_reshape_copy.h>
 #include <ATen/ops/_to_copy.h>
@@ -271,7 +272,7 @@ void collect_numbers(const c10::IValue& v, size_t depth, std::vector<int64_t>& s
 template <class T, class F>
 at::Tensor filled(const std::vector<int64_t>& shape, at::ScalarType type, const std::vector<at::Scalar>& numbers,
                   F&& get) {
-  at::Tensor t = at::empty(shape, at::TensorOptions().dtype(type).device(at::kCPU));
+  at::Tensor t(at::detail::empty_cpu(shape, type));  // without the dispatcher: a mode would give another kind of tensor
   T* p = t.mutable_data_ptr<T>();
   for (size_t i = 0; i < numbers.size(); ++i) p[i] = static_cast<T>(get(numbers[i]));
   return t;

@@ -15,6 +15,7 @@
 #include "runtime/kernels/cublaslt_product.h"
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/current_stream.h"
+#include "runtime/watchers.h"
 
 namespace thunder {
 namespace {
@@ -59,6 +60,8 @@ class ProductCall final : public Instruction {
 
   void run(Frame& frame) const override {
     const at::Tensor &a = tensor(frame, 0), &b = tensor(frame, 1);
+    if (frame.watched || !is_plain(a) || !is_plain(b) || (has_bias() && !is_plain(tensor(frame, 2))))
+      return by_aten_.run(*this, frame);
     const int device = a.device().index();
     const c10::OptionalDeviceGuard guard(a.device());
     Operands o{b.const_data_ptr(), a.const_data_ptr(), has_bias() ? tensor(frame, 2).const_data_ptr() : nullptr,

@@ -19,6 +19,7 @@
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/current_stream.h"
 #include "runtime/kernels/nvrtc.h"
+#include "runtime/watchers.h"
 
 namespace thunder {
 namespace {
@@ -109,6 +110,7 @@ class GradientCall final : public Instruction {
 
   void run(Frame& frame) const override {
     const at::Tensor &grad = tensor(frame, 0), &ids = tensor(frame, 1);
+    if (frame.watched || !is_plain(grad) || !is_plain(ids)) return by_aten_.run(*this, frame);
     const c10::OptionalDeviceGuard guard(grad.device());
     const int device = grad.device().index();
     std::string why;

@@ -1,0 +1,64 @@
+// Who sees the operators that eager calls: modes, tracers, transforms of functions, and classes of tensors.  A compiled
+// program calls other operators, and some of its kernels are none, so that it cannot stand for the function there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <string>
+
+namespace thunder {
+
+/// Dispatch keys that a mode, a tracer or a transform switches on in a thread.
+inline constexpr c10::DispatchKeySet kWatchingKeys = c10::DispatchKeySet(
+    {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PythonDispatcher,
+     c10::DispatchKey::PreDispatch, c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+     c10::DispatchKey::FuncTorchDynamicLayerBackMode, c10::DispatchKey::FuncTorchVmapMode, c10::DispatchKey::VmapMode,
+     c10::DispatchKey::Functionalize, c10::DispatchKey::Tracer, c10::DispatchKey::TESTING_ONLY_GenericMode});
+
+/// Dispatch keys of tensors whose elements are not what lies in a memory of their own: wrappers (fake tensors, batches
+/// of vmap, classes with __torch_dispatch__), zeros without memory, negatives and conjugates of what lies there.
+inline constexpr c10::DispatchKeySet kKeysWithoutMemory = c10::DispatchKeySet(
+    {c10::DispatchKey::Python, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor,
+     c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Batched,
+     c10::DispatchKey::BatchedNestedTensor, c10::DispatchKey::Functionalize, c10::DispatchKey::NestedTensor});
+
+/// Whether kernels may read the tensor's memory as its elements.
+inline bool is_plain(const at::Tensor& t) {
+  return (t.unsafeGetTensorImpl()->key_set() & kKeysWithoutMemory).empty();
+}
+
+/// The same of its elements' absolute values: is_neg() says which sign they have.
+inline bool is_plain_but_negative(const at::Tensor& t) {
+  constexpr c10::DispatchKeySet keys = kKeysWithoutMemory - c10::DispatchKeySet(c10::DispatchKey::Negative);
+  return (t.unsafeGetTensorImpl()->key_set() & keys).empty();
+}
+
+/// Whether operators that run below autograd in this thread are seen.
+inline bool operators_are_watched() {
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  return !((keys.included_ - keys.excluded_) & kWatchingKeys).empty();
+}
+
+/// The innermost torch function mode but for i others, a new reference; null with an error set.
+PyObject* function_mode_at(int64_t i);
+/// What torch.set_default_device() and `with torch.device(...)` are: a program has their device in it.
+bool is_device_mode(PyObject* mode);
+
+/// Whether a call of a torch function is seen, or changed, in this thread: by a mode, but for the device's, a tracer, a
+/// transform, forward-mode AD.  Needs the GIL.
+bool calls_are_watched();
+/// The same without torch function modes.
+bool calls_are_watched_below_functions();
+/// By whom, for the user; empty: by nobody.
+std::string watcher();
+/// What a tensor is that is not a plain torch.Tensor or nn.Parameter, for the user; empty: it is.
+std::string other_kind_of_tensor(PyObject* tensor);
+/// Whether that is not empty.
+bool is_other_kind_of_tensor(PyObject* tensor);
+
+/// Tests compile for devices that are not there, on fake tensors: nobody counts as a watcher then.
+void set_ignores_watchers(bool on);
+
+}  // namespace thunder
