@@ -323,6 +323,11 @@ class Tracer:
     def set_language(self, arg: str, /) -> str:
         """The language of the user's code from here on; returns the one before."""
 
+    def leave_to_eager(self, arg: str, /) -> None:
+        """
+        Ends the acquisition: the function itself has to run, for this reason.
+        """
+
     def take_calls(self) -> None: ...
 
     @property
@@ -429,6 +434,11 @@ def empty_cache() -> None: ...
 def host_cache_stats() -> dict:
     """
     Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and how many blocks were new and how many were found among those kept.
+    """
+
+def set_ignores_watchers(on: bool) -> None:
+    """
+    Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call run eagerly then.
     """
 
 def clear_cache(arg: object, /) -> None: ...

@@ -90,7 +90,9 @@ def compile_stats(fn):
     """Counts and times: cache_hits, cache_misses, last_miss, and of the last compilation acquisition_seconds,
     passes_seconds and programs_seconds; with cache="symbolic values" `guards`: what it asked about sizes and numbers,
     and `not_symbolic`: why it was compiled for the numbers as they are, if it was; `not_cached`: why the program serves
-    no later call, if it does not (it advanced an iterator made outside, say); `passes`: milliseconds of each pass;
+    no later call, if it does not (it advanced an iterator made outside, say); `eager_calls`: how many calls ran the
+    function itself, by why (a torch dispatch mode was active, an argument was a DTensor, ...); `passes`: milliseconds
+    of each pass;
     `accumulated_gradients`: how many gradients a backward added to a leaf's `.grad` in place; `graphs`, with
     CUDAGraphTransform: how many recordings were made ("captures"), and how many runs of a forward or backward were
     "replays" or "ungraphed"."""

@@ -13,6 +13,7 @@ import re
 
 import torch
 from fuzz_programs import CHANGES_SIZES, Inputs, Maker
+from fuzz_watchers import NAMES, Watcher, watch
 from fuzzing import Finding, Fuzzer, attempt, main
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
@@ -99,7 +100,8 @@ class Outcome:
         self.inputs, self.leaves = list(names.values()), inputs.leaves
         torch.manual_seed(1)
         state = eval(call.state, {"torch": torch}) if call.state else contextlib.nullcontext()
-        with state, watched or contextlib.nullcontext():
+        self.watcher = Watcher(call.watcher, names)
+        with state, self.watcher.around(), watched or contextlib.nullcontext():
             results, self.error = attempt(lambda: function(*self.inputs[:3]))
         self.results = results if isinstance(results, tuple) else (results,)
         self.drawn = torch.get_rng_state()
@@ -150,7 +152,8 @@ class Outcome:
             real = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
             losses.append((real.double() * torch.randn(real.shape, generator=generator, dtype=torch.float64)).sum())
         if losses:
-            torch.autograd.backward(losses)
+            with self.watcher.around_backward():
+                torch.autograd.backward(losses)
 
 
 def is_refusal(error, source):
@@ -186,7 +189,7 @@ class Run:
 
     def __init__(self, program):
         self.source = program.source()
-        scopes = [{"torch": torch, "F": F} for _ in range(2)]
+        scopes = [{"torch": torch, "F": F, **NAMES} for _ in range(2)]
         for scope in scopes:
             exec(compile(self.source, "<random program>", "exec"), scope)
         options = {k: v for k, v in program.options}
@@ -235,6 +238,8 @@ class Run:
         if broken is not None:  # a view whose base was written to where autograd did not look
             return None
         self.same(eager, compiled, where)
+        if eager.watcher.seen != compiled.watcher.seen:
+            raise Finding(f"{where}the watcher saw {eager.watcher.seen} and {compiled.watcher.seen}")
         if not torch.equal(eager.drawn, compiled.drawn):
             raise Finding(f"{where}random numbers were drawn otherwise")
         if not self.differentiable:

@@ -72,11 +72,15 @@ class Inputs:
 
 @dataclasses.dataclass(frozen=True)
 class Call:
+    """`watcher`: of fuzz_watchers.py."""
+
     inputs: tuple
     state: str = ""
+    watcher: str = ""
 
     def __str__(self):
-        return "\n".join(self.inputs) + f"\nf(a, b, c){'  # under ' + self.state if self.state else ''}"
+        under = " and ".join(s for s in (self.state, self.watcher) if s)
+        return "\n".join(self.inputs) + f"\nf(a, b, c){'  # under ' + under if under else ''}"
 
 
 @dataclasses.dataclass(frozen=True)

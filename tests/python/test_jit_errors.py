@@ -160,8 +160,6 @@ NOT_SUPPORTED = {
     "set_": lambda x: (x * 1).set_(x),
     "resize_": lambda x: x.resize_(5),
     "sparse": lambda x: x.to_sparse()._nnz(),
-    "func.grad": lambda x: torch.func.grad(lambda y: y.sum())(x),
-    "vmap": lambda x: torch.vmap(torch.sin)(x),
 }
 
 
