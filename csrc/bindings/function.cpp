@@ -225,9 +225,10 @@ void bind_function(nb::module_& m) {
       "Of memory on the CPU for what programs compute: bytes that tensors hold and that are kept for later ones, and "
       "how "
       "many blocks were new and how many were found among those kept.");
-  m.def("set_ignores_watchers", &set_ignores_watchers, nb::arg("on"),
-        "Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call "
-        "run eagerly then.");
+  m.def(
+      "set_ignores_watchers", &set_ignores_watchers, nb::arg("on"),
+      "Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call "
+      "run eagerly then.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
   m.def(
       "check_guards",

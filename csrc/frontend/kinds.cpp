@@ -38,6 +38,11 @@ bool is_plain_object(PyObject* o) {
   return dict && *dict && !is_module(o);
 }
 
+bool overrides_torch_functions(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("__torch_function__");
+  return (Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) && _PyType_Lookup(Py_TYPE(o), name) && !is_leaf(o);
+}
+
 bool is_more_than_a_container(PyObject* o) {
   if (PyList_Check(o)) return !PyList_CheckExact(o);
   const bool tuple = PyTuple_Check(o) && !PyTuple_CheckExact(o), dict = PyDict_Check(o) && !PyDict_CheckExact(o);

@@ -15,6 +15,8 @@ PyObject* dataclass_fields(PyObject* o);
 bool is_module(PyObject* o);
 /// An instance of a Python class whose state is its attributes, and that nothing but them tells apart.
 bool is_plain_object(PyObject* o);
+/// No tensor, and torch functions that it is given to ask it what they do.
+bool overrides_torch_functions(PyObject* o);
 /// A list, tuple or dict that is more than what is in it: of a class with attributes, or that may change how it works.
 bool is_more_than_a_container(PyObject* o);
 bool is_partial(PyObject* o);

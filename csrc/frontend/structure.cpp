@@ -176,6 +176,10 @@ void flatten(PyObject* o, Flattened& out) {
     put(out.key, s, static_cast<size_t>(n));
     return;
   }
+  if (overrides_torch_functions(o)) {
+    out.overriding = o;
+    return;
+  }
   if ((out.themselves && out.themselves->count(o)) || is_more_than_a_container(o)) return flatten_identity(o, out);
   if (PyTuple_Check(o) || PyList_Check(o)) return flatten_container(o, out);
   const auto* use = out.uses && out.uses->count(Py_TYPE(o)) ? &out.uses->at(Py_TYPE(o)) : nullptr;

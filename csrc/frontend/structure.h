@@ -34,6 +34,7 @@ struct Flattened {
   const ClassUses* uses = nullptr;         ///< what `key` need not tell apart in objects; null: nothing
   const Identities* themselves = nullptr;  ///< containers that are taken by identity; null: none
   size_t limit = SIZE_MAX;                 ///< of `key`, within an object
+  PyObject* overriding = nullptr;  ///< borrowed: one that overrides_torch_functions(), which was not looked into
 };
 
 /// A plain int or float that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,

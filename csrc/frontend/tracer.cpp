@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "frontend/autocast.h"
 #include "frontend/interpreter/interpreter.h"
+#include "frontend/kinds.h"
 
 namespace thunder::frontend {
 namespace {
@@ -154,8 +155,10 @@ Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type)
 }
 
 void Tracer::add_captured(PyObject* tensor) {
-  if (!knows(tensor) && hooks().other_kind_of_tensor(tensor).empty())
-    add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
+  if (knows(tensor)) return;
+  if (const std::string kind = hooks().other_kind_of_tensor(tensor); !kind.empty())
+    eager_if_it_fails = {cat("the module has a parameter or buffer ", kind), Ref::borrow(tensor)};
+  else add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
 }
 
 Ref Tracer::add_value(Value v) {
@@ -450,14 +453,12 @@ namespace {
 
 // An object that is no tensor, and whose class says what torch functions do with it.
 PyObject* find_override(PyObject* o) {
-  if (is_leaf(o) || PyLong_Check(o) || PyUnicode_Check(o) || o == Py_None) return nullptr;
+  if (overrides_torch_functions(o)) return o;
   if (PyTuple_Check(o) || PyList_Check(o)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
       if (PyObject* found = find_override(PySequence_Fast_GET_ITEM(o, i))) return found;
   }
-  return !PyType_Check(o) && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__torch_function__")
-             ? o
-             : nullptr;
+  return nullptr;
 }
 
 }  // namespace
@@ -466,7 +467,9 @@ void Tracer::check_watchers(PyObject* args, PyObject* kwargs) {
   if (std::string who = hooks().watcher(); !who.empty()) leave_to_eager(std::move(who) + " in the function");
   PyObject *found = find_override(args), *key, *value;
   for (Py_ssize_t pos = 0; kwargs && !found && PyDict_Next(kwargs, &pos, &key, &value);) found = find_override(value);
-  if (found) leave_to_eager(cat("the function uses an object of class ", Py_TYPE(found)->tp_name, ", which overrides torch functions"));
+  if (found)
+    leave_to_eager(
+        cat("the function uses an object of class ", Py_TYPE(found)->tp_name, ", which overrides torch functions"));
 }
 
 void Tracer::leave_to_eager(std::string why, PyObject* tensor) {

@@ -102,11 +102,12 @@ class Tracer {
   bool draws_ahead = false;
   /// An int of the world, of 2 at least, that the program changes: a symbol, which each call reads from the dict.
   Ref read_counter(PyObject* dict, PyObject* key, PyObject* now);
-  /// Why no program can stand for the function; empty: one can.  `tensor`: the one from outside that is the reason.
+  /// Why no program can stand for the function, or why none may where it cannot be acquired (a sharded module gathers its
+  /// parameters when it is called); empty: one can.  `tensor`: the one from outside that is the reason.
   struct Eager {
     std::string why;
     Ref tensor;
-  } eager;
+  } eager, eager_if_it_fails;
   /// Ends this acquisition: the function itself has to run.
   [[noreturn]] void leave_to_eager(std::string why, PyObject* tensor = nullptr);
   /// Leaves the generators as they are behind what reads have drawn, which else is undone in the end.

@@ -61,7 +61,7 @@ struct JitFunction::Key {
                     "a number that another compiled function has yet to compute was passed");
       if (is_other_kind_of_tensor(t)) other_kind = t;
     }
-    if (other_kind) return;
+    if (other_kind || flat.overriding) return;
     fingerprint.begin();
     if (symbolic) add_layouts();
     else
@@ -69,6 +69,8 @@ struct JitFunction::Key {
     hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
   }
 
+  /// NeedsEager where no program takes one of the tensors.
+  void check_kinds() const;
   /// To say how another call differs.
   CallFacts facts() const {
     CallFacts out{fingerprint, flat.key, {}};
@@ -132,7 +134,7 @@ struct JitFunction::CacheEntry {
   std::vector<Source> sources;
   bool by_place = false;  // where the tensors lie in their memory matters
   uint64_t last_use = 0;  // in calls of the function
-  std::string eager;  // why calls run the function itself; empty: they run the programs
+  std::string eager;      // why calls run the function itself; empty: they run the programs
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
@@ -226,6 +228,16 @@ struct JitFunction::CacheEntry {
     state.add_lines([&](const void* p, size_t bytes) { lines.add(p, bytes); });
     lines.seal();
   }
+
+  /// It serves calls with this key.
+  void be_for(const Key& of) {
+    facts = of.facts();
+    fingerprint = of.fingerprint;
+    key = of.flat.key;
+    for (PyObject* o : of.flat.objects) objects.push_back(frontend::Ref::borrow(o));
+  }
+  /// It has no program.
+  void be_eager(const Key& of, const NeedsEager& reason);
 
   bool any_other_kind() const {
     return std::any_of(world.tensors().begin(), world.tensors().end(), is_other_kind_of_tensor);

@@ -4,9 +4,11 @@
 
 namespace thunder {
 
-void JitFunction::check_argument_kinds(const Key& key) const {
-  if (key.other_kind)
-    throw NeedsEager{cat("an argument is a tensor ", other_kind_of_tensor(key.other_kind)), {}};
+void JitFunction::Key::check_kinds() const {
+  if (other_kind) throw NeedsEager{cat("an argument is a tensor ", other_kind_of_tensor(other_kind)), {}};
+  if (flat.overriding)
+    throw NeedsEager{
+        cat("an argument is of class ", Py_TYPE(flat.overriding)->tp_name, ", which overrides torch functions"), {}};
 }
 
 // Transforms that the user gave are a part of the function, which eager would leave out without a word.
@@ -19,15 +21,12 @@ PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why
 }
 
 // Later calls with the same key, in the same world, need not find that out again.
-void JitFunction::make_eager(CacheEntry& e, const Key& key, const NeedsEager& reason) {
-  e.eager = reason.why;
-  e.symbols = nullptr;
-  e.effects.clear();
-  e.facts = key.facts();
-  e.fingerprint = key.fingerprint;
-  e.key = key.flat.key;
-  for (PyObject* o : key.flat.objects) e.objects.push_back(frontend::Ref::borrow(o));
-  if (reason.tensor) e.world.add_tensor(reason.tensor.get());
+void JitFunction::CacheEntry::be_eager(const Key& of, const NeedsEager& reason) {
+  eager = reason.why;
+  symbols = nullptr;
+  effects.clear();
+  be_for(of);
+  if (reason.tensor) world.add_tensor(reason.tensor.get());
 }
 
 }  // namespace thunder

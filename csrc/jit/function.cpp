@@ -140,7 +140,7 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
   Key key = key_of(arguments);
   std::shared_ptr<CacheEntry> e;  // owned: a recursive call or another thread may clear the cache
   try {
-    check_argument_kinds(key);
+    key.check_kinds();
     e = find(key);
     if (e) {
       ++hits_;
@@ -216,6 +216,10 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     } catch (const frontend::Interrupted&) {
       throw;
     } catch (...) {
+      if (!tracer->eager.why.empty()) {  // of a result
+        PyErr_Clear();
+        throw NeedsEager{tracer->eager.why, tracer->eager.tensor};
+      }
       tell();
       if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
         // Written to memory that several inputs share: again, with that memory as one input.
@@ -273,6 +277,7 @@ Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, co
     throw;
   } catch (...) {
     once_ = reads.once();
+    if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
     reads.find_arguments_elsewhere();
     if (tracer.eager.why.empty() && (!learn(reads) || key_of(args).flat.key == key.flat.key)) throw;
@@ -345,7 +350,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Ar
       return compile_as_asked(key, args);
     } catch (const OtherKey&) {
       key = key_of(args);
-      check_argument_kinds(key);
+      key.check_kinds();
     }
   }
 }
@@ -398,7 +403,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   try {
     acquired = acquire(*e, key, tracer, args, mode);
   } catch (const NeedsEager& reason) {
-    make_eager(*e, key, reason);
+    e->be_eager(key, reason);
     return keep(std::move(e), key);
   }
   record->times.acquisition = seconds_since(start);
@@ -433,10 +438,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   add_inputs(*e, key, acquired, tracer->shapes());
   number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
   for (std::string& line : e->checks.text()) number_guards_.push_back(std::move(line));
-  e->facts = key.facts();
-  e->fingerprint = key.fingerprint;
-  e->key = key.flat.key;
-  for (PyObject* o : key.flat.objects) e->objects.push_back(Ref::borrow(o));
+  e->be_for(key);
   e->captured = e->fingerprint_all(key.flat);
   e->remember();
   record_ = record;
@@ -449,16 +451,11 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<Cache
   last_ = e;
   if (!once_.empty()) return e;
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
-  if (entries_.size() >= kMostEntries) make_room();
+  if (entries_.size() >= kMostEntries)
+    entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+      return a.second->last_use < b.second->last_use;
+    }));
   return entries_.emplace(key.hash, std::move(e))->second;
-}
-
-// The entry that was not used for longest goes.
-void JitFunction::make_room() {
-  auto oldest = entries_.begin();
-  for (auto it = entries_.begin(); it != entries_.end(); ++it)
-    if (it->second->last_use < oldest->second->last_use) oldest = it;
-  entries_.erase(oldest);
 }
 
 std::string JitFunction::program_text() const {
@@ -486,7 +483,7 @@ void JitFunction::clear_cache() {
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
   const Key key = key_of({args, nargs, names});
-  if (key.other_kind || calls_are_watched()) return false;
+  if (key.other_kind || key.flat.overriding || calls_are_watched()) return false;
   const bool found = find(key) != nullptr;
   if (key.answers) key.answers->keep_drawn(0);
   return found;

@@ -126,12 +126,9 @@ class JitFunction {
   void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   PyObject* run(CacheEntry& e, const Key& key);
   PyObject* run_eagerly(const Arguments& args, const std::string& why);
-  void check_argument_kinds(const Key& key) const;
-  void make_eager(CacheEntry& e, const Key& key, const NeedsEager& reason);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
   frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
                            const std::pair<frontend::Ref, frontend::Ref>& proxies);
-  void make_room();
 
   frontend::Ref fn_, module_;
   CacheMode cache_;

@@ -132,8 +132,8 @@ struct ThunderBackward final : Node {
     if (lease) {
       for (at::Tensor& g : grads)
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
-      const bool plain = std::all_of(grads.begin(), grads.end(),
-                                     [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
+      const bool plain =
+          std::all_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
       if (plain)
         if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads)) return *std::move(results);
       lease->add_kept(inputs);

@@ -53,8 +53,7 @@ int64_t input_below(const Values& inputs, const at::Tensor& t) {
 
 // A mode wants to see every operator, and hooks every saved tensor.
 bool somebody_watches(bool saves) {
-  return operators_are_watched() ||
-         (saves && at::SavedTensorDefaultHooks::get_hooks().has_value());
+  return operators_are_watched() || (saves && at::SavedTensorDefaultHooks::get_hooks().has_value());
 }
 
 // Whoever drops what is returned may run Python, and so another thread: the list is whole by then.

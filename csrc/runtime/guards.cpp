@@ -292,8 +292,8 @@ bool CapturedTensors::unchanged(const std::vector<PyObject*>& tensors) const {
   for (size_t i = 0; i < items_.size(); ++i) {
     const Item& item = items_[i];
     const c10::TensorImpl* impl = torch_py::tensor(tensors[i]).unsafeGetTensorImpl();
-    if (impl != item.impl || Py_TYPE(tensors[i]) != item.type || storage_of(impl) != item.storage || impl->storage_offset() != item.offset ||
-        metadata_words(impl) != item.count)
+    if (impl != item.impl || Py_TYPE(tensors[i]) != item.type || storage_of(impl) != item.storage ||
+        impl->storage_offset() != item.offset || metadata_words(impl) != item.count)
       return false;
     now.resize(item.count);
     write_metadata(impl, now.data());

@@ -77,9 +77,7 @@ bool is_device_mode(PyObject* mode) {
   return reinterpret_cast<PyObject*>(Py_TYPE(mode)) == type;
 }
 
-bool calls_are_watched_below_functions() {
-  return !ignores_watchers && (operators_are_watched() || has_dual_level());
-}
+bool calls_are_watched_below_functions() { return !ignores_watchers && (operators_are_watched() || has_dual_level()); }
 
 bool calls_are_watched() {
   if (calls_are_watched_below_functions()) return true;
@@ -113,6 +111,7 @@ std::string other_kind_of_tensor(PyObject* tensor) {
   if (keys.has(Key::Negative)) return "the negative of what lies in its memory (call resolve_neg())";
   if (keys.has(Key::ZeroTensor)) return "of zeros without memory";
   if (keys.has(Key::NestedTensor)) return "nested";
+  if (keys.has(Key::Quantized)) return "quantized";
   return cat("a wrapper (", c10::toString((keys & kKeysWithoutMemory).highestPriorityTypeId()), ")");
 }
 

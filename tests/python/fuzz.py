@@ -295,7 +295,7 @@ def smaller(program):
         without = tuple((tuple(h for h in headers if h is not header), s) for headers, s in body)
         yield dataclasses.replace(program, body=without)
     for i, call in enumerate(calls):
-        simple = [dataclasses.replace(call, state="")] if call.state else []
+        simple = [dataclasses.replace(call, **{k: ""}) for k in ("state", "watcher") if getattr(call, k)]
         for j, line in enumerate(call.inputs):
             plain = f"{line[0]} = made((2, 2))"
             if line != plain:
@@ -307,7 +307,12 @@ def smaller(program):
             yield dataclasses.replace(program, options=program.options[:i] + program.options[i + 1 :])
 
 
-FUZZER = Fuzzer(Maker.made, Run, smaller)
+def made(seed):
+    program = Maker.made(seed)
+    return watch(program, seed) if seed % 5 == 4 else program
+
+
+FUZZER = Fuzzer(made, Run, smaller)
 
 if __name__ == "__main__":
     main(FUZZER, __doc__)

@@ -116,5 +116,6 @@ def watch(program, seed):
             if not body[j][0]:
                 body[j] = ((header,), body[j][1])
     options = dict(program.options)
-    options.pop("executors", None)  # kernels
+    if rng.random() < 0.15:
+        options.pop("executors", None)  # with kernels
     return dataclasses.replace(program, calls=tuple(calls), body=tuple(body), options=tuple(options.items()))

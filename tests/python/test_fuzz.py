@@ -10,8 +10,10 @@ import fuzzing
 import torch
 from fuzz import FUZZER
 from fuzz_programs import Maker
+from fuzz_watchers import watch
 
 import thunder
+from thunder import _C
 
 
 def test_random_programs_are_eagers():
@@ -19,6 +21,23 @@ def test_random_programs_are_eagers():
     ends = fuzzing.fuzz(FUZZER, 0, 150, findings.append)
     assert not findings, "\n".join(findings)
     assert ends["same"] > 90 and ends["hits"] > 60 and ends["raised"] > 20, ends
+
+
+def watched(seed):
+    return watch(Maker.made(seed), seed)
+
+
+def test_random_programs_under_modes_and_with_other_classes():
+    fuzzer, findings = dataclasses.replace(FUZZER, made=watched), []
+    ends = fuzzing.fuzz(fuzzer, 0, 100, findings.append)
+    assert not findings, "\n".join(findings)
+    assert ends["same"] > 70, ends
+    _C.set_ignores_watchers(True)
+    try:
+        fuzzing.fuzz(fuzzer, 0, 30, findings.append, shrink=False)
+    finally:
+        _C.set_ignores_watchers(False)
+    assert len(findings) > 5
 
 
 def test_a_program_is_the_same_each_time():

@@ -21,6 +21,9 @@ FUNCTIONS = {
 }
 
 
+WITHOUT_CUMSUM = [AROUND[n] for n in ("no tensor, with overrides", "masked tensor", "nested tensor", "jagged tensor")]
+
+
 def same(got, want):
     if isinstance(want, dict):
         return same([*got.items()], [*want.items()])
@@ -42,7 +45,7 @@ def eager_calls(f):
 @pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
 def test_of_a_function(around, fn):
     with quiet():
-        if around in (AROUND["no tensor, with overrides"],):
+        if around in WITHOUT_CUMSUM:
             fn = FUNCTIONS["a kernel"]
         want = around(fn)
         warm = thunder.jit(fn)
@@ -77,7 +80,8 @@ def module_trace(m):
 
 
 def module_fx(m):
-    return make_fx(lambda p, x: torch.func.functional_call(m, p, x))(state_of(m), x3()[None])(state_of(m), x3()[None] + 1)
+    graph = make_fx(lambda p, x: torch.func.functional_call(m, p, x))(state_of(m), x3()[None])
+    return graph(state_of(m), x3()[None] + 1)
 
 
 def module_gradients(m):
@@ -305,7 +309,19 @@ def test_what_is_found_out_once_is_not_found_out_again():
     assert calls == 5 and "Shouting" in why and "test_watchers.py" in why
 
 
-# ---- bookkeeping ------------------------------------------------------------------------------------------------------
+# ---- bookkeeping ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: torch.quantize_per_tensor(x3(), 0.1, 0, torch.qint8), lambda: x3().to_mkldnn()],
+    ids=["quantized", "mkldnn"],
+)
+def test_what_lies_in_memory_in_another_way(make):
+    fn = lambda x: x.dequantize() if x.is_quantized else x.to_dense()
+    f = thunder.jit(fn)
+    same(f(make()), fn(make()))
+    assert sum(eager_calls(f).values()) == 1
 
 
 def test_stats_say_why():

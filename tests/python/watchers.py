@@ -1,6 +1,6 @@
 """What sees, or changes, the operators that a function calls: each as a function that calls one and says what it saw.
 
-    AROUND["jvp"](f)          # what eager shows, as tensors, numbers, strings and containers of those
+AROUND["jvp"](f)          # what eager shows, as tensors, numbers, strings and containers of those
 """
 
 import contextlib
@@ -329,6 +329,32 @@ def pack(f):
     return shown(y)
 
 
+def symbolically_traced(f):
+    import torch.fx
+
+    class M(nn.Module):
+        def forward(self, x):
+            return f(x)
+
+    graph = torch.fx.symbolic_trace(M())
+    return graph(x3() + 1), [str(n.target) for n in graph.graph.nodes]
+
+
+def masked(f):
+    from torch.masked import masked_tensor
+
+    y = f(masked_tensor(x3(), torch.tensor([True, False, True])))
+    return type(y).__name__, y.get_data(), y.get_mask()
+
+
+def nested(layout):
+    def run(f):
+        y = f(torch.nested.nested_tensor([x3(), x3()[:2]], layout=layout))
+        return type(y).__name__, [t.clone() for t in y.unbind()]
+
+    return run
+
+
 AROUND = {
     "function mode": function_mode,
     "function mode, trained": function_mode_trained,
@@ -386,6 +412,10 @@ AROUND = {
     "wrapper behind the function": wrapper_after,
     "LoggingTensor": logging_tensor,
     "no tensor, with overrides": pack,
+    "fx.symbolic_trace": symbolically_traced,
+    "masked tensor": masked,
+    "nested tensor": nested(torch.strided),
+    "jagged tensor": nested(torch.jagged),
 }
 
 
