@@ -72,7 +72,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   };
   h.set_python_error = [] { set_python_error(); };
   h.other_kind_of_tensor = other_kind_of_tensor;
-  h.watcher = [] { return calls_are_watched_below_functions() ? watcher() : std::string(); };
+  h.watcher = [] { return watched_below_functions() ? watcher() : std::string(); };
   h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.autocast_dtype = autocast_dtype;

@@ -43,10 +43,14 @@ struct JitFunction::Key {
   std::vector<std::optional<SymbolicLayout>> layouts;
   // What the call has found out about its tensors' values; null where no entry asked.
   mutable std::unique_ptr<ValueAnswers> answers;
-  // A tensor that no program takes, borrowed, or null.  There is no fingerprint then.
+  // A tensor that no program takes, borrowed, or null.  The key ends there, as it does where somebody watches.
   PyObject* other_kind = nullptr;
 
+  bool knows_autograd = false;  // one of the tensors does
+
   Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
+    fingerprint.begin();
+    if (fingerprint.watched()) return;
     flat.symbolic = symbolic;
     flat.uses = &uses;
     flat.themselves = &themselves;
@@ -60,9 +64,9 @@ struct JitFunction::Key {
       THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
                     "a number that another compiled function has yet to compute was passed");
       if (is_other_kind_of_tensor(t)) other_kind = t;
+      knows_autograd |= torch_py::tensor(t).unsafeGetTensorImpl()->autograd_meta() != nullptr;
     }
     if (other_kind || flat.overriding) return;
-    fingerprint.begin();
     if (symbolic) add_layouts();
     else
       for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
@@ -239,6 +243,8 @@ struct JitFunction::CacheEntry {
   /// It has no program.
   void be_eager(const Key& of, const NeedsEager& reason);
 
+  /// Within a dual level.  What autograd does not know has none.
+  bool may_have_tangents(const Key& of) const { return of.knows_autograd || !world.tensors().empty(); }
   bool any_other_kind() const {
     return std::any_of(world.tensors().begin(), world.tensors().end(), is_other_kind_of_tensor);
   }

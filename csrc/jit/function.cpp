@@ -136,12 +136,16 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     return PyObject_Vectorcall(fn_.get(), args, nargs, names);
   }
   const Arguments arguments{args, nargs, names};
-  if (calls_are_watched()) return run_eagerly(arguments, watcher());
   Key key = key_of(arguments);
+  if (key.fingerprint.watched()) return run_eagerly(arguments, watcher());
   std::shared_ptr<CacheEntry> e;  // owned: a recursive call or another thread may clear the cache
   try {
     key.check_kinds();
     e = find(key);
+    if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
+      if (key.answers) key.answers->keep_drawn(0);
+      throw NeedsEager{"forward-mode AD is active", {}};
+    }
     if (e) {
       ++hits_;
     } else {
@@ -483,7 +487,7 @@ void JitFunction::clear_cache() {
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {
   const Key key = key_of({args, nargs, names});
-  if (key.other_kind || key.flat.overriding || calls_are_watched()) return false;
+  if (key.fingerprint.watched() || key.other_kind || key.flat.overriding) return false;
   const bool found = find(key) != nullptr;
   if (key.answers) key.answers->keep_drawn(0);
   return found;

@@ -171,6 +171,9 @@ struct ThunderBackward final : Node {
 
   variable_list apply(variable_list&& grads) override {
     bool create_graph = c10::GradMode::is_enabled();
+    THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
+                  "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
+                  "function that was called outside of them. Call the original function there");
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
     // A replay leaves all gradients in its own memory, so programs that also run as graphs do the same.

@@ -201,8 +201,11 @@ void Fingerprint::begin() {
               static_cast<uint64_t>(c10::impl::TorchDispatchModeTLS::stack_len()) << 32;
   size_ = kGlobalWords;
   saw_gpu_ = false;
-  if (int64_t modes = at::impl::PythonTorchFunctionTLS::stack_len(); modes > 0)
-    add_number(hash_of_default_device(modes));
+  const int64_t modes = at::impl::PythonTorchFunctionTLS::stack_len();
+  const bool disabled = (words_[4] >> 24 & 0xFF) != at::impl::TorchFunctionDisabledState::ENABLED;
+  watched_ = !ignores_watchers() && (disabled || !((keys.included_ - keys.excluded_) & kWatchingKeys).empty() ||
+                                     (modes > 0 && any_function_mode()));
+  if (modes > 0) add_number(hash_of_default_device(modes));
 }
 
 // 0 for a tensor that shares nothing.  Else the first earlier one that it is, or whose storage it shares: its index

@@ -45,6 +45,9 @@ class Fingerprint {
     return a.size_ == b.size_ && std::memcmp(a.words_, b.words_, a.size_ * sizeof(uint64_t)) == 0;
   }
 
+  /// Whether somebody sees the operators of this thread (runtime/watchers.h), but for forward-mode AD.
+  bool watched() const { return watched_; }
+
   struct SeenTable;
 
   /// The words, to tell which part differs: first those of the global state.
@@ -73,7 +76,7 @@ class Fingerprint {
   uint64_t* words_;
   size_t size_ = 0, capacity_ = kInline;
   uint32_t tensors_ = 0;
-  bool saw_gpu_ = false;
+  bool saw_gpu_ = false, watched_ = false;
   uint64_t filter_ = 0;  // a bit per hash of the storages in seen_
   Seen seen_[kInlineSeen];
   std::unique_ptr<SeenTable> more_seen_;

@@ -1,8 +1,11 @@
 #include "runtime/watchers.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/forward_grad.h>
+
+#include <algorithm>
 
 #include "core/error.h"
 #include "runtime/torch_py.h"
@@ -12,7 +15,7 @@ namespace {
 
 using FunctionState = at::impl::PythonTorchFunctionTLS;
 
-bool ignores_watchers = false;
+bool ignores = false;
 
 PyObject* attribute_of(const char* module, const char* name) {
   PyObject* m = PyImport_ImportModule(module);
@@ -36,23 +39,9 @@ std::string class_of(PyObject* mode) {
   return name;
 }
 
-bool any_function_mode() {
-  const int64_t n = FunctionState::stack_len();
-  bool any = false;
-  for (int64_t i = 0; i < n && !any; ++i) {
-    PyObject* mode = function_mode_at(i);
-    any = !mode || !is_device_mode(mode);
-    Py_XDECREF(mode);
-  }
-  if (PyErr_Occurred()) PyErr_Clear();
-  return any;
-}
-
 bool functions_are_disabled() {
   return FunctionState::get_disabled_state() != at::impl::TorchFunctionDisabledState::ENABLED;
 }
-
-bool has_dual_level() { return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr; }
 
 std::string dispatch_watcher() {
   static PyObject* at = attribute_of("torch._C", "_get_dispatch_stack_at");
@@ -77,16 +66,33 @@ bool is_device_mode(PyObject* mode) {
   return reinterpret_cast<PyObject*>(Py_TYPE(mode)) == type;
 }
 
-bool calls_are_watched_below_functions() { return !ignores_watchers && (operators_are_watched() || has_dual_level()); }
-
-bool calls_are_watched() {
-  if (calls_are_watched_below_functions()) return true;
-  if (ignores_watchers) return false;
-  return functions_are_disabled() || (FunctionState::stack_len() > 0 && any_function_mode());
+bool any_function_mode() {
+  const int64_t n = FunctionState::stack_len();
+  bool any = false;
+  for (int64_t i = 0; i < n && !any; ++i) {
+    PyObject* mode = function_mode_at(i);
+    any = !mode || !is_device_mode(mode);
+    Py_XDECREF(mode);
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+  return any;
 }
 
+bool has_dual_level() { return !ignores && torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr; }
+
+bool would_lose_derivatives(const std::vector<at::Tensor>& tensors) {
+  using at::functorch::TransformType;
+  if (operators_are_watched())
+    for (const at::functorch::DynamicLayer& layer : at::functorch::getDynamicLayerStack())
+      if (layer.key() == TransformType::Grad || layer.key() == TransformType::Jvp) return true;
+  return has_dual_level() && std::any_of(tensors.begin(), tensors.end(),
+                                         [](const at::Tensor& t) { return t.defined() && t._fw_grad(0).defined(); });
+}
+
+bool watched_below_functions() { return !ignores && (operators_are_watched() || has_dual_level()); }
+
 std::string watcher() {
-  if (ignores_watchers) return {};
+  if (ignores) return {};
   if (operators_are_watched()) return dispatch_watcher();
   if (has_dual_level()) return "forward-mode AD is active";
   if (functions_are_disabled()) return "torch functions are disabled (torch._C.DisableTorchFunction)";
@@ -99,7 +105,7 @@ std::string watcher() {
 }
 
 bool is_other_kind_of_tensor(PyObject* tensor) {
-  return !ignores_watchers && (!torch_py::is_exact_tensor(tensor) || !is_plain(torch_py::tensor(tensor)));
+  return !ignores && (!torch_py::is_exact_tensor(tensor) || !is_plain(torch_py::tensor(tensor)));
 }
 
 std::string other_kind_of_tensor(PyObject* tensor) {
@@ -115,6 +121,7 @@ std::string other_kind_of_tensor(PyObject* tensor) {
   return cat("a wrapper (", c10::toString((keys & kKeysWithoutMemory).highestPriorityTypeId()), ")");
 }
 
-void set_ignores_watchers(bool on) { ignores_watchers = on; }
+void set_ignores_watchers(bool on) { ignores = on; }
+bool ignores_watchers() { return ignores; }
 
 }  // namespace thunder

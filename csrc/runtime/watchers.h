@@ -7,6 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <string>
+#include <vector>
 
 namespace thunder {
 
@@ -45,12 +46,17 @@ PyObject* function_mode_at(int64_t i);
 /// What torch.set_default_device() and `with torch.device(...)` are: a program has their device in it.
 bool is_device_mode(PyObject* mode);
 
-/// Whether a call of a torch function is seen, or changed, in this thread: by a mode, but for the device's, a tracer, a
-/// transform, forward-mode AD.  Needs the GIL.
-bool calls_are_watched();
-/// The same without torch function modes.
-bool calls_are_watched_below_functions();
-/// By whom, for the user; empty: by nobody.
+/// A torch function mode that is not is_device_mode() is active.  Needs the GIL.
+bool any_function_mode();
+/// Tensors may have tangents: a dual level of forward-mode AD is entered, in any thread.
+bool has_dual_level();
+/// Whether what runs below autograd in this thread, on these tensors, would lose tangents or gradients: one has a tangent,
+/// or a transform of torch.func differentiates.
+bool would_lose_derivatives(const std::vector<at::Tensor>& tensors);
+/// Operators of this thread are watched, or tensors may have tangents.
+bool watched_below_functions();
+/// Who sees, or changes, calls of torch functions in this thread, for the user: a mode, but for the device's, a tracer,
+/// a transform, forward-mode AD.  Empty: nobody.  Fingerprint::watched() tells whether there is anybody.
 std::string watcher();
 /// What a tensor is that is not a plain torch.Tensor or nn.Parameter, for the user; empty: it is.
 std::string other_kind_of_tensor(PyObject* tensor);
@@ -59,5 +65,6 @@ bool is_other_kind_of_tensor(PyObject* tensor);
 
 /// Tests compile for devices that are not there, on fake tensors: nobody counts as a watcher then.
 void set_ignores_watchers(bool on);
+bool ignores_watchers();
 
 }  // namespace thunder
