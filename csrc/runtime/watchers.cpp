@@ -1,13 +1,14 @@
 #include "runtime/watchers.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
-#include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/forward_grad.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/error.h"
+#include "runtime/gil.h"
 #include "runtime/torch_py.h"
 
 namespace thunder {
@@ -41,6 +42,23 @@ std::string class_of(PyObject* mode) {
 
 bool functions_are_disabled() {
   return FunctionState::get_disabled_state() != at::impl::TorchFunctionDisabledState::ENABLED;
+}
+
+// Of torch.func; its own header needs one that PyTorch does not ship.
+bool any_differentiating_transform() {
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  if (!keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) return false;
+  Gil gil;
+  static PyObject* transforms = attribute_of("torch._functorch.pyfunctorch", "retrieve_all_functorch_interpreters");
+  PyObject* active = transforms ? PyObject_CallNoArgs(transforms) : nullptr;
+  bool any = !active;
+  for (Py_ssize_t i = 0; active && i < PyList_GET_SIZE(active); ++i) {
+    const std::string_view name = Py_TYPE(PyList_GET_ITEM(active, i))->tp_name;
+    any = any || name == "GradInterpreter" || name == "JvpInterpreter";
+  }
+  Py_XDECREF(active);
+  if (PyErr_Occurred()) PyErr_Clear();
+  return any;
 }
 
 std::string dispatch_watcher() {
@@ -81,10 +99,7 @@ bool any_function_mode() {
 bool has_dual_level() { return !ignores && torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr; }
 
 bool would_lose_derivatives(const std::vector<at::Tensor>& tensors) {
-  using at::functorch::TransformType;
-  if (operators_are_watched())
-    for (const at::functorch::DynamicLayer& layer : at::functorch::getDynamicLayerStack())
-      if (layer.key() == TransformType::Grad || layer.key() == TransformType::Jvp) return true;
+  if (operators_are_watched() && any_differentiating_transform()) return true;
   return has_dual_level() && std::any_of(tensors.begin(), tensors.end(),
                                          [](const at::Tensor& t) { return t.defined() && t._fw_grad(0).defined(); });
 }

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.autograd.forward_ad as fw
+from devices import DEVICE, ON_CPU
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -75,7 +76,7 @@ def test_a_backward_is_not_differentiated_without_a_word():
 
 def make_net():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
+    return nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)).to(DEVICE)
 
 
 def state_of(m):
@@ -118,7 +119,7 @@ def dual_parameters(m):
 
 def module_in_fake_mode(m):
     with FakeTensorMode(allow_non_fake_inputs=True):
-        y = m(torch.randn(1, 3))
+        y = m(torch.randn(1, 3, device=DEVICE))
         return shown(y)
 
 
@@ -156,6 +157,27 @@ def module_flops(m):
     return mode.get_total_flops(), {str(k): v for k, v in mode.get_flop_counts()["Global"].items()}
 
 
+def backward_flops(m):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    loss = m(x3()[None]).sum()
+    with FlopCounterMode(display=False) as mode:
+        loss.backward()
+    m.zero_grad()
+    return mode.get_total_flops()
+
+
+def backward_in_fake_mode(m):
+    loss = m(x3()[None]).sum()
+    grads = []
+    for p in m.parameters():
+        p.register_hook(lambda g: grads.append(shown(g)))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        loss.backward()
+    m.zero_grad()
+    return sorted(grads, key=str)
+
+
 MODULES = {
     "export": exported,
     "jit.trace": module_trace,
@@ -169,6 +191,8 @@ MODULES = {
     "aot_module": module_aot,
     "compile": module_dynamo,
     "FlopCounterMode": module_flops,
+    "FlopCounterMode, backward": backward_flops,
+    "fake mode, backward": backward_in_fake_mode,
 }
 
 
@@ -191,8 +215,8 @@ def test_modules_made_in_fake_mode():
     def run(jit):
         with FakeTensorMode():
             m = jit(make_net())
-            m(torch.randn(1, 3)).sum().backward()
-            return [shown(m(torch.randn(1, 3))), *(shown(p.grad) for p in m.parameters())]
+            m(torch.randn(1, 3, device=DEVICE)).sum().backward()
+            return [shown(m(torch.randn(1, 3, device=DEVICE))), *(shown(p.grad) for p in m.parameters())]
 
     same(run(thunder.jit), run(lambda m: m))
 
@@ -200,7 +224,7 @@ def test_modules_made_in_fake_mode():
 def test_parameters_that_become_other_tensors():
     def run(jit):
         torch.manual_seed(0)
-        m, out = nn.Sequential(nn.Linear(3, 3), nn.GELU()), []
+        m, out = nn.Sequential(nn.Linear(3, 3), nn.GELU()).to(DEVICE), []
         f = jit(m)
         for kind in (Shouting, nn.Parameter, Plain, Weight, nn.Parameter):
             w = m[0].weight.detach().as_subclass(torch.Tensor)
@@ -213,7 +237,7 @@ def test_parameters_that_become_other_tensors():
 
 
 def test_a_parameter_whose_class_is_assigned():
-    m = nn.Linear(3, 3)
+    m = nn.Linear(3, 3).to(DEVICE)
     f = thunder.jit(m)
     f(x3()[None])
     m.weight.__class__ = Weight
@@ -225,7 +249,7 @@ def test_a_parameter_whose_class_is_assigned():
 
 
 def test_lazy_modules_are_compiled_once_they_know_their_sizes():
-    m = nn.Sequential(nn.LazyLinear(4), nn.GELU())
+    m = nn.Sequential(nn.LazyLinear(4), nn.GELU()).to(DEVICE)
     f = thunder.jit(m)
     with quiet():
         got = [f(x3()[None]) for _ in range(3)]
@@ -326,7 +350,7 @@ def test_what_is_found_out_once_is_not_found_out_again():
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: torch.quantize_per_tensor(x3(), 0.1, 0, torch.qint8), lambda: x3().to_mkldnn()],
+    [lambda: torch.quantize_per_tensor(x3(), 0.1, 0, torch.qint8), lambda: x3().cpu().to_mkldnn()],
     ids=["quantized", "mkldnn"],
 )
 def test_what_lies_in_memory_in_another_way(make):
@@ -361,7 +385,7 @@ def test_a_transform_that_would_be_left_out_is_an_error():
 
 def test_a_device_for_what_is_made_is_no_watcher():
     f = thunder.jit(lambda x: x + torch.ones(3))
-    with torch.device("cpu"):
+    with torch.device(DEVICE):
         same(f(x3()), x3() + 1)
     x = x3()
     with torch.device("meta"), pytest.raises(RuntimeError):
@@ -406,6 +430,7 @@ def test_nothing_is_kept_alive():
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.skipif(not ON_CPU, reason="gloo's mesh is one of CPUs")
 def test_distributed_tensors():
     import torch.distributed as dist
 

@@ -8,6 +8,7 @@ import warnings
 
 import torch
 import torch.autograd.forward_ad as fw
+from devices import DEVICE
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -76,7 +77,11 @@ class Pack:
 
 
 def x3(requires_grad=False):
-    return torch.tensor([0.5, -1.0, 2.0], requires_grad=requires_grad)
+    return torch.tensor([0.5, -1.0, 2.0], requires_grad=requires_grad, device=DEVICE)
+
+
+def ones3():
+    return torch.ones(3, device=DEVICE)
 
 
 def trained(f, x):
@@ -140,7 +145,7 @@ def backward_under_function_mode(f):
 
 def fake_mode(f):
     with FakeTensorMode() as mode:
-        x = torch.randn(3, requires_grad=True)
+        x = torch.randn(3, requires_grad=True, device=DEVICE)
         y = f(x)
         y.sum().backward()
     return shown([y, x.grad, f(mode.from_tensor(x3()))])
@@ -148,13 +153,13 @@ def fake_mode(f):
 
 def fake_arguments(f):
     with FakeTensorMode():
-        x = torch.randn(3)
+        x = torch.randn(3, device=DEVICE)
     return shown(f(x))
 
 
 def dual(f):
     with fw.dual_level():
-        primal, tangent = fw.unpack_dual(f(fw.make_dual(x3(), torch.ones(3))))
+        primal, tangent = fw.unpack_dual(f(fw.make_dual(x3(), ones3())))
     return primal, tangent
 
 
@@ -177,12 +182,12 @@ def grad_and_value(f):
 
 def vjp(f):
     y, back = torch.func.vjp(f, x3())
-    return y, back(torch.ones(3))
+    return y, back(ones3())
 
 
 def linearize(f):
     y, forward = torch.func.linearize(f, x3())
-    return y, forward(torch.ones(3))
+    return y, forward(ones3())
 
 
 def fx(f, **options):
@@ -245,8 +250,9 @@ def selectively_checkpointed(f):
 
 
 def default_device(f):
+    x = x3()
     with torch.device("meta"):
-        return shown(f(torch.ones(3, device="cpu")))
+        return shown(f(x))
 
 
 def disabled(scope):
@@ -260,7 +266,7 @@ def disabled(scope):
 def batched_gradients(f):
     x = x3(requires_grad=True)
     y = f(x)
-    return torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
+    return torch.autograd.grad(y, x, torch.eye(3, device=DEVICE), is_grads_batched=True)
 
 
 def vectorized_jacobian(f):
@@ -321,7 +327,7 @@ def logging_tensor(f):
 
 
 def negative():
-    return torch.conj(torch.complex(torch.zeros(3), x3())).imag
+    return torch.conj(torch.complex(torch.zeros(3, device=DEVICE), x3())).imag
 
 
 def pack(f):
@@ -343,7 +349,7 @@ def symbolically_traced(f):
 def masked(f):
     from torch.masked import masked_tensor
 
-    y = f(masked_tensor(x3(), torch.tensor([True, False, True])))
+    y = f(masked_tensor(x3(), torch.tensor([True, False, True], device=DEVICE)))
     return type(y).__name__, y.get_data(), y.get_mask()
 
 
@@ -366,7 +372,7 @@ AROUND = {
     "fake arguments": fake_arguments,
     "dual numbers": dual,
     "dual level": dual_level_without_tangents,
-    "func.jvp": lambda f: torch.func.jvp(f, (x3(),), (torch.ones(3),)),
+    "func.jvp": lambda f: torch.func.jvp(f, (x3(),), (ones3(),)),
     "func.vjp": vjp,
     "func.grad_and_value": grad_and_value,
     "func.jacrev": lambda f: torch.func.jacrev(f)(x3()),
@@ -397,15 +403,15 @@ AROUND = {
     "vectorized jacobian": vectorized_jacobian,
     "forward jacobian": forward_jacobian,
     "cotangent: negative": cotangent(negative),
-    "cotangent: zeros without memory": cotangent(lambda: torch._efficientzerotensor(3)),
-    "cotangent: expanded": cotangent(lambda: torch.ones(()).expand(3)),
+    "cotangent: zeros without memory": cotangent(lambda: torch._efficientzerotensor(3, device=DEVICE)),
+    "cotangent: expanded": cotangent(lambda: ones3()[0].expand(3)),
     "subclass with overrides": subclass(lambda: x3().as_subclass(Shouting)),
     "subclass without": subclass(lambda: x3().as_subclass(Plain)),
     "parameter's subclass": subclass(lambda: Weight(x3())),
     "parameter": subclass(lambda: nn.Parameter(x3())),
     "buffer": subclass(lambda: nn.Buffer(x3())),
     "negative": subclass(negative),
-    "zeros without memory": subclass(lambda: torch._efficientzerotensor(3)),
+    "zeros without memory": subclass(lambda: torch._efficientzerotensor(3, device=DEVICE)),
     "meta": lambda f: shown([f(x3().to("meta")).device.type, tuple(f(x3().to("meta")).shape)]),
     "wrapper": wrapper,
     "wrapper, trained": wrapper_trained,
