@@ -28,13 +28,16 @@ class _TraceMode(TorchFunctionMode):
 
     def __init__(self, tracer):
         super().__init__()
-        self._handle = tracer.handle
+        self._tracer, self._handle = tracer, tracer.handle
         # torch.set_default_device and `with torch.device(...)` around the call are modes below this one, which never
         # reach them.
         below = [m.device for m in _get_current_function_mode_stack() if isinstance(m, DeviceContext)]
         self._device = below[-1] if below else None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        for other in types:
+            if not issubclass(other, torch.Tensor):
+                self._tracer.leave_to_eager(f"the function uses a {other.__name__}, which overrides torch functions")
         if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := body_of(func)):
             with self:
                 return body(*args, **(kwargs or {}))

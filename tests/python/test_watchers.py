@@ -10,6 +10,7 @@ from devices import DEVICE, ON_CPU
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn import functional as F
 from watchers import AROUND, Doubling, DoublingOperators, Pack, Plain, Shouting, Weight, quiet, shown, trained, x3
 
 import thunder
@@ -320,6 +321,8 @@ INSIDE = {
     "a global's class": lambda x: torch.mul(CAPTURED["plain"], x),
     "a global parameter's class": lambda x: torch.mul(CAPTURED["weight"], x),
     "an object with overrides": lambda x: torch.mul(CAPTURED["pack"], x),
+    "an object with overrides, in Python": lambda x: F.softmax(CAPTURED["pack"], 0),
+    "a global with overrides, in Python": lambda x: F.softmax(torch.mul(CAPTURED["shouting"], x), 0),
     "an attribute of a class": of_attribute,
 }
 
@@ -442,6 +445,7 @@ def test_distributed_tensors():
         dist.init_process_group("gloo", rank=0, world_size=1, store=store)
         try:
             from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
             from torch.distributed.tensor import DTensor, Shard, distribute_module, distribute_tensor
 
             mesh = init_device_mesh("cpu", (1,))
@@ -460,5 +464,9 @@ def test_distributed_tensors():
             for p, q in zip(m.parameters(), want.parameters(), strict=True):
                 same(p.grad.full_tensor(), q.grad)
             assert sum(eager_calls(compiled).values()) == 1
+            sharded = thunder.jit(fully_shard(make_net(), mesh=mesh))
+            for _ in range(2):
+                sharded(x3()[None]).sum().backward()
+            same([p.grad.full_tensor() for p in sharded.parameters()], [p.grad * 2 for p in want.parameters()])
         finally:
             dist.destroy_process_group()
