@@ -73,9 +73,13 @@ def test_the_build_that_is_tested_runs():
 
 
 def test_the_shared_cpp_library_is_linked():
-    # One that was linked statically has locale facets of its own.
-    needed = subprocess.run(["readelf", "-d", thunder._C.__file__], capture_output=True, text=True, check=True).stdout
+    def output_of(*command):
+        return subprocess.run([*command, thunder._C.__file__], capture_output=True, text=True, check=True).stdout
+
+    needed = output_of("readelf", "-d")
     assert "libstdc++.so.6" in needed and "libgcc_s.so.1" in needed
+    # One that was linked statically has locale facets of its own beside those of the process.
+    assert "std::num_put<char" not in output_of("nm", "-C", "--defined-only")
 
 
 def test_headers_of_packages_that_a_fresh_machine_lacks_are_found():
