@@ -39,9 +39,9 @@ std::string KernelBatch::text(const std::string& name) const {
 
 void KernelBatch::start() {
   if (!host_source_.empty())
-    host_ = in_background([source = fuser::host_prelude() + host_source_] {
+    host_ = in_background([this] {
       HostResult r;
-      r.module = compile_host(source, &r.error);
+      r.module = compile_host(fuser::host_prelude() + host_source_, &r.error);
       return r;
     });
   if (!cuda_.empty() && cuda_available()) {
