@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _custom_function, _opaque
+from . import _C, _custom_function, _generators, _opaque
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
@@ -173,6 +173,9 @@ def _register():
     for path, handler in handlers.items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=handler)
+    for path, handler in _generators.handlers.items():
+        if (target := resolve(f"torch.{path}")) is not None:
+            _C.register_function(target, "handler", handler=handler, creates=True)
 
 
 def _set_up():

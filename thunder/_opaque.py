@@ -96,6 +96,10 @@ def _with_numbers(value, in_list=False):
 def _with_lists(overload, args, kwargs):
     """The arguments with numbers for lists repeated; None if there is none."""
     parameters = overload._schema.arguments
+    # A size that is given as one number after the other.
+    sizes = args and str(parameters[0].type) == "List[int]" and all(isinstance(a, int) for a in args)
+    if sizes and all(p.kwarg_only for p in parameters[1:]):
+        args = (list(args),)
 
     def fit(parameter, value):
         size = getattr(parameter, "N", None)
@@ -105,7 +109,7 @@ def _with_lists(overload, args, kwargs):
     named = {p.name: p for p in parameters}
     keyword = {k: fit(named[k], v) if k in named else v for k, v in kwargs.items()}
     same = all(a is b for a, b in zip((*fitted, *keyword.values()), (*args, *kwargs.values()), strict=True))
-    return None if same else (fitted, keyword)
+    return (fitted, keyword) if sizes or not same else None
 
 
 def _packet(func):

@@ -7,6 +7,7 @@
 #include "frontend/autocast.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
+#include "frontend/large_ints.h"
 
 namespace thunder::frontend {
 namespace {
@@ -367,7 +368,7 @@ std::vector<std::pair<std::string, Arg>> Tracer::keywords(PyObject* args, PyObje
       if (value == Py_True) written = PyTuple_GET_ITEM(args, 0);
     } else if (value != Py_None || (name != "generator" && name != "pin_memory" && name != "layout")) {
       if (name == "pin_memory" && value == Py_False) continue;
-      keyword.emplace_back(std::move(name), convert(value));
+      keyword.emplace_back(std::move(name), is_large_int(value) ? Arg() : convert(value));
     }
   }
   return keyword;
@@ -377,15 +378,18 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   ArgList positional;
   positional.reserve(n);
-  for (Py_ssize_t i = 0; i < n; ++i) positional.push_back(convert(PyTuple_GET_ITEM(args, i)));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    positional.push_back(is_large_int(o) ? Arg() : convert(o));
+  }
   THUNDER_CHECK(!f.method || (n > 0 && is_tensor(PyTuple_GET_ITEM(args, 0))), Type, f.op,
                 "a method of torch.Tensor was called on ",
                 n > 0 ? Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name : "nothing");
-  if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
-
   PyObject* out = nullptr;
   PyObject* written = f.in_place && n > 0 ? PyTuple_GET_ITEM(args, f.reflected ? 1 : 0) : nullptr;
   std::vector<std::pair<std::string, Arg>> keyword = keywords(args, kwargs, out, written);
+  take_large_ints(f.op, args, kwargs, positional, keyword);
+  if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
   if (PyObject* target = out ? out : written; target && is_tensor(target))
     take_dtype_of(target, f.op, positional, keyword);
   const bool differentiable = any_requires_grad(positional, keyword);

@@ -18,6 +18,7 @@ bool unchanged(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
   if (PyTuple_CheckExact(then)) {
+    interpreter::check_stack();
     Py_ssize_t n = PyTuple_GET_SIZE(then);
     if (n != PyTuple_GET_SIZE(now)) return false;
     for (Py_ssize_t i = 0; i < n; ++i)
@@ -309,6 +310,7 @@ bool WorldGuard::compare(Watch& w, std::string* why) {
     PyObject* now = PyDict_GetItem(w.dict.get(), item.key.get());
     bool ok = !item.value ? !now : item.tensor ? now && is_tensor(now) : unchanged(item.value.get(), now);
     if (ok) continue;
+    if (why) note_number(w.dict.get(), item.key.get(), item.value.get(), now);
     if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed" + read_at(item.place);
     return false;
   }
@@ -350,6 +352,7 @@ bool WorldGuard::check_cells(bool& written, std::string* why) {
     if (now == c.value.get()) continue;
     bool ok = c.tensor ? now && is_tensor(now) : c.value && unchanged(c.value.get(), now);
     if (!ok) {
+      if (why) note_number(c.cell.get(), nullptr, c.value.get(), now);
       if (why) *why = "a variable of the closure of " + c.name + " changed" + read_at(c.place);
       return false;
     }
@@ -366,6 +369,7 @@ bool WorldGuard::check_elements(bool& written, std::string* why) {
     PyObject* now = e.index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, e.index) : nullptr;
     if (now == e.value.get()) continue;
     if (e.tensor ? !now || !is_tensor(now) : !unchanged(e.value.get(), now)) {
+      if (why) note_number(list, Ref::steal(PyLong_FromSsize_t(e.index)).get(), e.value.get(), now);
       if (why) *why = e.name + "[" + std::to_string(e.index) + "] changed" + read_at(e.place);
       return false;
     }
@@ -387,8 +391,13 @@ void WorldGuard::add_lines(CacheLines& lines) {
   for (const Element& e : elements_) lines.add(e.list.get(), sizeof(PyListObject));
 }
 
+void WorldGuard::note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now) {
+  if (is_plain_number(then) && is_plain_number(now)) changed_ = {Ref::borrow(container), Ref::borrow(key)};
+}
+
 bool WorldGuard::check(std::string* why) {
   bool written = false;
+  changed_ = {};
   bool fine = writes_.visit([&](size_t i) {
     written = true;
     return compare(watches_[i], why);

@@ -13,6 +13,7 @@
 #include "frontend/cache_lines.h"
 #include "frontend/dict_writes.h"
 #include "frontend/interpreter/interpreter.h"
+#include "frontend/number_places.h"
 #include "frontend/python.h"
 
 namespace thunder::frontend {
@@ -57,6 +58,8 @@ class WorldGuard {
 
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
+  /// The place of the number because of which check() said no, if it was one; `why` was asked for.
+  const NumberPlace& changed_number() const { return changed_; }
   /// The guards as text, a line each: "model.scale == 2.0".
   std::vector<std::string> lines() const;
   /// The memory that check() reads while nothing changes.
@@ -125,6 +128,7 @@ class WorldGuard {
   bool check_objects(std::string* why);
   bool check_classes(std::string* why);
   bool refresh_tensors(std::string* why);
+  void note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now);
   std::vector<Place> find(PyObject* tensor);
 
   std::unordered_set<PyObject*> watched_;
@@ -142,6 +146,7 @@ class WorldGuard {
   std::vector<Ref> owned_;
   std::vector<Ref> owned_tensors_;  // one per entry of current_
   std::vector<PyObject*> current_;
+  NumberPlace changed_;
   bool refresh_due_ = false;
 };
 

@@ -19,11 +19,11 @@ bool JitFunction::learn(const frontend::Reads& reads) {
   for (const auto& [type, use] : reads.uses()) {
     auto [it, first] = uses_.try_emplace(type);
     frontend::ClassUse& known = it->second;
-    const bool identity = known.identity, everything = known.everything;
+    const bool identity = known.identity, everything = known.everything, written = known.written;
     const Py_ssize_t names = known.names ? PySet_GET_SIZE(known.names.get()) : 0;
     known.type = use.type;
     known.add(use);
-    more = more || first || known.identity != identity || known.everything != everything ||
+    more = more || first || known.identity != identity || known.everything != everything || known.written != written ||
            PySet_GET_SIZE(known.names.get()) != names;
   }
   return more;

@@ -190,8 +190,10 @@ def call(world, f, step, x):
     scope = dict(world.names, f=f)
     scope["x"] = world.names["x"] = x.detach().clone().requires_grad_(step.requires_grad)
     with STATES[step.state]():
+        torch.manual_seed(0)
         world.names["out"] = None
         world.names["out"] = eval(f"f({step.arguments})", scope)
+        world.names["drawn"] = torch.rand(1)
     return True
 
 
@@ -214,7 +216,7 @@ class Run:
         source = program.source()
         self.eager, self.compiled = World(source), World(source)
         for world in (self.eager, self.compiled):
-            world.names.update(x=None, out=None)
+            world.names.update(x=None, out=None, drawn=None)
         self.functions = self.eager.names["f"], thunder.jit(self.compiled.names["f"], numerics="eager")
         self.refusal = None
         calls = 0
@@ -233,7 +235,7 @@ class Run:
                 raise Finding(f"{where}{change}: {errors[0]!r} and {errors[1]!r}")
         _, error = attempt(lambda: call(self.compiled, self.functions[1], step, x))
         if error and str(error).startswith("["):
-            self.eager.names.update(out=None, x=self.compiled.names["x"])
+            self.eager.names.update(out=None, x=self.compiled.names["x"], drawn=self.compiled.names["drawn"])
             same(self.eager.state(), self.compiled.state(), f"{where}after {error}: ")
             return str(error)
         _, expected = attempt(lambda: call(self.eager, self.functions[0], step, x))

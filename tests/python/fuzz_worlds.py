@@ -5,6 +5,7 @@ they add to the rules: how to read it, how a program writes to it (`do`), what m
 (`change`).  # is the part's number.  Values stay small, and loops end, whatever is drawn.
 """
 
+import fuzz_numbers
 import fuzz_objects
 
 LITERALS = ["0.5", "1.5", "2", "3", "-1.0", "0", "1", "True", "7"]
@@ -576,4 +577,5 @@ seen# = []
         [],
     ),
     **fuzz_objects.PARTS,
+    **fuzz_numbers.PARTS,
 }
