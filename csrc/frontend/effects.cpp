@@ -205,6 +205,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (!PyType_Check(object)) read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
   if (fresh(object)) return true;
   if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
+  if (is_tensor(object) && attributed_.insert(object).second) keep(object);
   PyObject* before = nullptr;
   if (PyType_Check(object)) {
     PyObject* dict = reinterpret_cast<PyTypeObject*>(object)->tp_dict;

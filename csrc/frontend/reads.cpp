@@ -370,7 +370,10 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   read_type(object);
   PyObject* found = _PyType_Lookup(type, name);
   read_class(type, name, found);
-  if (is_tensor(object) && found) return;  // metadata are guarded where the tensor is an input
+  if (is_tensor(object) && found) {  // its metadata, say
+    if (asked_.insert(object).second) keep(object);
+    return;
+  }
   if (found && Py_TYPE(found)->tp_descr_set) {
     if (Py_IS_TYPE(found, &PyMemberDescr_Type) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !written(object, name)) {
       Ref now;
@@ -383,6 +386,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     return;  // what a property reads is told by itself
   }
   PyObject* dict = instance_dict(object);
+  if (is_tensor(object) && attributed_.insert(object).second) keep(object);
   if (!dict || written(object, name)) return;
   name_instance_dict(object, dict);
   PyObject* now = PyDict_GetItemWithError(dict, name);
@@ -526,6 +530,7 @@ bool Reads::is_plain_subclass(PyObject* object, PyObject* other) {
 std::vector<Effect> Reads::finish(WorldGuard& world) {
   take_back();
   find_arguments_elsewhere();
+  for (PyObject* tensor : attributed_) world.hold_tensor(tensor);
   for (const DictReads& r : dicts_)
     if (!fresh(r.dict.get()))
       world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size, r.order);
@@ -537,6 +542,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   for (const AttributeRead& r : attributes_)
     world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
   for (PyObject* f : functions_) world.watch_code(f);
+  for (PyObject* tensor : asked_) world.add_tensor(tensor);
   std::vector<Effect> out;
   for (Effect& e : effects_) {
     bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();

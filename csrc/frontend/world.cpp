@@ -177,6 +177,8 @@ bool same_elements(PyObject* object, PyObject* then) {
 
 }  // namespace
 
+bool WorldGuard::is_replaceable(PyObject* o) const { return o && is_tensor(o) && !held_.count(o); }
+
 void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
                                bool order) {
   Watch w;
@@ -184,12 +186,12 @@ void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vect
   w.name = std::move(name);
   w.size = size;
   w.order = order;
-  for (const Entry& e : entries) w.items.push_back({e.key, e.value, e.value && is_tensor(e.value.get()), e.place});
+  for (const Entry& e : entries) w.items.push_back({e.key, e.value, is_replaceable(e.value.get()), e.place});
   add_watch(std::move(w));
 }
 
 void WorldGuard::watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place) {
-  bool tensor = value && is_tensor(value);
+  bool tensor = is_replaceable(value);
   cells_.push_back({Ref::borrow(cell), Ref::borrow(value), std::move(name), tensor, std::move(place)});
 }
 
@@ -200,7 +202,7 @@ void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elemen
 
 void WorldGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name,
                                interpreter::Place place) {
-  bool tensor = is_tensor(value);
+  bool tensor = is_replaceable(value);
   elements_.push_back({Ref::borrow(list), Ref::borrow(value), index, std::move(name), std::move(place), tensor});
 }
 

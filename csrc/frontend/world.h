@@ -28,6 +28,12 @@ class WorldGuard {
   /// closure cell, a global.  A tensor found nowhere is kept as it is.
   void add_tensor(PyObject* tensor);
 
+  /// The tensor may not be replaced by another one: the code looks at its attributes, or sets some.  Told before the
+  /// places are where the tensor lies.
+  void hold_tensor(PyObject* tensor) {
+    if (held_.insert(tensor).second) owned_.push_back(Ref::borrow(tensor));
+  }
+
   /// This entry of a dict is as now; a null value: there is none.
   struct Entry {
     Ref key, value;
@@ -128,6 +134,7 @@ class WorldGuard {
   bool check_objects(std::string* why);
   bool check_classes(std::string* why);
   bool refresh_tensors(std::string* why);
+  bool is_replaceable(PyObject* o) const;
   void note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now);
   std::vector<Place> find(PyObject* tensor);
 
@@ -147,6 +154,7 @@ class WorldGuard {
   std::vector<Ref> owned_tensors_;  // one per entry of current_
   std::vector<PyObject*> current_;
   NumberPlace changed_;
+  std::unordered_set<PyObject*> held_;  // in owned_
   bool refresh_due_ = false;
 };
 

@@ -166,3 +166,22 @@ def test_attributes_cost_nothing_where_the_code_does_not_look():
         x.number = i
         compiled(x)
     assert thunder.cache_misses(compiled) == 1
+
+
+ASKED = torch.ones(3)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x * (2 if ASKED.dim() > 1 else 3),
+    lambda x: x * ASKED.shape[0],
+    lambda x: x + (1 if ASKED.dtype == torch.float64 else 0),
+    lambda x: x * getattr(ASKED, "scale", 4),
+])  # fmt: skip
+def test_a_captured_tensor_that_is_only_asked_may_be_replaced(f):
+    global ASKED
+    compiled = thunder.jit(f)
+    scaled = torch.ones(3)
+    scaled.scale = 7
+    for now in (torch.ones(3), torch.ones(3), torch.ones(2, 3), scaled, torch.ones(3, dtype=torch.float64)):
+        ASKED = now
+        assert torch.equal(compiled(torch.ones(2)), f(torch.ones(2)))
