@@ -192,6 +192,7 @@ class Reads final : public interpreter::Observer {
   std::vector<CellRead> cells_;
   std::unordered_set<PyObject*> functions_, types_, visited_;
   std::unordered_set<PyObject*> attributed_;                // captured tensors whose attributes matter
+  std::unordered_set<PyObject*> asked_;                     // and those that the code asked for something
   std::unordered_map<PyObject*, std::vector<Ref>> orders_;  // the keys of dicts before any was deleted
   std::vector<WorldGuard::Answer> answers_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages
