@@ -266,7 +266,6 @@ def test_provenance_names_every_pass(showcase):
     assert str(showcase.forward[2]).startswith("# Constructed by Dead Code Elimination (took ")
 
 
-@pytest.mark.fuser
 def test_the_readme_shows_what_its_example_prints(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "README.md").read_text(), re.DOTALL)
     names = {}

@@ -8,7 +8,6 @@ from fusion_checks import fusions
 
 import thunder
 
-pytestmark = pytest.mark.fuser
 
 
 def chain(a, b):
