@@ -77,12 +77,8 @@ def spread(items, most, only=0.0):
     return [items[i * (len(items) - 1) // (most - 1)] for i in range(most)]
 
 
-# A single sample is another one in each dtype, so that together they are spread over what the database has.
-ONLY = {torch.bool: 0.0, torch.int64: 0.25, torch.float32: 0.5, torch.bfloat16: 0.75, torch.complex64: 1.0}
-
-
-def samples(op, device, dtype, most=None, requires_grad=False):
-    return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most, ONLY.get(dtype, 0.6))
+def samples(op, device, dtype, most=None, requires_grad=False, only=0.0):
+    return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most, only)
 
 
 def tensors(x):
