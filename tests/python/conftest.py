@@ -3,6 +3,7 @@
 import os
 
 import pytest
+import shards
 
 pytest.register_assert_rewrite("fusion_checks", "graph_checks")
 
@@ -20,6 +21,7 @@ _BY_DEFAULT_DEVICE = (
 
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where the tests run: cpu or cuda")
+    shards.add_options(parser)
 
 
 def pytest_configure(config):
@@ -29,6 +31,16 @@ def pytest_configure(config):
     if device != "cpu":
         # The layouts that kernels give may differ from the CPU's: every result is compared with what the trace says.
         os.environ.setdefault("THUNDER_CHECK_RUN", "1")
+    shards.configure(config)
+    if workers := getattr(config, "workerinput", {}).get("workercount"):
+        _share_cores(workers)
+
+
+def _share_cores(workers):
+    """Two threads at least, so that loops are divided among threads as users' are."""
+    import torch
+
+    torch.set_num_threads(max(2, len(os.sched_getaffinity(0)) // workers))
 
 
 def pytest_collection_modifyitems(items):

@@ -9,7 +9,6 @@ from fusion_checks import fusions
 import thunder
 
 
-
 def chain(a, b):
     return (a * b + a) * b - a / (b.abs() + 1)
 
