@@ -25,6 +25,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "fuser: about fused kernels; -m fuser selects such tests")
     os.environ.setdefault("THUNDER_VERIFY", "1")
     device = config.getoption("--device")
     os.environ["THUNDER_TEST_DEVICE"] = device
