@@ -30,7 +30,6 @@ from op_checks import (  # noqa: E402
     why_no_gradient,
 )
 
-
 DEFAULT = ("default",)  # the other mode is the suite's: twice as many kernels to compile
 
 

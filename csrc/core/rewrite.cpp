@@ -64,12 +64,6 @@ std::unordered_map<Value, size_t, ValueHash> producers(const Trace& trace) {
   return out;
 }
 
-uint64_t tags_within(const Call& call, uint64_t mask) {
-  uint64_t found = call.op->tags & mask;
-  for (const Call* inner : call.body) found |= tags_within(*inner, mask);
-  return found;
-}
-
 std::optional<SymbolId> bound_symbol(Value v) {
   if (!v.type().is_number() || !v.type().number().dim) return std::nullopt;
   const Dim& d = *v.type().number().dim;

@@ -44,10 +44,6 @@ class Uses {
 /// For every value made by a call, the index of that call.
 std::unordered_map<Value, size_t, ValueHash> producers(const Trace& trace);
 
-/// Tags of the operator and of all operators in the body, as far as they are among `mask`: a composite that draws
-/// random numbers inside is random, whatever its own record says.
-uint64_t tags_within(const Call& call, uint64_t mask);
-
 /// Symbols bound by a value: a number value whose type carries a dim that is a lone symbol.
 std::optional<SymbolId> bound_symbol(Value v);
 

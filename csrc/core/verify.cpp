@@ -20,11 +20,16 @@ struct Scope {
   const Call* owner = nullptr;  // the call whose body it is; null for the trace
 };
 
+bool makes_symbols(const Call& call) {
+  return call.op->has(kDataDependent | kHostSync) ||
+         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return makes_symbols(*c); });
+}
+
 // What a meta said against what the trace has.  Symbols that the meta made up (the length of a `nonzero`) are as good
 // as others.  A length that was asked for after the call was recorded is guarded, so it is as good as its symbol.
 class TypeComparison {
  public:
-  explicit TypeComparison(const Call& call) : may_rename_(tags_within(call, kDataDependent | kHostSync) != 0) {
+  explicit TypeComparison(const Call& call) : may_rename_(makes_symbols(call)) {
     if (!may_rename_) return;
     for (const Arg& a : call.args) {
       for_each_symbol(a, [&](SymbolId s) { known_.insert(s); });

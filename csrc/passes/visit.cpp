@@ -4,6 +4,12 @@
 
 namespace thunder {
 
+uint64_t tags_within(const Call& call, uint64_t mask) {
+  uint64_t found = call.op->tags & mask;
+  for (const Call* inner : call.body) found |= tags_within(*inner, mask);
+  return found;
+}
+
 bool is_pure_view(const Call& call) {
   if (call.body.empty()) return call.op->has(kView | kIdentity);
   for (const Call* inner : call.body)

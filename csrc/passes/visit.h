@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/op.h"
-#include "core/rewrite.h"
 #include "core/trace.h"
 
 namespace thunder {
@@ -86,6 +85,10 @@ void visit_outer_inputs(const Call& call, F&& fn) {
     if (!inside[v]) fn(v);
   });
 }
+
+/// Tags of the operator and of all operators in the body, as far as they are among `mask`: a composite that draws
+/// random numbers inside is random, whatever its own record says.
+uint64_t tags_within(const Call& call, uint64_t mask);
 
 /// What a call writes beyond its outputs, or takes from outside: such calls are neither merged nor repeated nor moved.
 inline uint64_t effects(const Call& call) { return tags_within(call, kEffects | kInput); }
