@@ -69,6 +69,7 @@ fuzz: build
 	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
 	THUNDER_VERIFY=1 $(PY) tests/python/fuzz_front_end.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 1500
 	THUNDER_VERIFY=1 $(PY) tests/python/fuzz.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 5000 --jobs 2
+	$(PY) tests/python/fuzz_arguments.py --seed $(or $(THUNDER_FUZZ_SEED),0) --cases 20000 --jobs 2
 
 # CPython's own tests under the interpreter, minutes.  ARGS=test_grammar for a file of them, ARGS=--write for docs/conformance.md.
 conformance: build

@@ -200,6 +200,33 @@ def _truth(func, args, kwargs):
     return _now(func, _value(tensor, "bool"))
 
 
+@_handler("sym_max", "sym_min")
+def _sym_extreme(func, args, kwargs):
+    if kwargs or not any(isinstance(n, TracedNumber) for n in args):
+        return _now(func, *args, **kwargs)
+    a, b = args
+    return (a if a >= b else b) if func is torch.sym_max else (a if a <= b else b)
+
+
+@_handler("sym_not", "sym_ite", "sym_fresh_size")
+def _sym(func, args, kwargs):
+    return _now(func, *(bool(n) if isinstance(n, TracedNumber) else n for n in args), **kwargs)
+
+
+@_handler("Tensor.type")
+def _type(func, args, kwargs):
+    names = ("self", "dtype", "non_blocking")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    tensor, wanted = given["self"], given.get("dtype")
+    like = _now(torch.empty, 0, dtype=tensor.dtype, device="meta" if tensor.is_meta else "cpu")
+    if wanted is None:
+        name = _now(torch.Tensor.type, like)
+        return name.replace("torch.", "torch.cuda.", 1) if tensor.is_cuda else name
+    if not isinstance(wanted, torch.dtype):
+        wanted = _now(torch.Tensor.type, like, wanted).dtype
+    return current_tracer().apply("torch.to", (tensor, wanted))
+
+
 @_handler("Tensor.__contains__")
 def _contains(func, args, kwargs):
     tracer = current_tracer()

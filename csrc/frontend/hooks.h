@@ -30,8 +30,6 @@ struct Hooks {
   /// Sets the Python exception for the C++ exception that is being handled.
   void (*set_python_error)() = nullptr;
   bool (*any_autocast)() = nullptr;
-  /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
-  std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
   /// Runs a trace without inputs now: its one result, a real tensor.
   Ref (*evaluate)(const Trace&) = nullptr;
 
@@ -44,9 +42,12 @@ struct Hooks {
   /// What a trace is given for an input.
   Ref (*run_input)(const RealInput&) = nullptr;
 
-  /// A function of (torch function, args, kwargs) that records the call of an operator without a record: a tuple of its
-  /// result, or None.  Null before it is set.
+  /// A function of (torch function, args, kwargs, the record's exception) that records the call otherwise: a tuple of its
+  /// result, or None if the exception stands.  It raises what eager does.  Null before it is set.
   Ref unrecorded;
+  /// A function of (torch function, args, kwargs) that is asked under autocast: (args, kwargs) to record the call with, a
+  /// tuple of the result of one that is recorded already, or None.
+  Ref autocast;
 
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass

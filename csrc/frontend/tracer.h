@@ -247,6 +247,8 @@ class Tracer {
   std::vector<const Call*> record_backward(PyObject* backward, const std::vector<Value>& inputs,
                                            const std::string& name, RecordedGradient& rule);
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
+  Ref autocast(const TorchFunction& f, PyObject* func, PyObject* args, PyObject* kwargs);
+  Ref dispatch_settled(const TorchFunction& f, PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
   void check_watchers(PyObject* args, PyObject* kwargs);
@@ -284,6 +286,7 @@ class Tracer {
   bool metadata_only_ = false;
   interpreter::Observer* observer_ = nullptr;
   const Language* language_ = nullptr;
+  bool settled_ = false;  ///< what autocast does to the call that is being recorded has been done
   int64_t modes_ = -1;
   AliasTracker aliases_;
   ShapeEnv shapes_;
