@@ -345,6 +345,7 @@ class Lowering {
     elements_.collect();
     find_in_place();
     kernel_.wide = places_.wide();
+    kernel_.cached = kernel_.cached && kernel_.cached_bytes > 0;
     if (kernel_.phases.size() == 1 || walk_.reduces) kernel_.turns = places_.turns();
     kernel_.division = places_.indices().division();
     kernel_.common_divisor = places_.indices().common_divisor();
