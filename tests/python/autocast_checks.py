@@ -39,10 +39,6 @@ def takes_float32(op):
     return op.op is not None and torch.float32 in op.supported_dtypes("cpu") and runs_on(op, "cpu")
 
 
-def dtypes(results):
-    return [t.dtype for t in tensors(results)]
-
-
 # What eager says where it has no kernel, or no device, for a call.
 UNAVAILABLE = ("not implemented for", "not compiled with CUDA", "mixed dtype (CPU)")
 
