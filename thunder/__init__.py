@@ -83,8 +83,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
         transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how
             programs run, from `thunder.transforms`.
         numerics: How results are rounded.
-            "fused": a bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a kernel;
-            a weight's gradient is added to its `.grad` before it is rounded.
+            "fused": a bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a
+            kernel; a weight's gradient is added to its `.grad` before it is rounded.
             "eager": every intermediate result is rounded to its type, as if each operator ran alone.
             In both, products and sums are never one instruction, functions such as `exp` may differ from eager's in the
             last bits, and sums are added up in another order, at least about as accurately.

@@ -17,7 +17,7 @@ from ._tracing import current_tracer, location, state
 
 def after(func, args, kwargs, error):
     """(result,) of the call, recorded otherwise; None where the record's error stands."""
-    # Records say what eager says.  What they do not foresee is a type, a number too large, or an error of C++'s library.
+    # Records say what eager says, but for types, numbers that are too large, and errors of C++'s library.
     if isinstance(error, NotImplementedError) or not _is_of_arguments(error):
         return None
     try:

@@ -294,7 +294,8 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
 Scalar Elements::create(const Call& call, const Multi& index) {
   Args a = call.arguments();
   const DType out = call.output.value().dtype();
-  if (call.op->full_name == "prims.full") return {rounded(literal(a["fill_value"], out), call.output.value()), Scope::Row};
+  if (call.op->full_name == "prims.full")
+    return {rounded(literal(a["fill_value"], out), call.output.value()), Scope::Row};
   const std::string type = compute_name(out), at = indices_.text(index[0]);
   const Scope scope = indices_.scope(index[0]);
   if (call.op->full_name == "prims.arange") return define(type, type + "(" + at + ")", scope);
@@ -476,7 +477,8 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
     std::string too_low = low > 0 ? places_.below(index[i], low, s, never_inside) : "";
     scope = std::max(scope, s);
     std::string fits = places_.below(index[i], low + from[i], s, always);
-    if (never_inside || (fits.empty() && !always)) return {rounded(literal(a["value"], out), call.output.value()), Scope::Row};
+    if (never_inside || (fits.empty() && !always))
+      return {rounded(literal(a["value"], out), call.output.value()), Scope::Row};
     scope = std::max(scope, s);
     if (!too_low.empty()) outside.push_back(too_low);
     if (!fits.empty()) inside.push_back(fits);

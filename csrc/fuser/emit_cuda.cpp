@@ -160,16 +160,15 @@ std::string finish(const Kernel& k, const std::string& name) {
 std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
   const std::string row = s.rows_per_block > 1 ? " * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "",
                     lanes = std::to_string(k.lanes);
-  std::string out =
-      line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k, Target::Cuda)) +
-               ";");
+  std::string out = line(
+      1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k, Target::Cuda)) + ";");
   out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
   out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" +
          line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
   for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
     const auto store = [&](int64_t offset, const std::string& from) {
-      out += line(4, "((" + a.type + "*)(partial + " + std::to_string(at + offset) + "))[q * " + lanes + " + j] = " +
-                         from + "[k][j];");
+      out += line(4, "((" + a.type + "*)(partial + " + std::to_string(at + offset) + "))[q * " + lanes +
+                         " + j] = " + from + "[k][j];");
     };
     if (!has_runs(k, a, Target::Cuda)) return store(0, a.name);
     store(0, a.name + "_high");
@@ -201,9 +200,10 @@ std::string total_columns(const Kernel& k) {
   std::string out;
   for (const Accumulator& a : k.columns)
     if (has_runs(k, a, Target::Cuda))
-      out += "#pragma unroll\n" + line(2, "for (int i = 0; i < K * " + std::to_string(k.lanes) + "; ++i) { th_total((&" +
-                                              a.name + "_high[0][0])[i], (&" + a.name + "_low[0][0])[i], (&" + a.name +
-                                              "[0][0])[i]); (&" + a.name + "[0][0])[i] = 0; }");
+      out +=
+          "#pragma unroll\n" + line(2, "for (int i = 0; i < K * " + std::to_string(k.lanes) + "; ++i) { th_total((&" +
+                                           a.name + "_high[0][0])[i], (&" + a.name + "_low[0][0])[i], (&" + a.name +
+                                           "[0][0])[i]); (&" + a.name + "[0][0])[i] = 0; }");
   return out;
 }
 
@@ -212,7 +212,8 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
   if (s.persistent)
-    return (reduces_rows(k) ? line(1, "int turn = 0;") : "") + (total_columns(k).empty() ? "" : line(1, "int run = 0;")) +
+    return (reduces_rows(k) ? line(1, "int turn = 0;") : "") +
+           (total_columns(k).empty() ? "" : line(1, "int run = 0;")) +
            line(1, "for (I r = " + first + "; r < " + rows + "; r += I(gridDim.x) * " + per_block + ") {");
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }

@@ -60,9 +60,9 @@ std::string total_columns(const Kernel& k) {
   std::string out;
   for (const Accumulator& a : k.columns)
     if (has_runs(k, a, Target::Host))
-      out += "#pragma omp simd\n" + line(2, "for (int64 q = 0; q < " + std::to_string(k.cols) + "; ++q) { th_total(" +
-                                                a.name + "_high[q], " + a.name + "_low[q], " + a.name + "_part[q]); " +
-                                                a.name + "_part[q] = 0; }");
+      out += "#pragma omp simd\n" +
+             line(2, "for (int64 q = 0; q < " + std::to_string(k.cols) + "; ++q) { th_total(" + a.name + "_high[q], " +
+                         a.name + "_low[q], " + a.name + "_part[q]); " + a.name + "_part[q] = 0; }");
   return out;
 }
 
@@ -180,8 +180,8 @@ class Reduction {
 
   void run_of_runs() {
     const int64_t length = kRun * kRun * width_;
-    out_ += line(depth_, "for (int64 d = 0; d < " + std::to_string(blocks_ * width_) + "; d += " +
-                             std::to_string(length) + ") {");
+    out_ += line(depth_, "for (int64 d = 0; d < " + std::to_string(blocks_ * width_) +
+                             "; d += " + std::to_string(length) + ") {");
     out_ += line(depth_ + 1, "const int64 stop = " + least("d", length) + ";");
     run("d", "stop", depth_ + 1);
     for (const Accumulator& a : p_.reductions)

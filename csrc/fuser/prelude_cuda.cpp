@@ -58,7 +58,8 @@ template <> struct th_limits<uint8> { TH_D uint8 highest() { return 255; } TH_D 
 template <> struct th_limits<bool> { TH_D bool highest() { return true; } TH_D bool lowest() { return false; } };
 template <class T> TH_D T th_highest() { return th_limits<T>::highest(); }
 template <class T> TH_D T th_lowest() { return th_limits<T>::lowest(); }
-)" + total_prelude() + R"(
+)" + total_prelude() +
+      R"(
 struct bf16 { uint16 bits; };
 struct f16 { uint16 bits; };
 TH_D float th_get(bf16 x) { return __uint_as_float(uint32(x.bits) << 16); }

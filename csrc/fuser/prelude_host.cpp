@@ -76,7 +76,8 @@ template <int n, class T, class F> static inline T th_join(T* x, F f) {
     return th_join<n / 2>(x, f);
   }
 }
-)" + total_prelude() + R"(
+)" + total_prelude() +
+      R"(
 struct bf16 { uint16 bits; };
 struct f16 { uint16 bits; };
 static inline float th_float(uint32 bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
@@ -110,7 +111,8 @@ template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
 static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
 static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }
 template <class T, class U> static inline void th_set(T& out, U x) { out = T(x); }
-)" + host_math_prelude() + random_prelude();
+)" + host_math_prelude() +
+      random_prelude();
   return text;
 }
 

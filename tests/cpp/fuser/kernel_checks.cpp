@@ -136,7 +136,7 @@ namespace {
 // Rows in two parts, as two threads do.
 int call_host(const fuser::Kernel& k, void* function, void* finish, const void* const* in, void* const* out) {
   auto* kernel = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t)>(function);
-  const int64_t n = fuser::host_splits_columns(k) ? k.cols : k.rows, half = n / 2, 
+  const int64_t n = fuser::host_splits_columns(k) ? k.cols : k.rows, half = n / 2,
                 bytes = fuser::partial_bytes(k, fuser::Target::Host);
   std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
   char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
