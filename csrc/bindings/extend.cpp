@@ -20,6 +20,7 @@ class PythonExecutor : public Executor {
   PythonExecutor(const std::string& name, const std::string& version, std::string unavailable)
       : Executor(name, version), unavailable_(std::move(unavailable)) {}
   std::string unavailable() const override { return unavailable_; }
+  bool is_custom() const override { return true; }
 
  private:
   std::string unavailable_;

@@ -30,6 +30,8 @@ struct Hooks {
   /// Sets the Python exception for the C++ exception that is being handled.
   void (*set_python_error)() = nullptr;
   bool (*any_autocast)() = nullptr;
+  /// PyTorch's global settings may be others now.
+  void (*adopt_settings)() = nullptr;
   /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
   std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
   /// Runs a trace without inputs now: its one result, a real tensor.
@@ -47,6 +49,8 @@ struct Hooks {
   /// A function of (torch function, args, kwargs) that records the call of an operator without a record: a tuple of its
   /// result, or None.  Null before it is set.
   Ref unrecorded;
+  /// The module thunder._outside.  Null before it is set.
+  Ref outside_states;
 
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
