@@ -118,7 +118,7 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
   } catch (const frontend::Interrupted&) {
     throw;
   } catch (...) {
-    if (!raised_ || !once_.empty()) throw;
+    if (!raised_ || !once_.empty() || !options_.transforms.empty()) throw;
     turn.end();  // the function may wait for anything
     return run_function(arguments, true);
   }
