@@ -67,27 +67,36 @@ test-cpp: $(INSTALLED)
 fuzz: build
 	@$(CMAKE) --build $(BUILD) --target thunder_tests
 	THUNDER_FUZZ=10000 $(BUILD)/thunder_tests -tc="fuzz*"
-	$(PY) tests/python/fuzz_front_end.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 1500
-	$(PY) tests/python/fuzz.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 5000 --jobs 2
+	THUNDER_VERIFY=1 $(PY) tests/python/fuzz_front_end.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 1500
+	THUNDER_VERIFY=1 $(PY) tests/python/fuzz.py --seed $(or $(THUNDER_FUZZ_SEED),0) --programs 5000 --jobs 2
+	$(PY) tests/python/fuzz_arguments.py --seed $(or $(THUNDER_FUZZ_SEED),0) --cases 20000 --jobs 2
 
 # CPython's own tests under the interpreter, minutes.  ARGS=test_grammar for a file of them, ARGS=--write for docs/conformance.md.
 conformance: build
 	$(PY) tools/conformance.py $(ARGS)
 
-# Every sample of every operator and module of PyTorch's databases, in every dtype (a quarter of an hour).
-test-all: build
-	THUNDER_ALL_SAMPLES=1 $(PY) -m pytest tests/python/test_ops.py $(PYTEST)
+# Everything: every sample of PyTorch's databases in every dtype, with single operators as kernels too, the table of
+# models at several shapes, the matrix of compilers.  Hours; SHARD=3/16 for a part.  What has passed is kept in STATE
+# and not run again until something changes, so a run that was stopped goes on.
+STATE ?= build/test-all
+test-all: build .venv/models-stamp
+	THUNDER_ALL_SAMPLES=1 $(RUN_PYTEST) --shard $(or $(SHARD),1/1) --state $(STATE) $(PYTEST)
 
 # The table of that, docs/coverage.md.  ARGS="linalg --most 4": the entries whose name matches, and only so many samples.
 coverage: build
 	$(PY) tools/coverage.py $(or $(ARGS),--write)
 
+# WORKERS=0 for one process.
+WORKERS ?= $(shell $(PY) -c 'import os; print(len(os.sched_getaffinity(0)))')
+RUN_PYTEST = $(PY) -m pytest -n $(WORKERS) --dist worksteal
+
 # PYTEST="-k name -x" for a part of them.
 test-python: build
-	$(PY) -m pytest $(PYTEST)
+	$(RUN_PYTEST) $(PYTEST)
 
+# A machine's own transformers will do.
 .venv/models-stamp: requirements/models.txt $(STAMP)
-	$(PY) -m pip install --quiet -r requirements/models.txt
+	$(PY) -c "import transformers" 2> /dev/null || $(PY) -m pip install --quiet -r requirements/models.txt
 	@touch $@
 
 # The table of Hugging Face models against eager (a few minutes).  ARGS="llama t5" for some, ARGS=--generate for generation.

@@ -83,9 +83,11 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
         transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how
             programs run, from `thunder.transforms`.
         numerics: How results are rounded.
-            "fused": bfloat16 and float16 are computed in float32 within a kernel, products and sums in one instruction;
+            "fused": a bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a kernel;
             a weight's gradient is added to its `.grad` before it is rounded.
             "eager": every intermediate result is rounded to its type, as if each operator ran alone.
+            In both, products and sums are never one instruction, functions such as `exp` may differ from eager's in the
+            last bits, and sums are added up in another order, at least about as accurately.
         rng: Who draws random numbers.
             "eager": PyTorch's operators, so that the numbers are eager's.
             "fused": kernels draw them where they are used, and the backward draws them again instead of keeping masks.

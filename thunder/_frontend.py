@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _custom_function, _opaque, _outside
+from . import _C, _autocast, _custom_function, _generators, _opaque, _outside, _refused
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
@@ -41,7 +41,13 @@ class _TraceMode(TorchFunctionMode):
         if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := body_of(func)):
             with self:
                 return body(*args, **(kwargs or {}))
-        elif not _C.is_registered(func) and (record := _opaque.resolve(func, args, kwargs or {})) is not None:
+        if not _C.is_registered(func) and _C.any_autocast():
+            settled = _autocast.settle(func, args, kwargs or {})
+            if settled is not None:
+                if len(settled) == 1:
+                    return settled[0]
+                args, kwargs = settled
+        if not _C.is_registered(func) and (record := _opaque.resolve(func, args, kwargs or {})) is not None:
             return record()
         if self._device is not None and func in _device_constructors() and (kwargs or {}).get("device") is None:
             kwargs = {**(kwargs or {}), "device": self._device}
@@ -52,15 +58,18 @@ class _TraceMode(TorchFunctionMode):
 def _tracing(tracer):
     """Makes `tracer` current."""
     if not hasattr(state, "tracers"):
-        state.tracers = []
+        state.tracers, state.modes = [], []
+    mode = _TraceMode(tracer)
     state.tracers.append(tracer)
+    state.modes.append(mode)
     try:
-        with _torch_compiles(), _TraceMode(tracer) as mode:
+        with _torch_compiles(), mode:
             if mode._device is None:
                 tracer.take_calls()
             yield
     finally:
         state.tracers.pop()
+        state.modes.pop()
 
 
 _lock = threading.Lock()
@@ -172,7 +181,10 @@ def _register():
             _C.register_function(target, "pass through")
     for path, handler in handlers.items():
         if (target := resolve(f"torch.{path}")) is not None:
-            _C.register_function(target, "handler", handler=handler)
+            _C.register_function(target, "handler", handler=_refused.guarded(handler))
+    for path, handler in _generators.handlers.items():
+        if (target := resolve(f"torch.{path}")) is not None:
+            _C.register_function(target, "handler", handler=handler, creates=True)
 
 
 def _set_up():
@@ -191,7 +203,8 @@ def _set_up():
     _C.set_hooks(torch.Tensor, TensorProxy, numbers, dtypes, constants, list(INTERNAL), _run_traced)
     _C.add_dtypes([(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
     _C.set_outside_states(_outside)
-    _C.set_unrecorded(lambda *call: None if (record := _opaque.resolve(*call)) is None else (record(),))
+    _C.set_autocast(_autocast.settle)
+    _C.set_unrecorded(_refused.after)
     _register()
 
 

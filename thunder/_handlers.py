@@ -200,6 +200,33 @@ def _truth(func, args, kwargs):
     return _now(func, _value(tensor, "bool"))
 
 
+@_handler("sym_max", "sym_min")
+def _sym_extreme(func, args, kwargs):
+    if kwargs or not any(isinstance(n, TracedNumber) for n in args):
+        return _now(func, *args, **kwargs)
+    a, b = args
+    return (a if a >= b else b) if func is torch.sym_max else (a if a <= b else b)
+
+
+@_handler("sym_not", "sym_ite", "sym_fresh_size")
+def _sym(func, args, kwargs):
+    return _now(func, *(bool(n) if isinstance(n, TracedNumber) else n for n in args), **kwargs)
+
+
+@_handler("Tensor.type")
+def _type(func, args, kwargs):
+    names = ("self", "dtype", "non_blocking")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    tensor, wanted = given["self"], given.get("dtype")
+    like = _now(torch.empty, 0, dtype=tensor.dtype, device="meta" if tensor.is_meta else "cpu")
+    if wanted is None:
+        name = _now(torch.Tensor.type, like)
+        return name.replace("torch.", "torch.cuda.", 1) if tensor.is_cuda else name
+    if not isinstance(wanted, torch.dtype):
+        wanted = _now(torch.Tensor.type, like, wanted).dtype
+    return current_tracer().apply("torch.to", (tensor, wanted))
+
+
 @_handler("Tensor.__contains__")
 def _contains(func, args, kwargs):
     tracer = current_tracer()
@@ -243,8 +270,24 @@ def _needs_data(func, args, kwargs):
 
 @_handler("Tensor.__repr__", "Tensor.__str__", "Tensor.__format__")
 def _describe(func, args, kwargs):
+    """The text of the value, on which the program then depends."""
+    tensor, *rest = args
+    if func is torch.Tensor.__format__ and tensor.ndim == 0:
+        return format(_item(func, (tensor,), {}), *rest)
     tracer = current_tracer()
-    return f"<traced tensor {tracer.describe(args[0])}>" if tracer.knows(args[0]) else func(*args, **kwargs)
+    value = _value(tensor, "repr")
+    wanted = tracer.requires_grad(tensor)
+    with torch._C.DisableTorchFunction():
+        if isinstance(tensor, torch.nn.Parameter) and not isinstance(value, torch.nn.Parameter):
+            value = torch.nn.Parameter(value.detach(), requires_grad=wanted)
+        if wanted == value.requires_grad:
+            return func(value, *rest, **kwargs)
+        text = func(value.detach().requires_grad_(wanted), *rest, **kwargs)
+    if not wanted or tracer.made_leaf(tensor) is not False:
+        return text
+    # The node that a result of a compiled function has.
+    before, _, after = text.rpartition("requires_grad=True")
+    return before + "grad_fn=<ThunderBackward>" + after
 
 
 @_handler("Tensor.__deepcopy__")
@@ -410,6 +453,8 @@ def _tensor(func, args, kwargs):
     data, *rest = args
     if not isinstance(data, torch.Tensor) and hasattr(data, "__array__"):
         data = _now(torch.as_tensor, data)  # the array's memory, so that later calls find what it holds then
+    elif _has_large_ints(data):
+        data = _now(torch.tensor, data, dtype=kwargs.get("dtype"))
     if isinstance(data, torch.Tensor):
         if func.__name__ == "tensor":
             data = tracer.apply("torch.clone", (tracer.apply("torch.detach", (data,)),))
@@ -448,6 +493,13 @@ def _is_array(x):
 def _has_numpys_numbers(data):
     """A list of them makes a tensor of their dtype, where Python's make one of the default dtype."""
     return any(map(_has_numpys_numbers, data)) if isinstance(data, (list, tuple)) else hasattr(data, "__array__")
+
+
+def _has_large_ints(data):
+    """Integers that only some dtypes hold, as eager says."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_large_ints, data))
+    return type(data) is int and not -(2**63) <= data < 2**63
 
 
 def _stack(tracer, data, device):

@@ -53,7 +53,7 @@ class TracedNumber:
         return complex(self._known("complex"))
 
     def __index__(self):
-        return self._known("index").__index__()
+        return operator.index(self._known("index"))
 
     def __hash__(self):
         number = self._number()

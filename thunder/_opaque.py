@@ -11,19 +11,20 @@ import functools
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
-from . import _C, _opaque_meta
+from . import _C, _asking, _opaque_meta
 from ._numbers import TracedNumber
 from ._opaque_symbols import symbol_of
 from ._tracing import current_tracer, location
 
 
-def resolve(func, args, kwargs):
-    """What records the call of a torch function that has no record; None where it cannot be called as it is."""
+def resolve(func, args, kwargs, autocast=()):
+    """What records the call of a torch function that has no record; None where it cannot be called as it is.
+    `autocast`: (device type, dtype) of those under autocast while the operator runs."""
     out = kwargs.get("out")
     if out is not None:
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     with torch._C.DisableTorchFunction():
-        record = _resolve(func, args, kwargs)
+        record = _resolve(func, args, kwargs, autocast)
     return functools.partial(_into, out, record, func.__name__) if out is not None and record is not None else record
 
 
@@ -34,8 +35,9 @@ def _into(out, record, name):
     return type(results)(out) if hasattr(results, "n_fields") else out
 
 
-def _resolve(func, args, kwargs):
+def _resolve(func, args, kwargs, autocast):
     """What records a call without out=; None if no operator of PyTorch is meant."""
+    called = args, kwargs
     overload, args, kwargs = _overload(func, args, kwargs)
     if overload is None or not _can_be_called(overload):
         return None
@@ -51,7 +53,33 @@ def _resolve(func, args, kwargs):
             return None
     if given:
         return None
-    return functools.partial(_record, overload, values, isinstance(func, (OpOverload, OpOverloadPacket)))
+    by_operator = isinstance(func, (OpOverload, OpOverloadPacket))
+    if not by_operator and any(map(_is_doubtful, overload._schema.arguments, values)):
+        _check_with_eager(func, called)
+    return functools.partial(_record, overload, values, by_operator, autocast)
+
+
+_OBJECTS = {"dtype", "layout", "device", "memory_format", "generator"}
+
+
+def _is_doubtful(parameter, value):
+    """Whether PyTorch's Python functions may refuse an argument that its operators take."""
+    if isinstance(value, bool):
+        return "bool" not in str(parameter.type)
+    if isinstance(value, (int, float)):
+        return str(parameter.type) == "bool"
+    if isinstance(value, (list, tuple)):
+        return any(_is_doubtful(parameter, v) for v in value)
+    plain = value is None or isinstance(value, (str, torch.Tensor, TracedNumber))
+    return not plain and parameter.name not in _OBJECTS
+
+
+def _check_with_eager(func, called):
+    try:
+        _asking.call(func, *called)
+    except Exception as e:
+        if _asking.is_certain(e):
+            raise
 
 
 def _overload(func, args, kwargs):
@@ -96,6 +124,10 @@ def _with_numbers(value, in_list=False):
 def _with_lists(overload, args, kwargs):
     """The arguments with numbers for lists repeated; None if there is none."""
     parameters = overload._schema.arguments
+    # A size that is given as one number after the other.
+    sizes = args and str(parameters[0].type) == "List[int]" and all(isinstance(a, int) for a in args)
+    if sizes and all(p.kwarg_only for p in parameters[1:]):
+        args = (list(args),)
 
     def fit(parameter, value):
         size = getattr(parameter, "N", None)
@@ -105,7 +137,7 @@ def _with_lists(overload, args, kwargs):
     named = {p.name: p for p in parameters}
     keyword = {k: fit(named[k], v) if k in named else v for k, v in kwargs.items()}
     same = all(a is b for a, b in zip((*fitted, *keyword.values()), (*args, *kwargs.values()), strict=True))
-    return None if same else (fitted, keyword)
+    return (fitted, keyword) if sizes or not same else None
 
 
 def _packet(func):
@@ -142,15 +174,15 @@ def _public(overload):
     return None
 
 
-def _record(overload, values, by_operator):
+def _record(overload, values, by_operator, autocast):
     """Records the call; returns what PyTorch would."""
     tracer = current_tracer()
-    if by_operator and (function := _public(overload)) is not None:
+    if by_operator and not autocast and (function := _public(overload)) is not None:
         positional, named = _opaque_meta.arguments(overload, values)
         return tracer.handle(function, tuple(positional), named)
-    described = _opaque_meta.describe(overload, values, tracer.has_gradient)
+    described = _opaque_meta.describe(overload, values, tracer.has_gradient, autocast)
     _check_written(overload, values, described, tracer)
-    new = _computed(overload, values, described)
+    new = _computed(overload, values, described, autocast)
     for place, tensor in described.written:
         tracer.copy_into(_opaque_meta.at(values, place), new[tensor], overload._schema.name)
     made = [_result(r, values, new) for r in described.results]
@@ -169,12 +201,12 @@ def _check_written(overload, values, described, tracer):
                 raise _opaque_meta.unsupported(overload, "a tensor that it writes to shares memory with another")
 
 
-def _computed(overload, values, described):
+def _computed(overload, values, described, autocast):
     """The tensors that the operator computes, by their number."""
     if not described.computed:
         return []
     tracer = current_tracer()
-    made = symbol_of(overload)(*values, results=described.which)
+    made = symbol_of(overload, autocast)(*values, results=described.which)
     made = made if isinstance(made, tuple) else (made,)
     return [
         t if m.requires_grad or not tracer.has_gradient(t) else tracer.apply("torch.detach", (t,))

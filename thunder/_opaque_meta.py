@@ -9,6 +9,9 @@ import torch
 from ._tracing import current_tracer, location
 from .core.proxies import TensorProxy
 
+# Kinds of devices, and the dispatch keys of autocast for them.
+AUTOCAST_KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
@@ -83,6 +86,26 @@ def _parameters(overload):
     named = tuple(a.name for a in parameters if a.kwarg_only)
     writes = tuple(i for i, a in enumerate(parameters) if a.alias_info is not None and a.alias_info.is_write)
     return len(parameters) - len(named), named, writes
+
+
+@contextlib.contextmanager
+def autocast_for(states):
+    """Autocast on for these (device type, dtype) only."""
+    before = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in AUTOCAST_KEYS]
+    cached = torch.is_autocast_cache_enabled()
+    on = dict(states)
+    try:
+        torch.set_autocast_cache_enabled(False)
+        for d in AUTOCAST_KEYS:
+            torch.set_autocast_enabled(d, d in on)
+            if d in on:
+                torch.set_autocast_dtype(d, on[d])
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(cached)
+        for d, enabled, dtype in before:
+            torch.set_autocast_enabled(d, enabled)
+            torch.set_autocast_dtype(d, dtype)
 
 
 def arguments(overload, values):
@@ -183,8 +206,9 @@ _MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}
 _ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}
 
 
-def describe(overload, values, requires_grad):
-    """The Description of a call.  `requires_grad`: a function of a tensor among the arguments."""
+def describe(overload, values, requires_grad, autocast=()):
+    """The Description of a call.  `requires_grad`: a function of a tensor among the arguments; `autocast`: as for
+    autocast_for()."""
     from torch._subclasses.fake_tensor import (  # slow to import, and rarely needed
         DataDependentOutputException,
         DynamicOutputShapeException,
@@ -193,7 +217,7 @@ def describe(overload, values, requires_grad):
     )
 
     given = [_argument(t, requires_grad) for _, t in places(values)]
-    with torch._C.DisableTorchFunction():
+    with torch._C.DisableTorchFunction(), autocast_for(autocast):
         sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
         if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
             return _probe(overload, values, given)

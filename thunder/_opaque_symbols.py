@@ -4,6 +4,7 @@ The gradient is that of PyTorch's autograd: where one is needed, the operator ru
 this made is kept for the backward.
 """
 
+import contextlib
 import functools
 import inspect
 import keyword
@@ -13,6 +14,7 @@ from torch.autograd.graph import get_gradient_edge
 
 from ._opaque_meta import (
     at,
+    autocast_for,
     call,
     describe,
     flatten,
@@ -55,22 +57,25 @@ def _evaluate(overload, values, which):
 
 
 @functools.cache
-def symbol_of(overload):
-    """The symbol of Thunder's that runs an operator, with its gradient."""
+def symbol_of(overload, autocast=()):
+    """The symbol of Thunder's that runs an operator, with its gradient.  `autocast`: as for autocast_for()."""
     name = str(overload).replace(".default", "").replace(".", "_")
+    name = "_".join([name, *(f"{d}_{str(dtype).removeprefix('torch.')}" for d, dtype in autocast)])
 
     def meta(*values, results=None):
-        return _several([m.proxy() for m in _description(overload, values).computed])
+        return _several([m.proxy() for m in _description(overload, values, autocast).computed])
+
+    def run(*values, results=None):
+        with autocast_for(autocast) if autocast else contextlib.nullcontext():
+            return _several(_evaluate(overload, values, results))
 
     meta.__signature__ = _signature(overload)
     tags = _tags(overload)
-    symbol = _executor.register_operator(
-        name, meta=meta, tags=tags, fn=lambda *values, results=None: _several(_evaluate(overload, values, results))
-    )
-    forward, backward = _with_graph(overload, name), _backward(name)
+    symbol = _executor.register_operator(name, meta=meta, tags=tags, fn=run)
+    forward, backward = _with_graph(overload, name, autocast), _backward(name)
 
     def rule(*values, results=None):
-        differentiable = [i for i, m in enumerate(_description(overload, values).computed) if m.requires_grad]
+        differentiable = [i for i, m in enumerate(_description(overload, values, autocast).computed) if m.requires_grad]
         wanted = [(list(place), t) for place, t in places(values) if t.requires_grad]
         if not differentiable or not wanted:
             return symbol(*values, results=results)
@@ -88,11 +93,11 @@ def symbol_of(overload):
     return symbol
 
 
-def _description(overload, values):
-    return describe(overload, values, lambda t: t.requires_grad)
+def _description(overload, values, autocast):
+    return describe(overload, values, lambda t: t.requires_grad, autocast)
 
 
-def _with_graph(overload, name):
+def _with_graph(overload, name, autocast):
     """The operator, with the graph that PyTorch's autograd made of the call as the first result.
 
     It travels through the program as an attribute of an empty tensor: what holds that, a saved one for the backward
@@ -100,11 +105,11 @@ def _with_graph(overload, name):
     """
 
     def meta(differentiated, *values, results=None):
-        made = [m.proxy() for m in _description(overload, values).computed]
+        made = [m.proxy() for m in _description(overload, values, autocast).computed]
         return (TensorProxy(shape=(0,), dtype=torch.uint8), *made)
 
     def run(differentiated, *values, results=None):
-        with _autograd():
+        with _autograd(), autocast_for(autocast) if autocast else contextlib.nullcontext():
             values = map_tensors(values, lambda t: t.detach())
             inputs = [at(values, place).requires_grad_() for place in differentiated]
             outputs = [_no_leaf(t) for t in _evaluate(overload, values, results)]

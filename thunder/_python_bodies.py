@@ -29,7 +29,8 @@ def body_of(func):
         return None
     # A function that chooses one of two by a flag does not ask, they do.
     cells = func.__closure__ or ()
-    inner = [body_of(c) if isinstance(c := cell.cell_contents, FunctionType) else None for cell in cells]
+    contents = [cell.cell_contents for cell in cells]
+    inner = [body_of(c) if isinstance(c, FunctionType) and c is not func else None for c in contents]
     if not any(inner) and not _MODE_CHECKS.keys() & {*func.__code__.co_names}:
         return None
     closure = [cell if body is None else CellType(body) for cell, body in zip(cells, inner, strict=True)]

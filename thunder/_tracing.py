@@ -29,8 +29,10 @@ class TensorProxy(torch.Tensor):
             "the function returned, or passed to C++ code"
         )
 
-    def __repr__(self, **_):
-        return "TensorProxy"
+    def __repr__(self, **kwargs):
+        tracer = current_tracer()
+        known = tracer is not None and tracer.knows(self)
+        return tracer.handle(torch.Tensor.__repr__, (self,), kwargs) if known else "TensorProxy"
 
 
 INTERNAL = (str(Path(__file__).parent) + "/", str(Path(torch.__file__).parent) + "/")

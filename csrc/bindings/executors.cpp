@@ -35,6 +35,7 @@ void register_executors() {
   for (const auto& e : {fuser, sdpa, cudnn, cublaslt, embedding}) all.add_default(e);
   all.add_always(aten);
   all.add_always(python);
+  all.reserve_names();
 }
 
 void bind_kernels(nb::module_& m) {

@@ -18,7 +18,11 @@ Ref ref(nb::handle h) { return Ref::borrow(h.is_none() ? nullptr : h.ptr()); }
 class PythonExecutor : public Executor {
  public:
   PythonExecutor(const std::string& name, const std::string& version, std::string unavailable)
-      : Executor(name, version), unavailable_(std::move(unavailable)) {}
+      : Executor(name, version), unavailable_(std::move(unavailable)) {
+    // Calls name their executor, and who runs the calls of these names is no Python code.
+    THUNDER_CHECK(!name.empty() && !Executors::instance().is_reserved(name), Value, "Executor", "the name '", name,
+                  "' is taken by Thunder itself; give the executor another one");
+  }
   std::string unavailable() const override { return unavailable_; }
   bool is_custom() const override { return true; }
 

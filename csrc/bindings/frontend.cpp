@@ -5,7 +5,6 @@
 #include <c10/core/GradMode.h>
 
 #include "bindings/types.h"
-#include "frontend/autocast.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
 #include "jit/evaluate.h"
@@ -25,12 +24,6 @@ using frontend::Tracer;
 nb::handle run_traced;  // thunder._frontend.run_traced, never released: Python may be gone when statics are destroyed
 
 const at::Tensor& tensor(PyObject* o) { return torch_py::tensor(o); }
-
-std::optional<DType> autocast_dtype(DeviceType t) {
-  c10::DeviceType d = to_aten(Device{t}).type();
-  if (!at::autocast::is_autocast_enabled(d)) return std::nullopt;
-  return from_aten(at::autocast::get_autocast_dtype(d));
-}
 
 bool any_autocast() {
   return at::autocast::is_autocast_enabled(c10::DeviceType::CPU) ||
@@ -76,7 +69,6 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;
   h.adopt_settings = adopt_default_dtype;
-  h.autocast_dtype = autocast_dtype;
   h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
   h.run = [](const Trace& t, const std::vector<frontend::RealInput>& inputs) { return thunder::run_now(t, inputs); };
   h.remember_generators = remember_generators;
@@ -241,9 +233,8 @@ void bind_frontend(nb::module_& m) {
       },
       "Objects that mean dtypes: pairs of one and PyTorch's name.");
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
-  m.def("autocast_policy", [](const std::string& op, const std::string& device) {
-    return frontend::autocast_policy(op, Device::parse(device).type);
-  });
+  m.def("set_autocast", [](nb::handle function) { frontend::hooks().autocast = ref(function); });
+  m.def("any_autocast", any_autocast);
   m.def("number_hint", [](nb::handle number) { return object(frontend::number_hint(number.ptr())); });
   m.def("dtype_names", [] {
     std::vector<std::string> out;

@@ -20,11 +20,16 @@ struct Scope {
   const Call* owner = nullptr;  // the call whose body it is; null for the trace
 };
 
+bool makes_symbols(const Call& call) {
+  return call.op->has(kDataDependent | kHostSync) ||
+         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return makes_symbols(*c); });
+}
+
 // What a meta said against what the trace has.  Symbols that the meta made up (the length of a `nonzero`) are as good
-// as others.
+// as others.  A length that was asked for after the call was recorded is guarded, so it is as good as its symbol.
 class TypeComparison {
  public:
-  explicit TypeComparison(const Call& call) : may_rename_(call.op->has(kDataDependent | kHostSync)) {
+  explicit TypeComparison(const Call& call) : may_rename_(makes_symbols(call)) {
     if (!may_rename_) return;
     for (const Arg& a : call.args) {
       for_each_symbol(a, [&](SymbolId s) { known_.insert(s); });
@@ -38,7 +43,7 @@ class TypeComparison {
     if (expected.is_tensor()) {
       const TensorType &e = expected.tensor(), &a = actual.tensor();
       return e.dtype == a.dtype && e.device == a.device && e.same_layout(a) && same(e.shape, a.shape) &&
-             same(e.strides, a.strides);
+             same_strides(e, a);
     }
     if (!expected.is_number()) return expected.same(actual);
     const NumberType &e = expected.number(), &a = actual.number();
@@ -63,7 +68,32 @@ class TypeComparison {
     return true;
   }
 
+  // Of a dimension that was found to have one element or none, any stride will do.
+  bool same_strides(const TensorType& expected, const TensorType& actual) {
+    if (expected.strides.size() != actual.strides.size()) return false;
+    for (size_t i = 0; i < actual.strides.size(); ++i) {
+      const Dim& size = actual.shape[i];
+      const Dim found = asked(size);
+      if (!size.is_constant() && found.is_constant() && found.constant() <= 1) continue;
+      if (!same(expected.strides[i], actual.strides[i])) return false;
+    }
+    return true;
+  }
+
+  static Dim asked(const Dim& d) {
+    const ShapeEnv* env = ShapeEnv::current();
+    if (d.is_constant() || !env) return d;
+    return d.substitute([&](SymbolId s) {
+      const std::optional<int64_t> found = env->is_unbacked(s) ? env->hint(s) : std::nullopt;
+      return found ? Dim(*found) : Dim::symbol(s);
+    });
+  }
+
   bool same(const Dim& expected, const Dim& actual) {
+    return same_symbols(expected, actual) || asked(expected).same(asked(actual));
+  }
+
+  bool same_symbols(const Dim& expected, const Dim& actual) {
     if (!may_rename_ || expected.is_constant()) return expected.same(actual);
     std::vector<SymbolId> symbols = expected.symbols(), others = actual.symbols();
     bool lone = symbols.size() == 1 && expected.same(Dim::symbol(symbols[0]));
@@ -207,9 +237,10 @@ class Verifier {
 }  // namespace
 
 void verify(const Trace& trace) {
-  // Metas run again in a copy of the environment: they see the hints, and what they record goes with it.
+  // Metas run again in a copy of the environment: they see the hints, ask for none, and what they record goes with it.
   ShapeEnv scratch;
   if (ShapeEnv::current()) scratch = *ShapeEnv::current();
+  scratch.ask = nullptr;
   ShapeEnv::Scope scope(scratch);
   Verifier(trace).run();
 }

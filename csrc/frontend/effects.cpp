@@ -202,10 +202,11 @@ bool Reads::write_cell(PyObject* cell, PyObject* value) {
 bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   // What is to be deleted must be there.
   if (ClassUse* use = value ? nullptr : use_of(object)) use->add(name);
-  if (is_proxy(object)) return true;
+  if (is_proxy(object)) return write_attribute_of_tensor(object, name), true;
   if (!PyType_Check(object)) read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
   if (fresh(object)) return true;
   if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
+  if (is_tensor(object) && attributed_.insert(object).second) keep(object);
   if (touch_attribute(object, name)) return true;
   PyObject* before = nullptr;
   if (PyType_Check(object)) {

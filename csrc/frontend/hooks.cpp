@@ -1,4 +1,5 @@
 #include "frontend/hooks.h"
+#include "frontend/interpreter/interpreter.h"
 
 #include <atomic>
 
@@ -24,6 +25,7 @@ struct TracedNumber {
 
 std::atomic<uint64_t> traces{0};
 thread_local uint64_t current_trace = 0;
+thread_local bool numbers_made = false;
 
 void free_number(PyObject* capsule) { delete static_cast<TracedNumber*>(PyCapsule_GetPointer(capsule, kCapsule)); }
 
@@ -54,12 +56,13 @@ Arg int_to_arg(PyObject* o) {
   int overflow = 0;
   long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
   if (overflow == 0) return Arg(static_cast<int64_t>(i));
-  double f = PyLong_AsDouble(o);  // an int beyond 64 bits can only take part as a number
-  if (f == -1.0 && PyErr_Occurred()) throw PythonError();
-  return Arg(f);
+  const unsigned long long bits = PyLong_AsUnsignedLongLong(o);
+  if (bits == static_cast<unsigned long long>(-1) && PyErr_Occurred()) throw PythonError();
+  throw Error(ErrorKind::Runtime, cat("[int] the value ", bits, " cannot be converted to int64 without overflow"));
 }
 
 Arg sequence_to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
+  interpreter::check_stack();
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   ArgList items;
   items.reserve(n);
@@ -84,6 +87,8 @@ std::string utf8(PyObject* o) {
 
 // NumPy scalars and the like: things that say what Python number they are.
 std::optional<Arg> number_like(PyObject* o) {
+  const std::string_view type = Py_TYPE(o)->tp_name;
+  if (type == "numpy.bool" || type == "numpy.bool_") return Arg(PyObject_IsTrue(o) == 1);
   if (PyIndex_Check(o)) {
     Ref i = Ref::steal(PyNumber_Index(o));
     return int_to_arg(i.get());
@@ -128,7 +133,12 @@ Arg number_arg(PyObject* number) {
 
 Ref number_hint(PyObject* number) { return inside(number).hint; }
 
-void begin_numbers() { current_trace = ++traces; }
+void begin_numbers() {
+  current_trace = ++traces;
+  numbers_made = false;
+}
+
+bool any_numbers() { return numbers_made; }
 
 Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor) {
   if (o == Py_None) return nullptr;
@@ -158,6 +168,7 @@ Ref device_to_python(const Device& d) {
 }
 
 Ref make_number(const Arg& arg) {
+  numbers_made = true;
   Ref capsule = Ref::steal(PyCapsule_New(new TracedNumber{arg, current_trace, hint_of(arg)}, kCapsule, free_number));
   const Hooks& h = hooks();
   const Ref& type = arg.number_kind() == NumberKind::Int     ? h.int_class

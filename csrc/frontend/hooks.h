@@ -32,8 +32,6 @@ struct Hooks {
   bool (*any_autocast)() = nullptr;
   /// PyTorch's global settings may be others now.
   void (*adopt_settings)() = nullptr;
-  /// The dtype that autocast casts to on this kind of device; nothing where autocast is off.
-  std::optional<DType> (*autocast_dtype)(DeviceType) = nullptr;
   /// Runs a trace without inputs now: its one result, a real tensor.
   Ref (*evaluate)(const Trace&) = nullptr;
 
@@ -46,11 +44,14 @@ struct Hooks {
   /// What a trace is given for an input.
   Ref (*run_input)(const RealInput&) = nullptr;
 
-  /// A function of (torch function, args, kwargs) that records the call of an operator without a record: a tuple of its
-  /// result, or None.  Null before it is set.
+  /// A function of (torch function, args, kwargs, the record's exception) that records the call otherwise: a tuple of its
+  /// result, or None if the exception stands.  It raises what eager does.  Null before it is set.
   Ref unrecorded;
   /// The module thunder._outside.  Null before it is set.
   Ref outside_states;
+  /// A function of (torch function, args, kwargs) that is asked under autocast: (args, kwargs) to record the call with, a
+  /// tuple of the result of one that is recorded already, or None.
+  Ref autocast;
 
   // Python objects that conversions use.
   Ref make_wrapper_subclass;  ///< torch.Tensor._make_wrapper_subclass
@@ -93,6 +94,8 @@ Ref make_number(const Arg& arg);
 Arg number_arg(PyObject* number);
 /// The number in the call that is or was traced; None for one that only the run knows.
 Ref number_hint(PyObject* number);
+/// Whether any number was made in the trace of this thread.
+bool any_numbers();
 /// Numbers made from now on in this thread belong to another trace than those before.
 void begin_numbers();
 

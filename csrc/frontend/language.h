@@ -24,7 +24,7 @@ struct TorchFunction {
   bool in_place = false;   ///< the result is written into the first argument, which is returned
   bool method = false;     ///< of torch.Tensor: the first argument must be a tensor
   bool reflected = false;  ///< __radd__: the first two arguments change places
-  bool creates = false;    ///< not PyTorch's, and makes a tensor from none
+  bool creates = false;    ///< taken from interpreted code even if no tensor is among the arguments
   Ref handler;
   Ref result;  ///< the class of several results (torch.return_types.max), or null
 };

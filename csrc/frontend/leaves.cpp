@@ -1,6 +1,7 @@
 // The tensors of a result, and what of it is made anew in every call.
 #include "core/error.h"
 #include "frontend/hooks.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
 #include "frontend/structure.h"
 
@@ -15,8 +16,12 @@ class LeafFinder {
       : leaves_(leaves), index_(index), origin_(origin), copies_(copies) {}
 
   void visit(PyObject* o, PyObject* holder) {
+    interpreter::check_stack();
     if (is_leaf(o)) {
-      if (index_.try_emplace(o, leaves_.size()).second) leaves_.push_back(o);
+      if (index_.try_emplace(o, leaves_.size()).second) {
+        leaves_.push_back(o);
+        visit_attributes(o);
+      }
       return mark(holder);
     }
     if (std::optional<size_t> argument = copies_.argument(o)) {
@@ -41,12 +46,21 @@ class LeafFinder {
     }
     if (marked_.count(o)) mark(holder);
   }
+  const std::vector<PyObject*>& attributed() const { return attributed_; }
   std::unordered_set<PyObject*> marked() && { return std::move(marked_); }
   const std::unordered_set<PyObject*>& kept() const { return kept_; }
   const std::unordered_map<PyObject*, size_t>& stand_ins() const { return stand_ins_; }
   const std::string& once() const { return once_; }
 
  private:
+  // What the program set on a tensor that it made; an argument's are written to the caller's.
+  void visit_attributes(PyObject* tensor) {
+    if (!is_proxy(tensor) || copies_.is_argument_tensor(tensor)) return;
+    PyObject** dict = _PyObject_GetDictPtr(tensor);
+    if (!dict || !*dict || PyDict_GET_SIZE(*dict) == 0) return;
+    attributed_.push_back(tensor);
+    visit_entries(*dict, nullptr);
+  }
   static bool is_made_again(PyObject* o) {
     if (PyExceptionInstance_Check(o)) return false;
     if (PyList_Check(o) || PyDict_Check(o) || PyAnySet_Check(o) || is_deque(o)) return true;
@@ -115,6 +129,7 @@ class LeafFinder {
     return holds_proxies(o, seen);
   }
   bool holds_proxies(PyObject* o, std::unordered_set<PyObject*>& seen) const {
+    interpreter::check_stack();
     if (is_leaf(o)) return is_proxy(o) || is_traced_number(o);
     if (copies_.argument(o)) return true;
     if (!seen.insert(o).second) return false;
@@ -130,8 +145,14 @@ class LeafFinder {
   }
   // And whoever holds it: a cycle may be entered at any of its objects.
   void mark(PyObject* holder) {
-    if (!holder || !marked_.insert(holder).second) return;
-    for (PyObject* outer : holders_[holder]) mark(outer);
+    std::vector<PyObject*> open = {holder};
+    while (!open.empty()) {
+      PyObject* next = open.back();
+      open.pop_back();
+      if (!next || !marked_.insert(next).second) continue;
+      const std::vector<PyObject*>& outer = holders_[next];
+      open.insert(open.end(), outer.begin(), outer.end());
+    }
   }
 
   std::vector<PyObject*>& leaves_;
@@ -140,6 +161,7 @@ class LeafFinder {
   const StandIns& copies_;
   std::unordered_map<PyObject*, std::vector<PyObject*>> holders_;
   std::unordered_map<PyObject*, size_t> stand_ins_;
+  std::vector<PyObject*> attributed_;
   std::unordered_set<PyObject*> marked_, kept_, checked_;
   std::string once_;
 };
@@ -149,9 +171,10 @@ class LeafFinder {
 OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const std::function<Origin(PyObject*)>& origin,
                        const StandIns& copies)
     : template_(Ref::borrow(result)) {
-  single_ = is_leaf(result);
   LeafFinder finder(leaves, index_, origin, copies);
   finder.visit(result, nullptr);
+  attributed_ = finder.attributed();
+  single_ = is_leaf(result) && attributed_.empty();
   kept_ = finder.kept();
   once_ = finder.once();
   stand_ins_.assign(finder.stand_ins().begin(), finder.stand_ins().end());

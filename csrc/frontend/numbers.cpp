@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/number.h"
+#include "frontend/large_ints.h"
 #include "frontend/tracer.h"
 
 namespace thunder::frontend {
@@ -16,7 +17,10 @@ struct Number {
   NumberPtr expr;           // any number of the call's
 };
 
-bool is_number(PyObject* o) { return PyLong_Check(o) || PyFloat_Check(o) || is_traced_number(o); }
+// What is beyond int64 is Python's to compute with.
+bool is_number(PyObject* o) {
+  return (PyLong_Check(o) && !is_beyond_int64(o)) || PyFloat_Check(o) || is_traced_number(o);
+}
 
 // A number that only the run knows, the result of item() say.
 bool only_run_knows(const Arg& a) {

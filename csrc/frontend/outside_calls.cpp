@@ -178,6 +178,7 @@ PyObject* Reads::call_and_compare(PyObject* callable, PyObject* const* arguments
 // Nobody else holds it: the call made it, and so all in it that nobody else holds.
 void Reads::take_result(PyObject* result) {
   if (!result || Py_REFCNT(result) != 1 || is_tensor(result)) return;
+  interpreter::check_stack();
   if (PyTuple_Check(result) || PyList_Check(result)) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i) take_result(PySequence_Fast_GET_ITEM(result, i));
   } else if (PyDict_Check(result)) {
@@ -265,11 +266,14 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   if (named && one_of(m.name, {"setattr", "delattr"}) &&
       !write_attribute(arguments[0], arguments[1], n > 2 ? arguments[2] : nullptr))
     return nullptr;
+  if (named && m.name == "getattr")
+    if (PyObject* counter = read_counter(arguments[0], arguments[1])) return counter;
   if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
   if (m.name == "isinstance" && n == 2) read_type(arguments[0]);
   if (m.name == "len" && n == 1) read_length(arguments[0]);
   else if (m.name == "vars" && n == 1) {
     ask_everything(arguments[0]);
+    if (is_proxy(arguments[0])) read_attribute_of_tensor(arguments[0], text("__dict__").get());
     if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict) read_whole(*dict);
   } else if (!looks_at_types(m.name) && !named) {
     read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
@@ -296,6 +300,7 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
 }
 
 std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
+  if (std::optional<PyObject*> of_number = numbers_.attribute(object, name)) return of_number;
   if (PyObject* counter = read_counter(object, name)) return counter;
   if (!tracer_.language()) return std::nullopt;
   interpreter::NotInterpreting scope;
@@ -307,6 +312,7 @@ std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
 namespace {
 
 bool holds_tensor(PyObject* o) {
+  interpreter::check_stack();
   if (!PyTuple_Check(o) && !PyList_Check(o)) return is_tensor(o);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
     if (holds_tensor(PySequence_Fast_GET_ITEM(o, i))) return true;
@@ -315,15 +321,34 @@ bool holds_tensor(PyObject* o) {
 
 }  // namespace
 
+// A bound method of a random generator.
+static bool is_method_of_generator(PyObject* callable) {
+  PyObject* self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  return self && std::string_view(Py_TYPE(self)->tp_name) == "torch._C.Generator";
+}
+
+// As the type has it, which has a meaning.
+std::optional<PyObject*> Reads::call_unbound(PyObject* callable, PyObject* const* arguments, size_t n,
+                                             PyObject* names) {
+  PyObject* self = PyCFunction_GET_SELF(callable);
+  Ref name = text(reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name);
+  PyObject* method = _PyType_Lookup(Py_TYPE(self), name.get());
+  if (!method || PyCFunction_Check(method)) return std::nullopt;
+  std::vector<PyObject*> given = {self};
+  given.insert(given.end(), arguments, arguments + n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
+  return call_torch(method, given.data(), n + 1, names);
+}
+
 std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   const TorchFunction* f = tracer_.meaning(callable);
-  if (!f || f->kind == TorchFunction::PassThrough || !tracer_.takes_calls()) return std::nullopt;
+  if (!f && is_method_of_generator(callable)) return call_unbound(callable, arguments, n, names);
+  if (!f || f->kind == TorchFunction::PassThrough || !(tracer_.takes_calls() || f->creates)) return std::nullopt;
   // Where a tensor is expected PyTorch refuses a number before a torch function mode is asked, which the functions of
   // another language know nothing of.
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
   const bool of_language = tracer_.language() && f != find_torch_function(callable);
-  const bool taken = of_language ? f->creates || std::any_of(arguments, arguments + all, holds_tensor)
-                                 : n > 0 && is_tensor(arguments[0]);
+  const bool taken = f->creates || (of_language ? std::any_of(arguments, arguments + all, holds_tensor)
+                                                : n > 0 && is_tensor(arguments[0]));
   if (!taken) return std::nullopt;
   takes_arrays_ = true;
   read_arguments(arguments, n);
@@ -375,6 +400,8 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
   return true;
 }
 
+static bool is_cython(PyObject* o) { return std::strstr(Py_TYPE(o)->tp_name, "cython_function"); }
+
 // The method of C code that a callable is; nothing if it is something else.
 std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* const* arguments, size_t n) {
   Method m{{}, nullptr, arguments, n, {}};
@@ -396,7 +423,11 @@ std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* cons
     m.name = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
   else if (Py_IS_TYPE(callable, &PyWrapperDescr_Type))
     m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
-  else return std::nullopt;
+  else if (is_cython(callable)) {
+    m.owned = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    if (_PyType_Lookup(Py_TYPE(arguments[0]), m.owned.get()) != callable) return std::nullopt;
+    m.name = PyUnicode_AsUTF8(m.owned.get());
+  } else return std::nullopt;
   m.self = arguments[0], ++m.arguments, --m.n;
   return m;
 }
@@ -404,8 +435,7 @@ std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* cons
 // Of Cython, whose functions are bound as Python's are.
 std::optional<Reads::Method> Reads::method_of_extension(PyObject* bound, PyObject* const* arguments, size_t n) {
   PyObject* function = PyMethod_GET_FUNCTION(bound);
-  if (Py_TYPE(function)->tp_flags & Py_TPFLAGS_HEAPTYPE && !std::strstr(Py_TYPE(function)->tp_name, "cython_function"))
-    return std::nullopt;
+  if (Py_TYPE(function)->tp_flags & Py_TPFLAGS_HEAPTYPE && !is_cython(function)) return std::nullopt;
   PyObject* name = PyObject_GetAttrString(function, "__name__");
   if (!name) return PyErr_Clear(), std::nullopt;
   Method m{{}, PyMethod_GET_SELF(bound), arguments, n, Ref::steal(name)};
@@ -494,6 +524,12 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
   return value;
 }
 
+// What the program wrote to, or made.
+bool Reads::may_hold_numbers(PyObject* o) const {
+  auto effects = effects_of_.find(o);
+  return fresh(o) || (effects != effects_of_.end() && !effects->second.empty());
+}
+
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
   if (!allow_setting(callable)) return nullptr;
@@ -504,9 +540,31 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
       return call_method(*m, callable, arguments, n, names);
   }
   if (PyFunction_Check(callable) || PyMethod_Check(callable)) return std::nullopt;
+  if (!names)
+    if (std::optional<PyObject*> known = numbers_.answer(callable, arguments, n)) return known;
+  const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  std::optional<Method> method;
+  if (!PyType_Check(callable)) method = method_of(callable, arguments, n);
+  const bool entry_of_dict = method && method->n > 0 && method->self && PyDict_CheckExact(method->self);
+  if (entry_of_dict && one_of(method->name, {"get", "__getitem__"}))
+    if (std::optional<PyObject*> given = entry(method->self, method->arguments[0])) return given;
+  PlainNumbers::Callee callee{callable};
+  if (method) callee.self = method->self, callee.name = method->name;
+  if (!numbers_.reads_digits(callee, arguments, all)) {
+    std::optional<PyObject*> made = call_unrecorded(callable, method, arguments, n, names);
+    if (made && *made) numbers_.make_keys_plain(callee, arguments, n, *made);
+    return made;
+  }
+  PlainNumbers::Call plain(numbers_, callee, arguments, all);
+  if (method) method = method_of(callable, plain.arguments(), n);
+  if (std::optional<PyObject*> made = call_unrecorded(callable, method, plain.arguments(), n, names)) return made;
+  return PyObject_Vectorcall(callable, plain.arguments(), n, names);
+}
+
+std::optional<PyObject*> Reads::call_unrecorded(PyObject* callable, const std::optional<Method>& method,
+                                                PyObject* const* arguments, size_t n, PyObject* names) {
   if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
-  if (std::optional<Method> m = method_of(callable, arguments, n))
-    return call_method(*m, callable, arguments, n, names);
+  if (method) return call_method(*method, callable, arguments, n, names);
   if (read_getter(callable, arguments, n)) return PyObject_Vectorcall(callable, arguments, n, names);
   if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     read_callable(callable);

@@ -67,7 +67,9 @@ const std::string& Reads::name_of(PyObject* o) {
 
 void Reads::name_value(PyObject* owner, PyObject* key, PyObject* value, bool attribute) {
   if (is_value(value) || names_.count(value)) return;
+  constexpr size_t kLongest = 200;
   std::string text = short_text(key), of = name_of(owner);
+  if (of.size() > kLongest) of = "..." + of.substr(of.size() - kLongest / 2);
   if (PyDict_Check(owner) && of.starts_with("globals of ")) {
     of = text;
   } else {
@@ -98,6 +100,7 @@ void Reads::made(PyObject* object) {
 void Reads::take(const StandIns& arguments, const std::vector<PyObject*>& others) {
   arguments_ = &arguments;
   for (const Ref& copy : arguments.copies()) {
+    if (is_proxy(copy.get())) continue;
     made(copy.get());
     use_of(copy.get());
   }
@@ -113,8 +116,10 @@ void Reads::came_from_outside(PyObject* value) {
   if (PyMethod_Check(value)) return came_from_outside(PyMethod_GET_SELF(value));
   if (Py_IS_TYPE(value, &_PyMethodWrapper_Type))
     return came_from_outside(Ref::steal(PyObject_GetAttrString(value, "__self__")).get());
-  if (PyTuple_Check(value))
+  if (PyTuple_Check(value)) {
+    interpreter::check_stack();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) came_from_outside(PyTuple_GET_ITEM(value, i));
+  }
   if (is_native_iterator(value) && iterators_.insert(value).second) keep(value);
 }
 
@@ -133,7 +138,7 @@ ClassUse& Reads::use_of(PyTypeObject* type) {
 
 // Null: it is not the copy of an object that was taken apart.
 ClassUse* Reads::use_of(PyObject* copy) {
-  if (!arguments_ || is_container(copy) || !arguments_->argument(copy)) return nullptr;
+  if (!arguments_ || is_container(copy) || is_proxy(copy) || !arguments_->argument(copy)) return nullptr;
   return &use_of(Py_TYPE(copy));
 }
 
@@ -148,7 +153,7 @@ void Reads::ask_everything(PyObject* object) {
 }
 
 void Reads::met(PyObject* value) {
-  if (!value || !arguments_->stands_for(value)) return;
+  if (!value || is_tensor(value) || !arguments_->stands_for(value)) return;
   if (is_container(value)) themselves_.emplace(value, Ref::borrow(value));
   else use_of(Py_TYPE(value)).identity = true;
 }
@@ -331,6 +336,7 @@ PyObject* instance_dict(PyObject* o) {
 }  // namespace
 
 void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (is_proxy(object)) return read_attribute_of_tensor(object, name);
   if (fresh(object)) {
     if (ClassUse* use = use_of(object)) use->add(name);
     // The dict of what is the code's own is its own.
@@ -361,43 +367,28 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     read_class(Py_TYPE(object), name, _PyType_Lookup(Py_TYPE(object), name));
     return;
   }
-  if (is_proxy(object)) return;
   if (PyObject_TypeCheck(object, &PySuper_Type)) return read_super(object, name);
   touch_attribute(object, name);
   PyTypeObject* type = Py_TYPE(object);
   read_type(object);
   PyObject* found = _PyType_Lookup(type, name);
   read_class(type, name, found);
-  if (is_tensor(object) && found) return;  // metadata are guarded where the tensor is an input
+  if (is_tensor(object) && found) {  // its metadata, say
+    if (asked_.insert(object).second) keep(object);
+    return;
+  }
   if (found && Py_TYPE(found)->tp_descr_set) {
     read_descriptor(object, name, found);
     if (value && PyDict_CheckExact(value) && instance_dict(object) == value) name_instance_dict(object, value);
     return;  // what a property reads is told by itself
   }
   PyObject* dict = instance_dict(object);
+  if (is_tensor(object) && attributed_.insert(object).second) keep(object);
   if (!dict || written(object, name)) return;
   name_instance_dict(object, dict);
   PyObject* now = PyDict_GetItemWithError(dict, name);
   if (!written(dict, name)) add_entry(dict, name, now);
   name_value(object, name, now, true);
-}
-
-// The symbol that stands for an attribute which programs change; null: it is none.
-PyObject* Reads::read_counter(PyObject* object, PyObject* name) {
-  if (!counters_ || counters_->empty() || fresh(object) || is_tensor(object) || PyType_Check(object)) return nullptr;
-  PyTypeObject* type = Py_TYPE(object);
-  PyObject* dict = instance_dict(object);
-  if (!dict || !counters_->count({dict, PyUnicode_AsUTF8(name)}) || written(dict, name)) return nullptr;
-  static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (_PyType_Lookup(type, getattribute) != _PyType_Lookup(&PyBaseObject_Type, getattribute)) return nullptr;
-  PyObject* found = _PyType_Lookup(type, name);
-  PyObject* now = PyDict_GetItemWithError(dict, name);
-  if ((found && Py_TYPE(found)->tp_descr_set) || !now || !PyLong_CheckExact(now)) return nullptr;
-  int overflow = 0;
-  if (PyLong_AsLongLongAndOverflow(now, &overflow) < 2 || overflow) return nullptr;
-  read_type(object);
-  read_class(type, name, found);
-  return tracer_.read_counter(dict, name, now).release();
 }
 
 void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
@@ -515,6 +506,7 @@ void Reads::read_whole(PyObject* object) {
 
 // A C function may look at all that it is given.
 void Reads::read_deep(PyObject* object) {
+  interpreter::check_stack();
   ask_everything(object);
   object = shown_by(object);
   bool tuple = PyTuple_Check(object);
@@ -544,6 +536,7 @@ bool Reads::is_plain_subclass(PyObject* object, PyObject* other) {
 std::vector<Effect> Reads::finish(WorldGuard& world) {
   take_back();
   find_arguments_elsewhere();
+  for (PyObject* tensor : attributed_) world.hold_tensor(tensor);
   for (const DictReads& r : dicts_)
     if (!fresh(r.dict.get()))
       world.watch_entries(r.dict.get(), name_of(r.dict.get()), entries_of(r.entries.get(), r.places), r.size, r.order);
@@ -555,6 +548,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
   for (const AttributeRead& r : attributes_)
     world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
   for (PyObject* f : functions_) world.watch_code(f);
+  for (PyObject* tensor : asked_) world.add_tensor(tensor);
   std::vector<Effect> out;
   for (Effect& e : effects_) {
     bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();

@@ -17,6 +17,7 @@
 #include "frontend/effect.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/interpreter/observer.h"
+#include "frontend/plain_numbers.h"
 #include "frontend/stand_ins.h"
 #include "frontend/tracer.h"
 #include "frontend/world.h"
@@ -49,7 +50,7 @@ class Reads final : public interpreter::Observer {
   const std::string& once() const { return once_; }
   /// Why the program is good for this call only, though it may be acquired for it once more; empty: it is not.
   const std::string& not_kept() const { return not_kept_; }
-  /// Ints in dicts of objects that programs are known to change.
+  /// Places that hold numbers which are known to change: a container and name_of_key().
   using Counters = std::map<std::pair<PyObject*, std::string>, Ref>;
   /// From here on they are symbols where the program reads them.
   void take_counters(const Counters& counters) { counters_ = &counters; }
@@ -65,7 +66,11 @@ class Reads final : public interpreter::Observer {
   const Identities& themselves() const { return themselves_; }
 
   bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;
+  bool enters() override { return numbers_.enter(); }
+  PyObject* leaves(PyObject* result) override { return numbers_.leave(result); }
+  void operands(interpreter::Operands kind, PyObject** first) override { numbers_.operands(kind, first); }
   void made(PyObject* object) override;
+  std::optional<PyObject*> entry(PyObject* container, PyObject* key) override;
   void read_entry(PyObject* dict, PyObject* key, PyObject* value) override;
   void read_cell(PyObject* cell, PyObject* value) override;
   std::optional<PyObject*> attribute(PyObject* object, PyObject* name) override;
@@ -121,6 +126,8 @@ class Reads final : public interpreter::Observer {
   void read_class(PyTypeObject* type, PyObject* name, PyObject* found);
   void read_type(PyObject* object);
   void read_descriptor(PyObject* object, PyObject* name, PyObject* found);
+  void read_attribute_of_tensor(PyObject* proxy, PyObject* name);
+  void write_attribute_of_tensor(PyObject* proxy, PyObject* name);
   void read_super(PyObject* super, PyObject* name);
   void read_callable(PyObject* callable);
   void watch(WorldGuard& world, const ContainerReads& r);
@@ -131,6 +138,7 @@ class Reads final : public interpreter::Observer {
   void name_instance_dict(PyObject* object, PyObject* dict);
   void keep(PyObject* o) { kept_.push_back(Ref::borrow(o)); }
 
+  PyObject* read_counter(PyObject* container, PyObject* key, PyObject* now);
   PyObject* read_counter(PyObject* object, PyObject* name);
   bool written(PyObject* owner, PyObject* key) const;
   void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
@@ -178,9 +186,13 @@ class Reads final : public interpreter::Observer {
   bool read_getter(PyObject* callable, PyObject* const* arguments, size_t n);
   void take_result(PyObject* result);
   std::optional<PyObject*> call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
+  std::optional<PyObject*> call_unbound(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   bool is_settled(PyObject* object) const;
+  bool may_hold_numbers(PyObject* object) const;
   PyObject* call_caching(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
+  std::optional<PyObject*> call_unrecorded(PyObject* callable, const std::optional<Method>& method,
+                                           PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   static std::optional<Method> method_of(PyObject* callable, PyObject* const* arguments, size_t n);
   static std::optional<Method> method_of_extension(PyObject* bound, PyObject* const* arguments, size_t n);
@@ -190,6 +202,7 @@ class Reads final : public interpreter::Observer {
   bool before_object_method(const Method& m);
 
   Tracer& tracer_;
+  PlainNumbers numbers_{tracer_, [this](PyObject* o) { return may_hold_numbers(o); }};
   SharpEdges edges_;
   std::unordered_set<PyObject*> fresh_;
   std::vector<Ref> kept_;  // addresses stay what they are: everything in fresh_, and the owners of reads
@@ -203,6 +216,8 @@ class Reads final : public interpreter::Observer {
   std::unordered_map<PyObject*, size_t> cell_index_;
   std::vector<CellRead> cells_;
   std::unordered_set<PyObject*> functions_, types_, visited_;
+  std::unordered_set<PyObject*> attributed_;                // captured tensors whose attributes matter
+  std::unordered_set<PyObject*> asked_;                     // and those that the code asked for something
   std::unordered_map<PyObject*, std::vector<Ref>> orders_;  // the keys of dicts before any was deleted
   std::vector<WorldGuard::Answer> answers_;
   std::unordered_map<PyObject*, std::string> names_;  // of outside objects, for messages

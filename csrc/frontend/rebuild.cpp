@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "frontend/hooks.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
 #include "frontend/structure.h"
 
@@ -35,7 +36,8 @@ class Rebuilder {
   void set(PyObject* o, PyObject* replacement) { made_.emplace(o, Ref::borrow(replacement)); }
 
   Ref operator()(PyObject* o) {
-    if (is_leaf(o)) return leaf_(o);
+    interpreter::check_stack();
+    if (is_leaf(o)) return copies_ ? tensor(o) : leaf_(o);
     if (number_ && is_symbolic_number(o)) return (*number_)(o);
     if (copies_) {
       if (PyObject* copy = copies_->copy_of(o)) return Ref::borrow(copy);
@@ -63,6 +65,23 @@ class Rebuilder {
   }
 
  private:
+  // An argument's, with the attributes that flatten() found.
+  Ref tensor(PyObject* o) {
+    Ref proxy = leaf_(o);
+    copies_->add_tensor(proxy.get());
+    if (!copies_->stands_for(o) || copies_->copy_of(o)) return proxy;
+    copies_->made(o, proxy);
+    const ClassUse* use = use_of_tensors(&copies_->uses());
+    PyObject** dict = _PyObject_GetDictPtr(o);
+    PyObject *name, *value;
+    for (Py_ssize_t pos = 0; dict && *dict && PyDict_Next(*dict, &pos, &name, &value);) {
+      if (!use->wants(name)) continue;
+      Ref item = (*this)(value);
+      if (PyObject_GenericSetAttr(proxy.get(), name, item.get()) != 0) throw PythonError();
+    }
+    return proxy;
+  }
+
   Ref list(PyObject* o) {
     Ref none = Ref::steal(PyTuple_New(0));
     Ref out = PyList_CheckExact(o) ? Ref::steal(PyList_New(0))
@@ -230,7 +249,16 @@ Ref OutputSpec::build(PyObject* const* leaves, const std::vector<PyObject*>& arg
   const Template t{objects_, kept_};
   Rebuilder rebuilder(leaf, t);
   for (const auto& [copy, i] : stand_ins_) rebuilder.set(copy, arguments[i]);
-  return rebuilder(template_.get());
+  Ref built = rebuilder(template_.get());
+  for (PyObject* proxy : attributed_) {
+    Ref tensor = leaf(proxy);
+    PyObject *name, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(*_PyObject_GetDictPtr(proxy), &pos, &name, &value);) {
+      Ref item = rebuilder(value);
+      if (PyObject_GenericSetAttr(tensor.get(), name, item.get()) != 0) throw PythonError();
+    }
+  }
+  return built;
 }
 
 }  // namespace thunder::frontend

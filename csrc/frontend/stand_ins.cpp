@@ -1,5 +1,6 @@
 #include "frontend/stand_ins.h"
 
+#include "frontend/hooks.h"
 #include "frontend/kinds.h"
 
 namespace thunder::frontend {
@@ -39,6 +40,7 @@ void ClassUse::add(PyObject* name) {
 void ClassUse::add(const ClassUse& other) {
   identity = identity || other.identity;
   everything = everything || other.everything;
+  written = written || other.written;
   if (!names) names = Ref::steal(PySet_New(nullptr));
   if (other.names) Ref done = Ref::steal(PyObject_CallMethod(names.get(), "update", "O", other.names.get()));
 }
@@ -46,6 +48,12 @@ void ClassUse::add(const ClassUse& other) {
 bool is_wanted(const ClassUses& uses, PyObject* object, PyObject* name) {
   auto use = uses.find(Py_TYPE(object));
   return use == uses.end() || use->second.wants(name);
+}
+
+const ClassUse* use_of_tensors(const ClassUses* uses) {
+  if (!uses || uses->empty()) return nullptr;
+  auto use = uses->find(hooks().tensor_class);
+  return use == uses->end() ? nullptr : &use->second;
 }
 
 StandIns::StandIns(const std::vector<PyObject*>& arguments, const ClassUses& uses)

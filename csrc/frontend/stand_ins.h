@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "frontend/effect.h"
@@ -18,15 +19,18 @@ struct ClassUse {
   Ref type;               // its address stays its own
   bool identity = false;  ///< which one it is: they are not taken apart
   bool everything = false;
-  Ref names{};  ///< else these of its attributes: a set of strings
+  bool written = false;  ///< of tensors: attributes are written to
+  Ref names{};           ///< else these of its attributes: a set of strings
 
   void add(PyObject* name);
   void add(const ClassUse& other);
-  bool wants(PyObject* name) const { return everything || PySet_Contains(names.get(), name) == 1; }
+  bool wants(PyObject* name) const { return everything || (names && PySet_Contains(names.get(), name) == 1); }
 };
 /// Of a class that is not in it, everything is looked at as long as nothing is known.
 using ClassUses = std::unordered_map<PyTypeObject*, ClassUse>;
 bool is_wanted(const ClassUses& uses, PyObject* object, PyObject* name);
+/// What a function looks at in the attributes of its argument tensors; null: in nothing.
+const ClassUse* use_of_tensors(const ClassUses* uses);
 
 /// Objects by their addresses, which stay theirs.
 using Identities = std::unordered_map<PyObject*, Ref>;
@@ -43,6 +47,9 @@ class StandIns {
   /// The copy; null if it is not made yet.
   PyObject* copy_of(PyObject* argument) const;
   void made(PyObject* argument, const Ref& copy);
+  /// A proxy that stands for one of the arguments' tensors.
+  void add_tensor(PyObject* proxy) { tensors_.insert(proxy); }
+  bool is_argument_tensor(PyObject* o) const { return tensors_.count(o) != 0; }
   /// All copies are complete, the code has not run yet.
   void seal();
 
@@ -67,6 +74,7 @@ class StandIns {
   std::unordered_map<PyObject*, size_t> index_;  // of arguments
   std::unordered_map<PyObject*, size_t> by_copy_;
   std::vector<Ref> copies_;
+  std::unordered_set<PyObject*> tensors_;
   std::vector<State> before_;
 };
 

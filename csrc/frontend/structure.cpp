@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "frontend/hooks.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
 
 namespace thunder::frontend {
@@ -155,14 +156,30 @@ void flatten_object(PyObject* o, Flattened& out) {
   flatten_identity(o, out);
 }
 
+// A tensor, and of its attributes those that the function looks at.
+void flatten_leaf(PyObject* o, Flattened& out) {
+  out.key.push_back('T');
+  out.tensors.push_back(o);
+  const ClassUse* use = use_of_tensors(out.uses);
+  if (!use || !is_tensor(o)) return;
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  const bool any = dict && *dict && PyDict_GET_SIZE(*dict) > 0;
+  if ((!any && !use->written) || again(o, out)) return;
+  out.key.push_back('A');
+  PyObject *name, *value;
+  for (Py_ssize_t i = 0; any && PyDict_Next(*dict, &i, &name, &value);) {
+    if (!use->wants(name)) continue;
+    flatten(name, out);
+    flatten(value, out);
+  }
+  out.key.push_back('.');
+}
+
 }  // namespace
 
 void flatten(PyObject* o, Flattened& out) {
-  if (is_leaf(o)) {
-    out.key.push_back('T');
-    out.tensors.push_back(o);
-    return;
-  }
+  interpreter::check_stack();
+  if (is_leaf(o)) return flatten_leaf(o, out);
   if (o == Py_None) return out.key.push_back('N');
   if (out.symbolic && is_symbolic_number(o)) return flatten_symbolic(o, out);
   if (PyBool_Check(o)) return out.key.push_back(o == Py_True ? 't' : 'f');

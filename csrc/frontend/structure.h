@@ -74,6 +74,7 @@ class OutputSpec {
   std::unordered_map<PyObject*, size_t> index_;          // of the template's leaves
   std::unordered_set<PyObject*> objects_;                // of the template, that are made anew
   std::unordered_set<PyObject*> kept_;                   // objects of the template that are not made anew
+  std::vector<PyObject*> attributed_;                    // leaves of the template that have attributes
   std::vector<std::pair<PyObject*, size_t>> stand_ins_;  // in the template, and which of the arguments they stand for
 };
 

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "frontend/autocast.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
+#include "frontend/large_ints.h"
 
 namespace thunder::frontend {
 namespace {
@@ -328,8 +328,6 @@ Arg Tracer::call_operator(const std::string& op, ArgList positional, std::vector
     Arg made = call_operator(op, std::move(positional), std::move(keyword));
     return new_leaf(made.value());
   }
-  autocast_arguments(b_, op, positional, keyword);
-  ops::ProductDtype products = autocast_products(positional);
   try {
     return b_.call_named(op, positional, keyword);
   } catch (const Error& e) {
@@ -367,7 +365,7 @@ std::vector<std::pair<std::string, Arg>> Tracer::keywords(PyObject* args, PyObje
       if (value == Py_True) written = PyTuple_GET_ITEM(args, 0);
     } else if (value != Py_None || (name != "generator" && name != "pin_memory" && name != "layout")) {
       if (name == "pin_memory" && value == Py_False) continue;
-      keyword.emplace_back(std::move(name), convert(value));
+      keyword.emplace_back(std::move(name), is_large_int(value) ? Arg() : convert(value));
     }
   }
   return keyword;
@@ -377,15 +375,18 @@ Ref Tracer::record(const TorchFunction& f, PyObject* args, PyObject* kwargs) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   ArgList positional;
   positional.reserve(n);
-  for (Py_ssize_t i = 0; i < n; ++i) positional.push_back(convert(PyTuple_GET_ITEM(args, i)));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    positional.push_back(is_large_int(o) ? Arg() : convert(o));
+  }
   THUNDER_CHECK(!f.method || (n > 0 && is_tensor(PyTuple_GET_ITEM(args, 0))), Type, f.op,
                 "a method of torch.Tensor was called on ",
                 n > 0 ? Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name : "nothing");
-  if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
-
   PyObject* out = nullptr;
   PyObject* written = f.in_place && n > 0 ? PyTuple_GET_ITEM(args, f.reflected ? 1 : 0) : nullptr;
   std::vector<std::pair<std::string, Arg>> keyword = keywords(args, kwargs, out, written);
+  take_large_ints(f.op, args, kwargs, positional, keyword);
+  if (f.reflected && n >= 2) std::swap(positional[0], positional[1]);
   if (PyObject* target = out ? out : written; target && is_tensor(target))
     take_dtype_of(target, f.op, positional, keyword);
   const bool differentiable = any_requires_grad(positional, keyword);
@@ -501,6 +502,28 @@ Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
                     "] this torch function is not supported inside a compiled function. Call it outside, or write it "
                     "with supported operators"));
   }
+  if (f->kind != TorchFunction::PassThrough && !settled_ && hooks().any_autocast())
+    return autocast(*f, func, args, kwargs);
+  return dispatch_settled(*f, func, args, kwargs);
+}
+
+// Within the call autocast has no more to say, as below PyTorch's own dispatch key.
+Ref Tracer::autocast(const TorchFunction& f, PyObject* func, PyObject* args, PyObject* kwargs) {
+  Ref named = kwargs ? Ref::borrow(kwargs) : Ref::steal(PyDict_New());
+  Ref plan = Ref::steal(PyObject_CallFunctionObjArgs(hooks().autocast.get(), func, args, named.get(), nullptr));
+  if (PyTuple_Check(plan.get()) && PyTuple_GET_SIZE(plan.get()) == 1)
+    return Ref::borrow(PyTuple_GET_ITEM(plan.get(), 0));
+  settled_ = true;
+  struct Restore {
+    bool& flag;
+    ~Restore() { flag = false; }
+  } restore{settled_};
+  if (plan.get() == Py_None) return dispatch_settled(f, func, args, kwargs);
+  return dispatch_settled(f, func, PyTuple_GET_ITEM(plan.get(), 0), PyTuple_GET_ITEM(plan.get(), 1));
+}
+
+Ref Tracer::dispatch_settled(const TorchFunction& function, PyObject* func, PyObject* args, PyObject* kwargs) {
+  const TorchFunction* f = &function;
   switch (f->kind) {
     case TorchFunction::PassThrough: return Ref::steal(PyObject_Call(func, args, kwargs));
     case TorchFunction::Handler: {
@@ -511,18 +534,32 @@ Ref Tracer::dispatch(PyObject* func, PyObject* args, PyObject* kwargs) {
   }
   try {
     return record(*f, args, kwargs);
+  } catch (const PythonError&) {
+    throw;
   } catch (const Error& e) {
-    // Arguments that no record takes may be those of an operator without one.
-    if (e.kind() != ErrorKind::Type || !owned_) throw;
+    // Arguments may be those of another operator, or eager's exception another one; but not where the program is
+    // acquired again because of a length.
+    const bool final = e.kind() == ErrorKind::Type || shapes_.asks || !shapes_.assumed();
+    if (Ref made = final ? record_unrecorded(func, args, kwargs) : Ref()) return made;
+    throw;
+  } catch (const std::exception&) {  // arguments of a kind that the record did not expect
     if (Ref made = record_unrecorded(func, args, kwargs)) return made;
     throw;
   }
 }
 
+// Called while the exception is handled.
 Ref Tracer::record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs) {
-  if (!hooks().unrecorded) return {};
+  if (!owned_ || !hooks().unrecorded) return {};
+  hooks().set_python_error();
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Ref kind = Ref::steal(type), exception = Ref::steal(value);
+  Py_XDECREF(traceback);
   Ref named = kwargs ? Ref::borrow(kwargs) : Ref::steal(PyDict_New());
-  Ref made = Ref::steal(PyObject_CallFunctionObjArgs(hooks().unrecorded.get(), func, args, named.get(), nullptr));
+  Ref made = Ref::steal(
+      PyObject_CallFunctionObjArgs(hooks().unrecorded.get(), func, args, named.get(), exception.get(), nullptr));
   return PyTuple_Check(made.get()) ? Ref::borrow(PyTuple_GET_ITEM(made.get(), 0)) : Ref();
 }
 

@@ -19,6 +19,7 @@
 #include "frontend/hooks.h"
 #include "frontend/interpreter/observer.h"
 #include "frontend/language.h"
+#include "frontend/number_places.h"
 #include "frontend/value_reads.h"
 
 namespace thunder {
@@ -37,7 +38,7 @@ struct InputSource {
   NumberPtr number = nullptr;  ///< what a number is computed from
   bool integer = false;        ///< the number is an int
   Value value = {};            ///< that reads computed
-  Ref dict = {}, key = {};     ///< of an entry of a dict of the world, an int
+  NumberPlace place = {};      ///< of an Entry, a number of the world
 };
 
 struct Acquired {
@@ -100,8 +101,8 @@ class Tracer {
   std::function<bool(const std::string& place, int64_t now)> int_varies;
   /// Whether reads may draw random numbers ahead of the program, which takes them as inputs then.
   bool draws_ahead = false;
-  /// An int of the world, of 2 at least, that the program changes: a symbol, which each call reads from the dict.
-  Ref read_counter(PyObject* dict, PyObject* key, PyObject* now);
+  /// A number of the world that changes, an int of 2 at least or a float: each call reads it from its place.
+  Ref read_counter(PyObject* container, PyObject* key, PyObject* now);
   /// Why no program can stand for the function, or why none may where it cannot be acquired (a sharded module gathers its
   /// parameters when it is called); empty: one can.  `tensor`: the one from outside that is the reason.
   struct Eager {
@@ -198,6 +199,8 @@ class Tracer {
   /// The sizes that only the run knows; current while what was traced is compiled.
   ShapeEnv& shapes() { return shapes_; }
   std::string location() const;
+  /// Whether PyTorch's Python, and not the user's, runs.
+  bool in_library() const;
 
  private:
   static constexpr TensorId kNoTensor = ~TensorId{0};
@@ -223,6 +226,8 @@ class Tracer {
   void run_now(const std::vector<const Call*>& calls);
   ValueRead& read_value(Value v, const std::string& what);
   bool becomes_symbol(const ValueRead& r, int64_t n) const;
+  Arg as_symbol(ValueRead& r);
+  Arg as_number(ValueRead& r);
   bool ask_size(SymbolId s);
   bool hold_exactly(const NumberExpr& number);
   void add_read_inputs(Acquired& a) const;
@@ -247,11 +252,12 @@ class Tracer {
   std::vector<const Call*> record_backward(PyObject* backward, const std::vector<Value>& inputs,
                                            const std::string& name, RecordedGradient& rule);
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
+  Ref autocast(const TorchFunction& f, PyObject* func, PyObject* args, PyObject* kwargs);
+  Ref dispatch_settled(const TorchFunction& f, PyObject* func, PyObject* args, PyObject* kwargs);
   Ref record(const TorchFunction& f, PyObject* args, PyObject* kwargs);
   Ref record_unrecorded(PyObject* func, PyObject* args, PyObject* kwargs);
   void check_watchers(PyObject* args, PyObject* kwargs);
   void update_location();
-  bool in_library() const;
 
   // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`
   // is -1.
@@ -286,6 +292,7 @@ class Tracer {
   interpreter::Observer* observer_ = nullptr;
   const Language* language_ = nullptr;
   bool speaks_ = false;
+  bool settled_ = false;  ///< what autocast does to the call that is being recorded has been done
   int64_t modes_ = -1;
   AliasTracker aliases_;
   ShapeEnv shapes_;

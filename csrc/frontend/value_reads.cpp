@@ -6,6 +6,7 @@
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
 #include "frontend/value_draws.h"
+#include "passes/counted_random.h"
 #include "passes/visit.h"
 
 namespace thunder::frontend {
@@ -88,6 +89,10 @@ void Tracer::find_calls(ValueRead& r, Value v, const std::string& what) const {
         r.draws.push_back(*d);
         more = true;
       }
+    for (const Call* c : all)
+      if (!r.draws.empty() && changes_generator(*c))
+        unknown(what, cat("and depends on random numbers behind a call that sets or reads a generator's state (",
+                          c->op->name, user_line(*c), ")"));
     if (!more) return;
     // A generator's numbers come in the order of the program: with one of them, all up to here.
     for (const Call* c : all) {
@@ -186,37 +191,41 @@ Arg Tracer::resolve(Value number, const std::string& what) {
   if (auto it = resolved_.find(number.id()); it != resolved_.end()) return it->second;
   ValueRead& r = read_value(number, what);
   Arg a = to_arg(r.answer.get(), {});
-  if (a.kind() == Arg::Kind::Int && becomes_symbol(r, a.dim().constant())) {
-    const Dim size = add_size(a.dim().constant());
-    r.exact = false;
-    r.symbol = size.symbols().at(0);
-    r.least = 2;
-    a = Arg(size);
-  } else if (a.kind() == Arg::Kind::Float && int_varies) {
-    NumberPtr f = shapes_.make_number(a.real());
-    r.exact = false;
-    r.input = f->index();
-    a = Arg(add_number({NumberKind::Float, std::nullopt, f}, f));
-  }
+  if (a.kind() == Arg::Kind::Int && becomes_symbol(r, a.dim().constant())) a = as_symbol(r);
+  else if (a.kind() == Arg::Kind::Float && int_varies) a = as_number(r);
   return resolved_.emplace(number.id(), a).first->second;
 }
 
-Ref Tracer::read_counter(PyObject* dict, PyObject* key, PyObject* now) {
-  const std::string name = PyUnicode_AsUTF8(key);
-  if (auto it = counters_.find({dict, name}); it != counters_.end()) return make_number(it->second);
+Ref Tracer::read_counter(PyObject* container, PyObject* key, PyObject* now) {
+  const std::pair<PyObject*, std::string> place(container, name_of_key(key).value());
+  if (auto it = counters_.find(place); it != counters_.end()) return make_number(it->second);
   InputSource source;
   source.kind = InputSource::Entry;
-  source.dict = Ref::borrow(dict);
-  source.key = Ref::borrow(key);
+  source.place = {Ref::borrow(container), Ref::borrow(key)};
   sources_.push_back(std::move(source));
   inputs_.push_back(kNoTensor);
   reals_.push_back(Ref::borrow(now));
-  ValueRead& r = read_value(b_.input(NumberType{NumberKind::Int, std::nullopt, nullptr}), name);
-  const Dim size = add_size(PyLong_AsLongLong(now));
+  const bool integer = PyLong_Check(now);
+  const NumberKind kind = integer ? NumberKind::Int : NumberKind::Float;
+  ValueRead& r = read_value(b_.input(NumberType{kind, std::nullopt, nullptr}), place.second);
+  return make_number(counters_.emplace(place, integer ? as_symbol(r) : as_number(r)).first->second);
+}
+
+// The int that was read, as a symbol.
+Arg Tracer::as_symbol(ValueRead& r) {
+  const Dim size = add_size(PyLong_AsLongLong(r.answer.get()));
   r.exact = false;
   r.symbol = size.symbols().at(0);
   r.least = 2;
-  return make_number(counters_.emplace(std::pair(dict, name), Arg(size)).first->second);
+  return Arg(size);
+}
+
+// The float that was read, as a number of the call.
+Arg Tracer::as_number(ValueRead& r) {
+  NumberPtr f = shapes_.make_number(PyFloat_AS_DOUBLE(r.answer.get()));
+  r.exact = false;
+  r.input = f->index();
+  return Arg(add_number({NumberKind::Float, std::nullopt, f}, f));
 }
 
 // The program has a symbol already, which the call that finds the length binds.

@@ -18,6 +18,7 @@ bool same_value(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
   if (PyTuple_CheckExact(then)) {
+    interpreter::check_stack();
     Py_ssize_t n = PyTuple_GET_SIZE(then);
     if (n != PyTuple_GET_SIZE(now)) return false;
     for (Py_ssize_t i = 0; i < n; ++i)
@@ -178,6 +179,8 @@ bool same_elements(PyObject* object, PyObject* then) {
 
 }  // namespace
 
+bool WorldGuard::is_replaceable(PyObject* o) const { return o && is_tensor(o) && !held_.count(o); }
+
 void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
                                bool order) {
   Watch w;
@@ -185,12 +188,12 @@ void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vect
   w.name = std::move(name);
   w.size = size;
   w.order = order;
-  for (const Entry& e : entries) w.items.push_back({e.key, e.value, e.value && is_tensor(e.value.get()), e.place});
+  for (const Entry& e : entries) w.items.push_back({e.key, e.value, is_replaceable(e.value.get()), e.place});
   add_watch(std::move(w));
 }
 
 void WorldGuard::watch_cell(PyObject* cell, PyObject* value, std::string name, interpreter::Place place) {
-  bool tensor = value && is_tensor(value);
+  bool tensor = is_replaceable(value);
   cells_.push_back({Ref::borrow(cell), Ref::borrow(value), std::move(name), tensor, std::move(place)});
 }
 
@@ -201,7 +204,7 @@ void WorldGuard::watch_container(PyObject* object, Py_ssize_t length, Ref elemen
 
 void WorldGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name,
                                interpreter::Place place) {
-  bool tensor = is_tensor(value);
+  bool tensor = is_replaceable(value);
   elements_.push_back({Ref::borrow(list), Ref::borrow(value), index, std::move(name), std::move(place), tensor});
 }
 
@@ -325,6 +328,7 @@ bool WorldGuard::compare(Watch& w, std::string* why) {
     PyObject* now = PyDict_GetItem(w.dict.get(), item.key.get());
     bool ok = !item.value ? !now : item.tensor ? now && is_tensor(now) : same_value(item.value.get(), now);
     if (ok) continue;
+    if (why) note_number(w.dict.get(), item.key.get(), item.value.get(), now);
     if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed" + read_at(item.place);
     return false;
   }
@@ -366,6 +370,7 @@ bool WorldGuard::check_cells(bool& written, std::string* why) {
     if (now == c.value.get()) continue;
     bool ok = c.tensor ? now && is_tensor(now) : c.value && same_value(c.value.get(), now);
     if (!ok) {
+      if (why) note_number(c.cell.get(), nullptr, c.value.get(), now);
       if (why) *why = "a variable of the closure of " + c.name + " changed" + read_at(c.place);
       return false;
     }
@@ -382,6 +387,7 @@ bool WorldGuard::check_elements(bool& written, std::string* why) {
     PyObject* now = e.index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, e.index) : nullptr;
     if (now == e.value.get()) continue;
     if (e.tensor ? !now || !is_tensor(now) : !same_value(e.value.get(), now)) {
+      if (why) note_number(list, Ref::steal(PyLong_FromSsize_t(e.index)).get(), e.value.get(), now);
       if (why) *why = e.name + "[" + std::to_string(e.index) + "] changed" + read_at(e.place);
       return false;
     }
@@ -406,8 +412,13 @@ void WorldGuard::add_lines(CacheLines& lines) {
   for (const Element& e : elements_) lines.add(e.list.get(), sizeof(PyListObject));
 }
 
+void WorldGuard::note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now) {
+  if (is_plain_number(then) && is_plain_number(now)) changed_ = {Ref::borrow(container), Ref::borrow(key)};
+}
+
 bool WorldGuard::check(std::string* why) {
   bool written = false;
+  changed_ = {};
   bool fine = writes_.visit([&](size_t i) {
     written = true;
     return compare(watches_[i], why);

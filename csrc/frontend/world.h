@@ -13,6 +13,7 @@
 #include "frontend/cache_lines.h"
 #include "frontend/dict_writes.h"
 #include "frontend/interpreter/interpreter.h"
+#include "frontend/number_places.h"
 #include "frontend/outside_state.h"
 #include "frontend/python.h"
 
@@ -31,6 +32,12 @@ class WorldGuard {
   /// Where a captured tensor was found, so that one put in its place is used: in a module's _parameters or _buffers, a
   /// closure cell, a global.  A tensor found nowhere is kept as it is.
   void add_tensor(PyObject* tensor);
+
+  /// The tensor may not be replaced by another one: the code looks at its attributes, or sets some.  Told before the
+  /// places are where the tensor lies.
+  void hold_tensor(PyObject* tensor) {
+    if (held_.insert(tensor).second) owned_.push_back(Ref::borrow(tensor));
+  }
 
   /// This entry of a dict is as now; a null value: there is none.
   struct Entry {
@@ -64,6 +71,8 @@ class WorldGuard {
 
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
+  /// The place of the number because of which check() said no, if it was one; `why` was asked for.
+  const NumberPlace& changed_number() const { return changed_; }
   /// The guards as text, a line each: "model.scale == 2.0".
   std::vector<std::string> lines() const;
   /// The memory that check() reads while nothing changes.
@@ -143,6 +152,8 @@ class WorldGuard {
   bool check_objects(std::string* why);
   bool check_classes(std::string* why);
   bool refresh_tensors(std::string* why);
+  bool is_replaceable(PyObject* o) const;
+  void note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now);
   std::vector<Place> find(PyObject* tensor);
 
   std::unordered_set<PyObject*> watched_;
@@ -161,6 +172,8 @@ class WorldGuard {
   std::vector<Ref> owned_;
   std::vector<Ref> owned_tensors_;  // one per entry of current_
   std::vector<PyObject*> current_;
+  NumberPlace changed_;
+  std::unordered_set<PyObject*> held_;  // in owned_
   bool refresh_due_ = false;
 };
 

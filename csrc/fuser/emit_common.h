@@ -39,12 +39,12 @@ inline bool rounds(const Accumulator& a) {
   return a.combine == Combine::Add && a.maximum.empty() && (a.type == "float" || a.type == "double");
 }
 
-constexpr int64_t kRun = 32;  // additions one after the other, where that costs nothing more
+constexpr int64_t kRun = 16;  // additions one after the other, where that costs nothing more
 
 /// Whether a column's sum is `NAME_part` for the rows of a run, and `NAME_high` + `NAME_low` for the runs before.
 inline bool has_runs(const Kernel& k, const Accumulator& a, Target target) {
   // On a GPU rows are divided among hundreds of blocks first.
-  constexpr int64_t kBlocks = 1024;
+  constexpr int64_t kBlocks = 2048;
   return rounds(a) && k.rows > (target == Target::Host ? kRun : kRun * kBlocks);
 }
 

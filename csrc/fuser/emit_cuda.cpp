@@ -40,7 +40,7 @@ std::string parameters(const Kernel& k) {
 bool numbered(const Kernel& k) { return k.cached || !k.columns.empty() || !reduces_rows(k); }
 
 // Chunks of a thread that make a run of a row's sum.
-int run_of(const Kernel& k) { return std::max<int>(1, 2 * kRun / k.lanes); }
+int run_of(const Kernel& k) { return std::max<int>(1, static_cast<int>(kRun) / k.lanes); }
 
 bool has_row_runs(const Kernel& k, const Phase& p) {
   return !numbered(k) && k.cols / k.lanes > int64_t{run_of(k)} * cuda_shape(k).threads &&

@@ -429,7 +429,7 @@ class Partitioner {
     std::vector<char> chosen(groups_.size(), 0);
     const ValueMap<int> kernels = kernels_of_values();
     for (size_t g = 0; g < groups_.size(); ++g)
-      chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && pays(groups_[g], kernels);
+      chosen[g] = !groups_[g].roots.empty() && alone_possible_[g] && (options_.single || pays(groups_[g], kernels));
     ops_.assign(groups_.size(), nullptr);
     // From the end, so that who reads a root is known when its own kernel is made.
     ValueSet read;

@@ -132,9 +132,9 @@ template <int T, class V, class F> TH_D V th_reduce(V x, F f, int turn = 0) {
     __shared__ V parts[2][T / 32];
     if (threadIdx.x % 32 == 0) parts[turn][threadIdx.x / 32] = x;
     __syncthreads();
-    x = parts[turn][0];
+    x = parts[turn][threadIdx.x % (T / 32)];
 #pragma unroll
-    for (int i = 1; i < T / 32; ++i) x = f(x, parts[turn][i]);
+    for (int m = T / 64; m > 0; m /= 2) x = f(x, th_shuffle(x, m));
   }
   return x;
 }

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "frontend/hooks.h"
+#include "frontend/number_places.h"
 #include "jit/evaluate.h"
 #include "jit/explain.h"
 #include "jit/function.h"
@@ -131,7 +132,7 @@ struct JitFunction::CacheEntry {
     bool integer = false;
   };
   std::vector<Number> numbers;
-  std::vector<std::pair<frontend::Ref, frontend::Ref>> counters;  // dicts of the world and keys of ints in them
+  std::vector<frontend::NumberPlace> counters;
   ValueChecks checks;
   std::vector<Source> check_inputs;  // what the checks begin with
   std::unique_ptr<Symbols> symbols;  // with symbolic values
@@ -173,10 +174,11 @@ struct JitFunction::CacheEntry {
             }};
   }
 
-  // None for what is no int any more, or is too large.
-  static c10::IValue counter(PyObject* dict, PyObject* key) {
-    PyObject* now = PyDict_GetItemWithError(dict, key);
-    if (!now || !PyLong_CheckExact(now)) return PyErr_Clear(), c10::IValue();
+  // None for what is no number any more, or is too large.
+  static c10::IValue counter(const frontend::NumberPlace& place) {
+    PyObject* now = frontend::value_at(place.container.get(), place.key.get());
+    if (!frontend::is_plain_number(now)) return {};
+    if (PyFloat_Check(now)) return PyFloat_AS_DOUBLE(now);
     int overflow = 0;
     const int64_t n = PyLong_AsLongLongAndOverflow(now, &overflow);
     return overflow ? c10::IValue() : c10::IValue(n);
@@ -186,11 +188,14 @@ struct JitFunction::CacheEntry {
     return n.expr->size().substitute(values(key).symbol).constant();
   }
 
-  // Whether the integers that it computes have 64 bits in this call; Python's have no bounds.
-  bool integers_fit(const Key& key, std::string* why) const {
+  // Whether the integers that it computes have 64 bits in this call, and the floats are real; Python's have no bounds.
+  bool numbers_fit(const Key& key, std::string* why) const {
     try {
-      for (const Number& n : numbers)
-        if (n.kind == Number::Computed && n.integer) integer(n, key);
+      for (const Number& n : numbers) {
+        if (n.kind != Number::Computed) continue;
+        if (n.integer) integer(n, key);
+        else n.expr->evaluate(values(key));
+      }
     } catch (const Error& e) {
       if (why) *why = e.what();
       return false;
@@ -200,7 +205,7 @@ struct JitFunction::CacheEntry {
 
   c10::IValue input(const Source& s, const Key& key) const {
     using frontend::InputSource;
-    if (s.kind == InputSource::Entry) return counter(counters[s.index].first.get(), counters[s.index].second.get());
+    if (s.kind == InputSource::Entry) return counter(counters[s.index]);
     if (s.kind == InputSource::Read) return key.answers->steps.at(s.index)->results.at(s.result);
     if (s.kind == InputSource::Number) {
       const Number& n = numbers[s.index];

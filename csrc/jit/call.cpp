@@ -63,6 +63,13 @@ struct Raised {
   }
 };
 
+// Whether a random call is given a generator of the user's, or sets a generator's state: undraw() knows of neither.
+bool uses_other_generators(const Call& call) {
+  auto is_opaque = [](const Arg& a) { return a.kind() == Arg::Kind::Opaque; };
+  return std::any_of(call.args.begin(), call.args.end(), is_opaque) ||
+         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return uses_other_generators(*c); });
+}
+
 }  // namespace
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::hit(const Key& key) {
@@ -139,6 +146,7 @@ void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const
     const uint64_t of_call = tags_within(*c, kRandom | kCollective);
     effects |= of_call;
     if (!(of_call & kRandom)) continue;
+    e.repeatable = e.repeatable && !uses_other_generators(*c);
     // The state of a GPU's generator cannot be asked for while a graph is recorded.
     visit_outputs(*c, [&](Value v) {
       e.repeatable = e.repeatable && (!v.type().is_tensor() || v.tensor().device.type == DeviceType::cpu);

@@ -22,7 +22,7 @@ InputOfEntry JitFunction::source_of(CacheEntry& e, const InputSource& s) {
     return {InputSource::Number, e.numbers.size() - 1};
   }
   if (s.kind == InputSource::Entry) {
-    e.counters.emplace_back(s.dict, s.key);
+    e.counters.push_back(s.place);
     return {InputSource::Entry, e.counters.size() - 1};
   }
   e.by_place = e.by_place || s.whole_storage;
@@ -69,13 +69,35 @@ std::string text_of(const ValueRead& r, const c10::IValue& answer) {
 
 }  // namespace
 
-// Attributes that are ints before and after: self.step += 1.
+// Places that hold numbers before and after: self.step += 1.
 void JitFunction::find_counters(const std::vector<frontend::Effect>& effects) {
-  auto is_int = [](const frontend::Ref& o) { return o && PyLong_CheckExact(o.get()); };
-  for (const frontend::Effect& e : effects)
-    if (e.kind == frontend::Effect::Entry && e.owner && is_int(e.before) && PyUnicode_CheckExact(e.key.get()) &&
-        (is_int(e.after) || (e.after && frontend::is_traced_number(e.after.get()))))
-      counters_.emplace(std::pair(e.owner.get(), PyUnicode_AsUTF8(e.key.get())), e.owner);
+  using frontend::Effect;
+  for (const Effect& e : effects) {
+    if ((e.kind != Effect::Entry && e.kind != Effect::Cell && e.kind != Effect::Element) || !e.owner || !e.after)
+      continue;
+    const bool number = frontend::is_plain_number(e.after.get()) || frontend::is_traced_number(e.after.get());
+    if (!number || !frontend::is_plain_number(e.before.get())) continue;
+    if (frontend::is_plain_number(e.after.get()) && PyObject_RichCompareBool(e.before.get(), e.after.get(), Py_EQ) == 1)
+      continue;
+    if (std::optional<std::string> name = frontend::name_of_key(e.key.get()))
+      counters_.emplace(std::pair(e.owner.get(), *name), e.owner);
+  }
+}
+
+// Others may change a number between the calls.  One that took its third value goes on to change.
+void JitFunction::find_counter(const frontend::WorldGuard& world) {
+  constexpr int kFew = 2;
+  const frontend::NumberPlace& place = world.changed_number();
+  if (!place) return;
+  const std::optional<std::string> name = frontend::name_of_key(place.key.get());
+  if (!name) return;
+  const std::pair<PyObject*, std::string> where(place.container.get(), *name);
+  std::vector<frontend::Ref>& values = changed_[where];
+  frontend::Ref now = frontend::Ref::borrow(frontend::value_at(place.container.get(), place.key.get()));
+  for (const frontend::Ref& v : values)
+    if (PyObject_RichCompareBool(v.get(), now.get(), Py_EQ) == 1) return;
+  values.push_back(std::move(now));
+  if (values.size() >= kFew) counters_.emplace(where, place.container);
 }
 
 bool JitFunction::varies(const std::string& place, int64_t now) const {
@@ -218,8 +240,12 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_by_values(const Key& 
   for (const std::shared_ptr<CacheEntry>& e : candidates) {
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
     if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
-    if (!e->guards_hold(key.flat, why) || (e->asks() && !e->values_hold(key, why))) continue;
-    if (e->integers_fit(key, why)) return e;
+    if (!e->guards_hold(key.flat, why)) {
+      if (why) find_counter(e->world);
+      continue;
+    }
+    if (e->asks() && !e->values_hold(key, why)) continue;
+    if (e->numbers_fit(key, why)) return e;
   }
   return nullptr;
 }

@@ -110,9 +110,12 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_entry(const Key& key,
     const std::shared_ptr<CacheEntry>& e = it->second;
     if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
     if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
-    if (!e->guards_hold(key.flat, why)) continue;
+    if (!e->guards_hold(key.flat, why)) {
+      if (why) find_counter(e->world);
+      continue;
+    }
     if (e->asks()) return find_by_values(key, it, why);
-    if (!e->integers_fit(key, why)) continue;
+    if (!e->numbers_fit(key, why)) continue;
     if (e->symbols) {
       if (known_.size() >= kMostKnown) known_.clear();
       known_.emplace(key.hash ^ key.numbers.hash(), Known{key.numbers, e});
@@ -430,6 +433,7 @@ void JitFunction::clear_cache() {
   steps_.clear();
   known_ints_.clear();
   counters_.clear();
+  changed_.clear();
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {

@@ -120,6 +120,7 @@ class JitFunction {
   static InputOfEntry source_of(CacheEntry& e, const frontend::InputSource& s);
   bool varies(const std::string& place, int64_t now) const;
   void find_counters(const std::vector<frontend::Effect>& effects);
+  void find_counter(const frontend::WorldGuard& world);
   std::shared_ptr<ValueStep> step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
                                       std::unordered_map<ValueId, Value>& ours);
   class Checks;
@@ -150,6 +151,7 @@ class JitFunction {
   std::unordered_multimap<size_t, std::weak_ptr<ValueStep>> steps_;  // what entries may share
   std::unordered_map<std::string, int64_t> known_ints_;              // that programs read, by place
   frontend::Reads::Counters counters_;
+  std::map<std::pair<PyObject*, std::string>, std::vector<frontend::Ref>> changed_;  // numbers, by their places
   frontend::ClassUses uses_;
   frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
   Turns turns_;

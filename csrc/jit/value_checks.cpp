@@ -227,7 +227,8 @@ bool ValueChecks::hold(const Inputs& inputs, const NumberExpr::Values& numbers, 
       if (why) *why = cat("the value ", c.text, " failed (now ", describe(ran.answer), ")");
       return false;
     }
-    const bool fits = !c.symbol || (ran.answer.isInt() && ran.answer.toInt() >= c.least);
+    const bool number = !c.is_float || ran.answer.isDouble();
+    const bool fits = number && (!c.symbol || (ran.answer.isInt() && ran.answer.toInt() >= c.least));
     if (c.symbol && fits) answers.integers[*c.symbol] = ran.answer.toInt();
     if (!fits) {
       if (why) *why = cat("the value ", c.text, " failed (now ", describe(ran.answer), ")");

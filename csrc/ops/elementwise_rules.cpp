@@ -218,7 +218,7 @@ void atan2_vjp(VjpContext& c) {
   // The origin has no angle; the gradient there is zero.
   auto slope = [&](const Expr& g) { return zero_where(g / length, c.b("torch.eq", length, 0)); };
   if (needs(c, 0)) put_reduced(c, 0, slope(c.grad() * x));
-  if (needs(c, 1)) put_reduced(c, 1, slope(c.grad() * -y));
+  if (needs(c, 1)) put_reduced(c, 1, slope(-(c.grad() * y)));
 }
 
 void copysign_vjp(VjpContext& c) {

@@ -63,10 +63,18 @@ class ExecutorRules {
     if (!carries_gradient(*call)) return rewriter_.builder.append(call);
     Choice choice = choose(*call);
     if (choice.rule) return replace(*call, choice);
-    // A rule deeper down counts only where autodiff would get there.
-    if (choice.claimed || call->op->vjp || !rule_inside(*call)) return rewriter_.builder.append(call);
+    // A rule of an executor deeper down counts only where autodiff would get there.
+    const bool opens = registered_inside(*call) || (!choice.claimed && !call->op->vjp && rule_inside(*call));
+    if (!opens) return rewriter_.builder.append(call);
     for (const Call* original : call->body)
       for (const Call* inner : rewriter_.current(original)) apply(inner);
+  }
+
+  // A registered rule is its user's word: it goes before the records' rules, and before who would run the whole.
+  static bool registered_inside(const Call& call) {
+    return std::any_of(call.body.begin(), call.body.end(), [](const Call* inner) {
+      return carries_gradient(*inner) && (find_gradient_rule(*inner->op) || registered_inside(*inner));
+    });
   }
 
   bool rule_inside(const Call& call) const {

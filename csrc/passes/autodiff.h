@@ -20,8 +20,8 @@
 namespace thunder {
 
 /// A gradient rule for a symbol, whoever runs it: used where the executor that would claim the call has none of its
-/// own, before the record's.  Like Implementation::grad_transform.  A later rule for the same symbol replaces it;
-/// an empty one takes it away.
+/// own, before the record's, and before that of a record in whose body the symbol stands.  Like
+/// Implementation::grad_transform.  A later rule for the same symbol replaces it; an empty one takes it away.
 using GradientRule = std::function<Arg(Builder&, const Args&)>;
 void register_gradient_rule(std::string symbol, GradientRule rule);
 /// By full name, then by name; null if there is none.

@@ -209,7 +209,12 @@ class Counter {
 Trace counted_random(const Trace& trace, const ExecutorList& executors) {
   const bool any =
       std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return tags_within(*c, kRandom) != 0; });
-  return any ? Counter(trace, executors).run() : trace;
+  // Whose numbers the program sets itself are drawn from that generator.
+  const bool sets =
+      std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return changes_generator(*c); });
+  return any && !sets ? Counter(trace, executors).run() : trace;
 }
+
+bool changes_generator(const Call& call) { return call.op->executor == "generators"; }
 
 }  // namespace thunder

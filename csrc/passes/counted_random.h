@@ -19,6 +19,9 @@
 
 namespace thunder {
 
+/// Whether the call seeds a generator, or reads or sets its state.
+bool changes_generator(const Call& call);
+
 Trace counted_random(const Trace& trace, const ExecutorList& executors);
 
 }  // namespace thunder

@@ -53,6 +53,16 @@ void Executors::add(std::shared_ptr<Executor> e) {
   all_.push_back(std::move(e));
 }
 
+void Executors::reserve_names() {
+  for (const auto& e : all_) reserved_.push_back(e->name());
+  for (const Op* op : Registry::instance().all())
+    if (!is_reserved(op->level)) reserved_.push_back(op->level);
+}
+
+bool Executors::is_reserved(std::string_view name) const {
+  return std::find(reserved_.begin(), reserved_.end(), name) != reserved_.end();
+}
+
 void Executors::remove(std::string_view name) {
   // The name may belong to the executor that goes.
   std::string copy(name);

@@ -86,6 +86,9 @@ class Executors {
   static Executors& instance();
   /// One of the same name gives way to it, in the lists as well.
   void add(std::shared_ptr<Executor> e);
+  /// Names that no other executor may have from here on: those registered now, and the levels of operators.
+  void reserve_names();
+  bool is_reserved(std::string_view name) const;
   void remove(std::string_view name);
   /// Null if there is none.
   std::shared_ptr<Executor> find(std::string_view name) const;
@@ -99,6 +102,7 @@ class Executors {
 
  private:
   ExecutorList all_, defaults_, always_;
+  std::vector<std::string> reserved_;
 };
 
 }  // namespace thunder

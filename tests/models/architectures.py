@@ -8,10 +8,34 @@ import functools
 
 import torch
 import transformers
+from batches import (
+    BATCH,
+    LENGTH,
+    TEXT,
+    VOCABULARY,
+    answer_span,
+    audio_class,
+    encoder_decoder,
+    image,
+    image_and_caption,
+    image_and_text,
+    image_class,
+    image_question,
+    image_segments,
+    language,
+    language_without_mask,
+    of_size,
+    patches_of_series,
+    random_image,
+    sequence_class,
+    series,
+    spectrogram_class,
+    spectrogram_to_text,
+    token_class,
+    video_class,
+)
 
-VOCABULARY = 99
-LENGTH = 12
-BATCH = 2
+POSITIONS = 256  # more than any batch is long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,139 +43,6 @@ class Architecture:
     model: str
     config: dict
     inputs: object  # function of (config, generator): the forward's arguments
-
-
-def _ids(generator, length=LENGTH, lowest=5):
-    return torch.randint(lowest, VOCABULARY, (BATCH, length), generator=generator)
-
-
-def _mask(length=LENGTH):
-    """The second sequence is shorter."""
-    mask = torch.ones(BATCH, length, dtype=torch.long)
-    mask[1, length - 3 :] = 0
-    return mask
-
-
-def language(config, generator):
-    """A batch for the next or a masked token, padded on the right."""
-    ids, mask = _ids(generator), _mask()
-    labels = _ids(generator).masked_fill(mask == 0, -100)
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
-
-
-def language_without_mask(config, generator):
-    return {"input_ids": _ids(generator), "labels": _ids(generator)}
-
-
-def sequence_class(config, generator):
-    labels = torch.randint(0, config.num_labels, (BATCH,), generator=generator)
-    return {"input_ids": _ids(generator), "attention_mask": _mask(), "labels": labels}
-
-
-def token_class(config, generator):
-    labels = torch.randint(0, config.num_labels, (BATCH, LENGTH), generator=generator)
-    return {"input_ids": _ids(generator), "attention_mask": _mask(), "labels": labels}
-
-
-def answer_span(config, generator):
-    starts, ends = torch.randint(0, LENGTH, (2, BATCH), generator=generator)
-    return {
-        "input_ids": _ids(generator),
-        "attention_mask": _mask(),
-        "start_positions": starts,
-        "end_positions": ends,
-    }
-
-
-def encoder_decoder(config, generator):
-    labels = _ids(generator, 7)
-    return {"input_ids": _ids(generator), "attention_mask": _mask(), "labels": labels}
-
-
-def _pixels(config, generator, size=None):
-    size = size or config.image_size
-    return torch.randn(BATCH, config.num_channels, size, size, generator=generator)
-
-
-def image_class(config, generator, size=None):
-    labels = torch.randint(0, config.num_labels, (BATCH,), generator=generator)
-    return {"pixel_values": _pixels(config, generator, size), "labels": labels}
-
-
-def image(config, generator, size=None):
-    return {"pixel_values": _pixels(config, generator, size)}
-
-
-def image_segments(config, generator, size):
-    labels = torch.randint(0, config.num_labels, (BATCH, size, size), generator=generator)
-    return {"pixel_values": _pixels(config, generator, size), "labels": labels}
-
-
-def image_and_text(config, generator):
-    return {
-        "input_ids": _ids(generator),
-        "attention_mask": _mask(),
-        "pixel_values": _pixels(config.vision_config, generator),
-        "return_loss": True,
-    }
-
-
-def image_and_caption(config, generator):
-    ids = _ids(generator)
-    return {
-        "input_ids": ids,
-        "attention_mask": _mask(),
-        "pixel_values": _pixels(config.vision_config, generator),
-        "labels": ids,
-    }
-
-
-def masked_image(config, generator):
-    patches = (config.image_size // config.patch_size) ** 2
-    masked = torch.rand(BATCH, patches, generator=generator) < 0.5
-    return {"pixel_values": _pixels(config, generator), "bool_masked_pos": masked}
-
-
-def audio_class(config, generator, length=400):
-    labels = torch.randint(0, config.num_labels, (BATCH,), generator=generator)
-    return {"input_values": torch.randn(BATCH, length, generator=generator), "labels": labels}
-
-
-def spectrogram_to_text(config, generator):
-    frames = 2 * config.max_source_positions
-    features = torch.randn(BATCH, config.num_mel_bins, frames, generator=generator)
-    return {"input_features": features, "labels": _ids(generator, 7)}
-
-
-def spectrogram_class(config, generator):
-    frames = torch.randn(BATCH, config.max_length, config.num_mel_bins, generator=generator)
-    return {"input_values": frames, "labels": torch.randint(0, config.num_labels, (BATCH,), generator=generator)}
-
-
-def video_class(config, generator):
-    shape = (BATCH, config.num_frames, config.num_channels, config.image_size, config.image_size)
-    labels = torch.randint(0, config.num_labels, (BATCH,), generator=generator)
-    return {"pixel_values": torch.randn(shape, generator=generator), "labels": labels}
-
-
-def series(config, generator):
-    length = config.context_length + max(config.lags_sequence)
-    return {
-        "past_values": torch.randn(BATCH, length, generator=generator),
-        "past_time_features": torch.randn(BATCH, length, config.num_time_features, generator=generator),
-        "past_observed_mask": torch.ones(BATCH, length),
-        "future_values": torch.randn(BATCH, config.prediction_length, generator=generator),
-        "future_time_features": torch.randn(
-            BATCH, config.prediction_length, config.num_time_features, generator=generator
-        ),
-    }
-
-
-def patches_of_series(config, generator):
-    return {
-        "past_values": torch.randn(BATCH, config.context_length, config.num_input_channels, generator=generator),
-        "future_values": torch.randn(BATCH, config.prediction_length, config.num_input_channels, generator=generator),
-    }
 
 
 _TOKENS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -508,14 +399,10 @@ ARCHITECTURES = {
     ),
     "git": Architecture(
         "GitForCausalLM", _TEXT | dict(vision_config=_VISION),
-        lambda config, g: language(config, g) | {"pixel_values": _pixels(config.vision_config, g)},
+        lambda config, g: language(config, g) | {"pixel_values": random_image(config.vision_config, g)},
     ),
     "vilt": Architecture(
-        "ViltForQuestionAnswering", _TEXT | _VISION,
-        lambda config, g: {
-            "input_ids": _ids(g), "attention_mask": _mask(), "pixel_values": _pixels(config, g),
-            "labels": torch.rand(BATCH, config.num_labels, generator=g),
-        },
+        "ViltForQuestionAnswering", _TEXT | _VISION, image_question,
     ),
     # audio
     "wav2vec2": Architecture("Wav2Vec2ForSequenceClassification", _SPEECH, audio_class),
@@ -566,11 +453,16 @@ def _without_dropout(config):
     return config
 
 
-def build(name):
-    """The model with random weights, in training mode."""
+_LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "max_encoder_position_embeddings",
+            "max_decoder_position_embeddings")
+
+
+def build(name, positions=None):
+    """The model with random weights, in training mode.  `positions`: how many it has, else what the entry says."""
     entry = ARCHITECTURES[name]
     model_class = getattr(transformers, entry.model)
-    config = _without_dropout(model_class.config_class(**entry.config))
+    longer = {key: positions for key in _LONGEST if positions and key in entry.config}
+    config = _without_dropout(model_class.config_class(**entry.config | longer))
     torch.manual_seed(0)
     model = model_class(config)
     generator = torch.Generator().manual_seed(7)
@@ -583,6 +475,11 @@ def build(name):
     return model.train()
 
 
-def inputs(name, config, seed):
-    """The forward's arguments."""
-    return ARCHITECTURES[name].inputs(config, torch.Generator().manual_seed(seed))
+def takes_any_length(name):
+    return ARCHITECTURES[name].inputs in TEXT
+
+
+def inputs(name, config, seed, batch=BATCH, length=LENGTH):
+    """The forward's arguments.  What is no text has its length from the config."""
+    with of_size(batch, length):
+        return ARCHITECTURES[name].inputs(config, torch.Generator().manual_seed(seed))

@@ -1,13 +1,9 @@
-"""Options of the test suite.
-
-Most files check operators, passes and the runtime against eager, often bit by bit, which generated kernels are not;
-they would also pay for a compiler's run each.  So the embedded fuser stands in the default list only of tests marked
-`fuser`, unless `--fuser` puts it into all.
-"""
+"""Options of the test suite, which runs what users get: the default executors, and every trace verified."""
 
 import os
 
 import pytest
+import shards
 
 pytest.register_assert_rewrite("fusion_checks", "graph_checks")
 
@@ -25,22 +21,29 @@ _BY_DEFAULT_DEVICE = (
 
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where the tests run: cpu or cuda")
-    parser.addoption("--fuser", action="store_true", help="the fuser stays in the default executors in every file")
+    shards.add_options(parser)
 
 
 def pytest_configure(config):
-    from thunder import _C
-
-    config.addinivalue_line("markers", "fuser: runs with the embedded fuser among the default executors")
+    config.addinivalue_line("markers", "fuser: about fused kernels; -m fuser selects such tests")
     # A program that raises where the function does not is run by the function: right, but a defect of the compiler's.
     config.addinivalue_line("filterwarnings", r"error:\[jit\] (compiling|the compiled program) raised:RuntimeWarning")
-    if not config.getoption("--fuser"):
-        _C.remove_default_executor("fuser")
+    os.environ.setdefault("THUNDER_VERIFY", "1")
     device = config.getoption("--device")
     os.environ["THUNDER_TEST_DEVICE"] = device
     if device != "cpu":
         # The layouts that kernels give may differ from the CPU's: every result is compared with what the trace says.
         os.environ.setdefault("THUNDER_CHECK_RUN", "1")
+    shards.configure(config)
+    if workers := getattr(config, "workerinput", {}).get("workercount"):
+        _share_cores(workers)
+
+
+def _share_cores(workers):
+    """Two threads at least, so that loops are divided among threads as users' are."""
+    import torch
+
+    torch.set_num_threads(max(2, len(os.sched_getaffinity(0)) // workers))
 
 
 def pytest_collection_modifyitems(items):
@@ -63,21 +66,6 @@ def _default_device(request):
 
     with torch.device(device):
         yield
-
-
-@pytest.fixture(autouse=True)
-def _default_executors(request):
-    from thunder import _C
-
-    if request.config.getoption("--fuser") or not request.node.get_closest_marker("fuser"):
-        yield
-        return
-    before = _C.default_executors()
-    operators = [e for e in before if e.name in ("cublaslt", "cudnn", "sdpa")]
-    for executor in reversed([*operators, _C.find_executor("fuser")]):
-        _C.add_default_executor(executor)  # to the front
-    yield
-    _C.remove_default_executor("fuser")
 
 
 @pytest.fixture

@@ -198,8 +198,10 @@ def call(world, f, step, x):
         # The compiled program raised what the function does not, unless it caught it.
         warnings.filterwarnings("error", r"\[jit\]", RuntimeWarning)
         warnings.filterwarnings("ignore", r"\[jit\] the compiled program raised IndexError", RuntimeWarning)
+        torch.manual_seed(0)
         world.names["out"] = None
         world.names["out"] = eval(f"f({step.arguments})", scope)
+        world.names["drawn"] = torch.rand(1)
     return True
 
 
@@ -222,7 +224,7 @@ class Run:
         source = program.source()
         self.eager, self.compiled = World(source), World(source)
         for world in (self.eager, self.compiled):
-            world.names.update(x=None, out=None)
+            world.names.update(x=None, out=None, drawn=None)
         self.functions = self.eager.names["f"], thunder.jit(self.compiled.names["f"], numerics="eager")
         self.refusal = None
         calls = 0
@@ -243,7 +245,7 @@ class Run:
         if error and "advances" in thunder.compile_stats(self.functions[1])["not_cached"]:
             return f"{error!r} behind what cannot be done twice"
         if is_refusal(error):
-            self.eager.names.update(out=None, x=self.compiled.names["x"])
+            self.eager.names.update(out=None, x=self.compiled.names["x"], drawn=self.compiled.names["drawn"])
             same(self.eager.state(), self.compiled.state(), f"{where}after {error}: ")
             return str(error)
         _, expected = attempt(lambda: call(self.eager, self.functions[0], step, x))

@@ -5,6 +5,7 @@ they add to the rules: how to read it, how a program writes to it (`do`), what m
 (`change`).  # is the part's number.  Values stay small, and loops end, whatever is drawn.
 """
 
+import fuzz_numbers
 import fuzz_objects
 import fuzz_outside
 
@@ -584,4 +585,5 @@ seen# = []
         [],
     ),
     **fuzz_objects.PARTS,
+    **fuzz_numbers.PARTS,
 }

@@ -1,8 +1,12 @@
 """Operators and modules of PyTorch's own databases against eager; what test_ops.py and tools/coverage.py check.
 
 Values, dtype, shape, strides of results; gradients in float64 against eager's autograd; error inputs raise eager's
-exception type.  Every check compares one sample and raises where it differs.
+exception type.  Every check compares one sample and raises where it differs, in each of MODES.
 """
+
+import contextlib
+import os
+from unittest import mock
 
 import torch
 import torch.testing._internal.common_methods_invocations as database
@@ -12,6 +16,12 @@ from torch.testing._internal.common_modules import module_db as _module_db
 import thunder
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
+ONE_OF_A_CLASS = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
+ALL_DTYPES = (
+    *DTYPES, torch.float16, torch.complex128, torch.int32, torch.int16, torch.int8, torch.uint8,
+)
+# The default path; and one on which a single operator, too, becomes a kernel wherever one can be made.
+MODES = {"default": {}, "single": {"THUNDER_FUSE_SINGLE": "1"}}
 # Results that are not determined by the inputs.
 NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
 # Some of several: a dropout's seed and offset where there is no dropout.
@@ -21,7 +31,6 @@ op_db, module_db = database.op_db, _module_db
 
 # PyTorch's database seeds inside of what it calls; a seed is set outside of programs, as seeded() does.
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
-
 
 
 def name_of(op):
@@ -37,8 +46,8 @@ def runs_on(op, device):
     return device == "cpu" or onlyCPU not in op.decorators
 
 
-def dtypes_of(op, device):
-    return [d for d in DTYPES if d in op.supported_dtypes(device) and runs_on(op, device)]
+def dtypes_of(op, device, wanted=DTYPES):
+    return [d for d in wanted if d in op.supported_dtypes(device) and runs_on(op, device)]
 
 
 def gradient_dtype(op, device):
@@ -58,16 +67,18 @@ def why_no_gradient(op, device):
     return "no dtype has a gradient: its results are integers"
 
 
-def spread(items, most):
-    """So many of them, from the first to the last; all if None."""
+def spread(items, most, only=0.0):
+    """So many of them, from the first to the last; all if None.  `only`: where among them the only one is."""
     items = list(items)
     if most is None or len(items) <= most:
         return items
-    return [items[i * (len(items) - 1) // max(most - 1, 1)] for i in range(most)]
+    if most == 1:
+        return [items[round(only * (len(items) - 1))]]
+    return [items[i * (len(items) - 1) // (most - 1)] for i in range(most)]
 
 
-def samples(op, device, dtype, most=None, requires_grad=False):
-    return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most)
+def samples(op, device, dtype, most=None, requires_grad=False, only=0.0):
+    return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most, only)
 
 
 def tensors(x):
@@ -85,7 +96,58 @@ def seeded(fn, *args, **kwargs):
     return fn(*args, **kwargs)
 
 
-def compare(actual, expected, name="", exact_layout=True):
+# What eager computes in a wider dtype, and the norm of an error beyond which the two do not compute the same.
+WIDER = {
+    torch.float16: (torch.float64, 2e-3),
+    torch.bfloat16: (torch.float64, 2e-2),
+    torch.float32: (torch.float64, 1e-4),
+    torch.complex64: (torch.complex128, 1e-4),
+}
+
+
+def widened(x):
+    """The arguments in the dtypes of WIDER; dtypes among them, too."""
+    if isinstance(x, torch.Tensor):
+        wide = WIDER.get(x.dtype)
+        return x.detach().to(wide[0]) if wide else x
+    if isinstance(x, torch.dtype):
+        return WIDER.get(x, (x,))[0]
+    if isinstance(x, (list, tuple)):
+        items = [widened(item) for item in x]
+        return type(x)(*items) if hasattr(x, "_fields") else type(x)(items)
+    return {k: widened(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+def error_norm(x, exact):
+    """Of the finite part, relative to the exact result."""
+    x, exact = x.detach().to(exact.dtype), exact.detach()
+    finite = exact.isfinite() & x.isfinite()
+    return ((x - exact)[finite].norm() / exact[finite].norm().clamp_min(1e-30)).item() if finite.any() else 0.0
+
+
+def no_further_than(actual, expected, exact):
+    """Whether the result is as near to the exact one as eager's, up to a factor of two and a roundoff."""
+    if actual.dtype not in WIDER or not torch.equal(actual.isfinite(), expected.isfinite()):
+        return False
+    if not torch.equal(actual.isnan(), expected.isnan()) or exact.shape != expected.shape:
+        return False
+    most = WIDER[actual.dtype][1]
+    allowed = min(2 * error_norm(expected, exact) + torch.finfo(actual.dtype).eps, most)
+    return error_norm(actual, exact) <= allowed
+
+
+def compare_values(actual, expected, exact):
+    """By PyTorch's tolerances, which know nothing of how often a value was rounded; where they do not hold, by eager's
+    own error.  `exact`: what gives the tensor of eager's result in a wider dtype."""
+    try:
+        torch.testing.assert_close(actual, expected, equal_nan=True)
+    except AssertionError:
+        if exact is None or not no_further_than(actual, expected, exact()):
+            raise
+
+
+def compare(actual, expected, name="", exact_layout=True, exact=None):
+    """`exact`: a function that gives eager's results in a wider dtype."""
     if not isinstance(expected, (torch.Tensor, list, tuple, dict)):
         assert type(actual) is type(expected), f"got a {type(actual).__name__}, eager's is {type(expected).__name__}"
         assert name in NOT_DETERMINED or actual == expected or actual != actual, f"got {actual}, eager's {expected}"
@@ -101,7 +163,7 @@ def compare(actual, expected, name="", exact_layout=True):
             assert all(s == t for s, t in same), f"strides {a.stride()}, eager's {e.stride()}, shape {tuple(e.shape)}"
         if name in NOT_DETERMINED or i in NOT_DETERMINED_PARTS.get(name, ()):
             continue
-        torch.testing.assert_close(a, e, equal_nan=True)
+        compare_values(a, e, exact and (lambda i=i: tensors(exact())[i]))
 
 
 def compiled(op):
@@ -112,15 +174,29 @@ class EagerFails(Exception):
     """There is nothing to compare with."""
 
 
-def check_forward(op, sample):
-    """Returns the compiled function."""
+@contextlib.contextmanager
+def failing_in(mode):
+    """In that mode; what is raised says which one it was."""
+    with mock.patch.dict(os.environ, MODES[mode]):
+        try:
+            yield
+        except Exception as e:
+            e.add_note(f"in mode {mode}")
+            raise
+
+
+def check_forward(op, sample, modes=tuple(MODES)):
+    """Returns the function compiled in the last mode."""
     args = (sample.input, *sample.args)
     try:
         expected = seeded(op, *args, **sample.kwargs)
     except Exception as e:
         raise EagerFails(str(e)) from e
-    jitted = compiled(op)
-    compare(seeded(jitted, *args, **sample.kwargs), expected, op.name)
+    for mode in modes:
+        with failing_in(mode):
+            jitted = compiled(op)
+            actual = seeded(jitted, *args, **sample.kwargs)
+            compare(actual, expected, op.name, exact=lambda: seeded(op, *widened(args), **widened(sample.kwargs)))
     return jitted
 
 
@@ -135,8 +211,8 @@ def _as_strided_scatter(x, src, size, stride, storage_offset=None):
 REFERENCES = {"as_strided_scatter": _as_strided_scatter}
 
 
-def check_gradient(op, sample):
-    """Returns the compiled function; None where eager has no gradient."""
+def check_gradient(op, sample, modes=tuple(MODES)):
+    """Returns the function compiled in the last mode; None where eager has no gradient."""
     args = (sample.input, *sample.args)
     process = sample.output_process_fn_grad or (lambda x: x)
     inputs = [t for t in tensors((args, sample.kwargs)) if t.requires_grad]
@@ -146,10 +222,12 @@ def check_gradient(op, sample):
         return None
     cotangents = [torch.randn_like(t) for t in outputs]
     reference = torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
-    jitted = compiled(op)
-    ours = [t for t in tensors(process(seeded(jitted, *args, **sample.kwargs))) if t.requires_grad]
-    assert len(ours) == len(outputs), f"{len(ours)} results require grad, {len(outputs)} of eager's do"
-    compare_gradients(torch.autograd.grad(ours, inputs, cotangents, allow_unused=True), reference)
+    for mode in modes:
+        with failing_in(mode):
+            jitted = compiled(op)
+            ours = [t for t in tensors(process(seeded(jitted, *args, **sample.kwargs))) if t.requires_grad]
+            assert len(ours) == len(outputs), f"{len(ours)} results require grad, {len(outputs)} of eager's do"
+            compare_gradients(torch.autograd.grad(ours, inputs, cotangents, allow_unused=True), reference)
     return jitted
 
 
@@ -188,9 +266,9 @@ def training_modes(info):
     return (True, False) if info.train_and_eval_differ else (True,)
 
 
-def check_module(info, sample, device, dtype, training):
-    """Results, and gradients of inputs and parameters; where eager refuses them, so must we.  Returns the compiled
-    module."""
+def check_module(info, sample, device, dtype, training, modes=tuple(MODES)):
+    """Results, and gradients of inputs and parameters; where eager refuses them, so must we.  Returns the module
+    compiled in the last mode."""
     made = sample.constructor_input
     module = seeded(info.module_cls, *made.args, **made.kwargs).to(device, dtype).train(training)
     args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
@@ -206,12 +284,14 @@ def check_module(info, sample, device, dtype, training):
         assert refuses(_gradients, type(e), jitted, args, kwargs, inputs), f"not refused, eager says: {e}"
         return jitted
     buffers = {k: v.clone() for k, v in module.state_dict().items()}
-    module.load_state_dict(state)
-    jitted = thunder.jit(module)
-    actual, gradients = _gradients(jitted, args, kwargs, inputs)
-    compare(actual, expected, exact_layout=False)
-    compare_gradients(gradients, reference)
-    compare(dict(module.state_dict()), buffers, exact_layout=False)
+    for mode in modes:
+        with failing_in(mode):
+            module.load_state_dict(state)
+            jitted = thunder.jit(module)
+            actual, gradients = _gradients(jitted, args, kwargs, inputs)
+            compare(actual, expected, exact_layout=False)
+            compare_gradients(gradients, reference)
+            compare(dict(module.state_dict()), buffers, exact_layout=False)
     return jitted
 
 

@@ -90,7 +90,6 @@ BYTES = {
 }
 
 
-@pytest.mark.fuser
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_of_a_program(bandwidth, name):
     f, args, expected = BYTES[name]
@@ -98,7 +97,6 @@ def test_bytes_of_a_program(bandwidth, name):
     assert sum(size for _, size in found) == expected, found
 
 
-@pytest.mark.fuser
 def test_bytes_of_a_backward(bandwidth):
     compiled = thunder.jit(lambda a: F.silu(a) + 1)
     compiled(MATRIX.clone().requires_grad_()).sum().backward()

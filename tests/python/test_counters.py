@@ -170,3 +170,175 @@ def test_integers_of_a_call_may_become_too_large():
     for n in (7, 9, 2**40, 11, 2**62, 5):
         y, *numbers = compiled(torch.ones(2), n)
         assert numbers == [n**3, n * n + n] and torch.equal(y, torch.full((2,), 2.0))
+
+
+# ---- floats, and numbers in other places ----------------------------------------------------------------------------
+
+STATE = {"loss": 8.0, "n": 2, "lr": 0.5}
+SCALE = 3.0
+
+
+class Decay:
+    """Places of a program's numbers: one object for the eager run, one for the compiled one."""
+
+    def __init__(self):
+        self.scale, self.state, self.row = 4.0, {"ema": 1.0, "n": 5, 3: 2.5}, [1.5, 7]
+
+
+def attribute(o, x):
+    o.scale *= 0.5
+    return x * o.scale
+
+
+def entry(o, x):
+    o.state["ema"] = o.state["ema"] * 0.9 + 0.1
+    o.state["n"] += 1
+    return x * o.state["ema"] - o.state["n"]
+
+
+def by_methods(o, x):
+    o.state["ema"] = o.state.get("ema", 0.0) * 0.9
+    o.scale = getattr(o, "scale", 1.0) + 0.25
+    return x * o.state["ema"] + o.scale
+
+
+def entry_of_an_int(o, x):
+    o.state[3] += 0.25
+    return x / o.state[3]
+
+
+def element(o, x):
+    o.row[0] *= 0.75
+    o.row[1] += 2
+    return x * o.row[0] + o.row[1]
+
+
+def branching(o, x):
+    o.scale *= 0.8
+    return x * 2 if o.scale > 1.0 else x - o.scale
+
+
+def read_only(o, x):
+    return x * o.scale + o.state["n"]
+
+
+def powers(o, x):
+    o.scale = o.scale**0.5 + o.scale // 3 - o.scale % 0.7
+    return x + o.scale
+
+
+def becomes_complex(o, x):
+    o.scale = o.scale - 1.5
+    return x * abs(o.scale**0.5)
+
+
+def becomes_an_int(o, x):
+    o.scale = o.scale + 0.5 if o.scale < 6 else 3
+    return x * o.scale
+
+
+def printed(o, x):
+    o.scale += 1.0
+    o.text = f"{o.scale:.2f}"
+    return x * o.scale
+
+
+def schedule(i, o):
+    o.scale, o.state["n"] = 0.5 / (i + 1), 10 + i
+
+
+PLACES = [
+    (attribute, None, 3),
+    (entry, None, 3),
+    (by_methods, None, 3),
+    (entry_of_an_int, None, 3),
+    (element, None, 3),
+    (branching, None, 5),
+    (read_only, schedule, 6),
+    (attribute, schedule, 6),
+    (powers, None, 8),
+    (becomes_complex, None, 24),
+    (becomes_an_int, None, 24),
+    (printed, None, None),
+]
+
+
+@OPTIONS
+@pytest.mark.parametrize("f, between, most", PLACES, ids=lambda a: getattr(a, "__name__", None))
+def test_numbers_in_places_are_eagers(f, between, most, options):
+    plain, other = Decay(), Decay()
+    compiled = thunder.jit(lambda x: f(other, x), **options)
+    for i in range(24):
+        if between is not None:
+            between(i, plain), between(i, other)
+        x = torch.arange(6.0) + i
+        torch.testing.assert_close(compiled(x), f(plain, x), msg=lambda m, i=i: f"call {i}: {m}")
+        assert repr(vars(other)) == repr(vars(plain)), i
+    if most is not None:
+        assert thunder.cache_misses(compiled) <= most, thunder.explain_miss(compiled)
+
+
+def test_globals_and_closures():
+    def make():
+        weight, n = 4.0, 2
+
+        def f(x):
+            nonlocal weight, n
+            global SCALE
+            weight *= 0.75
+            n += 1
+            SCALE *= 0.5
+            STATE["loss"] *= 0.9
+            return x * weight + n - SCALE * STATE["loss"]
+
+        return f
+
+    global SCALE
+    results = []
+    for f in (make(), thunder.jit(make())):
+        SCALE, STATE["loss"] = 3.0, 8.0
+        results.append([f(torch.ones(2) * i) for i in range(20)] + [SCALE, STATE["loss"]])
+        if f is not results and hasattr(f, "__wrapped__"):
+            assert thunder.cache_misses(f) <= 3
+    for want, got in zip(*results, strict=True):
+        torch.testing.assert_close(got, want)
+
+
+def test_a_learning_rate_that_a_scheduler_sets():
+    torch.manual_seed(0)
+    grads = torch.randn(5)
+    values = []
+    for compile_it in (False, True):
+        weights = torch.ones(5)
+        parameters = {"lr": 0.1}
+
+        def step(grad, weights=weights, parameters=parameters):
+            weights.sub_(grad * parameters["lr"])
+            return weights.sum()
+
+        f = thunder.jit(step) if compile_it else step
+        for i in range(30):
+            parameters["lr"] = 0.1 / (i + 1)
+            f(grads)
+        values.append(weights)
+        if compile_it:
+            assert thunder.cache_misses(f) <= 5, thunder.explain_miss(f)
+    torch.testing.assert_close(values[1], values[0])
+
+
+def test_a_number_that_is_set_to_what_it_was_stays_a_constant():
+    class Model:
+        pass
+
+    model = Model()
+    model.scale = 0.5
+
+    def f(x):
+        y = x * model.scale
+        model.scale = 0.5
+        return y
+
+    compiled = thunder.jit(f)
+    for _ in range(4):
+        compiled(torch.ones(2))
+    assert thunder.cache_misses(compiled) == 1

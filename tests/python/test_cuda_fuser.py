@@ -7,7 +7,6 @@ from fusion_checks import check
 from fusion_programs import program, randn, rms_norm
 
 pytestmark = [
-    pytest.mark.fuser,
     pytest.mark.filterwarnings("error:.*kernel cannot be compiled:RuntimeWarning"),
     *([] if ON_CPU else [pytest.mark.gpu]),
 ]

@@ -336,7 +336,6 @@ def test_a_capture_that_is_broken_off_leaves_everything_usable():
 
 
 @pytest.mark.gpu
-@pytest.mark.fuser
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_language_model_trains_as_without_graphs(dtype):
     import litgpt_import
@@ -388,7 +387,6 @@ def test_a_call_costs_little():
 # ---- random numbers ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fuser
 def test_replays_draw_numbers_of_their_own():
     f = thunder.jit(lambda x: F.dropout(x, 0.5) * 2, rng="fused", transforms=[transform()])
     if not ON_GPU:  # states on the CPU are drawn by the host

@@ -33,7 +33,6 @@ def test_the_operator_stands_in_the_source_and_is_short():
     assert len(lines) <= 15
 
 
-@pytest.mark.fuser
 def test_the_examples_run():
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, run = doctest.testfile(str(PAGE), module_relative=False, optionflags=options)

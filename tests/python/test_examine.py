@@ -23,12 +23,17 @@ def test_supported_function(capsys):
     report = examine(fn, a, b)
     assert report.supported and report.matches and report.error is None
     assert {"result['out']", "gradient of argument [0][0]"} <= {c.name for c in report.comparisons}
-    assert report.executors["torch.sin"] == {"aten": 1}
+    assert report.executors["fuser.fusion0"] == {"fuser": 1}
     assert any(f.name == "torch.sin" and f.calls == 1 and f.supported for f in report.functions)
     assert not any("shape" in f.name for f in report.functions)
     assert a.grad is None  # the caller's tensors are left alone
     text = capsys.readouterr().out
-    assert "all are supported" in text and "torch.sin: aten (1)" in text and "peak" in text
+    assert "all are supported" in text and "fuser.fusion0: fuser (1)" in text and "peak" in text
+
+
+def test_operators_by_name():
+    report = examine(lambda a: torch.sin(a) @ a, torch.randn(3, 3), quiet=True)
+    assert report.executors == {"torch.sin": {"aten": 1}, "torch.matmul": {"aten": 1}}
 
 
 def test_unsupported_function_with_the_users_line(capsys):
@@ -103,7 +108,7 @@ def test_predicted_memory():
         d = torch.cos(c)  # 1 MiB more
         return torch.exp(d)  # b is gone
 
-    f = thunder.jit(fn)
+    f = thunder.jit(fn, executors=["aten"])  # as one kernel there is nothing in between
     f(torch.rand(512, 512))
     memory = predicted_memory(thunder.last_traces(f)[-1])
     mib = 2**20

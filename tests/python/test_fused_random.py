@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 import thunder
 from thunder import prims
 
-pytestmark = [pytest.mark.fuser, *([] if ON_CPU else [pytest.mark.gpu])]
+pytestmark = [] if ON_CPU else [pytest.mark.gpu]
 
 N = 100_000
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

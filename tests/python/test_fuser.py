@@ -16,7 +16,6 @@ from fusion_programs import randn
 import thunder
 from thunder import _C
 
-pytestmark = pytest.mark.fuser
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 

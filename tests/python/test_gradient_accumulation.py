@@ -113,7 +113,6 @@ def test_sums_over_micro_batches(name, dtype, steps):
         assert in_place(compiled) == (0 if slow else products * (steps - 1))
 
 
-@pytest.mark.fuser
 def test_a_models_weights():
     model = nn.Sequential(
         nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 64, bias=False), nn.SiLU(), nn.Linear(64, 10)

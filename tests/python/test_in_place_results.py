@@ -11,7 +11,6 @@ from fusion_checks import fusions
 import thunder
 from thunder.extend import OperatorExecutor
 
-pytestmark = pytest.mark.fuser
 ROWS, COLUMNS = 300, 192
 LARGE = 32 << 10  # bytes: of such memory the cache counts how often it is asked for
 

@@ -65,7 +65,6 @@ POWERS = {
 }
 
 
-@pytest.mark.fuser
 @pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
 @pytest.mark.parametrize("name", POWERS)
 def test_a_number_to_the_power_of_a_tensor(name, cache):

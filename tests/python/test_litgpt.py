@@ -1,6 +1,7 @@
 """Every distinct architecture among litgpt's models: forward, loss, gradients and inference agree with eager."""
 
 import contextlib
+import os
 
 import litgpt_zoo as zoo
 import pytest
@@ -11,6 +12,11 @@ import thunder
 
 ZOO = zoo.architectures()
 everywhere = pytest.mark.parametrize("name", ZOO)
+# Of what says little more with each of them; `make test-all` takes all.
+SAMPLED = list(ZOO) if os.environ.get("THUNDER_ALL_SAMPLES") else list(ZOO)[::8]
+
+# Between two computations in float32, of which neither is exact: the roundings of two layers.
+ROUNDINGS = 32 * torch.finfo(torch.float32).eps
 
 
 @pytest.fixture(autouse=True)
@@ -106,14 +112,11 @@ def reference(model, config, batch):
         return results(twin, twin, batch), chosen
 
 
-@everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_error_is_eagers(name, dtype):
+def check_error_is_eagers(name, dtype, batch):
     import litgpt.model
 
     config = ZOO[name]
     model = zoo.WithLoss(zoo.build(config, dtype))
-    batch = zoo.tokens()
     exact, chosen = reference(model, config, batch)
 
     def run(fn):
@@ -123,10 +126,28 @@ def test_error_is_eagers(name, dtype):
     eager, ours = run(model), run(thunder.jit(model))
     assert ours.keys() == eager.keys() == exact.keys()
     errors = {n: (error(ours[n], exact[n]), error(eager[n], exact[n])) for n in exact}
-    # The rounding of the result itself is nobody's error: a scalar that eager happens to hit exactly must not forbid
-    # it.
-    wrong = {n: e for n, e in errors.items() if e[0] > 2 * e[1] + torch.finfo(dtype).eps / 2}
+    # The rounding of the result itself, and of the sum before it, is nobody's error: a scalar that eager happens to hit
+    # exactly must not forbid it.
+    wrong = {n: e for n, e in errors.items() if e[0] > 2 * e[1] + torch.finfo(dtype).eps}
     assert not wrong, wrong
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_error_is_eagers(name, dtype):
+    check_error_is_eagers(name, dtype, zoo.tokens())
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("shape", [(16, 4), (16, 1), (7, 3), (1, 1)], ids=lambda s: f"{s[1]}x{s[0]}")
+def test_shapes(name, shape):
+    check_error_is_eagers(name, torch.float32, zoo.tokens(*shape))
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_single_operators_as_kernels(name, monkeypatch):
+    monkeypatch.setenv("THUNDER_FUSE_SINGLE", "1")
+    check_error_is_eagers(name, torch.float32, zoo.tokens())
 
 
 def generate(fn, gpt, prefill=5, steps=3):
@@ -158,7 +179,7 @@ def test_inference_with_a_cache(name):
     want, want_caches = _eager(config, prefill)
     got, caches = generate(compiled, gpt, prefill)
     for a, b in zip([*got, *caches], [*want, *want_caches], strict=True):
-        assert a.shape == b.shape and error(a, b) <= 1e-6
+        assert a.shape == b.shape and error(a, b) <= ROUNDINGS
     # The prefill, and one program for all single tokens; ring buffers look at a position's value to decide how much of
     # the cache there is, so there is one for each position until they are full.
     if config.sliding_window_size is None:
@@ -188,11 +209,11 @@ def test_batched_positions():
 
     eager, ours = with_cache(config), with_cache(config)
     for a, b in zip(run(ours, thunder.jit(ours)), run(eager, eager), strict=True):
-        assert error(a, b) <= 1e-6
+        assert error(a, b) <= ROUNDINGS
 
 
 def test_chunked_head():
-    model = zoo.build(ZOO["Llama-3-8B"], torch.float64)
+    model = zoo.build(ZOO["Llama-3-8B"], torch.float64, zoo.float64_model())
     idx, _ = zoo.tokens()
     got = thunder.jit(model)(idx, lm_head_chunk_size=3)
     want = model(idx, lm_head_chunk_size=3)

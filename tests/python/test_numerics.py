@@ -8,8 +8,6 @@ from fusion_checks import fusions
 
 import thunder
 
-pytestmark = pytest.mark.fuser
-
 
 def chain(a, b):
     return (a * b + a) * b - a / (b.abs() + 1)

@@ -441,7 +441,6 @@ def test_arange_of_fractions_in_integers(range_, dtype):
     torch.testing.assert_close(thunder.jit(f)(), f(), rtol=0, atol=0)
 
 
-@pytest.mark.fuser
 def test_lazily_negated_inputs():
     # Fused kernels read memory, and that of a conjugate's imaginary part holds the negative.
     x = torch.randn(5, dtype=torch.complex64, device=DEVICE).conj().imag

@@ -74,6 +74,7 @@ def assert_same(a, b, where="", seen=None):
     if isinstance(a, torch.Tensor):
         torch.testing.assert_close(b, a, **seen.tolerance, equal_nan=True, msg=lambda text: f"{where}: {text}")
         _same_gradients(a, b, where, seen)
+        assert_same(vars(a), vars(b), f"{where}.__dict__", seen)
     elif isinstance(a, dict | types.MappingProxyType):
         numbered = where.endswith(("_hooks", "hooks_dict_ref"))  # their keys count all hooks of the process
         assert numbered or list(a) == list(b), f"{where}: keys {list(a)} and {list(b)}"

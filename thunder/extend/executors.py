@@ -197,6 +197,11 @@ def _replace_calls(trace, calls, fn, *, executor, name=None):
     of appearance, and returns a tuple of those that others read. `name`: what the call prints as, a number follows."""
     if not callable(fn):
         raise TypeError(f"[replace] a function was expected, got {type(fn).__name__}")
+    if not isinstance(executor, _C.PythonExecutor):
+        raise TypeError(
+            "[replace] executor= must be an OperatorExecutor or a FusionExecutor, which run Python functions, got "
+            f"{executor!r}"
+        )
     prefix = name or getattr(executor, "prefix", executor.name)
     return _C.trace_replace(trace, list(calls), fn, executor.name, prefix)
 

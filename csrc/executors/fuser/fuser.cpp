@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <unordered_set>
 
 #include "core/error.h"
@@ -16,6 +18,12 @@ constexpr int64_t kRowBufferBytes = 256 << 10;  // on a thread's stack, and well
 constexpr int64_t kCachedBytes = 160;           // of one thread: about 40 registers
 
 std::atomic<bool> always_emit_cuda{false};
+
+// For tests: single operators go through the code generator, too.
+bool fuses_single_operators() {
+  const char* text = std::getenv("THUNDER_FUSE_SINGLE");
+  return text && *text && std::string_view(text) != "0";
+}
 
 // Chunks of 16 bytes of the narrowest large operand, as far as the row's length allows.
 int widest_lanes(const fuser::Fusion& f) {
@@ -39,6 +47,7 @@ class FuserExecutor final : public Executor {
     auto batch = std::make_shared<KernelBatch>(), unaligned = std::make_shared<KernelBatch>();
     fuser::PartitionOptions options;
     options.repeated = &repeated;
+    options.single = fuses_single_operators();
     options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);
     batch->start();  // the other one is compiled when a pointer asks for it, which is seldom

@@ -199,14 +199,20 @@ PyObject* interpret(PyThreadState* thread, _PyInterpreterFrame* frame, int throw
   m.here = _PyInterpreterFrame_LASTI(frame);
   m.next = m.here < 0 ? 0 : m.here + 1;
   m.observer = current_observer;
+  const bool asks = m.observer && m.observer->enters();
   Flow flow = Flow::Error;
   {
     Linked linked(thread, frame);
     bool entered = !throwing && !too_deep(thread);
-    if (entered && m.observer) entered = tell_entered(m);
+    try {
+      if (entered && m.observer) entered = tell_entered(m);
+    } catch (const PythonError&) {
+      entered = false;
+    }
     if (entered || handle(m, true)) flow = loop(m);
   }
-  return finish(m, flow);
+  PyObject* result = finish(m, flow);
+  return asks ? m.observer->leaves(result) : result;
 }
 
 PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwing) {
@@ -272,6 +278,13 @@ NotInterpreting::~NotInterpreting() { active = outer_active_; }
 
 InterpretingAgain::InterpretingAgain() : outer_active_(active) { active = active || current_observer; }
 InterpretingAgain::~InterpretingAgain() { active = outer_active_; }
+
+void check_stack() {
+  if (!stack_ends()) return;
+  PyErr_SetString(PyExc_RecursionError,
+                  "[jit] a list, tuple, dict or object is nested too deeply for this thread's stack");
+  throw PythonError();
+}
 
 Place current_place() {
   _PyInterpreterFrame* frame = PyThreadState_Get()->cframe->current_frame;

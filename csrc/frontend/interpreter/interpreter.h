@@ -56,6 +56,9 @@ class InterpretingAgain {
   bool outer_active_;
 };
 
+/// PythonError, a RecursionError, where this thread's stack ends soon: for walks as deep as the user's objects.
+void check_stack();
+
 /// An instruction of a code object.
 struct Place {
   Ref code;

@@ -11,14 +11,34 @@
 
 namespace thunder::frontend::interpreter {
 
+/// Which operands an instruction has on the stack, from the first.
+enum class Operands {
+  Operator,    ///< left, right
+  Identity,    ///< left, right
+  Subscript,   ///< object, key
+  Membership,  ///< key, container
+  Store,       ///< value, object, key
+  Attribute,   ///< value, object
+  Key,         ///< what becomes a key of a dict or set
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
 
   /// A frame of this code begins or resumes.  `function`, `locals` (a mapping) and its `first` variable may be null.
   virtual bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) { return true; }
+  /// A frame begins or resumes: whether leaves() is to be asked about its result.
+  virtual bool enters() { return false; }
+  /// What the frame returns or yields (a new reference, or null with an exception set): as it is to be handed out.
+  virtual PyObject* leaves(PyObject* result) { return result; }
+  /// An instruction is about to use these (owned references), which the observer may replace.  May throw PythonError.
+  virtual void operands(Operands kind, PyObject** first) {}
   /// An instruction made a list, set, dict, cell or function.
   virtual void made(PyObject* object) {}
+  /// An entry of a dict, an element of a list or the contents of a cell (then `key` is null) is about to be read.  The
+  /// observer may give it itself, as in call().
+  virtual std::optional<PyObject*> entry(PyObject* container, PyObject* key) { return std::nullopt; }
   /// A global or builtin was looked up: `value` is null where the dict has no such key.
   virtual void read_entry(PyObject* dict, PyObject* key, PyObject* value) {}
   virtual void read_cell(PyObject* cell, PyObject* value) {}

@@ -44,6 +44,11 @@ void read_whole(Machine& m, int operands) {
   for (int i = 1; i <= operands; ++i) m.observer->read_whole(m.peek(i));
 }
 
+// The observer may replace what the instruction is about to use: the `n` topmost.
+void tell_of_operands(Machine& m, Operands kind, int n) {
+  if (m.observer) m.observer->operands(kind, m.sp - n);
+}
+
 // Nobody else holds the container: the operation made it.
 void tell_if_made(Machine& m, PyObject* value) {
   if (!m.observer || !value || Py_REFCNT(value) != 1) return;
@@ -63,6 +68,7 @@ PyObject* slice_of(PyObject* start, PyObject* stop) { return PySlice_New(start, 
 // ---- operators ------------------------------------------------------------------------------------------------------
 
 Flow binary_op(Machine& m, int op) {
+  tell_of_operands(m, Operands::Operator, 2);
   read_whole(m, 2);
   constexpr int kInPlace = 13;
   if (op >= kInPlace && m.observer && !m.observer->write_item(m.peek(2), Py_None, m.peek(1))) return Flow::Error;
@@ -72,6 +78,7 @@ Flow binary_op(Machine& m, int op) {
 }
 
 Flow compare_op(Machine& m, int argument) {
+  tell_of_operands(m, Operands::Operator, 2);
   for (int i = 1; m.observer && i <= 2; ++i) m.observer->read_compared(m.peek(i));
 #if PY_VERSION_HEX >= 0x030C0000
   argument >>= 4;
@@ -87,6 +94,7 @@ Flow compare_op(Machine& m, int argument) {
 }
 
 Flow is_op(Machine& m, int negated) {
+  tell_of_operands(m, Operands::Identity, 2);
   PyObject *left = m.peek(2), *right = m.peek(1);
   const bool same = Py_Is(left, right) || (m.observer && m.observer->are_same(left, right));
   return m.truth(2, same ^ negated);
@@ -105,6 +113,7 @@ int contains(Machine& m, PyObject* container, PyObject* key) {
 }
 
 Flow contains_op(Machine& m, int negated) {
+  tell_of_operands(m, Operands::Membership, 2);
   PyObject *container = m.peek(1), *key = m.peek(2);
   int found = contains(m, container, key);
   if (m.observer && found >= 0) m.observer->read_membership(container, key, found);
@@ -123,7 +132,10 @@ Flow unary_not(Machine& m, int) {
 // ---- subscripts and attributes --------------------------------------------------------------------------------------
 
 Flow binary_subscr(Machine& m, int) {
+  tell_of_operands(m, Operands::Subscript, 2);
   PyObject *object = m.peek(2), *key = m.peek(1);
+  if (m.observer)
+    if (std::optional<PyObject*> given = m.observer->entry(object, key)) return m.result(2, *given);
   PyObject* value = PyObject_GetItem(object, key);
   if (m.observer) m.observer->read_item(object, key, value);
   tell_if_made(m, value);
@@ -141,6 +153,7 @@ Flow binary_slice(Machine& m, int) {
 }
 
 Flow store_subscr(Machine& m, int) {
+  tell_of_operands(m, Operands::Store, 3);
   PyObject *key = m.peek(1), *object = m.peek(2), *value = m.peek(3);
   if (m.observer && !m.observer->write_item(object, key, value)) return Flow::Error;
   return m.status(3, PyObject_SetItem(object, key, value));
@@ -157,6 +170,7 @@ Flow store_slice(Machine& m, int) {
 }
 
 Flow delete_subscr(Machine& m, int) {
+  tell_of_operands(m, Operands::Subscript, 2);
   if (m.observer && !m.observer->write_item(m.peek(2), m.peek(1), nullptr)) return Flow::Error;
   return m.status(2, PyObject_DelItem(m.peek(2), m.peek(1)));
 }
@@ -209,6 +223,7 @@ Flow load_attr(Machine& m, int argument) {
 }
 
 Flow store_attr(Machine& m, int i) {
+  tell_of_operands(m, Operands::Attribute, 2);
   PyObject *object = m.peek(1), *value = m.peek(2);
   if (m.observer && !m.observer->write_attribute(object, m.name(i), value)) return Flow::Error;
   return m.status(2, PyObject_SetAttr(object, m.name(i), value));
@@ -236,6 +251,7 @@ Flow build_list(Machine& m, int n) {
 }
 
 Flow build_set(Machine& m, int n) {
+  for (int i = n; i > 0; --i) tell_of_operands(m, Operands::Key, i);
   PyObject* made = PySet_New(nullptr);
   for (int i = n; i > 0 && made; --i)
     if (PySet_Add(made, m.peek(i)) < 0) Py_CLEAR(made);
@@ -244,6 +260,7 @@ Flow build_set(Machine& m, int n) {
 }
 
 Flow build_map(Machine& m, int n) {
+  for (int i = n; i > 0; --i) tell_of_operands(m, Operands::Key, 2 * i);
   PyObject* made = PyDict_New();
   for (int i = n; i > 0 && made; --i)
     if (PyDict_SetItem(made, m.peek(2 * i), m.peek(2 * i - 1)) < 0) Py_CLEAR(made);
@@ -271,8 +288,14 @@ Flow build_slice(Machine& m, int n) {
 }
 
 Flow list_append(Machine& m, int depth) { return m.status(1, PyList_Append(m.peek(depth + 1), m.peek(1))); }
-Flow set_add(Machine& m, int depth) { return m.status(1, PySet_Add(m.peek(depth + 1), m.peek(1))); }
-Flow map_add(Machine& m, int depth) { return m.status(2, PyDict_SetItem(m.peek(depth + 2), m.peek(2), m.peek(1))); }
+Flow set_add(Machine& m, int depth) {
+  tell_of_operands(m, Operands::Key, 1);
+  return m.status(1, PySet_Add(m.peek(depth + 1), m.peek(1)));
+}
+Flow map_add(Machine& m, int depth) {
+  tell_of_operands(m, Operands::Key, 2);
+  return m.status(2, PyDict_SetItem(m.peek(depth + 2), m.peek(2), m.peek(1)));
+}
 
 Flow list_extend(Machine& m, int depth) {
   PyObject* source = m.peek(1);

@@ -44,6 +44,8 @@ PyObject* find(PyObject* mapping, PyObject* name) {
 }
 
 PyObject* find_observed(Machine& m, PyObject* mapping, PyObject* name) {
+  if (m.observer)
+    if (std::optional<PyObject*> given = m.observer->entry(mapping, name)) return *given;
   PyObject* value = find(mapping, name);
   if (m.observer && !PyErr_Occurred()) m.observer->read_entry(mapping, name, value);
   return value;
@@ -115,6 +117,8 @@ Flow load_closure(Machine& m, int i) {
 
 Flow load_deref(Machine& m, int i) {
   PyObject* cell = m.locals[i];
+  if (m.observer)
+    if (std::optional<PyObject*> given = m.observer->entry(cell, nullptr)) return m.result(*given);
   PyObject* value = PyCell_GET(cell);
   if (m.observer) m.observer->read_cell(cell, value);
   return value ? m.result(Py_NewRef(value)) : unbound_cell(m, i);

@@ -125,6 +125,9 @@ Types convolution_meta(const Args& args) {
   bool transposed = args.flag("transposed");
   Dims stride = args.dims("stride"), padding = args.dims("padding"), dilation = args.dims("dilation"),
        output_padding = args.dims("output_padding");
+  for (const Dims* d : {&stride, &padding, &dilation, &output_padding})
+    THUNDER_CHECK(static_cast<int64_t>(d->size()) == x.rank() - 2, Runtime, "convolution", "expected lists of ",
+                  x.rank() - 2, " numbers to match the convolution dimensions, but got ", str(*d));
   Dims shape = {x.shape[0], transposed ? w.shape[1] * args.dim("groups") : w.shape[0]};
   for (size_t i = 2; i < x.shape.size(); ++i) {
     size_t s = i - 2;

@@ -7,7 +7,6 @@
 
 #include "ops/common.h"
 #include "ops/formula.h"
-#include "ops/product_dtype.h"
 #include "ops/shape_common.h"
 
 namespace thunder::ops::torch {
@@ -78,7 +77,7 @@ Expr sum_of_products(const Expr& x, const Expr& y, const std::vector<int64_t>& s
   const Dim k = product(sizes_of(x, summed));
   auto matrices = [&](const Expr& t, const std::vector<int64_t>& order, const Dim& m, const Dim& n) {
     const Dims shape = batch.empty() ? Dims{m, n} : Dims{product(batch), m, n};
-    return product_operand(torch_reshape(b("torch.permute", t, Arg(order)), shape));
+    return torch_reshape(b("torch.permute", t, Arg(order)), shape);
   };
   Expr out = b("torch.matmul", matrices(x, joined({r.both, r.first, summed, r.second}), product(rows), k),
                matrices(y, joined({r.both, summed, r.second, r.first}), k, product(columns)));
@@ -288,7 +287,7 @@ Arg tensordot_body(Builder& b, const Args& a) {
   right.insert(right.end(), last.begin(), last.end());
   Expr p = torch_reshape(b("torch.permute", x, Arg(left)), {product(rows), product(k)});
   Expr q = torch_reshape(b("torch.permute", y, Arg(right)), {product(k), product(columns)});
-  Expr r = b("torch.matmul", product_operand(p), product_operand(q));
+  Expr r = b("torch.matmul", p, q);
   rows.insert(rows.end(), columns.begin(), columns.end());
   return torch_reshape(r, rows).arg();
 }

@@ -5,9 +5,22 @@
 namespace thunder::ops::torch {
 namespace {
 
+// One number for each spatial dimension.
+Dims spatial(std::string_view op, const Args& a, const char* name, int64_t n) {
+  Dims d = a.dims(name);
+  if (d.size() == 1) d.resize(static_cast<size_t>(n), d[0]);
+  THUNDER_CHECK(static_cast<int64_t>(d.size()) == n, Runtime, op, "expected ", name,
+                " to be a single integer value or a list of ", n,
+                " values to match the convolution dimensions, but got ", name, "=", str(d));
+  return d;
+}
+
 Arg convolution_body(Builder& b, const Args& a) {
-  return b("prims.convolution", a["input"], a["weight"], a["bias"], a["stride"], a["padding"], a["dilation"],
-           a["transposed"], a["output_padding"], a["groups"])
+  const int64_t n = a.tensor("weight").rank() - 2;
+  THUNDER_CHECK(n > 0, Runtime, "convolution", "weight should have at least three dimensions");
+  auto of = [&](const char* name) { return Arg(spatial("convolution", a, name, n)); };
+  return b("prims.convolution", a["input"], a["weight"], a["bias"], of("stride"), of("padding"), of("dilation"),
+           a["transposed"], of("output_padding"), a["groups"])
       .arg();
 }
 
@@ -23,16 +36,6 @@ Types convolution_backward_meta(const Args& a) {
   Type none;
   return {mask[0].boolean() ? like(x) : none, mask[1].boolean() ? like(w) : none,
           mask[2].boolean() ? Type(contiguous_type(x.dtype, x.device, a.dims("bias_sizes"))) : none};
-}
-
-// One number for each spatial dimension.
-Dims spatial(std::string_view op, const Args& a, const char* name, int64_t n) {
-  Dims d = a.dims(name);
-  if (d.size() == 1) d.resize(static_cast<size_t>(n), d[0]);
-  THUNDER_CHECK(static_cast<int64_t>(d.size()) == n, Runtime, op, "expected ", name,
-                " to be a single integer value or a list of ", n,
-                " values to match the convolution dimensions, but got ", name, "=", str(d));
-  return d;
 }
 
 // padding='same' may need one more element behind than in front: then the input is padded first.

@@ -202,7 +202,11 @@ Arg bce_with_logits_body(Builder& b, const Args& a) {
   if (a.has("pos_weight")) log_sigmoid = log_sigmoid * ((b.expr(a["pos_weight"]) - 1.0) * y + 1.0);
   Expr loss = (1.0 - y) * x - log_sigmoid;
   if (a.has("weight")) loss = loss * b.expr(a["weight"]);
-  return torch_reduced(loss, reduction).arg();
+  // Eager computes in the memory of 1 - target.
+  THUNDER_CHECK(is_floating(y.dtype()) || !is_floating(loss.dtype()), Runtime, "binary_cross_entropy_with_logits",
+                "result type ", scalar_type_name(loss.dtype()), " can't be cast to the desired output type ",
+                scalar_type_name(y.dtype()));
+  return torch_reduced(to_dtype(loss, y.dtype()), reduction).arg();
 }
 
 // As autograd; unlike the gradient through the body it is finite where the loss is not.

@@ -10,8 +10,14 @@
 namespace thunder::ops::torch {
 namespace {
 
+constexpr int64_t kMostDims = 64;  // of a tensor whose dimensions are named: PyTorch marks them in 64 bits
+
 std::vector<int64_t> dims_of(const Args& a) {
-  return canonical_dims(a.op().schema.name, a["dim"], a.tensor("input").rank());
+  const int64_t rank = a.tensor("input").rank();
+  const bool named = !a["dim"].is_none() && !(a["dim"].is_sequence() && a["dim"].items().empty());
+  THUNDER_CHECK(!named || rank <= kMostDims, Runtime, a.op().schema.name, "only tensors with up to ", kMostDims,
+                " dims are supported, got one with ", rank);
+  return canonical_dims(a.op().schema.name, a["dim"], rank);
 }
 
 bool keeps_dim(const Args& a) { return a.op().schema.index_of("keepdim") >= 0 && a.flag("keepdim"); }
@@ -169,7 +175,7 @@ Arg aminmax_body(Builder& b, const Args& a) {
                 "cannot compute aminmax over an empty dimension as the operation has "
                 "no identity.");
   Arg dims = a.has("dim") ? Arg(std::vector<int64_t>{canonical_dim("aminmax", a.integer("dim"), x.rank())})
-                          : Arg(canonical_dims("aminmax", nullptr, x.rank()));
+                          : Arg(std::vector<int64_t>{});
   return Arg::tuple({b("torch.amin", a["input"], dims, a["keepdim"]), b("torch.amax", a["input"], dims, a["keepdim"])});
 }
 

@@ -238,6 +238,33 @@ TEST_CASE("verify: symbols that a call makes up are as good as others, but one t
   expect(with_shape({4, 2}), "the meta gives");
 }
 
+TEST_CASE("verify: a length that was asked for after the call is as good as its symbol, with any stride if it is 1") {
+  ShapeEnv env;
+  ShapeEnv::Scope scope(env);
+  Builder b = new_builder();
+  Expr nz = b("test.nonzero", b.input(f32({2})));
+  const Dim u = nz.shape()[0];
+  b("test.neg", nz);
+  Trace t = b.finish("f", nullptr);
+  auto with_layout = [&](Dims shape, Dims strides) {
+    return complaint(with_call(t, t.calls.size() - 1, [&](Call& c) {
+      TensorType type = c.output.value().tensor();
+      type.shape = std::move(shape);
+      type.strides = std::move(strides);
+      c.output = t.arena->make_value(type);
+    }));
+  };
+  CHECK(with_layout({u, 1}, {1, 1}) == "");
+  expect(with_layout({1, 1}, {1, 1}), "the meta gives");
+  env.set_hint(u.symbols()[0], 1);
+  CHECK(with_layout({1, 1}, {1, 1}) == "");
+  CHECK(with_layout({u, 1}, {7, 1}) == "");
+  expect(with_layout({2, 1}, {1, 1}), "the meta gives");
+  env.set_hint(u.symbols()[0], 2);
+  CHECK(with_layout({2, 1}, {1, 1}) == "");
+  expect(with_layout({u, 1}, {7, 1}), "the meta gives");
+}
+
 TEST_CASE("verify: a size is read before or after it is bound") {
   ShapeEnv env;
   ShapeEnv::Scope scope(env);

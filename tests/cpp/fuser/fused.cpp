@@ -30,9 +30,10 @@ const Fused* Partitioned::find(const Op* op) const {
 }
 
 Partitioned partitioned(const Trace& trace, const std::vector<fuser::LowerOptions>& options,
-                        const std::function<bool(const fuser::Fusion&)>& take) {
+                        const std::function<bool(const fuser::Fusion&)>& take, bool single) {
   Partitioned out;
   fuser::PartitionOptions with;
+  with.single = single;
   with.make_op = [&](const fuser::Fusion& f) -> const Op* {
     if (take && !take(f)) return nullptr;
     Fused fused;

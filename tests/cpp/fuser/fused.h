@@ -25,9 +25,9 @@ struct Partitioned {
   const Fused* find(const Op* op) const;
 };
 
-/// Operators are named fusion0, fusion1, ... in the order in which they are made.
+/// Operators are named fusion0, fusion1, ... in the order in which they are made.  `single`: one operator's work, too.
 Partitioned partitioned(const Trace& trace, const std::vector<fuser::LowerOptions>& options = {},
-                        const std::function<bool(const fuser::Fusion&)>& take = {});
+                        const std::function<bool(const fuser::Fusion&)>& take = {}, bool single = false);
 
 /// The calls as one program from the kernel's inputs to its outputs.
 Trace program_of(const Fused& fusion, const std::shared_ptr<Arena>& arena);

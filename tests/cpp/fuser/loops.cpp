@@ -56,7 +56,7 @@ std::string loops(const Kernel& k, const std::string& name) {
                     cols = std::to_string(k.cols);
   std::string out =
       "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
-      "(const void* const* in, void* const* out) {\n  using I = int64; int th_outside = 0; constexpr int K = " +
+      "(const void* const* in, void* const* out) {\n  using I = int64; int64 th_outside = 0; constexpr int K = " +
       chunks + ";\n" + pointers(k);
   for (const Accumulator& a : k.columns)
     out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name +
@@ -91,7 +91,7 @@ std::string loops(const Kernel& k, const std::string& name) {
     indent(out, k.finish, 2);
     out += "  }\n";
   }
-  return out + "  return th_outside;\n}\n";
+  return out + "  return th_outside < 0;\n}\n";
 }
 
 }  // namespace thunder::test

@@ -45,6 +45,10 @@ TEST_CASE("partition: a single operator is not worth a kernel") {
   Partitioned p = partitioned(t);
   CHECK(p.fusions.empty());
   CHECK(p.trace.calls == t.calls);
+  Partitioned single = partitioned(t, {}, {}, true);
+  REQUIRE(single.fusions.size() == 1);
+  CHECK(single.fusions[0].calls.size() == 1);
+  test::code(single.trace);
 }
 
 TEST_CASE("partition: no kernel across a barrier that needs the one half and gives the other") {

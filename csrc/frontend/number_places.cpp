@@ -1,0 +1,33 @@
+#include "frontend/number_places.h"
+
+namespace thunder::frontend {
+
+bool is_plain_number(PyObject* o) { return o && (PyLong_CheckExact(o) || PyFloat_CheckExact(o)); }
+
+std::optional<std::string> name_of_key(PyObject* key) {
+  if (!key) return std::string();
+  if (PyUnicode_CheckExact(key)) {
+    const char* text = PyUnicode_AsUTF8(key);
+    if (!text) PyErr_Clear();
+    return text ? std::optional<std::string>(text) : std::nullopt;
+  }
+  if (!PyLong_CheckExact(key)) return std::nullopt;
+  int overflow = 0;
+  const long long i = PyLong_AsLongLongAndOverflow(key, &overflow);
+  if (overflow || i < 0) return std::nullopt;
+  return "[" + std::to_string(i) + "]";
+}
+
+PyObject* value_at(PyObject* container, PyObject* key) {
+  if (PyCell_Check(container)) return PyCell_GET(container);
+  if (PyList_Check(container)) {
+    const Py_ssize_t i = PyLong_AsSsize_t(key);
+    if (i == -1 && PyErr_Occurred()) PyErr_Clear();
+    return i >= 0 && i < PyList_GET_SIZE(container) ? PyList_GET_ITEM(container, i) : nullptr;
+  }
+  PyObject* now = PyDict_GetItemWithError(container, key);
+  if (!now) PyErr_Clear();
+  return now;
+}
+
+}  // namespace thunder::frontend

@@ -1,0 +1,98 @@
+"""Asking PyTorch what it makes of a call, on tensors without data."""
+
+import contextlib
+import logging
+
+import torch
+
+from . import _C
+from ._numbers import TracedNumber
+from ._tracing import current_tracer
+
+
+def tensors(value):
+    """Those among arguments or results."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from tensors(v)
+    elif isinstance(value, dict):
+        yield from tensors(list(value.values()))
+
+
+def mapped(value, fn):
+    """With `fn` of what is no container."""
+    if isinstance(value, (list, tuple)):
+        made = [mapped(v, fn) for v in value]
+        return type(value)(made) if type(value) in (list, tuple, torch.Size) else tuple(made)
+    if isinstance(value, dict):
+        return {k: mapped(v, fn) for k, v in value.items()}
+    return fn(value)
+
+
+def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullcontext):
+    """The call with others in the place of the program's tensors, and traced numbers as they are in this call.
+
+    Args:
+        dtype_of: The dtype of what stands for a tensor.
+        around: Makes a context for the call.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import, and rarely needed
+
+    def now(mode):
+        made = {}
+        with torch._C.DisableTorchFunction(), torch.random.fork_rng([]), torch.no_grad(), _unlogged(), mode():
+            given = mapped((args, kwargs), lambda v: _stand_in(v, made, dtype_of))
+            with around():
+                return func(*given[0], **given[1])
+
+    try:
+        return now(FakeTensorMode)
+    except Exception as e:  # which looks at data: there are some, on the CPU
+        if not _wants_data(e) or any(t.device.type != "cpu" for t in tensors((args, kwargs))):
+            raise
+    return now(contextlib.nullcontext)
+
+
+@contextlib.contextmanager
+def _unlogged():
+    """What tensors without data refuse is logged, as if it were an error of PyTorch's."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def is_certain(error):
+    """Whether a call with real tensors would raise it, too."""
+    of_fakes = type(error).__module__.startswith("torch._subclasses") or isinstance(error, NotImplementedError)
+    return not of_fakes and not _wants_data(error)
+
+
+def _wants_data(error):
+    name = type(error).__name__
+    return name.startswith(("DataDependent", "DynamicOutput")) or "data is not allocated" in str(error)
+
+
+def _stand_in(value, made, dtype_of):
+    if isinstance(value, TracedNumber):
+        return _known(value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    if id(value) not in made:
+        tracer = current_tracer()
+        shape = [_known(n) for n in tracer.shape(value)] if tracer.knows(value) else value.shape
+        dtype = dtype_of(value)
+        make = torch.rand if dtype.is_floating_point or dtype.is_complex else torch.ones
+        made[id(value)] = make(shape, dtype=dtype, device=value.device)
+    return made[id(value)]
+
+
+def _known(n):
+    if not isinstance(n, TracedNumber):
+        return n
+    hint = _C.number_hint(n)
+    return 2 if hint is None else hint

@@ -1,0 +1,197 @@
+"""What autocast does to a torch call: found by asking PyTorch, call by call.
+
+PyTorch casts where its dispatcher meets an operator that has a kernel for autocast: the call itself, or an operator
+inside of a composition.  So a call is made on tensors without data, under autocast and without, and the operators that
+PyTorch's backends would run are compared.  One kind of call is asked about once in a process.
+"""
+
+import contextlib
+import functools
+from types import FunctionType
+
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import _asking, _opaque, _refused
+from ._opaque_meta import AUTOCAST_KEYS, autocast_for
+from ._python_bodies import body_of
+from ._tracing import current_tracer
+
+
+def active():
+    """(device type, dtype) of those under autocast."""
+    return tuple((d, torch.get_autocast_dtype(d)) for d in AUTOCAST_KEYS if torch.is_autocast_enabled(d))
+
+
+def settle(func, args, kwargs):
+    """(args, kwargs) that the operator computes with, or (result,) where the call is recorded already; None where
+    autocast leaves the call as it is."""
+    if _is_indifferent(func):
+        return None
+    places = list(_asking.tensors((args, kwargs)))
+    states = active()
+    if not any(_is_eligible(t.dtype, t.device, states) for t in places):
+        return None
+    plan = _plan(func, args, kwargs, states)
+    if plan is None:
+        return None
+    if isinstance(plan, Exception):
+        raise type(plan)(str(plan))
+    if plan == "as it is":
+        return _recorded(func, args, kwargs, states)
+    tracer = current_tracer()
+
+    def cast(t):
+        wanted = isinstance(t, torch.Tensor) and _is_eligible(t.dtype, t.device, states) and t.dtype != plan
+        return tracer.apply("torch.to", (t, plan), {}) if wanted else t
+
+    return _asking.mapped(args, cast), _asking.mapped(kwargs, cast)
+
+
+def _recorded(func, args, kwargs, states):
+    """A composition of which autocast changes a part: what PyTorch's Python calls, or the operator under autocast."""
+    body = body_of(func) if isinstance(func, FunctionType) else None
+    if body is not None:
+        return (_refused.in_mode(body, args, kwargs),)
+    record = _opaque.resolve(func, args, kwargs, states)
+    return None if record is None else (record(),)
+
+
+# ---- operators that autocast does not know ---------------------------------------------------------------------------
+
+
+@functools.cache
+def _is_indifferent(func):
+    """Whether neither the operator that a function is named after, nor any inside of it, has a kernel for autocast."""
+    if isinstance(func, OpOverload):
+        return _without_kernel(func)
+    name = getattr(func, "__name__", "")
+    if name in ("__get__", "__set__"):
+        return True
+    if name.startswith("__"):
+        bare = name.strip("_")
+        names = [bare, bare.removeprefix("r"), bare.removeprefix("i")]
+        return all(_packet_without_kernel(n, unknown=True) for n in names)
+    return _packet_without_kernel(name, unknown=False)
+
+
+def _packet_without_kernel(name, unknown):
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, OpOverloadPacket):
+        return unknown
+    return all(_without_kernel(getattr(packet, overload)) for overload in packet.overloads())
+
+
+def _without_kernel(overload):
+    has, keys = torch._C._dispatch_has_kernel_for_dispatch_key, (*AUTOCAST_KEYS.values(), "CompositeImplicitAutograd")
+    try:
+        return not any(has(overload.name(), key) for key in keys)
+    except RuntimeError:  # an operator of TorchScript's alone
+        return True
+
+
+def _is_eligible(dtype, device, states):
+    """Whether autocast may cast such a tensor."""
+    on = any(device.type == d for d, _ in states)
+    return on and dtype.is_floating_point and dtype is not torch.float64
+
+
+# ---- asking ----------------------------------------------------------------------------------------------------------
+
+# Kernels that ask for products themselves, which nobody hears.
+_COMPOSED = {"_trilinear", "linalg_pinv"}
+_MOVES = {"_to_copy", "clone", "copy_", "_unsafe_view", "lift_fresh", "detach", "empty", "empty_like", "new_empty"}
+
+
+class _Listener(TorchDispatchMode):
+    """The operators that backends are asked for, with the dtypes of their results and operands; not what only moves
+    data."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        results = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::")
+        views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+        if name not in _MOVES and not views and not name.startswith("prim::"):
+            operands = [t.dtype for t in _asking.tensors((args, kwargs or {}))]
+            self.heard.append((name, [t.dtype for t in _asking.tensors(results)], operands))
+        return results
+
+
+_plans = {}
+
+
+def _plan(func, args, kwargs, states):
+    """The dtype that all operands are cast to; "as it is" where another thing happens, None where nothing does; or the
+    error with which PyTorch refuses."""
+    try:
+        key = func, states, _kind(args), _kind(kwargs)
+        hash(key)
+    except TypeError:
+        key = None
+    if key in _plans:
+        return _plans[key]
+    plan = _found(func, args, kwargs, states)
+    if key is not None and not isinstance(plan, Exception):
+        _plans[key] = plan
+    return plan
+
+
+def _found(func, args, kwargs, states):
+    ask = functools.partial(_asked, func, args, kwargs)
+    under, refusal = ask(states, None)
+    without, error = ask((), None)
+    if refusal is not None:
+        return refusal if error is None and _asking.is_certain(refusal) else None
+    if under is not None and any(name in _COMPOSED for name, *_ in under[0]):
+        return "as it is"
+    if under == without:
+        return None
+    lower = {dtype for _, dtype in states}
+    cast = {dtype: ask((), (dtype, states))[0] for dtype in (*lower, torch.float32)}
+    for dtype, heard in cast.items():
+        if heard == under:
+            return dtype
+    for dtype, heard in cast.items():  # an operator that is told to compute in a dtype need not be given operands of it
+        if heard is not None and _results(heard) == _results(under):
+            return dtype
+    return "as it is"
+
+
+def _results(heard):
+    return [(name, results) for name, results, _ in heard[0]], heard[1]
+
+
+def _asked(func, args, kwargs, states, cast):
+    """(what was computed, None), or (None, the error)"""
+    listener = _Listener()
+
+    @contextlib.contextmanager
+    def listening():
+        listener.heard.clear()
+        with autocast_for(states), listener:
+            yield
+
+    def dtype_of(t):
+        return cast[0] if cast is not None and _is_eligible(t.dtype, t.device, cast[1]) else t.dtype
+
+    try:
+        results = _asking.call(func, args, kwargs, dtype_of, listening)
+    except Exception as e:
+        return None, e
+    return (listener.heard, [t.dtype for t in _asking.tensors(results)]), None
+
+
+def _kind(value):
+    """What of an argument may decide what autocast does."""
+    if isinstance(value, torch.Tensor):
+        return "tensor", value.dtype, value.ndim, value.device.type
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_kind, value))
+    if isinstance(value, dict):
+        return tuple((k, _kind(v)) for k, v in value.items())
+    return type(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
