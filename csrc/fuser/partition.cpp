@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "fuser/open.h"
 #include "fuser/scalar.h"
 
 namespace thunder::fuser {
@@ -22,50 +23,12 @@ struct Item {
   bool view = false;  // a Move without a copy
 };
 
-// What stands for a claimed primitive in the eyes of kind_of(): the call of the primitive itself.
-const Call* unclaimed(const Call& call, Arena& arena) {
-  if (!call.op->implements || !call.op->implements->is_prim()) return &call;
-  Call plain = call;
-  plain.op = call.op->implements;
-  return arena.make_call(std::move(plain));
-}
-
-// Parts without elements add nothing to a cat, and have no place in a kernel.
-const Call* without_empty_parts(const Call& call, Arena& arena) {
-  if (call.op->full_name != "prims.cat") return &call;
-  auto is_empty = [](const Arg& a) {
-    const Dims& shape = a.value().shape();
-    return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
-  };
-  const int at = call.op->schema.index_of("tensors");
-  const ArgList& parts = call.args[static_cast<size_t>(at)].items();
-  if (std::none_of(parts.begin(), parts.end(), is_empty) || std::all_of(parts.begin(), parts.end(), is_empty))
-    return &call;
-  ArgList left;
-  std::copy_if(parts.begin(), parts.end(), std::back_inserter(left), [&](const Arg& a) { return !is_empty(a); });
-  Call shorter = call;
-  shorter.args[static_cast<size_t>(at)] = Arg::list(std::move(left));
-  return arena.make_call(std::move(shorter));
-}
-
 bool reads_no_more(const Call& call, const std::vector<const Call*>& parts) {
   ValueSet read;
   for (const Call* part : parts) visit_inputs(*part, [&](Value v) { read.set(v, 1); });
   bool all = true;
   for (const Arg& a : call.args) visit_values(a, [&](Value v) { all = all && read[v]; });
   return all;
-}
-
-bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
-  const Call* plain = without_empty_parts(*unclaimed(call, arena), arena);
-  if (kind_of(*plain) != Kind::Barrier) {
-    out.push_back(plain);
-    return true;
-  }
-  if (call.body.empty() || call.op->has(kEffects)) return false;
-  for (const Call* inner : call.body)
-    if (!open_into(*inner, arena, out)) return false;
-  return true;
 }
 
 class Partitioner {
@@ -618,14 +581,6 @@ class Partitioner {
 };
 
 }  // namespace
-
-std::vector<const Call*> opened(const Call& call, Arena& arena) {
-  std::vector<const Call*> out;
-  // There is nothing to choose among views: they cost nothing.
-  if (!open_into(call, arena, out) || std::all_of(out.begin(), out.end(), [](const Call* c) { return is_view(*c); }))
-    return {&call};
-  return out;
-}
 
 Trace partition(const Trace& trace, const PartitionOptions& options) {
   // A kernel reads when it runs, not when its calls stood: a write in between would be seen too early or too late.

@@ -52,7 +52,4 @@ struct PartitionOptions {
 /// A trace that writes to memory (an epilogue) is left as it is.
 Trace partition(const Trace& trace, const PartitionOptions& options);
 
-/// The calls in the place of which a call may stand: its primitives, if all are fusible; else itself.
-std::vector<const Call*> opened(const Call& call, Arena& arena);
-
 }  // namespace thunder::fuser

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "executors/fuser/fused_kernel.h"
+#include "fuser/open.h"
 #include "fuser/partition.h"
 
 namespace thunder {
