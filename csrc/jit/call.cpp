@@ -130,7 +130,6 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
     return run_function(arguments, true);
   }
   const bool kept = once_.empty() && not_kept_.empty();
-  writes_ = writes_ || (kept && e->takes_turns());
   if (!e->takes_turns()) turn.end();
   const Ref result = Ref::steal(run(*e, key, arguments, &undraw));
   if (!kept) e->let_go();

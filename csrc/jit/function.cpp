@@ -404,6 +404,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<CacheEntry> e, const Key& key) {
   last_ = e;
   if (!once_.empty() || !not_kept_.empty()) return e;
+  writes_ = writes_ || e->takes_turns();  // before another thread finds it
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
   if (entries_.size() >= kMostEntries)
     entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
