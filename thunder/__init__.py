@@ -95,8 +95,9 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
                 executor in the list it means "eager".
 
         sharp_edges: What happens where the program does what can be neither checked nor done again in later calls:
-            prints, reads the clock, a file or Python's random numbers.
-            "allow": it is done once, when the program is compiled.  "warn", "error": with the user's line.
+            prints, writes to a file, reads the clock, a file, or Python's or NumPy's random numbers.
+            "allow": what it writes is written once, when the program is compiled; a program that reads such is compiled
+                in each call.  "warn", "error": with the user's line.
 
     Returns:
         A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.

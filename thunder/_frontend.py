@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _autocast, _custom_function, _generators, _opaque, _refused
+from . import _C, _autocast, _custom_function, _generators, _opaque, _outside, _refused
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
@@ -74,16 +74,16 @@ def _tracing(tracer):
 
 _lock = threading.Lock()
 _programs = 0  # that are being traced, by all threads
-_outside = None  # PyTorch's flag and Function.apply, as they were before the first of them
+_before = None  # PyTorch's flag and Function.apply, as they were before the first of them
 
 
 @contextlib.contextmanager
 def _torch_compiles():
     """Makes PyTorch believe that it is being compiled: libraries branch on that.  What it goes by is the process's."""
-    global _programs, _outside
+    global _programs, _before
     with _lock:
         if _programs == 0:
-            _outside = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
+            _before = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
             torch.compiler._is_compiling_flag = True
             torch.autograd.Function.apply = classmethod(_autograd_function_apply)
         _programs += 1
@@ -93,7 +93,7 @@ def _torch_compiles():
         with _lock:
             _programs -= 1
             if _programs == 0:
-                torch.compiler._is_compiling_flag, torch.autograd.Function.apply = _outside
+                torch.compiler._is_compiling_flag, torch.autograd.Function.apply = _before
 
 
 def call_outside(function, args, kwargs):
@@ -141,7 +141,7 @@ def _check_attributes(before):
 def _autograd_function_apply(cls, *args, **kwargs):
     tracer = current_tracer()  # none in a thread that does not compile
     if tracer is None or not torch._C._is_torch_function_enabled():  # a call on tensors of no program
-        return _outside[1].__get__(None, cls)(*args, **kwargs)
+        return _before[1].__get__(None, cls)(*args, **kwargs)
     if kwargs:
         raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
     return _custom_function.apply(tracer, cls, args)
@@ -202,6 +202,7 @@ def _set_up():
     numbers = (TracedInt, TracedFloat, TracedNumber)
     _C.set_hooks(torch.Tensor, TensorProxy, numbers, dtypes, constants, list(INTERNAL), _run_traced)
     _C.add_dtypes([(bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")])
+    _C.set_outside_states(_outside)
     _C.set_autocast(_autocast.settle)
     _C.set_unrecorded(_refused.after)
     _register()

@@ -10,7 +10,7 @@ from ._tracing import current_tracer, location
 
 
 def unknown_number(what):
-    return RuntimeError(
+    return NotImplementedError(
         f"[{what}] the value of a tensor is needed while the function is compiled, and is known only when it runs. "
         "Use tensor operations instead (torch.where for a branch), or compute the number outside\n  at " + location()
     )

@@ -24,6 +24,7 @@ class PythonExecutor : public Executor {
                   "' is taken by Thunder itself; give the executor another one");
   }
   std::string unavailable() const override { return unavailable_; }
+  bool is_custom() const override { return true; }
 
  private:
   std::string unavailable_;

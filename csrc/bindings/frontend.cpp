@@ -68,6 +68,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.watcher = [] { return watched_below_functions() ? watcher() : std::string(); };
   h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;
+  h.adopt_settings = adopt_default_dtype;
   h.evaluate = [](const Trace& t) { return thunder::evaluate(t); };
   h.run = [](const Trace& t, const std::vector<frontend::RealInput>& inputs) { return thunder::run_now(t, inputs); };
   h.remember_generators = remember_generators;
@@ -215,6 +216,7 @@ void bind_frontend(nb::module_& m) {
   set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
   m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = ref(function); });
+  m.def("set_outside_states", [](nb::handle module) { frontend::hooks().outside_states = ref(module); });
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
         nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false,
         nb::arg("handler").none() = nb::none(), nb::arg("result").none() = nb::none(), nb::arg("language") = "torch",

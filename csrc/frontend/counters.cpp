@@ -24,8 +24,9 @@ PyObject* Reads::read_counter(PyObject* object, PyObject* name) {
   PyTypeObject* type = Py_TYPE(object);
   PyObject** dict = _PyObject_GetDictPtr(object);
   static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
-  if (!dict || !*dict || _PyType_Lookup(type, getattribute) != _PyType_Lookup(&PyBaseObject_Type, getattribute))
-    return nullptr;
+  const bool plain = type->tp_getattro == PyObject_GenericGetAttr ||
+                     _PyType_Lookup(type, getattribute) == _PyType_Lookup(&PyBaseObject_Type, getattribute);
+  if (!dict || !*dict || !plain) return nullptr;
   PyObject* found = _PyType_Lookup(type, name);
   if (found && Py_TYPE(found)->tp_descr_set) return nullptr;
   PyObject* counter = read_counter(*dict, name, value_at(*dict, name));

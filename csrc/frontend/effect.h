@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "frontend/outside_state.h"
 #include "frontend/python.h"
 
 namespace thunder::frontend {
@@ -17,12 +18,14 @@ struct Effect {
     Element,   ///< of a list
     Contents,  ///< of a list, dict, set or deque
     Appended,  ///< to a list of which nothing else was read or changed
+    State,     ///< what C code keeps, below
   } kind;
   Ref owner{};   ///< null: it is the argument below
   Ref key{};     ///< of Entry, the name of Attribute, the index of Element
   Ref before{};  ///< null: there was none; a copy of the container for Contents; how long the list was for Appended
   Ref after{};   ///< null: deleted; the new elements for Appended
-  bool moved = false;                ///< an Entry that was deleted and made again, at the end
+  bool moved = false;  ///< an Entry that was deleted and made again, at the end
+  std::optional<StateOf> state{};
   std::optional<size_t> argument{};  ///< which of Flattened::containers is the owner
 };
 

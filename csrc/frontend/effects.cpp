@@ -76,6 +76,7 @@ bool apply_effect(const Effect& e, PyObject* owner, PyObject* value) {
       Py_ssize_t end = PyList_GET_SIZE(owner);
       return PyList_SetSlice(owner, end, end, value) == 0;
     }
+    case Effect::State: return e.state->put(value);
     default: return set_contents(owner, value);
   }
 }
@@ -206,6 +207,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (fresh(object)) return true;
   if (PyModule_Check(object)) return write_entry(PyModule_GetDict(object), name, value);
   if (is_tensor(object) && attributed_.insert(object).second) keep(object);
+  if (touch_attribute(object, name)) return true;
   PyObject* before = nullptr;
   if (PyType_Check(object)) {
     PyObject* dict = reinterpret_cast<PyTypeObject*>(object)->tp_dict;
@@ -214,7 +216,8 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
     // A class's own __setattr__ or a property is interpreted and tells what it writes.
     PyObject* found = _PyType_Lookup(Py_TYPE(object), name);
     read_type(object);
-    bool slot = found && Py_IS_TYPE(found, &PyMemberDescr_Type);
+    // What sets a tensor's is PyTorch's.
+    const bool slot = found && is_c_descriptor(found) && (!is_tensor(object) || Py_IS_TYPE(found, &PyMemberDescr_Type));
     if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw_write_) return true;
     if (found && Py_TYPE(found)->tp_descr_set && !slot) return true;
     if (slot) {
@@ -237,6 +240,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
 
 bool Reads::write_item(PyObject* object, PyObject* key, PyObject* value) {
   if (fresh(object) || is_tensor(object)) return true;
+  touch(object);
   if (PyDict_Check(object) && key != Py_None) return write_entry(object, key, value);
   bool element = PyList_CheckExact(object) && PyLong_Check(key) && value;
   if (element) will_set_element(object, key);
@@ -267,6 +271,7 @@ void Reads::sort_new_entries() {
 // The world as it was; each effect keeps what the code left there.
 void Reads::take_back() {
   sort_new_entries();
+  for (size_t i = states_.size(); i-- > 0;) put_back(states_[i]);
   for (size_t i = effects_.size(); i-- > 0;) {
     Effect& e = effects_[i];
     PyObject* owner = e.owner.get();
@@ -279,6 +284,7 @@ void Reads::take_back() {
       case Effect::Cell: now = Py_XNewRef(PyCell_GET(owner)); break;
       case Effect::Element: now = Py_XNewRef(PyList_GetItem(owner, PyLong_AsSsize_t(e.key.get()))); break;
       case Effect::Contents: now = copy_of(owner).release(); break;
+      case Effect::State: break;  // below
       case Effect::Appended: now = PyList_GetSlice(owner, PyLong_AsSsize_t(e.before.get()), PY_SSIZE_T_MAX);
     }
     PyErr_Clear();

@@ -30,6 +30,8 @@ struct Hooks {
   /// Sets the Python exception for the C++ exception that is being handled.
   void (*set_python_error)() = nullptr;
   bool (*any_autocast)() = nullptr;
+  /// PyTorch's global settings may be others now.
+  void (*adopt_settings)() = nullptr;
   /// Runs a trace without inputs now: its one result, a real tensor.
   Ref (*evaluate)(const Trace&) = nullptr;
 
@@ -45,6 +47,8 @@ struct Hooks {
   /// A function of (torch function, args, kwargs, the record's exception) that records the call otherwise: a tuple of its
   /// result, or None if the exception stands.  It raises what eager does.  Null before it is set.
   Ref unrecorded;
+  /// The module thunder._outside.  Null before it is set.
+  Ref outside_states;
   /// A function of (torch function, args, kwargs) that is asked under autocast: (args, kwargs) to record the call with, a
   /// tuple of the result of one that is recorded already, or None.
   Ref autocast;

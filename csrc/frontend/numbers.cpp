@@ -156,7 +156,7 @@ Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) 
     // The length of what depends on values is asked for: it may well be 0.
     for (const Number* n : {&*x, &*y})
       if (n->size && (!op || (divides && n == &*y)))
-        THUNDER_CHECK(has_hints(*n->size), Runtime, "size", "the program asks for the size ", *n->size,
+        THUNDER_CHECK(has_hints(*n->size), NotImplemented, "size", "the program asks for the size ", *n->size,
                       ", which depends on the values in a tensor and is known only when the program runs");
     if (!op && x->size && y->size) return boolean(compare_sizes(name, *x->size, *y->size));
     if (!op) return boolean(compare_numbers(name, x->expr, y->expr));

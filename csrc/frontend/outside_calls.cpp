@@ -46,15 +46,18 @@ bool looks_at_types(std::string_view name) {
 }
 
 // Why a call of a C function is a sharp edge: what it does or gives is not a matter of its arguments.  Null: it is none.
+constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
+constexpr const char* kInput = "gives something else in every call, for each of which the function is compiled";
 const char* sharp_edge(std::string_view module, std::string_view name) {
-  static constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
-  static constexpr const char* kInput =
-      "gives something else in every call, and what it gave when the program was compiled is kept";
   if (module == "builtins" && name == "print") return kOutput;
   if (module == "builtins" && (name == "input" || name == "open")) return kInput;
   if (module == "time" && !one_of(name, {"strftime", "gmtime", "mktime"})) return kInput;
-  if (module == "_random.Random" || module == "_random" || module.starts_with("numpy.random")) return kInput;
-  if (module == "posix" || module == "_io" || module == "_socket") return kInput;
+  if (module == "_random" || module.starts_with("numpy.random")) return kInput;
+  if (module == "datetime" && one_of(name, {"now", "utcnow", "today"})) return kInput;
+  if (module == "_thread" && one_of(name, {"get_ident", "get_native_id"})) return kInput;
+  if (module == "posix" && !one_of(name, {"fspath", "cpu_count"})) return kInput;
+  if (module == "_io" && one_of(name, {"write", "writelines", "flush", "close"})) return kOutput;
+  if (module == "_io" || module == "_socket") return kInput;
   return nullptr;
 }
 
@@ -78,8 +81,10 @@ bool is_caching(PyObject* callable) {
 
 // Where a C function comes from: its module, or the class of what it is a method of.
 std::string origin(PyObject* callable, PyObject* self) {
+  if (self && is_random(self)) return "_random";
   if (self && PyModule_Check(self)) return PyModule_GetName(self);
-  for (PyObject* o : {callable, self ? reinterpret_cast<PyObject*>(Py_TYPE(self)) : nullptr}) {
+  PyObject* type = !self || PyType_Check(self) ? self : reinterpret_cast<PyObject*>(Py_TYPE(self));
+  for (PyObject* o : {callable, type}) {
     PyObject* module = o ? PyObject_GetAttrString(o, "__module__") : nullptr;
     if (!module) PyErr_Clear();
     std::string name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
@@ -99,7 +104,7 @@ bool asks_torch(PyObject* callable, std::string_view name) {
   if (!module && self && PyModule_Check(self)) module = PyModule_GetNameObject(self), Py_XDECREF(module);
   const char* of = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   if (!of || !std::string_view(of).starts_with("torch.")) return false;
-  return name.starts_with("_get_");
+  return name.starts_with("_get_") || name == "get_num_threads";
 }
 
 // The same objects in the same places, at the same keys.
@@ -181,6 +186,7 @@ void Reads::take_result(PyObject* result) {
     for (Py_ssize_t i = 0; PyDict_Next(result, &i, &key, &value);) take_result(value);
   }
   if (PyTuple_CheckExact(result)) return;
+  if (state_kind(result)) made(result);
   if (is_container(result) || _PyObject_GetDictPtr(result) || (Py_TYPE(result)->tp_flags & Py_TPFLAGS_HEAPTYPE))
     made(result);
 }
@@ -197,6 +203,7 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
       return nullptr;
     }
   }
+  if (t == &PyType_Type && n == 1) read_type(arguments[0]);
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
   if (of_c && t != &PyType_Type && t != &PySuper_Type) read_arguments(arguments, n + keywords);
   if (!of_c)
@@ -208,6 +215,7 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
   constructing_.pop_back();
   take_result(result);
+  if (result && PyWeakref_Check(result)) made(result);
   if (result && PyType_Check(result) && n == 3) made(result);  // type(name, bases, namespace)
   return result;
 }
@@ -261,6 +269,7 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   if (named && m.name == "getattr")
     if (PyObject* counter = read_counter(arguments[0], arguments[1])) return counter;
   if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
+  if (m.name == "isinstance" && n == 2) read_type(arguments[0]);
   if (m.name == "len" && n == 1) read_length(arguments[0]);
   else if (m.name == "vars" && n == 1) {
     ask_everything(arguments[0]);
@@ -277,10 +286,11 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
 }
 
 bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
-  if (edges_ == SharpEdges::Allow) return true;
   std::string module = origin(callable, self);
   const char* reason = sharp_edge(module, name);
   if (!reason) return true;
+  if (reason == kInput) keep_not("calls " + std::string(name) + "(), which " + reason);
+  if (edges_ == SharpEdges::Allow) return true;
   interpreter::NotInterpreting scope;
   std::string message = "[sharp_edges] " + (module == "builtins" ? "" : module + ".") + std::string(name) + "() " +
                         reason + "\n  at " + interpreter::current_place().str();
@@ -340,7 +350,9 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
   const bool taken = f->creates || (of_language ? std::any_of(arguments, arguments + all, holds_tensor)
                                                 : n > 0 && is_tensor(arguments[0]));
   if (!taken) return std::nullopt;
+  takes_arrays_ = true;
   read_arguments(arguments, n);
+  takes_arrays_ = false;
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i)
     PyTuple_SET_ITEM(positional.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
@@ -388,6 +400,8 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
   return true;
 }
 
+static bool is_cython(PyObject* o) { return std::strstr(Py_TYPE(o)->tp_name, "cython_function"); }
+
 // The method of C code that a callable is; nothing if it is something else.
 std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* const* arguments, size_t n) {
   Method m{{}, nullptr, arguments, n, {}};
@@ -409,8 +423,24 @@ std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* cons
     m.name = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method->ml_name;
   else if (Py_IS_TYPE(callable, &PyWrapperDescr_Type))
     m.name = reinterpret_cast<PyWrapperDescrObject*>(callable)->d_base->name;
-  else return std::nullopt;
+  else if (is_cython(callable)) {
+    m.owned = Ref::steal(PyObject_GetAttrString(callable, "__name__"));
+    if (_PyType_Lookup(Py_TYPE(arguments[0]), m.owned.get()) != callable) return std::nullopt;
+    m.name = PyUnicode_AsUTF8(m.owned.get());
+  } else return std::nullopt;
   m.self = arguments[0], ++m.arguments, --m.n;
+  return m;
+}
+
+// Of Cython, whose functions are bound as Python's are.
+std::optional<Reads::Method> Reads::method_of_extension(PyObject* bound, PyObject* const* arguments, size_t n) {
+  PyObject* function = PyMethod_GET_FUNCTION(bound);
+  if (Py_TYPE(function)->tp_flags & Py_TPFLAGS_HEAPTYPE && !is_cython(function)) return std::nullopt;
+  PyObject* name = PyObject_GetAttrString(function, "__name__");
+  if (!name) return PyErr_Clear(), std::nullopt;
+  Method m{{}, PyMethod_GET_SELF(bound), arguments, n, Ref::steal(name)};
+  if (!PyUnicode_Check(name)) return std::nullopt;
+  m.name = PyUnicode_AsUTF8(name);
   return m;
 }
 
@@ -435,21 +465,27 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   }
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
-  if (n == 0 && !names && asks_torch(callable, m.name)) {
+  touch_call(callable, m.self, m.arguments, m.n);
+  if (n == 0 && !names && !sets() && asks_torch(callable, m.name)) {
     PyObject* answer = PyObject_CallNoArgs(callable);
     if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
       answers_.push_back(
           {Ref::borrow(callable), Ref::steal(PyTuple_New(0)), Ref::steal(PyDict_New()), Ref::borrow(answer)});
     return answer;
   }
+  PyObject* shown = m.self ? shown_by(m.self) : nullptr;
+  if (shown != m.self) return call_method({m.name, shown, m.arguments, m.n, m.owned}, callable, arguments, n, names);
   bool container = m.self && is_container(m.self);
   if (m.self) will_advance(m.self);
   if (container && m.n) ask_identity(m.arguments[0]);
   if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
+  takes_arrays_ = find_torch_function(callable) || one_of(m.name, {"from_numpy", "frombuffer"});
   read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
+  takes_arrays_ = false;
   PyObject* result =
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
+  called(callable, m.self, result);
   take_result(result);
   return result;
 }
@@ -496,8 +532,13 @@ bool Reads::may_hold_numbers(PyObject* o) const {
 
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
+  if (!allow_setting(callable)) return nullptr;
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
   if (PyFunction_Check(callable) && is_for_dynamo(callable)) return call_wrapped(callable, arguments, n, names);
+  if (PyMethod_Check(callable) && !PyFunction_Check(PyMethod_GET_FUNCTION(callable))) {
+    if (std::optional<Method> m = method_of_extension(callable, arguments, n))
+      return call_method(*m, callable, arguments, n, names);
+  }
   if (PyFunction_Check(callable) || PyMethod_Check(callable)) return std::nullopt;
   if (!names)
     if (std::optional<PyObject*> known = numbers_.answer(callable, arguments, n)) return known;

@@ -271,6 +271,11 @@ bool PlainNumbers::reads_digits(const Callee& c, PyObject* const* arguments, siz
     if (PyObject* found = _PyType_Lookup(Py_TYPE(c.callable), call); found && PyFunction_Check(found)) return false;
   }
   if (!keeps_what_it_is_given(c)) return true;
+  // float() of an object takes no other number from its __float__().
+  const bool converts = c.callable == reinterpret_cast<PyObject*>(&PyFloat_Type) ||
+                        c.callable == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+                        c.callable == reinterpret_cast<PyObject*>(&PyComplex_Type);
+  if (converts && n > 0 && !is_traced_number(arguments[0]) && calls_back(arguments[0])) return true;
   // What it hands numbers on to may read them: map(math.exp, numbers), groupby(numbers, type).
   return std::any_of(arguments, arguments + n, [&](PyObject* o) {
     if (PyType_Check(o)) return o == reinterpret_cast<PyObject*>(&PyType_Type);

@@ -49,6 +49,8 @@ std::vector<WorldGuard::Entry> entries_of(PyObject* dict, const std::vector<inte
 
 }  // namespace
 
+bool is_c_descriptor(PyObject* o) { return Py_IS_TYPE(o, &PyMemberDescr_Type) || Py_IS_TYPE(o, &PyGetSetDescr_Type); }
+
 bool is_container(PyObject* o) { return PyList_Check(o) || PyAnySet_Check(o) || PyDict_Check(o) || is_deque(o); }
 
 // ---- names, for messages --------------------------------------------------------------------------------------------
@@ -366,6 +368,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     return;
   }
   if (PyObject_TypeCheck(object, &PySuper_Type)) return read_super(object, name);
+  touch_attribute(object, name);
   PyTypeObject* type = Py_TYPE(object);
   read_type(object);
   PyObject* found = _PyType_Lookup(type, name);
@@ -375,13 +378,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     return;
   }
   if (found && Py_TYPE(found)->tp_descr_set) {
-    if (Py_IS_TYPE(found, &PyMemberDescr_Type) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !written(object, name)) {
-      Ref now;
-      if (PyObject* o = PyObject_GenericGetAttr(object, name)) now = Ref::steal(o);
-      PyErr_Clear();
-      came_from_outside(now.get());
-      attributes_.push_back({Ref::borrow(object), Ref::borrow(name), std::move(now)});
-    }
+    read_descriptor(object, name, found);
     if (value && PyDict_CheckExact(value) && instance_dict(object) == value) name_instance_dict(object, value);
     return;  // what a property reads is told by itself
   }
@@ -396,9 +393,11 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
 
 void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
   ask_identity(key);
+  object = shown_by(object);
   if (fresh(object) || is_tensor(object)) return;
   PyObject *t, *v, *tb;
   PyErr_Fetch(&t, &v, &tb);
+  touch(object);
   if (PyDict_Check(object)) read_entry(object, key, PyDict_GetItemWithError(object, key));
   else if (PyList_CheckExact(object) && PyLong_Check(key)) read_element(object, key);
   else if (is_container(object)) read_whole(object);
@@ -407,8 +406,10 @@ void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
 
 void Reads::read_membership(PyObject* object, PyObject* key, bool found) {
   ask_identity(key);
+  const bool of_values = PyDictItems_Check(object) || PyDictValues_Check(object);
+  object = shown_by(object);
   if (fresh(object)) return;
-  if (PyDict_Check(object)) return read_entry(object, key, PyDict_GetItemWithError(object, key));
+  if (PyDict_Check(object) && !of_values) return read_entry(object, key, PyDict_GetItemWithError(object, key));
   read_whole(object);
 }
 
@@ -470,6 +471,8 @@ void Reads::read_length(PyObject* object) {
       Ref key = Ref::steal(PyUnicode_InternFromString(name));
       read_class(type, key.get(), _PyType_Lookup(type, key.get()));
     }
+  object = shown_by(object);
+  touch(object);
   if (!is_container(object) || fresh(object)) return;
   if (!effects_of_[object].empty()) return read_whole(object);
   if (PyDict_Check(object)) {
@@ -482,7 +485,9 @@ void Reads::read_length(PyObject* object) {
 }
 
 void Reads::read_whole(PyObject* object) {
+  object = shown_by(object);
   will_advance(object);
+  touch(object);
   if (!is_container(object) || fresh(object)) return;
   if (PyDict_Check(object)) return read_dict_whole(object);
   ContainerReads& r = container_reads(object);
@@ -503,8 +508,9 @@ void Reads::read_whole(PyObject* object) {
 void Reads::read_deep(PyObject* object) {
   interpreter::check_stack();
   ask_everything(object);
+  object = shown_by(object);
   bool tuple = PyTuple_Check(object);
-  if (!tuple && !is_container(object)) return will_advance(object), read_callable(object);
+  if (!tuple && !is_container(object)) return touch(object), will_advance(object), read_callable(object);
   read_whole(object);
   if (!visited_.insert(object).second) return;  // a cycle
   if (tuple || PyList_Check(object)) {
@@ -552,6 +558,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
     out.push_back(std::move(e));
   }
   effects_.clear();
+  finish_states(world, out);
   return out;
 }
 
@@ -569,7 +576,7 @@ void Reads::watch(WorldGuard& world, const ContainerReads& r) {
 }
 
 Reads::~Reads() {
-  if (effects_.empty()) return;
+  if (effects_.empty() && states_.empty()) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   take_back();

@@ -24,6 +24,8 @@
 
 namespace thunder::frontend {
 
+/// What looks after an attribute for a class of C code, or a slot.
+bool is_c_descriptor(PyObject* o);
 /// A list, dict, set or deque: what has elements and no attributes that matter.
 bool is_container(PyObject* object);
 
@@ -46,6 +48,8 @@ class Reads final : public interpreter::Observer {
   bool made_inside(PyObject* object) const;
   /// What the code did once and for all, so that its program is good for this call only; empty: nothing.
   const std::string& once() const { return once_; }
+  /// Why the program is good for this call only, though it may be acquired for it once more; empty: it is not.
+  const std::string& not_kept() const { return not_kept_; }
   /// Places that hold numbers which are known to change: a container and name_of_key().
   using Counters = std::map<std::pair<PyObject*, std::string>, Ref>;
   /// From here on they are symbols where the program reads them.
@@ -121,6 +125,7 @@ class Reads final : public interpreter::Observer {
   Ref as_it_was(PyObject* container);
   void read_class(PyTypeObject* type, PyObject* name, PyObject* found);
   void read_type(PyObject* object);
+  void read_descriptor(PyObject* object, PyObject* name, PyObject* found);
   void read_attribute_of_tensor(PyObject* proxy, PyObject* name);
   void write_attribute_of_tensor(PyObject* proxy, PyObject* name);
   void read_super(PyObject* super, PyObject* name);
@@ -156,6 +161,25 @@ class Reads final : public interpreter::Observer {
 
   // outside_calls.cpp
   struct Method;
+  // states.cpp
+  struct State {
+    StateOf of;
+    Ref before, after{};  // `after`: null where it is what it was
+    interpreter::Place place;
+    std::vector<Ref> tokens{};  // of a context variable without a value
+  };
+  void touch(StateOf of);
+  void touch(PyObject* object);
+  bool touch_attribute(PyObject* object, PyObject* name);
+  void touch_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n);
+  void called(PyObject* callable, PyObject* self, PyObject* result);
+  static void put_back(State& state);
+  void keep_not(std::string why);
+  bool allow_setting(PyObject* callable) const;
+  /// Whether a setting of PyTorch's is, or was, changed.
+  bool sets() const;
+  void finish_states(WorldGuard& world, std::vector<Effect>& out);
+
   bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
   void read_arguments(PyObject* const* arguments, size_t n);
   PyObject* call_and_compare(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
@@ -171,6 +195,7 @@ class Reads final : public interpreter::Observer {
                                            PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   static std::optional<Method> method_of(PyObject* callable, PyObject* const* arguments, size_t n);
+  static std::optional<Method> method_of_extension(PyObject* bound, PyObject* const* arguments, size_t n);
   PyObject* call_method(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   std::optional<bool> before_entry_method(const Method& m);
   bool before_container_method(const Method& m);
@@ -202,8 +227,10 @@ class Reads final : public interpreter::Observer {
   ClassUses uses_;
   Identities themselves_;
   std::unordered_set<PyObject*> iterators_;  // that came from outside
-  std::string once_;
-  bool raw_write_ = false;  // object.__setattr__ itself
+  std::string once_, not_kept_;
+  std::vector<State> states_;
+  bool takes_arrays_ = false;  // the function that is called: a tensor of one is an input of the program
+  bool raw_write_ = false;     // object.__setattr__ itself
   std::vector<Effect> effects_;
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;
 };

@@ -198,7 +198,7 @@ TensorId Tracer::id_of(PyObject* tensor) {
     return it->second;
   }
   THUNDER_CHECK(
-      !is_proxy(tensor), Runtime, "jit",
+      !is_proxy(tensor), NotImplemented, "jit",
       "a tensor that was made while another call was compiled is used here: it was kept in a global, an attribute or "
       "a container by a compiled function");
   THUNDER_CHECK(owned_, NotImplemented, "extend",

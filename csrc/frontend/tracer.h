@@ -137,8 +137,13 @@ class Tracer {
   bool takes_calls() const { return modes_ >= 0 && hooks().function_modes() == modes_; }
 
   /// The language of the user's code from here on; null: PyTorch's alone.
-  void set_language(const Language* language) { language_ = language; }
+  void set_language(const Language* language) {
+    language_ = language;
+    speaks_ = speaks_ || language;
+  }
   const Language* language() const { return language_; }
+  /// Whether a part of the program was in a language, in which Python alone does not run it.
+  bool speaks() const { return speaks_; }
   /// What a callable means here; null if nothing.
   const TorchFunction* meaning(PyObject* callable) const;
   /// `object.name` in the language: a new reference, null with an exception, or null without if it is the object's own.
@@ -286,6 +291,7 @@ class Tracer {
   bool metadata_only_ = false;
   interpreter::Observer* observer_ = nullptr;
   const Language* language_ = nullptr;
+  bool speaks_ = false;
   bool settled_ = false;  ///< what autocast does to the call that is being recorded has been done
   int64_t modes_ = -1;
   AliasTracker aliases_;

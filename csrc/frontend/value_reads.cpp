@@ -24,7 +24,7 @@ constexpr const char* kInstead =
     ". Use tensor operations instead (torch.where for a branch), or compute the number outside";
 
 [[noreturn]] void unknown(const std::string& what, const std::string& why) {
-  throw Error(ErrorKind::Runtime,
+  throw Error(ErrorKind::NotImplemented,
               cat("[", what, "] the value of a tensor is needed while the function is compiled, ", why, kInstead));
 }
 

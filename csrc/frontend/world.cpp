@@ -12,9 +12,9 @@ bool is_plain(PyObject* o) {
   return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
 }
 
-// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others
-// by identity.
-bool unchanged(PyObject* then, PyObject* now) {
+}  // namespace
+
+bool same_value(PyObject* then, PyObject* now) {
   if (then == now) return true;
   if (!now || Py_TYPE(then) != Py_TYPE(now)) return false;
   if (PyTuple_CheckExact(then)) {
@@ -22,7 +22,7 @@ bool unchanged(PyObject* then, PyObject* now) {
     Py_ssize_t n = PyTuple_GET_SIZE(then);
     if (n != PyTuple_GET_SIZE(now)) return false;
     for (Py_ssize_t i = 0; i < n; ++i)
-      if (!unchanged(PyTuple_GET_ITEM(then, i), PyTuple_GET_ITEM(now, i))) return false;
+      if (!same_value(PyTuple_GET_ITEM(then, i), PyTuple_GET_ITEM(now, i))) return false;
     return true;
   }
   if (!is_plain(then)) return false;
@@ -34,6 +34,8 @@ bool unchanged(PyObject* then, PyObject* now) {
   if (equal < 0) PyErr_Clear();
   return equal == 1;
 }
+
+namespace {
 
 std::string text_of(PyObject* o) {
   Ref s = Ref::steal(PyObject_Str(o));
@@ -170,7 +172,7 @@ bool same_elements(PyObject* object, PyObject* then) {
   if (!list && !copy) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(then); ++i) {
     PyObject* now = list ? PyList_GET_ITEM(object, i) : PyTuple_GET_ITEM(copy.get(), i);
-    if (!unchanged(PyTuple_GET_ITEM(then, i), now)) return false;
+    if (!same_value(PyTuple_GET_ITEM(then, i), now)) return false;
   }
   return true;
 }
@@ -206,7 +208,15 @@ void WorldGuard::watch_element(PyObject* list, Py_ssize_t index, PyObject* value
   elements_.push_back({Ref::borrow(list), Ref::borrow(value), index, std::move(name), std::move(place), tensor});
 }
 
-void WorldGuard::watch_type(PyObject* object) { types_.emplace_back(Ref::borrow(object), Py_TYPE(object)); }
+void WorldGuard::watch_type(PyObject* object) {
+  PyObject** place = _PyObject_GetDictPtr(object);
+  if (place && !*place) place = nullptr;
+  types_.push_back({Ref::borrow(object), Py_TYPE(object), place, Ref::borrow(place ? *place : nullptr)});
+}
+
+void WorldGuard::watch_state(const StateOf& of, Ref state, interpreter::Place place) {
+  states_.push_back({of, std::move(state), std::move(place)});
+}
 
 void WorldGuard::watch_answer(Answer answer) { answers_.push_back(std::move(answer)); }
 
@@ -249,7 +259,7 @@ bool WorldGuard::check_objects(std::string* why) {
   for (Attribute& a : attributes_) {
     PyObject* now = PyObject_GenericGetAttr(a.object.get(), a.name.get());
     if (!now) PyErr_Clear();
-    bool same = now ? a.value && unchanged(a.value.get(), now) : !a.value;
+    bool same = now ? a.value && same_value(a.value.get(), now) : !a.value;
     Py_XDECREF(now);
     if (!same) return fails([&] { return a.where + ": '" + text_of(a.name.get()) + "' changed"; });
   }
@@ -261,10 +271,13 @@ bool WorldGuard::check_objects(std::string* why) {
         return "the code or a default of function " + text_of(attribute(f.function.get(), "__qualname__").get()) +
                " changed";
       });
+  for (const State& state : states_)
+    if (!state.of.is(state.state.get()))
+      return fails([&] { return state.of.text() + " changed" + read_at(state.place); });
   for (Answer& a : answers_) {
     PyObject* now = PyObject_Call(a.function.get(), a.arguments.get(), a.keywords.get());
     if (!now) PyErr_Clear();
-    bool same = now && unchanged(a.value.get(), now);
+    bool same = now && same_value(a.value.get(), now);
     Py_XDECREF(now);
     if (!same)
       return fails(
@@ -278,9 +291,12 @@ bool WorldGuard::check_classes(std::string* why) {
     if (why) *why = text();
     return false;
   };
-  for (auto& [object, type] : types_)
-    if (Py_TYPE(object.get()) != type)
-      return fails([&] { return std::string("an object of class ") + type->tp_name + " has another"; });
+  for (const Type& t : types_) {
+    if (Py_TYPE(t.object.get()) != t.type)
+      return fails([&] { return std::string("an object of class ") + t.type->tp_name + " has another"; });
+    if (t.place && *t.place != t.dict.get())
+      return fails([&] { return std::string("an object of class ") + t.type->tp_name + " has another __dict__"; });
+  }
   for (Class& c : classes_) {
     auto* type = reinterpret_cast<PyTypeObject*>(c.type.get());
     if (type->tp_version_tag == c.version && c.version) continue;
@@ -304,13 +320,13 @@ bool WorldGuard::compare(Watch& w, std::string* why) {
   PyObject *key, *value;
   size_t i = 0;
   for (Py_ssize_t pos = 0; w.order && PyDict_Next(w.dict.get(), &pos, &key, &value); ++i)
-    if (key != w.items[i].key.get() && !unchanged(w.items[i].key.get(), key)) {
+    if (key != w.items[i].key.get() && !same_value(w.items[i].key.get(), key)) {
       if (why) *why = w.name + ": its entries are others or in another order";
       return false;
     }
   for (Item& item : w.items) {
     PyObject* now = PyDict_GetItem(w.dict.get(), item.key.get());
-    bool ok = !item.value ? !now : item.tensor ? now && is_tensor(now) : unchanged(item.value.get(), now);
+    bool ok = !item.value ? !now : item.tensor ? now && is_tensor(now) : same_value(item.value.get(), now);
     if (ok) continue;
     if (why) note_number(w.dict.get(), item.key.get(), item.value.get(), now);
     if (why) *why = w.name + ": '" + text_of(item.key.get()) + "' changed" + read_at(item.place);
@@ -352,7 +368,7 @@ bool WorldGuard::check_cells(bool& written, std::string* why) {
   for (Cell& c : cells_) {
     PyObject* now = PyCell_GET(c.cell.get());
     if (now == c.value.get()) continue;
-    bool ok = c.tensor ? now && is_tensor(now) : c.value && unchanged(c.value.get(), now);
+    bool ok = c.tensor ? now && is_tensor(now) : c.value && same_value(c.value.get(), now);
     if (!ok) {
       if (why) note_number(c.cell.get(), nullptr, c.value.get(), now);
       if (why) *why = "a variable of the closure of " + c.name + " changed" + read_at(c.place);
@@ -370,7 +386,7 @@ bool WorldGuard::check_elements(bool& written, std::string* why) {
     PyObject* list = e.list.get();
     PyObject* now = e.index < PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, e.index) : nullptr;
     if (now == e.value.get()) continue;
-    if (e.tensor ? !now || !is_tensor(now) : !unchanged(e.value.get(), now)) {
+    if (e.tensor ? !now || !is_tensor(now) : !same_value(e.value.get(), now)) {
       if (why) note_number(list, Ref::steal(PyLong_FromSsize_t(e.index)).get(), e.value.get(), now);
       if (why) *why = e.name + "[" + std::to_string(e.index) + "] changed" + read_at(e.place);
       return false;
@@ -384,7 +400,10 @@ bool WorldGuard::check_elements(bool& written, std::string* why) {
 
 void WorldGuard::add_lines(CacheLines& lines) {
   writes_.add_lines(lines);
-  for (const auto& [object, type] : types_) lines.add(object.get(), sizeof(PyObject));
+  for (const Type& t : types_) {
+    lines.add(t.object.get(), sizeof(PyObject));
+    if (t.place) lines.add(t.place, sizeof *t.place);
+  }
   for (const Class& c : classes_)
     lines.add(&reinterpret_cast<PyTypeObject*>(c.type.get())->tp_version_tag, sizeof c.version);
   for (const Function& f : functions_) lines.add(f.function.get(), sizeof(PyFunctionObject));
@@ -453,6 +472,7 @@ std::vector<std::string> WorldGuard::lines() const {
                     text_of(e.key.get()) + "' " + value_text(e.value.get()));
   for (const Attribute& a : attributes_)
     out.push_back(a.where + "." + text_of(a.name.get()) + " " + value_text(a.value.get()));
+  for (const State& state : states_) out.push_back(state.of.text() + " is what it was");
   for (const Function& f : functions_)
     out.push_back("code and defaults of " + text_of(attribute(f.function.get(), "__qualname__").get()));
   return out;

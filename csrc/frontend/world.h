@@ -14,9 +14,14 @@
 #include "frontend/dict_writes.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/number_places.h"
+#include "frontend/outside_state.h"
 #include "frontend/python.h"
 
 namespace thunder::frontend {
+
+/// Unchanged as far as a traced program can have noticed: plain values by value (and type), tuples of them too, others
+/// by identity.
+bool same_value(PyObject* then, PyObject* now);
 
 class WorldGuard {
  public:
@@ -49,7 +54,7 @@ class WorldGuard {
   void watch_class(PyTypeObject* type, std::vector<Entry> found);
   /// An element of a list.
   void watch_element(PyObject* list, Py_ssize_t index, PyObject* value, std::string name, interpreter::Place place);
-  /// An object's class.
+  /// An object's class, and which dict its attributes are in.
   void watch_type(PyObject* object);
   /// What a call gives that costs next to nothing: of a setting, or of what a cache keeps.
   struct Answer {
@@ -57,6 +62,8 @@ class WorldGuard {
     Ref value;
   };
   void watch_answer(Answer answer);
+  /// What C code keeps.
+  void watch_state(const StateOf& of, Ref state, interpreter::Place place);
   /// A slot or another attribute that a C descriptor reads.
   void watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where);
   /// A Python function's code and defaults.
@@ -108,6 +115,17 @@ class WorldGuard {
     Ref object, name, value;
     std::string where;
   };
+  struct State {
+    StateOf of;
+    Ref state;
+    interpreter::Place place;
+  };
+  struct Type {
+    Ref object;
+    PyTypeObject* type;
+    PyObject** place;  // of its dict; null: it has none
+    Ref dict;
+  };
   struct Function {
     Ref function, code, defaults, keyword_defaults;
   };
@@ -148,7 +166,8 @@ class WorldGuard {
   std::vector<Function> functions_;
   std::vector<Element> elements_;
   std::vector<Answer> answers_;
-  std::vector<std::pair<Ref, PyTypeObject*>> types_;
+  std::vector<Type> types_;
+  std::vector<State> states_;
   std::vector<std::vector<Place>> places_;  // of each captured tensor: wherever it was found
   std::vector<Ref> owned_;
   std::vector<Ref> owned_tensors_;  // one per entry of current_

@@ -143,6 +143,21 @@ struct JitFunction::CacheEntry {
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
+  bool draws = false;         // random numbers, on the CPU
+  bool communicates = false;  // with other processes
+  bool repeatable = false;    // the user's function may stand for the program, if that raises
+
+  // Threads that communicate wait for each other within a run.
+  bool takes_turns() const { return !effects.empty() && !communicates; }
+
+  // An entry for one call keeps nothing of the world alive: a weak reference to it may be all that others hold.
+  void let_go() {
+    world = frontend::WorldGuard();
+    effects.clear();
+    output.reset();
+    objects.clear();
+    counters.clear();
+  }
 
   // The numbers of the call, and those that its checks read.
   NumberExpr::Values values(const Key& key) const {

@@ -11,6 +11,7 @@
 #include "core/rewrite.h"
 #include "frontend/interpreter/interpreter.h"
 #include "jit/cache_entry.h"
+#include "jit/python_rules.h"
 #include "passes/passes.h"
 #include "runtime/convert.h"
 #include "runtime/gil.h"
@@ -30,16 +31,18 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 constexpr size_t kMostEntries = 256;  // programs of a function; what changes in every call would fill the memory
 constexpr size_t kMostKnown = 4096;   // rows of numbers that a function remembers an entry for
 
-thread_local int depth_of_tracing = 0;
-
 // While a user's function is traced: compiled functions that it calls become a part of its program.
 class Tracing {
  public:
   Tracing() {
     set_default_dtype(from_aten(c10::get_default_dtype_as_scalartype()));
-    ++depth_of_tracing;
+    ++depth();
   }
-  ~Tracing() { --depth_of_tracing; }
+  ~Tracing() { --depth(); }
+  static int& depth() {
+    static thread_local int depth = 0;
+    return depth;
+  }
 };
 
 // THUNDER_INTERPRETER=0: Python runs the user's function, and a snapshot of what is within its reach is guarded.
@@ -61,6 +64,8 @@ Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects
 
 // What the function turned out to look at in its objects makes another key of the same arguments.
 struct JitFunction::OtherKey {};
+
+bool JitFunction::is_tracing() { return Tracing::depth() > 0; }
 
 JitFunction::Runner& JitFunction::runner() {
   static auto* r = new Runner();
@@ -131,67 +136,6 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_known(const Key& key)
       return e;
   }
   return nullptr;
-}
-
-PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
-  if (depth_of_tracing > 0) {
-    frontend::interpreter::InterpretingAgain scope;
-    return PyObject_Vectorcall(fn_.get(), args, nargs, names);
-  }
-  const Arguments arguments{args, nargs, names};
-  Key key = key_of(arguments);
-  if (key.fingerprint.watched()) return run_eagerly(arguments, watcher());
-  std::shared_ptr<CacheEntry> e;  // owned: a recursive call or another thread may clear the cache
-  try {
-    key.check_kinds();
-    e = find(key);
-    if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
-      if (key.answers) key.answers->keep_drawn(0);
-      throw NeedsEager{"forward-mode AD is active", {}};
-    }
-    if (e) {
-      ++hits_;
-    } else {
-      ++misses_;
-      once_.clear();
-      e = compile(key, arguments);
-    }
-  } catch (const NeedsEager& reason) {
-    return run_eagerly(arguments, reason.why);
-  }
-  e->last_use = hits_ + misses_;
-  return e->eager.empty() ? run(*e, key) : run_eagerly(arguments, e->eager);
-}
-
-PyObject* JitFunction::run(CacheEntry& e, const Key& key) {
-  const Flattened& flat = key.flat;
-  std::vector<c10::IValue> inputs;
-  inputs.reserve(e.sources.size());
-  for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));
-  std::shared_ptr<const Entry> entry = e.entry;
-  std::vector<c10::IValue> outputs;
-  {
-    WithoutGil released(!entry->needs_python());
-    outputs = execute(entry, std::move(inputs));
-  }
-  std::vector<Ref> owned;
-  owned.reserve(outputs.size());
-  for (const c10::IValue& v : outputs) owned.push_back(Ref::steal(to_python(v)));
-  if (e.output->single()) return owned[0].release();
-  std::vector<PyObject*> leaves;
-  for (const Ref& r : owned) leaves.push_back(r.get());
-  Ref built = e.output->build(leaves.data(), flat.containers);
-  if (e.effects.empty()) return built.release();
-  std::vector<Ref> arguments;  // a write to one may take another's last reference
-  for (PyObject* o : flat.containers) arguments.push_back(Ref::borrow(o));
-  PyObject* values = PyTuple_GET_ITEM(built.get(), 1);
-  for (size_t i = 0; i < e.effects.size(); ++i) {
-    const frontend::Effect& effect = e.effects[i];
-    PyObject* value = effect.after ? PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) : nullptr;
-    PyObject* owner = effect.argument ? arguments[*effect.argument].get() : effect.owner.get();
-    if (!frontend::apply_effect(effect, owner, value)) throw frontend::PythonError();
-  }
-  return Ref::borrow(PyTuple_GET_ITEM(built.get(), 0)).release();
 }
 
 // Runs the function on proxies of its arguments.  What the program turns out to ask of a symbol for good is known when
@@ -276,6 +220,7 @@ std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, con
 Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
                             const std::pair<Ref, Ref>& proxies) {
   Ref result;
+  const size_t failed = failed_operators();
   try {
     Tracing active;
     result = runner()(tracer, fn_.get(), proxies.first.get(), proxies.second.get());
@@ -284,6 +229,7 @@ Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, co
     throw;
   } catch (...) {
     once_ = reads.once();
+    raised_ = !tracer.speaks() && failed_operators() == failed;
     if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
     reads.find_arguments_elsewhere();
@@ -297,6 +243,7 @@ Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, co
 frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
   const bool interprets = interpreter_enabled();
   THUNDER_CHECK(once_.empty(), NotImplemented, "jit", "the program has to be acquired again, and ", once_);
+  raised_ = false;
   e.world = frontend::WorldGuard();
   if (!interprets) {
     if (module_.get() != Py_None) e.world.watch_module(module_.get());
@@ -316,6 +263,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   reads.made(proxies.second.get());
   Ref result = run_traced(reads, tracer, key, args, proxies);
   e.effects = reads.finish(e.world);
+  not_kept_ = reads.not_kept();
   find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.
   const bool fits = !once_.empty() && knows_identities(reads);
@@ -440,6 +388,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
     use_graphs(*entry, graphs_, record->compiled, std::move(by_address));
   }
   e->entry = std::move(entry);
+  find_repeatable(*e, acquired.computation, *tracer);
   record->times.programs = seconds_since(start);
 
   add_inputs(*e, key, acquired, tracer->shapes());
@@ -456,7 +405,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<CacheEntry> e, const Key& key) {
   last_ = e;
-  if (!once_.empty()) return e;
+  if (!once_.empty() || !not_kept_.empty()) return e;
+  writes_ = writes_ || e->takes_turns();  // before another thread finds it
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
   if (entries_.size() >= kMostEntries)
     entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {

@@ -20,6 +20,7 @@
 #include "frontend/tracer.h"
 #include "frontend/world.h"
 #include "jit/symbolic.h"
+#include "jit/turns.h"
 #include "jit/value_checks.h"
 #include "passes/pipeline.h"
 #include "runtime/autograd.h"
@@ -76,7 +77,7 @@ class JitFunction {
   /// Why the last program has no symbols though they were asked for; empty if it has.
   const std::string& not_symbolic() const { return not_symbolic_; }
   /// Why the last program was not kept for later calls; empty if it was.
-  const std::string& once() const { return once_; }
+  const std::string& once() const { return once_.empty() ? not_kept_ : once_; }
   /// How many calls ran the function itself, by why.
   const std::map<std::string, size_t>& eager() const { return eager_; }
   void clear_cache();
@@ -125,11 +126,18 @@ class JitFunction {
   class Checks;
   void add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
   void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
-  PyObject* run(CacheEntry& e, const Key& key);
+  std::shared_ptr<CacheEntry> hit(const Key& key);
+  PyObject* call_new(Key& key, const Arguments& arguments, Turns::Turn& turn);
+  PyObject* run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw);
+  PyObject* run_function(const Arguments& a, bool acquiring);
   PyObject* run_eagerly(const Arguments& args, const std::string& why);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
   frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
                            const std::pair<frontend::Ref, frontend::Ref>& proxies);
+  void find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const;
+  static void write(const std::vector<frontend::Effect>& effects, const frontend::Flattened& flat, PyObject* values);
+  /// Whether a user's function is being traced in this thread.
+  static bool is_tracing();
 
   frontend::Ref fn_, module_;
   CacheMode cache_;
@@ -146,12 +154,17 @@ class JitFunction {
   std::map<std::pair<PyObject*, std::string>, std::vector<frontend::Ref>> changed_;  // numbers, by their places
   frontend::ClassUses uses_;
   frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
+  Turns turns_;
+  bool writes_ = false;  // a program does to what is no tensor of its own
+  bool raised_ = false;  // the function did, when it was acquired last
   size_t hits_ = 0, misses_ = 0;
   std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;
   std::shared_ptr<const CacheEntry> last_;
-  std::string last_miss_, not_symbolic_, once_;
+  std::string last_miss_, not_symbolic_;
+  std::string once_;      // why the last program cannot be acquired a second time
+  std::string not_kept_;  // why it is good for its call only
   std::vector<std::string> number_guards_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 
 #include "core/error.h"
 #include "jit/function.h"
@@ -101,8 +102,25 @@ Type result_type(Tracer& tracer, const Args& args, PyObject* object) {
   return number;
 }
 
+thread_local size_t failed = 0;
+
+// Counts when it is left by an exception.
+class MayFail {
+ public:
+  MayFail() : before_(std::uncaught_exceptions()) {}
+  ~MayFail() {
+    if (std::uncaught_exceptions() > before_) ++failed;
+  }
+  MayFail(const MayFail&) = delete;
+  MayFail& operator=(const MayFail&) = delete;
+
+ private:
+  int before_;
+};
+
 Types meta_thunk(const Args& args) {
   GilGuard gil;
+  const MayFail counted;
   const PythonOperator& op = record_of(args.op());
   Builder scratch(std::make_shared<Arena>());
   Tracer tracer(scratch, true);
@@ -119,6 +137,7 @@ Types meta_thunk(const Args& args) {
 
 Arg body_thunk(Builder& b, const Args& args) {
   GilGuard gil;
+  const MayFail counted;
   const PythonOperator& op = record_of(args.op());
   Tracer tracer(b);
   Ref result = call_python(tracer, op.like, args, describe("the function that the operator is like,", op.like));
@@ -126,6 +145,8 @@ Arg body_thunk(Builder& b, const Args& args) {
 }
 
 }  // namespace
+
+size_t failed_operators() { return failed; }
 
 const Op& register_python_operator(Executor& executor, PythonOperator definition) {
   THUNDER_CHECK(definition.meta || definition.like, Value, definition.name,

@@ -52,6 +52,9 @@ using Transform = std::function<Arg(Builder&, const Args&)>;
 /// Runs `f` on a call's arguments in the tracer; the result is Python's.  `who` names it in messages: "the checker of
 /// 'x'".
 frontend::Ref call_python(frontend::Tracer& tracer, const PythonFunction& f, const Args& args, const std::string& who);
+/// How many times a meta function or body of this thread's operators raised so far.  What it raised is an error of the
+/// operator, which the user's function, run by itself, need not raise.
+size_t failed_operators();
 /// The values in `result` as new ones, each once: one that is an argument or stands there twice is cloned.
 Arg distinct_results(Builder& b, const Args& args, const Arg& result);
 

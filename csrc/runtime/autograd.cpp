@@ -395,7 +395,8 @@ class Recording {
 
 }  // namespace
 
-std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs) {
+std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs,
+                                 bool* computing) {
   const Entry& e = *entry;
   THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ",
                  inputs.size());
@@ -414,8 +415,10 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
   std::shared_ptr<GraphLease> graph;
   {
     BelowAutograd guard;
+    if (computing) *computing = true;
     if (e.graphs && grad == (e.backward != nullptr)) graph = e.graphs->forward(e, inputs, leaves);
     if (!graph) leaves = e.forward->run(std::move(inputs));
+    if (computing) *computing = false;
   }
   if (recording) recording->finish(graph ? inputs : kept, leaves, graph);
   leaves.resize(e.num_outputs);

@@ -67,7 +67,9 @@ void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Com
                 std::vector<char> by_address);
 
 /// Runs the forward below autograd on `inputs`, one per input of the forward trace.  If the entry has a backward and
-/// grad mode is on, the differentiable outputs get one autograd node.  Then runs the epilogue.
-std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs);
+/// grad mode is on, the differentiable outputs get one autograd node.  Then runs the epilogue.  `computing` is true
+/// while the forward runs: nothing outside is written to before and in it, and no code of the user's is called.
+std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std::vector<c10::IValue> inputs,
+                                 bool* computing = nullptr);
 
 }  // namespace thunder

@@ -7,6 +7,7 @@ they add to the rules: how to read it, how a program writes to it (`do`), what m
 
 import fuzz_numbers
 import fuzz_objects
+import fuzz_outside
 
 LITERALS = ["0.5", "1.5", "2", "3", "-1.0", "0", "1", "True", "7"]
 
@@ -100,6 +101,10 @@ RULES = {
         "q.pop('a', None)",
         "del w[:1]",
         "if n == 7: raise KeyError(<num>)",
+        "if <cond>: raise ValueError(<num>)",
+        "assert <num> != 3, 'three'",
+        "if (x * <num>).sum() > 4: raise LookupError(<tensor>)",
+        "y = y + F.embedding((x[:, 0] > 1).long() * 3, torch.ones(3, 3))",
         "w, e = [*w, 1], {**e}",
         "with torch.no_grad(): y = y + <tensor>",
     ],
@@ -263,6 +268,7 @@ PARTS = {
         },
         [],
     ),
+    **fuzz_outside.PARTS,
     "tuple": (
         "P# = namedtuple('P#', 'k j')\np# = P#(<literal>, (<literal>, [<literal>]))",
         {
@@ -293,9 +299,11 @@ PARTS = {
                 "c#.__dict__['k'] = <num>",
                 "vars(c#).update(j=<num>)",
                 "c#.v = list(<nums>)[:3]",
+                "c#.__dict__ = {**vars(c#), 'k': <num>}",
             ],
             "change": [
                 "c#.k = <literal>",
+                "c#.__dict__ = {**vars(c#), 'k': <literal>}",
                 "c#.inner = thing(k=<literal>)",
                 "c#.inner.k = <literal>",
                 "c#.v = [<literal>]",

@@ -4,7 +4,6 @@ Two equal worlds are made of each source: eager runs in one, the compiled functi
 calls the results, the arguments and everything in the worlds are compared, and which of their objects are the same.
 """
 
-import copy
 import weakref
 
 import pytest
@@ -95,7 +94,8 @@ def test_attributes_can_be_read_in_many_ways(ask):
             world.names["k"] = float(i // 2)
         twins.run(x)
         twins.compare(f"call {i}")
-    assert twins.misses == 2
+    # Python's copy keeps a list of the class's slots in the class when it first copies one.
+    assert twins.misses == (3 if "copy" in ask else 2)
 
 
 @pytest.mark.parametrize("source, call, after", GRADIENTS.values(), ids=list(GRADIENTS))
@@ -115,15 +115,10 @@ def test_writes_to_arguments(source, call):
 
 
 @pytest.mark.parametrize("source, call", FAILURES.values(), ids=list(FAILURES))
-def test_a_call_that_raises_writes_nothing(source, call):
-    """Eager keeps what was written before an exception; a compiled call writes all or nothing."""
+def test_what_was_written_before_an_exception_stays(source, call):
     twins = Twins(source, call)
     for i, x in enumerate(inputs()):
-        before = {k: copy.deepcopy(v) for k, v in twins.compiled.state().items() if k in ("c", "v")}
-        if twins.run(x):
-            now = {k: v for k, v in twins.compiled.state().items() if k in before}
-            assert_same(before, now, f"call {i}")
-            twins.eager.names.update(copy.deepcopy(before))
+        twins.run(x)
         twins.compare(f"call {i}")
 
 

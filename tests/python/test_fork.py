@@ -32,6 +32,8 @@ SETUP = """
         for a, b in zip(want, result(m, y), strict=True):
             torch.testing.assert_close(a, b)
 
+    check()  # A module that another thread imports at a fork can never be imported in the child, whoever forks.
+
     def child(body):
         pid = os.fork()
         if pid:

@@ -151,11 +151,40 @@ def test_acquisition_leaves_the_generators_alone():
 
     def f(x):
         torch.manual_seed(1)
-        raise ValueError("stop")
+        return x * torch.initial_seed()
 
-    with pytest.raises(ValueError, match="stop"):
+    with pytest.raises(NotImplementedError, match="known only when"):
         thunder.jit(f)(torch.ones(1))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def sets_before_it_raises(x):
+    OWN.manual_seed(4)
+    torch.manual_seed(1)
+    torch.rand(3, generator=OWN)
+    torch.rand(3)
+    raise ValueError("stop")
+
+
+def raises_within_a_fork(x):
+    torch.rand(2)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        torch.rand(2)
+        raise ValueError("stop")
+
+
+@pytest.mark.parametrize("f", [sets_before_it_raises, raises_within_a_fork])
+def test_states_behind_an_exception_are_eagers(f):
+    states = []
+    for call in (f, thunder.jit(f)):
+        torch.manual_seed(5)
+        OWN.manual_seed(6)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="stop"):
+                call(torch.ones(1))
+        states.append((torch.get_rng_state(), OWN.get_state()))
+    assert all(map(torch.equal, *states))
 
 
 @pytest.mark.parametrize("f", [lambda x: torch.initial_seed(), lambda x: torch.seed(), lambda x: OWN.seed(),

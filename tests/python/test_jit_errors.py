@@ -148,7 +148,6 @@ def keep_attribute(module):
 
 NOT_SUPPORTED = {
     "x.grad = p": assign_grad,
-    "DLPack": lambda x: to_dlpack(x),
     "__dlpack__": lambda x: torch.from_dlpack(x),
     "numpy": lambda x: x.numpy(),
     "data_ptr": lambda x: x + x.data_ptr(),
@@ -172,6 +171,11 @@ def test_what_is_not_supported_says_so(fn):
     assert len(text) > 30 and "internal error" not in text, text
     assert not torch.compiler.is_compiling()
     assert torch.add(torch.ones(1), 1).item() == 2
+
+
+def test_what_only_the_function_itself_can_do_is_told():
+    with pytest.warns(RuntimeWarning, match=r"\[jit\] compiling raised .*\n.*this call's result"):
+        assert_close(torch.from_dlpack(thunder.jit(to_dlpack)(torch.ones(3))), torch.ones(3))
 
 
 def test_a_module_that_keeps_a_traced_tensor():

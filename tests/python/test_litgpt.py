@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import statistics
 
 import litgpt_zoo as zoo
 import pytest
@@ -126,9 +127,13 @@ def check_error_is_eagers(name, dtype, batch):
     eager, ours = run(model), run(thunder.jit(model))
     assert ours.keys() == eager.keys() == exact.keys()
     errors = {n: (error(ours[n], exact[n]), error(eager[n], exact[n])) for n in exact}
-    # The rounding of the result itself, and of the sum before it, is nobody's error: a scalar that eager happens to hit
-    # exactly must not forbid it.
-    wrong = {n: e for n, e in errors.items() if e[0] > 2 * e[1] + torch.finfo(dtype).eps}
+    # Of a scalar, the loss, eager's error is a single draw, which may happen to be none: the errors of all results tell
+    # what is usual.  The rounding of the result itself is nobody's error.
+    usual = statistics.median(eagers for _, eagers in errors.values())
+    bound = {
+        n: 2 * (max(e[1], usual) if exact[n].numel() == 1 else e[1]) + torch.finfo(dtype).eps for n, e in errors.items()
+    }
+    wrong = {n: e for n, e in errors.items() if e[0] > bound[n]}
     assert not wrong, wrong
 
 

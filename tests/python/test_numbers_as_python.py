@@ -263,3 +263,23 @@ def test_integers_beyond_int64(name, options):
         assert got == want
         return
     assert got.dtype == want.dtype and torch.equal(got, want)
+
+
+def test_a_class_says_its_float():
+    class Holder:
+        def __float__(self):
+            return self.number
+
+        def __complex__(self):
+            return complex(self.number, 1)
+
+    def f(x):
+        held = Holder()
+        held.number = x.sum().item()
+        n, z = float(held), complex(held)
+        return x * n * z.imag, type(n) is float, type(z) is complex
+
+    g = thunder.jit(f)
+    for x in (torch.ones(2), torch.arange(3.0)):
+        for ours, eager in zip(g(x), f(x), strict=True):
+            assert torch.equal(torch.as_tensor(ours), torch.as_tensor(eager))

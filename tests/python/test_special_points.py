@@ -79,12 +79,20 @@ def results_and_gradients(fn, process, args, kwargs):
 
 # Points at which eager's result is one of several, and why.
 _ASSOCIATED = "sums of products are associated in another order"
+_RACED = {"one nan", "one inf", "one -inf", "a row of zeros", "mixed", "mixed otherwise"}
 NOT_DETERMINED = {
     "logit": ({"negative zeros", "one nan", "mixed", "mixed otherwise"}, "PyTorch's vectorised and scalar code differ"),
     "nn.functional.bilinear": ({"one inf", "one -inf", "mixed", "mixed otherwise"}, _ASSOCIATED),
     "linalg.svd": ({"ones", "minus ones"}, "singular values that are equal divide rounding errors by zero"),
     "linalg.lstsq": (set(POINTS), "the rank, on which the sizes of results depend, is known only when it runs"),
     "linalg.lstsq.grad_oriented": (set(POINTS), "as above"),
+    **{
+        f"nn.functional.max_unpool{n}d": (
+            _RACED,
+            "of elements that go to one place PyTorch's last thread writes its own",
+        )
+        for n in (1, 2, 3)
+    },
 }
 
 

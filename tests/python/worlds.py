@@ -5,25 +5,31 @@ written to them is compared.
 """
 
 import contextlib
+import contextvars
+import ctypes
 import functools
 import itertools
+import random
 import textwrap
 import types
 import weakref
 from collections import deque
 
+import numpy as np
 import torch
 from torch.utils.hooks import RemovableHandle
 
 NUMBERS = itertools.count()
 
 PRELUDE = """
-import builtins, collections, contextlib, dataclasses, enum, functools, itertools, math, operator, os, sys, types
+import array, builtins, collections, contextlib, contextvars, ctypes
+import dataclasses, enum, functools, itertools, math, operator, os, random
+import sys, threading, types, weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-import torch
+import numpy as np, torch
 from torch import nn
 F = nn.functional
 class Thing: pass
@@ -79,6 +85,14 @@ def assert_same(a, b, where="", seen=None):
         assert len(a) == len(b), f"{where}: lengths {len(a)} and {len(b)}"
         for i, (v, w) in enumerate(zip(a, b, strict=True)):
             assert_same(v, w, f"{where}[{i}]", seen)
+    elif isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes(), f"{where}: {a} and {b}"
+    elif isinstance(a, ctypes._SimpleCData | ctypes.Array):
+        assert bytes(a) == bytes(b), f"{where}: {bytes(a)} and {bytes(b)}"
+    elif isinstance(a, contextvars.ContextVar):
+        assert_same(a.get(None), b.get(None), where, seen)
+    elif isinstance(a, random.Random):
+        assert a.getstate() == b.getstate(), f"{where}: other random numbers come"
     elif isinstance(a, weakref.ref):
         if None not in (a(), b()):  # how long an object lives is not a program's to know
             assert_same(a(), b(), where, seen)

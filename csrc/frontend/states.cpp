@@ -1,0 +1,123 @@
+// Code that reads or changes what C code keeps: the state is compared before and after, and in later calls.
+#include <algorithm>
+
+#include "core/error.h"
+#include "frontend/hooks.h"
+#include "frontend/reads.h"
+
+namespace thunder::frontend {
+
+void Reads::keep_not(std::string why) {
+  if (not_kept_.empty()) not_kept_ = "the program " + std::move(why) + "\n  at " + interpreter::current_place().str();
+}
+
+// The state is about to be read or changed.
+void Reads::touch(StateOf of) {
+  PyObject* owner = of.owner.get();
+  if (fresh(owner)) return;
+  for (const State& s : states_)
+    if (s.of.owner.get() == owner && s.of.kind == of.kind &&
+        PyObject_RichCompareBool(s.of.key.get(), of.key.get(), Py_EQ) == 1)
+      return;
+  interpreter::NotInterpreting scope;
+  Ref now = of.now();
+  if (!now) {
+    keep_not("uses " + of.text() + ", which is not compared with what it is in another call");
+    return;
+  }
+  states_.push_back({std::move(of), std::move(now), {}, interpreter::current_place()});
+}
+
+void Reads::touch(PyObject* object) {
+  if (takes_arrays_ || is_tensor(object)) return;
+  if (std::optional<StateOf::Kind> kind = state_kind(object)) touch({*kind, Ref::borrow(object), Ref::borrow(Py_None)});
+}
+
+// Whether the attribute belongs to what C code keeps.
+bool Reads::touch_attribute(PyObject* object, PyObject* name) {
+  if (PyWeakref_CheckProxy(object) && !fresh(object)) keep_not("uses a weak reference that was made outside of it");
+  if (is_thread_local(object)) {
+    touch({StateOf::ThreadAttribute, Ref::borrow(object), Ref::borrow(name)});
+    return true;
+  }
+  if (is_tensor(object) || state_kind(object) != StateOf::Memory) return false;
+  touch(object);
+  return true;
+}
+
+// What a slot, or an attribute of an object of C code that can be set, gives.
+void Reads::read_descriptor(PyObject* object, PyObject* name, PyObject* found) {
+  const bool slot = Py_IS_TYPE(found, &PyMemberDescr_Type) && (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  const bool settable =
+      Py_IS_TYPE(found, &PyGetSetDescr_Type) && reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset->set;
+  if ((!slot && !settable) || state_kind(object) || written(object, name)) return;
+  Ref now, again;
+  for (Ref* r : {&now, &again})
+    if (PyObject* o = PyObject_GenericGetAttr(object, name)) *r = Ref::steal(o);
+  PyErr_Clear();
+  // The class and the dict of an object have guards of their own.
+  if (!slot && (!now || !same_value(now.get(), again.get()) || PyType_Check(now.get()) || PyDict_Check(now.get())))
+    return;
+  came_from_outside(now.get());
+  attributes_.push_back({Ref::borrow(object), Ref::borrow(name), std::move(now)});
+}
+
+// Before a call of C code.
+void Reads::touch_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n) {
+  if (self && is_context_variable(self)) touch({StateOf::Variable, Ref::borrow(self), Ref::borrow(Py_None)});
+  else if (self) touch(self);
+  if (PyWeakref_CheckRef(callable) && !fresh(callable) && PyWeakref_GetObject(callable) != Py_None)
+    keep_not("uses a weak reference that was made outside of it");
+  if (std::optional<StateOf> setting = setting_of(callable, arguments, n)) touch(std::move(*setting));
+}
+
+bool Reads::allow_setting(PyObject* callable) const {
+  const std::optional<Ref> name = refused_setting(callable);
+  if (!name) return true;
+  const char* text = PyUnicode_AsUTF8(name->get());
+  PyErr_Format(PyExc_NotImplementedError,
+               "[%s] the setting cannot be changed inside of a compiled function: call %s() outside of it\n  at %s",
+               text, text, interpreter::current_place().str().c_str());
+  return false;
+}
+
+bool Reads::sets() const {
+  return std::any_of(states_.begin(), states_.end(), [](const State& s) { return s.of.kind == StateOf::Setting; });
+}
+
+// After it.
+void Reads::called(PyObject* callable, PyObject* self, PyObject* result) {
+  for (State& s : states_) {
+    PyObject* owner = s.of.owner.get();
+    if (s.of.kind == StateOf::Setting && owner == callable) hooks().adopt_settings();
+    if (s.of.kind == StateOf::Variable && owner == self && result && PyContextToken_CheckExact(result))
+      s.tokens.push_back(Ref::borrow(result));
+  }
+}
+
+void Reads::put_back(State& s) {
+  if (s.of.is(s.before.get())) return;
+  s.after = s.of.now();
+  if (s.of.put(s.before.get()) && s.of.is(s.before.get())) return;
+  PyErr_Clear();
+  // The first token that the program has not used makes a variable what it was: without a value.
+  for (const Ref& token : s.tokens) {
+    if (PyContextVar_Reset(s.of.owner.get(), token.get()) == 0 && s.of.is(s.before.get())) return;
+    PyErr_Clear();
+  }
+}
+
+void Reads::finish_states(WorldGuard& world, std::vector<Effect>& out) {
+  for (State& s : states_) {
+    if (!s.after) {
+      if (s.of.kind != StateOf::Setting || !is_in_key(s.of.owner.get())) world.watch_state(s.of, s.before, s.place);
+      continue;
+    }
+    if (not_kept_.empty())
+      not_kept_ = "the program changes " + s.of.text() + ", which was made outside of it\n  at " + s.place.str();
+    out.push_back({.kind = Effect::State, .owner = s.of.owner, .after = s.after, .state = s.of});
+  }
+  states_.clear();
+}
+
+}  // namespace thunder::frontend

@@ -1,0 +1,240 @@
+// A call of a compiled function: the entry that fits it, the run, and what the program leaves outside.
+#include <algorithm>
+#include <string_view>
+
+#include "frontend/hooks.h"
+#include "jit/cache_entry.h"
+#include "jit/function.h"
+#include "passes/visit.h"
+#include "runtime/autograd.h"
+#include "runtime/convert.h"
+#include "runtime/generators.h"
+#include "runtime/gil.h"
+#include "runtime/interop.h"
+
+namespace thunder {
+
+using frontend::Flattened;
+using frontend::Ref;
+
+namespace {
+
+// An exception that was raised.
+struct Raised {
+  Ref type, value, traceback;
+
+  /// Takes the one that Python's error indicator holds.
+  static Raised take() {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Raised out;
+    out.type = Ref::steal(type);
+    if (value) out.value = Ref::steal(value);
+    if (traceback) {
+      out.traceback = Ref::steal(traceback);
+      PyException_SetTraceback(out.value.get(), traceback);
+    }
+    return out;
+  }
+  /// Takes the C++ exception that is being handled.
+  static Raised current() {
+    frontend::hooks().set_python_error();
+    return take();
+  }
+  void raise() { PyErr_Restore(type.release(), value.release(), traceback.release()); }
+
+  bool is(PyObject* class_of_exceptions) const {
+    return PyErr_GivenExceptionMatches(type.get(), class_of_exceptions) != 0;
+  }
+  std::string text() const {
+    PyObject* text = PyObject_Str(value.get());
+    const char* s = text ? PyUnicode_AsUTF8(text) : nullptr;
+    std::string out = s ? s : "";
+    if (!s) PyErr_Clear();
+    Py_XDECREF(text);
+    return out;
+  }
+  /// By the compiler or one of its operators.
+  bool is_ours() const { return text().starts_with("["); }
+  /// Because the compiler does not do what the program asks for.
+  bool is_refusal() const {
+    return (type.get() == PyExc_NotImplementedError && is_ours()) || text().starts_with("[sharp_edges]");
+  }
+};
+
+// Whether a random call is given a generator of the user's, or sets a generator's state: undraw() knows of neither.
+bool uses_other_generators(const Call& call) {
+  auto is_opaque = [](const Arg& a) { return a.kind() == Arg::Kind::Opaque; };
+  return std::any_of(call.args.begin(), call.args.end(), is_opaque) ||
+         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return uses_other_generators(*c); });
+}
+
+// Whether a call within is run by Python code of the user's, which may do something else than PyTorch.
+bool is_custom(const Call& call) {
+  const std::string& name = call.op->executor;
+  const std::shared_ptr<Executor> executor = name.empty() ? nullptr : Executors::instance().find(name);
+  // One that is not among the registered is the user's too.
+  return (!name.empty() && (!executor || executor->is_custom())) ||
+         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_custom(*c); });
+}
+
+}  // namespace
+
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::hit(const Key& key) {
+  std::shared_ptr<CacheEntry> e = find(key);
+  if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
+    if (key.answers) key.answers->keep_drawn(0);
+    throw NeedsEager{"forward-mode AD is active", {}};
+  }
+  if (e) ++hits_;
+  return e;
+}
+
+PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
+  if (is_tracing()) {
+    frontend::interpreter::InterpretingAgain scope;
+    return PyObject_Vectorcall(fn_.get(), args, nargs, names);
+  }
+  const Arguments arguments{args, nargs, names};
+  Key key = key_of(arguments);
+  if (key.fingerprint.watched()) return run_eagerly(arguments, watcher());
+  try {
+    key.check_kinds();
+    if (!writes_) {
+      // Owned: a recursive call or another thread may clear the cache.
+      if (std::shared_ptr<CacheEntry> e = hit(key)) return run(*e, key, arguments, nullptr);
+    }
+    // What a program reads of the world, and writes there in the end, no other thread's call changes in between.
+    Turns::Turn turn(turns_);
+    if (writes_ || turn.waited()) {
+      if (std::shared_ptr<CacheEntry> e = hit(key)) {
+        if (!e->takes_turns()) turn.end();
+        return run(*e, key, arguments, nullptr);
+      }
+    }
+    return call_new(key, arguments, turn);
+  } catch (const NeedsEager& reason) {
+    return run_eagerly(arguments, reason.why);
+  }
+}
+
+// A call that no entry fits.
+PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
+  ++misses_;
+  once_.clear();
+  not_kept_.clear();
+  raised_ = false;
+  const std::function<void()> undraw = remember_generators({Device{DeviceType::cpu}});
+  std::shared_ptr<CacheEntry> e;
+  try {
+    e = compile(key, arguments);
+  } catch (const NeedsEager&) {
+    throw;
+  } catch (const frontend::Interrupted&) {
+    throw;
+  } catch (...) {
+    if (!raised_ || !once_.empty() || !options_.transforms.empty()) throw;
+    turn.end();  // the function may wait for anything
+    return run_function(arguments, true);
+  }
+  const bool kept = once_.empty() && not_kept_.empty();
+  if (!e->takes_turns()) turn.end();
+  const Ref result = Ref::steal(run(*e, key, arguments, &undraw));
+  if (!kept) e->let_go();
+  return Ref(result).release();
+}
+
+// Whether the user's function does what the program does, so that it can stand for one that raises.
+void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const {
+  uint64_t effects = 0;
+  e.repeatable = once_.empty() && options_.transforms.empty() && !tracer.speaks();
+  for (const auto& executor : options_.executors) e.repeatable = e.repeatable && !executor->is_custom();
+  for (const Call* c : computation.calls) {
+    e.repeatable = e.repeatable && !is_custom(*c);
+    const uint64_t of_call = tags_within(*c, kRandom | kCollective);
+    effects |= of_call;
+    if (!(of_call & kRandom)) continue;
+    e.repeatable = e.repeatable && !uses_other_generators(*c);
+    // The state of a GPU's generator cannot be asked for while a graph is recorded.
+    visit_outputs(*c, [&](Value v) {
+      e.repeatable = e.repeatable && (!v.type().is_tensor() || v.tensor().device.type == DeviceType::cpu);
+    });
+  }
+  e.draws = (effects & kRandom) != 0;
+  e.communicates = (effects & kCollective) != 0;
+  e.repeatable = e.repeatable && !e.communicates;
+}
+
+// Calls the user's function in place of a program that raised, nothing of which has been done: it raises as well, with
+// all that it did before, or goes another way.  `acquiring`: the program was not even acquired.
+PyObject* JitFunction::run_function(const Arguments& a, bool acquiring) {
+  Raised ours = Raised::current();
+  if (ours.is_refusal() || !ours.is(PyExc_Exception)) {
+    ours.raise();
+    return nullptr;
+  }
+  PyObject* result = PyObject_Vectorcall(fn_.get(), a.args, a.nargs, a.names);
+  if (!result) {
+    Raised theirs = Raised::take();
+    // The compiler's errors say more.
+    const bool says_more = acquiring && ours.is_ours() && theirs.is(ours.type.get());
+    (says_more ? ours : theirs).raise();
+    return nullptr;
+  }
+  const Ref owned = Ref::steal(result);
+  const std::string message =
+      cat("[jit] ", acquiring ? "compiling" : "the compiled program", " raised ",
+          reinterpret_cast<PyTypeObject*>(ours.type.get())->tp_name, ": ", ours.text(),
+          "\n  The function itself does not raise it, and what it returned is this call's result.");
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0) return nullptr;
+  return Py_NewRef(result);
+}
+
+// `undraw`: makes the generators what they were before the call; null: before the run is good enough.
+PyObject* JitFunction::run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw) {
+  e.last_use = hits_ + misses_;
+  if (!e.eager.empty()) return run_eagerly(args, e.eager);
+  std::vector<c10::IValue> inputs;
+  inputs.reserve(e.sources.size());
+  for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));
+  std::shared_ptr<const Entry> entry = e.entry;
+  std::vector<c10::IValue> outputs;
+  std::function<void()> before;
+  if (e.draws && e.repeatable && !undraw) before = remember_generators({Device{DeviceType::cpu}});
+  bool computing = false;
+  try {
+    WithoutGil released(!entry->needs_python());
+    outputs = execute(entry, std::move(inputs), &computing);
+  } catch (...) {
+    if (!computing || !e.repeatable) throw;
+    if (before) before();
+    if (key.answers) key.answers->keep_drawn(0);
+    if (undraw) (*undraw)();
+    return run_function(args, false);
+  }
+  std::vector<Ref> owned;
+  owned.reserve(outputs.size());
+  for (const c10::IValue& v : outputs) owned.push_back(Ref::steal(to_python(v)));
+  if (e.output->single()) return owned[0].release();
+  std::vector<PyObject*> leaves;
+  for (const Ref& r : owned) leaves.push_back(r.get());
+  Ref built = e.output->build(leaves.data(), key.flat.containers);
+  if (e.effects.empty()) return built.release();
+  write(e.effects, key.flat, PyTuple_GET_ITEM(built.get(), 1));
+  return Ref::borrow(PyTuple_GET_ITEM(built.get(), 0)).release();
+}
+
+// `values`: what each effect leaves outside, a tuple.
+void JitFunction::write(const std::vector<frontend::Effect>& effects, const Flattened& flat, PyObject* values) {
+  std::vector<Ref> arguments;  // a write to one may take another's last reference
+  for (PyObject* o : flat.containers) arguments.push_back(Ref::borrow(o));
+  for (size_t i = 0; i < effects.size(); ++i) {
+    const frontend::Effect& effect = effects[i];
+    PyObject* value = effect.after ? PyTuple_GET_ITEM(values, static_cast<Py_ssize_t>(i)) : nullptr;
+    PyObject* owner = effect.argument ? arguments[*effect.argument].get() : effect.owner.get();
+    if (!frontend::apply_effect(effect, owner, value)) throw frontend::PythonError();
+  }
+}
+
+}  // namespace thunder
