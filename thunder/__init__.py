@@ -37,6 +37,8 @@ from .extend import (
 )
 from .module import ThunderModule
 
+_C.reserve_names()
+
 __version__ = "0.1.0"
 
 pytorch_executor = _C.find_executor("aten")

@@ -25,6 +25,10 @@ def _run(function, arguments):
     function(*arguments)
 
 
+def _with_seed(function, seed, *generator):
+    function(*generator, seed)
+
+
 _set = _executor.register_operator("set_generator", meta=_set_meta, tags=("random",), fn=_run)
 _state = _executor.register_operator(
     "generator_state", meta=_state_meta, tags=("random",), fn=lambda function, arguments, size: function(*arguments)
@@ -52,7 +56,7 @@ def _seed(func, args, kwargs):
     *generator, seed = _positional(func, args, kwargs)
     seed = int(seed)
     if type(seed) is int and seed >= 2**63:  # no integer of a program's
-        _set(functools.partial(func, *generator, seed), ())
+        _set(functools.partial(_with_seed, func, seed), tuple(generator))
     else:
         _set(func, (*generator, seed))
     if generator:

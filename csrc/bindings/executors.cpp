@@ -35,10 +35,13 @@ void register_executors() {
   for (const auto& e : {fuser, sdpa, cudnn, cublaslt, embedding}) all.add_default(e);
   all.add_always(aten);
   all.add_always(python);
-  all.reserve_names();
 }
 
 void bind_kernels(nb::module_& m) {
+  m.def(
+      "reserve_names", [] { Executors::instance().reserve_names(); },
+      "Executors and levels of operators that are there now are Thunder's own: none that is made later has their "
+      "names.");
   m.def("wait_for_compilations", &wait_for_compilations, "Until no kernel is being compiled in the background.");
   nb::module_::import_("atexit").attr("register")(m.attr("wait_for_compilations"));
   m.def(

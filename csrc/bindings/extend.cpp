@@ -22,6 +22,7 @@ class PythonExecutor : public Executor {
     // Calls name their executor, and who runs the calls of these names is no Python code.
     THUNDER_CHECK(!name.empty() && !Executors::instance().is_reserved(name), Value, "Executor", "the name '", name,
                   "' is taken by Thunder itself; give the executor another one");
+    Executors::instance().made(name);
   }
   std::string unavailable() const override { return unavailable_; }
   bool is_custom() const override { return true; }

@@ -143,9 +143,10 @@ struct JitFunction::CacheEntry {
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
-  bool draws = false;         // random numbers, on the CPU
-  bool communicates = false;  // with other processes
-  bool repeatable = false;    // the user's function may stand for the program, if that raises
+  bool draws = false;                     // random numbers, on the CPU
+  std::vector<frontend::Ref> generators;  // that random calls are given
+  bool communicates = false;              // with other processes
+  bool repeatable = false;                // the user's function may stand for the program, if that raises
 
   // Threads that communicate wait for each other within a run.
   bool takes_turns() const { return !effects.empty() && !communicates; }

@@ -1,10 +1,13 @@
 // A call of a compiled function: the entry that fits it, the run, and what the program leaves outside.
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <string_view>
 
 #include "frontend/hooks.h"
 #include "jit/cache_entry.h"
 #include "jit/function.h"
+#include "passes/counted_random.h"
 #include "passes/visit.h"
 #include "runtime/autograd.h"
 #include "runtime/convert.h"
@@ -63,19 +66,31 @@ struct Raised {
   }
 };
 
-// Whether a random call is given a generator of the user's, or sets a generator's state: undraw() knows of neither.
-bool uses_other_generators(const Call& call) {
-  auto is_opaque = [](const Arg& a) { return a.kind() == Arg::Kind::Opaque; };
-  return std::any_of(call.args.begin(), call.args.end(), is_opaque) ||
-         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return uses_other_generators(*c); });
+// What the random call reads and sets of the generators is remembered: those of `objects`, which it is given, and the
+// CPU's own.  False where it may change others.
+bool find_generators(const Call& call, std::vector<Ref>& objects) {
+  bool known = true, given = false;
+  std::function<void(const Arg&)> visit = [&](const Arg& a) {
+    if (a.is_sequence())
+      for (const Arg& item : a.items()) visit(item);
+    if (a.kind() != Arg::Kind::Opaque) return;
+    auto* object = static_cast<PyObject*>(a.opaque().object.get());
+    if (!object || !is_generator(object)) return;
+    given = true;
+    known = known && is_cpu_generator(object);
+    objects.push_back(Ref::borrow(object));
+  };
+  for (const Arg& a : call.args) visit(a);
+  // torch.manual_seed() seeds the generators of all devices.
+  if (changes_generator(call) && !given && at::globalContext().hasCUDA()) return false;
+  return known &&
+         std::all_of(call.body.begin(), call.body.end(), [&](const Call* c) { return find_generators(*c, objects); });
 }
 
 // Whether a call within is run by Python code of the user's, which may do something else than PyTorch.
 bool is_custom(const Call& call) {
   const std::string& name = call.op->executor;
-  const std::shared_ptr<Executor> executor = name.empty() ? nullptr : Executors::instance().find(name);
-  // One that is not among the registered is the user's too.
-  return (!name.empty() && (!executor || executor->is_custom())) ||
+  return (!name.empty() && !Executors::instance().is_reserved(name)) ||
          std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_custom(*c); });
 }
 
@@ -155,7 +170,7 @@ void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const
     const uint64_t of_call = tags_within(*c, kRandom | kCollective);
     effects |= of_call;
     if (!(of_call & kRandom)) continue;
-    e.repeatable = e.repeatable && !uses_other_generators(*c);
+    e.repeatable = find_generators(*c, e.generators) && e.repeatable;
     // The state of a GPU's generator cannot be asked for while a graph is recorded.
     visit_outputs(*c, [&](Value v) {
       e.repeatable = e.repeatable && (!v.type().is_tensor() || v.tensor().device.type == DeviceType::cpu);
@@ -201,7 +216,11 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& key, const Arguments& args,
   std::shared_ptr<const Entry> entry = e.entry;
   std::vector<c10::IValue> outputs;
   std::function<void()> before;
-  if (e.draws && e.repeatable && !undraw) before = remember_generators({Device{DeviceType::cpu}});
+  if (e.draws && e.repeatable && (!undraw || !e.generators.empty())) {
+    std::vector<PyObject*> given;
+    for (const Ref& g : e.generators) given.push_back(g.get());
+    before = remember_generators({Device{DeviceType::cpu}}, given);
+  }
   bool computing = false;
   try {
     WithoutGil released(!entry->needs_python());

@@ -54,9 +54,12 @@ void Executors::add(std::shared_ptr<Executor> e) {
 }
 
 void Executors::reserve_names() {
-  for (const auto& e : all_) reserved_.push_back(e->name());
-  for (const Op* op : Registry::instance().all())
-    if (!is_reserved(op->level)) reserved_.push_back(op->level);
+  auto reserve = [this](const std::string& name) {
+    if (!is_reserved(name)) reserved_.push_back(name);
+  };
+  for (const auto& e : all_) reserve(e->name());
+  for (const std::string& name : made_) reserve(name);
+  for (const Op* op : Registry::instance().all()) reserve(op->level);
 }
 
 bool Executors::is_reserved(std::string_view name) const {

@@ -86,8 +86,10 @@ class Executors {
   static Executors& instance();
   /// One of the same name gives way to it, in the lists as well.
   void add(std::shared_ptr<Executor> e);
-  /// Names that no other executor may have from here on: those registered now, and the levels of operators.
+  /// Names that no other executor may have from here on: those registered or made so far, and the levels of operators.
   void reserve_names();
+  /// An executor of that name, registered or not.
+  void made(std::string name) { made_.push_back(std::move(name)); }
   bool is_reserved(std::string_view name) const;
   void remove(std::string_view name);
   /// Null if there is none.
@@ -102,7 +104,7 @@ class Executors {
 
  private:
   ExecutorList all_, defaults_, always_;
-  std::vector<std::string> reserved_;
+  std::vector<std::string> made_, reserved_;
 };
 
 }  // namespace thunder

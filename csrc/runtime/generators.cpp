@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/Generator.h>
 
 #include <mutex>
 
@@ -11,9 +12,15 @@
 namespace thunder {
 
 std::function<void()> remember_generators(const std::vector<Device>& devices) {
+  return remember_generators(devices, {});
+}
+
+std::function<void()> remember_generators(const std::vector<Device>& devices, const std::vector<PyObject*>& objects) {
+  std::vector<at::Generator> generators;
+  for (Device d : devices) generators.push_back(at::globalContext().defaultGenerator(to_aten(d)));
+  for (PyObject* o : objects) generators.push_back(reinterpret_cast<THPGenerator*>(o)->cdata);
   std::vector<std::pair<at::Generator, at::Tensor>> states;
-  for (Device d : devices) {
-    at::Generator generator = at::globalContext().defaultGenerator(to_aten(d));
+  for (at::Generator& generator : generators) {
     std::lock_guard<std::mutex> lock(generator.mutex());
     states.emplace_back(generator, generator.get_state());
   }
@@ -23,6 +30,12 @@ std::function<void()> remember_generators(const std::vector<Device>& devices) {
       generator.set_state(state);
     }
   };
+}
+
+bool is_generator(PyObject* object) { return THPGenerator_Check(object); }
+
+bool is_cpu_generator(PyObject* object) {
+  return is_generator(object) && reinterpret_cast<THPGenerator*>(object)->cdata.device().is_cpu();
 }
 
 }  // namespace thunder

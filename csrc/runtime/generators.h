@@ -1,5 +1,7 @@
-// PyTorch's default generators of random numbers: drawing again what was drawn.
+// PyTorch's generators of random numbers: drawing again what was drawn.
 #pragma once
+
+#include <Python.h>
 
 #include <functional>
 #include <vector>
@@ -8,7 +10,14 @@
 
 namespace thunder {
 
-/// Remembers the generators of these devices; what it returns makes them what they are now.
+/// Remembers the default generators of these devices; what it returns makes them what they are now.
 std::function<void()> remember_generators(const std::vector<Device>& devices);
+/// The same, and of these objects, each a torch.Generator.
+std::function<void()> remember_generators(const std::vector<Device>& devices, const std::vector<PyObject*>& objects);
+
+/// Whether it is a torch.Generator.
+bool is_generator(PyObject* object);
+/// Whether the object's states can be asked for at any time: while a CUDA graph is recorded, those of a GPU cannot.
+bool is_cpu_generator(PyObject* object);
 
 }  // namespace thunder

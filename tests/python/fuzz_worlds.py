@@ -104,7 +104,7 @@ RULES = {
         "if <cond>: raise ValueError(<num>)",
         "assert <num> != 3, 'three'",
         "if (x * <num>).sum() > 4: raise LookupError(<tensor>)",
-        "y = y + F.embedding((x[:, 0] > 1).long() * 3, torch.ones(3, 3))",
+        "o.rows = F.embedding((x[:, 0] > 1).long() * 3, torch.ones(3, 3))",  # kept: what nothing uses is not computed
         "w, e = [*w, 1], {**e}",
         "with torch.no_grad(): y = y + <tensor>",
     ],
