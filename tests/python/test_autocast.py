@@ -9,22 +9,7 @@ from op_checks import name_of, op_db
 import thunder
 
 F = torch.nn.functional
-# Where values, or a dtype, still differ from eager's.
-OPEN = {
-    "_softmax_backward_data": "of bfloat16 and float32 mixed: the result is float32, eager's bfloat16",
-    "native_batch_norm": "of bfloat16: values beyond the tolerance",
-    "nn.functional.batch_norm": "of bfloat16: values beyond the tolerance",
-    "nn.functional.instance_norm": "of bfloat16: values beyond the tolerance",
-    "nn.functional.cosine_similarity": "of bfloat16: values beyond the tolerance",
-}
-
-
-def _case(op):
-    name = name_of(op)
-    return pytest.param(op, id=name, marks=[pytest.mark.xfail(reason=OPEN[name], strict=True)] if name in OPEN else [])
-
-
-OPERATORS = [_case(op) for op in op_db if takes_float32(op)]
+OPERATORS = [op for op in op_db if takes_float32(op)]
 
 
 def _check(op, device, lower, given, **how):
@@ -37,7 +22,7 @@ def _check(op, device, lower, given, **how):
     assert not findings, "\n".join(findings)
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("op", OPERATORS, ids=name_of)
 def test_calls(op):
     moved = ((what, *_on(DEVICE, (args, kwargs))) for what, args, kwargs in calls(op, torch.bfloat16, 2))
     _check(op, DEVICE, torch.bfloat16, moved)

@@ -75,10 +75,19 @@ void put_softmax(VjpContext& c, std::string_view backward) {
 void softmax_vjp(VjpContext& c) { put_softmax(c, "torch._softmax_backward_data"); }
 void log_softmax_vjp(VjpContext& c) { put_softmax(c, "torch._log_softmax_backward_data"); }
 
+// The input's dtype matters only where the softmax widened it.
+DType backward_dtype(DType grad, DType input) {
+  const bool widened = grad == DType::f32 && (input == DType::f16 || input == DType::bf16);
+  return widened ? input : grad;
+}
+
 Arg normalized_backward(Builder& b, const Args& a, bool log) {
   const TensorType t = a.tensor("grad_output");
+  THUNDER_CHECK(a.tensor("output").dtype == t.dtype, Runtime, "softmax_backward", "grad_output is ",
+                short_name(t.dtype), " and output ", short_name(a.tensor("output").dtype),
+                "; both must have one dtype");
   int64_t dim = canonical_dim("softmax_backward", a.integer("dim"), t.rank());
-  DType result = a.dtype("input_dtype");
+  DType result = backward_dtype(t.dtype, a.dtype("input_dtype"));
   if (known_empty(t.shape)) return full(b, t.shape, 0.0, result, t.device);
   Dims shape = t.rank() == 0 ? Dims{1} : t.shape;
   Formula g = compute(b, reshape(b, contiguous(b, a["grad_output"]), shape));
