@@ -189,7 +189,9 @@ def _asked(func, args, kwargs, states, cast):
 def _kind(value):
     """What of an argument may decide what autocast does."""
     if isinstance(value, torch.Tensor):
-        return "tensor", value.dtype, value.ndim, value.device.type
+        # A composition may leave out a product over dimensions of size 1 or 0.
+        sizes = tuple(n if type(n) is int and n < 2 else 2 for n in value.shape)
+        return "tensor", value.dtype, sizes, value.device.type
     if isinstance(value, (list, tuple)):
         return tuple(map(_kind, value))
     if isinstance(value, dict):

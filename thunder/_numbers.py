@@ -87,10 +87,14 @@ class TracedNumber:
         return _number_operation("mul", self, -1)
 
     def __pos__(self):
-        return self
+        return self if isinstance(self, (TracedInt, TracedFloat)) else +self._known("pos")
 
     def __abs__(self):
-        return -self if self < 0 else self
+        if not isinstance(self, (TracedInt, TracedFloat)):
+            return abs(self._known("abs"))
+        if self < 0:
+            return -self
+        return self if self > 0 else abs(self._known("abs"))  # of 0.0 and -0.0, and NaN
 
     def _math(self, name):
         """A function of the module math that is a comparison; None for others, which need the number itself."""

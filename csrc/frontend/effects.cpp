@@ -97,6 +97,13 @@ bool Reads::written(PyObject* owner, PyObject* key) const {
   return false;
 }
 
+bool Reads::attribute_written(PyObject* owner, PyObject* name) const {
+  auto it = attributes_of_.find(owner);
+  return it != attributes_of_.end() && std::any_of(it->second.begin(), it->second.end(), [&](size_t i) {
+           return PyUnicode_Compare(effects_[i].key.get(), name) == 0;
+         });
+}
+
 // Whether a guard says that what was there before the effect is there.
 bool Reads::guarded(const Effect& e) const {
   PyObject* owner = e.owner.get();
@@ -121,8 +128,9 @@ bool Reads::guarded(const Effect& e) const {
 }
 
 void Reads::will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before) {
-  if (written(owner, key)) return;
-  effects_of_[owner].push_back(effects_.size());
+  const bool attribute = kind == Effect::Attribute;
+  if (attribute ? attribute_written(owner, key) : written(owner, key)) return;
+  (attribute ? attributes_of_ : effects_of_)[owner].push_back(effects_.size());
   effects_.push_back(
       {.kind = kind, .owner = Ref::borrow(owner), .key = Ref::borrow(key), .before = Ref::borrow(before)});
 }
@@ -297,6 +305,7 @@ void Reads::take_back() {
   }
   restore_orders();
   effects_of_.clear();
+  attributes_of_.clear();
 }
 
 }  // namespace thunder::frontend

@@ -526,8 +526,11 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
 
 // What the program wrote to, or made.
 bool Reads::may_hold_numbers(PyObject* o) const {
-  auto effects = effects_of_.find(o);
-  return fresh(o) || (effects != effects_of_.end() && !effects->second.empty());
+  auto any = [o](const auto& effects_of) {
+    const auto effects = effects_of.find(o);
+    return effects != effects_of.end() && !effects->second.empty();
+  };
+  return fresh(o) || any(effects_of_) || any(attributes_of_);
 }
 
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {

@@ -384,7 +384,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   }
   PyObject* dict = instance_dict(object);
   if (is_tensor(object) && attributed_.insert(object).second) keep(object);
-  if (!dict || written(object, name)) return;
+  if (!dict || attribute_written(object, name)) return;
   name_instance_dict(object, dict);
   PyObject* now = PyDict_GetItemWithError(dict, name);
   if (!written(dict, name)) add_entry(dict, name, now);

@@ -141,6 +141,7 @@ class Reads final : public interpreter::Observer {
   PyObject* read_counter(PyObject* container, PyObject* key, PyObject* now);
   PyObject* read_counter(PyObject* object, PyObject* name);
   bool written(PyObject* owner, PyObject* key) const;
+  bool attribute_written(PyObject* owner, PyObject* name) const;
   void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
   void will_change(PyObject* container);
   void will_append(PyObject* list);
@@ -232,7 +233,7 @@ class Reads final : public interpreter::Observer {
   bool takes_arrays_ = false;  // the function that is called: a tensor of one is an input of the program
   bool raw_write_ = false;     // object.__setattr__ itself
   std::vector<Effect> effects_;
-  std::unordered_map<PyObject*, std::vector<size_t>> effects_of_;
+  std::unordered_map<PyObject*, std::vector<size_t>> effects_of_, attributes_of_;  // the latter: Effect::Attribute
 };
 
 }  // namespace thunder::frontend

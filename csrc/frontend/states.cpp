@@ -50,7 +50,7 @@ void Reads::read_descriptor(PyObject* object, PyObject* name, PyObject* found) {
   const bool slot = Py_IS_TYPE(found, &PyMemberDescr_Type) && (Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE);
   const bool settable =
       Py_IS_TYPE(found, &PyGetSetDescr_Type) && reinterpret_cast<PyGetSetDescrObject*>(found)->d_getset->set;
-  if ((!slot && !settable) || state_kind(object) || written(object, name)) return;
+  if ((!slot && !settable) || state_kind(object) || attribute_written(object, name)) return;
   Ref now, again;
   for (Ref* r : {&now, &again})
     if (PyObject* o = PyObject_GenericGetAttr(object, name)) *r = Ref::steal(o);

@@ -233,6 +233,9 @@ def difference(case):
     if eagers is not None:
         return f"gives {str(actual)[:80]}; eager raises {eagers!r:.300}"
     try:
+        if any(t.numel() > 2**28 for t in tensors(expected)):  # of expand(), which takes no memory
+            ours = [t.shape for t in tensors(actual)]
+            return None if ours == [t.shape for t in tensors(expected)] else f"shapes {ours}"
         if tensors(expected) and all(torch.is_tensor(t) for t in tensors(expected)):
             compare(actual, expected)
         elif not (actual == expected or actual != actual):

@@ -226,6 +226,8 @@ class Run:
         for world in (self.eager, self.compiled):
             world.names.update(x=None, out=None, drawn=None)
         self.functions = self.eager.names["f"], thunder.jit(self.compiled.names["f"], numerics="eager")
+        # A graph that was made before sees what is assigned.
+        self.assigns_data = ".data = " in source
         self.refusal = None
         calls = 0
         generator = torch.Generator().manual_seed(1)
@@ -249,11 +251,15 @@ class Run:
             same(self.eager.state(), self.compiled.state(), f"{where}after {error}: ")
             return str(error)
         _, expected = attempt(lambda: call(self.eager, self.functions[0], step, x))
+        if "changed during iteration" in str(expected):
+            return f"{expected!r}, which Python raises late or not at all, by the room that the dict happens to have"
         if type(error) is not type(expected):
             raise Finding(f"{where}eager: {expected!r}, compiled: {error!r}") from error
         same(self.eager.state(), self.compiled.state(), f"{where}after {error!r}: " if error else where)
         if error:
             return None
+        if self.assigns_data:
+            return "eager's gradients after data was assigned are of any values" if where != "call 0: " else None
         _, expected = attempt(lambda: gradients(self.eager))
         if expected:
             return f"eager's {expected!r}"

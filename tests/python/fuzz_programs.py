@@ -144,9 +144,9 @@ class Maker:
         options = {}
         if chance() < 0.25:
             options["cache"] = "symbolic values"
-        if chance() < 0.03:
+        if chance() < 0.05:
             options["numerics"] = "eager"
-        else:
+        elif chance() < 0.25:  # without fusion: what kernels would hide
             options["executors"] = []
         return Program(tuple(body), tuple(dict.fromkeys(result)), tuple(calls), tuple(options.items()))
 
@@ -158,7 +158,9 @@ class Maker:
         state = pick(STATES) if chance() < 0.2 else ""
         if last is not None and chance() < 0.5:
             return Call(last.inputs, state)
-        rows, columns = (pick([1, 2, 2, 3, 4]) for _ in range(2))
+        # The larger fill vectors and the runs of sums, and leave a rest.
+        sizes = [1, 2, 2, 3, 4] if chance() < 0.8 else [1, 3, 16, 17, 40, 65]
+        rows, columns = (pick(sizes) for _ in range(2))
         shapes = [(columns,), (rows, 1), (2, rows, columns), (columns, columns), (1,), (), (0, 2)]
         shapes += [(rows, columns)] * 4
         lines = []

@@ -31,6 +31,7 @@ CALLS = {
     "full of a tensor": lambda x: torch.full((2, 3), torch.tensor(1.5)),
     "full of what the program computes": lambda x: torch.full((2, 3), x.sum()),
     "full_like of an int64": lambda x: torch.full_like(x, (x > 1).sum()),
+    "ranges of bools": lambda x: (torch.arange(True), torch.arange(False, 3), torch.arange(0, 5, True), x),
     "sym_min": lambda x: (torch.sym_min(2, 3), torch.sym_max(2.0, 3)),
     "a bool for a dtype": lambda x: x.sum(dtype=True),
     "a number for keepdim": lambda x: x.sum(dim=0, keepdim=100),

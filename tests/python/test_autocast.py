@@ -73,3 +73,13 @@ def test_modules_train_under_autocast():
     for actual, expected in zip(gradients(thunder.jit(model)), gradients(model), strict=True):
         assert actual.dtype is expected.dtype
         torch.testing.assert_close(actual, expected, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("sizes", [[(2, 1), (2, 2)], [(2, 2), (2, 1)], [(1, 1), (2, 2)], [(3, 0), (3, 2)]])
+def test_sizes_that_compositions_ask_about(sizes):
+    """einsum() multiplies elements where a summed dimension is of size 1, and matrices else."""
+    jitted = thunder.jit(lambda x: torch.einsum("...i,...i->...", x, x))
+    for shape in sizes:
+        x = torch.randn(shape)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert jitted(x).dtype == torch.einsum("...i,...i->...", x, x).dtype

@@ -182,6 +182,31 @@ def test_nothing_of_the_compilers_is_left():
     twins.compare()
 
 
+@pytest.mark.parametrize("ends", ["return x + 1", "raise KeyError(1)"])
+@pytest.mark.parametrize(
+    "kind, change",
+    [
+        ("dict", "d.update(b=True)"),
+        ("dict", "d['k'] = 3.0"),
+        ("dict", "del d['k']"),
+        ("list", "d.append(4)"),
+        ("list", "d[0] = 4"),
+        ("set", "d.add(4)"),
+        ("collections.deque", "d.append(4)"),
+        ("bytearray", "d.append(4)"),
+    ],
+)
+def test_attributes_of_containers_are_not_their_elements(kind, change, ends):
+    made = "D({'a': 2, 'k': 1.0})" if kind == "dict" else "D([1, 2])"
+    twins = Twins(
+        f"class D({kind}): pass\nd = {made}\nd.k = 1\nd.other = 2\n"
+        f"def f(x):\n  d.k = 2.0\n  {change}\n  d.other = d.k\n  {ends}"
+    )
+    for x in inputs(3):
+        twins.run(x)
+        twins.compare()
+
+
 def test_a_program_that_was_kept_writes_again():
     """Three programs in turns: each hit makes its own writes."""
     twins = Twins("v = []\nk = 1\ndef f(x):\n  v.append((k, x * k))\n  return x * k")

@@ -62,6 +62,11 @@ def raised(x):
 
 
 CASES = {
+    "arithmetic of bools": lambda x: [
+        [abs(b), +b, -b, ~b, b + b, b * 1, b**2, b / 1, b // 1, b % 2, b & True, b | 1, b << 1, round(b), b.real, b.imag]
+        for b in ((x > 0).item(), (x < 0).item())
+    ],
+    "magnitudes": lambda x: [str(abs(n)) for n in (x.item(), (x - x).item(), (-(x - x)).item(), (x - x).long().item())],
     "type": lambda x: (type(x.item()), type(float(x)), type(int(x)), type(x.long().item()), type((x > 1).item())),
     "isinstance": lambda x: (
         [isinstance(x.item(), t) for t in (float, int, torch.SymFloat, (int, float), object)],

@@ -187,8 +187,13 @@ Arg make_arange(Builder& b, const Args& a, const Arg& start, const Arg& end, con
   return b("prims.iota", length, from, by, kw("dtype", t), kw("device", device_or(a, {})));
 }
 
-Arg arange_end_body(Builder& b, const Args& a) { return make_arange(b, a, 0, a["end"], 1); }
-Arg arange_body(Builder& b, const Args& a) { return make_arange(b, a, a["start"], a["end"], a["step"]); }
+// A bool counts as the integer that it is.
+Arg counted(const Arg& x) { return x.kind() == Arg::Kind::Bool ? Arg(x.boolean() ? 1 : 0) : x; }
+
+Arg arange_end_body(Builder& b, const Args& a) { return make_arange(b, a, 0, counted(a["end"]), 1); }
+Arg arange_body(Builder& b, const Args& a) {
+  return make_arange(b, a, counted(a["start"]), counted(a["end"]), counted(a["step"]));
+}
 
 // An end of linspace or logspace as a number of the compute dtype: a literal, or a 0-d tensor.
 Arg range_end(Builder& b, const Args& a, const char* name, DType t, DType compute, Device device) {
