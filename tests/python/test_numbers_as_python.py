@@ -63,7 +63,7 @@ def raised(x):
 
 CASES = {
     "arithmetic of bools": lambda x: [
-        [abs(b), +b, -b, ~b, b + b, b * 1, b**2, b / 1, b // 1, b % 2, b & True, b | 1, b << 1, round(b), b.real, b.imag]
+        [abs(b), +b, -b, ~b, b + b, b * 1, b**2, b / 1, b // 1, b % 2, b & True, b | 1, b << 1, round(b), b.real]
         for b in ((x > 0).item(), (x < 0).item())
     ],
     "magnitudes": lambda x: [str(abs(n)) for n in (x.item(), (x - x).item(), (-(x - x)).item(), (x - x).long().item())],
