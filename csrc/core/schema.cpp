@@ -86,6 +86,7 @@ class SchemaParser {
     if (accept("[")) {
       p.list = true;
       std::string_view n = until("]");
+      p.strict = n == ":";
       if (!n.empty()) std::from_chars(n.data(), n.data() + n.size(), p.repeat);
       expect("]");
     }
@@ -165,7 +166,7 @@ bool accepts_one(Param::Kind kind, const Arg& a) {
 }
 
 bool bindable_as_list(const Param& p, const Arg& a) {
-  return p.list &&
+  return p.list && !p.strict &&
          (p.varargs || p.kind == Param::Kind::Int || p.kind == Param::Kind::Float || p.kind == Param::Kind::Any) &&
          !a.is_sequence() && accepts_one(p.kind, a);
 }
@@ -224,7 +225,7 @@ std::string Schema::str() const {
     }
     for (const auto& [text, kind] : kinds())
       if (kind == p.kind) out += text;
-    if (p.list) out += p.repeat > 0 ? "[" + std::to_string(p.repeat) + "]" : "[]";
+    if (p.list) out += p.strict ? "[:]" : p.repeat > 0 ? "[" + std::to_string(p.repeat) + "]" : "[]";
     if (p.optional) out += "?";
     out += p.varargs ? " ..." : " ";
     out += p.name;

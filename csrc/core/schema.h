@@ -4,9 +4,9 @@
 //
 // Types: Tensor, Number (a Python number, or a number value), Scalar (Tensor or Number), int, float, bool, str, dtype,
 // device, layout, memory_format, index (what may stand in x[...]), any.  Suffixes: `?` may be None, `[]` a list (an int
-// where `int[]` is declared is a list of one; `int[2]` repeats it), `...` in front of a name: also accepted as separate
-// positional arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results: `Tensor`,
-// `(Tensor, Tensor)`, `Tensor[]`, `None`, or `any`: what the meta gives, one result or a tuple.
+// where `int[]` is declared is a list of one, `int[2]` repeats it, `int[:]` takes none), `...` in front of a name: also
+// accepted as separate positional arguments (`x.view(2, 3)`).  A `*` makes what follows keyword-only.  Results:
+// `Tensor`, `(Tensor, Tensor)`, `Tensor[]`, `None`, or `any`: what the meta gives, one result or a tuple.
 #pragma once
 
 #include <optional>
@@ -29,6 +29,7 @@ struct Param {
   bool optional = false;  ///< `?`
   bool list = false;      ///< `[]`
   int repeat = 0;         ///< n of `int[n]`
+  bool strict = false;    ///< `[:]`
   bool varargs = false;   ///< `...name`
   bool keyword_only = false;
   std::optional<Arg> default_value;

@@ -31,6 +31,12 @@ CALLS = {
     "full of a tensor": lambda x: torch.full((2, 3), torch.tensor(1.5)),
     "full of what the program computes": lambda x: torch.full((2, 3), x.sum()),
     "full_like of an int64": lambda x: torch.full_like(x, (x > 1).sum()),
+    "an int for a list of ints": lambda x: torch.full(3, 1.5),
+    "an int for a list of strides": lambda x: torch.convolution(
+        x.reshape(1, 1, 1, 3), torch.ones(1, 1, 1, 1), None, 1, (0,), (1,), False, (0,), 1
+    ),
+    "an int for a list of dims": lambda x: x.reshape(1, 3).sum(0),
+    "a list of one for two sizes": lambda x: F.adaptive_avg_pool2d(x.reshape(1, 1, 3), [2]),
     "ranges of bools": lambda x: (torch.arange(True), torch.arange(False, 3), torch.arange(0, 5, True), x),
     "sym_min": lambda x: (torch.sym_min(2, 3), torch.sym_max(2.0, 3)),
     "a bool for a dtype": lambda x: x.sum(dtype=True),

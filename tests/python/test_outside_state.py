@@ -288,7 +288,9 @@ def as_they_were():
         torch.backends.mkldnn.enabled, torch.is_anomaly_enabled(), torch.is_autocast_enabled("cpu"),
     )  # fmt: skip
     try:
-        yield
+        # PyTorch's own tests, of which other files take parts, forbid it to set some of these.
+        with torch.backends.__allow_nonbracketed_mutation():
+            yield
     finally:
         deterministic, threads, grad, dtype, precision, benchmark, tf32, mkldnn, anomaly, autocast = before
         torch.use_deterministic_algorithms(deterministic)
@@ -296,7 +298,8 @@ def as_they_were():
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         torch.set_float32_matmul_precision(precision)
-        cudnn.benchmark, cuda.allow_tf32 = benchmark, tf32
+        torch._C._set_cudnn_benchmark(benchmark)
+        cuda.allow_tf32 = tf32
         torch._C._set_mkldnn_enabled(mkldnn)
         torch.autograd.set_detect_anomaly(anomaly)
         torch.set_autocast_enabled("cpu", autocast)

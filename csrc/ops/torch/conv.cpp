@@ -117,8 +117,8 @@ Arg conv_transpose3d_body(Builder& b, const Args& a) { return convolve(b, "conv_
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
-               "bool transposed, int[] output_padding, int groups) -> Tensor",
+    {.schema = "convolution(Tensor input, Tensor weight, Tensor? bias, int[:] stride, int[:] padding, int[:] dilation, "
+               "bool transposed, int[:] output_padding, int groups) -> Tensor",
      .doc = "Convolution of a batched input over 1, 2 or 3 dimensions, or its transpose.", .tags = kMatmul,
      .body = convolution_body, .aten = "convolution", .python = "torch.convolution"},
     {.schema = "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, "

@@ -199,7 +199,7 @@ constexpr OpDef kRecords[] = {
      .aten = "linalg_svd(A, full_matrices, driver=driver)", .python = "torch.linalg.svd"},
     {.schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", .doc = "The singular values, which fall.",
      .body = svdvals_body, .aten = "linalg_svdvals(A, driver=driver)", .python = "torch.linalg.svdvals"},
-    {.schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, "
+    {.schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[:] dim=[-2, -1], bool keepdim=False, *, "
                "dtype? dtype=None) -> Tensor",
      .doc = "A norm of the matrices in two dimensions: 'fro', 'nuc', 1, 2, inf and their negatives.",
      .tags = kReduction, .body = matrix_norm_body, .python = "torch.linalg.matrix_norm"},

@@ -150,15 +150,15 @@ Arg cosine_similarity_body(Builder& b, const Args& a) {
 
 // clang-format off
 constexpr OpDef kRecords[] = {
-    {.schema = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+    {.schema = "layer_norm(Tensor input, int[:] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
                "float eps=1e-05) -> Tensor",
      .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
      .body = layer_norm_body, .aten = "layer_norm", .python = "torch.nn.functional.layer_norm"},
-    {.schema = "layer_norm.torch(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+    {.schema = "layer_norm.torch(Tensor input, int[:] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
                "float eps=1e-05, bool cudnn_enable=True) -> Tensor",
      .doc = "Centres and scales the last dimensions to mean 0 and variance 1, then applies weight and bias.",
      .body = layer_norm_body, .aten = "layer_norm", .python = "torch.layer_norm"},
-    {.schema = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
+    {.schema = "native_layer_norm(Tensor input, int[:] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
                "-> (Tensor, Tensor, Tensor)",
      .doc = "Layer norm with the mean and the reciprocal standard deviation that its gradient needs.",
      .body = native_layer_norm_body, .vjp = native_layer_norm_vjp, .aten = "native_layer_norm",
@@ -167,7 +167,7 @@ constexpr OpDef kRecords[] = {
                "Tensor rstd, Tensor? weight, Tensor? bias, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
      .doc = "Gradients of layer norm; None where output_mask is false.", .body = native_layer_norm_backward_body,
      .aten = "native_layer_norm_backward", .python = "torch.ops.aten.native_layer_norm_backward"},
-    {.schema = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    {.schema = "rms_norm(Tensor input, int[:] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
      .doc = "Scales the last dimensions to a root mean square of 1, then applies weight.", .body = rms_norm_body,
      .aten = "rms_norm", .python = "torch.nn.functional.rms_norm torch.rms_norm"},
     {.schema = "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",

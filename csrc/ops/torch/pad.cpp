@@ -150,7 +150,7 @@ void edge_pad_backward_vjp(VjpContext& c) {
   }
 
 constexpr OpDef kRecords[] = {
-    {.schema = "pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor",
+    {.schema = "pad(Tensor input, int[:] pad, str mode='constant', float? value=None) -> Tensor",
      .doc = "Elements in front of and behind the last dimensions: a constant, or mirrored, repeated or wrapped ones.",
      .tags = kShape,
      .body = pad_body,

@@ -165,9 +165,10 @@ Dims adaptive_size(std::string_view op, const Args& a, size_t n) {
   THUNDER_CHECK(rank > n || !given.is_sequence(), Value, op, "Input dimension should be at least ", n + 1);
   THUNDER_CHECK(rank == n + 1 || rank == n + 2, Runtime, op, "Expected ", n + 1, "D or ", n + 2, "D tensor, but got ",
                 str(x.shape));
+  THUNDER_CHECK(!given.is_sequence() || given.items().size() == n, Runtime, op, op, ": output_size must be ", n);
   Dims out;
   for (size_t i = 0; i < n; ++i) {
-    const Arg& item = given.is_sequence() ? given.items().at(given.items().size() == 1 ? 0 : i) : given;
+    const Arg& item = given.is_sequence() ? given.items()[i] : given;
     out.push_back(item.is_none() ? x.shape[rank - n + i] : as_dim(item));
     THUNDER_CHECK(out.back() >= 0, Runtime, op,
                   "elements of output_size must be greater than or equal to 0, but received ", str(out));

@@ -433,7 +433,7 @@ constexpr OpDef kRecords[] = {
      .body = roll_body,
      .vjp = roll_vjp,
      .python = "torch.roll torch.Tensor.roll"},
-    {.schema = "rot90(Tensor input, int k=1, int[] dims=[0, 1]) -> Tensor",
+    {.schema = "rot90(Tensor input, int k=1, int[:] dims=[0, 1]) -> Tensor",
      .doc = "Turned k times by 90 degrees.",
      .tags = kTags,
      .body = rot90_body,
