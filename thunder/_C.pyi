@@ -267,6 +267,11 @@ class Executor:
 
     def __repr__(self) -> str: ...
 
+def reserve_names() -> None:
+    """
+    Executors and levels of operators that are there now are Thunder's own: none that is made later has their names.
+    """
+
 def wait_for_compilations() -> None:
     """Until no kernel is being compiled in the background."""
 
@@ -318,15 +323,15 @@ class Tracer:
 
     def copy_into(self, arg0: object, arg1: object, arg2: str, /) -> None: ...
 
+    def write_out(self, arg0: object, arg1: object, arg2: str, /) -> None: ...
+
     def run(self, arg0: object, arg1: object, arg2: object, /) -> object: ...
 
     def set_language(self, arg: str, /) -> str:
         """The language of the user's code from here on; returns the one before."""
 
     def leave_to_eager(self, arg: str, /) -> None:
-        """
-        Ends the acquisition: the function itself has to run, for this reason.
-        """
+        """Ends the acquisition: the function itself has to run, for this reason."""
 
     def take_calls(self) -> None: ...
 
@@ -353,9 +358,34 @@ class Tracer:
 
     def with_gradient(self, arg0: list, arg1: list, arg2: object, arg3: str, /) -> list: ...
 
+    def share_memory(self, arg0: object, arg1: object, /) -> bool: ...
+
+    def is_from_outside(self, arg: object, /) -> bool: ...
+
+    def set_data(self, arg0: object, arg1: object, /) -> None: ...
+
+    def set_uncounted(self, arg: object, /) -> None: ...
+
+    def made_leaf(self, arg: object, /) -> bool | None: ...
+
+    def has_gradient(self, arg: object, /) -> bool:
+        """
+        Whether gradients flow through it: requires_grad, but for views that were made under no_grad.
+        """
+
+    def check_writable(self, arg0: object, arg1: str, /) -> None: ...
+
     def require_grad(self, arg: object, /) -> None: ...
 
     def requires_grad(self, arg: object, /) -> bool: ...
+
+    def memory_from(self, tensor: object, sizes: object, strides: object, storage_offset: object | None) -> object: ...
+
+    def become(self, arg0: object, arg1: object, arg2: str, /) -> None: ...
+
+    def detach_in_place(self, arg: object, /) -> None: ...
+
+    def is_conj(self, arg: object, /) -> bool: ...
 
     def describe(self, arg: object, /) -> str: ...
 

@@ -146,7 +146,10 @@ def _data(func, args, kwargs):
         if not isinstance(args[1], torch.Tensor):
             raise TypeError(f"[data] expected a tensor, got {type(args[1]).__name__}")
         return current_tracer().set_data(args[0], args[1])
-    return current_tracer().apply("torch.detach", (args[0],))
+    tracer = current_tracer()
+    made = tracer.apply("torch.detach", (args[0],))
+    tracer.set_uncounted(made)
+    return made
 
 
 @_handler("Tensor.real", "Tensor.imag")

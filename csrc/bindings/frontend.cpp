@@ -186,6 +186,7 @@ void bind_frontend(nb::module_& m) {
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
       .def("is_from_outside", [](Tracer& t, nb::handle o) { return t.is_from_outside(o.ptr()); })
       .def("set_data", [](Tracer& t, nb::handle to, nb::handle from) { t.set_data(to.ptr(), from.ptr()); })
+      .def("set_uncounted", [](Tracer& t, nb::handle o) { t.set_uncounted(o.ptr()); })
       .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
       .def(
           "has_gradient", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; },

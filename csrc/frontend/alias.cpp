@@ -136,6 +136,7 @@ TensorId AliasTracker::add_result(Value v, const Call* call, bool* fresh) {
     t.storage = base.storage;
     t.path = base.path;
     t.no_grad = base.no_grad && !base.path.empty();
+    t.uncounted = base.uncounted;
     t.path.insert(t.path.end(), path.begin(), path.end());
   } else {
     storages_.push_back({v, 0, std::nullopt, false, false});
@@ -167,6 +168,7 @@ TensorId AliasTracker::add_view(TensorId t, Value v, std::vector<const Call*> pa
   made.storage = tensors_[t].storage;
   made.path = std::move(path);
   made.current = v;
+  made.uncounted = tensors_[t].uncounted;
   return add(std::move(made));
 }
 
@@ -368,6 +370,7 @@ void AliasTracker::write(TensorId id, Value v, bool grad_enabled, const char* op
   if (auto owned = owner_.find(result); path.empty() && owned != owner_.end() && owned->second != id)
     result = b_("prims.same", result).value();
 
+  s.uncounted = tensors_[id].uncounted && (s.generation == 0 || s.uncounted);
   s.data_only = keep_graph && (s.generation == 0 || s.data_only);
   s.base = result;
   ++s.generation;

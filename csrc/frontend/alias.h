@@ -87,6 +87,10 @@ class AliasTracker {
   /// Whether it is another object than the base of its storage, though its path is empty.
   bool is_alias(TensorId t) const { return tensors_[t].alias; }
   /// Whether all writes left autograd's graph alone (no_grad, detach()), though the storage requires grad.
+  /// The tensor was read by .data: autograd does not see writes to it.
+  void set_uncounted(TensorId t) { tensors_[t].uncounted = true; }
+  /// Whether autograd sees none of the writes to the tensor's memory.
+  bool uncounted(TensorId t) const { return storages_[tensors_[t].storage].uncounted; }
   bool data_only(TensorId t) const { return storages_[tensors_[t].storage].data_only; }
   /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
@@ -120,6 +124,7 @@ class AliasTracker {
     std::optional<TensorId> input;
     bool leaf = false;
     bool data_only = false;
+    bool uncounted = false;            // all writes to it were
     bool made_leaf = false;            // what stands for the base, which itself does not require grad
     bool given_away = false;           // to another storage, or by it
     bool moved = false;                // it has taken the memory of another
@@ -134,6 +139,7 @@ class AliasTracker {
     bool alias = false;
     bool made_leaf = false;         // by requires_grad_()
     bool no_grad = false;           // made under no_grad
+    bool uncounted = false;         // its writes do not count as versions of the memory: from .data
     std::optional<bool> view = {};  // what PyTorch takes it for, if the path does not tell
   };
 

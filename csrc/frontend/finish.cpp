@@ -198,12 +198,14 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
     const bool binds = std::find(outputs.sizes.begin(), outputs.sizes.end(), results.size()) != outputs.sizes.end();
     results.push_back(e.input(number && !binds ? Type(NumberType{v.type().number().kind, std::nullopt}) : v.type()));
   }
-  for (const auto& [id, index] : outputs.written)
-    base[id] = e(aliases_.moved(id)       ? "prims.set_data_"
-                 : aliases_.data_only(id) ? "prims.copy_data_"
-                                          : "prims.copy_",
-                 base[id], results[index])
+  for (const auto& [id, index] : outputs.written) {
+    const Value to = base[id], from = results[index];
+    base[id] = (aliases_.moved(id)       ? e("prims.set_data_", to, from)
+                : aliases_.uncounted(id) ? e("prims.copy_data_", to, from, kw("counted", false))
+                : aliases_.data_only(id) ? e("prims.copy_data_", to, from)
+                                         : e("prims.copy_", to, from))
                    .value();
+  }
   ArgList flat;
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];

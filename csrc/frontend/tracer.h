@@ -180,6 +180,8 @@ class Tracer {
 
   /// Whether a tensor that requires grad is one that the program made a leaf; nothing for one from outside.
   std::optional<bool> made_leaf(PyObject* tensor);
+  /// Writes to the tensor are such that autograd does not see them.
+  void set_uncounted(PyObject* tensor) { aliases_.set_uncounted(id_of(tensor)); }
   /// `target.data = source`.  Error (NotImplemented) where what both were could be told from what they are.
   void set_data(PyObject* target, PyObject* source);
   /// Whether it is an input, or a part of one.

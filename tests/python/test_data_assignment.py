@@ -193,3 +193,35 @@ def test_weights_are_replaced_and_their_gradients_stay(options):
         return said
 
     torch.testing.assert_close(run(True), run(False))
+
+
+@pytest.mark.parametrize(
+    "made", [lambda leaf: leaf, lambda leaf: leaf[1:], lambda leaf: leaf * 1], ids=["leaf", "view", "computed"]
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.data.add_(1),
+        lambda x: x.data[:1].mul_(2),
+        lambda x: x.data.view(-1).zero_(),
+        lambda x: (x.data.add_(1), x.detach().add_(1)),
+        lambda x: x.detach().add_(1),
+    ],
+    ids=["data", "part", "view", "both", "detached"],
+)
+def test_writes_that_autograd_does_not_see(made, write):
+    """They leave a tensor's version, and so its graph, as it was; what detach() gives counts."""
+
+    def f(x):
+        write(x)
+        return x * 2
+
+    told = []
+    for run in (f, thunder.jit(f)):
+        for _ in range(2):
+            leaf = torch.ones(3, 2, requires_grad=True)
+            x = made(leaf)
+            version = x._version
+            y = run(x)
+            told.append((x._version > version, type(x.grad_fn).__name__, x.tolist(), y.tolist()))
+    assert told[:2] == told[2:]

@@ -122,7 +122,9 @@ c10::IValue restride(const KernelArgs& a) {
 
 c10::IValue copy_data(const KernelArgs& a) {
   at::NoGradGuard no_grad;
-  return a.tensor(0).copy_(a.tensor(1));
+  at::Tensor to = a.tensor(0);
+  (a.value(2).toBool() ? to : to.variable_data()).copy_(a.tensor(1));
+  return to;
 }
 
 c10::IValue set_data(const KernelArgs& a) {

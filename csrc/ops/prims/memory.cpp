@@ -32,9 +32,10 @@ constexpr OpDef kRecords[] = {
      .tags = kShape | kCheap,
      .meta = restride_meta,
      .vjp = restride_vjp},
-    {.schema = "copy_data_(Tensor dst, Tensor src) -> Tensor",
+    {.schema = "copy_data_(Tensor dst, Tensor src, bool counted=True) -> Tensor",
      .doc = "Writes `src` into `dst` as under torch.no_grad(): a leaf that requires grad may be written to, and "
-            "autograd's graph of `dst` stays what it was.",
+            "autograd's graph of `dst` stays what it was. Unless it is `counted`, the version of `dst` stays, too, as "
+            "where it is written to through `dst.data`.",
      .tags = kWrite,
      .meta = copy_data_meta},
     {.schema = "set_data_(Tensor dst, Tensor src) -> Tensor",
