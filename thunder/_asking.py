@@ -42,7 +42,15 @@ def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullc
 
     def now(mode):
         made = {}
-        with torch._C.DisableTorchFunction(), torch.random.fork_rng([]), torch.no_grad(), _unlogged(), mode():
+        # Under inference_mode() PyTorch dispatches a composition as a whole, without what is inside.
+        with (
+            torch._C.DisableTorchFunction(),
+            torch.random.fork_rng([]),
+            torch.inference_mode(False),
+            torch.no_grad(),
+            _unlogged(),
+            mode(),
+        ):
             given = mapped((args, kwargs), lambda v: _stand_in(v, made, dtype_of))
             with around():
                 return func(*given[0], **given[1])

@@ -1,5 +1,7 @@
 """Every operator of PyTorch's database under autocast, call by call, against eager: values, dtypes and layouts."""
 
+import contextlib
+
 import pytest
 import torch
 from autocast_checks import calls, check_call, takes_float32
@@ -83,3 +85,16 @@ def test_sizes_that_compositions_ask_about(sizes):
         x = torch.randn(shape)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert jitted(x).dtype == torch.einsum("...i,...i->...", x, x).dtype
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [lambda x: torch.einsum("abi,ci->abc", x, x[0]), lambda x: F.cosine_similarity(x, x * 2)],
+    ids=["einsum", "cosine"],
+)
+def test_inference_mode_decides_nothing(fn):
+    x = torch.randn(2, 3, 5)
+    jitted = thunder.jit(fn)
+    for mode in (torch.inference_mode, contextlib.nullcontext):
+        with mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+            assert jitted(x).dtype == fn(x).dtype
