@@ -92,6 +92,12 @@ def counts(*objects):
 FUNCTIONS = [arithmetic, containers, exceptions, generators, closures, writes, modules, values]
 
 
+def is_all_gone(before, after):
+    """What other tests have left may go meanwhile, or make some objects more.  What rounds leave, if only those of one
+    of the seven sizes, is more than that."""
+    return after[0] < before[0] + ROUNDS // 8 and after[1:] == before[1:]
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_nothing_is_left(function):
     x, w = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
@@ -102,7 +108,7 @@ def test_nothing_is_left(function):
     for i in range(ROUNDS):
         one_round(function, x, w, 2 + i % 7)
     after, grown = counts(*objects), megabytes("VmRSS") - memory
-    assert after[0] <= before[0] and after[1:] == before[1:]  # what other tests have left may go meanwhile
+    assert is_all_gone(before, after)
     assert grown < MEGABYTES, f"{grown:.1f} MB more after {ROUNDS} rounds"
 
 
@@ -122,5 +128,5 @@ def test_nothing_is_left_of_what_was_refused():
     for _ in range(ROUNDS):
         refuse()
     after = counts(x, w, branches, branches.__code__)
-    assert after[0] <= before[0] and after[1:] == before[1:]  # what other tests have left may go meanwhile
+    assert is_all_gone(before, after)
     assert megabytes("VmRSS") - memory < MEGABYTES

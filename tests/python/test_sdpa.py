@@ -388,8 +388,8 @@ def test_mistakes_are_eagers_errors(name):
 
 
 def test_lengths_that_eagers_kernel_does_not_check():
-    """PyTorch's flash kernel takes a value shorter than the key and reads past its end."""
-    with pytest.raises(RuntimeError, match="batch2"):
+    """PyTorch's flash kernel takes a value shorter than the key and reads past its end: a warning says so."""
+    with pytest.warns(RuntimeWarning, match="batch2"):
         thunder.jit(F.scaled_dot_product_attention)(_x(1, 2, 3, 8), _x(1, 2, 5, 8), _x(1, 2, 4, 8))
 
 

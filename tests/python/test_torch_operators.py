@@ -107,8 +107,8 @@ def test_sizes_that_made_up_data_did_not_tell():
     # There are no residuals if the rank is not full.
     jitted = thunder.jit(lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").residuals * 1)
     assert jitted(torch.rand(5, 2), torch.rand(5, 1)).shape == (1,)
-    with pytest.raises(RuntimeError, match="sizes that depend on data are not supported"):
-        jitted(torch.ones(5, 2), torch.rand(5, 1))
+    with pytest.warns(RuntimeWarning, match="sizes that depend on data are not supported"):
+        assert jitted(torch.ones(5, 2), torch.rand(5, 1)).shape == (0,)
 
 
 def test_arguments_that_no_record_takes():
