@@ -433,7 +433,9 @@ void Generator::add_write() {
   // copy_ broadcasts and converts, copy_data_ takes what fits only.
   if (op.full_name == "prims.copy_" && random_->chance(0.5))
     from = draw.tensor({.dtype = {}, .shape = draw.broadcastable(Draw::shape_of(to)), .values = {}});
-  if (!(from == to)) attempt(op, {to, from}, pending_);
+  ArgList arguments = {to, from};
+  if (op.schema.params.size() > 2) arguments.emplace_back(random_->chance(0.5));  // whether the write is counted
+  if (!(from == to)) attempt(op, arguments, pending_);
 }
 
 // Mostly late values; sometimes one twice, or an input.
