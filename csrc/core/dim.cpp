@@ -364,6 +364,8 @@ bool is_positive(const Dim& d) {
 
 bool ShapeEnv::assumes() { return !current_env || !current_env->asks; }
 
+bool ShapeEnv::may_assume() { return !current_env || !current_env->insists; }
+
 bool ShapeEnv::assume(bool outcome) {
   if (current_env) current_env->assumed_ = true;
   return outcome;
@@ -381,7 +383,7 @@ bool operator==(const Dim& a, const Dim& b) {
     const bool differ = is_zero_or_one(a) || is_zero_or_one(b) || is_positive(difference) || is_positive(-difference);
     if (!differ || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
-      if (differ) return ShapeEnv::assume(false);
+      if (differ && ShapeEnv::may_assume()) return ShapeEnv::assume(false);
       undecidable(a, " equals ", b);
     }
   }
@@ -399,7 +401,7 @@ bool operator<(const Dim& a, const Dim& b) {
     const bool is_less = is_positive(b - a), is_not = is_positive(a - b + 1);
     if ((!is_less && !is_not) || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
-      if (is_less || is_not) return ShapeEnv::assume(is_less);
+      if ((is_less || is_not) && ShapeEnv::may_assume()) return ShapeEnv::assume(is_less);
       undecidable(a, " is less than ", b);
     }
   }
@@ -520,11 +522,15 @@ ShapeEnv* ShapeEnv::current() { return current_env; }
 ShapeEnv::Scope::Scope(ShapeEnv& env) : previous_(current_env) { current_env = &env; }
 ShapeEnv::Scope::~Scope() { current_env = previous_; }
 
-ShapeEnv::Asking::Asking() : env_(current_env) {
-  if (env_) before_ = std::exchange(env_->asks, true);
+ShapeEnv::Asking::Asking(bool insists) : env_(current_env) {
+  if (!env_) return;
+  before_ = std::exchange(env_->asks, true);
+  insisted_ = std::exchange(env_->insists, insists);
 }
 ShapeEnv::Asking::~Asking() {
-  if (env_) env_->asks = before_;
+  if (!env_) return;
+  env_->asks = before_;
+  env_->insists = insisted_;
 }
 
 }  // namespace thunder

@@ -142,6 +142,8 @@ class ShapeEnv {
   std::function<bool(SymbolId)> ask;
   /// Whether unbacked symbols are asked for, where that is possible, before they are taken to differ from 0 and 1.
   bool asks = false;
+  /// Whether none may be taken to differ from 0 and 1.
+  bool insists = false;
   /// Whether one was taken to differ from 0 or 1.
   bool assumed() const { return assumed_; }
   /// Whether all symbols of a size have hints, those that have to be asked for too.
@@ -151,17 +153,17 @@ class ShapeEnv {
   static ShapeEnv* current();
 
   /// For the length of a scope the current environment `asks`: where a wrong assumption would be no error but another
-  /// result.
+  /// result.  `insists`: what nobody can tell is an error then, and no assumption.
   class Asking {
    public:
-    Asking();
+    explicit Asking(bool insists = false);
     ~Asking();
     Asking(const Asking&) = delete;
     Asking& operator=(const Asking&) = delete;
 
    private:
     ShapeEnv* env_;
-    bool before_ = false;
+    bool before_ = false, insisted_ = false;
   };
 
   /// Makes `env` current for the length of a scope.
@@ -183,6 +185,8 @@ class ShapeEnv {
   void guard(DimGuard g);
   /// Whether comparisons are decided by what unbacked symbols are taken for before the symbols are asked for.
   static bool assumes();
+  /// Whether they may be where the symbols cannot be asked for.
+  static bool may_assume();
   /// The outcome, of a comparison that was decided so.
   static bool assume(bool outcome);
   struct Symbol {

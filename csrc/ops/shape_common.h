@@ -31,7 +31,8 @@ TensorType contiguous_like(const TensorType& like, Dims shape);
 TensorType preserve_like(const TensorType& like);
 
 bool is_one(const Dim& d);
-/// As is_one(), where the rank of a result depends on it: a size that depends on values is asked for.
+/// As is_one(), where the rank of a result depends on it: a size that depends on values is asked for, and an error
+/// (Runtime) if only the run knows it.
 bool turns_out_one(const Dim& d);
 /// The dimensions of size 1, all of them asked for.
 std::vector<int64_t> dims_of_one(const Dims& shape);

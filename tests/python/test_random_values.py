@@ -208,3 +208,22 @@ def test_what_cannot_be_drawn_ahead_is_refused():
 def test_with_one_input_for_all_calls_nothing_is_asked():
     with pytest.raises(RuntimeError, match="depends on random numbers"):
         thunder.jit(branch, cache="same input")(x())
+
+
+@pytest.mark.parametrize("squeeze", [lambda t: t.squeeze(), lambda t: t.squeeze(0), lambda t: t.clone().squeeze_()])
+def test_a_length_of_one_that_random_numbers_decide(squeeze):
+    """The number of dimensions would depend on it: the function runs, and a warning says why."""
+
+    def f(x):
+        return squeeze(x[torch.rand(x.shape) > 0.5]) * 2
+
+    ranks = set()
+    for seed in range(8):
+        torch.manual_seed(seed)
+        expected = f(torch.ones(3))
+        torch.manual_seed(seed)
+        with pytest.warns(RuntimeWarning, match="known only when the program runs"):
+            actual = thunder.jit(f)(torch.ones(3))
+        assert actual.shape == expected.shape
+        ranks.add(actual.ndim)
+    assert ranks == {0, 1}
