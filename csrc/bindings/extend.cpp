@@ -25,7 +25,6 @@ class PythonExecutor : public Executor {
     Executors::instance().made(name);
   }
   std::string unavailable() const override { return unavailable_; }
-  bool is_custom() const override { return true; }
 
  private:
   std::string unavailable_;

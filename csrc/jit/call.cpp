@@ -87,10 +87,12 @@ bool find_generators(const Call& call, std::vector<Ref>& objects) {
          std::all_of(call.body.begin(), call.body.end(), [&](const Call* c) { return find_generators(*c, objects); });
 }
 
-// Whether a call within is run by Python code of the user's, which may do something else than PyTorch.
+// Whether the executor of that name is the user's, whose code may do something else than PyTorch.
+bool is_custom(const std::string& executor) {
+  return !executor.empty() && !Executors::instance().is_reserved(executor);
+}
 bool is_custom(const Call& call) {
-  const std::string& name = call.op->executor;
-  return (!name.empty() && !Executors::instance().is_reserved(name)) ||
+  return is_custom(call.op->executor) ||
          std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_custom(*c); });
 }
 
@@ -164,7 +166,7 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
 void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const {
   uint64_t effects = 0;
   e.repeatable = once_.empty() && options_.transforms.empty() && !tracer.speaks();
-  for (const auto& executor : options_.executors) e.repeatable = e.repeatable && !executor->is_custom();
+  for (const auto& executor : options_.executors) e.repeatable = e.repeatable && !is_custom(executor->name());
   for (const Call* c : computation.calls) {
     e.repeatable = e.repeatable && !is_custom(*c);
     const uint64_t of_call = tags_within(*c, kRandom | kCollective);

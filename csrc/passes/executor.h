@@ -59,8 +59,6 @@ class Executor {
     return trace;
   }
   virtual bool is_fusion() const { return false; }
-  /// Whether its operators are Python functions of the user's, which may do something else than PyTorch.
-  virtual bool is_custom() const { return false; }
   /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is
   /// saved for a backward can be chosen among them; the call itself if there is nothing to gain.
   virtual std::vector<const Call*> open(const Call& call, Arena& /*arena*/) const { return {&call}; }
