@@ -226,8 +226,8 @@ class Run:
         for world in (self.eager, self.compiled):
             world.names.update(x=None, out=None, drawn=None)
         self.functions = self.eager.names["f"], thunder.jit(self.compiled.names["f"], numerics="eager")
-        # A graph that was made before sees what is assigned.
-        self.assigns_data = ".data = " in source
+        # Graphs that were made before see what is assigned.
+        self.assigns_data = ".data = " in str(program)
         self.refusal = None
         calls = 0
         generator = torch.Generator().manual_seed(1)
@@ -258,8 +258,8 @@ class Run:
         same(self.eager.state(), self.compiled.state(), f"{where}after {error!r}: " if error else where)
         if error:
             return None
-        if self.assigns_data:
-            return "eager's gradients after data was assigned are of any values" if where != "call 0: " else None
+        if self.assigns_data and where != "call 0: ":
+            return "eager's gradients are of any values after data was assigned"
         _, expected = attempt(lambda: gradients(self.eager))
         if expected:
             return f"eager's {expected!r}"

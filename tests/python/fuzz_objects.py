@@ -254,7 +254,7 @@ pl# = nn.ParameterList([torch.ones(3), torch.zeros(3)])
                 "nn.utils.parametrize.register_parametrization(mm#[0], 'w', nn.Tanh())",
                 "Block#.forward = lambda self, y, k=2: y * self.w + k",
                 "mm#.load_state_dict({k: v + 1 for k, v in mm#.state_dict().items()})",
-                "mm#[0].w.data = torch.ones(3); ks[:] = []",
+                "mm#[0].w.data = torch.ones(3)",
                 "for p in mm#.parameters(): p.grad = None",
             ],
         },
