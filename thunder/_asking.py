@@ -57,10 +57,14 @@ def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullc
 
     try:
         return now(FakeTensorMode)
-    except Exception as e:  # which looks at data: there are some, on the CPU
-        if not _wants_data(e) or any(t.device.type != "cpu" for t in tensors((args, kwargs))):
+    except Exception as e:  # which looks at data: there are some, where there is the device
+        if not _wants_data(e) or not all(_is_here(t.device) for t in tensors((args, kwargs))):
             raise
     return now(contextlib.nullcontext)
+
+
+def _is_here(device):
+    return device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_available())
 
 
 @contextlib.contextmanager

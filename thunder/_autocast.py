@@ -13,7 +13,7 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _asking, _opaque, _refused
+from . import _asking, _opaque, _refused, _value_checks
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
 from ._tracing import current_tracer
@@ -27,12 +27,16 @@ def active():
 def settle(func, args, kwargs):
     """(args, kwargs) that the operator computes with, or (result,) where the call is recorded already; None where
     autocast leaves the call as it is."""
-    if _is_indifferent(func):
+    composed = (name := _name_of(func)) in _ON_A_GPU
+    if not composed and _is_indifferent(func):
         return None
     places = list(_asking.tensors((args, kwargs)))
     states = active()
-    if not any(_is_eligible(t.dtype, t.device, states) for t in places):
+    eligible = [t for t in places if _is_eligible(t.dtype, t.device, states)]
+    if not eligible:
         return None
+    if composed and any(t.device.type == "cuda" for t in eligible):
+        return _composed_on_a_gpu(name, args, kwargs)
     plan = _plan(func, args, kwargs, states)
     if plan is None:
         return None
@@ -58,6 +62,34 @@ def _recorded(func, args, kwargs, states):
     return None if record is None else (record(),)
 
 
+# ---- what cannot be asked about on a GPU -----------------------------------------------------------------------------
+
+# Operators whose kernels call others, which autocast casts unheard, and functions that look at values: what they call.
+# None where the dtypes are not the same for all arguments.
+_ON_A_GPU = {
+    "gaussian_nll_loss": _value_checks.gaussian_nll_loss,
+    "trace": lambda input: input.diagonal().sum(),
+    "ldexp": lambda input, other: input * torch.pow(2.0, other),
+    "_safe_softmax": None,
+    "_unsafe_masked_index_put_accumulate": None,
+    "matrix_exp": None,
+    "linalg_matrix_exp": None,
+    "linalg_pinv": None,
+    "pinverse": None,
+}
+
+
+def _name_of(func):
+    return func._schema.name.partition("::")[2] if isinstance(func, OpOverload) else getattr(func, "__name__", "")
+
+
+def _composed_on_a_gpu(name, args, kwargs):
+    body = _ON_A_GPU[name]
+    if body is None:
+        current_tracer().leave_to_eager(f"autocast decides inside a GPU's kernel in which dtypes {name}() computes")
+    return (_refused.in_mode(body, args, kwargs),)
+
+
 # ---- operators that autocast does not know ---------------------------------------------------------------------------
 
 
@@ -70,6 +102,8 @@ def _is_indifferent(func):
     if name in ("__get__", "__set__"):
         return True
     if name.startswith("__"):
+        if isinstance(func, FunctionType):  # Python's, of operators of other names: 1 / x is a reciprocal
+            return False
         bare = name.strip("_")
         names = [bare, bare.removeprefix("r"), bare.removeprefix("i")]
         return all(_packet_without_kernel(n, unknown=True) for n in names)

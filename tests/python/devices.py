@@ -15,3 +15,16 @@ def on_device(x):
     size = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     memory = x.detach().as_strided((size,), (1,)).to(DEVICE)
     return memory.as_strided(x.shape, x.stride()).requires_grad_(x.requires_grad)
+
+
+def moved(value, device=DEVICE):
+    """The tensors of an argument, or of all in a list, tuple or dict, on that device; leaves stay leaves."""
+    if isinstance(value, torch.Tensor):
+        there = value.to(device)
+        return there.detach().requires_grad_() if value.requires_grad and value.is_leaf else there
+    if isinstance(value, (list, tuple)):
+        items = [moved(v, device) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {k: moved(v, device) for k, v in value.items()}
+    return value

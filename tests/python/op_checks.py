@@ -25,7 +25,9 @@ MODES = {"default": {}, "single": {"THUNDER_FUSE_SINGLE": "1"}}
 # Results that are not determined by the inputs.
 NOT_DETERMINED = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
 # Some of several: a dropout's seed and offset where there is no dropout.
-NOT_DETERMINED_PARTS = {"torch.ops.aten._efficient_attention_forward": (2, 3)}
+NOT_DETERMINED_PARTS = {
+    f"torch.ops.aten._{kernel}_attention_forward": (2, 3) for kernel in ("efficient", "flash")
+}
 
 op_db, module_db = database.op_db, _module_db
 

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from devices import DEVICE
 from torch import nn
 from torch.testing import assert_close
 
@@ -56,7 +57,7 @@ def agree_in_gradients(fn, *args):
         leaves = [a.detach().clone().requires_grad_(a.requires_grad) for a in args]
         out = tensors(f(*leaves))
         generator = torch.Generator().manual_seed(0)
-        pairs = [(t, torch.randn(t.shape, generator=generator, dtype=t.dtype)) for t in out]
+        pairs = [(t, torch.randn(t.shape, generator=generator, dtype=t.dtype, device="cpu").to(t.device)) for t in out]
         # What was overwritten with constants requires grad in eager, with a gradient of zero, and does not here.
         if pairs := [p for p in pairs if p[0].requires_grad]:
             torch.autograd.backward([t for t, _ in pairs], [g for _, g in pairs])
@@ -66,7 +67,7 @@ def agree_in_gradients(fn, *args):
         assert_close(run(compiled), run(fn))
 
 
-X = torch.arange(12.0).reshape(3, 4) / 7 + 0.3
+X = (torch.arange(12.0).reshape(3, 4) / 7 + 0.3).to(DEVICE)
 
 
 def through(op):

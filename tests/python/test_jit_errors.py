@@ -165,7 +165,7 @@ NOT_SUPPORTED = {
 @pytest.mark.parametrize("fn", NOT_SUPPORTED.values(), ids=NOT_SUPPORTED)
 def test_what_is_not_supported_says_so(fn):
     compiled = thunder.jit(fn)
-    with pytest.raises((RuntimeError, NotImplementedError, TypeError)) as caught:
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError, RuntimeWarning)) as caught:
         compiled(torch.randn(3, requires_grad=True))
     text = str(caught.value)
     assert len(text) > 30 and "internal error" not in text, text
@@ -227,6 +227,8 @@ TWICE_WRONG = {
 @pytest.mark.parametrize("leaf", [False, True])
 @pytest.mark.parametrize("name", TWICE_WRONG)
 def test_eagers_error_comes_first(name, leaf):
+    if not ON_CPU and name == "index in a tensor":
+        pytest.skip("on a GPU an index out of bounds leaves the process without a device")
     f = TWICE_WRONG[name]
     raised = []
     for function in (f, thunder.jit(f)):

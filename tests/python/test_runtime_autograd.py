@@ -390,8 +390,8 @@ def test_the_backward_frees_saved_tensors_as_it_runs(retain):
     # Operators: a kernel's backward computes the chain again, and saves nothing of it.
     f, size = thunder.jit(chain, executors=["aten"]), 8 * 2**20
     one = size * 4 / 2**20
-    x = torch.zeros(size, requires_grad=True)
-    g = torch.ones(size)
+    x = torch.zeros(size, requires_grad=True, device="cpu")  # whose memory the process's size shows
+    g = torch.ones(size, device="cpu")
     f(x).backward(g)  # compiles, and makes x.grad
     out = f(x)
     before = live_megabytes()

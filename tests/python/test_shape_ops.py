@@ -135,12 +135,12 @@ def test_channels_last_with_gaps(name):
 
 
 def test_a_tensor_says_where_to_split():
-    places = torch.tensor([2, 5])
+    places = torch.tensor([2, 5], device="cpu")
     x = torch.randn(7, requires_grad=True)
     for f in (
-        lambda x: torch.tensor_split(x, torch.tensor([2, 5])),
-        lambda x: x.tensor_split(torch.tensor(3)),
-        lambda x: torch.tensor_split(x, tensor_indices_or_sections=torch.arange(1, 3)),
+        lambda x: torch.tensor_split(x, torch.tensor([2, 5], device="cpu")),
+        lambda x: x.tensor_split(torch.tensor(3, device="cpu")),
+        lambda x: torch.tensor_split(x, tensor_indices_or_sections=torch.arange(1, 3, device="cpu")),
         lambda x: torch.tensor_split(x, indices=[1]) + torch.tensor_split(x, sections=2),
     ):
         got, want = thunder.jit(f)(x), f(x)

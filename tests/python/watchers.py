@@ -4,6 +4,7 @@ AROUND["jvp"](f)          # what eager shows, as tensors, numbers, strings and c
 """
 
 import contextlib
+import logging
 import warnings
 
 import torch
@@ -321,6 +322,8 @@ def wrapper_after(f):
 def logging_tensor(f):
     from torch.testing._internal.logging_tensor import LoggingTensor, capture_logs
 
+    # What it logs is no format string and its arguments, which a handler of a test's log would take it for.
+    logging.getLogger("LoggingTensor").propagate = False
     with capture_logs() as logs:
         y = f(LoggingTensor(x3()))
     return type(y).__name__, y.elem, logs

@@ -37,7 +37,7 @@ Types unique_consecutive_meta(const Args& a) {
   return flat_unique("unique_consecutive", a.tensor("a"), a.flag("return_inverse"), a.flag("return_counts"));
 }
 
-// Whole slices are compared; ATen brings the dimension to the front, and back as a view.
+// Whole slices are compared; on the CPU ATen brings the dimension to the front, and back as a view.
 Types unique_dim_meta(const Args& a) {
   const TensorType& t = a.tensor("a");
   size_t dim = static_cast<size_t>(wrapped_dim("unique", a["dim"], t.rank()));
@@ -52,6 +52,7 @@ Types unique_dim_meta(const Args& a) {
   strides.insert(strides.begin() + static_cast<long>(dim), first);
   Dims shape = t.shape;
   shape[dim] = n;
+  if (t.device.type == DeviceType::cuda) strides = contiguous_strides(shape);
   return {with_shape(t, std::move(shape), std::move(strides)), index_type(t, {size}), index_type(t, {n})};
 }
 

@@ -132,7 +132,9 @@ Types batch_norm_backward_meta(const Args& a) {
   const TensorType& x = a.tensor("input");
   const ArgList& mask = a["output_mask"].items();
   TensorType gx = contiguous_type(x.dtype, x.device, x.shape);
-  if (suggests_channels_last(x)) gx.strides = channels_last_strides(x.shape);
+  // With gaps in its memory the input takes the kernel of a GPU that gives rows.
+  bool rows = x.device.type == DeviceType::cuda && a.flag("train") && x.strides != channels_last_strides(x.shape);
+  if (suggests_channels_last(x) && !rows) gx.strides = channels_last_strides(x.shape);
   DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
   Type gc = contiguous_type(t, x.device, {x.shape[1]}), none;
   return {mask[0].boolean() ? Type(gx) : none, mask[1].boolean() ? gc : none, mask[2].boolean() ? gc : none};
@@ -257,7 +259,8 @@ Arg group_norm_body(Builder& b, const Args& a) {
                   " to be a vector of size equal to the number of channels in input, but got ", name, " of shape ",
                   str(a.tensor(name).shape), " and input of shape ", str(x.shape));
   Dim inner = product(Dims(x.shape.begin() + 2, x.shape.end()));
-  Expr input = suggested_layout(b, a["input"]);
+  // The kernel for channels last is the CPU's.
+  Expr input = x.device.type == DeviceType::cpu ? suggested_layout(b, a["input"]) : contiguous(b, a["input"]);
   return b("torch.native_group_norm", input, a["weight"], a["bias"], x.shape[0], channels, inner, groups, a["eps"])[0]
       .arg();
 }

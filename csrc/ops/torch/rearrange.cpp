@@ -74,11 +74,10 @@ Arg cartesian_prod_body(Builder& b, const Args& a) {
 
 // ---- channels to pixels and back ------------------------------------------------------------------------------------
 
-// A row-major or channels-last copy, as the kernel gives it.
-Expr rearranged(const Expr& x, const Dims& parts, const std::vector<int64_t>& order, const Dims& shape,
-                bool channels_last) {
+// A row-major copy; channels-last like its operand where PyTorch has a kernel, which is on the CPU.
+Expr rearranged(const Expr& x, const Dims& parts, const std::vector<int64_t>& order, const Dims& shape) {
   Expr out = x.builder()("prims.reshape", permute(reshape(x, parts), order), shape);
-  if (!channels_last) return out;
+  if (x.tensor().device.type != DeviceType::cpu || !suggests_channels_last(x.tensor())) return out;
   return x.builder()("prims.clone", out, kw("memory_format", ConstantArg{"torch.channels_last"}));
 }
 
@@ -118,7 +117,7 @@ Arg pixel_shuffle_body(Builder& b, const Args& a) {
   Dim channels = floordiv(i.channels, r * r);
   Dims parts = joined(i.batch, {channels, r, r, i.height, i.width}),
        shape = joined(i.batch, {channels, i.height * r, i.width * r});
-  return rearranged(x, parts, behind_batch(i.batch, {0, 3, 1, 4, 2}), shape, suggests_channels_last(x.tensor()));
+  return rearranged(x, parts, behind_batch(i.batch, {0, 3, 1, 4, 2}), shape);
 }
 
 Arg pixel_unshuffle_body(Builder& b, const Args& a) {
@@ -132,7 +131,7 @@ Arg pixel_unshuffle_body(Builder& b, const Args& a) {
   Dim height = floordiv(i.height, r), width = floordiv(i.width, r);
   Dims parts = joined(i.batch, {i.channels, height, r, width, r}),
        shape = joined(i.batch, {i.channels * r * r, height, width});
-  return rearranged(x, parts, behind_batch(i.batch, {0, 2, 4, 1, 3}), shape, suggests_channels_last(x.tensor()));
+  return rearranged(x, parts, behind_batch(i.batch, {0, 2, 4, 1, 3}), shape);
 }
 
 // ---- different values -----------------------------------------------------------------------------------------------

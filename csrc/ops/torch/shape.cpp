@@ -243,6 +243,7 @@ Arg roll_body(Builder& b, const Args& a) {
                 "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
   if (x.tensor().numel() == 0) return b("prims.clone", x);
   THUNDER_CHECK(x.rank() > 0, Index, "roll", "a 0-d tensor has no dimension to roll");
+  if (x.tensor().device.type == DeviceType::cuda) x = b("torch.contiguous", x);  // as its kernel does
   for (size_t i = 0; i < dims.size(); ++i) x = rolled(x, shifts[i], wrapped_dim("roll", dims[i], x.rank()));
   return x;
 }
