@@ -13,7 +13,8 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _asking, _opaque, _refused, _value_checks
+from . import _C, _asking, _opaque, _refused, _value_checks
+from ._numbers import TracedNumber
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
 from ._tracing import current_tracer
@@ -220,12 +221,18 @@ def _asked(func, args, kwargs, states, cast):
     return (listener.heard, [t.dtype for t in _asking.tensors(results)]), None
 
 
+def _size(n):
+    """0, 1, or 2 for all others; of a symbolic size the program is guarded by it."""
+    if isinstance(n, TracedNumber) and _C.number_hint(n) is None:
+        return 2
+    return int(n) if n < 2 else 2
+
+
 def _kind(value):
     """What of an argument may decide what autocast does."""
     if isinstance(value, torch.Tensor):
         # A composition may leave out a product over dimensions of size 1 or 0.
-        sizes = tuple(n if type(n) is int and n < 2 else 2 for n in value.shape)
-        return "tensor", value.dtype, sizes, value.device.type
+        return "tensor", value.dtype, tuple(map(_size, value.shape)), value.device.type
     if isinstance(value, (list, tuple)):
         return tuple(map(_kind, value))
     if isinstance(value, dict):

@@ -163,28 +163,29 @@ class Maker:
 
 def gradients(world):
     """Flows back from all that the world holds."""
-    found, seen = [], {}
-
-    def visit(o):
-        if id(o) in seen or isinstance(o, type):
-            return
-        seen[id(o)] = o
-        if isinstance(o, torch.Tensor):
-            if o.requires_grad and not o.is_leaf:
-                found.append(o)
-        elif isinstance(o, dict):
-            for v in o.values():
-                visit(v)
-        elif isinstance(o, list | tuple | collections.deque):
-            for v in o:
-                visit(v)
-        elif type(o).__module__ == world.module.__name__:
-            visit(getattr(o, "__dict__", None))
-            visit([getattr(o, name, None) for name in getattr(type(o), "__slots__", ())])
-
-    visit(world.state())
+    found = list(_computed(world.state(), world.module.__name__, {}))
     if found:
         sum(t.double().sum() for t in found).backward(retain_graph=True)
+
+
+# No closure that calls itself: a cycle of garbage would keep what weak references point to alive.
+def _computed(o, module, seen):
+    """The tensors with a graph that an object leads to."""
+    if id(o) in seen or isinstance(o, type):
+        return
+    seen[id(o)] = o
+    inside = ()
+    if isinstance(o, torch.Tensor):
+        if o.requires_grad and not o.is_leaf:
+            yield o
+    elif isinstance(o, dict):
+        inside = o.values()
+    elif isinstance(o, list | tuple | collections.deque):
+        inside = o
+    elif type(o).__module__ == module:
+        inside = [getattr(o, "__dict__", None), *(getattr(o, name, None) for name in getattr(type(o), "__slots__", ()))]
+    for v in inside:
+        yield from _computed(v, module, seen)
 
 
 def is_refusal(error):

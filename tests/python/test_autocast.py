@@ -9,6 +9,7 @@ from devices import DEVICE, moved
 from op_checks import name_of, op_db
 
 import thunder
+from thunder import _autocast
 
 F = torch.nn.functional
 # A kernel of jiterator is launched past the dispatcher, and refused.
@@ -68,10 +69,12 @@ def test_modules_train_under_autocast():
         torch.testing.assert_close(actual, expected, rtol=2e-2, atol=2e-3)
 
 
+@pytest.mark.parametrize("options", [{}, {"cache": "symbolic values"}], ids=["constant", "symbolic"])
 @pytest.mark.parametrize("sizes", [[(2, 1), (2, 2)], [(2, 2), (2, 1)], [(1, 1), (2, 2)], [(3, 0), (3, 2)]])
-def test_sizes_that_compositions_ask_about(sizes):
+def test_sizes_that_compositions_ask_about(sizes, options):
     """einsum() multiplies elements where a summed dimension is of size 1, and matrices else."""
-    jitted = thunder.jit(lambda x: torch.einsum("...i,...i->...", x, x))
+    _autocast._plans.clear()
+    jitted = thunder.jit(lambda x: torch.einsum("...i,...i->...", x, x), **options)
     for shape in sizes:
         x = torch.randn(shape)
         with torch.autocast("cpu", dtype=torch.bfloat16):
