@@ -170,31 +170,32 @@ def _plan(func, args, kwargs, states):
         key = None
     if key in _plans:
         return _plans[key]
-    plan = _found(func, args, kwargs, states)
-    if key is not None and not isinstance(plan, Exception):
+    plan, refused = _found(func, args, kwargs, states)
+    if key is not None and not refused:  # what was refused may be the sizes, which are no part of the kind
         _plans[key] = plan
     return plan
 
 
 def _found(func, args, kwargs, states):
+    """(plan, whether PyTorch refuses the call)"""
     ask = functools.partial(_asked, func, args, kwargs)
     under, refusal = ask(states, None)
     without, error = ask((), None)
     if refusal is not None:
-        return refusal if error is None and _asking.is_certain(refusal) else None
+        return refusal if error is None and _asking.is_certain(refusal) else None, True
     if under is not None and any(name in _COMPOSED for name, *_ in under[0]):
-        return "as it is"
+        return "as it is", False
     if under == without:
-        return None
+        return None, False
     lower = {dtype for _, dtype in states}
     cast = {dtype: ask((), (dtype, states))[0] for dtype in (*lower, torch.float32)}
     for dtype, heard in cast.items():
         if heard == under:
-            return dtype
+            return dtype, False
     for dtype, heard in cast.items():  # an operator that is told to compute in a dtype need not be given operands of it
         if heard is not None and _results(heard) == _results(under):
-            return dtype
-    return "as it is"
+            return dtype, False
+    return "as it is", False
 
 
 def _results(heard):

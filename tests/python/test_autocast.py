@@ -81,6 +81,16 @@ def test_sizes_that_compositions_ask_about(sizes, options):
             assert jitted(x).dtype == torch.einsum("...i,...i->...", x, x).dtype
 
 
+@pytest.mark.parametrize("fn", [torch.matmul, F.linear, lambda x, y: torch.einsum("ij,jk->ik", x, y)])
+def test_a_call_with_wrong_sizes_decides_nothing(fn):
+    _autocast._plans.clear()
+    x = torch.randn(2, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with pytest.raises(RuntimeError):
+            thunder.jit(fn)(x, torch.randn(3, 3))
+        assert thunder.jit(fn)(x, x).dtype is torch.bfloat16
+
+
 @pytest.mark.parametrize(
     "fn",
     [lambda x: torch.einsum("abi,ci->abc", x, x[0]), lambda x: F.cosine_similarity(x, x * 2)],
