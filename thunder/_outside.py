@@ -63,6 +63,7 @@ _INTERNAL = """
     _set_dispatch_mode _set_tracing_state _set_value_trace _set_torch_function_state _set_tensor_metadata
     _set_thread_name _set_graph_exec_group _set_generator_metaclass _set_fp32_precision_setter
 """.split()
+SETS_GRADIENTS = _C._set_grad_enabled
 _DETERMINISTIC = _C._set_deterministic_algorithms
 SETTINGS = _pairs()
 

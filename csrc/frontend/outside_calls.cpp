@@ -211,6 +211,7 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
       Ref key = text(name);
       read_class(t, key.get(), _PyType_Lookup(t, key.get()));
     }
+  if (std::optional<StateOf> setting = setting_of_mode(type)) touch(std::move(*setting));
   constructing_.push_back(type);
   PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
   constructing_.pop_back();

@@ -176,6 +176,13 @@ std::optional<StateOf> setting_of(PyObject* function, PyObject* const* arguments
   return StateOf{StateOf::Setting, Ref::borrow(function), Ref::borrow(keyed ? arguments[0] : Py_None)};
 }
 
+std::optional<StateOf> setting_of_mode(PyObject* type) {
+  static PyObject* inference_mode = nullptr;
+  if (!hooks().outside_states || type != class_of("torch._C", "_InferenceMode", inference_mode)) return std::nullopt;
+  static PyObject* setter = helper("SETS_GRADIENTS");
+  return StateOf{StateOf::Setting, Ref::borrow(setter), Ref::borrow(Py_None)};
+}
+
 Ref StateOf::now() const {
   switch (kind) {
     case Memory: return memory_now(owner.get());

@@ -140,6 +140,20 @@ class Splitter {
     }
   }
 
+  // What the backward compares exactly is what the forward computed.  Operators that run in a kernel's place, where
+  // somebody watches them, round otherwise: a maximum would be found nowhere.
+  void find_compared(const Call& call) {
+    static const Op *eq = Registry::instance().find("prims.eq"), *ne = Registry::instance().find("prims.ne");
+    if (call.op == eq || call.op == ne) {
+      int tensors = 0;
+      visit_inputs(call, [&](Value v) { tensors += v.type().is_tensor(); });
+      visit_inputs(call, [&](Value v) {
+        if (tensors > 1 && from_forward(v)) compared_.set(aliases_.root(v), 1);
+      });
+    }
+    for (const Call* inner : call.body) find_compared(*inner);
+  }
+
   // ---- what to save -------------------------------------------------------------------------------------------------
 
   // A graph over storages: the views of one storage are one node, since keeping any of them keeps all its bytes.
@@ -157,7 +171,10 @@ class Splitter {
       Value root = aliases_.root(v);
       if (!is_free(root)) demand_node(root);
     };
-    for (size_t i = forward_calls_; i < calls_.size(); ++i) visit_inputs(*calls_[i], demand);
+    for (size_t i = forward_calls_; i < calls_.size(); ++i) {
+      find_compared(*calls_[i]);
+      visit_inputs(*calls_[i], demand);
+    }
     for (const Arg& g : joint_.gradients()) visit_values(g, demand);
     for (size_t i = 0; i < nodes_.size(); ++i) connect(static_cast<int>(i));
     for (const Node& n : nodes_) network_.add_edge(n.in, n.out, cost(n));
@@ -190,7 +207,7 @@ class Splitter {
   void connect(int index) {
     const Node node = nodes_[index];
     const Call& call = *calls_[producer_[node.root]];
-    if (!node.root.type().is_tensor() || !may_recompute(call))
+    if (!node.root.type().is_tensor() || compared_[node.root] || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
@@ -295,6 +312,7 @@ class Splitter {
   std::vector<Node> nodes_;
   std::unordered_map<Value, int, ValueHash> index_;
   ValueSet in_memory_;            // storages that the forward makes in any case
+  ValueSet compared_;             // storages that the backward compares exactly
   ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 

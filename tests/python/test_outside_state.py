@@ -354,6 +354,47 @@ def test_settings_are_made_in_every_call(switch, again):
     assert out[0] == out[1]
 
 
+def inference(x):
+    with torch.inference_mode():
+        x * 2
+
+
+def inference_around(x):
+    with torch.inference_mode(), torch.no_grad():
+        x * 2
+
+
+def gradients_inside(x):
+    with torch.inference_mode(), torch.enable_grad():
+        x * 2
+
+
+def inference_inside(x):
+    with torch.no_grad(), torch.inference_mode():
+        x * 2
+
+
+MODES = [inference, inference_around, gradients_inside, inference_inside]
+
+
+@pytest.mark.parametrize("raises", [False, True], ids=["returns", "raises"])
+@pytest.mark.parametrize("mode", MODES, ids=lambda f: f.__name__)
+def test_modes_that_end_inside_leave_gradients_on(mode, raises):
+    def f(x):
+        mode(x)
+        if raises:
+            raise ValueError
+        return x * 3
+
+    compiled = thunder.jit(f)
+    for _ in range(2):
+        x = torch.ones(2, requires_grad=True)
+        with pytest.raises(ValueError) if raises else contextlib.nullcontext():
+            assert compiled(x).requires_grad
+        assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+    assert raises or thunder.cache_misses(compiled) == 1
+
+
 def test_a_setting_that_is_taken_back():
     def f(x):
         before = torch.get_num_threads()

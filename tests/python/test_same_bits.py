@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from devices import DEVICE
+from torch.utils.flop_counter import FlopCounterMode
 
 import thunder
 
@@ -235,3 +236,14 @@ def test_random_programs(seed, dtype):
     assert (found >= 1).all() and (below >= 0).all() and (above >= 0).all()
     got, want = gradient(thunder.jit(loss), x), gradient(loss, x)
     assert torch.equal(got.isnan(), want.isnan())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["tanh", "exp", "erf", "log1p", "sin"])
+def test_a_maximum_is_found_by_a_backward_that_somebody_watches(name, dtype):
+    """Its kernels' operators run one by one, and round otherwise than the forward's kernel did."""
+    x = torch.rand(64, 63, generator=torch.Generator().manual_seed(1)).to(DEVICE, dtype).requires_grad_()
+    y = thunder.jit(lambda x: FUNCTIONS[name](x * 1.5).amax(-1).sum())(x)
+    with FlopCounterMode(display=False):
+        y.backward()
+    assert (x.grad != 0).sum(-1).min() >= 1 and not x.grad.isnan().any()
