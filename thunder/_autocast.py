@@ -77,6 +77,9 @@ _ON_A_GPU = {
     "linalg_matrix_exp": None,
     "linalg_pinv": None,
     "pinverse": None,
+    "mvlgamma": None,
+    "multigammaln": None,
+    "special_multigammaln": None,
 }
 
 

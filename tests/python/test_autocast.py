@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import torch
 from autocast_checks import calls, check_call, takes_float32
-from devices import DEVICE, moved
+from devices import DEVICE, ON_CPU, moved
 from op_checks import name_of, op_db
 
 import thunder
@@ -26,8 +26,18 @@ def _check(op, device, lower, given, **how):
     assert not findings, "\n".join(findings)
 
 
+# On a GPU, and why.
+NOT_AS_EAGER = {
+    "nn.functional.scaled_dot_product_attention": "with a mask eager takes cuDNN's kernel, whose layout is the query's",
+    "linalg.svd": "PyTorch's meta function refuses 16-bit matrices without elements, which its kernel takes",
+    "linalg.svdvals": "as linalg.svd",
+}
+
+
 @pytest.mark.parametrize("op", OPERATORS, ids=name_of)
 def test_calls(op):
+    if not ON_CPU and (why := NOT_AS_EAGER.get(name_of(op))):
+        pytest.xfail(why)
     given = ((what, *moved((args, kwargs))) for what, args, kwargs in calls(op, torch.bfloat16, 2))
     _check(op, DEVICE, torch.bfloat16, given)
 

@@ -315,7 +315,7 @@ def test_methods():
         return [a.sum(axis=0), a.mean(axis=(0, -1), keepdims=True), b.T, a.reshape(2, -1), a.transpose(2, 0, 1),
                 b.std(), b.var(ddof=1), a.max(axis=1), b.astype(np.float32), b.flatten(), b.copy(), b.ravel().cumsum(),
                 b.argmax(), b.take([0, 1], axis=1), b.repeat(2), b.swapaxes(0, 1), b.conj(), b.any(axis=0),
-                a.squeeze(), a.clip(0, 1), a.round(1), b.trace(), b.diagonal(), b.prod(), b.argsort(axis=0)]
+                a.squeeze(), a.clip(0, 1), a.round(1), b.trace(), b.diagonal(), b.prod(), a.argsort(axis=0)]
 
     check_language(f, A, array((3, 3), "int32"))
 

@@ -322,10 +322,12 @@ def wrapper_after(f):
 def logging_tensor(f):
     from torch.testing._internal.logging_tensor import LoggingTensor, capture_logs
 
-    # What it logs is no format string and its arguments, which a handler of a test's log would take it for.
-    logging.getLogger("LoggingTensor").propagate = False
-    with capture_logs() as logs:
-        y = f(LoggingTensor(x3()))
+    try:
+        with capture_logs() as logs:
+            y = f(LoggingTensor(x3()))
+    finally:
+        # pytest listens to each logger that does not propagate, and would format what is no format string.
+        logging.getLogger("LoggingTensor").propagate = True
     return type(y).__name__, y.elem, logs
 
 

@@ -261,7 +261,7 @@ constexpr OpDef kRecords[] = {
     binary("multiply(Scalar x1, Scalar x2) -> Tensor", "x1 * x2; of booleans the logical and.",
            ufunc<"prims.mul", Rule::Same>, "numpy.multiply numpy.ndarray.__mul__ numpy.ndarray.__rmul__"),
     binary("nextafter(Scalar x1, Scalar x2) -> Tensor", "The next number after x1 towards x2.",
-           ufunc<"prims.nextafter", Rule::Real>, "numpy.nextafter"),
+           tensor_ufunc<"torch.nextafter", Rule::Real>, "numpy.nextafter"),
     binary("power(Scalar x1, Scalar x2) -> Tensor",
            "x1 to the power of x2; an integer to a negative power that stands in an array gives 0, 1 or -1.",
            power_body, "numpy.power numpy.pow numpy.ndarray.__pow__ numpy.ndarray.__rpow__"),

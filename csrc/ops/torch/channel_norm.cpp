@@ -132,9 +132,11 @@ Types batch_norm_backward_meta(const Args& a) {
   const TensorType& x = a.tensor("input");
   const ArgList& mask = a["output_mask"].items();
   TensorType gx = contiguous_type(x.dtype, x.device, x.shape);
-  // With gaps in its memory the input takes the kernel of a GPU that gives rows.
-  bool rows = x.device.type == DeviceType::cuda && a.flag("train") && x.strides != channels_last_strides(x.shape);
-  if (suggests_channels_last(x) && !rows) gx.strides = channels_last_strides(x.shape);
+  if (suggests_channels_last(x)) {
+    const Dims last = channels_last_strides(x.shape);
+    // With gaps in its memory the input takes the kernel of a GPU that gives rows.
+    if (x.device.type != DeviceType::cuda || !a.flag("train") || x.strides == last) gx.strides = last;
+  }
   DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
   Type gc = contiguous_type(t, x.device, {x.shape[1]}), none;
   return {mask[0].boolean() ? Type(gx) : none, mask[1].boolean() ? gc : none, mask[2].boolean() ? gc : none};
