@@ -221,3 +221,31 @@ print(*(t.device.type for t in described.computed))
 
 def test_the_seed_of_a_dropout_is_on_the_cpu():
     assert in_fake_cuda(SEEDS) == ["cuda cuda cpu cpu"]
+
+
+AUTOCAST = """
+from thunder._opaque_meta import autocast_for
+x = torch.ones(3, 3, dtype=torch.bfloat16, device="cuda")
+with autocast_for([("cuda", torch.bfloat16)]):
+    for f in (torch.trace, lambda x: torch.ldexp(x, x), lambda x: 1 / x, lambda x: 2 - x):
+        print(thunder.jit(f)(x).dtype)
+"""
+
+
+def test_autocast_inside_of_kernels():
+    """A trace is the sum of a diagonal there, and a number divided by a tensor a reciprocal; both are of float32."""
+    assert in_fake_cuda(AUTOCAST) == ["torch.float32"] * 3 + ["torch.bfloat16"]
+
+
+CHANNELS_LAST = """
+x = torch.randn(2, 4, 3, 5, device="cuda").to(memory_format=torch.channels_last)
+norm = lambda x: F.batch_norm(x, None, None, training=True)
+for f in (lambda x: torch.roll(x, 1, 2), lambda x: torch.roll(x, (1, 2), (2, 1)), lambda x: F.group_norm(x, 2), norm):
+    print(*thunder.jit(f)(x).stride())
+for shape in ((4, 3), (4, 3, 5), (4, 3, 5, 6), (2, 3, 2, 2, 2)):
+    run(norm, torch.randn(shape, device="cuda", requires_grad=True))
+"""
+
+
+def test_channels_last():
+    assert in_fake_cuda(CHANNELS_LAST) == ["60 15 5 1"] * 3 + ["60 1 20 4"]
