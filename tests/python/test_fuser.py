@@ -433,3 +433,37 @@ def test_rows_are_divided_among_pytorchs_threads():
     assert divided(3, 1 << 40, 1) == 3
     assert divided(2, 1000, 1000) == 1
     assert divided(1, 1000, 10) == 1
+
+
+def steps(n):
+    cell = torch.nn.GRUCell(8, 8)
+
+    def f(x):
+        h, out = torch.zeros(4, 8), []
+        for i in range(n):
+            h = cell(x[i % 4], h)
+            out.append(h * 2)
+        return torch.stack(out)
+
+    return f
+
+
+REPEATED = {
+    "steps": steps,
+    "parts": lambda n: lambda x: torch.cat([x[0] * i for i in range(n)]),
+    "results": lambda n: lambda x: [torch.sin(x[0] * i) for i in range(n)],
+    "operands": lambda n: lambda x: sum(x[i % 4].sin() * i for i in range(n)),
+}
+
+
+@pytest.mark.parametrize("program", REPEATED.values(), ids=REPEATED)
+def test_kernels_of_what_is_repeated_are_linear_in_length(program):
+    """So is the time that the compiler takes for them."""
+    x = torch.randn(4, 4, 8)
+    texts = []
+    for n in (12, 24, 48):
+        jitted = thunder.jit(program(n))
+        jitted(x)
+        texts.append(thunder.last_kernels(jitted))
+    lengths = [len(text) for text in texts]
+    assert lengths[1] < 2.5 * lengths[0] + 2000 and lengths[2] < 2.5 * lengths[1] + 2000, lengths
