@@ -84,7 +84,12 @@ _ON_A_GPU = {
 
 
 def _name_of(func):
-    return func._schema.name.partition("::")[2] if isinstance(func, OpOverload) else getattr(func, "__name__", "")
+    """Of PyTorch's own functions and operators: those of other libraries keep the library's name before their own."""
+    if isinstance(func, OpOverload):
+        return func._schema.name.removeprefix("aten::")
+    if isinstance(func, OpOverloadPacket):
+        return func._qualified_op_name.removeprefix("aten::")
+    return getattr(func, "__name__", "")
 
 
 def _composed_on_a_gpu(name, args, kwargs):
@@ -106,10 +111,11 @@ def _is_indifferent(func):
     if name in ("__get__", "__set__"):
         return True
     if name.startswith("__"):
-        if isinstance(func, FunctionType):  # Python's, of operators of other names: 1 / x is a reciprocal
-            return False
         bare = name.strip("_")
         names = [bare, bare.removeprefix("r"), bare.removeprefix("i")]
+        # An arithmetic operator in Python calls operators of other names: 1 / x is a reciprocal.
+        if isinstance(func, FunctionType) and any(hasattr(torch.ops.aten, n) for n in names):
+            return False
         return all(_packet_without_kernel(n, unknown=True) for n in names)
     return _packet_without_kernel(name, unknown=False)
 

@@ -38,7 +38,7 @@ bool is_context_variable(PyObject* o);
 bool is_thread_local(PyObject* o);
 /// The setting that this call of a C function of PyTorch's sets; nothing for another call.
 std::optional<StateOf> setting_of(PyObject* function, PyObject* const* arguments, size_t n);
-/// The setting that an object of the class changes as long as it lives, from its making on: an inference mode's is whether
+/// The setting that making an object of the class changes until the object's __exit__(): an inference mode's is whether
 /// gradients are recorded.
 std::optional<StateOf> setting_of_mode(PyObject* type);
 /// The name of a function that sets what cannot be set in a program; nothing for another function.

@@ -224,17 +224,24 @@ def test_the_seed_of_a_dropout_is_on_the_cpu():
 
 
 AUTOCAST = """
+@torch.library.custom_op("of_a_user::trace", mutates_args=())
+def trace(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+trace.register_fake(lambda x: x * 2)
 from thunder._opaque_meta import autocast_for
 x = torch.ones(3, 3, dtype=torch.bfloat16, device="cuda")
 with autocast_for([("cuda", torch.bfloat16)]):
     for f in (torch.trace, lambda x: torch.ldexp(x, x), lambda x: 1 / x, lambda x: 2 - x):
         print(thunder.jit(f)(x).dtype)
+    y = thunder.jit(lambda x: trace(x))(x)
+    print(y.dtype, *y.shape)
 """
 
 
 def test_autocast_inside_of_kernels():
     """A trace is the sum of a diagonal there, and a number divided by a tensor a reciprocal; both are of float32."""
-    assert in_fake_cuda(AUTOCAST) == ["torch.float32"] * 3 + ["torch.bfloat16"]
+    assert in_fake_cuda(AUTOCAST) == ["torch.float32"] * 3 + ["torch.bfloat16", "torch.bfloat16 3 3"]
 
 
 CHANNELS_LAST = """
