@@ -393,13 +393,15 @@ def test_the_backward_frees_saved_tensors_as_it_runs(retain):
     x = torch.zeros(size, requires_grad=True, device="cpu")  # whose memory the process's size shows
     g = torch.ones(size, device="cpu")
     f(x).backward(g)  # compiles, and makes x.grad
-    out = f(x)
-    before = live_megabytes()
-    out.backward(g, retain_graph=retain)
-    after = live_megabytes()
+    freed = []
+    for _ in range(3):  # what else goes on in the process counts, too
+        out = f(x)
+        before = live_megabytes()
+        out.backward(g, retain_graph=retain)
+        freed.append(before - live_megabytes())
+        del out
     # Eight saved tensors go, or stay.
-    assert (before - after > 6 * one) if not retain else (abs(before - after) < 2 * one)
-    del out
+    assert min(map(abs, freed)) < 2 * one if retain else max(freed) > 6 * one, freed
     out = f(x)
     reset_peak()
     before = megabytes("VmHWM")
