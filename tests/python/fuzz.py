@@ -103,6 +103,7 @@ class Outcome:
         self.watcher = Watcher(call.watcher, names)
         with state, self.watcher.around(), watched or contextlib.nullcontext():
             results, self.error = attempt(lambda: function(*self.inputs[:3]))
+            self.modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
         self.results = results if isinstance(results, tuple) else (results,)
         self.drawn = torch.get_rng_state()
 
@@ -221,6 +222,9 @@ class Run:
         watched = Watched()
         eager = Outcome(self.functions[0], self.scopes[0], call, watched)
         compiled = Outcome(self.functions[1], self.scopes[1], call)
+        if eager.modes != compiled.modes:
+            torch.set_grad_enabled(True)  # for the programs behind this one
+            raise Finding(f"{where}gradients, inference mode, autocast: {eager.modes} and {compiled.modes} afterwards")
         if not self.laid_out and "view size is not compatible" in str(compiled.error):
             return str(compiled.error)
         if is_refusal(compiled.error, self.source) and type(eager.error) is not type(compiled.error):
