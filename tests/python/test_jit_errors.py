@@ -1,10 +1,12 @@
 """thunder.jit's errors: the user's line, eager's exception types, and what is not supported."""
 
+import contextlib
+import gc
 import signal
 
 import pytest
 import torch
-from devices import ON_CPU
+from devices import DEVICE, ON_CPU
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.dlpack import to_dlpack
@@ -165,12 +167,25 @@ NOT_SUPPORTED = {
 @pytest.mark.parametrize("fn", NOT_SUPPORTED.values(), ids=NOT_SUPPORTED)
 def test_what_is_not_supported_says_so(fn):
     compiled = thunder.jit(fn)
+    # A warning: under torch.device() set_() reaches PyTorch's dispatcher, which refuses it for a leaf that eager's is not.
     with pytest.raises((RuntimeError, NotImplementedError, TypeError, RuntimeWarning)) as caught:
         compiled(torch.randn(3, requires_grad=True))
     text = str(caught.value)
     assert len(text) > 30 and "internal error" not in text, text
     assert not torch.compiler.is_compiling()
     assert torch.add(torch.ones(1), 1).item() == 2
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [lambda x: (x * 1).set_(x), lambda x: x.detach().set_(x.clone()), lambda x: torch.empty(0).set_(x.storage())],
+)
+def test_operators_that_a_compilation_looked_up_first_stay(fn):
+    """PyTorch's dispatcher keeps pointers to the entries of torch.ops, which it makes when they are first needed."""
+    for _ in range(3):
+        with torch.device(DEVICE), contextlib.suppress(NotImplementedError, RuntimeError):
+            thunder.jit(fn)(torch.ones(3))
+        gc.collect()
 
 
 def test_what_only_the_function_itself_can_do_is_told():

@@ -58,8 +58,8 @@ std::unique_ptr<DecodedCode> decode(PyCodeObject* code) {
   const char* file = PyUnicode_AsUTF8(code->co_filename);
   if (file) {
     out->alone = std::string_view(file) == kAloneFile;
-    for (const std::string& path : internal_paths())
-      out->internal = out->internal || std::string_view(file).starts_with(path);
+    const std::string place = std::string(file) + ":" + PyUnicode_AsUTF8(code->co_qualname);
+    for (const std::string& path : internal_paths()) out->internal = out->internal || place.starts_with(path);
   }
   PyErr_Clear();
   return out;

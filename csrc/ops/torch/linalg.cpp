@@ -16,8 +16,8 @@ void check_matrices(const char* op, const TensorType& t) {
   THUNDER_CHECK(t.rank() >= 2, Runtime, op, op, ": The input tensor A must have at least 2 dimensions.");
   THUNDER_CHECK(is_inexact(t.dtype), Runtime, op, op, ": Expected a floating point or complex tensor as input. Got ",
                 scalar_type_name(t.dtype));
-  THUNDER_CHECK(compute_type(t.dtype) == t.dtype, Runtime, op, op, ": Low precision dtypes not supported. Got ",
-                scalar_type_name(t.dtype));
+  THUNDER_CHECK(compute_type(t.dtype) == t.dtype || known_empty(t.shape), NotImplemented, op,
+                "\"linalg_svd\" not implemented for '", scalar_type_name(t.dtype), "'");
 }
 
 // Matrices stored column by column, as LAPACK gives them.
@@ -109,6 +109,8 @@ Expr norm_of_sums(const Expr& x, double p, int64_t row, int64_t column, bool kee
 // From the singular values of the matrices in two dimensions.
 Expr norm_of_values(const Expr& x, const char* reduction, const std::vector<int64_t>& dims, bool keep) {
   Builder& b = x.builder();
+  THUNDER_CHECK(compute_type(x.dtype()) == x.dtype(), Runtime, "linalg.matrix_norm",
+                "linalg.matrix_norm: Low precision dtypes not supported. Got ", scalar_type_name(x.dtype()));
   Expr last = b("torch.movedim", x, dims, std::vector<int64_t>{-2, -1});
   Expr values = b("torch.linalg_svdvals", last);
   // The largest of no singular values is 0.
