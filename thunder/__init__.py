@@ -86,7 +86,8 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
             programs run, from `thunder.transforms`.
         numerics: How results are rounded.
             "fused": a bfloat16 or float16 value with one reader in the program keeps the digits of float32 within a
-            kernel; a weight's gradient is added to its `.grad` before it is rounded.
+            kernel, unless the program casts to these types, or compares it, or makes it an integer; a weight's gradient
+            is added to its `.grad` before it is rounded.
             "eager": every intermediate result is rounded to its type, as if each operator ran alone.
             In both, products and sums are never one instruction, functions such as `exp` may differ from eager's in the
             last bits, and sums are added up in another order, at least about as accurately.

@@ -45,6 +45,7 @@ enum Tag : uint64_t {
   kLinear = 1ull << 17,
   kReturnsInput = 1ull << 18,  ///< where it has nothing to do it returns its first argument itself, and no view of it
   kAnyLayout = 1ull << 19,     ///< takes tensors that are not strided, too
+  kSteps = 1ull << 20,         ///< of floating numbers that are close it gives floating numbers that are not (floor)
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
 

@@ -35,7 +35,7 @@ struct LowerOptions {
   bool draw_again = false;  ///< random numbers are made again in each phase, and not cached
   bool draw_ahead = false;  ///< random numbers of neighbouring columns are made together (Ahead); with one lane only
   bool eager_rounding = false;      ///< round every bf16 and f16 value as eager does
-  const ValueSet* exact = nullptr;  ///< those that are rounded without that, because other places see them, too
+  const ValueSet* exact = nullptr;  ///< those that are rounded without that (Repeated::rounded)
 };
 
 /// The fusible call that makes a value; null for an input, or for what a barrier makes.

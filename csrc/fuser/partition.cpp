@@ -77,13 +77,13 @@ class Partitioner {
     items_.push_back(item);
   }
 
-  // Values of bf16 and f16 that several places see, and what they are made of without arithmetic.
+  // Values of bf16 and f16 that are rounded, and what they are made of without arithmetic.
   void find_exact() {
     if (!options_.repeated) return;
     for (size_t i = items_.size(); i-- > 0;) {
       bool exact = false;
       visit_outputs(*items_[i].call, [&](Value v) {
-        if (options_.repeated->read[v]) exact_.set(v, 1);
+        if (options_.repeated->rounded[v]) exact_.set(v, 1);
         exact = exact || exact_[v];
       });
       if (exact && items_[i].kind == Kind::Move) visit_inputs(*items_[i].call, [&](Value v) { exact_.set(v, 1); });

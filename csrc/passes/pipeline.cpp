@@ -98,7 +98,7 @@ class Pipeline {
     // again.
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
-    const ValueSet visible = visible_values(joint.trace);
+    const Visible visible = visible_values(joint.trace);
     // A fusion executor computes parts of a composite again as easily as the whole.
     if (fuses_)
       joint.trace = run(

@@ -1,5 +1,9 @@
 #include "passes/repeated.h"
 
+#include <algorithm>
+
+#include "core/builder.h"
+
 namespace thunder {
 namespace {
 
@@ -8,15 +12,43 @@ void count(const Call& call, ValueMap<int>& reads) {
   for (const Call* inner : call.body) count(*inner, reads);
 }
 
-}  // namespace
+bool is_short(Value v) { return v.type().is_tensor() && compute_type(v.dtype()) != v.dtype(); }
 
-ValueSet visible_values(const Trace& trace) {
-  ValueSet out;
-  for (const Call* c : trace.calls) visit_outputs(*c, [&](Value v) { out.set(v, 1); });
+bool casts(const Call& call) {
+  static const Op* convert = Registry::instance().find("prims.convert_element_type");
+  if (call.body.empty()) return call.op == convert;
+  return call.body.size() == 1 && casts(*call.body[0]);
+}
+
+bool has_steps(const Call& call) {
+  return call.op->has(kSteps) ||
+         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return has_steps(*c); });
+}
+
+bool jumps(const Call& call) {
+  bool out = has_steps(call);
+  visit_outputs(call, [&](Value v) { out = out || (v.type().is_tensor() && !is_inexact(v.dtype())); });
   return out;
 }
 
-Repeated repeated_values(const std::vector<const Trace*>& traces, const ValueSet& visible) {
+}  // namespace
+
+Visible visible_values(const Trace& trace) {
+  Visible out;
+  for (const Call* c : trace.calls) {
+    const bool cast = casts(*c);
+    visit_outputs(*c, [&](Value v) {
+      out.values.set(v, 1);
+      if (cast && is_short(v)) out.rounded.set(v, 1);
+    });
+    bool of_short = false;
+    visit_inputs(*c, [&](Value v) { of_short = of_short || is_short(v); });
+    if (of_short && jumps(*c)) visit_inputs(*c, [&](Value v) { out.rounded.set(v, 1); });
+  }
+  return out;
+}
+
+Repeated repeated_values(const std::vector<const Trace*>& traces, const Visible& visible) {
   Repeated out;
   ValueMap<int> reads(0);
   ValueSet made;
@@ -35,7 +67,7 @@ Repeated repeated_values(const std::vector<const Trace*>& traces, const ValueSet
   for (const Trace* t : traces)
     for (const Call* c : t->calls)
       visit_all_outputs(*c, [&](Value v) {
-        if (visible[v] && (reads[v] > 1 || out.made[v])) out.read.set(v, 1);
+        if (visible.rounded[v] || (visible.values[v] && (reads[v] > 1 || out.made[v]))) out.rounded.set(v, 1);
       });
   return out;
 }

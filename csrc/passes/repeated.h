@@ -1,16 +1,23 @@
-// Which values several places of a program may compare with each other.
+// Which values of a program are rounded to their type, and which are made in two places.
 //
-// Purpose       A value that is read in two places, or computed in two, must be the same number there: `y == y.amax()`
-//               finds no maximum where one side was rounded to bfloat16 and the other was not.  A fusion executor asks
-//               which values those are; all others it may keep with more digits than their type has.
-// Precondition  The forward and the backward of one program, or its only trace, before they are claimed; and the values
-//               that eager has, too.  What lies within a composite, eager's kernels do not round either.
-// Method        Reads are counted where the primitives read, so a composite counts as its body; an output of a trace is
-//               read once more.  A value that two traces compute is one that the backward computes again.
+// Purpose       A fusion executor may keep a value of 16 bits with the digits of float32.  It must not where a program
+//               shows the difference: `y == y.amax()` finds no maximum where one side was rounded to bfloat16 and the
+//               other was not, and `x.bfloat16().long()` is another integer.
+// Precondition  For visible_values(): the program of the operators that eager runs; what lies within a composite,
+//               eager's kernels do not round either.  For repeated_values(): the forward and the backward of the same
+//               program, or its only trace, opened for fusion and not yet claimed.
+// Method        Rounded is what eager has and is
+//               - read by more than one call or output, counted where the primitives read, or made by both traces,
+//                 which is to say computed again in the backward;
+//               - the result of a cast to fewer digits: programs cast to round;
+//               - the operand of what jumps: comparisons, casts to integers, floor.
 //
-//   t1 = torch.exp(t0)          t1 is read twice,
-//   t2 = torch.amax(t1)         t2 once
-//   t3 = torch.eq(t1, t2)
+//   t1 = torch.exp(t0)          t1 is read twice
+//   t2 = torch.amax(t1)
+//   t3 = torch.eq(t1, t2)       t2 is compared
+//   t4 = torch.mul(t5, 2)       t4 keeps its digits
+//   t6 = torch.add(t4, t7)      t6 becomes an integer
+//   t8 = torch.long(t6)
 #pragma once
 
 #include <vector>
@@ -20,14 +27,17 @@
 
 namespace thunder {
 
+struct Visible {
+  ValueSet values;   ///< what the calls of a trace give, their bodies aside
+  ValueSet rounded;  ///< of these, results of casts to 16 bits and operands of what jumps
+};
+
 struct Repeated {
-  ValueSet read;  ///< by more than one call or output
+  ValueSet rounded;
   ValueSet made;  ///< by more than one of the traces
 };
 
-Repeated repeated_values(const std::vector<const Trace*>& traces, const ValueSet& visible);
-
-/// What the calls of a trace give, their bodies aside.
-ValueSet visible_values(const Trace& trace);
+Visible visible_values(const Trace& trace);
+Repeated repeated_values(const std::vector<const Trace*>& traces, const Visible& visible);
 
 }  // namespace thunder

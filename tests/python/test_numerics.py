@@ -62,6 +62,35 @@ def test_fused_numerics_are_nearer_to_the_exact_result():
     assert torch.equal(thunder.jit(chain)(*args), thunder.jit(chain, numerics="fused")(*args))
 
 
+# Programs that show whether a value was rounded.
+SEEN = {
+    "to integers": lambda a, b: (a * b * 8).long(),
+    "rounded and back": lambda a, b: (a.float() * b.float()).to(a.dtype).float(),
+    "quantised": lambda a, b: (a.float() - a.float().half().float()) * b,
+    "floor": lambda a, b: (a * b * 8).floor() + b,
+    "rounding": lambda a, b: (a * b * 8).round() * b,
+    "floor division": lambda a, b: (a * b) // 0.5,
+    "remainder": lambda a, b: torch.remainder(a * b, 0.5),
+    "compared with a number": lambda a, b: torch.where(a * b > 0.5, a, b),
+    "compared": lambda a, b: (a + b == b).long(),
+    "moved and compared": lambda a, b: (a * b).t().flip(0) > 0.5,
+    "infinite": lambda a, b: (a * 40000).isinf(),
+    "next": lambda a, b: torch.nextafter(a * b, b),
+    "signs": lambda a, b: (a + b).sign() * b,
+    "choice": lambda a, b: (a * b).argmax(-1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", SEEN)
+def test_what_shows_is_rounded(name, dtype):
+    f, (a, b) = SEEN[name], inputs(dtype)
+    compiled = thunder.jit(f)
+    assert torch.equal(compiled(a, b), f(a, b))
+    grad = thunder.jit(f)(a.requires_grad_(), b)
+    assert torch.equal(grad, f(a, b))
+
+
 def test_gradients_and_modules():
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.SiLU(), torch.nn.Softplus()).to(DEVICE)
