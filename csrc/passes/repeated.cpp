@@ -31,6 +31,14 @@ bool jumps(const Call& call) {
   return out;
 }
 
+// What stands under another name of the same data (detach): executors take the one for the other.
+void round_sources(const std::vector<const Call*>& calls, ValueSet& rounded) {
+  for (size_t i = calls.size(); i-- > 0;) {
+    round_sources(calls[i]->body, rounded);
+    if (Value source = identity_source(*calls[i]); source && rounded[calls[i]->output.value()]) rounded.set(source, 1);
+  }
+}
+
 }  // namespace
 
 Visible visible_values(const Trace& trace) {
@@ -69,6 +77,7 @@ Repeated repeated_values(const std::vector<const Trace*>& traces, const Visible&
       visit_all_outputs(*c, [&](Value v) {
         if (visible.rounded[v] || (visible.values[v] && (reads[v] > 1 || out.made[v]))) out.rounded.set(v, 1);
       });
+  for (const Trace* t : traces) round_sources(t->calls, out.rounded);
   return out;
 }
 

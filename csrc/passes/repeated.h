@@ -10,7 +10,8 @@
 //               - read by more than one call or output, counted where the primitives read, or made by both traces,
 //                 which is to say computed again in the backward;
 //               - the result of a cast to fewer digits: programs cast to round;
-//               - the operand of what jumps: comparisons, casts to integers, floor.
+//               - the operand of what jumps: comparisons, casts to integers, floor;
+//               - what another name of the same data (detach) asks for.
 //
 //   t1 = torch.exp(t0)          t1 is read twice
 //   t2 = torch.amax(t1)

@@ -98,6 +98,10 @@ at::Tensor wrapped_number(const at::Scalar& s) {
   return at::native::wrapped_scalar_tensor(s);  // without the dispatcher: no mode that is active now sees it
 }
 
+at::Tensor number_as_tensor(const at::Scalar& s, at::ScalarType dtype) {
+  return dtype == at::ScalarType::Undefined ? wrapped_number(s) : at::detail::scalar_tensor_static(s, dtype, at::kCPU);
+}
+
 c10::IValue literal_to_ivalue(const Arg& a) {
   switch (a.kind()) {
     case Arg::Kind::None: return {};

@@ -18,8 +18,11 @@ at::MemoryFormat memory_format_of(const std::string& constant);
 at::Layout layout_of(const std::string& constant);
 at::Scalar scalar_of(const Arg& literal);
 
-/// A Python number as an operand of a tensor operation: 0-d, on the CPU, and weak in type promotion.
+/// A Python number as an operand of a tensor operation: 0-d, on the CPU, and weak in type promotion.  PyTorch shows it
+/// to Python's dispatch modes as the number, which few operators take.
 at::Tensor wrapped_number(const at::Scalar& s);
+/// The same for all other operators, in the dtype of the operation; wrapped where that is undefined.
+at::Tensor number_as_tensor(const at::Scalar& s, at::ScalarType dtype);
 
 /// A literal that needs no type to say what it is in ATen; lists of ints are int lists, other lists generic.
 c10::IValue literal_to_ivalue(const Arg& literal);

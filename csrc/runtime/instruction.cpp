@@ -12,14 +12,14 @@
 namespace thunder {
 namespace {
 
-c10::IValue convert_number(const c10::IValue& v, Operand::Convert to) {
+c10::IValue convert_number(const c10::IValue& v, Operand::Convert to, at::ScalarType dtype) {
   if (v.isTensor() || v.isNone()) return v;
   at::Scalar s = v.isBool() ? at::Scalar(v.toBool()) : v.toScalar();
   switch (to) {
     case Operand::Convert::Float: return s.toDouble();
     case Operand::Convert::Int: return s.toLong();
     case Operand::Convert::Bool: return s.toBool();
-    case Operand::Convert::Tensor: return wrapped_number(s);
+    case Operand::Convert::Tensor: return number_as_tensor(s, dtype);
     case Operand::Convert::None: break;
   }
   return v;
@@ -75,14 +75,14 @@ c10::IValue Operand::load(Frame& frame) const {
     case Kind::Constant: return constant;
     case Kind::Register: {
       c10::IValue& r = frame.registers[reg];
-      if (convert != Convert::None) return convert_number(r, convert);
+      if (convert != Convert::None) return convert_number(r, convert, number);
       if (last) return std::move(r);
       return r;
     }
     case Kind::Expression: {
       int64_t n = evaluate(frame);
       if (convert == Convert::Float) return static_cast<double>(n);
-      if (convert == Convert::Tensor) return wrapped_number(n);
+      if (convert == Convert::Tensor) return number_as_tensor(n, number);
       return n;
     }
     case Kind::List: return load_list(*this, frame);

@@ -41,8 +41,9 @@ struct Operand {
 
   Kind kind = Kind::Constant;
   Convert convert = Convert::None;
-  Element element = Element::Any;  ///< of a List
-  bool last = false;               ///< the register's last reader: it is moved out
+  Element element = Element::Any;                     ///< of a List
+  at::ScalarType number = at::ScalarType::Undefined;  ///< of what Convert::Tensor makes; see number_as_tensor()
+  bool last = false;                                  ///< the register's last reader: it is moved out
   uint32_t reg = 0;
   c10::IValue constant;
   std::vector<int64_t> ints;  ///< a constant list of ints, for kernels

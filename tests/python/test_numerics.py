@@ -91,6 +91,22 @@ def test_what_shows_is_rounded(name, dtype):
     assert torch.equal(grad, f(a, b))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_what_is_written_in_place_is_rounded(dtype):
+    """The value of a tensor has a second name there, with readers of its own."""
+
+    def f(a):
+        a.sigmoid_()
+        return torch.exp(a) == torch.exp(a).amax(0, keepdim=True)
+
+    x = inputs(dtype)[0]
+    compiled = thunder.jit(f)
+    for made in (x.clone, lambda: x.clone().requires_grad_() * 1):
+        a, b = made(), made()
+        with torch.no_grad():
+            assert torch.equal(compiled(a), f(b))
+
+
 def test_gradients_and_modules():
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.SiLU(), torch.nn.Softplus()).to(DEVICE)

@@ -11,6 +11,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from watchers import AROUND, Doubling, DoublingOperators, Pack, Plain, Shouting, Weight, quiet, shown, trained, x3
 
 import thunder
@@ -419,6 +420,26 @@ def test_modes_of_another_thread_do_not_matter():
     done.set()
     thread.join()
     assert not eager_calls(f)
+
+
+def test_numbers_where_operators_take_tensors():
+    """PyTorch shows a mode numbers in place of tensors that are wrapped numbers, and maximum() takes none."""
+
+    class Passing(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    def f(x, n):
+        return x.clamp(-1, n) * x.exp() * x.long().clamp(0, 3)
+
+    for n in (0.5, 1):
+        for options in ({}, {"cache": "symbolic values"}):
+            a, b = (x3(requires_grad=True) for _ in range(2))
+            y = thunder.jit(f, **options)(a, n)
+            with Passing():
+                y.sum().backward()
+            f(b, n).sum().backward()
+            torch.testing.assert_close(a.grad, b.grad)
 
 
 def test_nothing_is_kept_alive():

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/print.h"
+#include "passes/visit.h"
 #include "runtime/convert.h"
 
 namespace thunder::aten {
@@ -186,9 +187,9 @@ Operand::Convert conversion(const Arg& a, const TypePtr& type) {
   }
 }
 
-Operand literal_operand(const Arg& a, const TypePtr& type) {
+Operand literal_operand(const Arg& a, const TypePtr& type, at::ScalarType number) {
   switch (type->kind()) {
-    case TypeKind::TensorType: return Operand::of(a.is_none() ? at::Tensor() : wrapped_number(scalar_of(a)));
+    case TypeKind::TensorType: return Operand::of(a.is_none() ? at::Tensor() : number_as_tensor(scalar_of(a), number));
     case TypeKind::FloatType: return Operand::of(a.real());
     case TypeKind::IntType:
     case TypeKind::SymIntType: return Operand::of(scalar_of(a).toLong());
@@ -196,10 +197,11 @@ Operand literal_operand(const Arg& a, const TypePtr& type) {
   }
 }
 
-Operand operand_of(const Arg& a, const TypePtr& type, const Assembler& assembler) {
+// `number`: the dtype of a number that stands for a tensor.
+Operand operand_of(const Arg& a, const TypePtr& type, const Assembler& assembler, at::ScalarType number) {
   if (type->kind() == TypeKind::OptionalType) {
     if (a.is_none()) return Operand::of({});
-    return operand_of(a, type->castRaw<c10::OptionalType>()->getElementType(), assembler);
+    return operand_of(a, type->castRaw<c10::OptionalType>()->getElementType(), assembler, number);
   }
   if (type->kind() == TypeKind::ListType) {
     const TypePtr& element = type->castRaw<c10::ListType>()->getElementType();
@@ -208,20 +210,19 @@ Operand operand_of(const Arg& a, const TypePtr& type, const Assembler& assembler
     o.element = element_of(element);
     bool constant = true;
     for (const Arg& item : a.is_sequence() ? a.items() : ArgList{a}) {
-      o.items.push_back(operand_of(item, element, assembler));
+      o.items.push_back(operand_of(item, element, assembler, number));
       constant &= o.items.back().kind == Operand::Kind::Constant;
     }
     if (!constant) return o;
     Frame none;
     return Operand::of(o.load(none));
   }
-  if (a.is_value()) return assembler.value(a.value(), conversion(a, type));
-  if (a.kind() == Arg::Kind::Int && !a.dim().is_constant()) {
-    Operand o = assembler.expression(a.dim());
-    o.convert = conversion(a, type);
-    return o;
-  }
-  return literal_operand(a, type);
+  const bool computed = a.kind() == Arg::Kind::Int && !a.dim().is_constant();
+  if (!computed && !a.is_value()) return literal_operand(a, type, number);
+  Operand o = computed ? assembler.expression(a.dim()) : assembler.value(a.value(), conversion(a, type));
+  o.convert = conversion(a, type);
+  o.number = number;
+  return o;
 }
 
 // ---- from records to targets ----------------------------------------------------------------------------------------
@@ -400,6 +401,18 @@ bool means_default(const Arg& a, const c10::Argument& argument) {
   return a.is_none() && argument.default_value() && type_of_argument(argument)->kind() != TypeKind::OptionalType;
 }
 
+// The dtype of a result, or of a tensor that is compared.
+at::ScalarType computing_type(const Call& call) {
+  at::ScalarType out = at::ScalarType::Undefined;
+  auto take = [&](Value v) {
+    const bool open = out == at::ScalarType::Undefined || out == at::ScalarType::Bool;
+    if (open && v.type().is_tensor()) out = to_aten(v.dtype());
+  };
+  visit_outputs(call, take);
+  visit_inputs(call, take);
+  return out;
+}
+
 bool all_fit(const Target& t, const ArgList& args, bool wrap) {
   const auto& arguments = t.handle.schema().arguments();
   for (size_t i = 0; i < t.sources.size(); ++i) {
@@ -427,12 +440,14 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
   const c10::FunctionSchema& schema = t->handle.schema();
   bool list = schema.returns().size() == 1 && schema.returns()[0].type()->kind() == TypeKind::ListType;
   auto out = std::make_unique<BoxedCall>(t->handle, list);
+  const at::ScalarType number = prefer_wrapped_ ? at::ScalarType::Undefined : computing_type(call);
   for (size_t i = 0; i < t->sources.size(); ++i) {
     const Source& s = t->sources[i];
     const c10::Argument& a = schema.arguments()[i];
     if (s.param >= 0 && !means_default(call.args[static_cast<size_t>(s.param)], a))
-      out->operands.push_back(operand_of(call.args[static_cast<size_t>(s.param)], type_of_argument(a), assembler));
-    else if (s.literal) out->operands.push_back(operand_of(*s.literal, type_of_argument(a), assembler));
+      out->operands.push_back(
+          operand_of(call.args[static_cast<size_t>(s.param)], type_of_argument(a), assembler, number));
+    else if (s.literal) out->operands.push_back(operand_of(*s.literal, type_of_argument(a), assembler, number));
     else out->operands.push_back(Operand::of(*a.default_value()));
   }
   return out;

@@ -53,6 +53,12 @@ TEST_CASE("repeated: operands of what jumps") {
     CHECK(rounded(program(kSum + "  t1 = " + call + "\n  return t1\n")) == "t0 ");
 }
 
+TEST_CASE("repeated: what has another name") {
+  const std::string named = kSum + "  t1 = prims.detach(t0)  # t1: \"cpu bf16[4]\"\n";
+  CHECK(rounded(program(named + "  t2 = prims.exp(t1)  # t2: \"cpu bf16[4]\"\n  return t2\n")) == "");
+  CHECK(rounded(program(named + "  t2 = prims.floor(t1)  # t2: \"cpu bf16[4]\"\n  return t2\n")) == "t0 t1 ");
+}
+
 TEST_CASE("repeated: casts to 16 bits, and not what lies within a composite") {
   const std::string wide =
       "  t0 = prims.convert_element_type(a, torch.float32)  # t0: \"cpu f32[4]\"\n"
