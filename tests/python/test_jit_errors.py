@@ -167,7 +167,7 @@ NOT_SUPPORTED = {
 @pytest.mark.parametrize("fn", NOT_SUPPORTED.values(), ids=NOT_SUPPORTED)
 def test_what_is_not_supported_says_so(fn):
     compiled = thunder.jit(fn)
-    # A warning: under torch.device() set_() reaches PyTorch's dispatcher, which refuses it for a leaf that eager's is not.
+    # A warning with --device: under torch.device() set_() reaches the dispatcher, and eager's own call succeeds.
     with pytest.raises((RuntimeError, NotImplementedError, TypeError, RuntimeWarning)) as caught:
         compiled(torch.randn(3, requires_grad=True))
     text = str(caught.value)
