@@ -88,7 +88,8 @@ std::string utf8(PyObject* o) {
 // NumPy scalars and the like: things that say what Python number they are.
 std::optional<Arg> number_like(PyObject* o) {
   const std::string_view type = Py_TYPE(o)->tp_name;
-  if (type == "numpy.bool" || type == "numpy.bool_") return Arg(PyObject_IsTrue(o) == 1);
+  // PyTorch takes a NumPy bool for a number, and no bool.
+  if (type == "numpy.bool" || type == "numpy.bool_") return Arg(PyObject_IsTrue(o) == 1 ? 1.0 : 0.0);
   if (PyIndex_Check(o)) {
     Ref i = Ref::steal(PyNumber_Index(o));
     return int_to_arg(i.get());

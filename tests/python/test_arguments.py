@@ -1,6 +1,7 @@
 """Arguments of every kind: eager's result, or eager's type of exception; and a slice of fuzz_arguments.py."""
 
 import fuzz_arguments
+import numpy as np
 import pytest
 import torch
 from op_checks import compare
@@ -37,6 +38,10 @@ CALLS = {
     ),
     "an int for a list of dims": lambda x: x.reshape(1, 3).sum(0),
     "a list of one for two sizes": lambda x: F.adaptive_avg_pool2d(x.reshape(1, 1, 3), [2]),
+    "NumPy's bool as a number": lambda x: (
+        torch.full((2,), np.bool_(True)), x.long() + np.bool_(True), torch.tensor(np.bool_(True)), x.clamp(np.bool_(1))
+    ),
+    "NumPy's bool as a flag": lambda x: x.sum(0, keepdim=np.bool_(True)),
     "ranges of bools": lambda x: (torch.arange(True), torch.arange(False, 3), torch.arange(0, 5, True), x),
     "sym_min": lambda x: (torch.sym_min(2, 3), torch.sym_max(2.0, 3)),
     "a bool for a dtype": lambda x: x.sum(dtype=True),
