@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _autocast, _custom_function, _generators, _opaque, _outside, _refused
+from . import _C, _autocast, _collectives, _custom_function, _generators, _opaque, _outside, _refused
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
@@ -156,7 +156,7 @@ PASS_THROUGH = """
     Tensor.is_inference Tensor.element_size Tensor.get_device Tensor.has_names Tensor.__hash__ Tensor.dim_order
     device _C._set_grad_enabled _C._nn._parse_to is_tensor is_floating_point is_complex is_neg
     is_inference is_signed is_nonzero get_device result_type can_cast promote_types is_storage typename sym_int
-    sym_float
+    sym_float ops.profiler._record_function_enter_new ops.profiler._record_function_exit._RecordFunction
 """
 
 
@@ -182,7 +182,7 @@ def _register():
     for path, handler in handlers.items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=_refused.guarded(handler))
-    for path, handler in _generators.handlers.items():
+    for path, handler in (_generators.handlers | _collectives.handlers).items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=handler, creates=True)
 

@@ -38,8 +38,14 @@ def _signature(overload, *first):
     return inspect.Signature([*positional, kind("results", kind.KEYWORD_ONLY, default=None)])
 
 
+def _communicates(overload):
+    of_groups = overload.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
+    return of_groups or any(a.name == "group_name" for a in overload._schema.arguments)
+
+
 def _tags(overload):
-    return ("any_layout", "random") if is_random(overload) else ("any_layout",)
+    random, communicates = is_random(overload), _communicates(overload)
+    return ("any_layout", *(("random",) if random else ()), *(("collective",) if communicates else ()))
 
 
 def _several(tensors):
@@ -72,7 +78,7 @@ def symbol_of(overload, autocast=()):
     meta.__signature__ = _signature(overload)
     tags = _tags(overload)
     symbol = _executor.register_operator(name, meta=meta, tags=tags, fn=run)
-    forward, backward = _with_graph(overload, name, autocast), _backward(name)
+    forward, backward = _with_graph(overload, name, autocast), _backward(name, _communicates(overload))
 
     def rule(*values, results=None):
         differentiable = [i for i, m in enumerate(_description(overload, values, autocast).computed) if m.requires_grad]
@@ -128,7 +134,7 @@ def _no_leaf(t):
     return t.clone() if t.layout is not torch.strided and t.is_leaf and t.requires_grad else t
 
 
-def _backward(name):
+def _backward(name, communicates):
     def meta(gradients, graph, differentiable, inputs):
         names = ("shape", "dtype", "device", "layout", "dense_dims")
         return _several([TensorProxy(**dict(zip(names, i, strict=True))) for i in inputs])
@@ -148,7 +154,8 @@ def _backward(name):
             )
         return _several(made)
 
-    return _executor.register_operator(f"{name}_backward", meta=meta, fn=run, tags=("any_layout",))
+    tags = ("any_layout", "collective") if communicates else ("any_layout",)
+    return _executor.register_operator(f"{name}_backward", meta=meta, fn=run, tags=tags)
 
 
 _AUTOGRAD_KEYS = [

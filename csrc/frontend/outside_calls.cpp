@@ -61,6 +61,12 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   return nullptr;
 }
 
+// Methods of process groups, stores, and operations that are under way, but for what they know of themselves.
+bool communicates(std::string_view module, std::string_view name) {
+  static const Names known = {"rank", "size", "name", "getBackendName", "is_completed", "is_success", "result"};
+  return module == "torch._C._distributed_c10d" && !name.starts_with("_") && !one_of(name, known);
+}
+
 // What torch._dynamo.disable puts around a function: it keeps books of its own, which are nothing to the program.
 bool is_for_dynamo(PyObject* function) {
   const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
@@ -288,6 +294,15 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
 
 bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
   std::string module = origin(callable, self);
+  if (self && !PyType_Check(self) && communicates(module, name)) {
+    interpreter::NotInterpreting scope;
+    try {
+      tracer_.leave_to_eager("the function communicates with other processes (" + std::string(name) + "())");
+    } catch (...) {
+      hooks().set_python_error();
+      return false;
+    }
+  }
   const char* reason = sharp_edge(module, name);
   if (!reason) return true;
   if (reason == kInput) keep_not("calls " + std::string(name) + "(), which " + reason);

@@ -240,6 +240,18 @@ def test_torch_tensor_of_numbers_and_of_traced_tensors():
 # ---- global state ----------------------------------------------------------------------------------------------------
 
 
+def test_ranges_of_the_profiler_are_nothing_to_the_program():
+    def f(x):
+        with torch.profiler.record_function("twice"):
+            y = x * 2
+        return y + 1
+
+    compiled, x = thunder.jit(f), torch.randn(3)
+    for _ in range(2):
+        assert_close(compiled(x), f(x))
+    assert thunder.cache_misses(compiled) == 1 and not thunder.compile_stats(compiled)["eager_calls"]
+
+
 def test_grad_modes():
     f, x = thunder.jit(lambda x: torch.sin(x) * 2), torch.randn(3, requires_grad=True)
     assert f(x).requires_grad
