@@ -63,7 +63,7 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
 
 // Methods of process groups, stores, and operations that are under way, but for what they know of themselves.
 bool communicates(std::string_view module, std::string_view name) {
-  static const Names known = {"rank", "size", "name", "getBackendName", "is_completed", "is_success", "result"};
+  static const Names known = {"rank", "size", "name", "getBackendName"};
   return module == "torch._C._distributed_c10d" && !name.starts_with("_") && !one_of(name, known);
 }
 
