@@ -28,7 +28,6 @@ def _handler(*names):
 
 
 def _writing(name, compute):
-
     def handle(func, args, kwargs):
         given = inspect.signature(func).bind(*args, **kwargs)
         given.apply_defaults()
