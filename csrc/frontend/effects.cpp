@@ -3,6 +3,7 @@
 
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
+#include "frontend/unseen.h"
 
 namespace thunder::frontend {
 namespace {
@@ -226,7 +227,9 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
     read_type(object);
     // What sets a tensor's is PyTorch's.
     const bool slot = found && is_c_descriptor(found) && (!is_tensor(object) || Py_IS_TYPE(found, &PyMemberDescr_Type));
-    if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw_write_) return true;
+    if (Py_TYPE(object)->tp_setattro != PyObject_GenericSetAttr && !raw_write_)
+      return !sets_unseen(object) || leave_to_eager("sets an attribute of a " + std::string(Py_TYPE(object)->tp_name) +
+                                                    ", whose state cannot be seen");
     if (found && Py_TYPE(found)->tp_descr_set && !slot) return true;
     if (slot) {
       Ref now;

@@ -5,6 +5,7 @@
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
 #include "frontend/reads.h"
+#include "frontend/unseen.h"
 
 namespace thunder::frontend {
 
@@ -59,12 +60,6 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   if (module == "_io" && one_of(name, {"write", "writelines", "flush", "close"})) return kOutput;
   if (module == "_io" || module == "_socket") return kInput;
   return nullptr;
-}
-
-// Methods of process groups, stores, and operations that are under way, but for what they know of themselves.
-bool communicates(std::string_view module, std::string_view name) {
-  static const Names known = {"rank", "size", "name", "getBackendName"};
-  return module == "torch._C._distributed_c10d" && !name.starts_with("_") && !one_of(name, known);
 }
 
 // What torch._dynamo.disable puts around a function: it keeps books of its own, which are nothing to the program.
@@ -292,17 +287,20 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   return result;
 }
 
-bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
-  std::string module = origin(callable, self);
-  if (self && !PyType_Check(self) && communicates(module, name)) {
-    interpreter::NotInterpreting scope;
-    try {
-      tracer_.leave_to_eager("the function communicates with other processes (" + std::string(name) + "())");
-    } catch (...) {
-      hooks().set_python_error();
-      return false;
-    }
+bool Reads::leave_to_eager(const std::string& does) {
+  interpreter::NotInterpreting scope;
+  try {
+    tracer_.leave_to_eager("the function " + does);
+  } catch (...) {
+    hooks().set_python_error();
   }
+  return false;
+}
+
+bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
+  std::string module = origin(callable, self), unseen;
+  if (self && !PyType_Check(self) && !PyModule_Check(self) && !fresh(self)) unseen = unseen_method(self, name, module);
+  if (!unseen.empty()) return leave_to_eager(unseen);
   const char* reason = sharp_edge(module, name);
   if (!reason) return true;
   if (reason == kInput) keep_not("calls " + std::string(name) + "(), which " + reason);

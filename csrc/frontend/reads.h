@@ -182,6 +182,8 @@ class Reads final : public interpreter::Observer {
   void finish_states(WorldGuard& world, std::vector<Effect>& out);
 
   bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
+  /// Ends the acquisition; false, with the error set.
+  bool leave_to_eager(const std::string& does);
   void read_arguments(PyObject* const* arguments, size_t n);
   PyObject* call_and_compare(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   bool read_getter(PyObject* callable, PyObject* const* arguments, size_t n);

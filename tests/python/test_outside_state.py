@@ -9,8 +9,12 @@ import contextlib
 import contextvars
 import ctypes
 import datetime
+import decimal
 import gc
+import hashlib
+import queue
 import random
+import sqlite3
 import threading
 import time
 import types
@@ -178,6 +182,28 @@ def test_writes_are_made_in_every_call(f, cache):
         out.append(steps)
     for eager, compiled in zip(*out, strict=True):
         assert eager == compiled
+
+
+# States of C code that nobody can compare or put back.
+UNSEEN = {
+    "queue": (queue.SimpleQueue, lambda o, x: o.put(1) or x * o.qsize()),
+    "hash": (hashlib.sha256, lambda o, x: o.update(b"a") or x * o.digest()[0]),
+    "database": (
+        lambda: sqlite3.connect(":memory:"),
+        lambda o, x: x * len(o.execute("create table if not exists t(x)").execute("insert into t values (1)").connection
+                         .execute("select * from t").fetchall()),
+    ),
+    "attribute": (decimal.Context, lambda o, x: set_attribute(o, "prec", o.prec + 1) or x * o.prec),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make, f", UNSEEN.values(), ids=list(UNSEEN))
+def test_what_cannot_be_seen_is_left_to_eager(make, f):
+    objects = make(), make()
+    compiled = thunder.jit(lambda x: f(objects[1], x))
+    for _ in range(4):
+        assert compiled(torch.ones(2)).tolist() == f(objects[0], torch.ones(2)).tolist()
+    assert thunder.compile_stats(compiled)["eager_calls"]
 
 
 def test_what_is_only_read_is_compiled_once():

@@ -1,0 +1,59 @@
+#include "frontend/unseen.h"
+
+#include <unordered_set>
+
+#include "frontend/hooks.h"
+
+namespace thunder::frontend {
+namespace {
+
+// Packages whose objects are containers or iterators that the acquisition follows, or do not change, or have a state
+// that it compares.  Methods and functions that pybind11 made are alike, with what it keeps of them for self.
+const std::unordered_set<std::string_view>& known_packages() {
+  static const auto* known = new std::unordered_set<std::string_view>{
+      "builtins",     "collections", "_collections", "itertools", "functools", "_functools",
+      "operator",     "_operator",   "re",           "_sre",      "datetime",  "decimal",
+      "fractions",    "_thread",     "array",        "_ctypes",   "ctypes",    "contextvars",
+      "_contextvars", "weakref",     "_weakref",     "_random",   "random",    "_io",
+      "io",           "_struct",     "struct",       "types",     "typing",    "_typing",
+      "_abc",         "mmap",        "numpy",        "torch",     "thunder",   "pybind11_builtins",
+      "zoneinfo",     "_json",       "unicodedata",  "time"};
+  return *known;
+}
+
+// The class that a method of C code is of.
+PyTypeObject* owner(PyObject* self, std::string_view name) {
+  Ref key = Ref::steal(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+  PyObject* found = _PyType_Lookup(Py_TYPE(self), key.get());
+  const bool descriptor = found && (Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type));
+  return descriptor ? PyDescr_TYPE(found) : Py_TYPE(self);
+}
+
+std::string text_of(PyTypeObject* type, const char* attribute) {
+  PyObject* value = PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), attribute);
+  if (!value) PyErr_Clear();
+  Ref owned = Ref::steal(value);
+  return value && PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : "";
+}
+
+}  // namespace
+
+bool sets_unseen(PyObject* o) {
+  static PyObject* name = PyUnicode_InternFromString("__setattr__");
+  PyObject* found = _PyType_Lookup(Py_TYPE(o), name);
+  return found && Py_IS_TYPE(found, &PyWrapperDescr_Type) && !is_tensor(o) && !PyWeakref_CheckProxy(o);
+}
+
+std::string unseen_method(PyObject* self, std::string_view name, std::string_view of) {
+  if (of == "torch._C._distributed_c10d") {
+    const bool asks = name.starts_with("_") || name == "rank" || name == "size" || name == "name";
+    return asks ? "" : "communicates with other processes (" + std::string(name) + "())";
+  }
+  PyTypeObject* type = owner(self, name);
+  const std::string module = text_of(type, "__module__");
+  if (known_packages().count(std::string_view(module).substr(0, module.find('.'))) != 0) return {};
+  return "calls " + std::string(name) + "() of a " + module + "." + text_of(type, "__qualname__") +
+         ", whose state cannot be seen";
+}
+
+}  // namespace thunder::frontend
