@@ -1,7 +1,5 @@
 #include "passes/repeated.h"
 
-#include <algorithm>
-
 #include "core/builder.h"
 
 namespace thunder {
@@ -20,13 +18,8 @@ bool casts(const Call& call) {
   return call.body.size() == 1 && casts(*call.body[0]);
 }
 
-bool has_steps(const Call& call) {
-  return call.op->has(kSteps) ||
-         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return has_steps(*c); });
-}
-
 bool jumps(const Call& call) {
-  bool out = has_steps(call);
+  bool out = tags_within(call, kSteps) != 0;
   visit_outputs(call, [&](Value v) { out = out || (v.type().is_tensor() && !is_inexact(v.dtype())); });
   return out;
 }

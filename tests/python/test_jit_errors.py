@@ -182,6 +182,7 @@ def test_what_is_not_supported_says_so(fn):
 )
 def test_operators_that_a_compilation_looked_up_first_stay(fn):
     """PyTorch's dispatcher keeps pointers to the entries of torch.ops, which it makes when they are first needed."""
+    # Refused or not, the process must live.
     for _ in range(3):
         with torch.device(DEVICE), contextlib.suppress(NotImplementedError, RuntimeError):
             thunder.jit(fn)(torch.ones(3))

@@ -56,9 +56,10 @@ std::unique_ptr<DecodedCode> decode(PyCodeObject* code) {
     out->instructions.push_back({table[opcode], argument, opcode, size});
   }
   const char* file = PyUnicode_AsUTF8(code->co_filename);
+  const char* name = PyUnicode_AsUTF8(code->co_qualname);
   if (file) {
     out->alone = std::string_view(file) == kAloneFile;
-    const std::string place = std::string(file) + ":" + PyUnicode_AsUTF8(code->co_qualname);
+    const std::string place = std::string(file) + ":" + (name ? name : "");
     for (const std::string& path : internal_paths()) out->internal = out->internal || place.starts_with(path);
   }
   PyErr_Clear();
