@@ -16,11 +16,11 @@ PLATLIB  = $(shell $(PY) -c 'import sysconfig; print(sysconfig.get_path("platlib
 SETUP   := tools/setup.sh $(wildcard requirements/build.txt requirements/test*.txt)
 CPP      = $(shell git ls-files --cached --others --exclude-standard 'csrc/*.h' 'csrc/*.cpp' 'tests/cpp/*.h' 'tests/cpp/*.cpp')
 
-.PHONY: help build demo test test-cpp test-python test-layers test-headers test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
+.PHONY: help build demo test test-cpp test-python test-layers test-headers test-distributed test-all coverage fuzz conformance models bench sanitize docs lint format tidy stubs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo | test | test-all | coverage | fuzz | conformance | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
+	@echo "make demo | test | test-distributed | test-all | coverage | fuzz | conformance | models | bench | build | sanitize | docs | lint | format | tidy | stubs | clean"
 
 $(STAMP): $(SETUP)
 	tools/setup.sh
@@ -93,6 +93,10 @@ RUN_PYTEST = $(PY) -m pytest -n $(WORKERS) --dist worksteal
 # PYTEST="-k name -x" for a part of them.
 test-python: build
 	$(RUN_PYTEST) $(PYTEST)
+
+# Every combination of settings on several processes (minutes).
+test-distributed: build
+	THUNDER_ALL_DISTRIBUTED=1 $(RUN_PYTEST) tests/distributed $(PYTEST)
 
 # A machine's own transformers will do.
 .venv/models-stamp: requirements/models.txt $(STAMP)

@@ -458,6 +458,11 @@ def last_epilogue_traces(arg: object, /) -> list[Trace]: ...
 
 def last_program(arg: object, /) -> str: ...
 
+def compile_for(function: object, capability: int, cudnn_version: int, args: tuple, kwargs: dict) -> tuple[Trace, Trace | None]:
+    """
+    The last traces of a call's forward and backward (or None), compiled for a GPU that need not be here; nothing is run, and tensors may be of subclasses without memory. `capability`: 90 for 9.0.
+    """
+
 def stats(arg: object, /) -> dict: ...
 
 def evaluate(arg0: str, arg1: tuple, arg2: dict, /) -> object:
@@ -511,3 +516,161 @@ def region_values(arg0: Trace, arg1: Sequence[Call], /) -> tuple[list, list]:
     """
     What the calls read from outside, and what of their results others read.
     """
+
+class CommunicationPlan:
+    """How a model's parameters lie on processes, and what they communicate."""
+
+    def __init__(self, id: str, group: str, reduce_group: str, world: int, regather: bool, reduce_dtype: str | None, bytes_in_flight: int) -> None: ...
+
+    def add_replicated(self, name: str, parameter: object, bucket: int, holders: Sequence[tuple[dict, str]]) -> None: ...
+
+    def add_sharded(self, name: str, parameter: object, local: object, shape: Sequence[int], dtype: str, bucket: int, wrap: object | None, holders: Sequence[tuple[dict, str]], kept: bool = False) -> None: ...
+
+    def forget(self) -> None:
+        """Its parameters are plain ones from here on."""
+
+    def text(self) -> str:
+        """Lines that are the same on every process."""
+
+    def take_kept_gradients(self) -> list[tuple[str, object]]:
+        """
+        What backwards within no_sync() left to be reduced: parameters' names and whole gradients, then forgotten.
+        """
+
+    @property
+    def synchronizes(self) -> bool:
+        """
+        Whether backwards of programs that are called from now on synchronise gradients.
+        """
+
+    @synchronizes.setter
+    def synchronizes(self, arg: bool, /) -> None: ...
+
+def agree(group: str, key: str, text: str, seconds: float) -> None:
+    """
+    ValueError on every process of the group if their texts differ; RuntimeError if one does not come.
+    """
+
+def post_failure(error: str) -> None:
+    """
+    Other processes of all groups that programs use raise this, where they wait for this one.
+    """
+
+def stop_watching(group: str) -> None:
+    """The group is about to be destroyed."""
+
+class SimulatedWait:
+    """A wait for a collective, or a collective that nobody waits for."""
+
+    @property
+    def name(self) -> str:
+        """What is communicated: "h.0.attn.weight and 3 more"."""
+
+    @property
+    def future(self) -> str:
+        """As the trace prints it: "p11"."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def collective(self) -> str:
+        """"all_gather", "reduce_scatter" or "all_reduce"."""
+
+    @property
+    def backward(self) -> bool: ...
+
+    @property
+    def waited(self) -> bool: ...
+
+    @property
+    def bytes(self) -> int:
+        """Of the whole tensors."""
+
+    @property
+    def seconds(self) -> float:
+        """Of the collective."""
+
+    @property
+    def exposed(self) -> float:
+        """Seconds for which kernels stood still."""
+
+    def __repr__(self) -> str: ...
+
+class Simulation:
+    """A simulated step of one process. str() is a report."""
+
+    @property
+    def step(self) -> float:
+        """Seconds: compute + slowed + exposed."""
+
+    @property
+    def compute(self) -> float:
+        """Seconds of the kernels by themselves."""
+
+    @property
+    def slowed(self) -> float:
+        """Seconds that communication beside them adds."""
+
+    @property
+    def exposed(self) -> float:
+        """Seconds for which kernels stood still."""
+
+    @property
+    def forward(self) -> float:
+        """Seconds after which the forward's last kernel ended."""
+
+    @property
+    def communicators(self) -> dict[str, float]:
+        """By group: seconds for which it communicates."""
+
+    @property
+    def waits(self) -> list[SimulatedWait]:
+        """In the order of the waits."""
+
+    @property
+    def memory(self) -> list[tuple[float, int]]:
+        """Pairs of seconds and bytes from then on."""
+
+    @property
+    def inputs(self) -> int:
+        """Bytes of parameters and arguments."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+
+    @property
+    def peak_at(self) -> str:
+        """The call at which it is reached."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What of the cost table is measured, and what is estimated."""
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+class CostTable:
+    """What a device and its networks take for work."""
+
+    @staticmethod
+    def built_in(device: str) -> CostTable:
+        """ValueError if there is none."""
+
+    def with_lines(self, text: str) -> CostTable:
+        """The table with more lines. ValueError names the one that is wrong."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def capability(self) -> int:
+        """90 for 9.0."""
+
+    @property
+    def cudnn_version(self) -> int: ...
+
+def simulate(forward: Trace, backward: Trace | None, table: CostTable) -> Simulation:
+    """Simulates the last traces of a compilation; nothing is run."""

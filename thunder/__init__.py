@@ -18,6 +18,7 @@ from . import _frontend as _frontend  # registers the torch functions that it kn
 from ._inspection import (
     cache_hits,
     cache_misses,
+    compile_data,
     compile_stats,
     empty_cache,
     explain_miss,
@@ -29,6 +30,7 @@ from ._inspection import (
     parse,
 )
 from .extend import (
+    Executor,
     get_all_executors,
     get_always_executors,
     get_default_executors,
@@ -45,9 +47,11 @@ pytorch_executor = _C.find_executor("aten")
 nvfuser_executor = _C.find_executor("fuser")  # the place of nvFuser in lists that were written for it
 
 __all__ = [
+    "Executor",
     "ThunderModule",
     "cache_hits",
     "cache_misses",
+    "compile_data",
     "compile_stats",
     "empty_cache",
     "explain_miss",
@@ -74,7 +78,7 @@ def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), n
     Args:
         fn: A callable on tensors (and anything else), or a torch.nn.Module.  Without it, returns a decorator.
         executors: Who runs the operators, highest priority first: executors or their names.  The always executors
-            ("aten", "python") follow by themselves.  None: `thunder.get_default_executors()`.
+            ("c10d", "aten", "python") follow by themselves.  None: `thunder.get_default_executors()`.
         cache: What a compiled program may be used again for.
             "constant values": calls with the same tensor metadata and equal Python values.
             "symbolic values": calls with tensors of the same kinds and numbers of the same types; sizes of 2 and more,

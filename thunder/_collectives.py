@@ -1,8 +1,8 @@
 """torch.distributed's calls that write into tensors: PyTorch's functional collectives, and a copy.
 
 The program then holds them in their order, and every call of it communicates.  Other communication leaves the function
-to eager: barriers, what is sent to one process, objects, and what `async_op` leaves open; by its name here, so that no
-code of PyTorch's runs first, or at the method of a process group (Reads::allow_call).
+to eager: barriers, what is sent to one process, and objects; by its name here, so that no code of PyTorch's runs first,
+or at the method of a process group (Reads::allow_call).
 """
 
 import inspect
@@ -17,7 +17,7 @@ handlers = {}
 
 
 def _handler(*names):
-    """For `compute(given, group)`: what is written to a tensor, as (tensor, result); None where that is not known."""
+    """For `compute(given, group)`: what is written, as [(tensor, result)]; None where that is not known."""
 
     def register(compute):
         for name in names:
@@ -32,31 +32,61 @@ def _writing(name, compute):
         given = inspect.signature(func).bind(*args, **kwargs)
         given.apply_defaults()
         given = given.arguments
-        group = _group(given.pop("group"))
-        tensors = [a for a in given.values() if isinstance(a, torch.Tensor)]
-        known = group is not None and not given.pop("async_op") and all(map(_is_plain, tensors))
+        group = group_or_none(given.pop("group"))
+        open_ended = given.pop("async_op")
+        known = group is not None and all(_is_plain(t) for a in given.values() for t in _tensors(a))
         written = compute(given, group) if known else None
         if written is None:
-            _leave(name)
-        current_tracer().copy_into(*written, name)
+            leave(name)
+        for target, result in written:
+            current_tracer().copy_into(target, result, name)
+        return _Done() if open_ended else None
 
     return handle
 
 
-def _leave(name):
+class _Done:
+    """The work that `async_op=True` gives: a program waits for what it reads."""
+
+    def wait(self, timeout=None):
+        return True
+
+    def is_completed(self):
+        return True
+
+    is_success = is_completed
+
+    def exception(self):
+        return None
+
+    def synchronize(self):
+        pass
+
+    block_current_stream = synchronize
+
+    def get_future(self):
+        leave("get_future")
+
+
+def _tensors(value):
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    return [v for v in values if isinstance(v, torch.Tensor)]
+
+
+def leave(name):
     current_tracer().leave_to_eager(f"the function communicates with other processes ({name}())")
 
 
 for _name in """
-    all_gather all_gather_coalesced all_gather_object all_reduce_coalesced all_to_all barrier batch_isend_irecv
+    all_gather_coalesced all_gather_object all_reduce_coalesced all_to_all barrier batch_isend_irecv
     broadcast_object_list destroy_process_group gather gather_object init_process_group irecv isend monitored_barrier
-    new_group new_subgroups recv recv_object_list reduce reduce_scatter scatter scatter_object_list send
+    new_group new_subgroups recv recv_object_list reduce scatter scatter_object_list send
     send_object_list
 """.split():
-    handlers[f"distributed.{_name}"] = lambda func, args, kwargs: _leave(func.__name__)
+    handlers[f"distributed.{_name}"] = lambda func, args, kwargs: leave(func.__name__)
 
 
-def _group(group):
+def group_or_none(group):
     if not distributed.is_initialized():
         return None
     group = group or distributed.group.WORLD
@@ -71,7 +101,7 @@ def _is_plain(tensor):
         all(type(n) is int for n in sizes)
         and tracer.is_contiguous(tensor, "contiguous_format")
         and not tensor.dtype.is_complex
-        and not tracer.has_gradient(tensor)
+        and not (torch.is_grad_enabled() and tracer.has_gradient(tensor))
     )
 
 
@@ -98,7 +128,7 @@ def _are_parts(part, whole, group):
 def _all_reduce(given, group):
     reduction = _reduction(given["op"])
     if reduction is not None:
-        return given["tensor"], _collective("all_reduce", given["tensor"], reduction, group.group_name)
+        return [(given["tensor"], _collective("all_reduce", given["tensor"], reduction, group.group_name))]
 
 
 @_handler("broadcast")
@@ -106,28 +136,68 @@ def _broadcast(given, group):
     source = given.get("group_src")
     if source is None:
         source = distributed.get_group_rank(group, given["src"])
-    return given["tensor"], _collective("broadcast", given["tensor"], source, group.group_name)
+    return [(given["tensor"], _collective("broadcast", given["tensor"], source, group.group_name))]
+
+
+def _gathered(tensor, group):
+    return _collective("all_gather_into_tensor", tensor, group.size(), group.group_name)
+
+
+def _scattered(tensor, reduction, group):
+    return _collective("reduce_scatter_tensor", tensor, reduction, group.size(), group.group_name)
 
 
 @_handler("all_gather_into_tensor", "all_gather_single")
 def _all_gather(given, group):
     output, source = given["output_tensor"], given["input_tensor"]
     if _are_parts(source, output, group):
-        return output, _collective("all_gather_into_tensor", source, group.size(), group.group_name)
+        return [(output, _gathered(source, group))]
+
+
+@_handler("all_gather")
+def _all_gather_list(given, group):
+    parts, source = given["tensor_list"], given["tensor"]
+    if _are_alike(parts, source, group):
+        whole = _gathered(_apply("unsqueeze", source, 0), group)
+        return [(p, _apply("select", whole, 0, i)) for i, p in enumerate(parts)]
 
 
 @_handler("reduce_scatter_tensor", "reduce_scatter_single")
 def _reduce_scatter(given, group):
     output, source, reduction = given["output"], given["input"], _reduction(given["op"])
     if _are_parts(output, source, group) and reduction is not None:
-        return output, _collective("reduce_scatter_tensor", source, reduction, group.size(), group.group_name)
+        return [(output, _scattered(source, reduction, group))]
+
+
+@_handler("reduce_scatter")
+def _reduce_scatter_list(given, group):
+    output, parts, reduction = given["output"], given["input_list"], _reduction(given["op"])
+    if _are_alike(parts, output, group) and reduction is not None:
+        return [(output, _apply("select", _scattered(_apply("stack", list(parts)), reduction, group), 0, 0))]
+
+
+def _apply(name, *args):
+    return current_tracer().apply(f"torch.{name}", args)
+
+
+def _are_alike(parts, tensor, group):
+    """Whether there is one of the tensor's shape and dtype for each process."""
+    return len(parts) == group.size() and all(p.dtype is tensor.dtype and p.shape == tensor.shape for p in parts)
+
+
+def _splits(given, rows, world):
+    """How many rows go to each process; None where they do not say."""
+    if given is None or len(given) == 0:
+        return [rows // world] * world if rows % world == 0 else None
+    return list(given) if len(given) == world and sum(given) == rows else None
 
 
 @_handler("all_to_all_single")
 def _all_to_all(given, group):
     output, source = given["output"], given["input"]
-    even = given["output_split_sizes"] is None and given["input_split_sizes"] is None
-    same = output.shape == source.shape and output.dtype is source.dtype
-    if even and same and source.dim() > 0 and source.shape[0] % group.size() == 0:
-        parts = [source.shape[0] // group.size()] * group.size()
-        return output, _collective("all_to_all_single", source, parts, parts, group.group_name)
+    if source.dim() == 0 or output.shape[1:] != source.shape[1:] or output.dtype is not source.dtype:
+        return None
+    received = _splits(given["output_split_sizes"], output.shape[0], group.size())
+    sent = _splits(given["input_split_sizes"], source.shape[0], group.size())
+    if received is not None and sent is not None:
+        return [(output, _collective("all_to_all_single", source, received, sent, group.group_name))]

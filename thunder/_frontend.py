@@ -8,7 +8,17 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from . import _C, _autocast, _collectives, _custom_function, _generators, _opaque, _outside, _refused
+from . import (
+    _C,
+    _autocast,
+    _collectives,
+    _custom_function,
+    _functional_collectives,
+    _generators,
+    _opaque,
+    _outside,
+    _refused,
+)
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
@@ -182,7 +192,8 @@ def _register():
     for path, handler in handlers.items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=_refused.guarded(handler))
-    for path, handler in (_generators.handlers | _collectives.handlers).items():
+    creating = _generators.handlers | _collectives.handlers | _functional_collectives.handlers
+    for path, handler in creating.items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=handler, creates=True)
 

@@ -86,6 +86,79 @@ def cache_misses(fn):
     return _C.stats(_function(fn))["cache_misses"]
 
 
+class CompileStats(dict):
+    """What compile_stats() gives: a dict whose items are attributes, too."""
+
+    def __init__(self, fn, items):
+        super().__init__(items)
+        self._fn = fn
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"compile_stats() has no '{name}'; it has {', '.join(self)}") from None
+
+    @property
+    def last_traces(self):
+        """thunder.last_traces(fn), or None before the first call."""
+        return last_traces(self._fn) or None
+
+    @property
+    def last_backward_traces(self):
+        """thunder.last_backward_traces(fn), or None if no program with a backward was compiled."""
+        return last_backward_traces(self._fn) or None
+
+
+class CompileData:
+    """What thunder.jit compiled. It is a view: reading it gives what is so now.
+
+    Attributes:
+        fn: The function or module that was given to jit. For a module it can be set to what `thunder.distributed.ddp`
+            or `fsdp` returned for it: programs that were compiled before are dropped.
+        is_module: Whether it is a module.
+        process_group_for_ddp: The process group of a module wrapped by `ddp` or `fsdp`, else None. The one that it has
+            can be set; another one raises.
+    """
+
+    def __init__(self, compiled):
+        self._compiled = compiled
+
+    @property
+    def is_module(self):
+        return isinstance(self._compiled, ThunderModule)
+
+    @property
+    def fn(self):
+        return self._compiled._original if self.is_module else self._compiled.__wrapped__
+
+    @fn.setter
+    def fn(self, fn):
+        if not self.is_module or fn is not self._compiled._original:
+            raise TypeError(
+                f"[compile_data] fn is the compiled {type(self.fn).__name__}, which ddp() and fsdp() change in place; "
+                f"compile another one ({type(fn).__name__}) with thunder.jit"
+            )
+        _C.clear_cache(self._compiled._compiled)
+
+    @property
+    def process_group_for_ddp(self):
+        return getattr(self.fn, "process_group_for_ddp", None)
+
+    @process_group_for_ddp.setter
+    def process_group_for_ddp(self, group):
+        if group is not self.process_group_for_ddp:
+            raise RuntimeError(
+                f"[compile_data] the process group is the one that ddp() or fsdp() was given: "
+                f"{self.process_group_for_ddp}, not {group}"
+            )
+
+
+def compile_data(fn):
+    """The CompileData of a function or module compiled by thunder.jit; None for anything else."""
+    return CompileData(fn) if isinstance(fn, (ThunderModule, _C.CompiledFunction)) else None
+
+
 def compile_stats(fn):
     """Counts and times: cache_hits, cache_misses, last_miss, and of the last compilation acquisition_seconds,
     passes_seconds and programs_seconds; with cache="symbolic values" `guards`: what it asked about sizes and numbers,
@@ -95,7 +168,8 @@ def compile_stats(fn):
     of each pass;
     `accumulated_gradients`: how many gradients a backward added to a leaf's `.grad` in place; `graphs`, with
     CUDAGraphTransform: how many recordings were made ("captures"), and how many runs of a forward or backward were
-    "replays" or "ungraphed"."""
+    "replays" or "ungraphed". Items are attributes, too; `last_traces` and `last_backward_traces` are None before the
+    first call."""
     stats = _C.stats(_function(fn))
     stats["passes"] = {
         f"{which}: {trace.pass_name}": trace.milliseconds
@@ -103,7 +177,7 @@ def compile_stats(fn):
         for trace in traces
         if trace.pass_name
     }
-    return stats
+    return CompileStats(fn, stats)
 
 
 def explain_miss(fn):

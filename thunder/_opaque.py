@@ -16,6 +16,9 @@ from ._numbers import TracedNumber
 from ._opaque_symbols import symbol_of
 from ._tracing import current_tracer, location
 
+# By the operators' names: functions of the arguments that record a call otherwise, or give None.
+recorded = {}
+
 
 def resolve(func, args, kwargs, autocast=()):
     """What records the call of a torch function that has no record; None where it cannot be called as it is.
@@ -177,6 +180,8 @@ def _public(overload):
 def _record(overload, values, by_operator, autocast):
     """Records the call; returns what PyTorch would."""
     tracer = current_tracer()
+    if (record := recorded.get(overload._schema.name)) and (result := record(*values)) is not None:
+        return result
     if by_operator and not autocast and (function := _public(overload)) is not None:
         positional, named = _opaque_meta.arguments(overload, values)
         return tracer.handle(function, tuple(positional), named)

@@ -1,6 +1,7 @@
 """A compiled nn.Module."""
 
 import copy
+import sys
 
 import torch
 
@@ -19,6 +20,13 @@ class ThunderModule(torch.nn.Module):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
         object.__setattr__(self, "_options", (cache, executors, transforms, numerics, rng, sharp_edges))
+        self._compile(module)
+        if (unadopted := _unadopted(module)) is not None:
+            object.__setattr__(self, "__class__", unadopted)
+
+    def _compile(self, module):
+        """Calls run programs of `module`: the original, or what that wraps."""
+        cache, executors, transforms, numerics, rng, sharp_edges = self._options
         compiled = _C.make_function(module, module, cache, executors, transforms, numerics, rng)
         _C.set_sharp_edges(compiled, sharp_edges)
         object.__setattr__(self, "_compiled", compiled)
@@ -35,7 +43,17 @@ class ThunderModule(torch.nn.Module):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_original"), name)
 
+    @property
+    def _model(self):
+        """The original module, as Lightning Thunder names it; the original's own `_model` if it has one."""
+        return getattr(self._original, "_model", self._original)
+
     def __setattr__(self, name, value):
+        if name == "__class__":  # as fully_shard does
+            raise TypeError(
+                f"[jit] the class of a compiled module cannot become {value.__name__}. Change the module before it is "
+                "compiled: thunder.jit(fully_shard(module))"
+            )
         setattr(self._original, name, value)
 
     def __delattr__(self, name):
@@ -50,6 +68,14 @@ class ThunderModule(torch.nn.Module):
 
     def eval(self):
         return self.train(False)
+
+    def no_sync(self):
+        """`thunder.distributed.no_sync(self)`, or the original's where that is not distributed by Thunder."""
+        if "_thunder_plan" not in self._original.__dict__ and hasattr(self._original, "no_sync"):
+            return self._original.no_sync()
+        from .distributed import no_sync
+
+        return no_sync(self)
 
     def requires_grad_(self, requires_grad=True):
         self._original.requires_grad_(requires_grad)
@@ -77,12 +103,46 @@ class ThunderModule(torch.nn.Module):
         return _restore, (self._original, cache, [e.name for e in executors], *others)
 
 
+class ThunderDDP(ThunderModule, torch.nn.parallel.DistributedDataParallel):
+    """Around a DistributedDataParallel: one to `isinstance`, as code asks that looks for its `module`."""
+
+
+class Unadopted(ThunderModule):
+    """A module that DistributedDataParallel or fully_shard wraps, before its first call makes it a compiled one.
+
+    Until then its parameters may get memory, and settings change.
+    """
+
+    def __call__(self, *args, **kwargs):
+        if torch.compiler.is_compiling():  # within another program
+            return self._compiled(*args, **kwargs)
+        from .distributed._adopt import first_call
+
+        return first_call(self, args, kwargs)
+
+    forward = __call__
+
+
+class UnadoptedDDP(Unadopted, ThunderDDP):
+    """The same, around a DistributedDataParallel."""
+
+
+def _unadopted(module):
+    """The class of a compiled module that PyTorch's data parallelism wraps; None if it does not."""
+    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        return UnadoptedDDP
+    fsdp = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    sharded = fsdp is not None and any(isinstance(m, fsdp) for m in module.modules())
+    return Unadopted if sharded else None
+
+
 def _restore(module, cache, names, *others):
     return ThunderModule(module, cache, resolve_executors(names), *others)
 
 
 _OF_THE_WRAPPER = {
     "_original", "_compiled", "_options", "__call__", "forward", "train", "eval", "requires_grad_", "_apply", "to",
+    "no_sync", "_compile", "_model",
     "__class__", "__deepcopy__", "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__",
     "__delattr__", "__init__",
 }  # fmt: skip

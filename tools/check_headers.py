@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # What lies beside all other packages' headers in the system's folders: the folders of the C library and of the kernel,
 # and single headers, those of the C standard, of POSIX and of glibc.
-C_FOLDERS = "arpa asm asm-generic bits gnu linux net netinet sys".split()
+C_FOLDERS = "arpa asm asm-generic bits gnu linux net netinet rpc sys".split()
 C_HEADERS = """
     alloca assert cpio complex ctype dirent dlfcn elf endian errno error execinfo fcntl features
     features-time64 fenv float fnmatch ftw getopt glob grp iconv ifaddrs inttypes iso646 langinfo libgen

@@ -42,22 +42,26 @@ COLUMNS = (
 )
 
 
+def with_caches(folder):
+    """The environment of a process that keeps all it compiles in the folder."""
+    return {
+        **os.environ,
+        "TORCHINDUCTOR_CACHE_DIR": folder + "/inductor",
+        "TRITON_CACHE_DIR": folder + "/triton",
+        "XDG_CACHE_HOME": folder,
+        "THUNDER_CACHE_DIR": folder + "/thunder",
+        "CUDA_CACHE_PATH": folder + "/cuda",
+    }
+
+
 def child(peer, passed_on, caches, timeout):
     """What peer.py prints for one peer; None where it failed, with its own words on stderr."""
-    environment = {
-        **os.environ,
-        "TORCHINDUCTOR_CACHE_DIR": caches + "/inductor",
-        "TRITON_CACHE_DIR": caches + "/triton",
-        "XDG_CACHE_HOME": caches,
-        "THUNDER_CACHE_DIR": caches + "/thunder",
-        "CUDA_CACHE_PATH": caches + "/cuda",
-    }
     try:
         done = subprocess.run(
             [sys.executable, one.__file__, peer, *passed_on],
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=with_caches(caches),
             timeout=timeout,
         )
     except subprocess.TimeoutExpired:

@@ -24,6 +24,8 @@ void bind_interpreter(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_extend(nb::module_& m);
 void bind_regions(nb::module_& m);
+void bind_distributed(nb::module_& m);
+void bind_simulate(nb::module_& m);
 
 /// Sets the Python exception for the C++ exception being handled: call in a catch block.
 void set_python_error() noexcept;

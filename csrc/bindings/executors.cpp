@@ -8,6 +8,7 @@
 #include "bindings/types.h"
 #include "executors/aten/aten.h"
 #include "executors/aten/lowering.h"
+#include "executors/c10d/c10d.h"
 #include "executors/cublaslt/cublaslt.h"
 #include "executors/cudnn/cudnn.h"
 #include "executors/embedding/embedding.h"
@@ -30,9 +31,11 @@ void register_executors() {
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
   std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), embedding = make_embedding_executor();
-  for (const auto& e : {embedding, cublaslt, cudnn, sdpa, fuser, aten, python}) all.add(e);
+  std::shared_ptr<Executor> c10d = make_c10d_executor();
+  for (const auto& e : {embedding, cublaslt, cudnn, sdpa, fuser, c10d, aten, python}) all.add(e);
   // Each to the front: attention as a whole is faster than its parts fused.
   for (const auto& e : {fuser, sdpa, cudnn, cublaslt, embedding}) all.add_default(e);
+  all.add_always(c10d);
   all.add_always(aten);
   all.add_always(python);
 }

@@ -10,6 +10,7 @@
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/convert.h"
+#include "runtime/distributed/placements.h"
 #include "runtime/generators.h"
 #include "runtime/interop.h"
 #include "runtime/torch_py.h"
@@ -65,6 +66,18 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   };
   h.set_python_error = [] { set_python_error(); };
   h.other_kind_of_tensor = other_kind_of_tensor;
+  h.is_distributed = [](PyObject* module) {
+    PyObject* plan = PyObject_GetAttrString(module, "_thunder_plan");
+    if (!plan) PyErr_Clear();
+    Py_XDECREF(plan);
+    return plan != nullptr;
+  };
+  h.sharded = [](PyObject* o) -> std::optional<frontend::Sharded> {
+    const std::shared_ptr<const distributed::Placement> p = distributed::placement_of(o);
+    if (!p || !p->planned().sharded) return std::nullopt;
+    auto* local = static_cast<PyObject*>(p->local_object.get());
+    return frontend::Sharded{p->planned().name, Ref::borrow(local), p->planned().full};
+  };
   h.watcher = [] { return watched_below_functions() ? watcher() : std::string(); };
   h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;

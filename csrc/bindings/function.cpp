@@ -6,6 +6,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/types.h"
+#include "executors/attention/kernels.h"
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "runtime/host_memory.h"
@@ -143,6 +144,30 @@ std::vector<PyTrace> wrap(const TraceHistory& history) {
   return out;
 }
 
+// The last traces of a call's forward and backward, compiled for a device that need not be here.
+std::pair<PyTrace, std::optional<PyTrace>> compile_for(nb::handle h, int capability, int64_t cudnn_version,
+                                                       const nb::tuple& args, const nb::dict& kwargs) {
+  // Of the arguments and parameters that lie there none has memory.
+  struct Unwatched {
+    Unwatched() { set_ignores_watchers(true); }
+    ~Unwatched() { set_ignores_watchers(before); }
+    const bool before = ignores_watchers();
+  } unwatched;
+  const attention::OtherGpu gpu(capability, cudnn_version);
+  std::vector<PyObject*> given;
+  for (nb::handle a : args) given.push_back(a.ptr());
+  nb::list names;
+  for (auto [name, value] : kwargs) {
+    names.append(name);
+    given.push_back(value.ptr());
+  }
+  const nb::tuple keywords(names);
+  const Compiled& c = function(h).compile_only(given.data(), nb::len(args), keywords.ptr())->compiled;
+  std::optional<PyTrace> backward;
+  if (c.has_backward) backward = PyTrace{c.backward};
+  return {PyTrace{c.forward}, std::move(backward)};
+}
+
 nb::dict stats(nb::handle h) {
   JitFunction& f = function(h);
   nb::dict d;
@@ -202,6 +227,10 @@ void bind_function(nb::module_& m) {
     return out;
   });
   m.def("last_program", [](nb::handle h) { return function(h).program_text(); });
+  m.def("compile_for", compile_for, nb::arg("function"), nb::arg("capability"), nb::arg("cudnn_version"),
+        nb::arg("args"), nb::arg("kwargs"),
+        "The last traces of a call's forward and backward (or None), compiled for a GPU that need not be here; nothing "
+        "is run, and tensors may be of subclasses without memory. `capability`: 90 for 9.0.");
   m.def("stats", stats);
   m.def(
       "evaluate",

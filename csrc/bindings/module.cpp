@@ -17,4 +17,6 @@ NB_MODULE(_C, m) {
   thunder::bindings::bind_function(m);
   thunder::bindings::bind_extend(m);
   thunder::bindings::bind_regions(m);
+  thunder::bindings::bind_distributed(m);
+  thunder::bindings::bind_simulate(m);
 }

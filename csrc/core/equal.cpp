@@ -101,6 +101,9 @@ class Comparison {
     switch (a.kind()) {
       case Type::Kind::None: return true;
       case Type::Kind::Opaque: return a.opaque_name() == b.opaque_name();
+      case Type::Kind::Future:
+        return std::equal(a.future().begin(), a.future().end(), b.future().begin(), b.future().end(),
+                          [&](const TensorType& x, const TensorType& y) { return types(x, y); });
       case Type::Kind::Number:
         return a.number().kind == b.number().kind && a.number().dim.has_value() == b.number().dim.has_value() &&
                (!a.number().dim || dims(*a.number().dim, *b.number().dim));

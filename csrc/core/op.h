@@ -32,7 +32,7 @@ enum Tag : uint64_t {
   kCreation = 1ull << 4,  ///< makes a tensor from no tensor (or from a random state)
   kMatmul = 1ull << 5,
   kRandom = 1ull << 6,      ///< effect class: draws from a generator
-  kCollective = 1ull << 7,  ///< effect class: communicates
+  kCollective = 1ull << 7,  ///< effect class: communicates, as the user's program says
   kWrite = 1ull << 8,       ///< effect class: writes to memory that the caller can see
   kHostSync = 1ull << 9,    ///< effect class: its result is read by the host (item, nonzero)
   kNoGrad = 1ull << 10,     ///< outputs never require grad
@@ -46,6 +46,8 @@ enum Tag : uint64_t {
   kReturnsInput = 1ull << 18,  ///< where it has nothing to do it returns its first argument itself, and no view of it
   kAnyLayout = 1ull << 19,     ///< takes tensors that are not strided, too
   kSteps = 1ull << 20,         ///< of floating numbers that are close it gives floating numbers that are not (floor)
+  /// Communicates because parameters are distributed: no effect, and moved by the passes of distributed training alone.
+  kComm = 1ull << 21,
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
 

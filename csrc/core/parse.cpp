@@ -241,18 +241,44 @@ class Parser {
     if (text == "None") return {};
     for (NumberKind k : {NumberKind::Bool, NumberKind::Int, NumberKind::Float, NumberKind::Complex})
       if (word == syntax::kind_name(k)) return parse_number_type(k, rest, a.line);
-    size_t bracket = rest.find('[');
+    if (word == "FUTURE")
+      if (std::optional<Type> t = parse_future(rest, a.line)) return *t;
+    if (std::optional<TensorType> t = parse_tensor(text, a.line)) return *t;
+    return Type::opaque(a.text);
+  }
+
+  // Nothing for a text of another form.
+  std::optional<TensorType> parse_tensor(std::string_view text, size_t line) {
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    const std::string_view rest = text.substr(space + 1);
+    const size_t bracket = rest.find('[');
     std::optional<DType> dtype = dtype_from_short_name(rest.substr(0, bracket));
-    if (!dtype || bracket == std::string_view::npos) return Type::opaque(a.text);
+    if (!dtype || bracket == std::string_view::npos) return std::nullopt;
     TensorType t;
     t.dtype = *dtype;
     try {
-      t.device = Device::parse(word);
+      t.device = Device::parse(text.substr(0, space));
     } catch (const Error&) {
-      return Type::opaque(a.text);
+      return std::nullopt;
     }
-    parse_layout(t, rest.substr(bracket), a.line);
+    parse_layout(t, rest.substr(bracket), line);
     return t;
+  }
+
+  // Tensors separated by commas outside of brackets.
+  std::optional<Type> parse_future(std::string_view text, size_t line) {
+    std::vector<TensorType> of;
+    for (size_t begin = 0, depth = 0, i = 0; i <= text.size(); ++i) {
+      if (i < text.size() && (text[i] == '[' || text[i] == '(')) ++depth;
+      if (i < text.size() && (text[i] == ']' || text[i] == ')')) --depth;
+      if (i < text.size() && (text[i] != ',' || depth > 0)) continue;
+      std::optional<TensorType> t = parse_tensor(text.substr(begin, i - begin), line);
+      if (!t) return std::nullopt;
+      of.push_back(std::move(*t));
+      begin = std::min(text.size(), i + 2);
+    }
+    return Type::future(std::move(of));
   }
 
   Type parse_number_type(NumberKind kind, std::string_view text, size_t line) {
@@ -301,7 +327,8 @@ class Parser {
     Type type = type_of(name, line);
     std::optional<ValueId> id = syntax::id_of_name(name);
     static constexpr std::string_view kNumbers = "bifc";
-    char letter = type.is_tensor() ? 't' : type.is_number() ? kNumbers[static_cast<size_t>(type.number().kind)] : 'o';
+    char letter = type.is_tensor() ? 't' : type.is_future() ? 'p' : 'o';
+    if (type.is_number()) letter = kNumbers[static_cast<size_t>(type.number().kind)];
     bool own_name = !id || name[0] != letter || !taken_.insert(*id).second;
     if (own_name) {
       while (reserved_.count(next_id_)) ++next_id_;

@@ -278,7 +278,13 @@ class Printer {
       return inside;
     }
     if (t.kind() == Type::Kind::None) return "None";
-    const TensorType& x = t.tensor();
+    if (!t.is_future()) return type(t.tensor());
+    std::string text;
+    for (const TensorType& x : t.future()) text += (text.empty() ? "FUTURE " : ", ") + type(x);
+    return text;
+  }
+
+  std::string type(const TensorType& x) const {
     std::string text = x.device.str() + " ";
     text.append(short_name(x.dtype)).append("[").append(dims(x.shape)).append("]");
     if (!x.strided()) text.append(" ").append(x.layout_str());

@@ -23,6 +23,13 @@ std::string TensorType::layout_str() const {
   return dense_dims > 0 ? cat(layout_name(layout), " dense=", dense_dims) : std::string(layout_name(layout));
 }
 
+Type Type::future(std::vector<TensorType> of) {
+  Type t;
+  t.kind_ = Kind::Future;
+  t.future_ = std::make_shared<const std::vector<TensorType>>(std::move(of));
+  return t;
+}
+
 Type Type::opaque(std::string what) {
   Type t;
   t.kind_ = Kind::Opaque;
@@ -40,6 +47,11 @@ const NumberType& Type::number() const {
   return *number_;
 }
 
+const std::vector<TensorType>& Type::future() const {
+  THUNDER_ASSERT(future_, "a future was expected, got ", str());
+  return *future_;
+}
+
 const std::string& Type::opaque_name() const {
   THUNDER_ASSERT(opaque_, "an opaque value was expected, got ", str());
   return *opaque_;
@@ -51,6 +63,11 @@ std::string Type::str() const {
     case Kind::Tensor:
       return cat(tensor_->device, " ", short_name(tensor_->dtype), thunder::str(tensor_->shape),
                  tensor_->strided() ? "" : " " + tensor_->layout_str());
+    case Kind::Future: {
+      std::string text;
+      for (const TensorType& t : *future_) text += (text.empty() ? "FUTURE " : ", ") + Type(t).str();
+      return text;
+    }
     case Kind::Opaque: return *opaque_;
     case Kind::Number: break;
   }
@@ -63,6 +80,9 @@ bool Type::same(const Type& other, bool strict) const {
   switch (kind_) {
     case Kind::None: return true;
     case Kind::Opaque: return *opaque_ == *other.opaque_;
+    case Kind::Future:
+      return std::equal(future_->begin(), future_->end(), other.future_->begin(), other.future_->end(),
+                        [&](const TensorType& a, const TensorType& b) { return Type(a).same(b, strict); });
     case Kind::Number:
       return number_->kind == other.number_->kind && number_->dim.has_value() == other.number_->dim.has_value() &&
              (!number_->dim || number_->dim->same(*other.number_->dim));

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "core/device.h"
 #include "core/dim.h"
@@ -50,21 +51,25 @@ struct NumberType {
 
 class Type {
  public:
-  enum class Kind : uint8_t { None, Tensor, Number, Opaque };
+  enum class Kind : uint8_t { None, Tensor, Number, Future, Opaque };
   Type() = default;
   Type(TensorType t) : kind_(Kind::Tensor), tensor_(std::make_shared<const TensorType>(std::move(t))) {}
   Type(NumberType n) : kind_(Kind::Number), number_(std::make_shared<const NumberType>(std::move(n))) {}
-  /// Anything else that flows through a trace: an autograd graph, a communication handle.  `what` names it in print.
+  /// What a communication gives once it is waited for: these tensors, in order.
+  static Type future(std::vector<TensorType> of);
+  /// Anything else that flows through a trace, such as an autograd graph.  `what` names it in print.
   static Type opaque(std::string what);
 
   Kind kind() const { return kind_; }
   bool is_tensor() const { return kind_ == Kind::Tensor; }
   bool is_number() const { return kind_ == Kind::Number; }
+  bool is_future() const { return kind_ == Kind::Future; }
   const TensorType& tensor() const;
   const NumberType& number() const;
+  const std::vector<TensorType>& future() const;
   const std::string& opaque_name() const;
 
-  /// "cpu f32[2, 3]", "int", ...: the annotation in a printed trace.
+  /// "cpu f32[2, 3]", "int", "FUTURE cpu f32[2], cpu f32[3]", ...: the annotation in a printed trace.
   std::string str() const;
   /// Everything equal, dims compared by normal form.  `strict` also compares strides and requires_grad.
   bool same(const Type& other, bool strict = true) const;
@@ -73,6 +78,7 @@ class Type {
   Kind kind_ = Kind::None;
   std::shared_ptr<const TensorType> tensor_;
   std::shared_ptr<const NumberType> number_;
+  std::shared_ptr<const std::vector<TensorType>> future_;
   std::shared_ptr<const std::string> opaque_;
 };
 

@@ -19,6 +19,7 @@ std::string Value::name() const {
   if (!node_->name.empty()) return node_->name;
   const char* prefix = "o";
   if (type().is_tensor()) prefix = "t";
+  if (type().is_future()) prefix = "p";
   if (type().is_number()) {
     static constexpr const char* kPrefixes[] = {"b", "i", "f", "c"};
     prefix = kPrefixes[static_cast<size_t>(type().number().kind)];

@@ -33,7 +33,8 @@ class Value {
   const Type& type() const { return node_->type; }
   const TensorType& tensor() const { return node_->type.tensor(); }
   const std::string& given_name() const { return node_->name; }
-  /// "t12" for tensors, "i", "f", "b", "c" for numbers, "o" for opaque things; or the given name.
+  /// "t12" for tensors, "i", "f", "b", "c" for numbers, "p" for futures, "o" for opaque things; or
+  /// the given name.
   std::string name() const;
 
   // Shorthands that metas, bodies and gradient rules use all the time.

@@ -45,6 +45,11 @@ class TypeComparison {
       return e.dtype == a.dtype && e.device == a.device && e.same_layout(a) && same(e.shape, a.shape) &&
              same_strides(e, a);
     }
+    if (expected.is_future()) {
+      const std::vector<TensorType>&e = expected.future(), &a = actual.future();
+      return std::equal(e.begin(), e.end(), a.begin(), a.end(),
+                        [&](const TensorType& x, const TensorType& y) { return same(Type(x), Type(y)); });
+    }
     if (!expected.is_number()) return expected.same(actual);
     const NumberType &e = expected.number(), &a = actual.number();
     return e.kind == a.kind && e.dim.has_value() == a.dim.has_value() && (!e.dim || same(*e.dim, *a.dim));

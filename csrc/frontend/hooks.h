@@ -1,12 +1,22 @@
 // What the front end needs to know of PyTorch's objects.  It does not include PyTorch: the bindings fill this in once.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "core/trace.h"
 #include "core/value.h"
 #include "frontend/python.h"
 #include "frontend/value_reads.h"
 
 namespace thunder::frontend {
+
+/// A parameter that other processes hold parts of.
+struct Sharded {
+  std::string name;
+  Ref local;        ///< what the program takes, of which it sees the whole
+  TensorType full;  ///< of the whole
+};
 
 struct Hooks {
   PyTypeObject* tensor_class = nullptr;  ///< torch.Tensor
@@ -23,6 +33,10 @@ struct Hooks {
   bool (*grad_enabled)() = nullptr;
   /// What a tensor is that no program takes (a wrapper, another class); empty: programs take it.
   std::string (*other_kind_of_tensor)(PyObject* tensor) = nullptr;
+  /// Whether a module was wrapped by thunder.distributed; any object may be asked about.
+  bool (*is_distributed)(PyObject* module) = nullptr;
+  /// Nothing for a tensor that lies here as a whole.
+  std::optional<Sharded> (*sharded)(PyObject* tensor) = nullptr;
   /// Who sees operators below torch functions (a dispatch mode, a transform of torch.func); empty: nobody.
   std::string (*watcher)() = nullptr;
   /// How many torch function modes are active in this thread; -1 where they are disabled.

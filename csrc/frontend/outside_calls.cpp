@@ -316,6 +316,7 @@ bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name
 std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
   if (std::optional<PyObject*> of_number = numbers_.attribute(object, name)) return of_number;
   if (PyObject* counter = read_counter(object, name)) return counter;
+  if (PyObject* dtype = dtype_of_sharded(object, name)) return dtype;
   if (!tracer_.language()) return std::nullopt;
   interpreter::NotInterpreting scope;
   PyObject* value = tracer_.attribute(object, name);

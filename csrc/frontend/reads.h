@@ -238,4 +238,8 @@ class Reads final : public interpreter::Observer {
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_, attributes_of_;  // the latter: Effect::Attribute
 };
 
+/// The `dtype` that programs see of a parameter which is gathered in another one than its rows have; null for any other
+/// object or name.
+PyObject* dtype_of_sharded(PyObject* object, PyObject* name);
+
 }  // namespace thunder::frontend

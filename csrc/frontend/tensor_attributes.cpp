@@ -1,4 +1,4 @@
-// What the user's code keeps in attributes of tensors.
+// What the user's code keeps in attributes of tensors, and what programs see otherwise than Python does.
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
 
@@ -12,6 +12,13 @@ void Reads::read_attribute_of_tensor(PyObject* proxy, PyObject* name) {
   if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) use_of(hooks().tensor_class).everything = true;
   else if (!_PyType_Lookup(Py_TYPE(proxy), name)) use_of(hooks().tensor_class).add(name);
   PyErr_Restore(type, value, traceback);
+}
+
+// A parameter is gathered in another dtype than the one that its rows are kept in.
+PyObject* dtype_of_sharded(PyObject* object, PyObject* name) {
+  if (!is_tensor(object) || is_proxy(object) || PyUnicode_CompareWithASCIIString(name, "dtype") != 0) return nullptr;
+  const std::optional<Sharded> s = hooks().sharded(object);
+  return s ? dtype_to_python(s->full.dtype).release() : nullptr;
 }
 
 // What is left in an argument is written to the caller's tensor.

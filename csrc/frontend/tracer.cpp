@@ -154,8 +154,16 @@ Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type)
   return proxy;
 }
 
+// The program sees the whole of a sharded parameter.
+std::optional<TensorId> Tracer::add_sharded(PyObject* tensor) {
+  const std::optional<Sharded> s = hooks().sharded(tensor);
+  if (!s) return std::nullopt;
+  return add_input(tensor, s->local.get(), {.kind = InputSource::Captured, .tensor = s->local, .partial = true},
+                   &s->full);
+}
+
 void Tracer::add_captured(PyObject* tensor) {
-  if (knows(tensor)) return;
+  if (knows(tensor) || add_sharded(tensor)) return;
   if (const std::string kind = hooks().other_kind_of_tensor(tensor); !kind.empty())
     eager_if_it_fails = {cat("the module has a parameter or buffer ", kind), Ref::borrow(tensor)};
   else add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
@@ -204,6 +212,7 @@ TensorId Tracer::id_of(PyObject* tensor) {
   THUNDER_CHECK(owned_, NotImplemented, "extend",
                 "a rule of an executor uses a tensor that is none of its arguments; make it "
                 "there (torch.full, torch.tensor), or pass it as an argument of the operator");
+  if (const std::optional<TensorId> whole = add_sharded(tensor)) return *whole;
   if (const std::string kind = hooks().other_kind_of_tensor(tensor); !kind.empty())
     leave_to_eager(cat("the function uses a tensor ", kind), tensor);
   return add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});

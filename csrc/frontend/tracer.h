@@ -39,6 +39,7 @@ struct InputSource {
   bool integer = false;        ///< the number is an int
   Value value = {};            ///< that reads computed
   NumberPlace place = {};      ///< of an Entry, a number of the world
+  bool partial = false;        ///< the program sees the whole of what this process holds a part of
 };
 
 struct Acquired {
@@ -213,6 +214,7 @@ class Tracer {
   Value new_leaf(Value v);
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
   Ref located(const std::function<Ref()>& record);
+  std::optional<TensorId> add_sharded(PyObject* tensor);
   TensorId add_input(PyObject* object, PyObject* real, InputSource source, const TensorType* type = nullptr);
   Value add_number(NumberType type, NumberPtr number);
   Ref number_result(const NumberPtr& number);

@@ -24,9 +24,14 @@ const std::unordered_set<std::string_view>& known_packages() {
 // The class that a method of C code is of.
 PyTypeObject* owner(PyObject* self, std::string_view name) {
   Ref key = Ref::steal(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
-  PyObject* found = _PyType_Lookup(Py_TYPE(self), key.get());
-  const bool descriptor = found && (Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type));
-  return descriptor ? PyDescr_TYPE(found) : Py_TYPE(self);
+  // The class may have a method of Python code over it, which calls it by super().
+  PyObject* classes = Py_TYPE(self)->tp_mro;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(classes); ++i) {
+    PyObject* found = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(classes, i)), key.get());
+    if (found && (Py_IS_TYPE(found, &PyMethodDescr_Type) || Py_IS_TYPE(found, &PyWrapperDescr_Type)))
+      return PyDescr_TYPE(found);
+  }
+  return Py_TYPE(self);
 }
 
 std::string text_of(PyTypeObject* type, const char* attribute) {

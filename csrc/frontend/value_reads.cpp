@@ -32,6 +32,10 @@ constexpr const char* kInstead =
 
 RealInput Tracer::real_input(size_t i) const {
   const InputSource& s = sources_[i];
+  THUNDER_CHECK(!s.partial, NotImplemented, "distributed",
+                "the program asks for the value of a tensor that depends on a sharded parameter, of which this process "
+                "holds a part",
+                kInstead);
   if (s.kind != InputSource::Number) return {reals_[i], s.whole_storage};
   if (!s.integer) return {Ref::steal(PyFloat_FromDouble(s.number->hinted(shapes_))), false};
   const Dim size = s.number->size().substitute([&](SymbolId id) { return Dim(shapes_.hint(id).value()); });

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/number_places.h"
+#include "jit/distribution.h"
 #include "jit/evaluate.h"
 #include "jit/explain.h"
 #include "jit/function.h"
@@ -146,7 +147,10 @@ struct JitFunction::CacheEntry {
   bool draws = false;                     // random numbers, on the CPU
   std::vector<frontend::Ref> generators;  // that random calls are given
   bool communicates = false;              // with other processes
-  bool repeatable = false;                // the user's function may stand for the program, if that raises
+  // Of distributed parameters: the plan, and what the program does with gradients.
+  std::shared_ptr<distributed::CommunicationPlan> plan;
+  distributed::Synchronization synchronization = distributed::Synchronization::Reduce;
+  bool repeatable = false;  // the user's function may stand for the program, if that raises
 
   // Threads that communicate wait for each other within a run.
   bool takes_turns() const { return !effects.empty() && !communicates; }
@@ -272,6 +276,10 @@ struct JitFunction::CacheEntry {
 
   bool guards_hold(const frontend::Flattened& flat, std::string* why) {
     lines.prefetch();
+    if (plan && plan->mode() != synchronization) {
+      if (why) *why = "gradients are synchronised otherwise (no_sync)";
+      return false;
+    }
     if (!world.check(why)) return false;
     if (!eager.empty()) return world.tensors().empty() || any_other_kind();
     if (world.tensors().empty() && !by_place) return true;

@@ -136,6 +136,15 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
   }
 }
 
+// Eager has not the parameters of a distributed module.  The question leaves a pending exception alone.
+bool JitFunction::is_of_distributed() const {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const bool out = frontend::hooks().is_distributed(module_.get());
+  PyErr_Restore(type, value, traceback);
+  return out;
+}
+
 // A call that no entry fits.
 PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
   ++misses_;
@@ -151,7 +160,7 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
   } catch (const frontend::Interrupted&) {
     throw;
   } catch (...) {
-    if (!raised_ || !once_.empty() || !options_.transforms.empty()) throw;
+    if (!raised_ || !once_.empty() || !options_.transforms.empty() || is_of_distributed()) throw;
     turn.end();  // the function may wait for anything
     return run_function(arguments, true);
   }
@@ -179,7 +188,7 @@ void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const
     });
   }
   e.draws = (effects & kRandom) != 0;
-  e.communicates = (effects & kCollective) != 0;
+  e.communicates = (effects & kCollective) != 0 || e.plan;
   e.repeatable = e.repeatable && !e.communicates;
 }
 
@@ -216,6 +225,8 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& key, const Arguments& args,
   inputs.reserve(e.sources.size());
   for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));
   std::shared_ptr<const Entry> entry = e.entry;
+  for (const auto& p : entry->placements)
+    if (p) p->check();
   std::vector<c10::IValue> outputs;
   std::function<void()> before;
   if (e.draws && e.repeatable && (!undraw || !e.generators.empty())) {

@@ -11,11 +11,19 @@ void JitFunction::Key::check_kinds() const {
         cat("an argument is of class ", Py_TYPE(flat.overriding)->tp_name, ", which overrides torch functions"), {}};
 }
 
+// Eager knows nothing of what lies on other processes.
+void JitFunction::check_not_distributed(const std::string& why) const {
+  THUNDER_CHECK(!distributed_ && !frontend::hooks().is_distributed(module_.get()), NotImplemented, "distributed", why,
+                ", where only the function itself can run, and its parameters are distributed over processes, which "
+                "compiled programs alone know of");
+}
+
 // Transforms that the user gave are a part of the function, which eager would leave out without a word.
 PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why) {
   THUNDER_CHECK(options_.transforms.empty(), NotImplemented, "jit", why,
                 ", where only the function itself can run, without the transform ", options_.transforms[0].first,
                 ". Call the function there as it was before thunder.jit, or compile it without transforms");
+  check_not_distributed(why);
   ++eager_[why];
   return PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names);
 }

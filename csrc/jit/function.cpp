@@ -358,6 +358,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   try {
     acquired = acquire(*e, key, tracer, args, mode);
   } catch (const NeedsEager& reason) {
+    THUNDER_CHECK(!compiles_only_, NotImplemented, "simulate", "no program stands for the call: ", reason.why);
+    check_not_distributed(reason.why);
     e->be_eager(key, reason);
     return keep(std::move(e), key);
   }
@@ -371,7 +373,18 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   // Where the caller has switched gradients off the program may have switched them on for a part.
   const bool grad_enabled = frontend::hooks().grad_enabled(), with_grad = grad_enabled || has_gradients(acquired);
   c10::AutoGradMode mode_of_rules(with_grad);
-  record->compiled = thunder::compile(acquired.computation, options_, with_grad);
+  DistributedInputs distributed = find_distributed(acquired);
+  distributed_ = distributed_ || distributed.distribution;
+  if (distributed.distribution) check_parameters(module_.get());
+  auto compile_it = [&] {
+    return thunder::compile(acquired.computation, options_, with_grad, distributed.distribution);
+  };
+  if (compiles_only_) {
+    record->compiled = compile_it();
+    record_ = record;
+    return nullptr;
+  }
+  record->compiled = compile_in_agreement(distributed.distribution, compile_it);
   record->trivial_epilogue = acquired.trivial_epilogue;
   if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors, false);
   record->times.passes = seconds_since(start);
@@ -381,6 +394,9 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   // Sums with fewer roundings than eager's are for those who did not ask for eager's.
   if (!options_.fusion.eager_numerics) entry->accumulated = accumulated_;
   entry->enables_grad = with_grad && !grad_enabled;
+  place(*entry, std::move(distributed.placements));
+  e->plan = distributed.distribution.plan;
+  e->synchronization = distributed.distribution.mode;
   if (graphs_) {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)
@@ -401,6 +417,22 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   tracer->keep_drawn();
   last_entry_ = e->entry;
   return keep(std::move(e), key);
+}
+
+std::shared_ptr<const CompileRecord> JitFunction::compile_only(PyObject* const* args, size_t nargs, PyObject* names) {
+  const Arguments arguments{args, nargs, names};
+  Key key = key_of(arguments);
+  compiles_only_ = true;
+  options_.fusion.compiles = false;
+  once_.clear();
+  try {
+    if (key.fingerprint.watched()) throw NeedsEager{watcher(), {}};
+    key.check_kinds();
+    compile(key, arguments);
+  } catch (const NeedsEager& reason) {
+    throw Error(ErrorKind::NotImplemented, cat("[simulate] no program stands for the call: ", reason.why));
+  }
+  return record_;
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<CacheEntry> e, const Key& key) {

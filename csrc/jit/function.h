@@ -59,6 +59,10 @@ class JitFunction {
   /// `args`: a vectorcall's arguments; `names`: keyword names, or null.
   PyObject* call(PyObject* const* args, size_t nargs, PyObject* names);
 
+  /// Acquires and compiles the program of such a call, for a device that need not be here.  Nothing is run, kept for
+  /// calls, or agreed upon with other processes.  Error (NotImplemented) where the call would be left to eager.
+  std::shared_ptr<const CompileRecord> compile_only(PyObject* const* args, size_t nargs, PyObject* names);
+
   void set_sharp_edges(frontend::SharpEdges edges) { edges_ = edges; }
   PyObject* fn() const { return fn_.get(); }
   size_t hits() const { return hits_; }
@@ -128,8 +132,11 @@ class JitFunction {
   void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   std::shared_ptr<CacheEntry> hit(const Key& key);
   PyObject* call_new(Key& key, const Arguments& arguments, Turns::Turn& turn);
+  bool is_of_distributed() const;
   PyObject* run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw);
   PyObject* run_function(const Arguments& a, bool acquiring);
+  /// Error (NotImplemented) where eager would leave the communication out.
+  void check_not_distributed(const std::string& why) const;
   PyObject* run_eagerly(const Arguments& args, const std::string& why);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
   frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
@@ -155,8 +162,10 @@ class JitFunction {
   frontend::ClassUses uses_;
   frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
   Turns turns_;
-  bool writes_ = false;  // a program does to what is no tensor of its own
-  bool raised_ = false;  // the function did, when it was acquired last
+  bool writes_ = false;         // a program does to what is no tensor of its own
+  bool distributed_ = false;    // some program of it takes distributed parameters
+  bool compiles_only_ = false;  // compile() stops before programs are built
+  bool raised_ = false;         // the function did, when it was acquired last
   size_t hits_ = 0, misses_ = 0;
   std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;

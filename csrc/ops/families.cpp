@@ -8,6 +8,7 @@ namespace thunder::ops {
 namespace prims {
 std::span<const OpDef> control();
 std::span<const OpDef> memory();
+std::span<const OpDef> distributed();
 std::span<const OpDef> sparse();
 std::span<const OpDef> view();
 std::span<const OpDef> shape();
@@ -48,6 +49,7 @@ std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> contraction();
 std::span<const OpDef> complex();
 std::span<const OpDef> linalg();
+std::span<const OpDef> distributed();
 }  // namespace torch
 namespace numpy {
 std::span<const OpDef> elementwise(), reduction(), shape(), index(), linalg(), creation();
@@ -58,6 +60,7 @@ namespace {
 constexpr Family kFamilies[] = {
     {"prims", "control", prims::control},
     {"prims", "memory", prims::memory},
+    {"prims", "distributed", prims::distributed},
     {"prims", "sparse", prims::sparse},
     {"prims", "elementwise", prims::elementwise},
     {"prims", "view", prims::view},
@@ -98,6 +101,7 @@ constexpr Family kFamilies[] = {
     {"torch", "contraction", torch::contraction},
     {"torch", "complex", torch::complex},
     {"torch", "linalg", torch::linalg},
+    {"torch", "distributed", torch::distributed},
     {"torch", "unary", torch::unary},
     {"torch", "binary", torch::binary},
     {"torch", "comparison", torch::comparison},

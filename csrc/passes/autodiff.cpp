@@ -167,9 +167,11 @@ class Differentiator {
     for (size_t i = 0; i < outputs.size(); ++i) gradients.push_back(gradient_for(call, outputs, i));
     if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none(); })) return;
     // Nothing but empty tensors (rotary embeddings slice off zero columns): rules are linear, so the inputs' gradients
-    // are zeros, which are only made if no other gradient reaches the input.
-    if (std::all_of(gradients.begin(), gradients.end(),
-                    [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
+    // are zeros, which are only made if no other gradient reaches the input.  What the user's own backward() does is not
+    // known, and where a gradient communicates, the other processes may have some of it.
+    const bool skips = call.op->level != "augmented" && !call.op->has(kCollective);
+    if (skips && std::all_of(gradients.begin(), gradients.end(),
+                             [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
       for (const Arg& a : call.args)
         visit_values(a, [&](Value v) {
           if (v.requires_grad()) zero_.set(v, 1);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "passes/executor.h"
+#include "passes/visit.h"
 
 namespace thunder {
 
@@ -58,6 +59,13 @@ struct SplitOptions {
   /// With a fusion executor computing again is nearly free: everything tagged cheap may be.  Without one it costs a
   /// kernel and memory traffic each time: only views and casts may be.
   bool aggressive_recompute = false;
+  /// Futures of the forward that the backward makes once more, and waits for, rather than save what they give.
+  ValueSet regathered = {};
+  /// Values of the forward that the backward makes or takes even if nothing there reads them.
+  std::vector<Value> needed = {};
+  /// By what the wait for such a future gives: the bucket that it is gathered in.  And how many bytes each bucket has.
+  ValueMap<int> bucket_of{-1};
+  std::vector<int64_t> bucket_bytes = {};
 };
 
 struct ForwardBackward {

@@ -48,6 +48,13 @@ void bind_symbols(const Trace& trace) {
 
 }  // namespace
 
+namespace {
+
+// The start of a communication, which other processes make as well; the wait for it may go.
+bool is_start(const Call& c) { return c.op->has(kComm) && c.output.is_value() && c.output.value().type().is_future(); }
+
+}  // namespace
+
 Trace dce(const Trace& trace, bool keep_random) {
   const uint64_t kept = kWrite | kCollective | kInput | (keep_random ? kRandom : kNoTag);
   LiveValues read;
@@ -57,7 +64,7 @@ Trace dce(const Trace& trace, bool keep_random) {
     const Call& call = **it;
     bool live = read.need_size_from(call);
     visit_outputs(call, [&](Value v) { live = live || read[v]; });
-    if (!live && !tags_within(call, kept)) continue;
+    if (!live && !is_start(call) && !tags_within(call, kept)) continue;
     visit_inputs(call, [&](Value v) { read.add(v); });
     out.calls.push_back(&call);
   }

@@ -37,6 +37,8 @@ struct FusionOptions {
   bool eager_numerics = false;
   /// Random numbers are drawn inside kernels, by counting: other numbers than eager's.
   bool counted_random = false;
+  /// Kernels are compiled; otherwise the program is for reading.
+  bool compiles = true;
 };
 
 struct Repeated;

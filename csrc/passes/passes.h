@@ -6,7 +6,8 @@
 namespace thunder {
 
 /// Dead code elimination: drops calls none of whose outputs is read and that have no effect (kWrite, kCollective,
-/// kInput; a random call is dropped only if `keep_random` is false: eager's generator advances for it).
+/// kInput, the start of a communication; a random call is dropped only if `keep_random` is false: eager's generator
+/// advances for it).
 Trace dce(const Trace& trace, bool keep_random = true);
 
 /// Common subexpression elimination: a call equal to an earlier one (same operator and arguments, no effect) reads the

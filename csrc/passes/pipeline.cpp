@@ -6,6 +6,10 @@
 #include "passes/attention_layout.h"
 #include "passes/autodiff.h"
 #include "passes/counted_random.h"
+#include "passes/distributed/comm_buckets.h"
+#include "passes/distributed/comm_schedule.h"
+#include "passes/distributed/distribute.h"
+#include "passes/distributed/late_waits.h"
 #include "passes/group_heads.h"
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
@@ -23,6 +27,10 @@ const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
 const PassName kJointCse{"joint_cse", "Joint Common Subexpression Elimination"};
+const PassName kDistribute{"distribute", "Distributed Parameters"};
+const PassName kBuckets{"comm_buckets", "Communication In Buckets"};
+const PassName kLateWaits{"late_waits", "Late Waits"};
+const PassName kSchedule{"comm_schedule", "Communication Schedule"};
 const PassName kOpen{"open", "Opening For Fusion"};
 const PassName kSplit{"split", "Forward Backward Split"};
 const PassName kOneHot{"one_hot_sums", "Sums Of One-Hot Rows"};
@@ -31,7 +39,8 @@ const PassName kDel{"delete_last_used", "Delete Last Used"};
 
 class Pipeline {
  public:
-  explicit Pipeline(const CompileOptions& options) : options_(options) {
+  Pipeline(const CompileOptions& options, const distributed::Distribution& distribution)
+      : options_(options), distribution_(distribution) {
     // The fusion executors need no say in claiming; what they compute again costs no memory traffic.
     fuses_ =
         std::any_of(options.executors.begin(), options.executors.end(), [](const auto& e) { return e->is_fusion(); });
@@ -48,11 +57,17 @@ class Pipeline {
       differentiate(t);
     } else {
       t.name = "computation";
-      c_.forward = finish(t, c_.history, repeated_values({&t}, visible_values(t)));
+      if (distribution_)
+        t = run(kDistribute, t, c_.history,
+                [&](const Trace& x) { return distributed::distribute(x, distribution_, collectives_); });
+      c_.forward = finish(t, c_.history, repeated_values({&t}, visible_values(t)), Half::Forward);
     }
     collect();
     return std::move(c_);
   }
+
+  /// Parameters that the backward must take from the forward for the program to be of use.
+  const std::set<size_t>& too_late() const { return too_late_; }
 
  private:
   template <class F>
@@ -98,6 +113,8 @@ class Pipeline {
     // again.
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
+    // Autodiff is done with whole parameters; what is gathered can still be chosen to be saved or gathered again.
+    if (distribution_) distribute(joint);
     const Visible visible = visible_values(joint.trace);
     // A fusion executor computes parts of a composite again as easily as the whole.
     if (fuses_)
@@ -105,14 +122,53 @@ class Pipeline {
           kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
     ForwardBackward parts;
     Trace forward = run(kSplit, joint.trace, c_.history, [&](const Trace&) {
-      parts = split(joint, {.aggressive_recompute = fuses_});
+      parts = split(joint, split_options(joint));
       return parts.forward;
     });
     Trace backward = run(kSplit, parts.backward, c_.backward_history, [](const Trace& x) { return x; });
     c_.saved_tensors = parts.saved_tensors;
     const Repeated repeated = repeated_values({&forward, &backward}, visible);
-    c_.forward = finish(forward, c_.history, repeated);
-    c_.backward = finish(backward, c_.backward_history, repeated);
+    c_.forward = finish(forward, c_.history, repeated, Half::Forward);
+    c_.backward = finish(backward, c_.backward_history, repeated, Half::Backward);
+  }
+
+  void distribute(JointTrace& joint) {
+    // Other processes may use an output that this one's loss leaves out.
+    for (const auto& [v, index] : distribution_.inputs) {
+      const std::vector<Value>& inputs = joint.trace.inputs;
+      c_.reaches[static_cast<size_t>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin())] = ~uint64_t{0};
+    }
+    run(kDistribute, joint.trace, c_.history, [&](const Trace&) {
+      joint = distributed::distribute(joint, distribution_, collectives_);
+      return joint.trace;
+    });
+    c_.reaches.resize(joint.primal_inputs, ~uint64_t{0});
+  }
+
+  // Gathers that the backward repeats: all of them but those that are kept, or those that the first program's did.
+  SplitOptions split_options(const JointTrace& joint) const {
+    SplitOptions out{.aggressive_recompute = fuses_};
+    if (!distribution_ || !distribution_.plan->regather) return out;
+    const auto& order = distribution_.plan->order.regathers;
+    std::vector<char> chosen;
+    for (const distributed::PlannedParameter& p : distribution_.plan->parameters) chosen.push_back(!order && !p.kept);
+    if (order)
+      for (const distributed::Bucket& b : *order)
+        for (size_t i : b) chosen[i] = !distribution_.saved.contains(i);
+    for (size_t i = 0; i < joint.forward_calls; ++i) {
+      const Call& call = *joint.trace.calls[i];
+      const int index = collectives_.gather_of(call);
+      if (index >= 0 && chosen[static_cast<size_t>(index)]) out.regathered.set(call.output.value(), 1);
+      if (!call.op->has(kComm) || !call.args[0].is_value() || !out.regathered[call.args[0].value()]) continue;
+      const Value whole = call.output.value();
+      if (order) out.needed.push_back(whole);
+      const distributed::PlannedParameter& p =
+          distribution_.plan->parameters[static_cast<size_t>(collectives_.gathers[call.args[0].value()])];
+      out.bucket_of.set(whole, static_cast<int>(p.bucket));
+      out.bucket_bytes.resize(std::max(out.bucket_bytes.size(), p.bucket + 1));
+      out.bucket_bytes[p.bucket] += itemsize(p.full.dtype) * p.full.numel().constant();
+    }
+    return out;
   }
 
   // Opens what a fusion executor sees through, unless an executor before it takes the call whole.
@@ -137,11 +193,36 @@ class Pipeline {
     return {&call};
   }
 
+  enum class Half : uint8_t { Forward, Backward };
+
+  // The plan's collectives in buckets, and where they stand in its order.
+  Trace in_buckets(const Trace& trace, TraceHistory& history, Half half, distributed::Positions& positions) {
+    distributed::CommunicationPlan& plan = *distribution_.plan;
+    std::optional<std::vector<distributed::Bucket>> none;
+    const bool keeps = distribution_.mode == distributed::Synchronization::Accumulate && !plan.regather;
+    auto& gathers = half == Half::Forward ? plan.order.gathers : plan.order.regathers;
+    auto& reductions = half == Half::Forward || keeps ? none : plan.order.reductions;
+    return run(kBuckets, trace, history, [&](const Trace& x) {
+      return distributed::comm_buckets(x, plan, collectives_, gathers, reductions, positions);
+    });
+  }
+
+  Trace scheduled(const Trace& trace, TraceHistory& history, Half half, const distributed::Positions& positions) {
+    std::optional<std::vector<size_t>> none;
+    auto& before = half == Half::Forward ? none : distribution_.plan->order.regathers_before;
+    return run(kSchedule, trace, history, [&](const Trace& x) {
+      return distributed::comm_schedule(x, *distribution_.plan, positions, before, too_late_);
+    });
+  }
+
   // From a program of operators to one that runs.
-  Trace finish(const Trace& trace, TraceHistory& history, const Repeated& repeated) {
+  Trace finish(const Trace& trace, TraceHistory& history, const Repeated& repeated, Half half) {
+    distributed::Positions positions;
+    // Before claim, so that what a bucket computes for the wire is fused.
+    Trace t = distribution_ ? in_buckets(trace, history, half, positions) : trace;
     // Opened by now, and not yet divided among executors: a kernel less, or a phase of one.
-    Trace t = run(
-        kOneHot, trace, history, [](const Trace& x) { return one_hot_sums(x); }, false);
+    t = run(
+        kOneHot, t, history, [](const Trace& x) { return one_hot_sums(x); }, false);
     t = run(kClaim, t, history, [&](const Trace& x) { return claim(x, options_.executors); });
     // Claimed calls keep their bodies, so a fusion executor sees through those of executors after it in the list.
     for (const auto& e : options_.executors)
@@ -153,6 +234,12 @@ class Pipeline {
     // outside.
     t = run(
         kDce, t, history, [](const Trace& x) { return dce(x); }, false);
+    // Before what decides about the plan's own waits.
+    if (distributed::has_waits(t))
+      t = run(
+          kLateWaits, t, history, [](const Trace& x) { return distributed::late_waits(x); }, false);
+    // Once it is known what runs as one kernel, for nothing may move a collective afterwards.
+    if (distribution_) t = scheduled(t, history, half, positions);
     // Last, since every other pass moves the end of a value's life.
     return run(kDel, t, history, [](const Trace& x) { return delete_last_used(x); });
   }
@@ -173,14 +260,25 @@ class Pipeline {
   }
 
   const CompileOptions& options_;
+  const distributed::Distribution& distribution_;
+  distributed::Collectives collectives_;
+  std::set<size_t> too_late_;
   bool fuses_ = false;
   Compiled c_;
 };
 
 }  // namespace
 
-Compiled compile(const Trace& acquired, const CompileOptions& options, bool with_grad) {
-  return Pipeline(options).compile(acquired, with_grad);
+Compiled compile(const Trace& acquired, const CompileOptions& options, bool with_grad,
+                 const distributed::Distribution& distribution) {
+  distributed::Distribution d = distribution;
+  while (true) {
+    Pipeline pipeline(options, d);
+    Compiled out = pipeline.compile(acquired, with_grad);
+    if (pipeline.too_late().empty()) return out;
+    // Fusion may have made one kernel of what needs several parameters, so only the whole pipeline knows.
+    d.saved.insert(pipeline.too_late().begin(), pipeline.too_late().end());
+  }
 }
 
 }  // namespace thunder

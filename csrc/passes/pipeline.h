@@ -2,6 +2,7 @@
 // say why the passes stand in this order.
 #pragma once
 
+#include "passes/distributed/plan.h"
 #include "passes/executor.h"
 #include "passes/pass.h"
 
@@ -36,6 +37,9 @@ struct Compiled {
 
 /// `acquired.output` is a flat tuple of values (and literals).  Gradients are computed if an input that requires grad
 /// reaches an output that requires grad and `with_grad`.
-Compiled compile(const Trace& acquired, const CompileOptions& options, bool with_grad);
+/// With `distribution` the program is that of one process of a group, and the forward takes what this process holds of
+/// its parameters; those of the plan that the program does not read are its last inputs.
+Compiled compile(const Trace& acquired, const CompileOptions& options, bool with_grad,
+                 const distributed::Distribution& distribution = {});
 
 }  // namespace thunder

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "passes/autodiff.h"
@@ -74,6 +76,7 @@ class Splitter {
         is_output_storage_.set(aliases_.root(v), 1);
       });
     find_in_memory();
+    find_wide();
     emitted_.assign(forward_calls_, 0);
   }
 
@@ -116,7 +119,41 @@ class Splitter {
 
   bool may_recompute(const Call& call) const {
     if (effects(call)) return false;
+    if (call.op->has(kComm)) return is_regathered(call);
+    if (wide_.count(&call)) return false;
     return options_.aggressive_recompute ? is_cheap(call) : is_cast(call);
+  }
+
+  // The gather, or the wait for it.
+  bool is_regathered(const Call& call) const {
+    bool any = false;
+    visit_outputs(call, [&](Value v) { any |= options_.regathered[v] != 0; });
+    for (const Arg& a : call.args)
+      if (call.op->has(kComm) && a.is_value()) any |= options_.regathered[a.value()] != 0;
+    return any;
+  }
+
+  // Calls that would ask for several buckets of gathered parameters at once, if all cheap calls before them were
+  // repeated: more memory than what the call makes.
+  void find_wide() {
+    ValueMap<std::vector<int>> asked;  // by value, ascending
+    for (size_t i = 0; i < forward_calls_ && !options_.bucket_bytes.empty(); ++i) {
+      const Call& call = *calls_[i];
+      if (!may_recompute(call)) continue;
+      std::set<int> buckets;
+      visit_inputs(call, [&](Value v) { buckets.insert(asked[v].begin(), asked[v].end()); });
+      int64_t all = 0, largest = 0, made = 0;
+      for (int b : buckets) {
+        all += options_.bucket_bytes[static_cast<size_t>(b)];
+        largest = std::max(largest, options_.bucket_bytes[static_cast<size_t>(b)]);
+      }
+      visit_outputs(call, [&](Value v) {
+        made += bytes(v);
+        if (options_.bucket_of[v] >= 0) buckets = {options_.bucket_of[v]};
+      });
+      if (all - largest > made) wide_.insert(&call);
+      else visit_outputs(call, [&](Value v) { asked.set(v, {buckets.begin(), buckets.end()}); });
+    }
   }
 
   // What the forward writes in any case: what operators make or read that do not fuse, and what several kernels would
@@ -207,7 +244,10 @@ class Splitter {
   void connect(int index) {
     const Node node = nodes_[index];
     const Call& call = *calls_[producer_[node.root]];
-    if (!node.root.type().is_tensor() || compared_[node.root] || !may_recompute(call))
+    const bool kept_whole = !node.root.type().is_tensor() && !node.root.type().is_future();
+    // What is gathered again is the same bit by bit.
+    const bool compared = compared_[node.root] && !is_regathered(call);
+    if (kept_whole || compared || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
@@ -220,6 +260,7 @@ class Splitter {
   // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.  So do those of
   // a value that would not be written but to be saved.
   int64_t cost(const Node& n) const {
+    if (is_regathered(*calls_[producer_[n.root]])) return FlowNetwork::kInfinite;
     double weight = options_.aggressive_recompute ? std::pow(1.1, std::min(n.distance, 50)) : 1.0;
     if (options_.aggressive_recompute && !in_memory_[n.root]) weight *= 2;
     return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes(n.root)) * weight));
@@ -238,6 +279,7 @@ class Splitter {
       t.calls.push_back(calls_[i]);
     }
     visit_values(t.output, [&](Value v) { need(v); });
+    for (Value v : options_.needed) need(v);
     return t;
   }
 
@@ -259,10 +301,11 @@ class Splitter {
   }
 
   bool must_save(Value v) const {
-    if (is_input_[v] || !v.type().is_tensor()) return true;
+    if (is_input_[v] || (!v.type().is_tensor() && !v.type().is_future())) return true;
     // A call that is repeated for one of its results gives the others as well.
     if (recomputed_[producer_[v]]) return false;
     const Call& call = *calls_[producer_[v]];
+    if (is_regathered(call)) return false;
     Value root = aliases_.root(v);
     // A view of what the caller holds is derived again from that very tensor, so that autograd notices a write to it.
     if (is_input_[root]) return !is_pure_view(call);
@@ -301,6 +344,7 @@ class Splitter {
 
   const JointTrace& joint_;
   const SplitOptions& options_;
+  std::unordered_set<const Call*> wide_;
   size_t forward_calls_ = 0;
   std::vector<const Call*> calls_;  // the forward's, then the backward's
   Aliases aliases_;

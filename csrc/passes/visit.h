@@ -62,7 +62,8 @@ void visit_all_outputs(const Call& call, F&& fn) {
 template <class T>
 class ValueMap {
  public:
-  explicit ValueMap(T missing = T()) : missing_(missing) {}
+  ValueMap() : missing_(T()) {}
+  explicit ValueMap(T missing) : missing_(missing) {}
   const T& operator[](Value v) const { return v.id() < items_.size() ? items_[v.id()] : missing_; }
   void set(Value v, T item) {
     if (v.id() >= items_.size()) items_.resize(v.id() + 1 + v.id() / 2, missing_);

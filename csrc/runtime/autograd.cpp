@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "passes/reach.h"
 #include "runtime/accumulate.h"
+#include "runtime/distributed/watch.h"
 #include "runtime/node_hooks.h"
 #include "runtime/watchers.h"
 
@@ -88,6 +89,21 @@ at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
   if (g.strides() == at::IntArrayRef(layout.strides)) return g;
   if (!is_plain(g)) return dense_in(g, order_of(layout.strides));  // a wrapper is not written to
   return at::empty_strided(layout.sizes, layout.strides, g.options()).copy_(g);
+}
+
+// Tells the other processes where a program raises, which leaves collectives undone.
+template <class F>
+auto communicating(const Entry& e, F&& run) {
+  if (e.placements.empty()) return run();
+  try {
+    return run();
+  } catch (const c10::Error& error) {
+    distributed::post_failure_everywhere(error.what_without_backtrace());
+    throw;
+  } catch (const std::exception& error) {
+    distributed::post_failure_everywhere(error.what());
+    throw;
+  }
 }
 
 struct ThunderBackward final : Node {
@@ -188,12 +204,15 @@ struct ThunderBackward final : Node {
     std::vector<c10::IValue> results = unpack_saved(lease);
     {
       BelowAutograd guard;
-      results = run(std::move(results), std::move(grads), lease.get(), accumulate);
+      results =
+          communicating(*entry, [&] { return run(std::move(results), std::move(grads), lease.get(), accumulate); });
     }
     variable_list out(num_outputs());
     if (!all_used) drop_unused(results, used);
     for (size_t i = 0; i < out.size(); ++i) {
-      if (next_edge(i).is_valid() && results[i].isTensor()) out[i] = without_history(std::move(results[i]).toTensor());
+      if (!next_edge(i).is_valid() || !results[i].isTensor()) continue;
+      out[i] = without_history(std::move(results[i]).toTensor());
+      if (const distributed::Placement* p = entry->placement(i)) out[i] = p->gradient(std::move(out[i]));
     }
     if (create_graph) forbid_double_backward(out, std::move(edges));
     return out;
@@ -291,6 +310,7 @@ class Recording {
     for (size_t i = 0; i < inputs.size(); ++i) {
       record_.add(inputs[i]);
       const at::Tensor* t = entry->has_gradient[i] ? defined_tensor(inputs[i]) : nullptr;
+      if (const distributed::Placement* p = entry->placement(i); p && t) t = &p->parameter;
       if (!t || !t->requires_grad()) continue;
       edges_[i] = torch::autograd::impl::gradient_edge(*t);
       any_ = true;
@@ -417,7 +437,7 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
     BelowAutograd guard;
     if (computing) *computing = true;
     if (e.graphs && grad == (e.backward != nullptr)) graph = e.graphs->forward(e, inputs, leaves);
-    if (!graph) leaves = e.forward->run(std::move(inputs));
+    if (!graph) leaves = communicating(e, [&] { return e.forward->run(std::move(inputs)); });
     if (computing) *computing = false;
   }
   if (recording) recording->finish(graph ? inputs : kept, leaves, graph);
@@ -524,6 +544,12 @@ std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs
 void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
                 std::vector<char> by_address) {
   entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), compiled, std::move(by_address));
+}
+
+void place(Entry& entry, std::vector<std::shared_ptr<const distributed::Placement>> placements) {
+  for (size_t i = 0; entry.backward && i < placements.size(); ++i)
+    if (placements[i] && placements[i]->planned().trainable) entry.has_gradient[i] = 1;
+  entry.placements = std::move(placements);
 }
 
 std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "passes/pipeline.h"
+#include "runtime/distributed/placements.h"
 #include "runtime/graphs.h"
 #include "runtime/program.h"
 
@@ -43,6 +44,12 @@ struct Entry {
   std::vector<int64_t> saved_is_input, saved_is_output;
   std::vector<char> input_is_saved;  ///< per input of the forward
 
+  /// Per input of the forward: the distributed parameter that it is, or null.  Empty if nothing is distributed.
+  std::vector<std::shared_ptr<const distributed::Placement>> placements;
+  const distributed::Placement* placement(size_t input) const {
+    return placements.empty() ? nullptr : placements[input].get();
+  }
+
   /// Runs after the forward, with autograd on: writes into inputs, derives views again, picks the user's outputs.
   /// Inputs: those of the forward, then the computation's outputs; its leaves are what execute() returns.  Null: the
   /// outputs are returned as they are.
@@ -61,6 +68,9 @@ struct Entry {
 
 /// Builds the programs of a compilation.  `epilogue` (a claimed trace) may be null.
 std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogue = nullptr);
+/// Says which inputs of the forward are distributed parameters, one per input.  The backward runs for those whose
+/// gradients it keeps, too.
+void place(Entry& entry, std::vector<std::shared_ptr<const distributed::Placement>> placements);
 /// From now on the entry's programs run as graphs.  `by_address`, per input of the forward: it is the same tensor at
 /// every call, and read where it lies.  Needs the GIL.
 void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,

@@ -19,7 +19,8 @@ Types implemented_types(const Args& args) {
 
 }  // namespace
 
-const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name) {
+const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name,
+                                         uint64_t tags) {
   auto out = std::make_unique<Op>(record);
   out->level = executor;
   out->name = executor + "." + record.name;
@@ -28,6 +29,7 @@ const Op& register_implementing_operator(const Op& record, const std::string& ex
   out->meta = implemented_types;
   out->body = nullptr;
   out->vjp = nullptr;
+  out->tags |= tags;
   out->executor = executor;
   out->implements = &record;
   return Registry::instance().add(std::move(out), true);

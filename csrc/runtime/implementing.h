@@ -10,8 +10,10 @@
 
 namespace thunder {
 
-/// Registers an operator of `executor` with the record's schema and types, that prints as `print_name`.
-const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name);
+/// Registers an operator of `executor` with the record's schema, types and tags, and these tags, that prints as
+/// `print_name`.
+const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name,
+                                         uint64_t tags = kNoTag);
 
 /// The record's ATen operator, for what an executor's own way does not take at run time.
 class ByAten {

@@ -16,7 +16,7 @@ namespace {
 
 using FunctionState = at::impl::PythonTorchFunctionTLS;
 
-bool ignores = false;
+thread_local bool ignores = false;
 
 PyObject* attribute_of(const char* module, const char* name) {
   PyObject* m = PyImport_ImportModule(module);

@@ -63,7 +63,8 @@ std::string other_kind_of_tensor(PyObject* tensor);
 /// Whether that is not empty.
 bool is_other_kind_of_tensor(PyObject* tensor);
 
-/// Tests compile for devices that are not there, on fake tensors: nobody counts as a watcher then.
+/// Programs are compiled for devices that are not there, on tensors without memory: nobody counts as a watcher of this
+/// thread then.
 void set_ignores_watchers(bool on);
 bool ignores_watchers();
 

@@ -7,11 +7,13 @@ import torch
 from autocast_checks import calls, check_call, takes_float32
 from devices import DEVICE, ON_CPU, moved
 from op_checks import name_of, op_db
+from short_run import ALL, taken
 
 import thunder
 from thunder import _autocast
 
 F = torch.nn.functional
+SAMPLES = 2 if ALL else 1
 # A kernel of jiterator is launched past the dispatcher, and refused.
 OPERATORS = [op for op in op_db if takes_float32(op) and not op.name.startswith("jiterator")]
 
@@ -37,9 +39,12 @@ def _marked(op):
     return pytest.param(op, marks=pytest.mark.xfail(not ON_CPU, reason=why, strict=True) if why else ())
 
 
-@pytest.mark.parametrize("op", map(_marked, OPERATORS), ids=map(name_of, OPERATORS))
+TAKEN = [op for op in OPERATORS if taken(name_of(op), 2)]
+
+
+@pytest.mark.parametrize("op", map(_marked, TAKEN), ids=map(name_of, TAKEN))
 def test_calls(op):
-    given = ((what, *moved((args, kwargs))) for what, args, kwargs in calls(op, torch.bfloat16, 2))
+    given = ((what, *moved((args, kwargs))) for what, args, kwargs in calls(op, torch.bfloat16, SAMPLES))
     _check(op, DEVICE, torch.bfloat16, given)
 
 

@@ -1,13 +1,14 @@
 """Gradients of operators whose operands are broadcast: each operand in turn smaller than the others, against eager's.
 
 The operators of PyTorch's database with several real operands: an operand without its first dimension, or with one of
-size 1.  By PyTorch's operators one by one, and with symbolic sizes.
+size 1.  By PyTorch's operators one by one, and with symbolic sizes; in turn, but for `make test-all`.
 """
 
 import pytest
 import torch
 from devices import DEVICE, ON_CPU, moved
 from op_checks import REFERENCES, compare_gradients, gradient_dtype, name_of, op_db, samples, seeded, tensors
+from short_run import turn
 
 import thunder
 
@@ -71,7 +72,8 @@ OPERATORS = [
 def test_broadcast_gradients(op):
     findings = []
     for what, process, args, kwargs, expected in variants(op):
-        for mode, options in OPTIONS.items():
+        for mode in turn(name_of(op), OPTIONS):
+            options = OPTIONS[mode]
             jitted = thunder.jit(lambda *args, **kwargs: op(*args, **kwargs), **options)
             try:
                 compare_gradients(_gradients(jitted, process, args, kwargs), expected)

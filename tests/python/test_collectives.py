@@ -95,8 +95,9 @@ def asks(x):
     return x * distributed.get_rank() + distributed.get_world_size()
 
 
-RECORDED = [in_place, largest, sent_to_all, gathered, scattered, exchanged, read_by_one_rank, twice_on_one_rank, asks]
-LEFT = [with_a_list, of_objects, waited_for, by_a_method]
+RECORDED = [in_place, largest, sent_to_all, gathered, scattered, exchanged, read_by_one_rank, twice_on_one_rank, asks,
+            with_a_list, waited_for]
+LEFT = [of_objects, by_a_method]
 
 
 def same_results(fn, rank):

@@ -1,7 +1,8 @@
 """Every entry of PyTorch's own operator database against eager, and every module of its module database.
 
-One test per operator, check and dtype: `pytest -k "ops and softmax"`.  A sample of each and a dtype of each class;
-`make test-all` takes all samples and dtypes, `make coverage` makes a table of them (docs/coverage.md).
+One test per operator, check and dtype: `pytest -k "ops and softmax"`.  A sample of each in float32, and in a dtype of
+another class, which alternates from operator to operator; `make test-all` takes all samples and dtypes, `make coverage`
+makes a table of them (docs/coverage.md).
 """
 
 import os
@@ -28,13 +29,12 @@ from op_checks import (
     samples,
     training_modes,
 )
+from short_run import ALL, turn
 
 from thunder import _C
 
 # Samples of each operator and dtype; THUNDER_ALL_SAMPLES=1 takes them all, in all dtypes.
-ALL = bool(os.environ.get("THUNDER_ALL_SAMPLES"))
 MAX_SAMPLES = None if ALL else int(os.environ.get("THUNDER_SAMPLES", 1))
-DTYPES = ALL_DTYPES if ALL else ONE_OF_A_CLASS
 # Where a single sample is among those of the operator: another one in each dtype, so that together they are spread.
 ONLY = {torch.bool: 0.0, torch.int64: 0.25, torch.float32: 0.5, torch.bfloat16: 0.75, torch.complex64: 1.0}
 
@@ -78,7 +78,14 @@ CHECKED = [(name, op) for name, op in OPS if op.error_inputs_func is not None]
 MODULES = [(module_name(info), info) for info in module_db]
 
 
-@pytest.mark.parametrize("op, dtype", _parameters("test_forward", OPS, lambda op: dtypes_of(op, DEVICE, DTYPES)))
+def _forward_dtypes(op):
+    if ALL:
+        return dtypes_of(op, DEVICE, ALL_DTYPES)
+    first, *others = dtypes_of(op, DEVICE, ONE_OF_A_CLASS)
+    return [first, *(turn(name_of(op), others) if others else [])]
+
+
+@pytest.mark.parametrize("op, dtype", _parameters("test_forward", OPS, _forward_dtypes))
 def test_forward(op, dtype):
     if not ON_CPU and op.name == "_softmax_backward_data" and dtype is torch.float32:
         pytest.skip("one of PyTorch's samples mixes types that its kernel on a GPU refuses")

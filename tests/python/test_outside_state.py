@@ -448,3 +448,26 @@ def test_settings_that_are_refused(setter):
 
     with pytest.raises(NotImplementedError, match=r"^\[torch.set_.*outside of it\n  at .*test_outside_state.py"):
         thunder.jit(f)(torch.ones(1))
+
+
+class Mapped:
+    """Its attributes have other names, as in configs of Hugging Face's."""
+
+    names = {"size": "width"}
+
+    def __init__(self):
+        self.width = 3
+
+    def __getattribute__(self, key):
+        if key != "names" and key in super().__getattribute__("names"):
+            key = super().__getattribute__("names")[key]
+        return super().__getattribute__(key)
+
+
+def test_a_method_of_objects_under_one_of_python_code():
+    config = Mapped()
+    f = thunder.jit(lambda x: x * config.size)
+    for width in (3, 5):
+        config.width = width
+        assert f(torch.ones(2)).tolist() == [width] * 2
+    assert not thunder.compile_stats(f)["eager_calls"]

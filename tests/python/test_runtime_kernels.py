@@ -18,7 +18,9 @@ NOT_COMPUTED = {"prims.python_del"}
 
 
 def test_every_record_fits_its_aten_operator():
-    problems = [(name, problem) for name, problem in _C.check_records() if name not in NOT_COMPUTED]
+    # What has no ATen operator and an executor that is always there, such as communication.
+    without_aten = NOT_COMPUTED.union(*(e.symbols for e in _C.always_executors()))
+    problems = [(name, problem) for name, problem in _C.check_records() if name not in without_aten]
     assert not problems, "\n".join(f"{name}: {problem}" for name, problem in problems)
 
 

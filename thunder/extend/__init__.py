@@ -7,6 +7,7 @@
 """
 
 import importlib
+import warnings
 
 from .. import _C
 from .executors import FusionExecutor, OperatorExecutor, Region, get_grad, put_grad, register_grad
@@ -43,6 +44,17 @@ _ON_DEMAND = {
     "apex": "thunder.executors.apex_entropyex",
 }
 _ALIASES = {"torch": "aten"}
+# Names that lists for Lightning Thunder have, with who runs the same operators here; None: whoever is next in the list.
+_OF_OTHER_INSTALLATIONS = {
+    "nvfuser": "fuser",
+    "cudnn": None,
+    "cudnn_layernorm": None,
+    "apex": None,
+    "transformer_engine": None,
+    "fa3": None,
+    "triton": None,
+}
+_warned = set()
 
 
 def _check(executor):
@@ -126,16 +138,34 @@ def get_executor(name):
     return found
 
 
+def _instead_of(name, unusable):
+    """Who runs what the executor of that name would, or None. Warns once."""
+    instead = _OF_OTHER_INSTALLATIONS[name]
+    if name not in _warned:
+        _warned.add(name)
+        why = unusable.unavailable if unusable is not None else "it is not installed"
+        what = f"'{instead}' takes its place" if instead else "it is passed over"
+        warnings.warn(f"[jit] executor '{name}' cannot be used here ({why}): {what}", stacklevel=4)
+    return get_executor(instead) if instead else None
+
+
 def resolve_executors(executors):
     """The list that thunder.jit works with: names looked up, the always executors appended.
 
-    Raises ValueError for an unknown name, or an executor that cannot be used on this machine.
+    A name from lists for Lightning Thunder ("nvfuser", "cudnn", "transformer_engine", ...) whose executor cannot be
+    used here is passed over, "nvfuser" replaced by "fuser", with one warning in a process.
+
+    Raises ValueError for an unknown name, or an executor object that cannot be used on this machine.
     """
     if executors is None:
         return list(_C.default_executors())
     resolved = []
     for e in executors:
         found = get_executor(e) if isinstance(e, str) else e
+        if isinstance(e, str) and e in _OF_OTHER_INSTALLATIONS and (found is None or found.unavailable):
+            found = _instead_of(e, found)
+            if found is None or found in resolved:
+                continue
         if not isinstance(found, _C.Executor):
             names = ", ".join(repr(name) for name in list_executors())
             raise ValueError(f"[jit] unknown executor {e!r}; there are {names}")

@@ -38,6 +38,15 @@ void put_gradients(VjpContext& c, const Expr& gradients);
 /// The gradient with its last dimension dense, as the kernels read it.
 Expr dense_last(const Expr& g);
 
+/// While it lives, calls of its thread are taken to be for this GPU, whatever there is here.
+class OtherGpu {
+ public:
+  OtherGpu(int capability, int64_t cudnn_version);
+  ~OtherGpu();
+  OtherGpu(const OtherGpu&) = delete;
+  OtherGpu& operator=(const OtherGpu&) = delete;
+};
+
 /// PyTorch's switches now, and the device of the call's query.
 ops::torch::AttentionSupport support_of(const Args& a);
 

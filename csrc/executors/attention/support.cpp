@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "executors/attention/kernels.h"
@@ -32,7 +33,10 @@ struct Gpu {
   int64_t cudnn_version;
 };
 
+thread_local std::optional<Gpu> other_gpu;
+
 Gpu gpu_of(const Device& device) {
+  if (other_gpu) return *other_gpu;
   static std::mutex mutex;
   static std::unordered_map<int, Gpu> known;
   {
@@ -50,6 +54,9 @@ Gpu gpu_of(const Device& device) {
 }
 
 }  // namespace
+
+OtherGpu::OtherGpu(int capability, int64_t cudnn_version) { other_gpu = Gpu{capability, cudnn_version}; }
+OtherGpu::~OtherGpu() { other_gpu.reset(); }
 
 ops::torch::AttentionSupport support_of(const Args& a) {
   const at::Context& context = at::globalContext();

@@ -51,7 +51,7 @@ class FuserExecutor final : public Executor {
     options.single = fuses_single_operators();
     options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);
-    batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
+    if (fusion.compiles) batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
     return out;
   }
 

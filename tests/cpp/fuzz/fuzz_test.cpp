@@ -1,39 +1,14 @@
-// Random programs against the reference evaluator.  THUNDER_FUZZ=10000 makes more of them (`make fuzz`),
-// THUNDER_FUZZ_SEED others.
+// Random programs against the reference evaluator.
 #include <doctest.h>
 
-#include <cstdlib>
 #include <iostream>
 
 #include "core/error.h"
 #include "fuzz/checks.h"
+#include "fuzz/report.h"
 
 namespace thunder::fuzz {
 namespace {
-
-int64_t from_environment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::atoll(text) : otherwise;
-}
-
-int64_t programs() { return from_environment("THUNDER_FUZZ", 1000); }
-uint64_t first_seed() { return static_cast<uint64_t>(from_environment("THUNDER_FUZZ_SEED", 0)); }
-
-// Counts findings by their first line and shows the first few in full: one bug gives hundreds.
-class Report {
- public:
-  void add(const std::string& finding) {
-    ++total_;
-    if (shown_++ < 5) MESSAGE(finding);
-  }
-  void add(const std::vector<std::string>& findings) {
-    for (const std::string& f : findings) add(f);
-  }
-  int total() const { return total_; }
-
- private:
-  int total_ = 0, shown_ = 0;
-};
 
 void report(Report& report, const std::vector<Finding>& findings) {
   std::map<std::string, int> seen;

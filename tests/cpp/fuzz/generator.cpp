@@ -24,6 +24,8 @@ bool computes(const Op& op) {
   if (!op.executor.empty() || (op.level != "prims" && op.level != "clang" && op.level != "torch")) return false;
   // The reference's tensors are strided.
   if (op.schema.name.starts_with("sparse_")) return false;
+  // What processes do together, and what may give nothing: distributed_test.cpp.
+  if (op.has(kComm) || op.full_name == "prims.gradient_if_used") return false;
   return (op.meta || op.body) && !op.has(kCollective | kInput);
 }
 

@@ -24,6 +24,14 @@ Datum Datum::sequence(std::vector<Datum> items) {
   return d;
 }
 
+Datum Datum::future(std::string group, int64_t start) {
+  Datum d;
+  d.kind = Kind::Future;
+  d.text = std::move(group);
+  d.number = Element::integer(start);
+  return d;
+}
+
 namespace {
 bool exact_kind(NumberKind k) { return k == NumberKind::Bool || k == NumberKind::Int; }
 thunder::DType type_of_kind(NumberKind k) {
@@ -248,7 +256,7 @@ void Evaluator::check_type(Value v, const Datum& d, const Call& call) {
   }
 }
 
-void Evaluator::bind_output(const Arg& output, const Datum& result, const Call& call) {
+void Evaluator::bind(const Arg& output, const Datum& result, const Call& call) {
   if (output.is_none()) return;
   if (output.is_value()) {
     if (options_.check_types) check_type(output.value(), result, call);
@@ -258,7 +266,7 @@ void Evaluator::bind_output(const Arg& output, const Datum& result, const Call& 
   if (!output.is_sequence()) return;
   if (!result.is_sequence() || result.items.size() != output.items().size())
     throw Wrong(cat("[", call.op->full_name, "] gives another number of results than declared in ", print(call)));
-  for (size_t i = 0; i < result.items.size(); ++i) bind_output(output.items()[i], result.items[i], call);
+  for (size_t i = 0; i < result.items.size(); ++i) bind(output.items()[i], result.items[i], call);
 }
 
 // An executor that took a call whole runs it on its arguments, in which it finds every length again: the numbers that
@@ -287,7 +295,7 @@ void Evaluator::run_body(const Call& call, const std::vector<const Call*>& body,
   Datum result = argument(call.output);
   // What a body computes on its way is nobody else's to read.
   for (ValueId id : inner) values_.erase(id);
-  bind_output(call.output, result, call);
+  bind(call.output, result, call);
 }
 
 void Evaluator::run_record_body(const Call& call, const Op& op, const std::shared_ptr<Arena>& arena) {
@@ -298,7 +306,7 @@ void Evaluator::run_record_body(const Call& call, const Op& op, const std::share
     output = op.body(b, Args(op, call.args));
     for (const Call* c : b.close_scope()) run(*c, arena);
   }
-  bind_output(call.output, argument(output), call);
+  bind(call.output, argument(output), call);
 }
 
 void Evaluator::run(const Call& call, const std::shared_ptr<Arena>& arena) {
@@ -322,7 +330,7 @@ void Evaluator::run(const Call& call, const std::shared_ptr<Arena>& arena) {
   std::vector<Datum> args;
   for (const Arg& a : call.args) args.push_back(argument(a));
   Datum result = it->second(Inputs(*this, *op, call, std::move(args)));
-  bind_output(call.output, result, call);
+  bind(call.output, result, call);
 }
 
 Datum Evaluator::run(const Trace& trace, const std::vector<Datum>& inputs) {

@@ -18,13 +18,13 @@ namespace thunder::reference {
 
 /// What a value or an argument is while the program runs.
 struct Datum {
-  enum class Kind : uint8_t { None, Tensor, Number, Text, DType, Device, Sequence, Other };
+  enum class Kind : uint8_t { None, Tensor, Number, Text, DType, Device, Sequence, Future, Other };
   Kind kind = Kind::None;
   ArrayPtr array;
   NumberKind number_kind = NumberKind::Int;  ///< of a Number
-  Element number;
-  std::vector<Datum> items;  ///< of a Sequence; start, stop, step of a slice (Other, text "slice")
-  std::string text;          ///< of a Text, or the name of a torch constant (Other)
+  Element number;                            ///< of a Number; of a Future which start of its group made it
+  std::vector<Datum> items;                  ///< of a Sequence; start, stop, step of a slice (Other, text "slice")
+  std::string text;  ///< of a Text, the group of a Future, or the name of a torch constant (Other)
   thunder::DType dtype = thunder::DType::f64;
   thunder::Device device;
 
@@ -33,6 +33,7 @@ struct Datum {
   static Datum of_number(NumberKind kind, Element value);
   static Datum integer(int64_t v) { return of_number(NumberKind::Int, Element::integer(v)); }
   static Datum sequence(std::vector<Datum> items);
+  static Datum future(std::string group, int64_t start);
 
   bool is_none() const { return kind == Kind::None; }
   bool is_tensor() const { return kind == Kind::Tensor; }
@@ -118,12 +119,14 @@ class Evaluator {
   /// Runs the program; throws Wrong, Undefined or Unknown.
   Datum run(const Trace& trace, const std::vector<Datum>& inputs);
 
-  // For the generator, which runs calls as it draws them.
+  // For the generator, which runs calls as it draws them, and for collectives (spmd.h).
   void define(Value v, Datum d);
   const Datum& get(Value v) const;
   bool defined(Value v) const { return values_.contains(v.id()); }
   void run(const Call& call, const std::shared_ptr<Arena>& arena);
   Datum argument(const Arg& arg) const;
+  /// Defines the values of a call's output, and checks them.
+  void bind(const Arg& output, const Datum& result, const Call& call);
 
   const EvaluatorOptions& options() const { return options_; }
   uint64_t next_random();
@@ -133,7 +136,6 @@ class Evaluator {
   void run_body(const Call& call, const std::vector<const Call*>& body, const std::shared_ptr<Arena>& arena);
   void define_lengths(const std::vector<const Call*>& body, std::vector<ValueId>& defined_here);
   void run_record_body(const Call& call, const Op& op, const std::shared_ptr<Arena>& arena);
-  void bind_output(const Arg& output, const Datum& result, const Call& call);
   void check_type(Value v, const Datum& d, const Call& call);
 
   EvaluatorOptions options_;

@@ -1,0 +1,353 @@
+"""Training steps on several GPUs beside one GPU's: ddp, ZeRO2, ZeRO3 by Thunder, and PyTorch's DDP and FSDP2.
+
+    torchrun --standalone --nproc-per-node 4 benchmarks/gpu/distributed.py --append results.jsonl \\
+        --settings single:thunder zero3:torch.compile zero3:thunder single:thunder
+    python benchmarks/gpu/distributed.py --table results.jsonl
+
+A setting is `single`, `ddp`, `zero2` or `zero3`, and `thunder`, `torch.compile` or `eager`.  One run is a part: ratios
+are made within a part alone, since the machines of two runs differ.  Each setting runs in fresh processes with empty
+caches.  The communicators are made before the clock starts.
+
+    ms        forward and backward, the median; rank 0's clock
+    step      with the optimizer (fused AdamW)
+    4 x       four micro-batches, gradients reduced with the last one
+    peak GB   torch.cuda.max_memory_allocated, the optimizer's state included
+    first s   the first step; comm s: making the communicators
+    open ms   communication in one step that no computation hides, by the profiler
+    / S       ms over that of the part's `single:thunder`, / compile: over the same strategy's by torch.compile
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import headline
+import peer as one
+
+STRATEGIES, COMPILERS = ("single", "ddp", "zero2", "zero3"), ("thunder", "torch.compile", "eager")
+COLUMNS = (
+    ("ms", "ms", ".2f"),
+    ("min", "ms_min", ".2f"),
+    ("step", "step_ms", ".2f"),
+    ("4 x", "four_ms", ".2f"),
+    ("peak GB", "peak_gb", ".2f"),
+    ("first s", "first_s", ".1f"),
+    ("comm s", "communicators_s", ".1f"),
+    ("open ms", "open_ms", ".2f"),
+    ("loss", "loss", ".4f"),
+    ("/ S", "over_single", ".3f"),
+    ("/ compile", "over_compile", ".3f"),
+)
+
+
+# ---- one setting on one process --------------------------------------------------------------------------------------
+
+
+def loss_and_blocks(options):
+    """A module that gives the loss of (ids, targets), the list of its blocks, and the two inputs."""
+    import torch
+
+    if options.model.startswith("hf:"):
+        return hugging_face(options)
+    import litgpt_import
+
+    gpt, ids, targets = one.build(options)
+    numbers = torch.Generator(device=ids.device).manual_seed(1 + torch.distributed.get_rank())
+    vocabulary = gpt.config.vocab_size
+    ids, targets = (torch.randint(0, vocabulary, t.shape, device=t.device, generator=numbers) for t in (ids, targets))
+    return litgpt_import.with_loss(gpt), gpt.transformer.h, ids, targets
+
+
+def hugging_face(options):
+    """`hf:llama-1b`: Hugging Face's Llama in the shape of Llama 3.2 1B."""
+    import torch
+    import transformers
+
+    if options.model != "hf:llama-1b":
+        raise SystemExit(f"no model is named {options.model!r}: a name of litgpt's, or hf:llama-1b")
+    config = transformers.LlamaConfig(
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=options.layers or 16,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        vocab_size=128256,
+        max_position_embeddings=options.seq,
+        use_cache=False,
+    )
+    torch.manual_seed(0)
+    with torch.device(options.device):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype))
+
+    class Loss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, ids, targets):
+            logits = self.model(input_ids=ids).logits
+            return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    numbers = torch.Generator(device=options.device).manual_seed(1 + torch.distributed.get_rank())
+    shape = (options.batch, options.seq)
+    ids, targets = (
+        torch.randint(0, config.vocab_size, shape, device=options.device, generator=numbers) for _ in range(2)
+    )
+    return Loss(), model.model.layers, ids, targets
+
+
+def by_thunder(strategy, module):
+    """(what is called, a context in which gradients are not reduced)."""
+    import thunder
+    from thunder.distributed import FSDPBucketingStrategy, FSDPType, ddp, fsdp
+
+    if strategy == "ddp":
+        module = ddp(module)
+    elif strategy != "single":
+        module = fsdp(
+            module,
+            sharding_strategy=FSDPType[strategy.upper()],
+            bucketing_strategy=FSDPBucketingStrategy.BLOCK,
+        )
+    run = thunder.jit(module)
+    return run, run.no_sync if strategy != "single" else None
+
+
+def by_pytorch(strategy, compiler, module, blocks, options):
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    compiled = compiler == "torch.compile"
+    if strategy == "single":
+        return torch.compile(module) if compiled else module, None
+    if strategy == "ddp":
+        devices = [torch.cuda.current_device()] if options.device == "cuda" else None
+        module = torch.nn.parallel.DistributedDataParallel(module, device_ids=devices, gradient_as_bucket_view=True)
+        return torch.compile(module) if compiled else module, module.no_sync
+    # As torchtitan does it: a block is compiled, then sharded.
+    for block in blocks:
+        if compiled:
+            block.compile()
+        fully_shard(block, reshard_after_forward=strategy == "zero3")
+    fully_shard(module, reshard_after_forward=strategy == "zero3")
+    return module, lambda: _without_sync(module)
+
+
+@contextlib.contextmanager
+def _without_sync(module):
+    module.set_requires_gradient_sync(False)
+    yield
+    module.set_requires_gradient_sync(True)
+
+
+def communicators(device):
+    """Seconds until all processes have communicated."""
+    import torch
+    from torch import distributed
+
+    start = time.perf_counter()
+    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    distributed.all_reduce(torch.ones(1, device=device))
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def open_communication(step, clock):
+    """Milliseconds in which collectives' kernels run and no other kernel does."""
+    spans = [[], []]
+    for event in one.profiled(step, clock).events():
+        if event.device_type.name == "CUDA":
+            spans["nccl" in event.name.lower()].append((event.time_range.start, event.time_range.end))
+    return uncovered(spans[True], spans[False]) / 1e3
+
+
+def uncovered(spans, others):
+    """The length of the union of `spans` outside of the union of `others`, both (start, end)."""
+    points = [(t, +1 if k == 0 else -1, 0) for span in spans for k, t in enumerate(span)]
+    points += [(t, +1 if k == 0 else -1, 1) for span in others for k, t in enumerate(span)]
+    depth, total, last = [0, 0], 0.0, None
+    for t, change, kind in sorted(points):
+        if depth[0] > 0 and depth[1] == 0:
+            total += t - last
+        depth[kind] += change
+        last = t
+    return total
+
+
+def steps(run, without_sync, module, ids, targets, options, result):
+    """The steady state after the first step."""
+    import torch
+    from torch import distributed
+
+    clock = one.Clock(options.device)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4, fused=True)
+
+    def step():
+        run(ids, targets).backward()
+
+    def whole():
+        step()
+        optimizer.step()
+
+    def four():
+        with without_sync() if without_sync else contextlib.nullcontext():
+            for _ in range(3):
+                step()
+        step()
+
+    def median(call):
+        times = []
+        for _ in range(options.iterations):
+            times.append(clock(call)["ms"])
+            optimizer.zero_grad(set_to_none=True)
+        return times
+
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    for _ in range(options.warm_up):
+        whole()
+        optimizer.zero_grad(set_to_none=True)
+    if clock.cuda:
+        clock.cuda.reset_peak_memory_stats()
+    distributed.barrier()
+    times = median(step)
+    result |= {"ms": statistics.median(times), "ms_min": min(times), "step_ms": statistics.median(median(whole))}
+    if clock.cuda:
+        result["peak_gb"] = clock.cuda.max_memory_allocated() / 1e9
+        result["open_ms"] = open_communication(step, clock)
+        optimizer.zero_grad(set_to_none=True)
+    four()  # other programs
+    optimizer.zero_grad(set_to_none=True)
+    result["four_ms"] = statistics.median(median(four))
+
+
+def measure(setting, options):
+    """What one process sees of a setting."""
+    import torch
+    from torch import distributed
+
+    strategy, compiler = setting.split(":", 1)
+    if options.device == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    result = {"setting": setting, "communicators_s": communicators(options.device)}
+    result["world"] = distributed.get_world_size()
+    module, blocks, ids, targets = loss_and_blocks(options)
+    if compiler == "thunder":
+        run, without_sync = by_thunder(strategy, module)
+    else:
+        run, without_sync = by_pytorch(strategy, compiler, module, blocks, options)
+    distributed.barrier()
+    start = time.perf_counter()
+    loss = run(ids, targets)
+    loss.backward()
+    one.Clock(options.device).synchronize()
+    result |= {"first_s": time.perf_counter() - start, "loss": loss.item()}
+    del loss
+    steps(run, without_sync, module, ids, targets, options, result)
+    distributed.barrier()
+    distributed.destroy_process_group()
+    return result
+
+
+# ---- a part: several settings, each in processes of its own ----------------------------------------------------------
+
+
+def part(options, passed_on):
+    """This rank's process for each setting, one after the other; rank 0 keeps what its own print."""
+    rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+    name = f"{int(time.time())}"
+    failed = False
+    for number, setting in enumerate(options.settings):
+        with tempfile.TemporaryDirectory() as caches:
+            environment = {
+                **headline.with_caches(caches),
+                # A store of the setting's own: torchrun's would still hold what the one before has written.
+                "TORCHELASTIC_USE_AGENT_STORE": "False",
+                "MASTER_PORT": str(port + 1 + number),
+            }
+            command = [sys.executable, __file__, "--one", setting, *passed_on]
+            try:
+                done = subprocess.run(
+                    command, stdout=subprocess.PIPE, text=True, env=environment, timeout=options.timeout
+                )
+            except subprocess.TimeoutExpired:
+                sys.exit(f"rank {rank}, {setting}: no result after {options.timeout} s")
+        failed = failed or done.returncode != 0
+        if rank or done.returncode:
+            continue
+        row = {"part": name, **json.loads(done.stdout.splitlines()[-1]), "machine": headline.machine(options)}
+        print(json.dumps(row), flush=True)
+        if options.append:
+            with open(options.append, "a") as file:
+                file.write(json.dumps(row) + "\n")
+    if failed:
+        sys.exit(1)
+
+
+def merged(rows):
+    """A row for each setting: medians over the parts, ratios within each."""
+    parts = {}
+    for row in rows:
+        parts.setdefault(row["part"], []).append(row)
+    for own in parts.values():
+        singles = [r["ms"] for r in own if r["setting"] == "single:thunder"]
+        for row in own:
+            strategy, _, compiler = row["setting"].partition(":")
+            if singles:
+                row["over_single"] = row["ms"] / statistics.median(singles)
+            compiled = [r["ms"] for r in own if r["setting"] == f"{strategy}:torch.compile"]
+            if compiled and compiler == "thunder":
+                row["over_compile"] = row["ms"] / statistics.median(compiled)
+    out = []
+    for setting in dict.fromkeys(row["setting"] for row in rows):
+        of_setting = [row for row in rows if row["setting"] == setting]
+        keys = {key for row in of_setting for key, value in row.items() if isinstance(value, (int, float))}
+        medians = {key: statistics.median(row[key] for row in of_setting if key in row) for key in keys}
+        out.append({"setting": f"{setting} x{of_setting[0]['world']}", **medians})
+    return out
+
+
+def table(file):
+    with open(file) as lines:
+        rows = [json.loads(line) for line in lines]
+    machines = dict.fromkeys(row["machine"] for row in rows)
+    if len(machines) != 1:
+        sys.exit("[distributed] rows of several machines or shapes share no table:\n" + "\n".join(machines))
+    return f"{next(iter(machines))}\n{headline.table(merged(rows), COLUMNS, 'setting')}"
+
+
+def setting_of(text):
+    strategy, _, compiler = text.partition(":")
+    if strategy not in STRATEGIES or compiler not in COMPILERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {'|'.join(STRATEGIES)}:{'|'.join(COMPILERS)}")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", nargs="+", type=setting_of, default=["single:thunder", "zero3:thunder"])
+    parser.add_argument("--append", default="", metavar="FILE", help="JSON lines are added there")
+    parser.add_argument("--table", default="", metavar="FILE", help="print the table of such a file; nothing runs")
+    parser.add_argument("--one", type=setting_of, help="one setting in this process, as the parts run it")
+    parser.add_argument("--timeout", type=int, default=200, help="seconds for a setting")
+    one.add_options(parser)
+    options = parser.parse_args()
+    if options.table:
+        print(table(options.table))
+    elif options.one:
+        print(json.dumps(measure(options.one, options)))
+    elif "RANK" not in os.environ:
+        parser.error("torchrun starts the processes that measure")
+    else:
+        part(options, headline.pass_on(parser, options, {"settings", "append", "table", "one", "timeout"}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+// thunder.distributed's view of the communication plan.
+#include <nanobind/stl/optional.h>
+
+#include "bindings/bind.h"
+#include "bindings/types.h"
+#include "passes/distributed/plan.h"
+#include "runtime/convert.h"
+#include "runtime/distributed/kept_gradients.h"
+#include "runtime/distributed/placements.h"
+#include "runtime/distributed/watch.h"
+#include "runtime/interop.h"
+#include "runtime/torch_py.h"
+
+namespace thunder::bindings {
+namespace {
+
+using namespace thunder::distributed;
+
+DType dtype_named(const std::string& name) {
+  std::optional<DType> t = dtype_from_torch_name(name);
+  THUNDER_CHECK(t, Type, "distributed", "there is no dtype torch.", name);
+  return *t;
+}
+
+class Plan {
+ public:
+  // Dicts, and their keys, where modules hold a parameter.
+  using Holders = std::vector<std::pair<nb::dict, nb::str>>;
+
+  Plan(std::string id, std::string group, std::string reduce_group, int64_t world, bool regather,
+       const std::optional<std::string>& reduce_dtype, int64_t bytes_in_flight)
+      : plan_(std::make_shared<CommunicationPlan>()) {
+    plan_->id = std::move(id);
+    plan_->group = std::move(group);
+    plan_->reduce_group = std::move(reduce_group);
+    plan_->world = world;
+    plan_->regather = regather;
+    if (reduce_dtype) plan_->reduce_dtype = dtype_named(*reduce_dtype);
+    plan_->bytes_in_flight = bytes_in_flight;
+  }
+  ~Plan() { distributed::forget(*plan_); }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // A parameter that every process has as a whole.
+  void add_replicated(const std::string& name, nb::handle parameter, size_t bucket, const Holders& holders) {
+    const TensorType t = type_of(torch_py::tensor(parameter.ptr()));
+    add({name, false, t.requires_grad, t, t, bucket}, parameter, parameter, nb::none(), holders);
+  }
+
+  // `local`: this process's rows, padded, a plain tensor in the parameter's memory.
+  void add_sharded(const std::string& name, nb::handle parameter, nb::handle local, const std::vector<int64_t>& shape,
+                   const std::string& dtype, size_t bucket, nb::handle wrap, const Holders& holders, bool kept) {
+    PlannedParameter p{name, true, torch_py::tensor(parameter.ptr()).requires_grad(), {}, {}, bucket, kept};
+    p.local = type_of(torch_py::tensor(local.ptr()));
+    p.local.requires_grad = p.trainable;
+    p.full = p.local;
+    p.full.dtype = dtype_named(dtype);
+    p.full.shape = Dims(shape.begin(), shape.end());
+    p.full.strides = contiguous_strides(p.full.shape);
+    add(std::move(p), parameter, local, wrap, holders);
+  }
+
+  void forget() { distributed::forget(*plan_); }
+  std::string text() const { return plan_->text(); }
+  bool synchronizes() const { return plan_->synchronizes; }
+  void set_synchronizes(bool on) {
+    plan_->synchronizes = on;
+    plan_->keeps = plan_->keeps || !on;
+  }
+  // Names and whole gradients, not yet reduced; they are this caller's to reduce.
+  std::vector<std::pair<std::string, nb::object>> take_kept_gradients() {
+    std::vector<std::pair<std::string, nb::object>> out;
+    for (size_t i : parameters_with_kept_gradients(plan_->id)) {
+      if (at::Tensor g = take_kept_gradient(plan_->id, i); g.defined())
+        out.emplace_back(plan_->parameters[i].name, nb::steal(THPVariable_Wrap(std::move(g))));
+    }
+    return out;
+  }
+
+ private:
+  void add(PlannedParameter p, nb::handle parameter, nb::handle local, nb::handle wrap, const Holders& holders) {
+    const size_t index = plan_->parameters.size();
+    plan_->parameters.push_back(std::move(p));
+    Placement placement;
+    placement.plan = plan_;
+    placement.index = index;
+    placement.parameter = torch_py::tensor(parameter.ptr());
+    placement.local = torch_py::tensor(local.ptr());
+    placement.local_object = hold_python(local.ptr());
+    for (const auto& [dict, key] : holders)
+      placement.holders.emplace_back(hold_python(dict.ptr()), hold_python(key.ptr()));
+    if (!wrap.is_none()) placement.wrap = hold_python(wrap.ptr());
+    distributed::place(parameter.ptr(), std::move(placement));
+  }
+
+  std::shared_ptr<CommunicationPlan> plan_;
+};
+
+}  // namespace
+
+void bind_distributed(nb::module_& m) {
+  nb::class_<Plan>(m, "CommunicationPlan", "How a model's parameters lie on processes, and what they communicate.")
+      .def(nb::init<std::string, std::string, std::string, int64_t, bool, std::optional<std::string>, int64_t>(),
+           nb::arg("id"), nb::arg("group"), nb::arg("reduce_group"), nb::arg("world"), nb::arg("regather"),
+           nb::arg("reduce_dtype").none(), nb::arg("bytes_in_flight"))
+      .def("add_replicated", &Plan::add_replicated, nb::arg("name"), nb::arg("parameter"), nb::arg("bucket"),
+           nb::arg("holders"))
+      .def("add_sharded", &Plan::add_sharded, nb::arg("name"), nb::arg("parameter"), nb::arg("local"), nb::arg("shape"),
+           nb::arg("dtype"), nb::arg("bucket"), nb::arg("wrap").none(), nb::arg("holders"), nb::arg("kept") = false)
+      .def("forget", &Plan::forget, "Its parameters are plain ones from here on.")
+      .def("text", &Plan::text, "Lines that are the same on every process.")
+      .def("take_kept_gradients", &Plan::take_kept_gradients,
+           "What backwards within no_sync() left to be reduced: parameters' names and whole gradients, then forgotten.")
+      .def_prop_rw("synchronizes", &Plan::synchronizes, &Plan::set_synchronizes,
+                   "Whether backwards of programs that are called from now on synchronise gradients.");
+  m.def(
+      "agree",
+      [](const std::string& group, const std::string& key, const std::string& text, double seconds) {
+        nb::gil_scoped_release released;
+        distributed::agree(group, key, text, std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
+      },
+      nb::arg("group"), nb::arg("key"), nb::arg("text"), nb::arg("seconds"),
+      "ValueError on every process of the group if their texts differ; RuntimeError if one does not come.");
+  m.def(
+      "post_failure",
+      [](const std::string& error) {
+        nb::gil_scoped_release released;
+        distributed::post_failure_everywhere(error);
+      },
+      nb::arg("error"), "Other processes of all groups that programs use raise this, where they wait for this one.");
+  m.def(
+      "stop_watching",
+      [](const std::string& group) {
+        nb::gil_scoped_release released;
+        distributed::Watch::stop(group);
+      },
+      nb::arg("group"), "The group is about to be destroyed.");
+}
+
+}  // namespace thunder::bindings

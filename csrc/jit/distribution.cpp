@@ -1,0 +1,111 @@
+#include "jit/distribution.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "passes/visit.h"
+#include "runtime/distributed/watch.h"
+#include "runtime/gil.h"
+
+namespace thunder {
+
+using distributed::Placement;
+using frontend::InputSource;
+
+namespace {
+
+// From the first process's compilation to the last one's.
+constexpr std::chrono::minutes kMostCompilation{10};
+
+using Placements = std::vector<std::shared_ptr<const Placement>>;
+
+[[noreturn]] void refuse(const Placement& p, const char* what) {
+  throw Error(ErrorKind::NotImplemented,
+              cat("[distributed] the program ", what, " the sharded parameter ", p.planned().name,
+                  ", of which this process holds a part. Do so outside of the compiled function"));
+}
+
+void check_uses(const frontend::Acquired& acquired, const Placements& placements) {
+  ValueMap<const Placement*> sharded;
+  for (size_t i = 0; i < placements.size(); ++i)
+    if (placements[i] && placements[i]->planned().sharded)
+      sharded.set(acquired.computation.inputs[i], placements[i].get());
+  for_each_value(acquired.computation.output, [&](Value v) {
+    if (sharded[v]) refuse(*sharded[v], "returns");
+  });
+  if (acquired.trivial_epilogue) return;
+  for (const Call* c : acquired.epilogue.calls)
+    visit_inputs(*c, [&](Value v) {
+      if (sharded[v]) refuse(*sharded[v], c->op->has(kWrite) ? "writes to" : "returns");
+    });
+  for_each_value(acquired.epilogue.output, [&](Value v) {
+    if (sharded[v]) refuse(*sharded[v], "returns");
+  });
+}
+
+void add_unread(frontend::Acquired& acquired, DistributedInputs& out) {
+  Placements all = distributed::placements_of(*out.distribution.plan);
+  for (const auto& [value, index] : out.distribution.inputs) all[index] = nullptr;
+  Trace& epilogue = acquired.epilogue;
+  for (const std::shared_ptr<const Placement>& p : all) {
+    if (!p) continue;
+    const auto place = static_cast<ptrdiff_t>(acquired.sources.size());
+    auto* object = static_cast<PyObject*>(p->local_object.get());
+    acquired.sources.push_back({.kind = InputSource::Captured, .tensor = frontend::Ref::borrow(object)});
+    out.placements.push_back(p);
+    if (!acquired.trivial_epilogue)
+      epilogue.inputs.insert(epilogue.inputs.begin() + place, epilogue.arena->make_value(p->planned().local));
+  }
+}
+
+}  // namespace
+
+DistributedInputs find_distributed(frontend::Acquired& acquired) {
+  DistributedInputs out;
+  out.placements.resize(acquired.sources.size());
+  for (size_t i = 0; i < acquired.sources.size(); ++i) {
+    const InputSource& s = acquired.sources[i];
+    if (s.kind != InputSource::Captured) continue;
+    std::shared_ptr<const Placement> p = distributed::placement_of(s.tensor.get());
+    if (!p) continue;
+    THUNDER_CHECK(!out.distribution || out.distribution.plan == p->plan, NotImplemented, "distributed",
+                  "the function uses ", p->planned().name,
+                  " and parameters of another distributed model; compile them one by one");
+    out.distribution.plan = p->plan;
+    out.distribution.inputs.emplace_back(acquired.computation.inputs[i], p->index);
+    out.placements[i] = std::move(p);
+  }
+  if (!out.distribution) return {};
+  out.distribution.mode = out.distribution.plan->mode();
+  check_uses(acquired, out.placements);
+  add_unread(acquired, out);
+  return out;
+}
+
+void check_parameters(PyObject* module) {
+  PyObject* state = PyObject_GetAttrString(module, "_thunder_plan");
+  if (!state) return PyErr_Clear();  // a function, or a part of a wrapped module
+  const frontend::Ref owned = frontend::Ref::steal(state);
+  PyObject* checked = PyObject_CallMethod(state, "check", "O", module);
+  if (!checked) throw frontend::PythonError();
+  Py_DECREF(checked);
+}
+
+Compiled compile_in_agreement(const distributed::Distribution& d, const std::function<Compiled()>& compile) {
+  if (!d) return compile();
+  distributed::CommunicationOrder& order = d.plan->order;
+  const distributed::CommunicationOrder before = order;
+  Compiled out = compile();
+  if (before.known() == order.known() || d.plan->world == 1) return out;
+  const std::string own = order.str();
+  std::string first;
+  {
+    WithoutGil released(true);
+    first = distributed::from_first(d.plan->group, cat(d.plan->id, " order: ", order.known()), own, kMostCompilation);
+  }
+  if (first == own) return out;
+  order = distributed::CommunicationOrder::parse(first);
+  return compile();
+}
+
+}  // namespace thunder

@@ -1,0 +1,29 @@
+// What a compilation has to do with distributed parameters.
+#pragma once
+
+#include "frontend/tracer.h"
+#include "passes/distributed/plan.h"
+#include "passes/pipeline.h"
+#include "runtime/distributed/placements.h"
+
+namespace thunder {
+
+struct DistributedInputs {
+  distributed::Distribution distribution;
+  /// Per input of the program; null for what is no parameter of the plan.  Empty if nothing is distributed.
+  std::vector<std::shared_ptr<const distributed::Placement>> placements;
+};
+
+/// Finds the parameters of a plan among what the program takes.  Those that it does not take become sources as well,
+/// behind the others, and inputs of the epilogue.
+/// Error (NotImplemented) names a sharded parameter that the program returns or writes to, or parameters of two plans.
+DistributedInputs find_distributed(frontend::Acquired& acquired);
+
+/// Raises what the module's DistributedState does where a parameter of the plan is no parameter of the module any more.
+void check_parameters(PyObject* module);
+
+/// Runs `compile`.  If that sets an order of the plan's, the group's first process's is that of all, and a process with
+/// another one runs `compile` again.
+Compiled compile_in_agreement(const distributed::Distribution& d, const std::function<Compiled()>& compile);
+
+}  // namespace thunder

@@ -1,0 +1,202 @@
+"""A rank that dies, raises, is late or differs: the others say so, soon, and name it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import faults
+import models
+import pytest
+import torch
+from torch import distributed
+from torch.testing import assert_close
+
+from thunder.distributed import load
+
+HERE = pathlib.Path(__file__).parent
+_slow = pytest.mark.slow
+STRATEGIES = ["ZERO3", pytest.param("ddp", marks=_slow), pytest.param("ZERO2", marks=_slow)]
+WITHIN = 5.0  # seconds, from the event until the others raise
+DEADLINE = 60.0  # until all processes are killed
+
+
+class Outcome:
+    """What one process printed, and how it ended."""
+
+    def __init__(self, code, out, err):
+        self.code, self.err = code, err
+        self.told = [json.loads(line) for line in out.splitlines() if line.startswith('{"what"')]
+
+    def get(self, what):
+        return next((t for t in self.told if t["what"] == what), None)
+
+    def __repr__(self):
+        return f"exit code {self.code}, {self.told}\n{self.err[-3000:]}"
+
+
+@pytest.fixture(scope="module")
+def server(gloo):
+    environment = {**os.environ, "THUNDER_VERIFY": "1"}
+    command, pipe = [sys.executable, str(HERE / "faults.py")], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def run(server, tmp_path):
+    def run(case, *args, world=3, timeout=60):
+        """An Outcome for each rank. Fails, with all processes killed, if one does not end by the deadline."""
+        store = distributed.TCPStore("localhost", 0, None, True, wait_for_workers=False)
+        processes = []
+        for rank in range(world):
+            arguments = [str(a) for a in (rank, world, store.port, timeout, case, *args)]
+            processes.append([arguments, *(str(tmp_path / f"{rank}.{kind}") for kind in ("out", "err"))])
+        server.stdin.write(json.dumps({"seconds": DEADLINE, "processes": processes}) + "\n")
+        server.stdin.flush()
+        codes = json.loads(server.stdout.readline())
+        texts = [[pathlib.Path(path).read_text() for path in p[1:]] for p in processes]
+        outcomes = [Outcome(code, *text) for code, text in zip(codes, texts, strict=True)]
+        assert None not in codes, f"ranks without an exit code hang in {case}{args}: {outcomes}"
+        return outcomes
+
+    return run
+
+
+def assert_others_raise(outcomes, parts, record, victim=faults.VICTIM, kind="RuntimeError"):
+    """All ranks but one raise, in time, a text with these parts, and end."""
+    event = outcomes[victim].get("event")
+    assert event is not None, outcomes
+    seconds = []
+    for rank, outcome in enumerate(outcomes):
+        if rank == victim:
+            continue
+        raised = outcome.get("raised")
+        assert raised is not None and raised["kind"] == kind and outcome.code == 1, outcomes
+        for part in parts:
+            assert part in raised["text"], (part, raised["text"])
+        seconds.append(raised["at"] - event["at"])
+    record("seconds_until_the_others_raise", max(seconds))
+    print("seconds until the others raise:", [round(s, 2) for s in seconds], raised["text"])
+    assert max(seconds) < WITHIN, outcomes
+
+
+@pytest.mark.parametrize("place", ["before the backward", pytest.param("between steps", marks=_slow)])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_rank_is_killed(strategy, place, run, record_property):
+    outcomes = run("at_a_step", strategy, "kill", place)
+    assert outcomes[faults.VICTIM].code == -9
+    assert_others_raise(outcomes, ["[distributed] rank 1 failed: it gives no sign of life"], record_property)
+
+
+@_slow
+@pytest.mark.parametrize("victim", [0, 2])
+def test_any_rank_may_be_killed(victim, run, record_property):
+    outcomes = run("at_a_step", "ZERO3", "kill", "between steps", victim)
+    assert_others_raise(outcomes, [f"[distributed] rank {victim} failed: "], record_property, victim)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_rank_raises_between_steps(strategy, run, record_property):
+    outcomes = run("at_a_step", strategy, "fail", "between steps")
+    text = "[distributed] rank 1 failed: ValueError: the file of shard 7 is gone"
+    assert_others_raise(outcomes, [text, "faults.py:"], record_property)
+
+
+@_slow
+def test_a_rank_ends_without_a_word(run, record_property):
+    outcomes = run("at_a_step", "ZERO2", "fail_alone", "between steps")
+    assert_others_raise(outcomes, ["[distributed] rank 1 failed: it gives no sign of life"], record_property)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_rank_raises_in_the_program(strategy, run, record_property):
+    outcomes = run("at_a_step", strategy, "", "in the program")
+    assert "index out of range" in outcomes[faults.VICTIM].get("raised")["text"]
+    assert_others_raise(outcomes, ["[distributed] rank 1 failed: ", "index out of range"], record_property)
+
+
+@pytest.mark.parametrize(
+    "difference, lines",
+    [
+        ("width", ["single: torch.float64 (1, 8) cpu", "single: torch.float64 (1, 9) cpu"]),
+        ("dtype", ["scale: torch.float64 () cpu", "scale: torch.float32 () cpu"]),
+        ("strategy", ["FSDPType.ZERO3", "FSDPType.ZERO2"]),
+    ],
+)
+def test_a_rank_has_another_model(difference, lines, run):
+    outcomes = run("other_model", "ZERO3", difference)
+    for outcome in outcomes:
+        raised = outcome.get("raised")
+        assert raised is not None and raised["kind"] == "ValueError", outcomes
+        for part in ("do not agree", *lines):
+            assert part in raised["text"]
+        assert raised["at"] - max(o.get("event")["at"] for o in outcomes) < WITHIN
+    print(raised["text"])
+
+
+@_slow
+def test_a_rank_never_wraps(run):
+    outcomes = run("missing", "ZERO3", timeout=5)
+    assert outcomes[faults.VICTIM].get("finished")
+    for outcome in (outcomes[0], outcomes[2]):
+        raised = outcome.get("raised")
+        assert raised is not None and raised["kind"] == "RuntimeError", outcomes
+        assert "was not reached in 5 s" in raised["text"] and "rank 1 is missing" in raised["text"]
+        assert raised["at"] - outcome.get("event")["at"] < 5 + WITHIN
+        print(round(raised["at"] - outcome.get("event")["at"], 2), raised["text"])
+
+
+@pytest.mark.slow
+def test_a_late_rank_is_waited_for(run):
+    outcomes = run("late", "ZERO3", 12)
+    assert all(o.code == 0 and o.get("finished") for o in outcomes), outcomes
+    warnings = [line for o in outcomes for line in o.err.splitlines() if line.startswith("[distributed]")]
+    print(warnings)
+    assert len(warnings) == 1 and "; rank 1 is " in warnings[0] and "behind" in warnings[0]
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "ZERO3"])
+def test_a_group_that_was_destroyed_before_the_first_step(strategy, run):
+    for outcome in run("destroyed", strategy, 0, world=2):
+        raised = outcome.get("raised")
+        assert raised is not None and raised["kind"] == "RuntimeError", outcome
+        assert "process group" in raised["text"], outcome
+        assert raised["at"] - outcome.get("event")["at"] < WITHIN
+    print(raised["text"])
+
+
+def test_a_group_that_was_destroyed_after_a_step(run):
+    outcomes = run("destroyed", "ZERO3", 1, world=2)
+    # What was compiled holds the backend, which may serve on; nobody may wait for ever.
+    assert all(o.get("finished") or o.get("raised") for o in outcomes), outcomes
+    print(outcomes)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "ZERO3"])
+def test_no_process_group(strategy, run):
+    (outcome,) = run("never_initialised", strategy, world=1)
+    raised = outcome.get("raised")
+    assert raised is not None and raised["kind"] == "RuntimeError", outcome
+    assert "there is no process group: call torch.distributed.init_process_group()" in raised["text"]
+
+
+@_slow
+def test_a_checkpoint_outlives_a_crash(run, tmp_path, record_property):
+    path = tmp_path / "checkpoint"
+    outcomes = run("at_a_step", "ZERO3", "kill", "before the backward", faults.VICTIM, path)
+    assert_others_raise(outcomes, ["rank 1 failed"], record_property)
+    state = {"model": models.make(seed=5), "step": 0}
+    load(state, path)
+    expected = models.make()
+    optimizer = torch.optim.AdamW(expected.parameters(), 1e-2)
+    for n in range(2):
+        for batch in models.tokens(n, 3):
+            (models.loss_of(expected, batch) / 3).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert state["step"] == 2
+    for p, q in zip(state["model"].parameters(), expected.parameters(), strict=True):
+        assert_close(p, q, rtol=1e-6, atol=1e-6)

@@ -1,0 +1,34 @@
+"""Training on several processes gives the parameters that training on one gives."""
+
+import itertools
+
+import pytest
+import training
+
+STRATEGIES = ["ddp", "ZERO2", "ZERO3"]
+BUCKETINGS = ["NONE", "LAYER", "BLOCK", "AUTO"]
+EXTRAS = ["plain", "checkpointing", "accumulation", "clipping"]
+
+
+# Every pair of settings in both worlds; the rest is slow.
+def _settings():
+    for number, (s, b, e) in enumerate(itertools.product(STRATEGIES, BUCKETINGS, EXTRAS)):
+        for world in (2, 3, 4):
+            often = world == 2 + (number + number // 4) % 2
+            yield pytest.param(s, b, e, world, marks=[] if often else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("strategy, bucketing, extra, world", list(_settings()))
+def test_steps(workers, strategy, bucketing, extra, world):
+    workers.run(world, training.steps, strategy, bucketing, extra)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_gradients_have_the_bits_of_one_process(workers, strategy, world):
+    workers.run(world, training.exact_gradients, strategy)
+
+
+@pytest.mark.parametrize("strategy", ["ZERO2", "ZERO3"])
+def test_mixed_precision(workers, strategy):
+    workers.run(2, training.mixed_precision, strategy)

@@ -1,0 +1,38 @@
+"""Wrapped modules in programs as users write them."""
+
+import pytest
+import wrapping
+
+STRATEGIES = ["ddp", "ZERO2", "ZERO3"]
+CASES = [
+    wrapping.other_shapes,
+    wrapping.evaluation,
+    wrapping.two_forwards,
+    wrapping.branches,
+    wrapping.state_dicts,
+    wrapping.module_attributes,
+    wrapping.function_around,
+    wrapping.refusals,
+    wrapping.autocast,
+    wrapping.no_sync_alone,
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_case(workers, case, strategy):
+    workers.run(2, case, strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("norm_type", [1, 2, 3.5, float("inf")])
+def test_norms(workers, strategy, norm_type):
+    workers.run(3, wrapping.norms, strategy, norm_type)
+
+
+def test_refusals_of_shards(workers):
+    workers.run(2, wrapping.refusals_of_shards)
+
+
+def test_meta_device(workers):
+    workers.run(2, wrapping.meta_device)

@@ -1,0 +1,114 @@
+"""Cases of training steps, which run on each process: against one process that has all the data."""
+
+import models
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import thunder
+from thunder.distributed import FSDPBucketingStrategy, FSDPType, clip_grad_norm_, ddp, fsdp, no_sync
+
+
+def wrap(module, group, strategy, bucketing, **options):
+    if strategy == "ddp":
+        size = {"NONE": 0, "LAYER": 0.001, "BLOCK": 0.01, "AUTO": "auto"}[bucketing]
+        return ddp(module, bucket_size_in_mb=size, process_group=group, **options)
+    return fsdp(
+        module,
+        sharding_strategy=FSDPType[strategy],
+        bucketing_strategy=FSDPBucketingStrategy[bucketing],
+        process_group=group,
+        **options,
+    )
+
+
+def whole(t):
+    return t.full_tensor() if hasattr(t, "full_tensor") else t
+
+
+def steps(group, strategy, bucketing, extra):
+    """Three steps of AdamW, their gradients and the parameters after them."""
+    rank, world = group.rank(), group.size()
+    options = {"checkpointed": extra == "checkpointing"}
+    expected, module = models.make(**options), models.make(seed=rank, **options)
+    source = {} if strategy == "ddp" else {"broadcast_from": 0}
+    model = thunder.jit(wrap(module, group, strategy, bucketing, **source))
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+    reference = torch.optim.AdamW(expected.parameters(), 1e-2)
+    for step in range(3):
+        micro = 3 if extra == "accumulation" else 1
+        for i in range(micro):
+            batches = models.tokens(10 * step + i, world)
+            for batch in batches:
+                (models.loss_of(expected, batch) / world / micro).backward()
+            if i < micro - 1:
+                with no_sync(model):
+                    (models.loss_of(model, batches[rank]) / micro).backward()
+            else:
+                (models.loss_of(model, batches[rank]) / micro).backward()
+        if extra == "clipping":
+            norm = clip_grad_norm_(model, 0.1)
+            assert_close(norm, nn.utils.clip_grad_norm_(expected.parameters(), 0.1), rtol=1e-6, atol=0)
+        for (name, p), q in zip(model.named_parameters(), expected.parameters(), strict=True):
+            assert (p.grad is None) == (q.grad is None), name
+            if q.grad is not None:
+                assert_close(whole(p.grad), q.grad, rtol=1e-6, atol=1e-9, msg=lambda m, n=name: f"{n}.grad: {m}")
+        for o in (optimizer, reference):
+            o.step()
+            o.zero_grad()
+    for (name, p), q in zip(model.named_parameters(), expected.parameters(), strict=True):
+        assert_close(whole(p.detach()), q.detach(), rtol=1e-6, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")
+    assert thunder.compile_stats(model)["cache_misses"] == (2 if extra == "accumulation" else 1)
+
+
+class Exact(nn.Module):
+    """Gradients that are whole numbers of a few bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.ParameterList([nn.Parameter(torch.arange(n * 5.0).view(n, 5) % 5 - 2) for n in (7, 1, 4)])
+
+    def forward(self, x):
+        return sum((x @ w.t()).relu().sum() for w in self.weights)
+
+
+def exact_gradients(group, strategy):
+    """Sums of whole numbers are exact, so that gradients have the bits of one process's."""
+    rank, world = group.rank(), group.size()
+    module, expected = Exact(), Exact()
+    model = thunder.jit(wrap(module, group, strategy, "AUTO"))
+    data = torch.randint(-3, 4, (world, 6, 5), generator=torch.Generator().manual_seed(1)).float()
+    model(data[rank]).backward()
+    expected(data.flatten(0, 1)).backward()
+    for p, q in zip(model.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(whole(p.grad), q.grad / world)
+
+
+def mixed_precision(group, strategy):
+    """Parameters are gathered in bfloat16 and gradients reduced in float32."""
+    rank, world = group.rank(), group.size()
+    module, expected = models.make(dtype=torch.float32), models.make(dtype=torch.float32)
+    expected.shift.data = expected.shift.bfloat16()
+    module.shift.data = module.shift.bfloat16()
+    options = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32}
+    model = thunder.jit(wrap(module, group, strategy, "BLOCK", **options))
+    batches = models.tokens(0, world)
+    out = model(batches[rank])
+    assert out.dtype is torch.bfloat16 or out.dtype is torch.float32  # the 0-d scale stays float32
+    nn.functional.cross_entropy(out.flatten(0, -2).float(), batches[rank].flatten()).backward()
+    low = {n: p.detach().bfloat16() if p.dim() > 0 else p.detach() for n, p in expected.named_parameters()}
+    eager = {n: p.clone().requires_grad_() for n, p in low.items()}
+    exact = {n: p.double().requires_grad_() for n, p in low.items()}
+    for batch in batches:
+        for parameters in (eager, exact):
+            out = torch.func.functional_call(expected, parameters, (batch,)).flatten(0, -2)
+            wide = torch.promote_types(out.dtype, torch.float32)
+            (nn.functional.cross_entropy(out.to(wide), batch.flatten()) / world).backward()
+    for name, p in model.named_parameters():
+        if not p.requires_grad or exact[name].grad is None:
+            continue
+        assert p.grad.dtype is torch.float32 and p.dtype is torch.float32
+        # Twice eager's own rounding, and one of the largest gradient.
+        rounding = 2 * (eager[name].grad - exact[name].grad).abs().max() + exact[name].grad.abs().max() / 256
+        difference = (whole(p.grad) - exact[name].grad).abs().max()
+        assert difference <= rounding, f"{name}.grad differs by {difference:.3g}, eager's by half of {rounding:.3g}"

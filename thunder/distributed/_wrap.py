@@ -1,0 +1,267 @@
+"""Wrapping: a module's parameters are replicated or sharded, in place, and belong to a communication plan."""
+
+import torch
+from torch import distributed
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
+
+from .. import _C
+from ._agree import agree_on_parameters
+from ._plan import (
+    DistributedState,
+    FSDPBucketingStrategy,
+    FSDPType,
+    buckets_of_gradients,
+    buckets_of_shards,
+    bytes_in_flight,
+    group_or_world,
+    second_group,
+    state_of,
+)
+
+
+def ddp(model, *, broadcast_from=0, bucket_size_in_mb="auto", process_group=None):
+    """Replicates a module: every process computes on data of its own, and gradients are averaged over the processes.
+
+    Args:
+        model: A module, or one compiled by `thunder.jit`.
+        broadcast_from: The rank in the group whose parameters and buffers all processes take; None: each keeps its own.
+        bucket_size_in_mb: The most megabytes of gradients that one collective reduces; "auto": 64.
+        process_group: The processes; None: all.
+
+    Returns:
+        The module.
+
+    Raises:
+        RuntimeError: There is no process group, or the module is wrapped already.
+        ValueError: Processes have other parameters, settings or versions; then on every process.
+    """
+    module = _original(model)
+    group = group_or_world(process_group)
+    parameters = _parameters_of(module)
+    if any(p.is_meta for p in parameters.values()):
+        raise RuntimeError("[distributed] the module has parameters on the meta device; give them memory first")
+    agree_on_parameters(group, parameters, "ddp", bucket_size_in_mb)
+    if broadcast_from is not None:
+        _broadcast([*parameters.values(), *module.buffers()], group, broadcast_from)
+    state = DistributedState(group, group, kind="ddp")
+    replicate(state, module, parameters, bucket_size_in_mb)
+    return _attach(model, module, state)
+
+
+def replicate(state, module, parameters, bucket_size_in_mb):
+    """Adds a module's `parameters`, tensors by name, of which every process has the whole."""
+    owners = owners_of(module)
+    for name, bucket in buckets_of_gradients(parameters, bucket_size_in_mb).items():
+        state.plan.add_replicated(name, parameters[name], bucket, _holders(owners[parameters[name]]))
+        state.parameters[name] = parameters[name]
+
+
+def fsdp(
+    model,
+    device=None,
+    broadcast_from=None,
+    sharding_strategy=FSDPType.ZERO2,
+    bucketing_strategy=FSDPBucketingStrategy.AUTO,
+    *,
+    process_group=None,
+    mesh=None,
+    param_dtype=None,
+    reduce_dtype=None,
+    in_flight_mb="auto",
+):
+    """Shards a module: each process keeps a part of each parameter, of its gradient and of the optimizer's state.
+
+    A parameter becomes a DTensor, split by rows, whose local part may have fewer rows on the last processes. Programs
+    gather what they need, and give each process its part of the gradients' mean.
+
+    Args:
+        model: A module, or one compiled by `thunder.jit`. Parameters on the meta device get memory for their part, and
+            `reset_parameters()` of the modules that have such is called.
+        device: Where the parameters are to lie; None: where they are, from the meta device the current accelerator.
+        broadcast_from: The rank in the group whose parameters and buffers all processes take; None: each its own.
+        sharding_strategy: Whether parameters are kept from the forward to the backward (`FSDPType.ZERO2`) or gathered
+            again (`FSDPType.ZERO3`).
+        bucketing_strategy: Which parameters one collective takes.
+        process_group: The processes; None: all, or those of `mesh`.
+        mesh: A 1-dimensional DeviceMesh instead of a group.
+        param_dtype: What parameters are cast to before they are gathered; the program sees them in it. None: as is.
+        reduce_dtype: What gradients are reduced in; None: the dtype of the gathered parameters.
+        in_flight_mb: The most megabytes of parameters that are gathered ahead of their use, and of gradients that are
+            being reduced; one bucket may be more. "auto": 256.
+
+    Returns:
+        The module. Make its optimizer afterwards: the parameters are other objects.
+
+    Raises:
+        RuntimeError: There is no process group, or the module is wrapped already.
+        ValueError: Processes have other parameters, settings or versions; then on every process.
+        TypeError: A strategy is none of the enumerations' members.
+    """
+    for value, kind in ((sharding_strategy, FSDPType), (bucketing_strategy, FSDPBucketingStrategy)):
+        if not isinstance(value, kind):
+            raise TypeError(f"[fsdp] a member of {kind.__name__} was expected, got {value!r}")
+    module = _original(model)
+    if mesh is not None and mesh.ndim != 1:
+        raise NotImplementedError(f"[fsdp] a mesh of 1 dimension was expected, got {mesh.ndim}")
+    group = group_or_world(mesh.get_group() if mesh is not None else process_group)
+    parameters = _parameters_of(module)
+    settings = (sharding_strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight_mb)
+    agree_on_parameters(group, parameters, "fsdp", *settings)
+    _materialise(module, device)
+    parameters = _parameters_of(module)
+    if broadcast_from is not None:
+        _broadcast([*parameters.values(), *module.buffers()], group, broadcast_from)
+    state = DistributedState(
+        group,
+        second_group(group),
+        kind="fsdp",
+        regather=sharding_strategy is FSDPType.ZERO3,
+        param_dtype=param_dtype,
+        reduce_dtype=reduce_dtype,
+        bytes_in_flight=bytes_in_flight(in_flight_mb),
+    )
+    buckets = buckets_of_shards(parameters, bucketing_strategy, param_dtype)
+    if mesh is None and parameters:
+        mesh = DeviceMesh.from_group(group, next(iter(parameters.values())).device.type)
+    owners = owners_of(module)
+    for name, parameter in parameters.items():
+        _shard(state, mesh, name, parameter, owners[parameter], buckets[name], param_dtype)
+    return _attach(model, module, state)
+
+
+def _shard(state, mesh, name, parameter, owners, bucket, param_dtype):
+    if parameter.dim() == 0:  # a DTensor has no rows to split
+        state.plan.add_replicated(name, parameter, bucket, _holders(owners))
+        state.parameters[name] = parameter
+        return
+    world, rank = state.group.size(), state.group.rank()
+    whole = parameter.detach().contiguous()
+    rows = -(-whole.shape[0] // world)
+    first, last = (min(whole.shape[0], n * rows) for n in (rank, rank + 1))
+    memory = whole.new_zeros((rows, *whole.shape[1:]))
+    memory[: last - first].copy_(whole[first:last])
+    shape, stride = whole.shape, whole.stride()
+    part = DTensor.from_local(
+        memory[: last - first], mesh, [Shard(0)], run_check=False, shape=shape, stride=stride
+    )
+    sharded = torch.nn.Parameter(part, parameter.requires_grad)
+    for key, value in parameter.__dict__.items():
+        setattr(sharded, key, value)
+    for owner, attribute in owners:
+        setattr(owner, attribute, sharded)
+    add_shard(state, name, sharded, memory, owners, bucket, param_dtype or parameter.dtype)
+
+
+def add_shard(state, name, sharded, memory, owners, bucket, dtype, kept=False):
+    """The parameter `sharded`, a DTensor of rows, becomes one of the plan's.
+
+    Args:
+        memory: A plain tensor where the DTensor's rows lie: [rows, ...], as many rows as on every other process.
+        owners: Where modules hold the parameter, as (module, attribute).
+        bucket: The number of its collectives.
+        dtype: What it is gathered in.
+        kept: Whether the backward takes what the forward gathered, though it gathers others again.
+    """
+    spec, count = sharded.data._spec, sharded.data._local_tensor.shape[0]
+
+    def gradient(local):
+        return DTensor(local[:count], spec, requires_grad=False)
+
+    dtype = str(dtype).removeprefix("torch.")
+    shape = list(sharded.shape)
+    state.plan.add_sharded(name, sharded, memory, shape, dtype, bucket, gradient, _holders(owners), kept)
+    state.parameters[name] = sharded
+    state.sharded.add(name)
+
+
+def _holders(owners):
+    return [(module._parameters, attribute) for module, attribute in owners]
+
+
+def _original_of(model):
+    from ..module import ThunderModule
+
+    return model._original if isinstance(model, ThunderModule) else model
+
+
+def _original(model):
+    module = _original_of(model)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"[distributed] a torch.nn.Module was expected, got {type(module).__name__}")
+    if any(state_of(m) is not None for m in module.modules()):
+        raise RuntimeError("[distributed] the module, or a part of it, is distributed already; wrap it once")
+    return module
+
+
+def _attach(model, module, state):
+    from ..module import ThunderModule
+
+    object.__setattr__(module, "_thunder_plan", state)
+    # What programs for Lightning Thunder ask a module.
+    object.__setattr__(module, f"use_{state.kind}", True)
+    object.__setattr__(module, "process_group_for_ddp", state.group)
+    if isinstance(model, ThunderModule):
+        _C.clear_cache(model._compiled)  # of programs for whole parameters
+    return model
+
+
+def unwrap_replicated(model):
+    """Takes `ddp` back: the module can be moved, copied and wrapped again. Its compiled programs cannot be called."""
+    module = _original_of(model)
+    for name in ("_thunder_plan", "use_ddp", "process_group_for_ddp"):
+        object.__delattr__(module, name)
+
+
+def _parameters_of(module):
+    """Each parameter once, by its first name."""
+    parameters = dict(module.named_parameters())
+    for name, p in parameters.items():
+        if isinstance(p, DTensor):
+            raise RuntimeError(f"[distributed] {name} is a DTensor already")
+        if not p.dtype.is_floating_point and not p.dtype.is_complex and p.requires_grad:
+            raise RuntimeError(f"[distributed] {name} is trainable and of dtype {p.dtype}")
+    return parameters
+
+
+def owners_of(module):
+    """For each parameter, where it stands: (module, attribute)."""
+    owners = {}
+    for m in module.modules():
+        for name, p in m._parameters.items():
+            if p is not None:
+                owners.setdefault(p, []).append((m, name))
+    return owners
+
+
+def _materialise(module, device):
+    """Gives memory to what lies on the meta device, and moves the rest."""
+    if device is None:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        meta_device = found or torch.device("cpu")
+    else:
+        meta_device = torch.device(device)
+        for p in [*module.parameters(), *module.buffers()]:
+            if not p.is_meta:
+                p.data = p.data.to(meta_device)
+    for m in module.modules():
+        own = [*m.parameters(recurse=False), *m.buffers(recurse=False)]
+        if not any(t.is_meta for t in own):
+            continue
+        m.to_empty(device=meta_device, recurse=False)
+        if not hasattr(m, "reset_parameters"):
+            raise RuntimeError(
+                f"[fsdp] {type(m).__name__} has parameters on the meta device and no reset_parameters(); give them "
+                "memory and values before the module is wrapped"
+            )
+        m.reset_parameters()
+
+
+def _broadcast(tensors, group, source):
+    with torch.no_grad():
+        tensors = [t.detach() for t in tensors]
+        for t in tensors:
+            whole = t if t.is_contiguous() else t.contiguous()
+            distributed.broadcast(whole, group=group, group_src=source)
+            if whole is not t:
+                t.copy_(whole)
