@@ -3,13 +3,19 @@
     torchrun --standalone --nproc-per-node 4 benchmarks/gpu/distributed.py --append results.jsonl \\
         --settings single:thunder zero3:torch.compile zero3:thunder single:thunder
     python benchmarks/gpu/distributed.py --table results.jsonl
+    torchrun --standalone --nproc-per-node 1 benchmarks/gpu/distributed.py --fake-world 4 --append memory.jsonl
 
 A setting is `single`, `ddp`, `zero2` or `zero3`, and `thunder`, `torch.compile` or `eager`.  One run is a part: ratios
 are made within a part alone, since the machines of two runs differ.  Each setting runs in fresh processes with empty
 caches.  The communicators are made before the clock starts.
 
+`--fake-world N` measures one process of N on one GPU, by PyTorch's backend "fake", which communicates nothing.  Peak
+memory, the first step and the host's time are those of such a process; ms are without communication, on parameters of
+which the other processes' rows hold whatever was in memory, and the loss is none.
+
     ms        forward and backward, the median; rank 0's clock
     step      with the optimizer (fused AdamW)
+    issue     ms until the step's calls have returned, nothing synchronised
     4 x       four micro-batches, gradients reduced with the last one
     peak GB   torch.cuda.max_memory_allocated, the optimizer's state included
     first s   the first step; comm s: making the communicators
@@ -35,6 +41,7 @@ COLUMNS = (
     ("ms", "ms", ".2f"),
     ("min", "ms_min", ".2f"),
     ("step", "step_ms", ".2f"),
+    ("issue", "issue_ms", ".2f"),
     ("4 x", "four_ms", ".2f"),
     ("peak GB", "peak_gb", ".2f"),
     ("first s", "first_s", ".1f"),
@@ -146,12 +153,17 @@ def _without_sync(module):
     module.set_requires_gradient_sync(True)
 
 
-def communicators(device):
+def communicators(device, fake_world):
     """Seconds until all processes have communicated."""
     import torch
     from torch import distributed
 
     start = time.perf_counter()
+    if fake_world:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        distributed.init_process_group("fake", rank=0, world_size=fake_world, store=FakeStore())
+        return 0.0
     distributed.init_process_group("nccl" if device == "cuda" else "gloo")
     distributed.all_reduce(torch.ones(1, device=device))
     if device == "cuda":
@@ -202,12 +214,15 @@ def steps(run, without_sync, module, ids, targets, options, result):
                 step()
         step()
 
-    def median(call):
+    def times_of(call):
         times = []
         for _ in range(options.iterations):
-            times.append(clock(call)["ms"])
+            times.append(clock(call))
             optimizer.zero_grad(set_to_none=True)
         return times
+
+    def median(call):
+        return statistics.median(t["ms"] for t in times_of(call))
 
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
@@ -217,15 +232,16 @@ def steps(run, without_sync, module, ids, targets, options, result):
     if clock.cuda:
         clock.cuda.reset_peak_memory_stats()
     distributed.barrier()
-    times = median(step)
-    result |= {"ms": statistics.median(times), "ms_min": min(times), "step_ms": statistics.median(median(whole))}
+    times = times_of(step)
+    result |= {"ms": one.median_times(times)["ms"], "ms_min": min(t["ms"] for t in times), "step_ms": median(whole)}
+    result["issue_ms"] = one.median_times(times)["issue_wall_ms"]
     if clock.cuda:
         result["peak_gb"] = clock.cuda.max_memory_allocated() / 1e9
         result["open_ms"] = open_communication(step, clock)
         optimizer.zero_grad(set_to_none=True)
     four()  # other programs
     optimizer.zero_grad(set_to_none=True)
-    result["four_ms"] = statistics.median(median(four))
+    result["four_ms"] = median(four)
 
 
 def measure(setting, options):
@@ -236,7 +252,7 @@ def measure(setting, options):
     strategy, compiler = setting.split(":", 1)
     if options.device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    result = {"setting": setting, "communicators_s": communicators(options.device)}
+    result = {"setting": setting, "communicators_s": communicators(options.device, options.fake_world)}
     result["world"] = distributed.get_world_size()
     module, blocks, ids, targets = loss_and_blocks(options)
     if compiler == "thunder":
@@ -248,7 +264,7 @@ def measure(setting, options):
     loss = run(ids, targets)
     loss.backward()
     one.Clock(options.device).synchronize()
-    result |= {"first_s": time.perf_counter() - start, "loss": loss.item()}
+    result |= {"first_s": time.perf_counter() - start, "loss": None if options.fake_world else loss.item()}
     del loss
     steps(run, without_sync, module, ids, targets, options, result)
     distributed.barrier()
@@ -283,6 +299,8 @@ def part(options, passed_on):
         if rank or done.returncode:
             continue
         row = {"part": name, **json.loads(done.stdout.splitlines()[-1]), "machine": headline.machine(options)}
+        if options.fake_world:
+            row["machine"] += f", fake world of {options.fake_world}"
         print(json.dumps(row), flush=True)
         if options.append:
             with open(options.append, "a") as file:
@@ -337,6 +355,7 @@ def main():
     parser.add_argument("--table", default="", metavar="FILE", help="print the table of such a file; nothing runs")
     parser.add_argument("--one", type=setting_of, help="one setting in this process, as the parts run it")
     parser.add_argument("--timeout", type=int, default=200, help="seconds for a setting")
+    parser.add_argument("--fake-world", type=int, default=0, metavar="N", help="one process of N that are not there")
     one.add_options(parser)
     options = parser.parse_args()
     if options.table:

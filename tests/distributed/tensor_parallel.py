@@ -241,6 +241,13 @@ def resharded(group):
             assert_close(z, chunk_of(y.detach(), output, world, rank), msg=lambda m, p=plan: f"{p}: {m}")
             assert_close(own.grad, chunk_of(leaf.grad, given, world, rank), msg=lambda m, p=plan: f"{p}: {m}")
             same_gradients(f, expected)
+        assert not thunder.compile_stats(f)["eager_calls"], plan
+
+
+def resharded_repeatedly(group):
+    """gloo's threads free tensors that Python has seen while the next collective starts."""
+    for _ in range(50):
+        resharded(group)
 
 
 def chunk_of(x, dim, world, rank):

@@ -56,18 +56,30 @@ def test_ratios_are_made_within_a_part(benchmark, tmp_path):
         benchmark.table(file)
 
 
-@pytest.mark.slow
-def test_a_part(tmp_path):
-    """Every strategy and compiler on two processes: the same loss."""
-    file = tmp_path / "rows"
-    settings = ["single:thunder", "ddp:thunder", "zero2:thunder", "zero3:thunder", "ddp:eager", "zero3:eager"]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [str(FOLDER / "distributed.py"), "--append", str(file), *SMALL, "--settings", *settings]
+def run(file, processes, settings, *options):
+    """The rows of a part."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command += [str(FOLDER / "distributed.py"), "--append", str(file), *SMALL, *options, "--settings", *settings]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, env=environment)
     assert done.returncode == 0
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert [row["setting"] for row in rows] == settings
+    return rows
+
+
+@pytest.mark.slow
+def test_one_process_of_a_fake_world(tmp_path):
+    settings = ["single:thunder", "zero3:thunder", "ddp:thunder", "zero3:eager"]
+    for row in run(tmp_path / "rows", 1, settings, "--fake-world", "4"):
+        assert row["world"] == 4 and row["loss"] is None and row["ms"] > 0 and "fake world of 4" in row["machine"]
+
+
+@pytest.mark.slow
+def test_a_part(tmp_path):
+    """Every strategy and compiler on two processes: the same loss."""
+    settings = ["single:thunder", "ddp:thunder", "zero2:thunder", "zero3:thunder", "ddp:eager", "zero3:eager"]
+    rows = run(tmp_path / "rows", 2, settings)
     for row in rows:
         assert row["loss"] == pytest.approx(rows[0]["loss"], rel=1e-4)
         assert row["ms"] > 0 and row["four_ms"] > 0 and row["world"] == 2

@@ -26,6 +26,11 @@ def test_other_layouts(workers, world):
     workers.run(world, tensor_parallel.resharded)
 
 
+@SLOW
+def test_other_layouts_repeatedly(workers):
+    workers.run(3, tensor_parallel.resharded_repeatedly, seconds=200)
+
+
 @pytest.mark.parametrize("sequence", [False, True], ids=["plain", "sequence"])
 @pytest.mark.parametrize("world", [2, pytest.param(3, marks=SLOW)])
 def test_language_model(workers, world, sequence):

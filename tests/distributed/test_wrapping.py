@@ -1,5 +1,9 @@
 """Wrapped modules in programs as users write them."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import wrapping
 
@@ -36,3 +40,10 @@ def test_refusals_of_shards(workers):
 
 def test_meta_device(workers):
     workers.run(2, wrapping.meta_device)
+
+
+def test_fake_group():
+    """The programs of one process of a larger world, on one machine."""
+    program = Path(__file__).with_name("fake_group.py")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "done\n", done.stdout + done.stderr

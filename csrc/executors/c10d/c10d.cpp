@@ -2,7 +2,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add.h>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -12,7 +11,6 @@
 #include <mutex>
 
 #include "core/error.h"
-#include "runtime/allocate.h"
 #include "runtime/distributed/kept_gradients.h"
 #include "runtime/distributed/watch.h"
 #include "runtime/gil.h"
@@ -91,7 +89,11 @@ class Operator {
     const size_t given = stack.size();
     const std::vector<c10::Argument>& arguments = handle_.schema().arguments();
     for (size_t i = given; i < arguments.size(); ++i) stack.push_back(*arguments[i].default_value());
-    handle_.callBoxed(stack);
+    {
+      // A thread of gloo's may hold gloo's lock while it waits for the GIL, to free a tensor that Python has seen.
+      const WithoutGil released(PyGILState_Check() != 0);
+      handle_.callBoxed(stack);
+    }
     return stack.back().toCustomClass<c10d::Work>();
   }
 
@@ -99,21 +101,11 @@ class Operator {
   c10::OperatorHandle handle_;
 };
 
-Group group_named(const std::string& name) {
-  try {
-    return c10d::resolve_process_group(name);
-  } catch (const std::exception&) {
-    throw Error(ErrorKind::Runtime, cat("[distributed] there is no process group '", name,
-                                        "' in this process: torch.distributed.init_process_group() comes first, and "
-                                        "destroy_process_group() after the last step"));
-  }
-}
-
 class Start : public Instruction {
  public:
   Start(const Call& call, const Assembler& assembler)
       : name_(call.op->print_name),
-        group_(group_named(call.arguments().str("group"))),
+        group_(distributed::group_named(call.arguments().str("group"))),
         watch_(Watch::of(call.arguments().str("group"))),
         what_(call.op->implements->schema.name) {
     for (const Arg& a : call.args[0].items()) operands.push_back(assembler.natural(a));
@@ -159,14 +151,18 @@ class Start : public Instruction {
     static const std::map<std::string, Op::RedOpType> kOps{
         {"sum", Op::SUM}, {"avg", Op::AVG}, {"max", Op::MAX}, {"min", Op::MIN}};
     Op::RedOpType type = kOps.at(op);
-    if (type == Op::AVG && !is_nccl(c.inputs[0])) {
+    if (type == Op::AVG && !has_all(c.inputs[0])) {
       type = Op::SUM;
       c.divisor = world_;
     }
     return c10::IValue(c10::make_intrusive<Op>(type));
   }
 
-  bool is_nccl(const at::Tensor& t) const { return group_->getBackend(t.device().type())->getBackendName() == "nccl"; }
+  // Whether the backend has means, and reduces into parts.  PyTorch's "fake" stands for NCCL, on machines without it.
+  bool has_all(const at::Tensor& t) const {
+    const std::string backend = group_->getBackend(t.device().type())->getBackendName();
+    return backend == "nccl" || backend == "fake";
+  }
 
   std::string name_;
   Group group_;
@@ -199,7 +195,7 @@ class ReduceScatter final : public Start {
   void start(Communication& c) const override {
     static const Operator scatter("c10d::_reduce_scatter_base_"), reduce("c10d::allreduce_");
     const c10::IValue op = reduction(op_, c);
-    const bool whole = !is_nccl(c.inputs[0]);  // gloo reduces all and keeps a part, in a work that only blocks
+    const bool whole = !has_all(c.inputs[0]);  // gloo reduces all and keeps a part, in a work that only blocks
     for (const at::Tensor& t : c.inputs) {
       c.outputs.push_back(whole ? t.clone() : rows(t, t.size(0) / world_));
       c.add(whole ? reduce({one(c.outputs.back()), group(), op, c10::IValue()})

@@ -18,7 +18,7 @@ std::vector<TensorType> contributions(const Args& a, bool rows) {
     TensorType t = v.tensor();
     const std::string_view op = a.op().schema.name;
     THUNDER_CHECK(!rows || t.rank() > 0, Runtime, op, "expected tensors with rows, got ", v.type().str());
-    THUNDER_CHECK(same(t.strides, contiguous_strides(t.shape)), Runtime, op, "expected contiguous tensors, got ",
+    THUNDER_CHECK(is_contiguous(t), Runtime, op, "expected contiguous tensors, got ",
                   v.type().str(), " with strides ", str(t.strides));
     t.requires_grad = false;
     out.push_back(std::move(t));

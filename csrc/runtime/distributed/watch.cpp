@@ -13,7 +13,6 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -143,8 +142,8 @@ void Monitor::renew() {
 }
 
 std::shared_ptr<Watch> Monitor::of(const std::string& name) {
+  const auto group = group_named(name);
   try {
-    const auto group = c10d::resolve_process_group(name);
     const std::lock_guard lock(mutex_);
     for (const auto* list : {&watches_, &inherited_})
       for (const auto& w : *list)
@@ -557,6 +556,8 @@ std::string Watch::behind(uint64_t number) const {
 }
 
 void agree(const std::string& group_name, const std::string& key, const std::string& text, milliseconds timeout) {
+  const auto group = group_named(group_name);
+  if (is_fake(*group)) return;
   const std::shared_ptr<Watch> watch = Watch::of(group_name);
   const std::string what = cat("the agreement on ", key);
   watch->check(what);
@@ -565,7 +566,7 @@ void agree(const std::string& group_name, const std::string& key, const std::str
   const uint64_t ticket = watch->add(waiting);
   try {
     const std::string name = cat("agree/", key, "/");
-    const auto whole = c10d::resolve_process_group(group_name)->getStore();
+    const c10::intrusive_ptr<c10d::Store> whole = group->getStore();
     Agreement agreement(watch->board_ ? watch->board_->store() : *whole,
                         watch->board_ ? watch->board_->key(name) : cat("thunder/", group_name, "/", name), watch->rank_,
                         watch->size_);

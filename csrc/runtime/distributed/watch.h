@@ -351,6 +351,12 @@ class Watch {
   Clock::time_point next_beat_{}, last_look_{};
 };
 
+/// The process group with this c10d name.  Error(Runtime) if this process has none.
+c10::intrusive_ptr<c10d::ProcessGroup> group_named(const std::string& name);
+
+/// True for PyTorch's backend "fake", whose other ranks do not exist: there is nothing to agree on and nobody to watch.
+bool is_fake(c10d::ProcessGroup& group);
+
 /// Tells the other ranks of all watched groups.  For Python's excepthook, and for exceptions in compiled programs that
 /// leave collectives undone.
 void post_failure_everywhere(const std::string& error) noexcept;

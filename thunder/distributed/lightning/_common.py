@@ -70,6 +70,14 @@ class Options:
         return thunder.jit(module, **self.jit)
 
 
+class DataParallel:
+    """Part of a ModelParallelStrategy: all processes are in its mesh's dimension "data_parallel"."""
+
+    def setup_environment(self):
+        self._data_parallel_size = self.num_nodes * self.num_processes
+        super().setup_environment()
+
+
 def _taken(function, options):
     parameters = inspect.signature(function).parameters.values()
     names = {p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)} - _NO_OPTIONS

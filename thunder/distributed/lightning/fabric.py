@@ -20,7 +20,7 @@ from ..checkpoint import (
     load_optimizer_state_dict,
     save,
 )
-from ._common import METADATA, WHOLE, Options, check_no_plugin, lightning_package
+from ._common import METADATA, WHOLE, DataParallel, Options, check_no_plugin, lightning_package
 
 _strategies = lightning_package("fabric", "lightning_fabric").strategies
 _BackwardSyncControl = _strategies.strategy._BackwardSyncControl
@@ -56,7 +56,7 @@ class ThunderDDPStrategy(_strategies.DDPStrategy):
         return self._thunder.distribute(module)
 
 
-class ThunderFSDPStrategy(_strategies.ModelParallelStrategy):
+class ThunderFSDPStrategy(DataParallel, _strategies.ModelParallelStrategy):
     """Each process has rows of each parameter, gradient and optimizer state (`thunder.distributed.fsdp`).
 
     Modules made within `fabric.init_module(empty_init=True)` get memory for them in `fabric.setup`, which calls
@@ -79,10 +79,6 @@ class ThunderFSDPStrategy(_strategies.ModelParallelStrategy):
         self._thunder = Options(fsdp, _strategies.ModelParallelStrategy, jit, options)
         super().__init__(self._shard, **{"tensor_parallel_size": 1, **self._thunder.lightning})
         self._backward_sync_control = _SyncControl()
-
-    def setup_environment(self):
-        self._data_parallel_size = self.num_nodes * self.num_processes
-        super().setup_environment()
 
     def _shard(self, module, mesh):
         return self._thunder.distribute(module, device=self.root_device, mesh=mesh["data_parallel"])

@@ -26,7 +26,7 @@ from ..checkpoint import (
     load_optimizer_state_dict,
     save,
 )
-from ._common import METADATA, WHOLE, Options, check_no_plugin, lightning_package
+from ._common import METADATA, WHOLE, DataParallel, Options, check_no_plugin, lightning_package
 
 _pytorch = lightning_package("pytorch", "pytorch_lightning")
 _strategies = _pytorch.strategies
@@ -123,7 +123,7 @@ class ThunderDDPStrategy(_Thunder, _strategies.DDPStrategy):
         super().teardown()
 
 
-class ThunderFSDPStrategy(_Thunder, _strategies.ModelParallelStrategy):
+class ThunderFSDPStrategy(_Thunder, DataParallel, _strategies.ModelParallelStrategy):
     """Each process has rows of each parameter, gradient and optimizer state (`thunder.distributed.fsdp`).
 
     What `configure_model` makes within `torch.device("meta")` gets memory for the rows, and `reset_parameters()` is
@@ -131,24 +131,12 @@ class ThunderFSDPStrategy(_Thunder, _strategies.ModelParallelStrategy):
     part; with `save_distributed_checkpoint=False` it is one file with whole tensors, as other strategies write. Any
     number of processes can read either.
 
-    Args:
-        jit: As for ThunderDDPStrategy.
-        **options: Those of `thunder.jit`, of `thunder.distributed.fsdp` (sharding_strategy, bucketing_strategy, also as
-            texts such as "ZERO3" and "BLOCK"; broadcast_from, 0 here; param_dtype, reduce_dtype, in_flight_mb) and of
-            Lightning's ModelParallelStrategy (save_distributed_checkpoint, timeout, process_group_backend).
-
-    Raises:
-        TypeError: None of them has such an option.
-        ValueError: Options of `thunder.jit` with `jit=False`, or no such strategy.
+    Its arguments and what it raises: as of the strategy of that name for Fabric.
     """
 
     def __init__(self, *, jit=True, **options):
         self._thunder = Options(fsdp, _strategies.ModelParallelStrategy, jit, options)
         super().__init__(**{"tensor_parallel_size": 1, **self._thunder.lightning})
-
-    def setup_environment(self):
-        self._data_parallel_size = self.num_nodes * self.num_processes
-        super().setup_environment()
 
     def setup(self, trainer):
         # Lightning's own asks for shards that configure_model() has made.

@@ -111,92 +111,33 @@ def exchanged(x, dim, sizes, new_dim, new_sizes, p):
     return torch.cat([part.view(s) for part, s in zip(got.split(counts), shapes, strict=True)], dim)
 
 
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, p):
-        ctx.p = p
-        return x.view_as(x)
+class _Region(torch.autograd.Function):
+    """`there(x)`, whose gradient is `back(gradient)`."""
 
     @staticmethod
-    def backward(ctx, g):
-        return reduced(g, "sum", ctx.p), None
-
-
-class _Reduce(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, p):
-        return reduced(x, "sum", p)
+    def forward(ctx, x, there, back):
+        ctx.back = back
+        return there(x)
 
     @staticmethod
     def backward(ctx, g):
-        return g, None
+        return ctx.back(g), None, None
 
 
-class _Scatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dim, sizes, p):
-        ctx.how = dim, sizes, p
-        return own_part(x, dim, sizes, p)
-
-    @staticmethod
-    def backward(ctx, g):
-        return gathered(g, *ctx.how), None, None, None
-
-
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dim, sizes, p):
-        ctx.how = dim, sizes, p
-        return gathered(x, dim, sizes, p)
-
-    @staticmethod
-    def backward(ctx, g):
-        return own_part(g, *ctx.how), None, None, None
-
-
-class _GatherSequence(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dim, sizes, p):
-        ctx.how = dim, sizes, p
-        return gathered(x, dim, sizes, p)
-
-    @staticmethod
-    def backward(ctx, g):
-        return reduced_part(g, *ctx.how), None, None, None
-
-
-class _ScatterSequence(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dim, sizes, p):
-        ctx.how = dim, sizes, p
-        return reduced_part(x, dim, sizes, p)
-
-    @staticmethod
-    def backward(ctx, g):
-        return gathered(g, *ctx.how), None, None, None
-
-
-class _Exchange(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dim, sizes, new_dim, new_sizes, p):
-        ctx.how = new_dim, new_sizes, dim, sizes, p
-        return exchanged(x, dim, sizes, new_dim, new_sizes, p)
-
-    @staticmethod
-    def backward(ctx, g):
-        return exchanged(g, *ctx.how), None, None, None, None, None
+def _region(x, p, there, back):
+    return x if p.world == 1 else _Region.apply(x, there, back)
 
 
 def copy_to_group(x, group):
     """The tensor itself, which each process reads with parameters of its own: its gradient is the sum of theirs."""
     p = processes_of(group)
-    return x if p.world == 1 else _Copy.apply(x, p)
+    return _region(x, p, lambda x: x.view_as(x), lambda g: reduced(g, "sum", p))
 
 
 def reduce_from_group(x, group):
     """The sum of the processes' tensors, which they go on with alike."""
     p = processes_of(group)
-    return x if p.world == 1 else _Reduce.apply(x, p)
+    return _region(x, p, lambda x: reduced(x, "sum", p), lambda g: g)
 
 
 def _whole_sizes(x, dim, sizes, p):
@@ -224,31 +165,36 @@ def _place(x, dim):
 def scatter_to_group(x, dim, group, sizes=None):
     """This process's part, along `dim`, of what all processes have. `sizes`: of all parts; None: equal ones."""
     p, dim = processes_of(group), _place(x, dim)
-    return x if p.world == 1 else _Scatter.apply(x, dim, _whole_sizes(x, dim, sizes, p), p)
+    how = dim, _whole_sizes(x, dim, sizes, p), p
+    return _region(x, p, lambda x: own_part(x, *how), lambda g: gathered(g, *how))
 
 
 def gather_from_group(x, dim, group, sizes=None):
     """All processes' parts along `dim`, which they go on with alike. `sizes`: of all parts; None: equal ones."""
     p, dim = processes_of(group), _place(x, dim)
-    return x if p.world == 1 else _Gather.apply(x, dim, _part_sizes_of(x, dim, sizes, p), p)
+    how = dim, _part_sizes_of(x, dim, sizes, p), p
+    return _region(x, p, lambda x: gathered(x, *how), lambda g: own_part(g, *how))
 
 
 def gather_sequence(x, dim, group, sizes=None):
     """All processes' parts along `dim`, which each reads with parameters of its own."""
     p, dim = processes_of(group), _place(x, dim)
-    return x if p.world == 1 else _GatherSequence.apply(x, dim, _part_sizes_of(x, dim, sizes, p), p)
+    how = dim, _part_sizes_of(x, dim, sizes, p), p
+    return _region(x, p, lambda x: gathered(x, *how), lambda g: reduced_part(g, *how))
 
 
 def scatter_sequence(x, dim, group, sizes=None):
     """This process's part, along `dim`, of the sum of the processes' tensors."""
     p, dim = processes_of(group), _place(x, dim)
-    return x if p.world == 1 else _ScatterSequence.apply(x, dim, _whole_sizes(x, dim, sizes, p), p)
+    how = dim, _whole_sizes(x, dim, sizes, p), p
+    return _region(x, p, lambda x: reduced_part(x, *how), lambda g: gathered(g, *how))
 
 
 def exchange(x, dim, new_dim, group, sizes=None, new_sizes=None):
     """Sharded along `new_dim` instead of `dim`."""
     p, dim, new_dim = processes_of(group), _place(x, dim), _place(x, new_dim)
-    if p.world == 1 or dim == new_dim:
+    if dim == new_dim:
         return x
-    sizes = _part_sizes_of(x, dim, sizes, p)
-    return _Exchange.apply(x, dim, sizes, new_dim, _whole_sizes(x, new_dim, new_sizes, p), p)
+    old = dim, _part_sizes_of(x, dim, sizes, p)
+    new = new_dim, _whole_sizes(x, new_dim, new_sizes, p)
+    return _region(x, p, lambda x: exchanged(x, *old, *new, p), lambda g: exchanged(g, *new, *old, p))
