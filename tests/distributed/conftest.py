@@ -1,16 +1,20 @@
 import os
 
 import pytest
+import torch
 from torch import distributed
 from workers import Workers
 
 
 def pytest_collection_modifyitems(items):
-    if os.environ.get("THUNDER_ALL_DISTRIBUTED") == "1":
-        return
+    everything = os.environ.get("THUNDER_ALL_DISTRIBUTED") == "1"
     for item in items:
-        if item.path.parent.name == "distributed" and item.get_closest_marker("slow"):
+        if item.path.parent.name != "distributed":
+            continue
+        if item.get_closest_marker("slow") and not everything:
             item.add_marker(pytest.mark.skip(reason="`make test-distributed` runs it"))
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
 _pool = Workers()

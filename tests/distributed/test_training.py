@@ -32,3 +32,12 @@ def test_gradients_have_the_bits_of_one_process(workers, strategy, world):
 @pytest.mark.parametrize("strategy", ["ZERO2", "ZERO3"])
 def test_mixed_precision(workers, strategy):
     workers.run(2, training.mixed_precision, strategy)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("extra", ["plain", "accumulation", "clipping", "checkpointing"])
+def test_processes_that_share_a_gpu(workers, world, strategy, extra):
+    """gloo's works on a GPU have streams, as NCCL's; NCCL itself refuses processes that share one."""
+    workers.run(world, training.steps, strategy, "LAYER", extra, "cuda", seconds=90)

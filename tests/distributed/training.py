@@ -26,11 +26,11 @@ def whole(t):
     return t.full_tensor() if hasattr(t, "full_tensor") else t
 
 
-def steps(group, strategy, bucketing, extra):
+def steps(group, strategy, bucketing, extra, device="cpu"):
     """Three steps of AdamW, their gradients and the parameters after them."""
     rank, world = group.rank(), group.size()
     options = {"checkpointed": extra == "checkpointing"}
-    expected, module = models.make(**options), models.make(seed=rank, **options)
+    expected, module = (models.make(seed=seed, **options).to(device) for seed in (0, rank))
     source = {} if strategy == "ddp" else {"broadcast_from": 0}
     model = thunder.jit(wrap(module, group, strategy, bucketing, **source))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
@@ -38,7 +38,7 @@ def steps(group, strategy, bucketing, extra):
     for step in range(3):
         micro = 3 if extra == "accumulation" else 1
         for i in range(micro):
-            batches = models.tokens(10 * step + i, world)
+            batches = models.tokens(10 * step + i, world).to(device)
             for batch in batches:
                 (models.loss_of(expected, batch) / world / micro).backward()
             if i < micro - 1:
