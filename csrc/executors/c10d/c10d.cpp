@@ -88,7 +88,7 @@ class Operator {
   WorkPtr operator()(std::vector<c10::IValue> stack) const {
     const size_t given = stack.size();
     const std::vector<c10::Argument>& arguments = handle_.schema().arguments();
-    for (size_t i = given; i < arguments.size(); ++i) stack.push_back(*arguments[i].default_value());
+    for (size_t i = given; i < arguments.size(); ++i) stack.push_back(arguments[i].default_value().value());
     {
       // A thread of gloo's may hold gloo's lock while it waits for the GIL, to free a tensor that Python has seen.
       const WithoutGil released(PyGILState_Check() != 0);
@@ -138,11 +138,11 @@ class Start : public Instruction {
     sizes[0] = n;
     return like.new_empty(sizes);
   }
-  static c10::IValue one(const at::Tensor& t) {
-    c10::List<at::Tensor> list;
-    list.push_back(t);
-    return list;
-  }
+  static c10::IValue one(const at::Tensor& t) { return c10::List<at::Tensor>({t}); }
+  static c10::IValue all(const std::vector<at::Tensor>& tensors) { return c10::List<at::Tensor>(tensors); }
+
+  // Whether one launch takes all tensors: less latency, and fewer kernels to issue.
+  bool together(const Communication& c) const { return c.outputs.size() > 1 && has_all(c.outputs[0]); }
   c10::IValue group() const { return c10::IValue(group_); }
 
   // The reduction; a mean is a sum where the backend knows none.
@@ -178,11 +178,10 @@ class AllGather final : public Start {
 
  protected:
   void start(Communication& c) const override {
-    static const Operator gather("c10d::_allgather_base_");
-    for (const at::Tensor& t : c.inputs) {
-      c.outputs.push_back(rows(t, t.size(0) * world_));
-      c.add(gather({c.outputs.back(), t, group()}), what_);
-    }
+    static const Operator gather("c10d::_allgather_base_"), gather_all("c10d::allgather_into_tensor_coalesced_");
+    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) * world_));
+    if (together(c)) return c.add(gather_all({all(c.outputs), all(c.inputs), group()}), what_);
+    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(gather({c.outputs[i], c.inputs[i], group()}), what_);
   }
 };
 
@@ -193,18 +192,23 @@ class ReduceScatter final : public Start {
 
  protected:
   void start(Communication& c) const override {
-    static const Operator scatter("c10d::_reduce_scatter_base_"), reduce("c10d::allreduce_");
     const c10::IValue op = reduction(op_, c);
-    const bool whole = !has_all(c.inputs[0]);  // gloo reduces all and keeps a part, in a work that only blocks
+    if (has_all(c.inputs[0])) return scatter(c, op);
+    // gloo reduces all and keeps a part, in a work that only blocks.
+    static const Operator reduce("c10d::allreduce_");
     for (const at::Tensor& t : c.inputs) {
-      c.outputs.push_back(whole ? t.clone() : rows(t, t.size(0) / world_));
-      c.add(whole ? reduce({one(c.outputs.back()), group(), op, c10::IValue()})
-                  : scatter({c.outputs.back(), t, group(), op}),
-            what_);
+      c.outputs.push_back(t.clone());
+      c.add(reduce({one(c.outputs.back()), group(), op, c10::IValue()}), what_);
     }
-    if (!whole) return;
     c.parts = world_;
     c.part = group_->getRank();
+  }
+
+  void scatter(Communication& c, const c10::IValue& op) const {
+    static const Operator scatter("c10d::_reduce_scatter_base_"), scatter_all("c10d::reduce_scatter_tensor_coalesced_");
+    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) / world_));
+    if (together(c)) return c.add(scatter_all({all(c.outputs), all(c.inputs), group(), op}), what_);
+    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(scatter({c.outputs[i], c.inputs[i], group(), op}), what_);
   }
 
  private:
@@ -217,15 +221,16 @@ class AllReduce final : public Start {
 
  protected:
   void start(Communication& c) const override {
-    static const Operator reduce("c10d::allreduce_");
+    static const Operator reduce("c10d::allreduce_"), reduce_all("c10d::allreduce_coalesced_");
     const c10::IValue op = reduction(op_, c);
     for (at::Tensor& t : c.inputs) {
       // It is reduced where it lies if nobody else can see it.
       const bool own = t.use_count() == 1 && t.has_storage() && t.storage().use_count() == 1;
       c.outputs.push_back(own ? std::move(t) : t.clone());
-      c.add(reduce({one(c.outputs.back()), group(), op, c10::IValue()}), what_);
     }
     c.inputs.clear();
+    if (together(c)) return c.add(reduce_all({all(c.outputs), group(), op}), what_);
+    for (const at::Tensor& t : c.outputs) c.add(reduce({one(t), group(), op, c10::IValue()}), what_);
   }
 
  private:
