@@ -28,7 +28,7 @@ class Plan {
   using Holders = std::vector<std::pair<nb::dict, nb::str>>;
 
   Plan(std::string id, std::string group, std::string reduce_group, int64_t world, bool regather,
-       const std::optional<std::string>& reduce_dtype, int64_t bytes_in_flight)
+       const std::optional<std::string>& reduce_dtype, int64_t bytes_in_flight, std::string replicas, int64_t copies)
       : plan_(std::make_shared<CommunicationPlan>()) {
     plan_->id = std::move(id);
     plan_->group = std::move(group);
@@ -37,6 +37,8 @@ class Plan {
     plan_->regather = regather;
     if (reduce_dtype) plan_->reduce_dtype = dtype_named(*reduce_dtype);
     plan_->bytes_in_flight = bytes_in_flight;
+    plan_->replicas = std::move(replicas);
+    plan_->copies = copies;
   }
   ~Plan() { distributed::forget(*plan_); }
   Plan(const Plan&) = delete;
@@ -101,9 +103,10 @@ class Plan {
 
 void bind_distributed(nb::module_& m) {
   nb::class_<Plan>(m, "CommunicationPlan", "How a model's parameters lie on processes, and what they communicate.")
-      .def(nb::init<std::string, std::string, std::string, int64_t, bool, std::optional<std::string>, int64_t>(),
+      .def(nb::init<std::string, std::string, std::string, int64_t, bool, std::optional<std::string>, int64_t,
+                    std::string, int64_t>(),
            nb::arg("id"), nb::arg("group"), nb::arg("reduce_group"), nb::arg("world"), nb::arg("regather"),
-           nb::arg("reduce_dtype").none(), nb::arg("bytes_in_flight"))
+           nb::arg("reduce_dtype").none(), nb::arg("bytes_in_flight"), nb::arg("replicas") = "", nb::arg("copies") = 1)
       .def("add_replicated", &Plan::add_replicated, nb::arg("name"), nb::arg("parameter"), nb::arg("bucket"),
            nb::arg("holders"))
       .def("add_sharded", &Plan::add_sharded, nb::arg("name"), nb::arg("parameter"), nb::arg("local"), nb::arg("shape"),

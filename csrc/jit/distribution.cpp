@@ -96,12 +96,15 @@ Compiled compile_in_agreement(const distributed::Distribution& d, const std::fun
   distributed::CommunicationOrder& order = d.plan->order;
   const distributed::CommunicationOrder before = order;
   Compiled out = compile();
-  if (before.known() == order.known() || d.plan->world == 1) return out;
+  if (before.known() == order.known() || d.plan->world * d.plan->copies == 1) return out;
   const std::string own = order.str();
-  std::string first;
+  std::string first = own;
   {
     WithoutGil released(true);
-    first = distributed::from_first(d.plan->group, cat(d.plan->id, " order: ", order.known()), own, kMostCompilation);
+    const std::string key = cat(d.plan->id, " order: ", order.known());
+    // The first process of all gives it to those with its rows, of which each gives it to the rest of its group.
+    if (d.plan->copies > 1) first = distributed::from_first(d.plan->replicas, key, first, kMostCompilation);
+    first = distributed::from_first(d.plan->group, key, first, kMostCompilation);
   }
   if (first == own) return out;
   order = distributed::CommunicationOrder::parse(first);

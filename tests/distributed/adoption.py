@@ -9,13 +9,13 @@ import torch
 from torch import distributed, nn
 from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
-from training import Exact, whole
+from training import Exact, mesh_of_replicas, whole
 
 import thunder
 
@@ -37,8 +37,9 @@ def wrap(module, group, way, **options):
     if way == "ddp":
         options = {"find_unused_parameters": True, **options}
         return DistributedDataParallel(module, process_group=group, **options)
+    way, _, hybrid = way.partition(" ")
     of_blocks, of_root = RESHARDS[way]
-    mesh = mesh_of(group)
+    mesh = mesh_of_replicas() if hybrid else mesh_of(group)
     for block in getattr(module, "blocks", ()):
         fully_shard(block, mesh=mesh, reshard_after_forward=of_blocks, **options)
     return fully_shard(module, mesh=mesh, reshard_after_forward=of_root, **options)
@@ -69,10 +70,12 @@ def texts(model):
 def communicates(model, way):
     """The programs themselves have the collectives."""
     forward, backward = texts(model)
+    way, _, hybrid = way.partition(" ")
+    over = "_replicas" if hybrid else ""
     assert ("torch_all_gather_prim_impl" in forward) == (way != "ddp")
     assert ("torch_all_gather_prim_impl" in backward) == (way in ("fsdp", "ZERO3"))
-    assert "torch_all_reduce_prim_impl" in backward  # in sharded models of the vector that tells what is used
-    assert ("torch_reduce_scatter_prim_impl" in backward) == (way != "ddp")
+    assert f"torch_all_reduce{over}_prim_impl" in backward  # in sharded models of the vector that tells what is used
+    assert (f"torch_reduce_scatter{over}_prim_impl" in backward) == (way != "ddp")
 
 
 def accumulating(module, way):
@@ -474,11 +477,6 @@ def meta_device(group):
         assert_close(whole(p.grad), q.grad)
 
 
-def _hybrid(module, group):
-    mesh = init_device_mesh("cpu", (1, distributed.get_world_size()), mesh_dim_names=("replicate", "shard"))
-    fully_shard(module, mesh=mesh)
-
-
 class _Gather:
     def __init__(self):
         from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather
@@ -515,7 +513,7 @@ def _waiting(module, group, way):
 LEFT_TO_EAGER = {
     "communicates with other processes": lambda m, g: _waiting(m, g, "fsdp"),
     "with other processes (barrier())": lambda m, g: _waiting(m, g, "ddp"),
-    "a mesh of 2 dimensions": _hybrid,
+    "set_requires_all_reduce": lambda m, g: fully_shard(m, mesh=mesh_of_replicas()).set_requires_all_reduce(False),
     "CPUOffloadPolicy": lambda m, g: fully_shard(
         m, mesh=mesh_of(g), offload_policy=CPUOffloadPolicy(pin_memory=False)
     ),

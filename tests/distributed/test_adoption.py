@@ -25,6 +25,12 @@ def test_steps(workers, way, extra, world):
     workers.run(world, adoption.steps, way, extra)
 
 
+@pytest.mark.parametrize("extra", [e if e == "accumulation" else pytest.param(e, marks=pytest.mark.slow) for e in EXTRAS])
+@pytest.mark.parametrize("way", ["ZERO2 hybrid", pytest.param("fsdp hybrid", marks=pytest.mark.slow)])
+def test_steps_of_shards_in_several_copies(workers, way, extra):
+    workers.run(4, adoption.steps, way, extra)
+
+
 @pytest.mark.parametrize("world", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", WAYS)
 def test_gradients_have_the_bits_of_eager(workers, way, world):
@@ -80,14 +86,14 @@ def test_mixed_precision(workers, policy, tolerance):
 
 
 REASONS = [
-    pytest.param(reason, marks=pytest.mark.slow if "2 dimensions" in reason else [])
+    pytest.param(reason, marks=pytest.mark.slow if "all_reduce" in reason else [])
     for reason in adoption.LEFT_TO_EAGER
 ]
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_left_to_eager(workers, reason):
-    workers.run(4 if "2 dim" in reason else 2, adoption.left_to_eager, reason)
+    workers.run(4 if "all_reduce" in reason else 2, adoption.left_to_eager, reason)
 
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp"])

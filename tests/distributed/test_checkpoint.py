@@ -21,8 +21,20 @@ def test_two_processes_write_and_others_read(workers, strategy, tmp_path):
 
 def test_one_process_writes_and_others_read(workers, tmp_path):
     written = checkpoints.write(None, None, tmp_path)
-    for strategy in ("ddp", "ZERO2", "ZERO3"):
+    for strategy in ("ddp", "ZERO2", "ZERO3", "ZERO3 hybrid"):
         workers.run(4, checkpoints.read, strategy, tmp_path, written)
+
+
+@_slow
+def test_shards_in_several_copies(workers, tmp_path):
+    written, *_ = workers.run(4, checkpoints.write, "ZERO3 hybrid", tmp_path / "first")
+    for world, strategy in ((3, "ZERO3"), (4, "ZERO2 hybrid"), (2, "ddp")):
+        workers.run(world, checkpoints.read, strategy, tmp_path / "first", written)
+    workers.run(4, checkpoints.resume, "ZERO3 hybrid", tmp_path / "second")
+    workers.run(4, checkpoints.by_state_dicts, "ZERO2 hybrid", tmp_path / "third")
+    for rank0_only in (False, True):
+        workers.run(4, checkpoints.whole_tensors, "ZERO3 hybrid", rank0_only, False)
+    workers.run(4, checkpoints.kinds, "ZERO3 hybrid")
 
 
 @pytest.mark.parametrize("world", [3, pytest.param(2, marks=_slow)])

@@ -32,6 +32,21 @@ def test_gradients_have_the_bits_of_one_process(workers, strategy, world):
     workers.run(world, training.exact_gradients, strategy)
 
 
+def _hybrid_settings():
+    for number, (s, b, e) in enumerate(itertools.product(["ZERO2 hybrid", "ZERO3 hybrid"], BUCKETINGS, EXTRAS)):
+        yield pytest.param(s, b, e, marks=[] if (number + number // 4) % 4 == 0 else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("strategy, bucketing, extra", list(_hybrid_settings()))
+def test_steps_of_shards_in_several_copies(workers, strategy, bucketing, extra):
+    workers.run(4, training.steps, strategy, bucketing, extra)
+
+
+@pytest.mark.parametrize("strategy", ["ZERO2 hybrid", pytest.param("ZERO3 hybrid", marks=pytest.mark.slow)])
+def test_gradients_of_copies_have_the_bits_of_one_process(workers, strategy):
+    workers.run(4, training.exact_gradients, strategy)
+
+
 @pytest.mark.parametrize("strategy", ["ZERO2", "ZERO3"])
 def test_mixed_precision(workers, strategy):
     workers.run(2, training.mixed_precision, strategy)

@@ -20,12 +20,26 @@ CASES = [
     wrapping.autocast,
     wrapping.no_sync_alone,
 ]
+OFTEN_IN_COPIES = {(wrapping.branches, "ZERO3 hybrid"), (wrapping.no_sync_alone, "ZERO2 hybrid")}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_case(workers, case, strategy):
     workers.run(2, case, strategy)
+
+
+@pytest.mark.parametrize(
+    "case, strategy",
+    [
+        pytest.param(case, strategy, id=f"{case.__name__}-{strategy}", marks=[] if often else pytest.mark.slow)
+        for case in CASES
+        for strategy in ("ZERO2 hybrid", "ZERO3 hybrid")
+        for often in [(case, strategy) in OFTEN_IN_COPIES]
+    ],
+)
+def test_case_of_shards_in_several_copies(workers, case, strategy):
+    workers.run(4, case, strategy)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -1,23 +1,34 @@
 """Cases of training steps, which run on each process: against one process that has all the data."""
 
+import functools
+
 import models
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.testing import assert_close
 
 import thunder
 from thunder.distributed import FSDPBucketingStrategy, FSDPType, clip_grad_norm_, ddp, fsdp, no_sync
 
 
+@functools.cache
+def mesh_of_replicas(device="cpu"):
+    """Two copies, each of two shards."""
+    return init_device_mesh(device, (2, 2), mesh_dim_names=("replicas", "shards"))
+
+
 def wrap(module, group, strategy, bucketing, **options):
     if strategy == "ddp":
         size = {"NONE": 0, "LAYER": 0.001, "BLOCK": 0.01, "AUTO": "auto"}[bucketing]
         return ddp(module, bucket_size_in_mb=size, process_group=group, **options)
+    strategy, _, hybrid = strategy.partition(" ")
+    where = {"mesh": mesh_of_replicas()} if hybrid else {"process_group": group}
     return fsdp(
         module,
         sharding_strategy=FSDPType[strategy],
         bucketing_strategy=FSDPBucketingStrategy[bucketing],
-        process_group=group,
+        **where,
         **options,
     )
 

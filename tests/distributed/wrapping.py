@@ -236,7 +236,7 @@ def no_sync_alone(group, strategy):
     batches = [models.tokens(i, group.size()) for i in range(3)]
     with no_sync(model):
         models.loss_of(model, batches[0][group.rank()]).backward()
-        if strategy != "ZERO3":
+        if not strategy.startswith("ZERO3"):
             assert all(p.grad is None for p in model.parameters())
     with contextlib.suppress(RuntimeError):
         with no_sync(model):

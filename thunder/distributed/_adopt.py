@@ -38,7 +38,7 @@ def first_call(model, args, kwargs):
         if state.settled:
             raise
         try:
-            _C.agree(state.group.group_name, f"{state.id} runs by eager", "", _MOST_COMPILATION)
+            _C.agree(state.everyone.group_name, f"{state.id} runs by eager", "", _MOST_COMPILATION)
         except RuntimeError as others:  # that have a program
             raise reason from others
         way.undo(model, module, state)

@@ -14,7 +14,7 @@ from torch.distributed.utils import _apply_to_tensors, _to_kwargs
 from ..module import ThunderModule
 from ._adopt import NotAdopted, refuse
 from ._agree import agree_on_parameters
-from ._plan import DistributedState, second_group, state_of
+from ._plan import DistributedState, group_of_mesh, second_group, state_of
 from ._wrap import add_shard, owners_of
 
 _REFUSED = {
@@ -23,8 +23,10 @@ _REFUSED = {
     "set_all_reduce_hook": "call it before the module's first call, which eager then runs",
     "set_gradient_divide_factor": "scale the loss",
     "set_reduce_scatter_divide_factor": "scale the loss",
+    "set_requires_all_reduce": "call set_requires_gradient_sync() instead",
     "set_reshard_after_forward": "call it before the module's first call",
 }
+_MESHES = ("FSDPMeshInfo", "HSDPMeshInfo")  # shards; shards in several copies
 _FOLLOWED = ("set_requires_gradient_sync", "unshard")
 
 
@@ -150,9 +152,10 @@ def _check(module, sharded, groups):
     for g in groups:
         hooks = [getattr(g, "_all_gather_comm", None), getattr(g, "_reduce_scatter_comm", None)]
         for there, what in (
-            (type(g.mesh_info).__name__ != "FSDPMeshInfo", f"a mesh of {g.mesh_info.mesh.ndim} dimensions"),
+            (type(g.mesh_info).__name__ not in _MESHES, f"a mesh of {g.mesh_info.mesh.ndim} dimensions"),
             (isinstance(g.offload_policy, CPUOffloadPolicy), "CPUOffloadPolicy"),
             (any(h is not None and not _is_fsdps(type(h)) for h in hooks), "custom communication"),
+            (g.reduce_grads and not g.all_reduce_grads, "set_requires_all_reduce()"),
             (getattr(g, "_all_reduce_hook", None) is not None, "set_all_reduce_hook()"),
             (getattr(g, "gradient_divide_factor", None) is not None, "set_gradient_divide_factor()"),
             (any(p.is_dtensor for p in g.fsdp_params), "parameters that were DTensors"),
@@ -207,9 +210,20 @@ def _distribute(module, groups):
     dtypes = {name: _gathered_dtype(places[p][0]) for name, p in own.items()}
     kept = {name: again and not groups[places[p][1]]._reshard_after_forward for name, p in own.items()}
     settings = [f"{n} {places[p][1]} {dtypes[n]} {kept[n]}" for n, p in own.items()]
-    agree_on_parameters(group, own, "fully_shard", again, reduce_dtype, *settings)
+    replicas = getattr(info, "replicate_process_group", None)
+    everyone = group_of_mesh(info.mesh)
+    agree_on_parameters(everyone, own, "fully_shard", again, reduce_dtype, *settings)
     reduce_group = getattr(info, "reduce_scatter_process_group", None) or second_group(group)
-    state = AdoptedState(groups, group, reduce_group, kind="fsdp", regather=again, reduce_dtype=reduce_dtype)
+    state = AdoptedState(
+        groups,
+        group,
+        reduce_group,
+        kind="fsdp",
+        regather=again,
+        reduce_dtype=reduce_dtype,
+        replicas=replicas,
+        everyone=everyone,
+    )
     state.others = {name: p for name, p in parameters.items() if name not in own}
     owners = owners_of(module)
     for name, p in own.items():

@@ -97,7 +97,13 @@ def bytes_in_flight(in_flight_mb):
 
 
 class DistributedState:
-    """What a wrapped module keeps: the plan, the group, and the parameters by name."""
+    """What a wrapped module keeps: the plan, the groups, and the parameters by name.
+
+    Attributes:
+        group: The processes that share one copy of the parameters.
+        replicas: With hybrid sharding the processes that have the same rows as this one; else None.
+        everyone: All of these processes.
+    """
 
     def __init__(
         self,
@@ -109,16 +115,20 @@ class DistributedState:
         param_dtype=None,
         reduce_dtype=None,
         bytes_in_flight=IN_FLIGHT_MB << 20,
+        replicas=None,
+        everyone=None,
     ):
         self.group = group
+        self.replicas, self.everyone = replicas, everyone or group
         self.kind = kind
         self.param_dtype, self.reduce_dtype = param_dtype, reduce_dtype
         self.parameters = {}
         self.sharded = set()
         self.others = {}  # that the module has as well, which are each process's own
         self.settled = False  # whether a module that PyTorch had wrapped has run a program
-        _numbers[group.group_name] += 1
-        self.id = f"{kind} {_numbers[group.group_name]} of group {group.group_name}"
+        name = self.everyone.group_name
+        _numbers[name] += 1
+        self.id = f"{kind} {_numbers[name]} of group {name}"
         self.plan = _C.CommunicationPlan(
             self.id,
             group.group_name,
@@ -127,6 +137,7 @@ class DistributedState:
             regather,
             None if reduce_dtype is None else str(reduce_dtype).removeprefix("torch."),
             bytes_in_flight,
+            *(() if replicas is None else (replicas.group_name, replicas.size())),
         )
         _states.add(self)
 
@@ -178,6 +189,15 @@ def group_or_world(group):
     if not isinstance(group, distributed.ProcessGroup):
         raise RuntimeError("[distributed] this process is not in the process group that the model is to be wrapped for")
     return group
+
+
+def group_of_mesh(mesh):
+    """The group of all processes of a DeviceMesh."""
+    if mesh.ndim == 1:
+        return mesh.get_group()
+    if mesh.size() == distributed.get_world_size():
+        return distributed.group.WORLD
+    return mesh._flatten().get_group()
 
 
 def second_group(group):

@@ -78,7 +78,7 @@ def sync_grads(module):
     # A process may have used other parameters than another one.
     device = next(iter(trainable.values())).device
     used = torch.tensor([float(name in kept) for name in trainable], device=device)
-    distributed.all_reduce(used, distributed.ReduceOp.MAX, state.group)
+    distributed.all_reduce(used, distributed.ReduceOp.MAX, state.everyone)
     for (name, p), somewhere in zip(trainable.items(), used.tolist(), strict=True):
         if somewhere:
             mean = _mean(state, name, p, kept.pop(name, None))
@@ -87,17 +87,19 @@ def sync_grads(module):
 
 def _mean(state, name, p, gradient):
     """Of the processes' whole gradients, of which None is zeros: as a whole, or this process's rows as a DTensor."""
-    world, sharded = state.group.size(), name in state.sharded
+    world, processes, sharded = state.group.size(), state.everyone.size(), name in state.sharded
     dtype = state.reduce_dtype or (state.param_dtype if sharded else None) or p.dtype
     if not sharded:
         whole = torch.zeros_like(p, dtype=dtype) if gradient is None else gradient.to(dtype, copy=True)
-        distributed.all_reduce(whole, group=state.group)
-        return (whole / world).to(p.dtype)
+        distributed.all_reduce(whole, group=state.everyone)
+        return (whole / processes).to(p.dtype)
     rows = -(-p.shape[0] // world)
     padded = torch.zeros((rows * world, *p.shape[1:]), dtype=dtype, device=p.device)
     if gradient is not None:
         padded[: p.shape[0]] = gradient
     mine = padded.new_empty((rows, *p.shape[1:]))
     distributed.reduce_scatter_tensor(mine, padded, group=state.group)
-    mine = (mine / world).to(p.dtype)[: p.to_local().shape[0]]
+    if state.replicas is not None:
+        distributed.all_reduce(mine, group=state.replicas)
+    mine = (mine / processes).to(p.dtype)[: p.to_local().shape[0]]
     return DTensor(mine, p.data._spec, requires_grad=False)

@@ -3,7 +3,7 @@
 import torch
 from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from .. import _C
 from ._agree import agree_on_parameters
@@ -14,6 +14,7 @@ from ._plan import (
     buckets_of_gradients,
     buckets_of_shards,
     bytes_in_flight,
+    group_of_mesh,
     group_or_world,
     second_group,
     state_of,
@@ -79,12 +80,14 @@ def fsdp(
         model: A module, or one compiled by `thunder.jit`. Parameters on the meta device get memory for their part, and
             `reset_parameters()` of the modules that have such is called.
         device: Where the parameters are to lie; None: where they are, from the meta device the current accelerator.
-        broadcast_from: The rank in the group whose parameters and buffers all processes take; None: each its own.
+        broadcast_from: The rank among all of the processes whose parameters and buffers all take; None: each its own
+            rows, in a mesh of 2 dimensions those of the processes of its first row.
         sharding_strategy: Whether parameters are kept from the forward to the backward (`FSDPType.ZERO2`) or gathered
             again (`FSDPType.ZERO3`).
         bucketing_strategy: Which parameters one collective takes.
         process_group: The processes; None: all, or those of `mesh`.
-        mesh: A 1-dimensional DeviceMesh instead of a group.
+        mesh: A DeviceMesh instead of a group. One of 2 dimensions shards in the second and replicates in the first
+            (hybrid sharding): parameters are gathered within a row of the mesh, and gradients reduced over all of it.
         param_dtype: What parameters are cast to before they are gathered; the program sees them in it. None: as is.
         reduce_dtype: What gradients are reduced in; None: the dtype of the gathered parameters.
         in_flight_mb: The most megabytes of parameters that are gathered ahead of their use, and of gradients that are
@@ -97,21 +100,24 @@ def fsdp(
         RuntimeError: There is no process group, or the module is wrapped already.
         ValueError: Processes have other parameters, settings or versions; then on every process.
         TypeError: A strategy is none of the enumerations' members.
+        NotImplementedError: The mesh has more dimensions.
     """
     for value, kind in ((sharding_strategy, FSDPType), (bucketing_strategy, FSDPBucketingStrategy)):
         if not isinstance(value, kind):
             raise TypeError(f"[fsdp] a member of {kind.__name__} was expected, got {value!r}")
     module = _original(model)
-    if mesh is not None and mesh.ndim != 1:
-        raise NotImplementedError(f"[fsdp] a mesh of 1 dimension was expected, got {mesh.ndim}")
-    group = group_or_world(mesh.get_group() if mesh is not None else process_group)
+    if mesh is not None and mesh.ndim > 2:
+        raise NotImplementedError(f"[fsdp] a mesh of 1 or 2 dimensions was expected, got {mesh.ndim}: {mesh}")
+    group = group_or_world(mesh.get_group(mesh.ndim - 1) if mesh is not None else process_group)
+    replicas = mesh.get_group(0) if mesh is not None and mesh.ndim == 2 and mesh.size(0) > 1 else None
+    everyone = group_of_mesh(mesh) if replicas is not None else group
     parameters = _parameters_of(module)
     settings = (sharding_strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight_mb)
-    agree_on_parameters(group, parameters, "fsdp", *settings)
+    agree_on_parameters(everyone, parameters, "fsdp", *settings)
     _materialise(module, device)
     parameters = _parameters_of(module)
     if broadcast_from is not None:
-        _broadcast([*parameters.values(), *module.buffers()], group, broadcast_from)
+        _broadcast([*parameters.values(), *module.buffers()], everyone, broadcast_from)
     state = DistributedState(
         group,
         second_group(group),
@@ -120,6 +126,8 @@ def fsdp(
         param_dtype=param_dtype,
         reduce_dtype=reduce_dtype,
         bytes_in_flight=bytes_in_flight(in_flight_mb),
+        replicas=replicas,
+        everyone=everyone,
     )
     buckets = buckets_of_shards(parameters, bucketing_strategy, param_dtype)
     if mesh is None and parameters:
@@ -127,6 +135,8 @@ def fsdp(
     owners = owners_of(module)
     for name, parameter in parameters.items():
         _shard(state, mesh, name, parameter, owners[parameter], buckets[name], param_dtype)
+    if replicas is not None and broadcast_from is None:
+        _broadcast([getattr(p.data, "_local_tensor", p) for p in state.parameters.values()], replicas, 0)
     return _attach(model, module, state)
 
 
@@ -143,7 +153,12 @@ def _shard(state, mesh, name, parameter, owners, bucket, param_dtype):
     memory[: last - first].copy_(whole[first:last])
     shape, stride = whole.shape, whole.stride()
     part = DTensor.from_local(
-        memory[: last - first], mesh, [Shard(0)], run_check=False, shape=shape, stride=stride
+        memory[: last - first],
+        mesh,
+        [Replicate()] * (mesh.ndim - 1) + [Shard(0)],
+        run_check=False,
+        shape=shape,
+        stride=stride,
     )
     sharded = torch.nn.Parameter(part, parameter.requires_grad)
     for key, value in parameter.__dict__.items():

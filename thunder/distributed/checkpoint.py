@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils._pytree import tree_map_only
 
-from ._plan import state_of
+from ._plan import group_of_mesh, state_of
 from .tensor_parallel._layers import sharding_of
 from .tensor_parallel._state import as_dtensor, part_of, whole_of
 
@@ -329,7 +329,7 @@ def _empty_state(name, optimizer, metadata):
 
 
 def _group_of(module):
-    return next((state_of(m).group for m in module.modules() if state_of(m) is not None), None)
+    return next((state_of(m).everyone for m in module.modules() if state_of(m) is not None), None)
 
 
 def _rank(value, rank):
@@ -349,7 +349,7 @@ def _group_in(value):
             return distributed.group.WORLD
         return _group_of(value) if parallel is None else parallel.process_group()
     if isinstance(value, DTensor):
-        return value.device_mesh.get_group() if value.device_mesh.ndim == 1 else None
+        return group_of_mesh(value.device_mesh)
     if isinstance(value, torch.optim.Optimizer):
         value = [g["params"] for g in value.param_groups]
     if isinstance(value, dict):

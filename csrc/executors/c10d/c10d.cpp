@@ -2,6 +2,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "core/error.h"
 #include "runtime/distributed/kept_gradients.h"
@@ -20,7 +23,6 @@
 namespace thunder {
 namespace {
 
-using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 using distributed::Watch;
@@ -28,14 +30,17 @@ using distributed::Watch;
 // A communication that was started, and all that it reads and writes until it is done.
 struct Communication final : torch::CustomClassHolder {
   std::vector<at::Tensor> inputs, outputs;
-  std::shared_ptr<Watch> watch;
-  std::vector<uint64_t> tickets;
+  struct Ticket {
+    std::shared_ptr<Watch> watch;
+    uint64_t number;
+  };
+  std::vector<Ticket> tickets;
   std::vector<WorkPtr> works;
   int64_t divisor = 1;          // of a mean, where the backend has sums alone
   int64_t parts = 1, part = 0;  // of the rows, where the backend reduces whole tensors alone
 
-  void add(WorkPtr work, const std::string& what) {
-    tickets.push_back(watch->start(what, work));
+  void add(WorkPtr work, const std::shared_ptr<Watch>& watch, const std::string& what) {
+    tickets.push_back({watch, watch->start(what, work)});
     works.push_back(std::move(work));
   }
 
@@ -43,9 +48,9 @@ struct Communication final : torch::CustomClassHolder {
     {
       WithoutGil released(PyGILState_Check() != 0);
       while (!tickets.empty()) {
-        const uint64_t first = tickets.front();
+        const Ticket first = tickets.front();
         tickets.erase(tickets.begin());
-        watch->wait(first);
+        first.watch->wait(first.number);
       }
     }
     works.clear();
@@ -60,7 +65,7 @@ struct Communication final : torch::CustomClassHolder {
 
   // What a program that raised has left holds its tensors until it is done, which may be never.
   ~Communication() override {
-    for (uint64_t t : tickets) watch->drop(t);
+    for (const Ticket& t : tickets) t.watch->drop(t.number);
     const bool done = std::all_of(works.begin(), works.end(), [](const WorkPtr& w) { return w->isCompleted(); });
     if (!done) park({std::move(inputs), std::move(outputs), std::move(works)});
   }
@@ -101,26 +106,96 @@ class Operator {
   c10::OperatorHandle handle_;
 };
 
+c10::IValue list_of(std::vector<at::Tensor> tensors) { return c10::List<at::Tensor>(std::move(tensors)); }
+
+// The processes of a group, as a program communicates with them.
+class Members {
+ public:
+  Members(const std::string& name, int64_t world)
+      : group_(distributed::group_named(name)), watch_(Watch::of(name)), world_(world) {
+    THUNDER_CHECK(group_->getSize() == world, Runtime, "distributed", "the program is for ", world,
+                  " processes, the group has ", group_->getSize());
+  }
+
+  int64_t world() const { return world_; }
+  void check(const std::string& what) const { watch_->check(what); }
+
+  // Whether the backend has means, reduces into parts, and takes several tensors in one launch, which has less latency.
+  // PyTorch's "fake" stands for NCCL, on machines without it.
+  bool has_all(const at::Tensor& t) const {
+    const std::string backend = group_->getBackend(t.device().type())->getBackendName();
+    return backend == "nccl" || backend == "fake";
+  }
+
+  void gather(Communication& c, const std::string& what) const {
+    static const Operator gather("c10d::_allgather_base_"), gather_all("c10d::allgather_into_tensor_coalesced_");
+    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) * world_));
+    if (together(c)) return c.add(gather_all({list_of(c.outputs), list_of(c.inputs), group_}), watch_, what);
+    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(gather({c.outputs[i], c.inputs[i], group_}), watch_, what);
+  }
+
+  void reduce_scatter(Communication& c, const std::string& op, const std::string& what) const {
+    if (!has_all(c.inputs[0])) {
+      // gloo reduces all and keeps a part, in a work that only blocks.
+      for (const at::Tensor& t : c.inputs) c.outputs.push_back(t.clone());
+      all_reduce(c, op, what);
+      c.parts = world_;
+      c.part = group_->getRank();
+      return;
+    }
+    static const Operator scatter("c10d::_reduce_scatter_base_"), scatter_all("c10d::reduce_scatter_tensor_coalesced_");
+    const c10::IValue how = reduction(op, c.inputs[0]);
+    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) / world_));
+    if (together(c)) return c.add(scatter_all({list_of(c.outputs), list_of(c.inputs), group_, how}), watch_, what);
+    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(scatter({c.outputs[i], c.inputs[i], group_, how}), watch_, what);
+  }
+
+  // Of the outputs, where they lie.
+  void all_reduce(Communication& c, const std::string& op, const std::string& what) const {
+    static const Operator reduce("c10d::allreduce_"), reduce_all("c10d::allreduce_coalesced_");
+    const c10::IValue how = reduction(op, c.outputs[0]);
+    if (op == "avg" && !has_all(c.outputs[0])) c.divisor = world_;
+    if (together(c)) return c.add(reduce_all({list_of(c.outputs), group_, how}), watch_, what);
+    for (const at::Tensor& t : c.outputs) c.add(reduce({list_of({t}), group_, how, c10::IValue()}), watch_, what);
+  }
+
+ private:
+  static at::Tensor rows(const at::Tensor& like, int64_t n) {
+    std::vector<int64_t> sizes = like.sizes().vec();
+    sizes[0] = n;
+    return like.new_empty(sizes);
+  }
+
+  bool together(const Communication& c) const { return c.outputs.size() > 1 && has_all(c.outputs[0]); }
+
+  // A mean is a sum where the backend knows none.
+  c10::IValue reduction(const std::string& op, const at::Tensor& t) const {
+    using Op = c10d::ReduceOp;
+    static const std::map<std::string, Op::RedOpType> kOps{
+        {"sum", Op::SUM}, {"avg", Op::AVG}, {"max", Op::MAX}, {"min", Op::MIN}};
+    return c10::IValue(c10::make_intrusive<Op>(op == "avg" && !has_all(t) ? Op::SUM : kOps.at(op)));
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::shared_ptr<Watch> watch_;
+  int64_t world_;
+};
+
 class Start : public Instruction {
  public:
   Start(const Call& call, const Assembler& assembler)
       : name_(call.op->print_name),
-        group_(distributed::group_named(call.arguments().str("group"))),
-        watch_(Watch::of(call.arguments().str("group"))),
+        members_(call.arguments().str("group"), call.arguments().integer("world")),
         what_(call.op->implements->schema.name) {
     for (const Arg& a : call.args[0].items()) operands.push_back(assembler.natural(a));
-    world_ = call.arguments().integer("world");
     planned_ = call.arguments().has("name");
     if (planned_) what_ += " of " + call.arguments().str("name");
-    THUNDER_CHECK(group_->getSize() == world_, Runtime, "distributed", "the program is for ", world_,
-                  " processes, the group has ", group_->getSize());
   }
   std::string str() const override { return name_; }
 
   void run(Frame& frame) const final {
-    watch_->check(what_);
+    members_.check(what_);
     auto c = c10::make_intrusive<Communication>();
-    c->watch = watch_;
     for (const Operand& o : operands) c->inputs.push_back(o.load(frame).toTensor());
     drop(frame);
     start(*c);
@@ -133,42 +208,9 @@ class Start : public Instruction {
  protected:
   virtual void start(Communication& c) const = 0;
 
-  static at::Tensor rows(const at::Tensor& like, int64_t n) {
-    std::vector<int64_t> sizes = like.sizes().vec();
-    sizes[0] = n;
-    return like.new_empty(sizes);
-  }
-  static c10::IValue one(const at::Tensor& t) { return c10::List<at::Tensor>({t}); }
-  static c10::IValue all(const std::vector<at::Tensor>& tensors) { return c10::List<at::Tensor>(tensors); }
-
-  // Whether one launch takes all tensors: less latency, and fewer kernels to issue.
-  bool together(const Communication& c) const { return c.outputs.size() > 1 && has_all(c.outputs[0]); }
-  c10::IValue group() const { return c10::IValue(group_); }
-
-  // The reduction; a mean is a sum where the backend knows none.
-  c10::IValue reduction(const std::string& op, Communication& c) const {
-    using Op = c10d::ReduceOp;
-    static const std::map<std::string, Op::RedOpType> kOps{
-        {"sum", Op::SUM}, {"avg", Op::AVG}, {"max", Op::MAX}, {"min", Op::MIN}};
-    Op::RedOpType type = kOps.at(op);
-    if (type == Op::AVG && !has_all(c.inputs[0])) {
-      type = Op::SUM;
-      c.divisor = world_;
-    }
-    return c10::IValue(c10::make_intrusive<Op>(type));
-  }
-
-  // Whether the backend has means, and reduces into parts.  PyTorch's "fake" stands for NCCL, on machines without it.
-  bool has_all(const at::Tensor& t) const {
-    const std::string backend = group_->getBackend(t.device().type())->getBackendName();
-    return backend == "nccl" || backend == "fake";
-  }
-
   std::string name_;
-  Group group_;
-  std::shared_ptr<Watch> watch_;
+  Members members_;
   std::string what_;
-  int64_t world_ = 1;
   bool planned_ = false;  // of a CommunicationPlan, whose buckets have names
 };
 
@@ -177,64 +219,66 @@ class AllGather final : public Start {
   using Start::Start;
 
  protected:
-  void start(Communication& c) const override {
-    static const Operator gather("c10d::_allgather_base_"), gather_all("c10d::allgather_into_tensor_coalesced_");
-    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) * world_));
-    if (together(c)) return c.add(gather_all({all(c.outputs), all(c.inputs), group()}), what_);
-    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(gather({c.outputs[i], c.inputs[i], group()}), what_);
-  }
+  void start(Communication& c) const override { members_.gather(c, what_); }
 };
 
-class ReduceScatter final : public Start {
+class Reduce : public Start {
  public:
-  ReduceScatter(const Call& call, const Assembler& assembler)
-      : Start(call, assembler), op_(call.arguments().str("op")) {}
+  Reduce(const Call& call, const Assembler& assembler) : Start(call, assembler), op_(call.arguments().str("op")) {
+    if (!call.op->implements->name.ends_with("_replicas")) return;
+    replicas_.emplace(call.arguments().str("replicas"), call.arguments().integer("copies"));
+  }
 
  protected:
-  void start(Communication& c) const override {
-    const c10::IValue op = reduction(op_, c);
-    if (has_all(c.inputs[0])) return scatter(c, op);
-    // gloo reduces all and keeps a part, in a work that only blocks.
-    static const Operator reduce("c10d::allreduce_");
-    for (const at::Tensor& t : c.inputs) {
-      c.outputs.push_back(t.clone());
-      c.add(reduce({one(c.outputs.back()), group(), op, c10::IValue()}), what_);
+  void start(Communication& c) const final {
+    reduce(c);
+    if (replicas_) start_over_replicas(c);
+  }
+  virtual void reduce(Communication& c) const = 0;
+
+  // On a stream of its own, where there are streams: what is computed meanwhile does not wait for the first stage.
+  void start_over_replicas(Communication& c) const {
+    const c10::Device device = c.outputs[0].device();
+    replicas_->check(what_);
+    if (!members_.has_all(c.outputs[0])) {
+      c.wait();
+      return replicas_->all_reduce(c, op_, what_);
     }
-    c.parts = world_;
-    c.part = group_->getRank();
+    if (device.is_cpu()) return replicas_->all_reduce(c, op_, what_);
+    const c10::StreamGuard beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
+    for (const WorkPtr& w : c.works) {
+      const WithoutGil released(PyGILState_Check() != 0);
+      w->wait();
+    }
+    replicas_->all_reduce(c, op_, what_);
   }
 
-  void scatter(Communication& c, const c10::IValue& op) const {
-    static const Operator scatter("c10d::_reduce_scatter_base_"), scatter_all("c10d::reduce_scatter_tensor_coalesced_");
-    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) / world_));
-    if (together(c)) return c.add(scatter_all({all(c.outputs), all(c.inputs), group(), op}), what_);
-    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(scatter({c.outputs[i], c.inputs[i], group(), op}), what_);
-  }
-
- private:
   std::string op_;
+  std::optional<Members> replicas_;
 };
 
-class AllReduce final : public Start {
+class ReduceScatter final : public Reduce {
  public:
-  AllReduce(const Call& call, const Assembler& assembler) : Start(call, assembler), op_(call.arguments().str("op")) {}
+  using Reduce::Reduce;
 
  protected:
-  void start(Communication& c) const override {
-    static const Operator reduce("c10d::allreduce_"), reduce_all("c10d::allreduce_coalesced_");
-    const c10::IValue op = reduction(op_, c);
+  void reduce(Communication& c) const override { members_.reduce_scatter(c, op_, what_); }
+};
+
+class AllReduce final : public Reduce {
+ public:
+  using Reduce::Reduce;
+
+ protected:
+  void reduce(Communication& c) const override {
     for (at::Tensor& t : c.inputs) {
       // It is reduced where it lies if nobody else can see it.
       const bool own = t.use_count() == 1 && t.has_storage() && t.storage().use_count() == 1;
       c.outputs.push_back(own ? std::move(t) : t.clone());
     }
     c.inputs.clear();
-    if (together(c)) return c.add(reduce_all({all(c.outputs), group(), op}), what_);
-    for (const at::Tensor& t : c.outputs) c.add(reduce({one(t), group(), op, c10::IValue()}), what_);
+    members_.all_reduce(c, op_, what_);
   }
-
- private:
-  std::string op_;
 };
 
 class Wait final : public Instruction {
@@ -324,8 +368,8 @@ class GradientIfUsed final : public Instruction {
 std::unique_ptr<Instruction> lower(const Call& call, const Assembler& assembler) {
   const std::string& name = call.op->implements->name;
   if (name == "prims.all_gather") return std::make_unique<AllGather>(call, assembler);
-  if (name == "prims.reduce_scatter") return std::make_unique<ReduceScatter>(call, assembler);
-  if (name == "prims.all_reduce") return std::make_unique<AllReduce>(call, assembler);
+  if (name.starts_with("prims.reduce_scatter")) return std::make_unique<ReduceScatter>(call, assembler);
+  if (name.starts_with("prims.all_reduce")) return std::make_unique<AllReduce>(call, assembler);
   if (name == "prims.wait") return std::make_unique<Wait>(call, assembler);
   if (name == "prims.used_or_kept") return std::make_unique<UsedOrKept>(call, assembler);
   if (name == "prims.gradient_if_used") return std::make_unique<GradientIfUsed>(call, assembler);
@@ -336,7 +380,8 @@ class C10dExecutor final : public Executor {
  public:
   C10dExecutor() : Executor("c10d") {
     // An effect from here on: a process that left out a collective whose result it does not need would stop the others.
-    for (const char* start : {"all_gather", "reduce_scatter", "all_reduce"})
+    for (const char* start :
+         {"all_gather", "reduce_scatter", "all_reduce", "reduce_scatter_replicas", "all_reduce_replicas"})
       add(start, cat("torch_", start, "_prim_impl"), kCollective);
     add("wait", "torch_wait_prim_impl", kNoTag);
     add("keep_gradient", "torch_keep_gradient_prim_impl", kNoTag);

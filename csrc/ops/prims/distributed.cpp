@@ -18,8 +18,8 @@ std::vector<TensorType> contributions(const Args& a, bool rows) {
     TensorType t = v.tensor();
     const std::string_view op = a.op().schema.name;
     THUNDER_CHECK(!rows || t.rank() > 0, Runtime, op, "expected tensors with rows, got ", v.type().str());
-    THUNDER_CHECK(is_contiguous(t), Runtime, op, "expected contiguous tensors, got ",
-                  v.type().str(), " with strides ", str(t.strides));
+    THUNDER_CHECK(is_contiguous(t), Runtime, op, "expected contiguous tensors, got ", v.type().str(), " with strides ",
+                  str(t.strides));
     t.requires_grad = false;
     out.push_back(std::move(t));
   }
@@ -40,6 +40,11 @@ void check_reduction(const Args& a) {
                 "expected a reduction 'sum', 'avg', 'max' or 'min', got '", op, "'");
 }
 
+void check_replicas(const Args& a) {
+  THUNDER_CHECK(a.integer("copies") > 0, Runtime, a.op().schema.name,
+                "expected a group of processes with the same rows, got copies=", a.integer("copies"));
+}
+
 Types all_gather_meta(const Args& a) {
   std::vector<TensorType> types = contributions(a, true);
   for (TensorType& t : types) t.shape[0] = t.shape[0] * a.integer("world");
@@ -51,7 +56,7 @@ Types reduce_scatter_meta(const Args& a) {
   std::vector<TensorType> types = contributions(a, true);
   const int64_t world = a.integer("world");
   for (TensorType& t : types) {
-    THUNDER_CHECK(t.shape[0].is_constant() && t.shape[0].constant() % world == 0, Runtime, "reduce_scatter",
+    THUNDER_CHECK(t.shape[0].is_constant() && t.shape[0].constant() % world == 0, Runtime, a.op().schema.name,
                   "expected a number of rows that ", world, " processes share evenly, got ", Type(t).str());
     t.shape[0] = t.shape[0].constant() / world;
   }
@@ -61,6 +66,16 @@ Types reduce_scatter_meta(const Args& a) {
 Types all_reduce_meta(const Args& a) {
   check_reduction(a);
   return future_of(contributions(a, false));
+}
+
+Types reduce_scatter_replicas_meta(const Args& a) {
+  check_replicas(a);
+  return reduce_scatter_meta(a);
+}
+
+Types all_reduce_replicas_meta(const Args& a) {
+  check_replicas(a);
+  return all_reduce_meta(a);
 }
 
 Types wait_meta(const Args& a) {
@@ -100,6 +115,16 @@ constexpr OpDef kRecords[] = {
      .doc = "Starts to reduce all processes' tensors; each process gets all of the result.",
      .tags = kTags,
      .meta = all_reduce_meta},
+    {.schema = "reduce_scatter_replicas(Tensor[] tensors, str op, str group, int world, str replicas, int copies, "
+               "str? name=None) -> any",
+     .doc = "As reduce_scatter; the parts are then reduced over the processes of `replicas`, which have the same part.",
+     .tags = kTags,
+     .meta = reduce_scatter_replicas_meta},
+    {.schema = "all_reduce_replicas(Tensor[] tensors, str op, str group, int world, str replicas, int copies, "
+               "str? name=None) -> any",
+     .doc = "As all_reduce, within the group and then over the processes of `replicas`, one of each group.",
+     .tags = kTags,
+     .meta = all_reduce_replicas_meta},
     {.schema = "wait(any future) -> any",
      .doc = "The tensors of a communication: one, or a tuple.",
      .tags = kTags,

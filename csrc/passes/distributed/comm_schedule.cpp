@@ -238,7 +238,10 @@ class Scheduler {
   }
 
   void start_reduction() {
-    Collective& r = reductions_[next_reduction_++];
+    Collective& r = reductions_[next_reduction_];
+    // Over replicas a start may wait for the other processes of the group, as a wait does.
+    while (plan_.copies > 1 && before_ && next_gather_ < before_->at(next_reduction_)) start_gather();
+    ++next_reduction_;
     gathers_before_.push_back(next_gather_);
     order_.place(r.start);
     reduced_ahead_ += r.bytes;

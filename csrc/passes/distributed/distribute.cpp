@@ -58,9 +58,7 @@ class Distributor {
     Expr g = contiguous(cast(gradient.is_none() ? zeros(p.full) : b_.expr(gradient), sums));
     if (!plan_.regather && d_.mode == Synchronization::ReduceKept)
       g = b_("prims.add_kept_gradient", g, plan_.id, static_cast<int64_t>(index));
-    const Arg tensors = Arg::list({p.sharded ? padded(g, p).arg() : g.arg()});
-    Expr future =
-        b_(p.sharded ? "prims.reduce_scatter" : "prims.all_reduce", tensors, "avg", plan_.reduce_group, plan_.world);
+    Expr future = reduce(p.sharded, p.sharded ? padded(g, p) : g, "avg");
     made_.reductions.set(future.value(), static_cast<int>(index));
     return cast(b_("prims.wait", future), p.local.dtype).arg();
   }
@@ -78,7 +76,7 @@ class Distributor {
     }
     Expr bits = parts.size() == 1 ? b_.expr(parts[0]) : b_("prims.cat", Arg::list(std::move(parts)), 0);
     if (!plan_.regather && d_.mode == Synchronization::ReduceKept) bits = b_("prims.used_or_kept", bits, plan_.id);
-    Expr future = b_("prims.all_reduce", Arg::list({bits.arg()}), "max", plan_.reduce_group, plan_.world);
+    Expr future = reduce(false, bits, "max");
     made_.reductions.set(future.value(), static_cast<int>(plan_.used_index()));
     return b_("prims.wait", future);
   }
@@ -92,6 +90,14 @@ class Distributor {
   bool keeps() const { return !plan_.regather && d_.mode == Synchronization::Accumulate; }
 
  private:
+  Expr reduce(bool scatter, const Expr& e, const char* op) {
+    const Arg tensors = Arg::list({e.arg()});
+    if (plan_.copies == 1)
+      return b_(scatter ? "prims.reduce_scatter" : "prims.all_reduce", tensors, op, plan_.reduce_group, plan_.world);
+    return b_(scatter ? "prims.reduce_scatter_replicas" : "prims.all_reduce_replicas", tensors, op, plan_.reduce_group,
+              plan_.world, plan_.replicas, plan_.copies);
+  }
+
   Expr cast(const Expr& e, DType t) { return e.dtype() == t ? e : b_("prims.convert_element_type", e, t); }
 
   Expr contiguous(const Expr& e) {

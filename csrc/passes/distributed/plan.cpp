@@ -77,7 +77,8 @@ std::string CommunicationPlan::bucket_name(const Bucket& bucket) const {
 }
 
 std::string CommunicationPlan::text() const {
-  std::string out = cat("plan ", id, ": ", world, " processes", regather ? ", gathered again in the backward" : "",
+  std::string out = cat("plan ", id, ": ", world, " processes", copies > 1 ? cat(", ", copies, " times") : "",
+                        regather ? ", gathered again in the backward" : "",
                         reduce_dtype ? cat(", reduced in ", *reduce_dtype) : "", "\n");
   for (const PlannedParameter& p : parameters)
     out += cat("parameter ", p.name, ": ", Type(p.full).str(), p.sharded ? " in shards of " + Type(p.local).str() : "",

@@ -59,6 +59,8 @@ struct CommunicationPlan {
   std::string group;         ///< that gathers, as c10d names it
   std::string reduce_group;  ///< the same processes; gradients are reduced while parameters are gathered
   int64_t world = 1;
+  std::string replicas;  ///< hybrid sharding: the group whose processes hold the same rows as this one; else empty
+  int64_t copies = 1;    ///< the processes in `replicas`
   /// A backward gathers sharded parameters again (ZeRO3), but for those that are `kept`, instead of keeping what the
   /// forward gathered (ZeRO2).
   bool regather = false;
