@@ -105,6 +105,17 @@ def test_larger_worlds_take_longer_and_hold_less(results):
     assert results["zero3", 4096].inputs < results["zero3", 8].inputs
 
 
+def test_shards_in_several_copies(results):
+    """They are gathered within a node, and hold as much as those of a world of one node."""
+    model, tokens = made()
+    hybrid = simulate(model, (tokens,), world=64, copies=8, strategy="zero3", loss=loss)
+    whole = simulate(model, (tokens,), world=64, strategy="zero3", loss=loss)
+    node = results["zero3", 8]
+    assert hybrid.inputs == node.inputs and hybrid.peak == node.peak > whole.peak
+    assert hybrid.communicators["simulated"] == node.communicators["simulated"] < whole.communicators["simulated"]
+    assert hybrid.communicators["simulated.replicas"] > 0
+
+
 def test_sums(results):
     for s in results.values():
         assert s.step == pytest.approx(s.compute + s.slowed + s.exposed)
@@ -180,6 +191,8 @@ def test_errors():
         ({"device": "h100"}, "there is no cost table for 'h100'; there is one for 'h200'"),
         ({"strategy": "zero1"}, "unknown strategy 'zero1'; there are 'ddp', 'zero2', 'zero3', None"),
         ({"world": 0}, "a world of at least one process was expected, got 0"),
+        ({"copies": 3}, "3 copies of shards do not fit the strategy zero3 and world=16"),
+        ({"copies": 2, "strategy": "ddp"}, "2 copies of shards do not fit the strategy ddp and world=16"),
         ({"fabric": "nvlink+"}, "fabric='nvlink[+]' is neither a file, nor lines of a cost table, nor names"),
         ({"fabric": "ethernet+infiniband"}, "no line 'fabric ethernet all_gather ...'"),
         ({"fabric": "launch 3us\nlaunch 3\n"}, r"\[cost table\] line \d+: expected a time such as 2ns"),

@@ -33,6 +33,7 @@ def simulate(
     node=None,
     fabric="nvlink+infiniband",
     strategy="zero3",
+    copies=1,
     loss=None,
     device="h200",
     bucketing_strategy=FSDPBucketingStrategy.AUTO,
@@ -55,6 +56,7 @@ def simulate(
         fabric: The fabric within a node, and behind a `+` the one between nodes: names of the device's cost table. Or
             lines of a cost table, as text or the path of a file, that add to the device's and replace its lines.
         strategy: "ddp", "zero2" or "zero3"; None: one process alone.
+        copies: Hybrid sharding: so many times, `world // copies` processes share the parameters; with 1 all do.
         loss: A function of the model's result that gives the loss; None: the backward begins with a gradient of each
             result that needs one.
         device: The name of a built-in cost table; there is "h200".
@@ -80,6 +82,8 @@ def simulate(
         raise ValueError(f"[simulate] unknown strategy {strategy!r}; there are 'ddp', 'zero2', 'zero3', None")
     if world < 1:
         raise ValueError(f"[simulate] a world of at least one process was expected, got {world}")
+    if copies < 1 or world % copies != 0 or (copies > 1 and strategy in (None, "ddp")):
+        raise ValueError(f"[simulate] {copies} copies of shards do not fit the strategy {strategy} and world={world}")
     strategy = _STRATEGIES.get(strategy, strategy)
     table = _C.CostTable.built_in(device).with_lines(_lines(fabric, node))
     if isinstance(args, torch.Tensor):
@@ -98,7 +102,7 @@ def simulate(
             state = _replicate(module, world, bucket_size_in_mb)
         elif strategy is not None:
             in_flight = bytes_in_flight(in_flight_mb)
-            state = _shard(module, world, strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight)
+            state = _shard(module, world, copies, strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight)
         compiled = _C.make_function(program, program, "constant values", resolve_executors(executors), *options)
         traces = _C.compile_for(compiled, table.capability, table.cudnn_version, args, kwargs)
         del state
@@ -204,8 +208,9 @@ def _replicate(module, world, bucket_size_in_mb):
     return state
 
 
-def _shard(module, world, strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight):
+def _shard(module, processes, copies, strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight):
     parameters, owners = _parameters_of(module), owners_of(module)
+    world = processes // copies
     state = DistributedState(
         _World("simulated", world),
         _World("simulated.reductions", world),
@@ -213,6 +218,7 @@ def _shard(module, world, strategy, bucketing_strategy, param_dtype, reduce_dtyp
         regather=strategy is FSDPType.ZERO3,
         reduce_dtype=reduce_dtype,
         bytes_in_flight=in_flight,
+        replicas=_World("simulated.replicas", copies) if copies > 1 else None,
     )
     for name, bucket in buckets_of_shards(parameters, bucketing_strategy, param_dtype).items():
         p = parameters[name]

@@ -256,10 +256,10 @@ const CostTable::Link& CostTable::link(const std::string& fabric, Collective c) 
   return it->second;
 }
 
-double CostTable::seconds(Collective c, int64_t bytes, int64_t world) const {
+double CostTable::seconds(Collective c, int64_t bytes, int64_t world, int64_t stride) const {
   if (world <= 1) return 0;
   THUNDER_CHECK(node_ > 0, Value, "simulate", "the cost table has no line 'node ...', and the program communicates");
-  const int64_t inside = std::min(node_, world), nodes = (world + inside - 1) / inside;
+  const int64_t inside = std::min(std::max<int64_t>(node_ / stride, 1), world), nodes = (world + inside - 1) / inside;
   THUNDER_CHECK(nodes == 1 || !between_.empty(), Value, "simulate", "the cost table's nodes have ", node_,
                 " processes and no fabric between them, and the program is for ", world);
   // One process's part among n: the steps' time, and the bytes'.

@@ -49,7 +49,9 @@ class CostTable {
   /// (Thakur, Rabenseifner, Gropp 2005; the "bus bandwidth" of nccl-tests/doc/PERFORMANCE.md).  A tree has
   /// ceil(log2 n) steps.  Of several nodes, each process exchanges its share with those in its place on the other
   /// nodes, and the node's processes exchange the rest; both overlap, so that the slower one counts, and steps add up.
-  double seconds(Collective c, int64_t bytes, int64_t world) const;
+  ///
+  /// `stride`: how far apart the processes are, in places; the replicas of shards over n processes, n.
+  double seconds(Collective c, int64_t bytes, int64_t world, int64_t stride = 1) const;
 
   const std::string& device() const { return device_; }
   int capability() const { return capability_; }  ///< 90: 9.0

@@ -15,11 +15,13 @@ bool is(const Call& c, std::string_view name) { return meant_by(c).full_name == 
 
 bool is_start(const Call& c) { return c.output.is_value() && c.output.value().type().is_future(); }
 
+bool all_reduces(const Call& start) { return is(start, "prims.all_reduce") || is(start, "prims.all_reduce_replicas"); }
+
 Collective collective_of(const Call& start) {
   if (is(start, "prims.all_gather")) return Collective::AllGather;
-  if (is(start, "prims.reduce_scatter")) return Collective::ReduceScatter;
-  THUNDER_CHECK(is(start, "prims.all_reduce"), NotImplemented, "simulate", "it is not known what ",
-                meant_by(start).full_name, " costs");
+  if (is(start, "prims.reduce_scatter") || is(start, "prims.reduce_scatter_replicas")) return Collective::ReduceScatter;
+  THUNDER_CHECK(all_reduces(start), NotImplemented, "simulate", "it is not known what ", meant_by(start).full_name,
+                " costs");
   return Collective::AllReduce;
 }
 
@@ -134,7 +136,7 @@ class Memory {
   // The results' memory is taken now; an all-reduce of what nobody else names works in place.
   void start(const Call& call, const Call* next) {
     Future f;
-    const bool reduces = is(call, "prims.all_reduce");
+    const bool reduces = all_reduces(call);
     const std::vector<Value> tensors = call.arguments().values("tensors");
     const std::vector<TensorType>& results = call.output.value().type().future();
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -244,11 +246,23 @@ class Simulator {
     w.future = c.output.value().name();
     w.name = a.has("name") ? a.str("name") : w.future;
     w.backward = backward_;
-    double& free = ends_[w.group];
-    free = std::max(free, now_) + w.seconds;
+    double end = occupy(w.group, now_, w.seconds);
+    if (meant_by(c).full_name.ends_with("_replicas")) {
+      const double second = table_.seconds(Collective::AllReduce, bytes_of(c.output.value().type()),
+                                           a.integer("copies"), a.integer("world"));
+      w.seconds += second;
+      end = occupy(a.str("replicas"), end, second);
+    }
+    under_way_.emplace(c.output.value().id(), UnderWay{w, end});
+  }
+
+  // When a communicator is done with what it can begin at a time.
+  double occupy(const std::string& group, double at, double seconds) {
+    double& free = ends_[group];
+    free = std::max(free, at) + seconds;
     busy_until_ = std::max(busy_until_, free);
-    out_.communicators[w.group] += w.seconds;
-    under_way_.emplace(c.output.value().id(), UnderWay{w, free});
+    out_.communicators[group] += seconds;
+    return free;
   }
 
   void wait(const Call& c) {

@@ -58,10 +58,17 @@ Datum cast(const Datum& d, DType t) {
 
 Element rounded(DType t, double x) { return reference::stored(t, Element::real(x), reference::Rounding::Exact); }
 
+// As a ring reduces: each sum is rounded.
+double mean_of(const std::vector<double>& parts, DType t) {
+  double sum = parts[0];
+  for (size_t r = 1; r < parts.size(); ++r) sum = rounded(t, sum + parts[r]).re;
+  return rounded(t, sum / static_cast<double>(parts.size())).re;
+}
+
 class DistributedChecker {
  public:
   DistributedChecker(uint64_t seed, DistributedStatistics& statistics)
-      : seed_(seed), random_(seed), model_(random_), processes_(world()), statistics_(statistics) {}
+      : seed_(seed), random_(seed), model_(random_), processes_(world(), {}, copies()), statistics_(statistics) {}
 
   std::vector<std::string> run() {
     try {
@@ -73,7 +80,14 @@ class DistributedChecker {
   }
 
  private:
-  size_t world() const { return static_cast<size_t>(model_.plan->world); }
+  size_t world() const { return group() * copies(); }
+  size_t group() const { return static_cast<size_t>(model_.plan->world); }
+  size_t copies() const { return static_cast<size_t>(model_.plan->copies); }
+
+  // Of a parameter, what the process holds.
+  Datum local(size_t parameter, size_t rank) const {
+    return model_.local(parameter, static_cast<int64_t>(rank % group()));
+  }
 
   void found(const std::string& what, const Trace* t = nullptr) {
     std::string text = cat("seed ", seed_, ", distributed: ", what, "\n", model_.plan->text());
@@ -161,11 +175,11 @@ class DistributedChecker {
     for (size_t i = 0; i < out.size(); ++i)
       for (const auto& [v, index] : p.parameters)
         if (v == p.trace.inputs[i]) {
-          out[i] = model_.local(index, static_cast<int64_t>(rank));
+          out[i] = local(index, rank);
           taken[index] = 1;
         }
     for (size_t i = 0; i < taken.size(); ++i)
-      if (!taken[i]) out.push_back(model_.local(i, static_cast<int64_t>(rank)));
+      if (!taken[i]) out.push_back(local(i, rank));
     return out;
   }
 
@@ -205,17 +219,21 @@ class DistributedChecker {
     for (Datum& d : by_rank)
       d = d.is_none() ? Datum(reference::make_array(wire, Device{}, mean->shape)) : cast(d, wire);
     for (size_t k = 0; k < mean->data.size(); ++k) {
-      double sum = by_rank[0].array->data[k].re;
-      for (size_t r = 1; r < by_rank.size(); ++r) sum = rounded(wire, sum + by_rank[r].array->data[k].re).re;
-      mean->data[k] = rounded(wire, sum / static_cast<double>(world()));
+      std::vector<double> of_groups;
+      for (size_t first = 0; first < world(); first += group()) {
+        std::vector<double> parts;
+        for (size_t r = first; r < first + group(); ++r) parts.push_back(by_rank[r].array->data[k].re);
+        of_groups.push_back(mean_of(parts, wire));
+      }
+      mean->data[k] = rounded(wire, copies() == 1 ? of_groups[0] : mean_of(of_groups, wire));
     }
     if (!p.sharded) return cast(Datum(mean), p.local.dtype);
-    Datum local = cast(model_.local(parameter, static_cast<int64_t>(rank)), wire);
-    for (size_t k = 0; k < local.array->data.size(); ++k) {
-      const size_t at = rank * local.array->data.size() + k;
-      local.array->data[k] = at < mean->data.size() ? mean->data[at] : Element::real(0);
+    Datum part = cast(local(parameter, rank), wire);
+    for (size_t k = 0; k < part.array->data.size(); ++k) {
+      const size_t at = rank % group() * part.array->data.size() + k;
+      part.array->data[k] = at < mean->data.size() ? mean->data[at] : Element::real(0);
     }
-    return cast(local, p.local.dtype);
+    return cast(part, p.local.dtype);
   }
 
   bool keeps() const { return !model_.plan->regather; }

@@ -47,6 +47,10 @@ DistributedModel::DistributedModel(Random& random) : plan(std::make_shared<distr
   plan->group = "gather";
   plan->reduce_group = "reduce";
   plan->world = random.between(1, 4);
+  if (plan->world < 4 && random.chance(0.25)) {
+    plan->replicas = "copies";
+    plan->copies = random.between(2, 3);
+  }
   plan->regather = random.chance(0.5);
   if (random.chance(0.3)) plan->reduce_dtype = DType::f32;
   plan->bytes_in_flight = random.chance(0.3) ? 0 : random.chance(0.3) ? int64_t{1} << 40 : random.between(1, 400);

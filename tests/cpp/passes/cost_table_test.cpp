@@ -162,6 +162,9 @@ TEST_CASE("collective cost: over several nodes the slower fabric counts, and ste
   const CostTable fast = CostTable::parse(text + "\nfabric far * alpha=10us bandwidth=500GB/s");
   CHECK(fast.seconds(Collective::AllGather, 8'000'000, 32) == Approx(7e-6 + 30e-6 + 8e6 * 7 / 8 / 100e9));
   CHECK(t.seconds(Collective::AllGather, 8'000'000, 8) == Approx(7e-6 + 7e6 / 100e9));
+  // One process of each of four nodes, and every fourth of two nodes' processes.
+  CHECK(t.seconds(Collective::AllReduce, 1'000'000, 4, 8) == Approx(2 * (30e-6 + 1e6 * 0.75 / 5e9)));
+  CHECK(t.seconds(Collective::AllGather, 1'000'000, 4, 4) == Approx(1e-6 + 10e-6 + 0.5e6 * 0.5 / 5e9));
 }
 
 TEST_CASE("collective cost: what the table does not know is an error") {

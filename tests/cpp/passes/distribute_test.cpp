@@ -154,6 +154,19 @@ TEST_CASE("distribute: gradients are averaged: each process gets those of what i
         "return ((t6,), (t33, t48, t52, None))\n");
 }
 
+TEST_CASE("distribute: gradients of shards in several copies are reduced over the replicas, too") {
+  SmallModel m;
+  m.d.plan->replicas = "c";
+  m.d.plan->copies = 3;
+  Value w = m.parameter(f32({4}, true), true), v = m.parameter(f32({4}, true), false);
+  CHECK(gradient_code(m, m.b.finish("f", Arg::tuple({m.b("pt.mul", w, v)}))) ==
+        "p12 = prims.reduce_scatter_replicas([t4], 'avg', 'r', 2, 'c', 3, None)\n"
+        "t13 = prims.wait(p12)\n"
+        "p14 = prims.all_reduce_replicas([t5], 'avg', 'r', 2, 'c', 3, None)\n"
+        "t15 = prims.wait(p14)\n"
+        "return ((t2,), (t13, t15))\n");
+}
+
 TEST_CASE("distribute: a gradient that is not contiguous is copied") {
   SmallModel m;
   TensorType type = f32({2, 2}, true);

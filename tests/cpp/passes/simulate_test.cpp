@@ -146,6 +146,18 @@ TEST_CASE("simulate: a collective keeps what it reads, and its results, until th
   CHECK(s.memory.back().bytes == 3'000'000 + 2'000'000 + 1'000'000);
 }
 
+TEST_CASE("simulate: over replicas the second stage begins behind the first, on a communicator of its own") {
+  const Simulation s = simulated(
+      "  p = prims.all_reduce_replicas([x], 'sum', 'r', 2, 'c', 4)  # p: \"FUTURE cpu f32[250000]\"\n"
+      "  q = prims.reduce_scatter_replicas([w], 'sum', 'r', 2, 'c', 4)  # q: \"FUTURE cpu f32[125000]\"\n" +
+      wait("a", "p", 250000) + wait("b", "q", 125000) + "  return (a, b)\n");
+  // 1 MB: 2 ms among two and 3 ms among four; of the other, 1 ms and half of 3 ms.
+  CHECK(s.communicators.at("r") == Approx(3e-3));
+  CHECK(s.communicators.at("c") == Approx(4.5e-3));
+  CHECK(s.waits.at(0).seconds == Approx(5e-3));
+  CHECK(s.step == Approx(2e-3 + 3e-3 + 1.5e-3));
+}
+
 TEST_CASE("simulate: an all_reduce works in place where nobody else has the tensor") {
   const std::string rest = wait("b", "p", 250000) + "  del p\n";
   const Simulation own = simulated(exp("a", "x") + reduce("p", "a") + "  del a\n" + rest + "  return b\n");

@@ -39,8 +39,9 @@ Element combined(const std::string& reduction, DType t, const Element& a, const 
 
 }  // namespace
 
-bool Processes::Communication::complete() const {
-  return std::all_of(given.begin(), given.end(), [](const auto& g) { return g.has_value(); });
+bool Processes::Communication::started(size_t from, size_t to) const {
+  return std::all_of(given.begin() + static_cast<ptrdiff_t>(from), given.begin() + static_cast<ptrdiff_t>(to),
+                     [](const auto& g) { return g.has_value(); });
 }
 
 size_t Processes::kept() const {
@@ -101,8 +102,9 @@ bool Processes::advance(size_t rank) {
 Processes::Step Processes::step(size_t rank, const Call& call) {
   const std::string& op = record_of(call).full_name;
   if (op == "prims.wait") return wait(rank, call) ? Step::Done : Step::Blocked;
-  if (op == "prims.all_gather" || op == "prims.reduce_scatter" || op == "prims.all_reduce") start(rank, call, op);
-  else if (op == "prims.keep_gradient") keep(rank, call);
+  if (call.output.is_value() && call.output.value().type().is_future())
+    return start(rank, call, op) ? Step::Done : Step::Blocked;
+  if (op == "prims.keep_gradient") keep(rank, call);
   else if (op == "prims.add_kept_gradient") add_kept(rank, call);
   else if (op == "prims.used_or_kept") add_used(rank, call);
   else if (op == "prims.gradient_if_used") give_if_used(rank, call);
@@ -112,11 +114,29 @@ Processes::Step Processes::step(size_t rank, const Call& call) {
 
 // ---- collectives ----------------------------------------------------------------------------------------------------
 
-void Processes::start(size_t rank, const Call& call, const std::string& op) {
+bool over_replicas(const std::string& op) { return op.ends_with("_replicas"); }
+
+// False: over replicas, where no backend starts the second stage before the first is done.
+bool Processes::start(size_t rank, const Call& call, const std::string& op) {
+  Process& p = processes_[rank];
+  if (!p.starting) p.starting = &begin(rank, call, op);
+  const size_t first = rank / group_ * group_;
+  p.waits_for = "the first stage of " + p.starting->what;
+  if (over_replicas(op) && !p.starting->started(first, first + group_)) return false;
+  p.starting = nullptr;
+  return true;
+}
+
+Processes::Communication& Processes::begin(size_t rank, const Call& call, const std::string& op) {
   const Evaluator& e = processes_[rank].evaluator;
-  const std::string group = argument(e, call, "group").text;
-  if (argument(e, call, "world").integer() != static_cast<int64_t>(world_))
-    throw Wrong(cat("a group of ", world_, " processes is expected in ", print(call)));
+  const size_t first = over_replicas(op) ? 0 : rank / group_ * group_,
+               last = over_replicas(op) ? world_ : first + group_;
+  std::string group = argument(e, call, "group").text;
+  if (argument(e, call, "world").integer() != static_cast<int64_t>(group_) ||
+      (over_replicas(op) && argument(e, call, "copies").integer() != static_cast<int64_t>(world_ / group_)))
+    throw Wrong(cat("a group of ", group_, " processes is expected in ", print(call)));
+  if (over_replicas(op)) group += " " + argument(e, call, "replicas").text;
+  else if (group_ < world_) group += cat(" of processes ", first, " to ", last - 1);
   const std::string reduction = op == "prims.all_gather" ? "" : argument(e, call, "op").text;
   std::vector<ArrayPtr> tensors;
   std::string what = cat(op, " '", group, "'", reduction.empty() ? "" : " " + reduction);
@@ -130,13 +150,14 @@ void Processes::start(size_t rank, const Call& call, const std::string& op) {
   const size_t n = g.started[rank]++;
   if (n == g.communications.size())
     g.communications.push_back(
-        {what, op, reduction, decltype(Communication::given)(world_), std::vector<char>(world_)});
+        {what, op, reduction, first, last, decltype(Communication::given)(world_), std::vector<char>(world_)});
   Communication& c = g.communications[n];
   if (c.what != what)
     throw Diverged(cat("start ", n, " of the group '", group, "' is ", what, " on process ", rank, ", and ", c.what,
                        " on one before it, in: ", print(call)));
   c.given[rank] = std::move(tensors);
   processes_[rank].evaluator.define(call.output.value(), Datum::future(group, static_cast<int64_t>(n)));
+  return c;
 }
 
 // False: not yet.
@@ -157,17 +178,26 @@ bool Processes::wait(size_t rank, const Call& call) {
 
 Datum Processes::result(const Communication& c, size_t tensor, size_t rank) const {
   std::vector<const Array*> parts;
-  for (const auto& given : c.given) parts.push_back((*given)[tensor].get());
+  for (size_t r = c.first; r < c.last; ++r) parts.push_back((*c.given[r])[tensor].get());
   if (c.op == "prims.all_gather") return Datum(std::make_shared<Array>(gathered(parts)));
-  Array whole = reduced(parts, c.reduction);
-  if (c.op == "prims.all_reduce") return Datum(std::make_shared<Array>(std::move(whole)));
-  const int64_t n = whole.shape[0] / static_cast<int64_t>(world_);
-  return Datum(std::make_shared<Array>(rows(whole, static_cast<int64_t>(rank) * n, n)));
+  Array whole = over_replicas(c.op) ? reduced_over_replicas(parts, c.reduction) : reduced(parts, c.reduction);
+  if (c.op.starts_with("prims.all_reduce")) return Datum(std::make_shared<Array>(std::move(whole)));
+  const int64_t n = whole.shape[0] / static_cast<int64_t>(group_);
+  return Datum(std::make_shared<Array>(rows(whole, static_cast<int64_t>(rank % group_) * n, n)));
+}
+
+Array Processes::reduced_over_replicas(const std::vector<const Array*>& parts, const std::string& reduction) const {
+  std::vector<Array> of_groups;
+  for (auto first = parts.begin(); first != parts.end(); first += static_cast<ptrdiff_t>(group_))
+    of_groups.push_back(reduced({first, first + static_cast<ptrdiff_t>(group_)}, reduction));
+  std::vector<const Array*> all;
+  for (const Array& a : of_groups) all.push_back(&a);
+  return reduced(all, reduction);
 }
 
 Array Processes::gathered(const std::vector<const Array*>& parts) const {
   Array out = *parts[0];
-  out.shape[0] *= static_cast<int64_t>(world_);
+  out.shape[0] *= static_cast<int64_t>(parts.size());
   for (size_t r = 1; r < parts.size(); ++r)
     out.data.insert(out.data.end(), parts[r]->data.begin(), parts[r]->data.end());
   return out;
@@ -181,7 +211,7 @@ Array Processes::reduced(const std::vector<const Array*>& parts, const std::stri
           stored(out.dtype, combined(reduction, out.dtype, out.data[k], parts[r]->data[k]), options_.rounding);
   if (reduction != "avg") return out;
   if (is_exact(out.dtype)) throw Undefined("integers have no average of their own type");
-  const auto w = static_cast<double>(world_);
+  const auto w = static_cast<double>(parts.size());
   for (Element& e : out.data) e = stored(out.dtype, {0, e.re / w, e.im / w}, options_.rounding);
   return out;
 }
@@ -251,7 +281,7 @@ void Processes::stuck() const {
 void Processes::check_all_started() {
   for (const auto& [name, g] : groups_)
     for (size_t n = 0; n < g.communications.size(); ++n)
-      for (size_t r = 0; r < world_; ++r) {
+      for (size_t r = g.communications[n].first; r < g.communications[n].last; ++r) {
         const Communication& c = g.communications[n];
         if (!c.given[r])
           throw Diverged(cat("process ", r, " ends without start ", n, " of the group '", name, "', ", c.what));

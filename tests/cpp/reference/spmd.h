@@ -12,6 +12,7 @@
 // made in the order of the processes, and rounded after every step.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,7 +30,10 @@ class Diverged : public Wrong {
 
 class Processes {
  public:
-  explicit Processes(size_t world, EvaluatorOptions options = {}) : world_(world), options_(options), kept_(world) {}
+  /// `copies`: the processes are so many groups of the same size, of which each communicates by itself but for
+  /// reductions over replicas.
+  explicit Processes(size_t world, EvaluatorOptions options = {}, size_t copies = 1)
+      : world_(world), group_(world / copies), options_(options), kept_(world) {}
 
   /// Runs a program on each process; returns what each gives.
   std::vector<Datum> run(const std::vector<const Trace*>& traces, const std::vector<std::vector<Datum>>& inputs);
@@ -46,12 +50,14 @@ class Processes {
   struct Communication {
     std::string what;  // the same on every process
     std::string op, reduction;
+    size_t first, last;                                       // the processes that take part, and the one behind
     std::vector<std::optional<std::vector<ArrayPtr>>> given;  // by process
     std::vector<char> waited;                                 // the same
-    bool complete() const;
+    bool complete() const { return started(first, last); }
+    bool started(size_t from, size_t to) const;
   };
   struct Group {
-    std::vector<Communication> communications;
+    std::deque<Communication> communications;
     std::vector<size_t> started;  // by process
   };
   struct Process {
@@ -59,6 +65,7 @@ class Processes {
     const Trace* trace;
     Evaluator evaluator;
     size_t next = 0;
+    Communication* starting = nullptr;  // a start that does not return before the group's processes have come
     std::optional<Datum> result;
     std::string waits_for;
   };
@@ -67,20 +74,22 @@ class Processes {
   void prepare(const std::vector<const Trace*>& traces, const std::vector<std::vector<Datum>>& inputs);
   bool advance(size_t rank);
   Step step(size_t rank, const Call& call);
-  void start(size_t rank, const Call& call, const std::string& op);
+  bool start(size_t rank, const Call& call, const std::string& op);
+  Communication& begin(size_t rank, const Call& call, const std::string& op);
   bool wait(size_t rank, const Call& call);
   void keep(size_t rank, const Call& call);
   void add_kept(size_t rank, const Call& call);
   void add_used(size_t rank, const Call& call);
   void give_if_used(size_t rank, const Call& call);
   Datum result(const Communication& c, size_t tensor, size_t rank) const;
+  Array reduced_over_replicas(const std::vector<const Array*>& parts, const std::string& reduction) const;
   Array gathered(const std::vector<const Array*>& parts) const;
   Array reduced(const std::vector<const Array*>& parts, const std::string& reduction) const;
   Array sum(const Array& a, const Array& b) const;
   void check_all_started();
   [[noreturn]] void stuck() const;
 
-  size_t world_;
+  size_t world_, group_;
   EvaluatorOptions options_;
   std::vector<Process> processes_;
   std::map<std::string, Group> groups_;

@@ -66,6 +66,24 @@ std::string complaint(const std::vector<Trace>& traces) {
   return "";
 }
 
+TEST_CASE("spmd: groups of the same size, and reductions over replicas") {
+  const auto x = by_process(inputs({{1, 2}, {3, 5}, {7, 8}, {9, 11}}));
+  auto run = [&](const Trace& t) { return reference::Processes(4, {}, 2).run(std::vector<const Trace*>(4, &t), x); };
+  std::vector<Datum> own = run(one("all_reduce([x], 'sum', 'g', 2)", "cpu f64[2]"));
+  CHECK(values(own[1]) == Numbers{4, 7});
+  CHECK(values(own[2]) == Numbers{16, 19});
+  for (auto [op, result] : std::vector<std::pair<std::string, Numbers>>{{"sum", {20, 26}}, {"avg", {5, 6.5}}}) {
+    const std::string rest = "_replicas([x], '" + op + "', 'g', 2, 'c', 2)";
+    std::vector<Datum> all = run(one("all_reduce" + rest, "cpu f64[2]"));
+    std::vector<Datum> part = run(one("reduce_scatter" + rest, "cpu f64[1]"));
+    for (size_t r = 0; r < 4; ++r) {
+      CHECK(values(all[r]) == result);
+      CHECK(values(part[r]) == Numbers{result[r % 2]});
+    }
+  }
+  CHECK_THROWS_AS(run(one("all_reduce_replicas([x], 'sum', 'g', 2, 'c', 3)", "cpu f64[2]")), reference::Wrong);
+}
+
 TEST_CASE("spmd: what collectives give") {
   const auto x = by_process(inputs({{1, 2}, {3, 5}}));
   Trace gather = one("all_gather([x], 'g', 2)", "cpu f64[4]");
