@@ -27,12 +27,17 @@ def _handler(*names):
     return register
 
 
+def given_to(func, args, kwargs):
+    """A call's arguments by their names, with defaults, and its group; None for one that programs do not know."""
+    given = inspect.signature(func).bind(*args, **kwargs)
+    given.apply_defaults()
+    given = given.arguments
+    return given, group_or_none(given.pop("group"))
+
+
 def _writing(name, compute):
     def handle(func, args, kwargs):
-        given = inspect.signature(func).bind(*args, **kwargs)
-        given.apply_defaults()
-        given = given.arguments
-        group = group_or_none(given.pop("group"))
+        given, group = given_to(func, args, kwargs)
         open_ended = given.pop("async_op")
         known = group is not None and all(_is_plain(t) for a in given.values() for t in _tensors(a))
         written = compute(given, group) if known else None

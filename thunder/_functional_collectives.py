@@ -5,7 +5,6 @@ A record's result is there when it is read, so that waiting for it is no call.  
 exchanges of parts, lists of tensors) runs as PyTorch's operator, with the gradient of PyTorch's autograd.
 """
 
-import inspect
 
 import torch
 from torch import distributed
@@ -110,10 +109,7 @@ def _differentiable(*names):
 
 def _function(name, compute):
     def handle(func, args, kwargs):
-        given = inspect.signature(func).bind(*args, **kwargs)
-        given.apply_defaults()
-        given = given.arguments
-        group = _collectives.group_or_none(given.pop("group"))
+        given, group = _collectives.given_to(func, args, kwargs)
         result = compute(given, group) if group is not None else None
         if result is None:
             _collectives.leave(name)
@@ -128,19 +124,21 @@ for _name in "all_to_all gather reduce scatter".split():
     )
 
 
+def _all_reduced(tensor, op, group):
+    tensor = tensor.clone(memory_format=torch.contiguous_format)
+    distributed.all_reduce(tensor, op, group)
+    return tensor
+
+
 class _AllReduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, op, group):
         ctx.op, ctx.group = op, group
-        tensor = tensor.clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(tensor, op, group)
-        return tensor
+        return _all_reduced(tensor, op, group)
 
     @staticmethod
     def backward(ctx, gradient):
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(gradient, ctx.op, ctx.group)
-        return gradient, None, None
+        return _all_reduced(gradient, ctx.op, ctx.group), None, None
 
 
 class _Broadcast(torch.autograd.Function):
@@ -154,8 +152,7 @@ class _Broadcast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        gradient = gradient.clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(gradient, group=ctx.group)
+        gradient = _all_reduced(gradient, distributed.ReduceOp.SUM, ctx.group)
         return gradient if ctx.is_source else torch.zeros_like(gradient), None, None
 
 

@@ -59,11 +59,7 @@ class AdoptedState(DistributedState):
         self.device = groups[0].device
         self.moves_inputs = self.device.type != "cpu"
 
-    @property
-    def synchronizes(self):
-        return self.plan.synchronizes
-
-    @synchronizes.setter
+    @DistributedState.synchronizes.setter
     def synchronizes(self, on):
         self.plan.synchronizes = on
         for g in self.groups:

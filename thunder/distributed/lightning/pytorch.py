@@ -92,17 +92,10 @@ class _Thunder:
 class ThunderDDPStrategy(_Thunder, _strategies.DDPStrategy):
     """Each process has all modules, compiled; gradients are averaged (`thunder.distributed.ddp`).
 
-    After `trainer.fit` the LightningModule holds its own modules again.
+    After `trainer.fit` the LightningModule holds its own modules again. `jit=False` is for hooks that call compiled
+    functions.
 
-    Args:
-        jit: Whether modules are compiled; those that are compiled already stay as they are. With False the hooks call
-            compiled functions.
-        **options: Those of `thunder.jit` (executors, numerics, ...), of `thunder.distributed.ddp` (broadcast_from,
-            bucket_size_in_mb) and of Lightning's DDPStrategy (timeout, process_group_backend, start_method, ...).
-
-    Raises:
-        TypeError: None of them has such an option.
-        ValueError: Options of `thunder.jit` with `jit=False`.
+    Its arguments and what it raises: as of the strategy of that name for Fabric.
     """
 
     def __init__(self, *, jit=True, **options):
