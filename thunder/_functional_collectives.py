@@ -5,7 +5,6 @@ A record's result is there when it is read, so that waiting for it is no call.  
 exchanges of parts, lists of tensors) runs as PyTorch's operator, with the gradient of PyTorch's autograd.
 """
 
-
 import torch
 from torch import distributed
 
