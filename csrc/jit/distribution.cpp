@@ -19,6 +19,12 @@ constexpr std::chrono::minutes kMostCompilation{10};
 
 using Placements = std::vector<std::shared_ptr<const Placement>>;
 
+std::string order_of_first(const distributed::CommunicationPlan& plan, const std::string& own,
+                           const std::string& known) {
+  const WithoutGil released(true);
+  return distributed::from_first(plan.group, cat(plan.id, " order: ", known), own, kMostCompilation, plan.first);
+}
+
 [[noreturn]] void refuse(const Placement& p, const char* what) {
   throw Error(ErrorKind::NotImplemented,
               cat("[distributed] the program ", what, " the sharded parameter ", p.planned().name,
@@ -98,14 +104,24 @@ Compiled compile_in_agreement(const distributed::Distribution& d, const std::fun
   Compiled out = compile();
   if (before.known() == order.known() || d.plan->world == 1) return out;
   const std::string own = order.str();
-  std::string first;
-  {
-    WithoutGil released(true);
-    first = distributed::from_first(d.plan->group, cat(d.plan->id, " order: ", order.known()), own, kMostCompilation);
-  }
+  const std::string first = order_of_first(*d.plan, own, order.known());
   if (first == own) return out;
   order = distributed::CommunicationOrder::parse(first);
   return compile();
+}
+
+bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {
+  const distributed::CommunicationOrder& o = plan.order;
+  return o.gathers && (!differentiates || o.regathers) && (!reduces || o.reductions);
+}
+
+void await_order(distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {
+  if (knows_order(plan, differentiates, reduces)) return;
+  distributed::CommunicationOrder will = plan.order;
+  if (!will.gathers) will.gathers.emplace();
+  if (differentiates && !will.regathers) will.regathers.emplace();
+  if (reduces && !will.reductions) will.reductions.emplace();
+  plan.order = distributed::CommunicationOrder::parse(order_of_first(plan, "", will.known()));
 }
 
 }  // namespace thunder

@@ -77,7 +77,7 @@ def settle(wrapper):
     for name in _HOOKS:
         refuse(wrapper, name, "or compile inside: DistributedDataParallel(thunder.jit(module))")
     for name in ("join", "join_hook"):
-        refuse(wrapper, name, "give all processes as many batches")
+        refuse(wrapper, name, "call that of what thunder.jit returned")
 
 
 def _check(wrapper):

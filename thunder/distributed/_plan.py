@@ -116,6 +116,8 @@ class DistributedState:
         self.parameters = {}
         self.sharded = set()
         self.others = {}  # that the module has as well, which are each process's own
+        self.regather = regather
+        self.joining = None  # the hook of the join() that calls are in
         self.settled = False  # whether a module that PyTorch had wrapped has run a program
         _numbers[group.group_name] += 1
         self.id = f"{kind} {_numbers[group.group_name]} of group {group.group_name}"

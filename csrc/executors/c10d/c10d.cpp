@@ -1,126 +1,33 @@
 #include "executors/c10d/c10d.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/Types.hpp>
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
-#include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "core/error.h"
+#include "executors/c10d/communicator.h"
 #include "runtime/distributed/kept_gradients.h"
-#include "runtime/distributed/watch.h"
-#include "runtime/gil.h"
 #include "runtime/implementing.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
 namespace {
 
-using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
-using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
-using distributed::Watch;
-
-// A communication that was started, and all that it reads and writes until it is done.
-struct Communication final : torch::CustomClassHolder {
-  std::vector<at::Tensor> inputs, outputs;
-  std::shared_ptr<Watch> watch;
-  std::vector<uint64_t> tickets;
-  std::vector<WorkPtr> works;
-  int64_t divisor = 1;          // of a mean, where the backend has sums alone
-  int64_t parts = 1, part = 0;  // of the rows, where the backend reduces whole tensors alone
-
-  void add(WorkPtr work, const std::string& what) {
-    tickets.push_back(watch->start(what, work));
-    works.push_back(std::move(work));
-  }
-
-  void wait() {
-    {
-      WithoutGil released(PyGILState_Check() != 0);
-      while (!tickets.empty()) {
-        const uint64_t first = tickets.front();
-        tickets.erase(tickets.begin());
-        watch->wait(first);
-      }
-    }
-    works.clear();
-    inputs.clear();
-    for (at::Tensor& t : outputs) {
-      // A copy: the whole would live as long as the part.
-      if (parts > 1) t = t.narrow(0, part * (t.size(0) / parts), t.size(0) / parts).clone();
-      if (divisor > 1) t.div_(divisor);
-    }
-    parts = divisor = 1;
-  }
-
-  // What a program that raised has left holds its tensors until it is done, which may be never.
-  ~Communication() override {
-    for (uint64_t t : tickets) watch->drop(t);
-    const bool done = std::all_of(works.begin(), works.end(), [](const WorkPtr& w) { return w->isCompleted(); });
-    if (!done) park({std::move(inputs), std::move(outputs), std::move(works)});
-  }
-
- private:
-  struct Parked {
-    std::vector<at::Tensor> inputs, outputs;
-    std::vector<WorkPtr> works;
-  };
-  static void park(Parked p) {
-    static auto* mutex = new std::mutex;
-    static auto* all = new std::vector<Parked>;
-    std::lock_guard lock(*mutex);
-    std::erase_if(*all, [](const Parked& q) {
-      return std::all_of(q.works.begin(), q.works.end(), [](const WorkPtr& w) { return w->isCompleted(); });
-    });
-    all->push_back(std::move(p));
-  }
-};
-
-// By schema and not by method, whose names and parameters change from release to release.
-class Operator {
- public:
-  explicit Operator(const char* name) : handle_(c10::Dispatcher::singleton().findSchemaOrThrow(name, "")) {}
-  WorkPtr operator()(std::vector<c10::IValue> stack) const {
-    const size_t given = stack.size();
-    const std::vector<c10::Argument>& arguments = handle_.schema().arguments();
-    for (size_t i = given; i < arguments.size(); ++i) stack.push_back(arguments[i].default_value().value());
-    {
-      // A thread of gloo's may hold gloo's lock while it waits for the GIL, to free a tensor that Python has seen.
-      const WithoutGil released(PyGILState_Check() != 0);
-      handle_.callBoxed(stack);
-    }
-    return stack.back().toCustomClass<c10d::Work>();
-  }
-
- private:
-  c10::OperatorHandle handle_;
-};
-
 class Start : public Instruction {
  public:
   Start(const Call& call, const Assembler& assembler)
       : name_(call.op->print_name),
-        group_(distributed::group_named(call.arguments().str("group"))),
-        watch_(Watch::of(call.arguments().str("group"))),
+        communicator_(call.arguments().str("group")),
         what_(call.op->implements->schema.name) {
     for (const Arg& a : call.args[0].items()) operands.push_back(assembler.natural(a));
-    world_ = call.arguments().integer("world");
+    const int64_t world = call.arguments().integer("world");
     planned_ = call.arguments().has("name");
     if (planned_) what_ += " of " + call.arguments().str("name");
-    THUNDER_CHECK(group_->getSize() == world_, Runtime, "distributed", "the program is for ", world_,
-                  " processes, the group has ", group_->getSize());
+    THUNDER_CHECK(communicator_.world() == world, Runtime, "distributed", "the program is for ", world,
+                  " processes, the group has ", communicator_.world());
   }
   std::string str() const override { return name_; }
 
   void run(Frame& frame) const final {
-    watch_->check(what_);
-    auto c = c10::make_intrusive<Communication>();
-    c->watch = watch_;
+    auto c = communicator_.begin(what_);
     for (const Operand& o : operands) c->inputs.push_back(o.load(frame).toTensor());
     drop(frame);
     start(*c);
@@ -133,42 +40,9 @@ class Start : public Instruction {
  protected:
   virtual void start(Communication& c) const = 0;
 
-  static at::Tensor rows(const at::Tensor& like, int64_t n) {
-    std::vector<int64_t> sizes = like.sizes().vec();
-    sizes[0] = n;
-    return like.new_empty(sizes);
-  }
-  static c10::IValue one(const at::Tensor& t) { return c10::List<at::Tensor>({t}); }
-  static c10::IValue all(const std::vector<at::Tensor>& tensors) { return c10::List<at::Tensor>(tensors); }
-
-  // Whether one launch takes all tensors: less latency, and fewer kernels to issue.
-  bool together(const Communication& c) const { return c.outputs.size() > 1 && has_all(c.outputs[0]); }
-  c10::IValue group() const { return c10::IValue(group_); }
-
-  // The reduction; a mean is a sum where the backend knows none.
-  c10::IValue reduction(const std::string& op, Communication& c) const {
-    using Op = c10d::ReduceOp;
-    static const std::map<std::string, Op::RedOpType> kOps{
-        {"sum", Op::SUM}, {"avg", Op::AVG}, {"max", Op::MAX}, {"min", Op::MIN}};
-    Op::RedOpType type = kOps.at(op);
-    if (type == Op::AVG && !has_all(c.inputs[0])) {
-      type = Op::SUM;
-      c.divisor = world_;
-    }
-    return c10::IValue(c10::make_intrusive<Op>(type));
-  }
-
-  // Whether the backend has means, and reduces into parts.  PyTorch's "fake" stands for NCCL, on machines without it.
-  bool has_all(const at::Tensor& t) const {
-    const std::string backend = group_->getBackend(t.device().type())->getBackendName();
-    return backend == "nccl" || backend == "fake";
-  }
-
   std::string name_;
-  Group group_;
-  std::shared_ptr<Watch> watch_;
+  Communicator communicator_;
   std::string what_;
-  int64_t world_ = 1;
   bool planned_ = false;  // of a CommunicationPlan, whose buckets have names
 };
 
@@ -177,12 +51,7 @@ class AllGather final : public Start {
   using Start::Start;
 
  protected:
-  void start(Communication& c) const override {
-    static const Operator gather("c10d::_allgather_base_"), gather_all("c10d::allgather_into_tensor_coalesced_");
-    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) * world_));
-    if (together(c)) return c.add(gather_all({all(c.outputs), all(c.inputs), group()}), what_);
-    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(gather({c.outputs[i], c.inputs[i], group()}), what_);
-  }
+  void start(Communication& c) const override { communicator_.all_gather(c, what_); }
 };
 
 class ReduceScatter final : public Start {
@@ -191,25 +60,7 @@ class ReduceScatter final : public Start {
       : Start(call, assembler), op_(call.arguments().str("op")) {}
 
  protected:
-  void start(Communication& c) const override {
-    const c10::IValue op = reduction(op_, c);
-    if (has_all(c.inputs[0])) return scatter(c, op);
-    // gloo reduces all and keeps a part, in a work that only blocks.
-    static const Operator reduce("c10d::allreduce_");
-    for (const at::Tensor& t : c.inputs) {
-      c.outputs.push_back(t.clone());
-      c.add(reduce({one(c.outputs.back()), group(), op, c10::IValue()}), what_);
-    }
-    c.parts = world_;
-    c.part = group_->getRank();
-  }
-
-  void scatter(Communication& c, const c10::IValue& op) const {
-    static const Operator scatter("c10d::_reduce_scatter_base_"), scatter_all("c10d::reduce_scatter_tensor_coalesced_");
-    for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) / world_));
-    if (together(c)) return c.add(scatter_all({all(c.outputs), all(c.inputs), group(), op}), what_);
-    for (size_t i = 0; i < c.inputs.size(); ++i) c.add(scatter({c.outputs[i], c.inputs[i], group(), op}), what_);
-  }
+  void start(Communication& c) const override { communicator_.reduce_scatter(c, op_, what_); }
 
  private:
   std::string op_;
@@ -220,18 +71,7 @@ class AllReduce final : public Start {
   AllReduce(const Call& call, const Assembler& assembler) : Start(call, assembler), op_(call.arguments().str("op")) {}
 
  protected:
-  void start(Communication& c) const override {
-    static const Operator reduce("c10d::allreduce_"), reduce_all("c10d::allreduce_coalesced_");
-    const c10::IValue op = reduction(op_, c);
-    for (at::Tensor& t : c.inputs) {
-      // It is reduced where it lies if nobody else can see it.
-      const bool own = t.use_count() == 1 && t.has_storage() && t.storage().use_count() == 1;
-      c.outputs.push_back(own ? std::move(t) : t.clone());
-    }
-    c.inputs.clear();
-    if (together(c)) return c.add(reduce_all({all(c.outputs), group(), op}), what_);
-    for (const at::Tensor& t : c.outputs) c.add(reduce({one(t), group(), op, c10::IValue()}), what_);
-  }
+  void start(Communication& c) const override { communicator_.all_reduce(c, op_, what_); }
 
  private:
   std::string op_;
