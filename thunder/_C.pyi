@@ -563,6 +563,16 @@ class CommunicationPlan:
     def scale(self, arg: float, /) -> None: ...
 
     @property
+    def joining(self) -> bool:
+        """Whether only calls behind tell() may communicate."""
+
+    @joining.setter
+    def joining(self, arg: bool, /) -> None: ...
+
+    def tell(self) -> None:
+        """Processes without data know of the next call."""
+
+    @property
     def backwards(self) -> int:
         """How many backwards of programs have run."""
 

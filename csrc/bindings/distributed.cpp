@@ -84,6 +84,9 @@ class Plan {
   void set_first(int rank) { plan_->first = rank; }
   double scale() const { return plan_->scale; }
   void set_scale(double factor) { plan_->scale = factor; }
+  bool joining() const { return plan_->joining; }
+  void set_joining(bool on) { plan_->joining = on; }
+  void tell() { plan_->told = true; }
   size_t backwards() const { return plan_->backwards; }
   bool knows_order(bool differentiates, bool reduces) const {
     return thunder::knows_order(*plan_, differentiates, reduces);
@@ -144,6 +147,8 @@ void bind_distributed(nb::module_& m) {
       .def_prop_rw("first", &Plan::first, &Plan::set_first,
                    "The rank in the group whose first programs decide about the order of collectives.")
       .def_prop_rw("scale", &Plan::scale, &Plan::set_scale, "What means over all processes are multiplied by.")
+      .def_prop_rw("joining", &Plan::joining, &Plan::set_joining, "Whether only calls behind tell() may communicate.")
+      .def("tell", &Plan::tell, "Processes without data know of the next call.")
       .def_prop_ro("backwards", &Plan::backwards, "How many backwards of programs have run.")
       .def("knows_order", &Plan::knows_order, nb::arg("differentiates"), nb::arg("reduces"),
            "Whether a call of the module follows an order, so that its compilation takes none from another process.")

@@ -82,6 +82,7 @@ DistributedInputs find_distributed(frontend::Acquired& acquired) {
     out.placements[i] = std::move(p);
   }
   if (!out.distribution) return {};
+  check_told(*out.distribution.plan);
   out.distribution.mode = out.distribution.plan->mode();
   check_uses(acquired, out.placements);
   add_unread(acquired, out);
@@ -108,6 +109,12 @@ Compiled compile_in_agreement(const distributed::Distribution& d, const std::fun
   if (first == own) return out;
   order = distributed::CommunicationOrder::parse(first);
   return compile();
+}
+
+void check_told(const distributed::CommunicationPlan& plan) {
+  THUNDER_CHECK(!plan.joining || plan.told, NotImplemented, "join",
+                "processes without data do not know of this call of a distributed module. Within join() call what "
+                "thunder.jit(module) returned, not another compiled function that calls the module or is a part of it");
 }
 
 bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {

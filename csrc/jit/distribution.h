@@ -26,6 +26,9 @@ void check_parameters(PyObject* module);
 /// another one runs `compile` again.
 Compiled compile_in_agreement(const distributed::Distribution& d, const std::function<Compiled()>& compile);
 
+/// Error (NotImplemented) if processes without data, within join(), do not know of the call.
+void check_told(const distributed::CommunicationPlan& plan);
+
 /// Whether the plan has the orders that a call of the module sets or follows.
 bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces);
 /// For a process that compiles nothing: takes them from the process `first`, which compiles.

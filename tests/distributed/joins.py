@@ -168,6 +168,89 @@ def calls_of_two_kinds(group, strategy):
     run.check()
 
 
+def functions_around(group, strategy):
+    """Programs of a function tell the others nothing, compiled before the context or in it."""
+    for before in (True, False):
+        run = Run(group, strategy)
+
+        @thunder.jit
+        def loss_of(batch, run=run):
+            return models.loss_of(run.model, batch)
+
+        if before:
+            loss_of(batch_of(0, 0, run.world)).backward()
+        with pytest.raises(NotImplementedError, match="do not know of this call"), run.model.join(**run.options):
+            loss_of(batch_of(0, 0, run.world))
+        run.optimizer.zero_grad()
+        run.step_alike()
+        run.check()
+
+
+def joined_within_no_sync(group, strategy):
+    """What a process has kept when its data ends is not lost."""
+    run = Run(group, strategy)
+    with run.model.join(**run.options):
+        with no_sync(run.model):
+            models.loss_of(run.model, batch_of(run.rank, 0, run.world)).backward()
+        if run.rank == 1:
+            models.loss_of(run.model, batch_of(1, 1, run.world)).backward()
+            run.step()
+    (models.loss_of(run.expected, batch_of(0, 0, run.world)) / run.world).backward()
+    for i in range(2):
+        (models.loss_of(run.expected, batch_of(1, i, run.world)) / run.world).backward()
+    run.step_of_reference([], 0)
+    run.check()
+
+
+def collectives_in(fn):
+    """What a call starts: kinds, shapes and dtypes, in order."""
+    with torch.profiler.profile(record_shapes=True) as profile:
+        fn()
+    return [(e.name, e.input_shapes) for e in profile.events() if e.name.startswith("c10d::")]
+
+
+def shadows_are_alike(group, strategy):
+    model = thunder.jit(wrap(models.make(), group, strategy, "BLOCK"))
+    check_shadow(model, batch_of(0, 0, group.size()))
+
+
+def check_shadow(model, batch):
+    """A shadow step starts what a program starts."""
+    plan = model._original._thunder_plan.plan
+
+    def step():
+        model(batch).sum().backward()
+
+    step()  # compiles
+    there = collectives_in(step)
+    assert len(there) > 1
+    assert collectives_in(lambda: plan.shadow(True, True, True)) == there
+    with torch.no_grad():
+        model(batch)
+        there = collectives_in(lambda: model(batch))
+    assert collectives_in(lambda: plan.shadow(False, False, True)) == there
+
+
+def mixed_precision(group, strategy):
+    """A process without data gives what one with a loss of zero gives, in the plan's dtypes."""
+    gradients, options = [], {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32}
+    for joins in (False, True):
+        module = models.make(dtype=torch.float32)
+        module.shift.data = module.shift.bfloat16()
+        model = thunder.jit(wrap(module, group, strategy, "BLOCK", **options))
+
+        def step(model=model):
+            gradients.append([p.grad if p.grad is None else whole(p.grad) for p in model.parameters()])
+
+        has_data = group.rank() > 0
+        with model.join(step=step) if joins else torch.enable_grad():
+            if has_data or not joins:
+                (models.loss_of(model, batch_of(group.rank(), 0, group.size())) * has_data).backward()
+                step()
+    for p, q in zip(*gradients, strict=True):
+        assert (p is None) == (q is None) and (p is None or torch.equal(p, q))
+
+
 def backwards(group, strategy):
     """A call without its backward is noticed before others wait for it."""
     run = Run(group, strategy)

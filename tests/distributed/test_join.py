@@ -36,7 +36,8 @@ def test_steps(workers, strategy, counts, options):
 
 CASES = [
     (joins.epochs, 2), (joins.epochs, 3), (joins.other_calls, 2), (joins.terminations, 2), (joins.exceptions, 2),
-    (joins.calls_of_two_kinds, 3),
+    (joins.calls_of_two_kinds, 3), (joins.functions_around, 2), (joins.joined_within_no_sync, 2),
+    (joins.shadows_are_alike, 3),
 ]  # fmt: skip
 
 
@@ -50,6 +51,12 @@ def test_refusals(workers, strategy):
 @pytest.mark.parametrize("case, world", CASES)
 def test_case(workers, case, world, strategy):
     workers.run(world, case, strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ZERO2", "ZERO3"])
+def test_mixed_precision(workers, strategy):
+    workers.run(3, joins.mixed_precision, strategy)
 
 
 @pytest.mark.slow

@@ -64,6 +64,10 @@ def device_of(state):
 class _Context(Join):
     """Other processes' failures end what it waits for, and it leaves the module as it was."""
 
+    def __enter__(self):
+        for hook in self._join_hooks:
+            hook.state.plan.joining = self._enable
+
     def __exit__(self, kind, value, trace):
         try:
             return super().__exit__(kind, value, trace)
@@ -81,7 +85,7 @@ def _joining(kind):
 
     class Joining(kind):
         def __call__(self, *args, **kwargs):
-            if not torch.compiler.is_compiling() and self._join_config.enable:
+            if self._join_config.enable and not torch.compiler.is_compiling():
                 state_of(self._original).joining.notify()
             return super().__call__(*args, **kwargs)
 
@@ -128,6 +132,8 @@ class Hook(JoinHook):
             self._hear(heard)
         if reduces:
             self._backwards = state.plan.backwards + 1
+        state.plan.joining = True
+        state.plan.tell()
 
     def main_hook(self):
         """A call of the others."""
@@ -161,7 +167,7 @@ class Hook(JoinHook):
         """Calls are as outside of the context."""
         if self.state.joining is not self:
             return
-        self.state.joining = None
+        self.state.joining, self.state.plan.joining = None, False
         self.state.plan.first, self.state.plan.scale = 0, 1.0
         self.model._join_config = _JoinConfig.construct_disabled_join_config()
         object.__setattr__(self.model, "__class__", self.before)

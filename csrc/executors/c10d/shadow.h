@@ -1,5 +1,5 @@
 // What a process that has no more data does while the others run programs of a plan: it takes part in their
-// collectives, in the plan's order, with its own rows and with gradients of zeros.  It has neither inputs nor a program.
+// collectives, in the plan's order, with its own rows and gradients of zeros.  It has neither inputs nor a program.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -74,6 +74,7 @@ struct CommunicationPlan {
   int first = 0;
   double scale = 1;
   size_t backwards = 0;
+  bool joining = false, told = false;  ///< a call tells processes without data; the next one has
 
   Synchronization mode() const {
     if (!synchronizes) return Synchronization::Accumulate;
