@@ -85,7 +85,10 @@ class Plan {
   double scale() const { return plan_->scale; }
   void set_scale(double factor) { plan_->scale = factor; }
   bool joining() const { return plan_->joining; }
-  void set_joining(bool on) { plan_->joining = on; }
+  void set_joining(bool on) {
+    plan_->joining = on;
+    plan_->told = false;
+  }
   void tell() { plan_->told = true; }
   size_t backwards() const { return plan_->backwards; }
   bool knows_order(bool differentiates, bool reduces) const {

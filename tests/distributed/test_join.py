@@ -2,6 +2,7 @@
 
 import itertools
 
+import adopted_joins
 import joins
 import pytest
 
@@ -71,4 +72,4 @@ def test_errors(workers, case, strategy):
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("way, broadcast", [("ddp", True), ("ddp", False), ("fsdp", False), ("ZERO3", False)])
 def test_adopted(workers, way, broadcast, world):
-    workers.run(world, joins.adopted, way, broadcast)
+    workers.run(world, adopted_joins.adopted, way, broadcast)
