@@ -546,6 +546,51 @@ class CommunicationPlan:
     @synchronizes.setter
     def synchronizes(self, arg: bool, /) -> None: ...
 
+    @property
+    def first(self) -> int:
+        """
+        The rank in the group whose first programs decide about the order of collectives.
+        """
+
+    @first.setter
+    def first(self, arg: int, /) -> None: ...
+
+    @property
+    def scale(self) -> float:
+        """What means over all processes are multiplied by."""
+
+    @scale.setter
+    def scale(self, arg: float, /) -> None: ...
+
+    @property
+    def joining(self) -> bool:
+        """Whether only calls behind tell() may communicate."""
+
+    @joining.setter
+    def joining(self, arg: bool, /) -> None: ...
+
+    def tell(self) -> None:
+        """Processes without data know of the next call."""
+
+    @property
+    def backwards(self) -> int:
+        """How many backwards of programs have run."""
+
+    def knows_order(self, differentiates: bool, reduces: bool) -> bool:
+        """
+        Whether a call of the module follows an order, so that its compilation takes none from another process.
+        """
+
+    def all_reduce(self, tensor: object, op: str, what: str) -> object:
+        """
+        Over the group. RuntimeError if a process fails meanwhile; `what` names the collective in it.
+        """
+
+    def shadow(self, differentiates: bool, reduces: bool, gradients: bool) -> list[tuple[str, object]]:
+        """
+        Takes part in a call of the others, without data; if `gradients`, gives the means by parameters' names.
+        """
+
 def agree(group: str, key: str, text: str, seconds: float) -> None:
     """
     ValueError on every process of the group if their texts differ; RuntimeError if one does not come.

@@ -4,6 +4,7 @@ import copy
 import sys
 
 import torch
+from torch.distributed.algorithms.join import Joinable
 
 from . import _C
 from .extend import resolve_executors
@@ -41,7 +42,10 @@ class ThunderModule(torch.nn.Module):
     def __getattribute__(self, name):
         if name in _OF_THE_WRAPPER:
             return object.__getattribute__(self, name)
-        return getattr(object.__getattribute__(self, "_original"), name)
+        original = object.__getattribute__(self, "_original")
+        if name in _OF_JOIN and not _has_own(original, name):
+            return object.__getattribute__(self, name)
+        return getattr(original, name)
 
     @property
     def _model(self):
@@ -71,11 +75,61 @@ class ThunderModule(torch.nn.Module):
 
     def no_sync(self):
         """`thunder.distributed.no_sync(self)`, or the original's where that is not distributed by Thunder."""
-        if "_thunder_plan" not in self._original.__dict__ and hasattr(self._original, "no_sync"):
+        if _has_own(self._original, "no_sync"):
             return self._original.no_sync()
         from .distributed import no_sync
 
         return no_sync(self)
+
+    def join(
+        self, divide_by_initial_world_size=True, enable=True, throw_on_early_termination=False, *, step=None
+    ):
+        """A context in which processes may have different numbers of batches, as DistributedDataParallel's.
+
+            with model.join():
+                for batch in data:
+                    loss(model(batch)).backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+        A process that leaves the loop takes part in the others' collectives until all have left theirs, with gradients
+        of zeros. One backward follows each call that has gradients enabled.
+
+        Args:
+            divide_by_initial_world_size: Whether gradients are means over all processes, or over those with data.
+            enable: Whether the context does anything.
+            throw_on_early_termination: Whether all processes raise a RuntimeError once one has no more data.
+            step: What follows a backward that reduces, which a process without data calls as well, where the others do:
+                a function without arguments that clips, steps the optimizer and clears gradients. A module that is
+                sharded needs it. Without it a replicated module gets the last process's parameters in the end.
+
+        Raises:
+            NotImplementedError: The module is sharded, and there is no `step`.
+            RuntimeError: The module is not distributed; within the context: calls are not as above.
+        """
+        from .distributed._join import join
+
+        return join(self, divide_by_initial_world_size, enable, throw_on_early_termination, step)
+
+    def join_hook(self, **kwargs):
+        """For torch.distributed.algorithms.join.Join, whose arguments may be those of `join`."""
+        from .distributed._join import join_hook
+
+        return join_hook(self, **kwargs)
+
+    @property
+    def join_device(self):
+        """Where a context of several modules communicates."""
+        from .distributed._join import device_of, distributed_state
+
+        return device_of(distributed_state(self))
+
+    @property
+    def join_process_group(self):
+        """The processes of a context."""
+        from .distributed._join import distributed_state
+
+        return distributed_state(self).group
 
     def requires_grad_(self, requires_grad=True):
         self._original.requires_grad_(requires_grad)
@@ -101,6 +155,14 @@ class ThunderModule(torch.nn.Module):
     def __reduce_ex__(self, protocol):
         cache, executors, *others = self._options
         return _restore, (self._original, cache, [e.name for e in executors], *others)
+
+
+Joinable.register(ThunderModule)  # an abstract base would give the class another metaclass
+
+
+def _has_own(module, name):
+    """Whether a method is the module's own one: Thunder does not distribute it."""
+    return "_thunder_plan" not in module.__dict__ and hasattr(module, name)
 
 
 class ThunderDDP(ThunderModule, torch.nn.parallel.DistributedDataParallel):
@@ -146,6 +208,7 @@ _OF_THE_WRAPPER = {
     "__class__", "__deepcopy__", "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__",
     "__delattr__", "__init__",
 }  # fmt: skip
+_OF_JOIN = {"join", "join_hook", "join_device", "join_process_group"}
 
 
 def _chained(name):

@@ -3,6 +3,8 @@
 
 #include "bindings/bind.h"
 #include "bindings/types.h"
+#include "executors/c10d/shadow.h"
+#include "jit/distribution.h"
 #include "passes/distributed/plan.h"
 #include "runtime/convert.h"
 #include "runtime/distributed/kept_gradients.h"
@@ -75,12 +77,43 @@ class Plan {
     std::vector<std::pair<std::string, nb::object>> out;
     for (size_t i : parameters_with_kept_gradients(plan_->id)) {
       if (at::Tensor g = take_kept_gradient(plan_->id, i); g.defined())
-        out.emplace_back(plan_->parameters[i].name, nb::steal(THPVariable_Wrap(std::move(g))));
+        out.emplace_back(plan_->parameters[i].name, python(std::move(g)));
     }
     return out;
   }
 
+  int first() const { return plan_->first; }
+  void set_first(int rank) { plan_->first = rank; }
+  double scale() const { return plan_->scale; }
+  void set_scale(double factor) { plan_->scale = factor; }
+  bool joining() const { return plan_->joining; }
+  void set_joining(bool on) {
+    plan_->joining = on;
+    plan_->told = false;
+  }
+  void tell() { plan_->told = true; }
+  size_t backwards() const { return plan_->backwards; }
+  bool knows_order(bool differentiates, bool reduces) const {
+    return thunder::knows_order(*plan_, differentiates, reduces);
+  }
+  nb::object all_reduce(nb::handle t, const std::string& op, const std::string& what) const {
+    return python(all_reduced(plan_->group, torch_py::tensor(t.ptr()), op, what));
+  }
+  // Names and gradients as the parameters' own backwards give them.
+  std::vector<std::pair<std::string, nb::object>> shadow(bool differentiates, bool reduces, bool gradients) {
+    await_order(*plan_, differentiates, reduces);
+    shadow_forward(*plan_);
+    std::vector<std::pair<std::string, nb::object>> out;
+    if (!reduces) return out;
+    const auto placements = placements_of(*plan_);
+    for (auto& [index, mean] : shadow_backward(*plan_, gradients))
+      out.emplace_back(plan_->parameters[index].name, python(placements[index]->gradient(std::move(mean))));
+    return out;
+  }
+
  private:
+  static nb::object python(at::Tensor t) { return nb::steal(THPVariable_Wrap(std::move(t))); }
+
   void add(PlannedParameter p, nb::handle parameter, nb::handle local, nb::handle wrap, const Holders& holders) {
     const size_t index = plan_->parameters.size();
     plan_->parameters.push_back(std::move(p));
@@ -116,7 +149,19 @@ void bind_distributed(nb::module_& m) {
       .def("take_kept_gradients", &Plan::take_kept_gradients,
            "What backwards within no_sync() left to be reduced: parameters' names and whole gradients, then forgotten.")
       .def_prop_rw("synchronizes", &Plan::synchronizes, &Plan::set_synchronizes,
-                   "Whether backwards of programs that are called from now on synchronise gradients.");
+                   "Whether backwards of programs that are called from now on synchronise gradients.")
+      .def_prop_rw("first", &Plan::first, &Plan::set_first,
+                   "The rank in the group whose first programs decide about the order of collectives.")
+      .def_prop_rw("scale", &Plan::scale, &Plan::set_scale, "What means over all processes are multiplied by.")
+      .def_prop_rw("joining", &Plan::joining, &Plan::set_joining, "Whether only calls behind tell() may communicate.")
+      .def("tell", &Plan::tell, "Processes without data know of the next call.")
+      .def_prop_ro("backwards", &Plan::backwards, "How many backwards of programs have run.")
+      .def("knows_order", &Plan::knows_order, nb::arg("differentiates"), nb::arg("reduces"),
+           "Whether a call of the module follows an order, so that its compilation takes none from another process.")
+      .def("all_reduce", &Plan::all_reduce, nb::arg("tensor"), nb::arg("op"), nb::arg("what"),
+           "Over the group. RuntimeError if a process fails meanwhile; `what` names the collective in it.")
+      .def("shadow", &Plan::shadow, nb::arg("differentiates"), nb::arg("reduces"), nb::arg("gradients"),
+           "Takes part in a call of the others, without data; if `gradients`, gives the means by parameters' names.");
   m.def(
       "agree",
       [](const std::string& group, const std::string& key, const std::string& text, double seconds) {

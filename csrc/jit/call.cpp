@@ -221,6 +221,10 @@ PyObject* JitFunction::run_function(const Arguments& a, bool acquiring) {
 PyObject* JitFunction::run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw) {
   e.last_use = hits_ + misses_;
   if (!e.eager.empty()) return run_eagerly(args, e.eager);
+  if (e.plan) {
+    check_told(*e.plan);
+    e.plan->told = false;
+  }
   std::vector<c10::IValue> inputs;
   inputs.reserve(e.sources.size());
   for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));

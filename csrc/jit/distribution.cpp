@@ -19,6 +19,16 @@ constexpr std::chrono::minutes kMostCompilation{10};
 
 using Placements = std::vector<std::shared_ptr<const Placement>>;
 
+std::string order_of_first(const distributed::CommunicationPlan& plan, const std::string& own,
+                           const std::string& known) {
+  const WithoutGil released(true);
+  const std::string key = cat(plan.id, " order: ", known);
+  std::string first = own;
+  // The first process of all gives it to those with its rows, of which each gives it to the rest of its group.
+  if (plan.copies > 1) first = distributed::from_first(plan.replicas, key, first, kMostCompilation);
+  return distributed::from_first(plan.group, key, first, kMostCompilation, plan.first);
+}
+
 [[noreturn]] void refuse(const Placement& p, const char* what) {
   throw Error(ErrorKind::NotImplemented,
               cat("[distributed] the program ", what, " the sharded parameter ", p.planned().name,
@@ -76,6 +86,7 @@ DistributedInputs find_distributed(frontend::Acquired& acquired) {
     out.placements[i] = std::move(p);
   }
   if (!out.distribution) return {};
+  check_told(*out.distribution.plan);
   out.distribution.mode = out.distribution.plan->mode();
   check_uses(acquired, out.placements);
   add_unread(acquired, out);
@@ -98,17 +109,30 @@ Compiled compile_in_agreement(const distributed::Distribution& d, const std::fun
   Compiled out = compile();
   if (before.known() == order.known() || d.plan->world * d.plan->copies == 1) return out;
   const std::string own = order.str();
-  std::string first = own;
-  {
-    WithoutGil released(true);
-    const std::string key = cat(d.plan->id, " order: ", order.known());
-    // The first process of all gives it to those with its rows, of which each gives it to the rest of its group.
-    if (d.plan->copies > 1) first = distributed::from_first(d.plan->replicas, key, first, kMostCompilation);
-    first = distributed::from_first(d.plan->group, key, first, kMostCompilation);
-  }
+  const std::string first = order_of_first(*d.plan, own, order.known());
   if (first == own) return out;
   order = distributed::CommunicationOrder::parse(first);
   return compile();
+}
+
+void check_told(const distributed::CommunicationPlan& plan) {
+  THUNDER_CHECK(!plan.joining || plan.told, NotImplemented, "join",
+                "processes without data do not know of this call of a distributed module. Within join() call what "
+                "thunder.jit(module) returned, not another compiled function that calls the module or is a part of it");
+}
+
+bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {
+  const distributed::CommunicationOrder& o = plan.order;
+  return o.gathers && (!differentiates || o.regathers) && (!reduces || o.reductions);
+}
+
+void await_order(distributed::CommunicationPlan& plan, bool differentiates, bool reduces) {
+  if (knows_order(plan, differentiates, reduces)) return;
+  distributed::CommunicationOrder will = plan.order;
+  if (!will.gathers) will.gathers.emplace();
+  if (differentiates && !will.regathers) will.regathers.emplace();
+  if (reduces && !will.reductions) will.reductions.emplace();
+  plan.order = distributed::CommunicationOrder::parse(order_of_first(plan, "", will.known()));
 }
 
 }  // namespace thunder

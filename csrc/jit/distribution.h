@@ -22,8 +22,16 @@ DistributedInputs find_distributed(frontend::Acquired& acquired);
 /// Raises what the module's DistributedState does where a parameter of the plan is no parameter of the module any more.
 void check_parameters(PyObject* module);
 
-/// Runs `compile`.  If that sets an order of the plan's, the group's first process's is that of all, and a process with
+/// Runs `compile`.  If that sets an order of the plan's, that of the process `first` is that of all, and a process with
 /// another one runs `compile` again.
 Compiled compile_in_agreement(const distributed::Distribution& d, const std::function<Compiled()>& compile);
+
+/// Error (NotImplemented) if processes without data, within join(), do not know of the call.
+void check_told(const distributed::CommunicationPlan& plan);
+
+/// Whether the plan has the orders that a call of the module sets or follows.
+bool knows_order(const distributed::CommunicationPlan& plan, bool differentiates, bool reduces);
+/// For a process that compiles nothing: takes them from the process `first`, which compiles.
+void await_order(distributed::CommunicationPlan& plan, bool differentiates, bool reduces);
 
 }  // namespace thunder

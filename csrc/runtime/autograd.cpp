@@ -209,6 +209,11 @@ struct ThunderBackward final : Node {
     }
     variable_list out(num_outputs());
     if (!all_used) drop_unused(results, used);
+    for (const auto& p : entry->placements)
+      if (p) {
+        ++p->plan->backwards;
+        break;
+      }
     for (size_t i = 0; i < out.size(); ++i) {
       if (!next_edge(i).is_valid() || !results[i].isTensor()) continue;
       out[i] = without_history(std::move(results[i]).toTensor());

@@ -1,6 +1,7 @@
 """A group whose other ranks do not exist, as PyTorch's backend "fake" makes it: what one process of many runs."""
 
 import torch
+from joins import check_shadow
 from torch import distributed, nn
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -25,6 +26,7 @@ def main():
                 assert model[0].weight.to_local().shape == (3, 6)
             stats = thunder.compile_stats(compiled)
             assert not stats["eager_calls"] and thunder.last_traces(compiled), stats
+            check_shadow(compiled, torch.randn(3, 6))
     print("done")
 
 

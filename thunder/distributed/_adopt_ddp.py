@@ -77,7 +77,7 @@ def settle(wrapper):
     for name in _HOOKS:
         refuse(wrapper, name, "or compile inside: DistributedDataParallel(thunder.jit(module))")
     for name in ("join", "join_hook"):
-        refuse(wrapper, name, "give all processes as many batches")
+        refuse(wrapper, name, "call that of what thunder.jit returned")
 
 
 def _check(wrapper):
@@ -94,7 +94,7 @@ def _check(wrapper):
         (getattr(wrapper, "_use_python_reducer", False), "torch._dynamo.config.optimize_ddp = 'python_reducer'"),
         (getattr(wrapper, "_delay_all_reduce_params", []), "delay_all_reduce_named_params"),
         (hasattr(wrapper, "buffer_hook"), "a communication hook for buffers"),
-        (wrapper._join_config.enable, "join()"),
+        (wrapper._join_config.enable, "join() before its first call"),
         (wrapper.is_multi_device_module, "parameters on several devices"),
         (any(isinstance(p, DTensor) for p in wrapper.parameters()), "parameters that are DTensors"),
         (any(hasattr(p, "_in_backward_optimizers") for p in wrapper.parameters()), "optimizers in the backward"),

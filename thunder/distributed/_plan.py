@@ -125,6 +125,8 @@ class DistributedState:
         self.parameters = {}
         self.sharded = set()
         self.others = {}  # that the module has as well, which are each process's own
+        self.regather = regather
+        self.joining = None  # the hook of the join() that calls are in
         self.settled = False  # whether a module that PyTorch had wrapped has run a program
         name = self.everyone.group_name
         _numbers[name] += 1

@@ -44,7 +44,7 @@ def ddp(model, *, broadcast_from=0, bucket_size_in_mb="auto", process_group=None
         raise RuntimeError("[distributed] the module has parameters on the meta device; give them memory first")
     agree_on_parameters(group, parameters, "ddp", bucket_size_in_mb)
     if broadcast_from is not None:
-        _broadcast([*parameters.values(), *module.buffers()], group, broadcast_from)
+        broadcast([*parameters.values(), *module.buffers()], group, broadcast_from)
     state = DistributedState(group, group, kind="ddp")
     replicate(state, module, parameters, bucket_size_in_mb)
     return _attach(model, module, state)
@@ -117,7 +117,7 @@ def fsdp(
     _materialise(module, device)
     parameters = _parameters_of(module)
     if broadcast_from is not None:
-        _broadcast([*parameters.values(), *module.buffers()], everyone, broadcast_from)
+        broadcast([*parameters.values(), *module.buffers()], everyone, broadcast_from)
     state = DistributedState(
         group,
         second_group(group),
@@ -136,7 +136,7 @@ def fsdp(
     for name, parameter in parameters.items():
         _shard(state, mesh, name, parameter, owners[parameter], buckets[name], param_dtype)
     if replicas is not None and broadcast_from is None:
-        _broadcast([getattr(p.data, "_local_tensor", p) for p in state.parameters.values()], replicas, 0)
+        broadcast([getattr(p.data, "_local_tensor", p) for p in state.parameters.values()], replicas, 0)
     return _attach(model, module, state)
 
 
@@ -272,7 +272,8 @@ def _materialise(module, device):
         m.reset_parameters()
 
 
-def _broadcast(tensors, group, source):
+def broadcast(tensors, group, source):
+    """Writes one process's values into all processes' tensors."""
     with torch.no_grad():
         tensors = [t.detach() for t in tensors]
         for t in tensors:

@@ -21,17 +21,17 @@ bool is_fake(c10d::ProcessGroup& group) {
 }
 
 std::string from_first(const std::string& group_name, const std::string& key, const std::string& text,
-                       std::chrono::milliseconds timeout) {
+                       std::chrono::milliseconds timeout, int first) {
   const auto group = group_named(group_name);
   const c10::intrusive_ptr<c10d::Store> store = group->getStore();
   const std::string place = cat("thunder/", group_name, "/first/", key);
   const std::shared_ptr<Watch> watch = Watch::of(group_name);
   if (is_fake(*group)) return text;
-  if (group->getRank() == 0) {
+  if (group->getRank() == first) {
     store->set(place, text);
     return text;
   }
-  const std::string what = cat("the first rank's ", key);
+  const std::string what = cat("rank ", first, "'s ", key);
   auto waiting = std::make_shared<detail::Pending>();  // so that others are looked at meanwhile
   waiting->what = what;
   const uint64_t ticket = watch->add(waiting);
@@ -43,8 +43,8 @@ std::string from_first(const std::string& group_name, const std::string& key, co
   // A get() would hold the connection, which the process's other threads use, until the text is there.
   for (const auto end = std::chrono::steady_clock::now() + timeout; !store->check({place});) {
     watch->check(what);
-    THUNDER_CHECK(std::chrono::steady_clock::now() < end, Runtime, "distributed", "rank 0 has not said its ", key,
-                  " within ", timeout.count() / 1000, " s");
+    THUNDER_CHECK(std::chrono::steady_clock::now() < end, Runtime, "distributed", "rank ", first, " has not said its ",
+                  key, " within ", timeout.count() / 1000, " s");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return store->get_to_str(place);

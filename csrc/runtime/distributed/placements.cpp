@@ -1,5 +1,6 @@
 #include "runtime/distributed/placements.h"
 
+#include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <unordered_map>
@@ -25,6 +26,7 @@ Table& table() {
 }  // namespace
 
 at::Tensor Placement::gradient(at::Tensor g) const {
+  if (plan->scale != 1) g = at::mul(g, plan->scale);
   if (!wrap) return g;
   Gil gil;
   PyObject* given = to_python(c10::IValue(std::move(g)));

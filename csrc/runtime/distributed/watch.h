@@ -300,7 +300,8 @@ class Watch {
   friend class detail::Monitor;
   friend void post_failure_everywhere(const std::string& error) noexcept;
   friend void agree(const std::string&, const std::string&, const std::string&, std::chrono::milliseconds);
-  friend std::string from_first(const std::string&, const std::string&, const std::string&, std::chrono::milliseconds);
+  friend std::string from_first(const std::string&, const std::string&, const std::string&, std::chrono::milliseconds,
+                                int);
   using Clock = detail::Clock;
 
   // By callers.
@@ -367,8 +368,8 @@ void post_failure_everywhere(const std::string& error) noexcept;
 void agree(const std::string& group_name, const std::string& key, const std::string& text,
            std::chrono::milliseconds timeout);
 
-/// The text that the group's first rank gives, on all ranks.  Throws if it fails, or does not come within `timeout`.
+/// The text that rank `first` gives, on all ranks.  Throws if it fails, or does not come within `timeout`.
 std::string from_first(const std::string& group_name, const std::string& key, const std::string& text,
-                       std::chrono::milliseconds timeout);
+                       std::chrono::milliseconds timeout, int first = 0);
 
 }  // namespace thunder::distributed

@@ -16,7 +16,7 @@ from torch.distributed.tensor.parallel import (
 
 from ... import _C
 from .._agree import agree_on_parameters
-from .._wrap import _broadcast, _original
+from .._wrap import _original, broadcast
 from ._layers import make_parallel, make_sequence_parallel, sharding_of
 from ._regions import exchange, gather_from_group, processes_of, scatter_to_group
 
@@ -223,7 +223,7 @@ def _apply(model, mesh, targets, kinds, broadcast_from):
     whole = {name: t for name, t in module.named_parameters() if sharding_of(t) is None}
     agree_on_parameters(group, whole, "tensor parallel", *(f"{kind} {name}" for (name, _), (kind, _) in work))
     if broadcast_from is not None:
-        _broadcast([*whole.values(), *module.buffers()], group, broadcast_from)
+        broadcast([*whole.values(), *module.buffers()], group, broadcast_from)
     for (name, target), (kind, options) in work:
         _make(target, name, kind, options, mesh, p)
     _check_shared(module)
