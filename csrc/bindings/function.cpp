@@ -9,6 +9,7 @@
 #include "executors/attention/kernels.h"
 #include "jit/evaluate.h"
 #include "jit/function.h"
+#include "jit/known_mask.h"
 #include "runtime/host_memory.h"
 #include "runtime/watchers.h"
 
@@ -110,6 +111,7 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   options.fusion.eager_numerics = numerics == "eager";
   options.fusion.counted_random = rng == "fused";
   options.executors = executors;
+  options.classify_mask = classify_mask;
   options.passes = PassOptions::from_environment();
   std::shared_ptr<GraphSettings> graphs;
   for (nb::handle h : transforms) {

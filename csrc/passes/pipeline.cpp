@@ -23,6 +23,7 @@ const PassName kLayout{"attention_layout", "Attention Layout"};
 const PassName kCountedRandom{"counted_random", "Random Numbers By Counting"};
 const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
+const PassName kMasks{"known_masks", "Known Masks"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
@@ -79,6 +80,10 @@ class Pipeline {
     Trace t = acquired;
     // The user's rewrites see the program as it was acquired, before we take anything out of it.
     for (const auto& [name, transform] : options_.transforms) t = run(name, t, c_.history, transform);
+    // First, since what later passes make of attention depends on its mask.  Kernels for other masks round otherwise.
+    if (options_.classify_mask && !options_.fusion.eager_numerics)
+      t = run(
+          kMasks, t, c_.history, [&](const Trace& x) { return known_masks(x, options_.classify_mask); }, false);
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);

@@ -1,0 +1,70 @@
+#include "jit/known_mask.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/rewrite.h"
+#include "jit/evaluate.h"
+#include "passes/visit.h"
+#include "runtime/torch_py.h"
+
+namespace thunder {
+namespace {
+
+double lowest(at::ScalarType t) {
+  switch (t) {
+    case at::kHalf: return std::numeric_limits<c10::Half>::lowest();
+    case at::kBFloat16: return std::numeric_limits<c10::BFloat16>::lowest();
+    case at::kFloat: return std::numeric_limits<float>::lowest();
+    default: return std::numeric_limits<double>::lowest();
+  }
+}
+
+Arg on_cpu(const Arg& a) {
+  if (a.kind() == Arg::Kind::Device) return Device{};
+  if (a.kind() != Arg::Kind::List && a.kind() != Arg::Kind::Tuple) return a;
+  ArgList items;
+  for (const Arg& item : a.items()) items.push_back(on_cpu(item));
+  return a.kind() == Arg::Kind::List ? Arg::list(std::move(items)) : Arg::tuple(std::move(items));
+}
+
+Trace on_cpu(const Trace& t) {
+  Builder b(t.arena);
+  Substitution made;
+  for (const Call* c : t.calls) {
+    ArgList args;
+    for (const Arg& a : made(c->args)) args.push_back(on_cpu(a));
+    const Arg result = b.call(*c->op, std::move(args));
+    std::vector<Value> before, after;
+    visit_values(c->output, [&](Value v) { before.push_back(v); });
+    visit_values(result, [&](Value v) { after.push_back(v); });
+    for (size_t i = 0; i < before.size(); ++i) made.replace(before[i], after.at(i));
+  }
+  return b.finish(t.name, made(t.output));
+}
+
+bool holds(const at::Tensor& t) { return t.all().item<bool>(); }
+
+}  // namespace
+
+MaskKind classify_mask(const Trace& mask) {
+  const TensorType& type = mask.output.value().tensor();
+  if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
+  const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();
+  const frontend::Ref result = evaluate(elsewhere ? on_cpu(mask) : mask);
+  BelowAutograd below;
+  at::Tensor seen = torch_py::tensor(result.get());
+  if (seen.scalar_type() != at::kBool) {
+    const at::Tensor numbers = seen;
+    seen = numbers.eq(0);
+    if (!holds(seen.logical_or(numbers.le(lowest(numbers.scalar_type()))))) return MaskKind::Other;
+  }
+  if (holds(seen)) return MaskKind::Full;
+  const at::Tensor row = at::arange(seen.size(-2), seen.device()).unsqueeze(1);
+  return holds(seen.eq(row.ge(at::arange(seen.size(-1), seen.device())))) ? MaskKind::Causal : MaskKind::Other;
+}
+
+}  // namespace thunder

@@ -1,0 +1,12 @@
+// What a mask that a program makes of nothing is: it is made, once, where the program would make it.
+#pragma once
+
+#include "passes/known_masks.h"
+
+namespace thunder {
+
+/// Full or Causal for booleans, and for numbers that are 0 where a place is seen and at most the lowest of their dtype
+/// elsewhere.  Where there is no CUDA, as in a simulation, a mask for it is made on the CPU.
+MaskKind classify_mask(const Trace& mask);
+
+}  // namespace thunder

@@ -1,0 +1,96 @@
+#include "passes/known_masks.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "passes/rewriter.h"
+#include "passes/visit.h"
+
+namespace thunder {
+namespace {
+
+constexpr std::string_view kAttention = "torch.scaled_dot_product_attention";
+
+class Masks {
+ public:
+  Masks(const Trace& trace, const ClassifyMask& classify) : trace_(trace), classify_(classify), rewriter_(trace) {}
+
+  Trace run() {
+    for (const Call* call : trace_.calls) {
+      note(*call);
+      if (call->op->full_name == kAttention && replace(*call)) continue;
+      for (const Call* c : rewriter_.current(call)) rewriter_.builder.append(c);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // What the call makes is constant if it has no effect and reads nothing else.
+  void note(const Call& call) {
+    bool constant = effects(call) == 0;
+    visit_inputs(call, [&](Value v) { constant = constant && makers_[v]; });
+    if (constant) visit_outputs(call, [&](Value v) { makers_.set(v, &call); });
+  }
+
+  bool replace(const Call& call) {
+    const Args a = call.arguments();
+    if (!a["attn_mask"].is_value() || a.flag("is_causal") || !makers_[a.value("attn_mask")]) return false;
+    const MaskKind kind = kind_of(a.value("attn_mask"));
+    if (kind == MaskKind::Other || (kind == MaskKind::Causal && !is_square(a))) return false;
+    ArgList args = call.args;
+    args[static_cast<size_t>(call.op->schema.index_of("attn_mask"))] = {};
+    args[static_cast<size_t>(call.op->schema.index_of("is_causal"))] = kind == MaskKind::Causal;
+    Arg result;
+    std::vector<const Call*> made = rewriter_.collect(call, [&] { result = rewriter_.builder.call(*call.op, args); });
+    rewriter_.replace_outputs(call, result, "attention with a known mask");
+    for (const Call* m : made)
+      for (const Call* c : rewriter_.current(m)) rewriter_.builder.append(c);
+    return true;
+  }
+
+  // A mask of one row serves every query, and kernels differ in what is causal where there are more keys than queries.
+  static bool is_square(const Args& a) {
+    const Dims &q = a.tensor("query").shape, &k = a.tensor("key").shape, &mask = a.tensor("attn_mask").shape;
+    const Dim& rows = q[q.size() - 2];
+    return rows.same(k[k.size() - 2]) && rows.same(mask[mask.size() - 2]) && rows.same(mask.back());
+  }
+
+  MaskKind kind_of(Value mask) {
+    if (kinds_[mask] < 0) kinds_.set(mask, static_cast<int>(classify_(program_of(mask))));
+    return static_cast<MaskKind>(kinds_[mask]);
+  }
+
+  // The calls that make it, in order.
+  Trace program_of(Value mask) {
+    std::unordered_set<const Call*> needed;
+    std::vector<Value> open{mask};
+    while (!open.empty()) {
+      const Call* maker = makers_[open.back()];
+      open.pop_back();
+      if (needed.insert(maker).second) visit_inputs(*maker, [&](Value v) { open.push_back(v); });
+    }
+    Trace out = trace_.derived();
+    out.inputs.clear();
+    std::copy_if(trace_.calls.begin(), trace_.calls.end(), std::back_inserter(out.calls),
+                 [&](const Call* c) { return needed.count(c) != 0; });
+    out.output = Arg(mask);
+    return out;
+  }
+
+  const Trace& trace_;
+  const ClassifyMask& classify_;
+  Rewriter rewriter_;
+  ValueMap<const Call*> makers_;  // of constants
+  ValueMap<int> kinds_{-1};
+};
+
+bool has_mask(const Call& c) { return c.op->full_name == kAttention && c.arguments()["attn_mask"].is_value(); }
+
+}  // namespace
+
+Trace known_masks(const Trace& trace, const ClassifyMask& classify) {
+  const bool any = std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return has_mask(*c); });
+  return any ? Masks(trace, classify).run() : trace;
+}
+
+}  // namespace thunder

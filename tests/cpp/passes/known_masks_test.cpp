@@ -1,0 +1,82 @@
+#include "passes/known_masks.h"
+
+#include <string>
+
+#include "passes/pass_ops.h"
+#include "passes/passes.h"
+
+namespace thunder {
+namespace {
+
+using test::code;
+using test::f32;
+using test::pass_builder;
+
+struct Program {
+  Builder b = pass_builder();
+  Expr q{b, b.input(f32({2, 4, 5, 8}), "q")};
+  Expr k{b, b.input(f32({2, 4, 5, 8}), "k")};
+  Expr long_k{b, b.input(f32({2, 4, 7, 8}), "long_k")};
+  Expr x{b, b.input(f32({5, 5}), "x")};
+  int asked = 0;
+
+  Expr mask(int64_t rows = 5, int64_t columns = 5) {
+    Expr i = b("torch.unsqueeze", b("torch.arange", rows), 1);
+    return b("torch.ge", i, b("torch.arange", columns));
+  }
+  Expr attention(const Expr& keys, const Expr& mask) {
+    return b("torch.scaled_dot_product_attention", q, keys, keys, mask);
+  }
+  // The text when a mask is said to be of that kind.
+  std::string after(const Arg& result, MaskKind kind) { return after(b.finish("f", result), kind); }
+  std::string after(const Trace& t, MaskKind kind) {
+    return code(dce(known_masks(t, [&](const Trace& m) {
+      ++asked;
+      CHECK(m.inputs.empty());
+      CHECK(m.output.value().tensor().dtype == DType::boolean);
+      verify(m);
+      return kind;
+    })));
+  }
+};
+
+TEST_CASE("known_masks: a mask of nothing but numbers is left out, or causal") {
+  Program causal, full;
+  const std::string text = causal.after(causal.attention(causal.k, causal.mask()).arg(), MaskKind::Causal);
+  CHECK(text.find("scaled_dot_product_attention(q, k, k, None, 0.0, True)") != std::string::npos);
+  CHECK(text.find("arange") == std::string::npos);
+  CHECK(full.after(full.attention(full.long_k, full.mask(5, 7)).arg(), MaskKind::Full)
+            .find("scaled_dot_product_attention(q, long_k, long_k, None, 0.0, False)") != std::string::npos);
+}
+
+TEST_CASE("known_masks: a mask is looked at once") {
+  Program p;
+  Expr mask = p.mask();
+  p.after(Arg::tuple({p.attention(p.k, mask).arg(), p.attention(p.k, mask).arg()}), MaskKind::Causal);
+  CHECK(p.asked == 1);
+}
+
+TEST_CASE("known_masks: others stay") {
+  auto stays = [](Program& p, const Expr& result, MaskKind kind, int asked) {
+    const Trace t = p.b.finish("f", result);
+    CHECK(p.after(t, kind) == code(dce(t)));
+    CHECK(p.asked == asked);
+  };
+  Program other, of_input, few_rows, many_keys, none;
+  stays(other, other.attention(other.k, other.mask()), MaskKind::Other, 1);
+  stays(of_input, of_input.attention(of_input.k, of_input.b("torch.gt", of_input.x, 0.0)), MaskKind::Causal, 0);
+  // What is causal for one row, or with more keys than queries, is not for attention.
+  stays(few_rows, few_rows.attention(few_rows.k, few_rows.mask(1, 5)), MaskKind::Causal, 1);
+  stays(many_keys, many_keys.attention(many_keys.long_k, many_keys.mask(5, 7)), MaskKind::Causal, 1);
+  stays(none, none.b("torch.scaled_dot_product_attention", none.q, none.k, none.k), MaskKind::Causal, 0);
+}
+
+TEST_CASE("known_masks: a mask of random numbers is not known") {
+  Program p;
+  Expr random = p.b("torch.lt", p.b("torch.rand", Dims{5, 5}), 0.5);
+  p.after(p.attention(p.k, random).arg(), MaskKind::Full);
+  CHECK(p.asked == 0);
+}
+
+}  // namespace
+}  // namespace thunder

@@ -1,0 +1,166 @@
+"""Masks that depend on no input: what attention is told of them, and that results are eager's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+import thunder
+
+
+def causal(n, m):
+    return torch.arange(n)[:, None] >= torch.arange(m)
+
+
+def added(seen, hidden, dtype=torch.float32):
+    return torch.zeros(seen.shape, dtype=dtype).masked_fill(~seen, hidden)
+
+
+# By the dtype of the operands.
+CAUSAL = {
+    "booleans": lambda dtype: causal(6, 6),
+    "by tril": lambda dtype: torch.ones(6, 6, dtype=torch.bool).tril(),
+    "of each batch": lambda dtype: causal(6, 6).expand(2, 1, 6, 6) & (torch.arange(2) >= 0)[:, None, None, None],
+    "minus infinity": lambda dtype: added(causal(6, 6), float("-inf"), dtype),
+    "the lowest number": lambda dtype: added(causal(6, 6), torch.finfo(dtype).min, dtype),
+}
+FULL = {
+    "all": lambda dtype: torch.ones(6, 6, dtype=torch.bool),
+    "zeros": lambda dtype: torch.zeros(6, 6, dtype=dtype),
+}
+OTHERS = {
+    "a window": lambda: causal(6, 6) & (torch.arange(6)[:, None] - torch.arange(6) < 3),
+    "strictly causal": lambda: torch.ones(6, 6, dtype=torch.bool).tril(1),
+    "one row": lambda: torch.arange(6)[None] < 3,
+    "a bias": lambda: added(causal(6, 6), -1.0),
+    "one batch's differs": lambda: torch.stack([causal(6, 6), causal(6, 6).flip(1)])[:, None],
+    "not a number": lambda: added(causal(6, 6), float("nan")),
+}
+
+
+def attention(make):
+    def f(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, make())
+
+    return f
+
+
+def operands(rows=6, columns=6, dtype=torch.float32):
+    shapes = ((2, 3, rows, 8), (2, 3, columns, 8), (2, 3, columns, 8))
+    return [torch.randn(s, dtype=dtype, requires_grad=True) for s in shapes]
+
+
+def compare(f, given, **tolerances):
+    """Results and gradients, in two calls."""
+    compiled = thunder.jit(f)
+    for _ in range(2):
+        mine = [t.detach().clone().requires_grad_() for t in given]
+        expected = [t.detach().clone().requires_grad_() for t in given]
+        actual, eager = compiled(*mine), f(*expected)
+        weights = torch.randn_like(eager)
+        (actual * weights).sum().backward()
+        (eager * weights).sum().backward()
+        assert_close(actual, eager, equal_nan=True, **tolerances)
+        for a, e in zip(mine, expected, strict=True):
+            assert_close(a.grad, e.grad, equal_nan=True, **tolerances)
+    return compiled
+
+
+def attention_of(compiled):
+    """The call as it was once masks were known."""
+    (text,) = [str(t) for t in thunder.last_traces(compiled) if "Known Masks" in str(t).splitlines()[0]]
+    (line,) = [line for line in text.splitlines() if "scaled_dot_product_attention(" in line]
+    return line
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", [*CAUSAL, *FULL])
+def test_known(kind, dtype):
+    make = (CAUSAL | FULL)[kind]
+    tolerances = {"rtol": 0.05, "atol": 0.05} if dtype is torch.bfloat16 else {}
+    compiled = compare(attention(lambda: make(dtype)), operands(dtype=dtype), **tolerances)
+    line = attention_of(compiled)
+    assert f"(t0, t1, t2, None, 0.0, {kind in CAUSAL})" in line, line
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_others_stay(kind):
+    compiled = compare(attention(OTHERS[kind]), operands())
+    assert "True" not in attention_of(compiled) and "(t0, t1, t2, t" in attention_of(compiled)
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (1, 6), (6, 1), (3, 7), (7, 3), (0, 4), (16, 16), (33, 33)])
+def test_sizes(rows, columns):
+    compare(attention(lambda: causal(rows, columns)), operands(rows, columns))
+
+
+def test_a_mask_of_an_input_is_not_known():
+    def f(q, k, v, lengths):
+        return F.scaled_dot_product_attention(q, k, v, torch.arange(6)[None, None, None] < lengths[:, None, None, None])
+
+    compiled = thunder.jit(f)
+    given = operands()
+    for lengths in (torch.tensor([6, 6]), torch.tensor([2, 4])):
+        assert_close(compiled(*given, lengths), f(*given, lengths))
+
+
+def test_another_size_has_another_mask():
+    def f(q, k, v, n):
+        seen = causal(6, 6) if n > 2 else torch.ones(6, 6, dtype=torch.bool)
+        return F.scaled_dot_product_attention(q, k, v, seen)
+
+    compiled = thunder.jit(f)
+    given = operands()
+    for n in (1, 3, 1):
+        assert_close(compiled(*given, n), f(*given, n))
+
+
+def test_a_mask_that_is_returned_is_made():
+    def f(q, k, v):
+        mask = causal(6, 6)
+        return F.scaled_dot_product_attention(q, k, v, mask), mask
+
+    y, mask = thunder.jit(f)(*operands())
+    assert torch.equal(mask, causal(6, 6))
+
+
+def test_grouped_heads_dropout_and_autocast():
+    q, k, v = torch.randn(2, 4, 6, 8), torch.randn(2, 2, 6, 8), torch.randn(2, 2, 6, 8)
+
+    def grouped(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, causal(6, 6), enable_gqa=True)
+
+    assert_close(thunder.jit(grouped)(q, k, v), grouped(q, k, v))
+
+    def expanded(q, k, v):
+        k, v = (t.repeat_interleave(2, 1) for t in (k, v))
+        return F.scaled_dot_product_attention(q, k, v, causal(6, 6), scale=0.3)
+
+    assert_close(thunder.jit(expanded)(q, k, v), expanded(q, k, v))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_close(thunder.jit(grouped)(q, k, v), grouped(q, k, v), rtol=0.05, atol=0.05)
+
+    def dropped(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, causal(6, 6), dropout_p=1.0)
+
+    assert_close(thunder.jit(dropped)(q, q, q), dropped(q, q, q))
+
+
+def test_eager_numerics_keep_eagers_kernel():
+    f = attention(lambda: causal(6, 6))
+    given = [t.detach() for t in operands()]
+    compiled = thunder.jit(f, numerics="eager")
+    assert torch.equal(compiled(*given), f(*given))
+    assert "is_causal" not in str(thunder.last_traces(compiled)[-1])
+
+
+def test_a_simulated_gpu_knows_them():
+    class Attention(torch.nn.Module):
+        def forward(self, q):
+            seen = torch.arange(q.shape[-2], device=q.device)
+            return F.scaled_dot_product_attention(q, q, q, seen[:, None] >= seen)
+
+    q = torch.zeros(2, 4, 64, 64, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    s = thunder.distributed.simulate(Attention(), (q,), world=1, strategy=None)
+    (line,) = [line for line in str(s.traces[0]).splitlines() if "_attention" in line and "=" in line]
+    assert ", True, " in line and "arange" not in str(s.traces[0]), s.traces[0]
