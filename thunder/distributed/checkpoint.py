@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils._pytree import tree_map_only
 
+from .._watching import watched
 from ._plan import state_of
 from .tensor_parallel._layers import sharding_of
 from .tensor_parallel._state import as_dtensor, part_of, whole_of
@@ -217,11 +218,13 @@ def save(state, path, *, process_group=None):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to save in a single process")
         tree = {name: _tree(value) for name, value in state.items()}
-        dcp.save(tree, checkpoint_id=f"{path}.partial", process_group=group)
+        with watched(group, f"the others' parts of {path}"):
+            dcp.save(tree, checkpoint_id=f"{path}.partial", process_group=group)
     error = _replace(f"{path}.partial", path) if first else None
     if distributed.is_initialized():
         box = [error]
-        distributed.broadcast_object_list(box, group=group, group_src=0)
+        with watched(group, f"the end of {path}"):
+            distributed.broadcast_object_list(box, group=group, group_src=0)
         error = box[0]
     if error is not None:
         raise error
@@ -262,7 +265,9 @@ def load(state, path, *, process_group=None):
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to load in a single process")
-        dcp.load(tree, checkpoint_id=path, process_group=process_group or _group_in(state))
+        group = process_group or _group_in(state)
+        with watched(group, f"the others to read {path}"):
+            dcp.load(tree, checkpoint_id=path, process_group=group)
     for name, value in state.items():
         if isinstance(value, torch.nn.Module):
             load_model_state_dict(tree[name], value)  # for hooks, and for state that is no tensor

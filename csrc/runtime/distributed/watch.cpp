@@ -231,6 +231,18 @@ uint64_t Watch::start(std::string what, c10::intrusive_ptr<c10d::Work> work) {
   return ticket;
 }
 
+uint64_t Watch::begin(const std::string& what) {
+  check(what);
+  auto p = std::make_shared<Pending>();
+  p->what = what;
+  return add(std::move(p));
+}
+
+void Watch::explain_if_of_others(const std::string& what, const std::string& error) {
+  if (failed_) raise_failed(cat("while this rank waited for ", what));
+  if (of_connection(error)) explain(what, error);
+}
+
 void Watch::wait(uint64_t ticket) {
   const std::shared_ptr<Pending> p = take(ticket);
   try {

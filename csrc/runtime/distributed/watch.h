@@ -285,6 +285,12 @@ class Watch {
   /// Nobody will wait for it.  The caller keeps the tensors until the work is complete.
   void drop(uint64_t ticket) noexcept;
 
+  /// Of communication that other code runs (PyTorch's own): the others are looked at until drop().  Throws as check().
+  uint64_t begin(const std::string& what);
+
+  /// Throws as wait() does if `error`, which that code raised, may come from another rank's end.
+  void explain_if_of_others(const std::string& what, const std::string& error);
+
   /// Tells the others that this rank failed: what they raise.  Only the first failure of a group counts, and ends the
   /// group: this rank cannot use it any more either.  Returns when it is written, after two seconds at the latest, or
   /// after Intervals::reason if `error` is that of a broken connection, whose cause is another rank.
