@@ -43,8 +43,10 @@ def report_failures():
     def report(kind, value, trace):
         where = traceback.extract_tb(trace)[-1:]
         place = f" ({where[0].filename}:{where[0].lineno})" if where else ""
-        _C.post_failure("".join(traceback.format_exception_only(kind, value)).strip() + place, _groups())
-        before(kind, value, trace)
+        try:
+            _C.post_failure("".join(traceback.format_exception_only(kind, value)).strip() + place, _groups())
+        finally:
+            before(kind, value, trace)
 
     report.reports_to_other_processes = True
     sys.excepthook = report

@@ -7,6 +7,7 @@ Or tensor by tensor: `get_model_state_dict` and `load_model_state_dict`. Files h
 nothing tells how many processes wrote them.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -85,7 +86,9 @@ def _represent(value, options):
         return value
     parameter, value = value, value.detach()
     if options.full_state_dict:
-        value = whole_of(value.full_tensor() if isinstance(value, DTensor) else value, parameter)
+        group = _group_in(value)
+        with watched(group, "the others' parts") if group is not None else contextlib.nullcontext():
+            value = whole_of(value.full_tensor() if isinstance(value, DTensor) else value, parameter)
     else:
         value = as_dtensor(value, parameter)
     return value.cpu() if options.cpu_offload else value
