@@ -399,7 +399,7 @@ void Watch::explain(const std::string& what, const std::string& error) {
   --explaining_;
   const std::string others = behind(started_);
   const bool known = failure_.has_value();
-  if (!known) outbox_ = Failure{rank_, cat(what, " failed: ", error)};
+  if (!known) outbox_ = Failure{rank_, cat(what, " failed: ", error, others)};
   lock.unlock();
   if (known) raise_failed(cat("while this rank waited for ", what));
   Monitor::get().poke();
