@@ -21,7 +21,15 @@ from torch.testing import assert_close
 from training import whole, wrap
 
 import thunder
-from thunder.distributed import save
+from thunder.distributed import (
+    StateDictOptions,
+    clip_grad_norm_,
+    get_model_state_dict,
+    load,
+    no_sync,
+    save,
+    sync_grads,
+)
 from thunder.distributed import tensor_parallel as tp
 
 VICTIM = 1
@@ -216,6 +224,26 @@ def at_an_agreement(strategy, event, place):
     run.step(0)
 
 
+def at_a_call(call, event, path):
+    """One process does not come to a call that communicates outside of programs."""
+    run = Run("ZERO2")
+    save({"model": run.model}, path)
+    with no_sync(run.model):
+        models.loss_of(run.model, models.tokens(0, run.world)[run.rank]).backward()
+    if run.rank == VICTIM:
+        time.sleep(0.3)
+        EVENTS[event]()
+    begin(call)
+    if call == "clip_grad_norm_":
+        clip_grad_norm_(run.model, 1.0)
+    elif call == "sync_grads":
+        sync_grads(run.model)
+    elif call == "load":
+        load({"model": run.model}, path)
+    else:
+        get_model_state_dict(run.model, StateDictOptions(full_state_dict=True))
+
+
 class Shallow(models.Model):
     """The model, of which a call may leave out the last block."""
 
@@ -323,9 +351,9 @@ def late(strategy, seconds):
     """One rank comes to its second step late."""
     run = Run(strategy)
     run.step(0)
+    tell("event")
     if run.rank == VICTIM:
         time.sleep(float(seconds))
-        tell("event")
     run.step(1)
     run.compare(2)
     tell("finished")
