@@ -596,10 +596,22 @@ def agree(group: str, key: str, text: str, seconds: float) -> None:
     ValueError on every process of the group if their texts differ; RuntimeError if one does not come.
     """
 
-def post_failure(error: str) -> None:
+def post_failure(error: str, groups: Sequence[str] = []) -> None:
     """
-    Other processes of all groups that programs use raise this, where they wait for this one.
+    Other processes of these groups, and of all that programs use, raise this, where they wait for this one.
     """
+
+def begin_waiting(group: str, what: str) -> int:
+    """
+    For communication that other code runs: looks at the other processes until end_waiting(). RuntimeError if one has failed already.
+    """
+
+def explain(group: str, what: str, error: str) -> None:
+    """
+    RuntimeError that names another process if `error`, which that code raised, comes from its end.
+    """
+
+def end_waiting(group: str, ticket: int) -> None: ...
 
 def stop_watching(group: str) -> None:
     """The group is about to be destroyed."""

@@ -25,6 +25,7 @@ from ._opaque_meta import (
     written_places,
 )
 from ._tracing import current_tracer
+from ._watching import watched
 from .core.proxies import TensorProxy
 from .extend import OperatorExecutor, get_grad, put_grad, register_grad
 
@@ -41,6 +42,26 @@ def _signature(overload, *first):
 def _communicates(overload):
     of_groups = overload.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem")
     return of_groups or any(a.name == "group_name" for a in overload._schema.arguments)
+
+
+def _started(overload, values):
+    """What an operator communicates: (group, name). Who waits for it gets it as an attribute of the tensor."""
+    if overload.namespace not in ("_c10d_functional", "_c10d_functional_autograd"):
+        return None
+    for a, v in zip(overload._schema.arguments, values, strict=True):
+        if a.name == "group_name":
+            return v, overload._schema.name.partition("::")[2]
+    return getattr(values[0], "started_collective", None)
+
+
+def _watched(started):
+    return watched(*started) if started else contextlib.nullcontext()
+
+
+def _marked(tensors, started):
+    for t in tensors if started else ():
+        t.started_collective = started
+    return tensors
 
 
 def _tags(overload):
@@ -72,8 +93,9 @@ def symbol_of(overload, autocast=()):
         return _several([m.proxy() for m in _description(overload, values, autocast).computed])
 
     def run(*values, results=None):
-        with autocast_for(autocast) if autocast else contextlib.nullcontext():
-            return _several(_evaluate(overload, values, results))
+        started = _started(overload, values)
+        with autocast_for(autocast) if autocast else contextlib.nullcontext(), _watched(started):
+            return _several(_marked(_evaluate(overload, values, results), started))
 
     meta.__signature__ = _signature(overload)
     tags = _tags(overload)
@@ -115,14 +137,15 @@ def _with_graph(overload, name, autocast):
         return (TensorProxy(shape=(0,), dtype=torch.uint8), *made)
 
     def run(differentiated, *values, results=None):
-        with _autograd(), autocast_for(autocast) if autocast else contextlib.nullcontext():
+        started = _started(overload, values)
+        with _autograd(), autocast_for(autocast) if autocast else contextlib.nullcontext(), _watched(started):
             values = map_tensors(values, lambda t: t.detach())
             inputs = [at(values, place).requires_grad_() for place in differentiated]
             outputs = [_no_leaf(t) for t in _evaluate(overload, values, results)]
             edges = [get_gradient_edge(t) if t.requires_grad else None for t in outputs]
         graph = torch.empty(0, dtype=torch.uint8)
-        graph.autograd = (inputs, edges)
-        return (graph, *(t.detach() for t in outputs))
+        graph.autograd = (inputs, edges, started)
+        return (graph, *_marked([t.detach() for t in outputs], started))
 
     meta.__signature__ = _signature(overload, "differentiated")
     tags = _tags(overload)
@@ -145,9 +168,9 @@ def _backward(name, communicates):
                 f"[{name}] what the operator saved for its backward was replaced: hooks for saved tensors "
                 "(torch.autograd.graph) cannot be used with an operator that has no record"
             )
-        tensors, edges = graph.autograd
+        tensors, edges, started = graph.autograd
         pairs = [(edges[i], g) for i, g in zip(differentiable, gradients, strict=True) if edges[i] is not None]
-        with _autograd():
+        with _autograd(), _watched(started):
             made = torch.autograd.grad(
                 [e for e, _ in pairs], tensors, [g for _, g in pairs], retain_graph=True, allow_unused=True,
                 materialize_grads=True,

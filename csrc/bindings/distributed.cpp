@@ -172,11 +172,44 @@ void bind_distributed(nb::module_& m) {
       "ValueError on every process of the group if their texts differ; RuntimeError if one does not come.");
   m.def(
       "post_failure",
-      [](const std::string& error) {
+      [](const std::string& error, const std::vector<std::string>& groups) {
         nb::gil_scoped_release released;
+        for (const std::string& group : groups) {
+          try {
+            distributed::Watch::of(group);
+          } catch (const std::exception&) {
+            // Its store is gone, or it was destroyed: there is nobody to tell.
+          }
+        }
         distributed::post_failure_everywhere(error);
       },
-      nb::arg("error"), "Other processes of all groups that programs use raise this, where they wait for this one.");
+      nb::arg("error"), nb::arg("groups") = std::vector<std::string>(),
+      "Other processes of these groups, and of all that programs use, raise this, where they wait for this one.");
+  m.def(
+      "begin_waiting",
+      [](const std::string& group, const std::string& what) {
+        nb::gil_scoped_release released;
+        return distributed::is_fake(*distributed::group_named(group)) ? 0 : distributed::Watch::of(group)->begin(what);
+      },
+      nb::arg("group"), nb::arg("what"),
+      "For communication that other code runs: looks at the other processes until end_waiting(). RuntimeError if one "
+      "has failed already.");
+  m.def(
+      "explain",
+      [](const std::string& group, const std::string& what, const std::string& error) {
+        nb::gil_scoped_release released;
+        if (distributed::is_fake(*distributed::group_named(group))) return;
+        distributed::Watch::of(group)->explain_if_of_others(what, error);
+      },
+      nb::arg("group"), nb::arg("what"), nb::arg("error"),
+      "RuntimeError that names another process if `error`, which that code raised, comes from its end.");
+  m.def(
+      "end_waiting",
+      [](const std::string& group, uint64_t ticket) {
+        nb::gil_scoped_release released;
+        if (ticket > 0) distributed::Watch::of(group)->drop(ticket);
+      },
+      nb::arg("group"), nb::arg("ticket"));
   m.def(
       "stop_watching",
       [](const std::string& group) {

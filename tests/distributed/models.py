@@ -41,9 +41,9 @@ class Model(nn.Module):
         return self.head(x * self.single) * self.scale
 
 
-def make(seed=0, dtype=torch.float64, **options):
+def make(seed=0, dtype=torch.float64, kind=Model, **options):
     torch.manual_seed(seed)
-    return Model(**options).to(dtype)
+    return kind(**options).to(dtype)
 
 
 def tokens(step, world, batch=2, length=4):

@@ -8,6 +8,7 @@ Collectives are calls of the compiled programs: `thunder.last_backward_traces(mo
 runs compiled only. Call `torch.distributed.init_process_group()` first. `tensor_parallel` divides the layers.
 """
 
+from .._watching import report_failures as _report_failures
 from . import tensor_parallel
 from ._clip import clip_grad_norm_
 from ._plan import FSDPBucketingStrategy, FSDPType
@@ -47,3 +48,6 @@ __all__ = [
     "sync_grads",
     "tensor_parallel",
 ]
+
+# Before the first wrapping, too: the others wait there for a process that fails on the way.
+_report_failures()

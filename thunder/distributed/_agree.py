@@ -1,12 +1,11 @@
 """What all processes must have in common before the first collective."""
 
 import collections
-import sys
-import traceback
 
 import torch
 
 from .. import _C
+from .._watching import report_failures
 
 _wrapped = collections.Counter()
 
@@ -16,6 +15,7 @@ def agree_on_parameters(group, parameters, kind, *settings):
 
     RuntimeError on every process if one does not come within the group's timeout.
     """
+    report_failures()
     lines = [f"torch {torch.__version__}", " ".join([kind, *map(str, settings)])]
     lines += [
         f"{name}: {p.dtype} {tuple(p.shape)} {p.device.type}{'' if p.requires_grad else ' frozen'}"
@@ -24,7 +24,6 @@ def agree_on_parameters(group, parameters, kind, *settings):
     number = _wrapped[group.group_name]
     _wrapped[group.group_name] += 1
     _C.agree(group.group_name, f"wrap {number}", "\n".join(lines), _timeout_of(group).total_seconds())
-    _report_failures()
 
 
 def _timeout_of(group):
@@ -33,19 +32,3 @@ def _timeout_of(group):
         return max(group._get_backend(device).options._timeout for device in group._device_types)
     except (AttributeError, RuntimeError, ValueError):  # a backend without options
         return torch.distributed.distributed_c10d._get_default_timeout(torch.distributed.get_backend(group))
-
-
-def _report_failures():
-    """An exception that ends this process is what the others raise."""
-    before = sys.excepthook
-    if getattr(before, "reports_to_other_processes", False):
-        return
-
-    def report(kind, value, trace):
-        where = traceback.extract_tb(trace)[-1:]
-        place = f" ({where[0].filename}:{where[0].lineno})" if where else ""
-        _C.post_failure("".join(traceback.format_exception_only(kind, value)).strip() + place)
-        before(kind, value, trace)
-
-    report.reports_to_other_processes = True
-    sys.excepthook = report

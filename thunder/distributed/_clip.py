@@ -3,6 +3,7 @@
 import torch
 from torch import distributed
 
+from .._watching import watched
 from ._plan import state_of
 from .tensor_parallel._layers import sharding_of
 from .tensor_parallel._regions import reduced
@@ -58,12 +59,14 @@ def clip_grad_norm_(module, max_norm, norm_type=2.0, error_if_nonfinite=False):
     keys = list({**parts, **wholes})
     norms = torch.stack([total(parts.get(k, ())) for k in keys])
     if state is not None and state.sharded:
-        distributed.all_reduce(norms, distributed.ReduceOp.MAX if infinite else distributed.ReduceOp.SUM, state.group)
+        with watched(state.group, "the others' norms"):
+            distributed.all_reduce(norms, getattr(distributed.ReduceOp, "MAX" if infinite else "SUM"), state.group)
     norm = torch.zeros((), device=device, dtype=dtype)
     for k, of_parts in zip(keys, norms.unbind(), strict=True):
         of_group = both(of_parts, total(wholes.get(k, ())))
         if k is not None and k.world > 1:
-            of_group = reduced(of_group, "max" if infinite else "sum", k)
+            with watched(k.name, "the others' norms"):
+                of_group = reduced(of_group, "max" if infinite else "sum", k)
         norm = both(norm, of_group)
     norm = norm if infinite else norm.pow(1.0 / p)
     if error_if_nonfinite and not norm.isfinite():

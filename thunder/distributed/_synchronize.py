@@ -6,6 +6,7 @@ import torch
 from torch import distributed
 from torch.distributed.tensor import DTensor
 
+from .._watching import watched
 from ..module import Unadopted
 from ._adopt import adopt
 from ._plan import all_states, state_of
@@ -78,11 +79,12 @@ def sync_grads(module):
     # A process may have used other parameters than another one.
     device = next(iter(trainable.values())).device
     used = torch.tensor([float(name in kept) for name in trainable], device=device)
-    distributed.all_reduce(used, distributed.ReduceOp.MAX, state.everyone)
-    for (name, p), somewhere in zip(trainable.items(), used.tolist(), strict=True):
-        if somewhere:
-            mean = _mean(state, name, p, kept.pop(name, None))
-            p.grad = mean if p.grad is None else p.grad.add_(mean)
+    with watched(state.everyone, "the others' gradients"):
+        distributed.all_reduce(used, distributed.ReduceOp.MAX, state.everyone)
+        for (name, p), somewhere in zip(trainable.items(), used.tolist(), strict=True):
+            if somewhere:
+                mean = _mean(state, name, p, kept.pop(name, None))
+                p.grad = mean if p.grad is None else p.grad.add_(mean)
 
 
 def _mean(state, name, p, gradient):

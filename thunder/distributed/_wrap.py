@@ -6,6 +6,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from .. import _C
+from .._watching import watched
 from ._agree import agree_on_parameters
 from ._plan import (
     DistributedState,
@@ -278,6 +279,7 @@ def broadcast(tensors, group, source):
         tensors = [t.detach() for t in tensors]
         for t in tensors:
             whole = t if t.is_contiguous() else t.contiguous()
-            distributed.broadcast(whole, group=group, group_src=source)
+            with watched(group, "the first values"):
+                distributed.broadcast(whole, group=group, group_src=source)
             if whole is not t:
                 t.copy_(whole)

@@ -7,6 +7,7 @@ Or tensor by tensor: `get_model_state_dict` and `load_model_state_dict`. Files h
 nothing tells how many processes wrote them.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -19,6 +20,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils._pytree import tree_map_only
 
+from .._watching import watched
 from ._plan import group_of_mesh, state_of
 from .tensor_parallel._layers import sharding_of
 from .tensor_parallel._state import as_dtensor, part_of, whole_of
@@ -84,7 +86,9 @@ def _represent(value, options):
         return value
     parameter, value = value, value.detach()
     if options.full_state_dict:
-        value = whole_of(value.full_tensor() if isinstance(value, DTensor) else value, parameter)
+        group = _group_in(value)
+        with watched(group, "the others' parts") if group is not None else contextlib.nullcontext():
+            value = whole_of(value.full_tensor() if isinstance(value, DTensor) else value, parameter)
     else:
         value = as_dtensor(value, parameter)
     return value.cpu() if options.cpu_offload else value
@@ -217,11 +221,13 @@ def save(state, path, *, process_group=None):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to save in a single process")
         tree = {name: _tree(value) for name, value in state.items()}
-        dcp.save(tree, checkpoint_id=f"{path}.partial", process_group=group)
+        with watched(group, f"the others' parts of {path}"):
+            dcp.save(tree, checkpoint_id=f"{path}.partial", process_group=group)
     error = _replace(f"{path}.partial", path) if first else None
     if distributed.is_initialized():
         box = [error]
-        distributed.broadcast_object_list(box, group=group, group_src=0)
+        with watched(group, f"the end of {path}"):
+            distributed.broadcast_object_list(box, group=group, group_src=0)
         error = box[0]
     if error is not None:
         raise error
@@ -262,7 +268,9 @@ def load(state, path, *, process_group=None):
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to load in a single process")
-        dcp.load(tree, checkpoint_id=path, process_group=process_group or _group_in(state))
+        group = process_group or _group_in(state)
+        with watched(group, f"the others to read {path}"):
+            dcp.load(tree, checkpoint_id=path, process_group=group)
     for name, value in state.items():
         if isinstance(value, torch.nn.Module):
             load_model_state_dict(tree[name], value)  # for hooks, and for state that is no tensor

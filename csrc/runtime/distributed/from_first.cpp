@@ -42,7 +42,7 @@ std::string from_first(const std::string& group_name, const std::string& key, co
   } dropped{*watch, ticket};
   // A get() would hold the connection, which the process's other threads use, until the text is there.
   for (const auto end = std::chrono::steady_clock::now() + timeout; !store->check({place});) {
-    watch->check(what);
+    watch->raise_failed(cat("while this rank waited for ", what));
     THUNDER_CHECK(std::chrono::steady_clock::now() < end, Runtime, "distributed", "rank ", first, " has not said its ",
                   key, " within ", timeout.count() / 1000, " s");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -237,6 +237,7 @@ void Watch::wait(uint64_t ticket) {
     if (p->kind == Kind::Stream) {
       await_stream(*p);
     } else {
+      const Standing here(name_, p->number, p->what);
       await(*p);
       if (p->signal->done && p->signal->error) std::rethrow_exception(p->signal->error);
       if (p->signal->done && p->kind == Kind::Host && p->work) p->work->wait();
@@ -385,6 +386,11 @@ void Watch::await_stream(Pending& p) {
   passing_ = Doing{p.what, Clock::now(), p.number};
 }
 
+void Watch::explain_if_of_others(const std::string& what, const std::string& error) {
+  if (failed_) raise_failed(cat("while this rank waited for ", what));
+  if (of_connection(error)) explain(what, error);
+}
+
 void Watch::explain(const std::string& what, const std::string& error) {
   std::unique_lock lock(mutex_);
   ++explaining_;
@@ -393,7 +399,7 @@ void Watch::explain(const std::string& what, const std::string& error) {
   --explaining_;
   const std::string others = behind(started_);
   const bool known = failure_.has_value();
-  if (!known) outbox_ = Failure{rank_, cat(what, " failed: ", error)};
+  if (!known) outbox_ = Failure{rank_, cat(what, " failed: ", error, others)};
   lock.unlock();
   if (known) raise_failed(cat("while this rank waited for ", what));
   Monitor::get().poke();
@@ -487,6 +493,7 @@ std::optional<Failure> Watch::look(Clock::time_point now) {
       dead = Failure{p.rank, cat(sign, "; it last reported: ", r.words())};
     }
   }
+  if (!dead) dead = disagreement();
   if (!dead) return std::nullopt;
   return board_->post(*dead);
 }
@@ -531,28 +538,12 @@ Clock::time_point Watch::next(Clock::time_point now, bool looking) const {
 }
 
 std::string Watch::report(Clock::time_point now) {
+  const Place place = Standing::now();  // before `started_` is read: see disagreement()
   const std::optional<Doing> doing = outstanding(now, milliseconds(0));
   const std::string text = doing           ? cat("waits for ", doing->what, " since ", seconds(now - doing->since))
                            : last_.empty() ? "has waited for nothing yet"
                                            : cat("last waited for ", last_);
-  return Report{++beats_, started_, finished_, text.substr(0, 300) + process_}.line();
-}
-
-std::string Watch::last_report(int rank) {
-  const auto line = board_ ? board_->read(cat("alive/", rank)) : std::nullopt;
-  return line ? cat("it last reported: ", Report::parse(*line).words()) : "it has reported nothing";
-}
-
-std::string Watch::behind(uint64_t number) const {
-  std::string out;
-  for (const Peer& p : peers_) {
-    if (!p.seen) {
-      out += cat("; rank ", p.rank, " has reported nothing");
-    } else if (p.report.started < number) {
-      out += cat("; rank ", p.rank, " is ", number - p.report.started, " behind, it last reported: ", p.report.words());
-    }
-  }
-  return out;
+  return Report{++beats_, started_, finished_, place, text.substr(0, 300) + process_}.line();
 }
 
 void agree(const std::string& group_name, const std::string& key, const std::string& text, milliseconds timeout) {

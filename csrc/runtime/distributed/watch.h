@@ -69,20 +69,42 @@ struct Failure {
   }
 };
 
+/// Where a process's program stands while it waits.  A number of 0: nowhere, or at several places.
+struct Place {
+  uint64_t number = 0;  // among the group's collectives
+  std::string group, what;
+};
+
+/// Of this process.  Nowhere once two threads have waited: one of them may start what another rank waits for.
+class Standing {
+ public:
+  Standing(const std::string& group, uint64_t number, const std::string& what);
+  ~Standing();
+  Standing(const Standing&) = delete;
+  Standing& operator=(const Standing&) = delete;
+
+  static Place now();
+};
+
 /// A rank's last words, of which the first changes with each heartbeat.
 struct Report {
   uint64_t counter = 0, started = 0, finished = 0;
+  Place place;
   std::string text;
 
   static Report parse(const std::string& line) {
     Report r;
     std::istringstream in(line);
-    in >> r.counter >> r.started >> r.finished;
+    in >> r.counter >> r.started >> r.finished >> r.place.number;
     in.get();
+    std::getline(in, r.place.group, '\t');
+    std::getline(in, r.place.what, '\t');
     std::getline(in, r.text);
     return r;
   }
-  std::string line() const { return cat(counter, " ", started, " ", finished, " ", text); }
+  std::string line() const {
+    return cat(counter, " ", started, " ", finished, " ", place.number, " ", place.group, "\t", place.what, "\t", text);
+  }
   std::string words() const { return cat("started ", started, " collectives, finished ", finished, ", ", text); }
 };
 
@@ -285,6 +307,12 @@ class Watch {
   /// Nobody will wait for it.  The caller keeps the tensors until the work is complete.
   void drop(uint64_t ticket) noexcept;
 
+  /// Of communication that other code runs (PyTorch's own): the others are looked at until drop().  Throws as check().
+  uint64_t begin(const std::string& what);
+
+  /// Throws as wait() does if `error`, which that code raised, may come from another rank's end.
+  void explain_if_of_others(const std::string& what, const std::string& error);
+
   /// Tells the others that this rank failed: what they raise.  Only the first failure of a group counts, and ends the
   /// group: this rank cannot use it any more either.  Returns when it is written, after two seconds at the latest, or
   /// after Intervals::reason if `error` is that of a broken connection, whose cause is another rank.
@@ -318,6 +346,7 @@ class Watch {
   // By the thread.
   Clock::time_point tick();
   std::optional<detail::Failure> look(Clock::time_point now);
+  std::optional<detail::Failure> disagreement();
   void warn_late(Clock::time_point now, const detail::Doing& doing);
 
   // With mutex_ held.
