@@ -218,9 +218,10 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
 
-int power_of_two(int64_t n) {
-  int p = 1;
-  while (p < n) p *= 2;
+// The least power of two from n on, between two powers of two.
+int power_of_two(int64_t n, int least, int most) {
+  int p = least;
+  while (p < n && p < most) p *= 2;
   return p;
 }
 
@@ -232,7 +233,7 @@ CudaShape cuda_shape(const Kernel& k) {
   const int64_t chunks = k.cols / k.lanes;
   const bool rows = reduces_rows(k);
   if (!rows && k.columns.empty() && k.rows == 1) {
-    s.threads = static_cast<int>(std::min<int64_t>(256, power_of_two(std::max<int64_t>(chunks, 32))));
+    s.threads = power_of_two(chunks, 32, 256);
     s.chunks = 1;
     s.blocks_x = 0;
     for (const Phase& p : k.phases) s.blocks_x += blocks_of(k, p, s.threads);
@@ -241,7 +242,7 @@ CudaShape cuda_shape(const Kernel& k) {
   if (rows) {
     const int64_t per_thread = k.columns.empty() ? kChunksPerThread : 1;
     const int most = k.rows < kManyRows ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
-    s.threads = std::clamp(power_of_two((chunks + per_thread - 1) / per_thread), 32, most);
+    s.threads = power_of_two((chunks + per_thread - 1) / per_thread, 32, most);
     s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
@@ -251,7 +252,7 @@ CudaShape cuda_shape(const Kernel& k) {
     s.rows_per_block = s.threads == 32 ? 4 : 1;
   } else {
     // Columns are tiled over blocks.
-    s.threads = static_cast<int>(std::clamp<int64_t>(power_of_two(chunks), 32, 128));
+    s.threads = power_of_two(chunks, 32, 128);
     if (k.columns.empty()) s.chunks = static_cast<int>(std::clamp<int64_t>(chunks / s.threads, 1, kTileChunks));
     s.blocks_y = (chunks + s.threads * s.chunks - 1) / (s.threads * s.chunks);
     s.rows_per_block = std::max(1, 128 / s.threads);
