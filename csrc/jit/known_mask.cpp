@@ -48,15 +48,7 @@ Trace on_cpu(const Trace& t) {
 
 bool holds(const at::Tensor& t) { return t.all().item<bool>(); }
 
-}  // namespace
-
-MaskKind classify_mask(const Trace& mask) {
-  const TensorType& type = mask.output.value().tensor();
-  if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
-  const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();
-  const frontend::Ref result = evaluate(elsewhere ? on_cpu(mask) : mask);
-  BelowAutograd below;
-  at::Tensor seen = torch_py::tensor(result.get());
+MaskKind kind_of(at::Tensor seen) {
   if (seen.scalar_type() != at::kBool) {
     const at::Tensor numbers = seen;
     seen = numbers.eq(0);
@@ -65,6 +57,21 @@ MaskKind classify_mask(const Trace& mask) {
   if (holds(seen)) return MaskKind::Full;
   const at::Tensor row = at::arange(seen.size(-2), seen.device()).unsqueeze(1);
   return holds(seen.eq(row.ge(at::arange(seen.size(-1), seen.device())))) ? MaskKind::Causal : MaskKind::Other;
+}
+
+}  // namespace
+
+MaskKind classify_mask(const Trace& mask) {
+  const TensorType& type = mask.output.value().tensor();
+  if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
+  const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();
+  try {
+    const frontend::Ref result = evaluate(elsewhere ? on_cpu(mask) : mask);
+    const BelowAutograd below;
+    return kind_of(torch_py::tensor(result.get()));
+  } catch (const c10::OutOfMemoryError&) {  // a kernel of the program's may not need all of it at a time
+    return MaskKind::Other;
+  }
 }
 
 }  // namespace thunder

@@ -6,7 +6,8 @@
 namespace thunder {
 
 /// Full or Causal for booleans, and for numbers that are 0 where a place is seen and at most the lowest of their dtype
-/// elsewhere.  Where there is no CUDA, as in a simulation, a mask for it is made on the CPU.
+/// elsewhere.  Where there is no CUDA, as in a simulation, a mask for it is made on the CPU.  Other where a GPU's memory
+/// does not suffice to make it.
 MaskKind classify_mask(const Trace& mask);
 
 }  // namespace thunder
