@@ -178,8 +178,8 @@ def test_in_parallel_layers(place, doing, event, run, record_property):
         ("first wrapping", "the agreement on wrap 0", faults.VICTIM, "fail"),
         _slow_of("second wrapping", "the agreement on wrap 1", faults.VICTIM, "fail"),
         _slow_of("second wrapping", "the agreement on wrap 1", faults.VICTIM, "kill"),
-        _slow_of(FORWARD, "the first rank's ", 0, "fail"),
-        _slow_of(FORWARD, "the first rank's ", 0, "kill"),
+        _slow_of(FORWARD, "rank 0's ", 0, "fail"),
+        _slow_of(FORWARD, "rank 0's ", 0, "kill"),
     ],
 )
 def test_at_an_agreement(place, what, victim, event, run, record_property):

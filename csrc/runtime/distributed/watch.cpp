@@ -502,12 +502,13 @@ void Watch::warn_late(Clock::time_point now, const Doing& doing) {
   std::string others;
   {
     const std::lock_guard lock(mutex_);
-    if (now - doing.since < intervals.late || doing.number == warned_) return;
+    if (now - doing.since < intervals.late || doing.number <= warned_) return;
     others = behind(doing.number);
     // The first of the ranks that wait is enough.
     const auto waits = [&](const Peer& p) { return p.rank < rank_ && p.report.started >= doing.number; };
     if (others.empty() || std::ranges::any_of(peers_, waits)) return;
-    warned_ = doing.number;
+    // What this rank has started by now waits for the same.
+    warned_ = std::max(doing.number, started_);
   }
   warn(cat("[distributed] rank ", rank_, " waits for ", doing.what, " since ", seconds(now - doing.since), others));
 }
