@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
-from training import Exact, mesh_of_replicas, whole
+from training import COPIES, Exact, mesh_of_replicas, whole
 
 import thunder
 
@@ -39,7 +39,7 @@ def wrap(module, group, way, **options):
         return DistributedDataParallel(module, process_group=group, **options)
     way, _, hybrid = way.partition(" ")
     of_blocks, of_root = RESHARDS[way]
-    mesh = mesh_of_replicas() if hybrid else mesh_of(group)
+    mesh = mesh_of_replicas(COPIES[hybrid]) if hybrid else mesh_of(group)
     for block in getattr(module, "blocks", ()):
         fully_shard(block, mesh=mesh, reshard_after_forward=of_blocks, **options)
     return fully_shard(module, mesh=mesh, reshard_after_forward=of_root, **options)
@@ -71,7 +71,7 @@ def communicates(model, way):
     """The programs themselves have the collectives."""
     forward, backward = texts(model)
     way, _, hybrid = way.partition(" ")
-    over = "_replicas" if hybrid else ""
+    over = "_replicas" if hybrid and COPIES[hybrid] > 1 else ""
     assert ("torch_all_gather_prim_impl" in forward) == (way != "ddp")
     assert ("torch_all_gather_prim_impl" in backward) == (way in ("fsdp", "ZERO3"))
     assert f"torch_all_reduce{over}_prim_impl" in backward  # in sharded models of the vector that tells what is used

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 WAYS = ["ddp", "fsdp", "ZERO2", "ZERO3"]
+HYBRIDS = ["ZERO2 hybrid", "fsdp hybrid", "fsdp hybrid of one", "fsdp hybrid of four"]
 EXTRAS = ["plain", "checkpointing", "accumulation", "accumulation by the original", "after eager"]
 OFTEN = {
     ("ddp", "plain", 2), ("fsdp", "plain", 3), ("ZERO2", "plain", 2), ("ZERO3", "accumulation", 3),
@@ -29,7 +30,7 @@ def test_steps(workers, way, extra, world):
     "way, extra",
     [
         pytest.param(way, extra, marks=[] if (way, extra) == ("ZERO2 hybrid", "accumulation") else pytest.mark.slow)
-        for way, extra in itertools.product(["ZERO2 hybrid", "fsdp hybrid"], EXTRAS)
+        for way, extra in itertools.product(HYBRIDS, EXTRAS)
     ],
 )
 def test_steps_of_shards_in_several_copies(workers, way, extra):

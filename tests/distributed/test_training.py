@@ -42,6 +42,13 @@ def test_steps_of_shards_in_several_copies(workers, strategy, bucketing, extra):
     workers.run(4, training.steps, strategy, bucketing, extra)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("strategy", ["ZERO3 hybrid of one", "ZERO3 hybrid of four", "ZERO2 hybrid of four"])
+def test_steps_of_one_copy_and_of_copies_alone(workers, strategy, extra):
+    workers.run(4, training.steps, strategy, "LAYER", extra)
+
+
 @pytest.mark.parametrize("strategy", ["ZERO2 hybrid", pytest.param("ZERO3 hybrid", marks=pytest.mark.slow)])
 def test_gradients_of_copies_have_the_bits_of_one_process(workers, strategy):
     workers.run(4, training.exact_gradients, strategy)

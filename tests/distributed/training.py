@@ -13,9 +13,12 @@ from thunder.distributed import FSDPBucketingStrategy, FSDPType, clip_grad_norm_
 
 
 @functools.cache
-def mesh_of_replicas(device="cpu"):
-    """Two copies, each of two shards."""
-    return init_device_mesh(device, (2, 2), mesh_dim_names=("replicas", "shards"))
+def mesh_of_replicas(copies=2):
+    """So many copies of shards over the rest of four processes."""
+    return init_device_mesh("cpu", (copies, 4 // copies), mesh_dim_names=("replicas", "shards"))
+
+
+COPIES = {"hybrid": 2, "hybrid of one": 1, "hybrid of four": 4}
 
 
 def wrap(module, group, strategy, bucketing, **options):
@@ -23,7 +26,7 @@ def wrap(module, group, strategy, bucketing, **options):
         size = {"NONE": 0, "LAYER": 0.001, "BLOCK": 0.01, "AUTO": "auto"}[bucketing]
         return ddp(module, bucket_size_in_mb=size, process_group=group, **options)
     strategy, _, hybrid = strategy.partition(" ")
-    where = {"mesh": mesh_of_replicas()} if hybrid else {"process_group": group}
+    where = {"mesh": mesh_of_replicas(COPIES[hybrid])} if hybrid else {"process_group": group}
     return fsdp(
         module,
         sharding_strategy=FSDPType[strategy],

@@ -138,15 +138,16 @@ void Communicator::reduce_further(Communication& c, const std::string& op, const
   const c10::Device device = c.outputs[0].device();
   watch_->check(what);
   if (!has_all(c.outputs[0])) {
+    // gloo has no streams: only a wait puts this reduction behind the first.
     c.wait();
     return reduce_outputs(c, op, what);
   }
   if (device.is_cpu()) return reduce_outputs(c, op, what);
   // On a stream of its own: what is computed meanwhile does not wait for the first reduction.
   const c10::StreamGuard beside(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
-  for (const WorkPtr& w : c.works) {
+  {
     const WithoutGil released(PyGILState_Check() != 0);
-    w->wait();
+    for (const WorkPtr& w : c.works) w->wait();
   }
   reduce_outputs(c, op, what);
 }
