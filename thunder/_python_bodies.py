@@ -25,7 +25,7 @@ _CHECKING = {torch.overrides: _OVERRIDES, torch: _Changed(torch, overrides=_OVER
 @functools.cache
 def body_of(func):
     """A torch function that is written in Python, as what it calls; None for others."""
-    if not func.__module__.startswith("torch."):
+    if not f"{func.__module__}.".startswith("torch."):
         return None
     # A function that chooses one of two by a flag does not ask, they do.
     cells = func.__closure__ or ()

@@ -466,3 +466,23 @@ def test_types_of_python_are_dtypes():
     x = torch.ones(2, device=DEVICE)
     for got, want in zip(thunder.jit(f)(x), f(x), strict=True):
         assert got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("cache", ["constant values", "symbolic values"])
+def test_assertions_of_torch_are_those_of_eager(cache):
+    def f(x, n):
+        torch._assert(x.shape[0] == 4, "four rows")
+        torch._assert((x > 0).all(), "positive")
+        torch._assert(n > 0, f"n is {n}")
+        return x * n
+
+    compiled = thunder.jit(f, cache=cache)
+    for arguments in ((torch.ones(4), 3), (torch.ones(4), 2)):
+        assert torch.equal(compiled(*arguments), f(*arguments))
+    for arguments, message in (
+        ((torch.ones(5), 3), "four rows"),
+        ((torch.zeros(4), 3), "positive"),
+        ((torch.ones(4), -1), "n is -1"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            compiled(*arguments)
