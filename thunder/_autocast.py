@@ -59,8 +59,25 @@ def _recorded(func, args, kwargs, states):
     body = body_of(func) if isinstance(func, FunctionType) else None
     if body is not None:
         return (_refused.in_mode(body, args, kwargs),)
+    composition = _COMPOSITIONS.get(_name_of(func))
+    composed = None if composition is None else _refused.in_mode(composition, args, kwargs)
+    if composed is not None:
+        return (composed,)
     record = _opaque.resolve(func, args, kwargs, states)
     return None if record is None else (record(),)
+
+
+def _cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
+    """Of class indices; None for probabilities."""
+    if input.shape == target.shape or label_smoothing > 0:
+        return None
+    # On a GPU autocast computes the loss in float32, and leaves log_softmax alone, which is told its dtype.
+    log_probabilities = torch.log_softmax(input, 0 if input.ndim == 1 else 1, dtype=input.dtype)
+    return torch._C._nn.nll_loss_nd(log_probabilities, target, weight, reduction, ignore_index)
+
+
+# By the name of an ATen composition: what it calls, so that kernels can be fused; None where that is not said here.
+_COMPOSITIONS = {"cross_entropy_loss": _cross_entropy_loss}
 
 
 # ---- what cannot be asked about on a GPU -----------------------------------------------------------------------------

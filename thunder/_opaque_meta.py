@@ -146,13 +146,14 @@ def at(values, place):
 
 def replaced(values, new):
     """The arguments of a call, with `new` tensors in some places."""
+    return [_replaced((i,), v, new) for i, v in enumerate(values)]
 
-    def at_place(place, value):
-        if isinstance(value, (list, tuple)):
-            return [at_place((*place, i), v) for i, v in enumerate(value)]
-        return new.get(place, value)
 
-    return [at_place((i,), v) for i, v in enumerate(values)]
+# A nested function that calls itself is a reference cycle: until a garbage collection it would hold tensors.
+def _replaced(place, value, new):
+    if isinstance(value, (list, tuple)):
+        return [_replaced((*place, i), v, new) for i, v in enumerate(value)]
+    return new.get(place, value)
 
 
 def written_places(overload, values):
@@ -164,14 +165,14 @@ def written_places(overload, values):
 def flatten(results):
     """(structure, flat results)"""
     flat = []
+    return _flattened(results, flat), flat
 
-    def visit(r):
-        if isinstance(r, (list, tuple)):
-            return [visit(x) for x in r]
-        flat.append(r)
-        return len(flat) - 1
 
-    return visit(results), flat
+def _flattened(results, flat):
+    if isinstance(results, (list, tuple)):
+        return [_flattened(r, flat) for r in results]
+    flat.append(results)
+    return len(flat) - 1
 
 
 def unflatten(structure, flat, outer=tuple):

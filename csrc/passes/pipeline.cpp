@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "passes/aligned_products.h"
 #include "passes/attention_layout.h"
 #include "passes/autodiff.h"
 #include "passes/counted_random.h"
@@ -33,6 +34,7 @@ const PassName kBuckets{"comm_buckets", "Communication In Buckets"};
 const PassName kLateWaits{"late_waits", "Late Waits"};
 const PassName kSchedule{"comm_schedule", "Communication Schedule"};
 const PassName kOpen{"open", "Opening For Fusion"};
+const PassName kAligned{"aligned_products", "Aligned Products"};
 const PassName kSplit{"split", "Forward Backward Split"};
 const PassName kOneHot{"one_hot_sums", "Sums Of One-Hot Rows"};
 const PassName kClaim{"claim", "Transform For Execution"};
@@ -58,6 +60,7 @@ class Pipeline {
       differentiate(t);
     } else {
       t.name = "computation";
+      if (fuses_) t = aligned(t);
       if (distribution_)
         t = run(kDistribute, t, c_.history,
                 [&](const Trace& x) { return distributed::distribute(x, distribution_, collectives_); });
@@ -125,6 +128,8 @@ class Pipeline {
     if (fuses_)
       joint.trace = run(
           kOpen, joint.trace, c_.history, [&](const Trace& x) { return open_for_fusion(x, joint); }, false);
+    // Once all products are there, and before it is decided which form of a value is saved.
+    if (fuses_) align_products(joint);
     ForwardBackward parts;
     Trace forward = run(kSplit, joint.trace, c_.history, [&](const Trace&) {
       parts = split(joint, split_options(joint));
@@ -174,6 +179,22 @@ class Pipeline {
       out.bucket_bytes[p.bucket] += itemsize(p.full.dtype) * p.full.numel().constant();
     }
     return out;
+  }
+
+  Trace aligned(const Trace& t) {
+    size_t all = t.calls.size();
+    return run(
+        kAligned, t, c_.history, [&](const Trace& x) { return aligned_products(x, all); }, false);
+  }
+
+  void align_products(JointTrace& joint) {
+    size_t forward_calls = joint.forward_calls;
+    const Trace out = run(
+        kAligned, joint.trace, c_.history, [&](const Trace& x) { return aligned_products(x, forward_calls); }, false);
+    if (out.calls == joint.trace.calls) return;
+    joint.trace = out;
+    joint.forward_calls = forward_calls;
+    joint.forward.assign(out.calls.begin(), out.calls.begin() + static_cast<ptrdiff_t>(forward_calls));
   }
 
   // Opens what a fusion executor sees through, unless an executor before it takes the call whole.

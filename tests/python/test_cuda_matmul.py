@@ -226,3 +226,26 @@ def test_in_a_graph_of_the_users_own():
     for _ in range(3):
         graph.replay()
     torch.testing.assert_close(w.grad.double(), 3 * x.double().sum(0).expand(256, 128), rtol=2**-6, atol=5e-2)
+
+
+# ---- sizes that are no multiple of 16 bytes ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("columns", [4001, 4002, 4004])
+def test_odd_columns_between_kernels(columns, bias):
+    def f(x, w, *b):
+        return F.linear(x.exp(), w * 1.0, *b).float().log_softmax(-1)[:, :3]
+
+    x = (torch.randn(4096, 512, device="cuda") / 4).to(torch.bfloat16).requires_grad_()
+    w = (torch.randn(columns, 512, device="cuda") / 16).to(torch.bfloat16).requires_grad_()
+    b = (torch.randn(columns, device="cuda", dtype=torch.bfloat16, requires_grad=True),) if bias else ()
+    compiled = check(f, x, w, *b)
+    sizes = [c.output.shape[-1] for c in thunder.last_traces(compiled)[-1].calls if c.name.startswith("cublaslt")]
+    assert sizes == [4008]
+
+
+def test_odd_rows_and_terms():
+    x = (torch.randn(8191, 1023, device="cuda") / 8).to(torch.bfloat16).requires_grad_()
+    w = (torch.randn(1023, 2047, device="cuda") / 8).to(torch.bfloat16).requires_grad_()
+    check(lambda x, w: torch.matmul(x.sin(), w.cos()).float().sin(), x, w)

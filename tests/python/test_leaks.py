@@ -130,3 +130,27 @@ def test_nothing_is_left_of_what_was_refused():
     after = counts(x, w, branches, branches.__code__)
     assert is_all_gone(before, after)
     assert megabytes("VmRSS") - memory < MEGABYTES
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_memory_of_operators_without_a_record_goes_without_a_garbage_collection(inplace):
+    def f(x):
+        # Neither has a record: the graph that PyTorch's autograd makes of the call holds tensors of the size of x.
+        y = x.sinh()
+        return torch.ops.aten.hardsigmoid_(y.clone()) if inplace else torch.special.i0e(y)
+
+    compiled = thunder.jit(f)
+    x = torch.randn(1 << 20, requires_grad=True)
+    gc.collect()
+    gc.disable()
+    try:
+        for i in range(40):
+            if i == 10:
+                memory = megabytes("VmRSS")
+            compiled(x).sum().backward()
+            x.grad = None
+        grown = megabytes("VmRSS") - memory
+    finally:
+        gc.enable()
+    assert any("with_graph" in c.name for c in thunder.last_traces(compiled)[-1].calls)
+    assert grown < 8 * MEGABYTES, f"{grown:.1f} MB more after 30 rounds"
