@@ -83,7 +83,8 @@ class Pipeline {
     // First, since what later passes make of attention depends on its mask.  Kernels for other masks round otherwise.
     if (options_.classify_mask && !options_.fusion.eager_numerics)
       t = run(
-          kMasks, t, c_.history, [&](const Trace& x) { return known_masks(x, options_.classify_mask); }, false);
+          kMasks, t, c_.history,
+          [&](const Trace& x) { return known_masks(x, options_.classify_mask, options_.executors); }, false);
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
