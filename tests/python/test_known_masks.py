@@ -171,6 +171,10 @@ def distances(n, m, device):
     return torch.arange(m, device=device) - (torch.arange(n, device=device) + (m - n))[:, None]
 
 
+def rows(d):
+    return torch.arange(d.shape[0], device=d.device)
+
+
 def numbers(seen, hidden):
     return torch.zeros(seen.shape, dtype=torch.bfloat16, device=seen.device).masked_fill(~seen, hidden)
 
@@ -191,10 +195,10 @@ WINDOWS = {
 NO_WINDOWS = {
     "strictly before": (lambda d: d < 0, 3),
     "a gap": (lambda d: (d <= 0) & (d != -2), 0),
-    "blocks": (lambda d: (d <= 0) & (torch.arange(32)[:, None] // 8 == torch.arange(32) // 8), 0),
+    "blocks": (lambda d: (d <= 0) & (rows(d)[:, None] // 8 == rows(d) // 8), 0),
     "a row that sees nothing": (lambda d: d <= 0, -9),
     "one of a batch": (lambda d: torch.stack([d <= 0, d <= 1])[:, None], 0),
-    "a prefix": (lambda d: (d <= 0) | (torch.arange(32) < 4), 0),
+    "a prefix": (lambda d: (d <= 0) | (rows(d) < 4), 0),
 }
 
 

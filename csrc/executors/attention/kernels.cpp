@@ -37,8 +37,13 @@ std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& 
   };
   attention.transform = by("");
   attention.grad_transform = by("grad_forward_");
-  for (std::string_view symbol : {ops::torch::kAttention, ops::torch::kWindowedAttention})
-    executor->register_implementation(std::string(symbol), attention);
+  executor->register_implementation(std::string(ops::torch::kWindowedAttention), attention);
+  attention.prepare = [mask = kernels.mask](Builder& b, const Args& a) {
+    ArgList args = a.list();
+    if (a.has("attn_mask")) args[static_cast<size_t>(a.op().schema.index_of("attn_mask"))] = mask(b, a).arg();
+    return args;
+  };
+  executor->register_implementation(std::string(ops::torch::kAttention), std::move(attention));
   return executor;
 }
 

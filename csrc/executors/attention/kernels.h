@@ -24,6 +24,8 @@ struct Kernels {
   /// Calls the one that fits, with the prefix "grad_forward_" its record that also gives what its gradient reads, and
   /// returns attention's result.
   Expr (*call)(Builder& b, const Args& a, const Operands& operands, const std::string& prefix);
+  /// The mask as numbers that the kernel can read.
+  Expr (*mask)(Builder& b, const Args& a);
 };
 std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels);
 

@@ -102,15 +102,15 @@ constexpr OpDef kRecords[] = {
 #undef ATTENTION_ATEN
 
 // cuDNN reads a bias as numbers of the query's type, whatever they are.
-Arg bias(Builder& b, const Args& a) {
-  if (!a.has("attn_mask")) return {};
+Expr bias(Builder& b, const Args& a) {
   const DType t = a.tensor("query").dtype;
-  return ops::to_dtype(ops::torch::additive_mask(b, a["attn_mask"], t), t).arg();
+  return ops::to_dtype(ops::torch::additive_mask(b, a["attn_mask"], t), t);
 }
 
 Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+  const Arg mask = a.has("attn_mask") ? bias(b, a).arg() : Arg();
   return first(b, b.call_named("cudnn." + prefix + "scaled_dot_product_attention" + drawing(a),
-                               {x.query.arg(), x.key.arg(), x.value.arg(), bias(b, a), a["dropout_p"], a["is_causal"],
+                               {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],
                                 ops::torch::attention_scale(a)},
                                {}));
 }
@@ -122,6 +122,6 @@ bool takes(const Call& call) {
 
 }  // namespace
 
-std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel}); }
+std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel, bias}); }
 
 }  // namespace thunder

@@ -232,26 +232,41 @@ const char* kernel_name(AttentionKernel kernel) {
 
 // The efficient kernel reads the mask in rows of 16 elements: rows are padded in memory, and cut to their size again by
 // a view.
-Expr aligned_mask(const Expr& mask, const TensorType& q, const TensorType& k) {
+Expr aligned_mask(const Expr& mask, const Dim& columns) {
+  constexpr int64_t kRow = 16;
   Builder& b = mask.builder();
   Expr m = mask;
-  const Dim& columns = k.shape[2];
   if (m.shape().back() != columns) {
     Dims wide = m.shape();
     wide.back() = columns;
     m = b("torch.expand", m, wide);
   }
-  bool aligned = m.tensor().strides.back() == 1;
-  for (size_t i = 0; i + 1 < m.shape().size(); ++i) aligned &= mod(m.tensor().strides[i], 16) == 0 || m.shape()[i] == 1;
-  if (!aligned || mod(columns, 16) != 0) {
-    Dims padded = m.shape();
-    padded.back() = ceildiv(columns, 16) * 16;
-    Arg rows = ops::full(b, padded, 0.0, m.dtype(), m.tensor().device);
-    Dims start(padded.size(), Dim(0)), step(padded.size(), Dim(1));
-    Expr filled = b("prims.slice_scatter", rows, m, start, m.shape(), step);
-    m = b("prims.slice", filled, start, m.shape(), step);
+  const TensorType& t = m.tensor();
+  const Dim padded = ceildiv(columns, kRow) * kRow;
+  bool aligned = t.strides.back() == 1;
+  for (size_t i = 0; i + 1 < t.shape.size(); ++i) {
+    // A single row, too, is read beyond its end: only its stride says that there is something.
+    const bool reads_next = t.shape[i] != 1 || padded != columns;
+    aligned &= !reads_next || (mod(t.strides[i], kRow) == 0 && (t.shape[i] != 1 || t.strides[i] >= padded));
   }
-  return b("torch.expand", m, Dims{q.shape[0], q.shape[1], q.shape[2], columns});
+  if (aligned) return m;
+  Dims shape = m.shape();
+  shape.back() = padded;
+  Arg rows = ops::full(b, shape, 0.0, m.dtype(), t.device);
+  Dims start(shape.size(), Dim(0)), step(shape.size(), Dim(1));
+  Expr filled = b("prims.slice_scatter", rows, m, start, m.shape(), step);
+  return b("prims.slice", filled, start, m.shape(), step);
+}
+
+Expr expanded(const Expr& mask, const TensorType& q, const TensorType& k) {
+  return mask.builder()("torch.expand", mask, Dims{q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
+}
+
+Expr readable_mask(Builder& b, const Args& a) {
+  const DType t = a.tensor("query").dtype;
+  const Expr additive = ops::torch::additive_mask(b, a["attn_mask"], t);
+  if (attention_kernel(a, support_of(a)) != AttentionKernel::Efficient) return additive;
+  return aligned_mask(ops::to_dtype(additive, t), a.tensor("key").shape[2]);
 }
 
 Expr windowed(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
@@ -265,14 +280,11 @@ Expr windowed(Builder& b, const Args& a, const Operands& x, const std::string& p
 
 Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
   if (a.op().full_name == ops::torch::kWindowedAttention) return windowed(b, a, x, prefix);
-  AttentionKernel kernel = attention_kernel(a, support_of(a));
+  const AttentionKernel kernel = attention_kernel(a, support_of(a));
   Arg mask;
   if (a.has("attn_mask")) {
-    const DType t = a.tensor("query").dtype;
-    Expr additive = ops::torch::additive_mask(b, a["attn_mask"], t);
-    if (kernel == AttentionKernel::Efficient)
-      additive = aligned_mask(ops::to_dtype(additive, t), a.tensor("query"), a.tensor("key"));
-    mask = additive.arg();
+    mask = readable_mask(b, a).arg();
+    if (kernel == AttentionKernel::Efficient) mask = expanded(b.expr(mask), a.tensor("query"), a.tensor("key")).arg();
   }
   return first(b, b.call_named("sdpa." + prefix + kernel_name(kernel) + drawing(a),
                                {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],
@@ -287,6 +299,8 @@ bool takes(const Call& call) {
 
 }  // namespace
 
-std::shared_ptr<Executor> make_sdpa_executor() { return make_executor("sdpa", {kRecords, takes, call_kernel}); }
+std::shared_ptr<Executor> make_sdpa_executor() {
+  return make_executor("sdpa", {kRecords, takes, call_kernel, readable_mask});
+}
 
 }  // namespace thunder
