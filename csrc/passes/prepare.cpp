@@ -40,12 +40,13 @@ class Preparer {
   }
 
   void replace(const Call& call, const Implementation& taken) {
+    ArgList args;
+    std::vector<const Call*> made =
+        rewriter_.collect(call, [&] { args = taken.prepare(rewriter_.builder, call.arguments()); });
+    if (made.empty()) return rewriter_.builder.append(&call);
+    for (const Call* c : made) rewriter_.builder.append(c);
     Arg result;
-    const std::vector<const Call*> made = rewriter_.collect(call, [&] {
-      ArgList args = taken.prepare(rewriter_.builder, call.arguments());
-      result = rewriter_.builder.call(*call.op, std::move(args));
-    });
-    if (made.size() == 1) return rewriter_.builder.append(&call);  // nothing was to be done
+    made = rewriter_.collect(call, [&] { result = rewriter_.builder.call(*call.op, std::move(args)); });
     rewriter_.replace_outputs(call, result, "prepare");
     for (const Call* c : made) rewriter_.builder.append(c);
   }

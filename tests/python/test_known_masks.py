@@ -266,3 +266,39 @@ def test_a_window_is_the_attention_that_its_mask_is():
         seen = ((d >= -left) | torch.tensor(left < 0)) & ((d <= right) | torch.tensor(right < 0))
         f = thunder.jit(lambda q, k, a=left, b=right: ltorch.windowed_attention(q, k, k, a, b, scale=0.3))
         assert_close(f(q, k), F.scaled_dot_product_attention(q, k, k, seen, scale=0.3))
+
+
+@pytest.mark.parametrize("columns", [64, 100])  # for cuDNN in a multiple of 16; rows padded for the efficient kernel
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_mask_of_several_layers_is_made_once(columns, dtype, trained):
+    class Layers(torch.nn.Module):
+        def forward(self, q, mask):
+            seen = mask[:, None, None, :].bool().expand(-1, q.shape[1], q.shape[2], -1)
+            for _ in range(3):
+                q = F.scaled_dot_product_attention(q, q, q, seen)
+            return q
+
+    q = torch.zeros(2, 4, columns, 64, dtype=dtype, device="meta", requires_grad=trained)
+    mask = torch.ones(2, columns, dtype=torch.long, device="meta")
+    forward = thunder.distributed.simulate(Layers(), (q, mask), world=1, strategy=None).traces[0]
+    assert str(forward).count("prims.where(") + str(forward).count("= torch_where") == 1, forward
+    assert f"[2, 4, {columns}, {columns}]" not in "".join(
+        line for line in str(forward).splitlines() if "where" in line or "torch_full" in line
+    )
+    assert len([c for c in forward.calls if "slice_scatter" in c.name]) <= 1
+
+
+def test_a_mask_of_several_layers_on_the_cpu():
+    def f(q, mask):
+        seen = mask[:, None, None, :].expand(-1, 3, 6, -1)
+        for _ in range(3):
+            q = F.scaled_dot_product_attention(q, q, q, seen)
+        return q
+
+    compiled = thunder.jit(f)
+    q, mask = torch.randn(2, 3, 6, 8, requires_grad=True), torch.rand(2, 6) > 0.4
+    mask[:, 0] = True
+    assert_close(compiled(q, mask), f(q, mask))
+    mine, eager = (torch.autograd.grad(g(q, mask).square().sum(), q)[0] for g in (compiled, f))
+    assert_close(mine, eager)

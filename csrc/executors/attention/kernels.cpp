@@ -49,6 +49,14 @@ std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& 
 
 Expr first(Builder& b, const Arg& results) { return b.expr(results.is_value() ? results : results.items()[0]); }
 
+Expr without_repeats(Builder& b, const Arg& mask) {
+  const TensorType& t = mask.value().tensor();
+  Dims end = t.shape, start(end.size(), Dim(0)), step(end.size(), Dim(1));
+  for (size_t i = 0; i + 1 < end.size(); ++i)
+    if (t.strides[i].same(0) && end[i].is_constant()) end[i] = min(end[i], Dim(1));
+  return same(end, t.shape) ? b.expr(mask) : b("prims.slice", mask, start, end, step);
+}
+
 std::string drawing(const Args& a) { return a.real("dropout_p") == 0 ? "" : "_with_dropout"; }
 
 TensorType result(const TensorType& like, Dims shape, Dims strides, DType t) {

@@ -31,6 +31,8 @@ std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& 
 
 /// The first result of a call that has one, or several.
 Expr first(Builder& b, const Arg& results);
+/// The mask without what is only repeated in memory, which kernels repeat themselves.
+Expr without_repeats(Builder& b, const Arg& mask);
 /// The suffix of the records that draw random numbers; none without dropout.
 std::string drawing(const Args& a);
 

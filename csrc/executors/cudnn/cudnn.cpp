@@ -104,7 +104,7 @@ constexpr OpDef kRecords[] = {
 // cuDNN reads a bias as numbers of the query's type, whatever they are.
 Expr bias(Builder& b, const Args& a) {
   const DType t = a.tensor("query").dtype;
-  return ops::to_dtype(ops::torch::additive_mask(b, a["attn_mask"], t), t);
+  return ops::to_dtype(ops::torch::additive_mask(b, without_repeats(b, a["attn_mask"]).arg(), t), t);
 }
 
 Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {

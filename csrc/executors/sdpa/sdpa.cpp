@@ -264,8 +264,9 @@ Expr expanded(const Expr& mask, const TensorType& q, const TensorType& k) {
 
 Expr readable_mask(Builder& b, const Args& a) {
   const DType t = a.tensor("query").dtype;
-  const Expr additive = ops::torch::additive_mask(b, a["attn_mask"], t);
-  if (attention_kernel(a, support_of(a)) != AttentionKernel::Efficient) return additive;
+  if (attention_kernel(a, support_of(a)) != AttentionKernel::Efficient)
+    return ops::torch::additive_mask(b, a["attn_mask"], t);
+  const Expr additive = ops::torch::additive_mask(b, without_repeats(b, a["attn_mask"]).arg(), t);
   return aligned_mask(ops::to_dtype(additive, t), a.tensor("key").shape[2]);
 }
 
