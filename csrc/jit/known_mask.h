@@ -6,8 +6,8 @@
 namespace thunder {
 
 /// For booleans, and for numbers that are 0 where a place is seen and at most the lowest of their dtype elsewhere.  A
-/// window is one only if each row sees something.  Where there is no CUDA, as in a simulation, a mask for it is made on the CPU.  Other where a GPU's memory
-/// does not suffice to make it.
+/// window is one only if each row sees something.  Where there is no CUDA, as in a simulation, a mask for it is made on
+/// the CPU.  Other where a GPU's memory does not suffice to make it.
 KnownMask classify_mask(const Trace& mask);
 
 }  // namespace thunder

@@ -1,5 +1,5 @@
-// Prepared arguments: what an executor makes of an argument before its kernel can read it is made in the program, before
-// common subexpressions are found.
+// Prepared arguments: what an executor makes of an argument before its kernel can read it is made in the program,
+// before common subexpressions are found.
 //
 // Several calls of attention read one mask, and kernels want numbers where programs give booleans.  Made by each call's
 // transform, the numbers would be made, and kept for the backward, once for each layer.

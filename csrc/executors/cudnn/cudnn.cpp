@@ -50,10 +50,10 @@ Expr laid_out_like(const Expr& g, const Expr& out) {
   return same(g.tensor().strides, out.tensor().strides) ? g : g.builder()("prims.restride", g, out.tensor().strides);
 }
 
-// PyTorch keeps the backward's plans by the layouts of query, key, value and bias and by the options, byte for byte, but not by the
-// gradient's layout.  A plan that an eager call has made for another layout would read ours wrongly, and the other way round.  Minus
-// zero is no dropout either, and keeps our plans, which all read the output's layout, apart from everybody else's; with dropout nothing
-// does.
+// PyTorch keeps the backward's plans by the layouts of query, key, value and bias and by the options, byte for byte,
+// but not by the gradient's layout.  A plan that an eager call has made for another layout would read ours wrongly, and
+// the other way round.  Minus zero is no dropout either, and keeps our plans, which all read the output's layout, apart
+// from everybody else's; with dropout nothing does.
 double dropout_of_plan(const Args& a) { return a.real("dropout_p") == 0 ? -0.0 : a.real("dropout_p"); }
 
 // An empty bias would be taken for one: without a bias it is undefined.

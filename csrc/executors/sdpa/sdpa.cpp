@@ -65,7 +65,7 @@ void cuda_flash_vjp(VjpContext& c) {
                     a["dropout_p"], a["is_causal"], c.out(6), c.out(7), kw("scale", a["scale"])));
 }
 
-// ---- flash attention of a window: [batch, rows, heads, size] -----------------------------------------------------------
+// ---- flash attention of a window: [batch, rows, heads, size] -------------------------------------------------------
 
 Types windowed_flash_types(const Args& a) {
   const TensorType& q = a.tensor("query");
@@ -138,8 +138,8 @@ constexpr uint64_t kTags = kMatmul;
   "is_causal, scale=scale)"
 #define EFFICIENT_RESULTS " -> (Tensor, Tensor, Tensor, Tensor)"
 
-// A kernel and, with a gradient, the same kernel with what the gradient reads; both without dropout and with it, because
-// calls that draw numbers are neither merged nor repeated.
+// A kernel and, with a gradient, the same kernel with what the gradient reads; both without dropout and with it,
+// because calls that draw numbers are neither merged nor repeated.
 #define FOUR_FORWARDS(name, params, results, output, types, rule, aten_output, aten_types, kernel)                     \
   {.schema = name params " -> Tensor",                                                                                 \
    .doc = "Attention by " kernel ".",                                                                                  \

@@ -148,8 +148,8 @@ constexpr OpDef kRecords[] = {
                "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .doc = "softmax(query @ key^T * scale + mask) @ value.", .tags = kMatmul, .body = attention_body,
      .python = "torch.nn.functional.scaled_dot_product_attention torch._C._nn.scaled_dot_product_attention"},
-    {.schema = "windowed_attention(Tensor query, Tensor key, Tensor value, int left, int right, float dropout_p=0.0, *, "
-               "float? scale=None, bool enable_gqa=False) -> Tensor",
+    {.schema = "windowed_attention(Tensor query, Tensor key, Tensor value, int left, int right, float dropout_p=0.0, "
+               "*, float? scale=None, bool enable_gqa=False) -> Tensor",
      .doc = "Attention in which row i sees the columns from i - left to i + right, counted from the last row and "
             "column; -1: all on that side.", .tags = kMatmul, .body = windowed_body},
 };
