@@ -48,20 +48,49 @@ Trace on_cpu(const Trace& t) {
 
 bool holds(const at::Tensor& t) { return t.all().item<bool>(); }
 
-MaskKind kind_of(at::Tensor seen) {
+// The one distance of a side's ends from the diagonal, in the rows where it does not reach the edge; -1 if it does in
+// all.  Rows that differ are found out by comparing all places.
+int64_t distance(const at::Tensor& ends, const at::Tensor& is_inside) {
+  const at::Tensor inside = ends.masked_select(is_inside);
+  return inside.numel() == 0 ? -1 : inside.max().item<int64_t>();
+}
+
+KnownMask window_of(const at::Tensor& seen) {
+  const int64_t rows = seen.size(0), columns = seen.size(1);
+  if (!holds(seen.any(1))) return MaskKind::Other;
+  const at::Tensor bytes = seen.to(at::kByte), column = at::arange(columns, seen.device());
+  const at::Tensor first = bytes.argmax(1), last = columns - 1 - bytes.flip(1).argmax(1);
+  const at::Tensor row = at::arange(columns - rows, columns, seen.device());
+  const bool left_cut = first.gt(0).any().item<bool>(), right_cut = last.lt(columns - 1).any().item<bool>();
+  const int64_t left = distance(row - first, first.gt(0)), right = distance(last - row, last.lt(columns - 1));
+  if ((left_cut && left < 0) || (right_cut && right < 0)) return MaskKind::Other;
+  const at::Tensor own = row.unsqueeze(1);
+  at::Tensor expected = at::ones_like(seen);
+  if (left_cut) expected.logical_and_(column.ge(own - left));
+  if (right_cut) expected.logical_and_(column.le(own + right));
+  return at::equal(seen, expected) ? KnownMask(MaskKind::Window, left, right) : MaskKind::Other;
+}
+
+KnownMask kind_of(at::Tensor seen) {
   if (seen.scalar_type() != at::kBool) {
     const at::Tensor numbers = seen;
     seen = numbers.eq(0);
     if (!holds(seen.logical_or(numbers.le(lowest(numbers.scalar_type()))))) return MaskKind::Other;
   }
   if (holds(seen)) return MaskKind::Full;
-  const at::Tensor row = at::arange(seen.size(-2), seen.device()).unsqueeze(1);
-  return holds(seen.eq(row.ge(at::arange(seen.size(-1), seen.device())))) ? MaskKind::Causal : MaskKind::Other;
+  if (seen.dim() > 2) {  // all alike
+    const at::Tensor all = seen.flatten(0, -3);
+    if (!holds(all.eq(all[0]))) return MaskKind::Other;
+    seen = all[0];
+  }
+  const at::Tensor row = at::arange(seen.size(0), seen.device()).unsqueeze(1);
+  if (holds(seen.eq(row.ge(at::arange(seen.size(1), seen.device()))))) return MaskKind::Causal;
+  return window_of(seen);
 }
 
 }  // namespace
 
-MaskKind classify_mask(const Trace& mask) {
+KnownMask classify_mask(const Trace& mask) {
   const TensorType& type = mask.output.value().tensor();
   if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
   const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();

@@ -5,9 +5,9 @@
 
 namespace thunder {
 
-/// Full or Causal for booleans, and for numbers that are 0 where a place is seen and at most the lowest of their dtype
-/// elsewhere.  Where there is no CUDA, as in a simulation, a mask for it is made on the CPU.  Other where a GPU's memory
-/// does not suffice to make it.
-MaskKind classify_mask(const Trace& mask);
+/// For booleans, and for numbers that are 0 where a place is seen and at most the lowest of their dtype elsewhere.  A
+/// window is one only if each row sees something.  Where there is no CUDA, as in a simulation, a mask for it is made on
+/// the CPU.  Other where a GPU's memory does not suffice to make it.
+KnownMask classify_mask(const Trace& mask);
 
 }  // namespace thunder

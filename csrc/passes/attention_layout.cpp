@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "ops/torch/attention.h"
 #include "passes/rewriter.h"
 
 namespace thunder {
 namespace {
-
-constexpr const char* kAttention = "torch.scaled_dot_product_attention";
 
 // Of a [B, H, T, D] tensor, the strides of [B, T, H, D] in memory.
 Dims heads_inside(const Dims& shape) {
@@ -29,9 +28,9 @@ class Layouter {
   Trace run() {
     for (const Call* call : trace_.calls) {
       const bool merged =
-          call->op->full_name == kAttention && call->output.is_value() && is_merged(call->output.value());
+          ops::torch::is_attention(*call->op) && call->output.is_value() && is_merged(call->output.value());
       for (const Call* c : rewriter_.current(call)) {
-        if (merged && c->op->full_name == kAttention) relayout(*c);
+        if (merged && ops::torch::is_attention(*c->op)) relayout(*c);
         else rewriter_.builder.append(c);
       }
     }
@@ -115,7 +114,7 @@ class Layouter {
 
 Trace attention_layout(const Trace& trace) {
   for (const Call* call : trace.calls)
-    if (call->op->full_name == kAttention) return Layouter(trace).run();
+    if (ops::torch::is_attention(*call->op)) return Layouter(trace).run();
   return trace;
 }
 

@@ -29,6 +29,9 @@ struct Implementation {
   /// Like `transform`, for a call through which gradients flow: makes calls of operators that have gradient rules.
   /// Autodiff asks for it before it looks at the record's own rule.
   std::function<Arg(Builder&, const Args&)> grad_transform;
+  /// The arguments as this executor wants them, for a call that gives the same: what several calls have in common is
+  /// then made once (prepare.h).  Makes no call where there is nothing to do.
+  std::function<ArgList(Builder&, const Args&)> prepare = nullptr;
 };
 
 /// What the user asked of fusion.

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "core/builder.h"
+#include "ops/torch/attention.h"
 #include "passes/rewriter.h"
 #include "passes/visit.h"
 
 namespace thunder {
 namespace {
 
-constexpr std::string_view kAttention = "torch.scaled_dot_product_attention";
 constexpr size_t kHeads = 1;  // the dimension of [batch, heads, rows, size]
 
 /// A tensor whose heads stand for `repeats` heads each.
@@ -26,7 +26,7 @@ class Grouper {
   Trace run() {
     for (const Call* call : trace_.calls) {
       visit_outputs(*call, [&](Value v) { producers_.set(v, call); });
-      if (call->op->full_name == kAttention && group(*call)) continue;
+      if (ops::torch::is_attention(*call->op) && group(*call)) continue;
       for (const Call* c : rewriter_.current(call)) rewriter_.builder.append(c);
     }
     return rewriter_.finish();
@@ -115,7 +115,7 @@ class Grouper {
 
 Trace group_heads(const Trace& trace, const ExecutorList& executors) {
   for (const Call* call : trace.calls)
-    if (call->op->full_name == kAttention) return Grouper(trace, executors).run();
+    if (ops::torch::is_attention(*call->op)) return Grouper(trace, executors).run();
   return trace;
 }
 

@@ -1,19 +1,22 @@
 #include "passes/known_masks.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
+#include "ops/torch/attention.h"
 #include "passes/rewriter.h"
 #include "passes/visit.h"
 
 namespace thunder {
 namespace {
 
-constexpr std::string_view kAttention = "torch.scaled_dot_product_attention";
+using ops::torch::kAttention;
 
 class Masks {
  public:
-  Masks(const Trace& trace, const ClassifyMask& classify) : trace_(trace), classify_(classify), rewriter_(trace) {}
+  Masks(const Trace& trace, const ClassifyMask& classify, const ExecutorList& executors)
+      : trace_(trace), classify_(classify), executors_(executors), rewriter_(trace) {}
 
   Trace run() {
     for (const Call* call : trace_.calls) {
@@ -35,17 +38,43 @@ class Masks {
   bool replace(const Call& call) {
     const Args a = call.arguments();
     if (!a["attn_mask"].is_value() || a.flag("is_causal") || !makers_[a.value("attn_mask")]) return false;
-    const MaskKind kind = kind_of(a.value("attn_mask"));
-    if (kind == MaskKind::Other || (kind == MaskKind::Causal && !is_square(a))) return false;
-    ArgList args = call.args;
-    args[static_cast<size_t>(call.op->schema.index_of("attn_mask"))] = {};
-    args[static_cast<size_t>(call.op->schema.index_of("is_causal"))] = kind == MaskKind::Causal;
+    const KnownMask& known = known_mask(a.value("attn_mask"));
+    if (known.kind == MaskKind::Other || (known.kind == MaskKind::Causal && !is_square(a))) return false;
+    const bool window = known.kind == MaskKind::Window;
+    if (window && !has_all_places(a)) return false;
     Arg result;
-    std::vector<const Call*> made = rewriter_.collect(call, [&] { result = rewriter_.builder.call(*call.op, args); });
+    std::vector<const Call*> made = rewriter_.collect(call, [&] {
+      if (window) result = windowed(a, known);
+      else result = rewriter_.builder.call(*call.op, without_mask(call, known.kind == MaskKind::Causal));
+    });
+    if (window && (made.size() != 1 || !is_taken(*made.front()))) return false;
     rewriter_.replace_outputs(call, result, "attention with a known mask");
     for (const Call* m : made)
       for (const Call* c : rewriter_.current(m)) rewriter_.builder.append(c);
     return true;
+  }
+
+  static ArgList without_mask(const Call& call, bool causal) {
+    ArgList args = call.args;
+    args[static_cast<size_t>(call.op->schema.index_of("attn_mask"))] = {};
+    args[static_cast<size_t>(call.op->schema.index_of("is_causal"))] = causal;
+    return args;
+  }
+
+  Arg windowed(const Args& a, const KnownMask& known) {
+    return rewriter_
+        .builder(ops::torch::kWindowedAttention, a["query"], a["key"], a["value"], known.left, known.right,
+                 a["dropout_p"], kw("scale", a["scale"]), kw("enable_gqa", a["enable_gqa"]))
+        .arg();
+  }
+
+  bool is_taken(const Call& call) const {
+    return std::any_of(executors_.begin(), executors_.end(), [&](const auto& e) { return e->find(call); });
+  }
+
+  static bool has_all_places(const Args& a) {
+    const Dims &q = a.tensor("query").shape, &k = a.tensor("key").shape, &mask = a.tensor("attn_mask").shape;
+    return q.size() == 4 && k.size() == 4 && q[2].same(mask[mask.size() - 2]) && k[2].same(mask.back());
   }
 
   // A mask of one row serves every query, and kernels differ in what is causal where there are more keys than queries.
@@ -55,9 +84,9 @@ class Masks {
     return rows.same(k[k.size() - 2]) && rows.same(mask[mask.size() - 2]) && rows.same(mask.back());
   }
 
-  MaskKind kind_of(Value mask) {
-    if (kinds_[mask] < 0) kinds_.set(mask, static_cast<int>(classify_(program_of(mask))));
-    return static_cast<MaskKind>(kinds_[mask]);
+  const KnownMask& known_mask(Value mask) {
+    auto it = known_.find(mask.id());
+    return it != known_.end() ? it->second : known_.emplace(mask.id(), classify_(program_of(mask))).first->second;
   }
 
   // The calls that make it, in order.
@@ -79,18 +108,19 @@ class Masks {
 
   const Trace& trace_;
   const ClassifyMask& classify_;
+  const ExecutorList& executors_;
   Rewriter rewriter_;
   ValueMap<const Call*> makers_;  // of constants
-  ValueMap<int> kinds_{-1};
+  std::unordered_map<ValueId, KnownMask> known_;
 };
 
 bool has_mask(const Call& c) { return c.op->full_name == kAttention && c.arguments()["attn_mask"].is_value(); }
 
 }  // namespace
 
-Trace known_masks(const Trace& trace, const ClassifyMask& classify) {
+Trace known_masks(const Trace& trace, const ClassifyMask& classify, const ExecutorList& executors) {
   const bool any = std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return has_mask(*c); });
-  return any ? Masks(trace, classify).run() : trace;
+  return any ? Masks(trace, classify, executors).run() : trace;
 }
 
 }  // namespace thunder

@@ -11,13 +11,18 @@
 //     -->
 //   t0 = ltorch.scaled_dot_product_attention(q, k, v, None, 0.0, True)
 //
-// What no one else reads of the mask is dead code afterwards.
+// Of a window of columns around the diagonal,
+//
+//   t0 = ltorch.windowed_attention(q, k, v, 2, 0)
+//
+// where an executor takes that.  What no one else reads of the mask is dead code afterwards.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
 #include "core/trace.h"
+#include "passes/executor.h"
 
 namespace thunder {
 
@@ -25,12 +30,20 @@ enum class MaskKind : uint8_t {
   Other,
   Full,    ///< no place is masked
   Causal,  ///< row i sees the columns 0 to i
+  Window,  ///< row i sees the columns from i - left to i + right, counted from the last row and column
+};
+
+struct KnownMask {
+  KnownMask(MaskKind k, int64_t l = -1, int64_t r = -1) : kind(k), left(l), right(r) {}
+  MaskKind kind;
+  int64_t left, right;  ///< of a window; -1: all on that side
 };
 
 /// Says what the result of a trace without inputs is: a mask of booleans, true where a place is seen, or of numbers
 /// that are added to scores.
-using ClassifyMask = std::function<MaskKind(const Trace&)>;
+using ClassifyMask = std::function<KnownMask(const Trace&)>;
 
-Trace known_masks(const Trace& trace, const ClassifyMask& classify);
+/// `executors`: those that may take a window.
+Trace known_masks(const Trace& trace, const ClassifyMask& classify, const ExecutorList& executors = {});
 
 }  // namespace thunder

@@ -14,6 +14,7 @@
 #include "passes/group_heads.h"
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
+#include "passes/prepare.h"
 #include "passes/reach.h"
 #include "passes/repeated.h"
 
@@ -25,6 +26,7 @@ const PassName kCountedRandom{"counted_random", "Random Numbers By Counting"};
 const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
 const PassName kMasks{"known_masks", "Known Masks"};
+const PassName kPrepare{"prepare", "Prepared Arguments"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
@@ -86,7 +88,8 @@ class Pipeline {
     // First, since what later passes make of attention depends on its mask.  Kernels for other masks round otherwise.
     if (options_.classify_mask && !options_.fusion.eager_numerics)
       t = run(
-          kMasks, t, c_.history, [&](const Trace& x) { return known_masks(x, options_.classify_mask); }, false);
+          kMasks, t, c_.history,
+          [&](const Trace& x) { return known_masks(x, options_.classify_mask, options_.executors); }, false);
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
@@ -95,6 +98,9 @@ class Pipeline {
     if (fuses_)
       t = run(
           kLayout, t, c_.history, [](const Trace& x) { return attention_layout(x); }, false);
+    // Once it is known who takes attention, and how; before what is common is found.
+    t = run(
+        kPrepare, t, c_.history, [&](const Trace& x) { return prepare(x, options_.executors); }, false);
     // Behind the passes that look for whole calls of attention, of which one with dropout is opened.
     if (fuses_ && options_.fusion.counted_random)
       t = run(

@@ -101,3 +101,216 @@ def test_plans_for_other_layouts_of_the_gradient(first):
         for f in (fn, compiled) if first == "eager" else (compiled, fn):
             for got, want in zip(results(f, tensors, merged), exact, strict=True):
                 assert error(got, want) < 0.02, f
+
+
+# ---- masks, windows, dropout -----------------------------------------------------------------------------------------
+
+
+def exact_results(fn, tensors, cotangent):
+    with sdpa_kernel(SDPBackend.MATH):
+        return results(fn, [t.detach().double().requires_grad_() for t in tensors], cotangent.double())
+
+
+def check(fn, tensors, kernel, times=2, eager_by=(SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH), **options):
+    """Output and gradients at most twice as wrong as eager's, by that kernel in the forward."""
+    shape = fn(*(t.detach() for t in tensors)).shape
+    cotangent = torch.randn(shape, device="cuda", dtype=torch.float64)
+    cotangent = cotangent.transpose(1, 2).contiguous().transpose(1, 2).to(tensors[0].dtype)  # as a projection gives it
+    exact = exact_results(fn, tensors, cotangent)
+    with sdpa_kernel(list(eager_by)):
+        eager = results(fn, tensors, cotangent)
+    compiled = thunder.jit(fn, **options)
+    for _ in range(2):
+        ours = results(compiled, tensors, cotangent)
+        for name, mine, theirs, want in zip(("out", "dq", "dk", "dv"), ours, eager, exact, strict=True):
+            assert mine.isfinite().all(), name
+            assert error(mine, want) <= times * error(theirs, want) + torch.finfo(mine.dtype).eps, name
+    assert kernel in names(compiled), names(compiled)
+    return compiled
+
+
+def names(compiled):
+    return " ".join(c.name for c in thunder.last_traces(compiled)[-1].calls)
+
+
+def made(heads, rows, size, dtype=torch.bfloat16, inside=True, batch=2):
+    shape = (batch, rows, heads, size) if inside else (batch, heads, rows, size)
+    t = torch.randn(shape, device="cuda", dtype=torch.float64).to(dtype)
+    return (t.transpose(1, 2) if inside else t).requires_grad_()
+
+
+def distances(rows, columns):
+    """Of each column from each row's own, counted from the last."""
+    row = torch.arange(rows, device="cuda") + (columns - rows)
+    return torch.arange(columns, device="cuda") - row[:, None]
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(8, 8), (8, 2)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "size"), [(256, 256, 64), (200, 333, 128), (130, 130, 256), (129, 129, 36)]
+)
+@pytest.mark.parametrize(("left", "right"), [(63, 0), (0, 0), (None, 0), (17, 5), (None, 40)])
+def test_windows(left, right, rows, columns, size, heads, kv_heads, inside):
+    if rows == columns and (left, right) == (None, 0):
+        pytest.skip("causal")
+
+    def fn(q, k, v):
+        d = distances(rows, columns)
+        seen = (d <= right) if left is None else (d <= right) & (d >= -left)
+        return F.scaled_dot_product_attention(q, k, v, seen, enable_gqa=heads != kv_heads)
+
+    tensors = made(heads, rows, size, inside=inside), *(made(kv_heads, columns, size, inside=inside) for _ in "kv")
+    check(fn, tensors, "windowed_flash_attention", eager_by=(SDPBackend.MATH,))
+
+
+KINDS = (
+    "padding", "padding, expanded", "padding, all heads", "causal and padding", "any", "of two dims", "one row",
+    "minus infinity", "lowest", "bias", "float32",
+)  # fmt: skip
+
+
+def masks(b, h, t, s, dtype=torch.bfloat16):
+    """Those that are for cuDNN; each row sees something."""
+    lengths = torch.tensor([s, s // 3], device="cuda")[:b, None, None, None]
+    seen = torch.arange(s, device="cuda") < lengths
+    causal = distances(t, s) <= 0
+    lowest, at_least = torch.finfo(dtype).min, torch.arange(s, device="cuda") == 0
+    some = torch.rand(b, 1, t, s, device="cuda") > 0.4
+    some[..., 0] = True
+    numbers = lambda m, hidden: torch.zeros(m.shape, device="cuda", dtype=dtype).masked_fill(~m, hidden)
+    return {
+        "padding": seen,
+        "padding, expanded": seen.expand(b, 1, t, s),
+        "padding, all heads": seen.expand(b, h, t, s),
+        "causal and padding": (causal & seen) | at_least,
+        "any": some,
+        "of two dims": some[0, 0],
+        "one row": seen[1, 0],
+        "minus infinity": numbers(some, float("-inf")),
+        "lowest": numbers((causal & seen) | at_least, lowest),
+        "bias": torch.randn(1, h, t, s, device="cuda", dtype=dtype),
+        "float32": torch.randn(b, 1, 1, s, device="cuda"),
+    }
+
+
+@pytest.mark.parametrize("size", [64, 128, 36])
+@pytest.mark.parametrize(("rows", "columns"), [(256, 256), (200, 200), (128, 333), (130, 257)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks_by_cudnn(kind, rows, columns, size):
+    mask = masks(2, 8, rows, columns)[kind]
+    tensors = made(8, rows, size), made(8, columns, size), made(8, columns, size)
+    lower = mask if mask.dtype == torch.bool else mask.double()
+
+    def fn(q, k, v, m=None):
+        return F.scaled_dot_product_attention(q, k, v, lower.to(q.dtype) if mask.dtype != torch.bool else mask)
+
+    check(fn, tensors, "cudnnex_grad_forward")
+
+
+@pytest.mark.parametrize("executors", [["cudnn", "sdpa"], ["sdpa"]], ids=["cudnn", "sdpa"])
+def test_rows_that_see_nothing(executors):
+    """Their results, and all gradients of what only they read, are zero, as eager's."""
+    seen = torch.ones(2, 1, 256, 256, dtype=torch.bool, device="cuda")
+    seen[1, :, :100] = False
+    tensors = [made(8, 256, 64) for _ in "qkv"]
+    fn = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen)
+    compiled = check(fn, tensors, "grad_forward", executors=executors)
+    assert (compiled(*tensors)[1, :, :100] == 0).all()
+
+
+@pytest.mark.parametrize("length", [64, 192, 320, 704, 256, 640])
+def test_very_negative_scores(length):
+    """cuDNN's gradients of the query are not numbers for half a block at the end (pytorch#196678)."""
+    q, k, v = (made(1, length, 64).detach() * 0.1 for _ in "qkv")
+    q[..., 0], k[..., 0] = 1.0, -120 * 8
+    seen = torch.rand(2, 1, length, length, device="cuda") > 0.3
+    seen[..., 0] = True
+    tensors = [t.requires_grad_() for t in (q, k, v)]
+    fn = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen)
+    grads = results(thunder.jit(fn), tensors, torch.randn_like(q))
+    assert all(g.isfinite().all() for g in grads)
+
+
+def test_grouped_heads_with_a_mask():
+    seen = torch.rand(2, 1, 256, 256, device="cuda") > 0.3
+    seen[..., 0] = True
+    tensors = made(8, 256, 64), made(2, 256, 64), made(2, 256, 64)
+    fn = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, seen, enable_gqa=True)
+    check(fn, tensors, "cudnnex_grad_forward", eager_by=(SDPBackend.MATH,))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(torch.bfloat16, 36), (torch.float16, 33), (torch.float32, 33)], ids=str)
+@pytest.mark.parametrize("executors", [["cudnn", "sdpa"], ["sdpa"]], ids=["cudnn", "sdpa"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_sizes_that_are_padded(dtype, size, executors, causal):
+    tensors = [made(4, 100, size, dtype) for _ in "qkv"]
+    fn = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    check(fn, tensors, "grad_forward", eager_by=(SDPBackend.MATH,), executors=executors)
+
+
+PROBABILITIES = [0.1, 0.125, 0.5]
+
+
+@pytest.mark.parametrize("p", PROBABILITIES)
+@pytest.mark.parametrize("form", ["plain", "causal", "mask", "bias", "float32"])
+def test_dropout_draws_eagers_numbers(p, form):
+    """With PyTorch's own choice of a kernel, between other draws."""
+    dtype = torch.float32 if form == "float32" else torch.bfloat16
+    tensors = [made(8, 256, 64, dtype) for _ in "qkv"]
+    seen, bias = torch.rand(2, 1, 1, 256, device="cuda") > 0.3, torch.randn(256, 256, device="cuda").to(dtype)
+    mask = {"mask": seen, "bias": bias}
+    cotangent = made(8, 256, 64, dtype).detach()
+
+    def fn(q, k, v):
+        x = F.dropout(q, 0.2)
+        for _ in range(2):
+            x = F.scaled_dot_product_attention(x, k, v, mask.get(form), p, form == "causal")
+        return F.dropout(x, 0.2)
+
+    compiled = thunder.jit(fn)
+    for _ in range(2):
+        found = []
+        for f in (fn, compiled):
+            torch.manual_seed(5)
+            found.append([*results(f, tensors, cotangent), torch.randn(3, device="cuda")])
+        for mine, theirs in zip(found[1], found[0], strict=True):
+            assert error(mine, theirs.double()) < (1e-4 if form == "float32" else 0.02)
+    assert "with_dropout" in names(compiled)
+    assert torch.equal(found[0][-1], found[1][-1])  # as many numbers were drawn
+
+
+@pytest.mark.parametrize("rng", ["eager", "fused"])
+@pytest.mark.parametrize("window", [True, False])
+def test_dropout_by_a_seed(rng, window):
+    values = torch.ones(4, 8, 512, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    query = torch.zeros_like(values).detach()
+
+    def fn(q, v):
+        mask = distances(512, 512).abs() < 64 if window else None
+        return F.scaled_dot_product_attention(q, q, v, mask, 0.25)
+
+    compiled = thunder.jit(fn, rng=rng)
+    outs = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        outs.append(compiled(query, values))
+    assert "with_dropout" in names(compiled)
+    assert torch.equal(outs[0], outs[1]) and not torch.equal(outs[0], outs[2])
+    assert not torch.equal(compiled(query, values), outs[2])
+    assert abs(outs[0].float().mean().item() - 1) < 0.01
+    # The backward drops the same weights.
+    (g,) = torch.autograd.grad(outs[0][..., 0].float().sum(), values)
+    torch.testing.assert_close(g[..., 0].float().sum(), outs[0][..., 0].float().sum(), rtol=0.01, atol=0)
+
+
+def test_dropout_in_a_recorded_graph():
+    tensors = [made(8, 256, 64) for _ in "qkv"]
+    fn = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.1, is_causal=True)
+    compiled = thunder.jit(fn, transforms=[thunder.transforms.CUDAGraphTransform()])
+    seen = []
+    for _ in range(6):
+        out = compiled(*tensors)
+        seen.append([out.detach(), *torch.autograd.grad(out.sum(), tensors)])
+    assert not torch.equal(seen[-1][0], seen[-2][0])
+    assert all(t.isfinite().all() for t in seen[-1])

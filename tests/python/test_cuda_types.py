@@ -17,6 +17,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import fake_cuda, torch, thunder
 import torch.nn.functional as F
+from thunder import torch as ltorch
 
 def made(heads, rows=256, size=64, batch=2, dtype=torch.bfloat16, inside=True):
     # As a projection gives it: [batch, rows, heads, size] in memory.
@@ -59,6 +60,9 @@ CHOICES = """
 def attention(**options):
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **options)
 
+def window(left, right, **options):
+    return lambda q, k, v: ltorch.windowed_attention(q, k, v, left, right, **options)
+
 half = dict(dtype=torch.float16)
 mask = torch.zeros(256, 256, device="cuda", dtype=torch.bfloat16)
 cases = {
@@ -75,12 +79,34 @@ cases = {
     "mask": (attention(attn_mask=mask), made(4), made(4), made(4)),
     "float64": (attention(is_causal=True), *(made(4, dtype=torch.float64) for _ in range(3))),
     "size of 12": (attention(is_causal=True), *(made(4, size=12) for _ in range(3))),
+    "size of 33, float32": (attention(), *(made(4, size=33, dtype=torch.float32) for _ in range(3))),
+    "padding": (attention(attn_mask=mask[:2, None, None].bool()), made(4), made(4), made(4)),
+    "mask, half a block": (attention(attn_mask=mask[:, :192]), made(4), made(4, rows=192), made(4, rows=192)),
+    "mask, grouped": (attention(attn_mask=mask, enable_gqa=True), made(8), made(2), made(2)),
+    "mask of three dims": (attention(attn_mask=mask[None].expand(4, 256, 256)), made(4), made(4), made(4)),
+    "dropout": (attention(is_causal=True, dropout_p=0.1), made(4), made(4), made(4)),
+    "dropout of a sixteenth": (attention(dropout_p=0.0625), made(4), made(4), made(4)),
+    "dropout and mask": (attention(attn_mask=mask, dropout_p=0.1), made(4), made(4), made(4)),
+    "dropout of all": (attention(dropout_p=1.0), made(4), made(4), made(4)),
+    "window": (window(63, 0), made(8), made(8), made(8)),
+    "window, grouped and wide": (window(63, 0, enable_gqa=True), *(made(h, size=256) for h in (8, 2, 2))),
+    "window, more keys": (window(-1, 3), made(4), made(4, rows=300), made(4, rows=300)),
+    "window, size of 12": (window(63, 0), *(made(4, size=12) for _ in range(3))),
+    "window, dropout": (window(63, 0, dropout_p=0.1), made(4), made(4), made(4)),
+    "window, float32": (window(63, 0), *(made(4, dtype=torch.float32) for _ in range(3))),
 }
 for name, (fn, *args) in cases.items():
     compiled, out, grads = run(fn, *args)
     print(name, *kernels(compiled), sep=": ")
     assert all(g.shape == a.shape for g, a in zip(grads, args))
 """
+
+WINDOW = ["sdpaex_grad_forward_windowed_flash_attention", "sdpaex_windowed_flash_attention_backward"]
+
+
+def dropping(names):
+    return [f"{names[0]}_with_dropout", names[1]]
+
 
 EXPECTED = {
     "causal": CUDNN,
@@ -93,20 +119,44 @@ EXPECTED = {
     "no multiple of 128": CUDNN,
     "float32": EFFICIENT,
     "causal, not square": EFFICIENT,
-    "mask": EFFICIENT,
+    "mask": CUDNN,
     "float64": [],
-    "size of 12": [],
+    "size of 12": CUDNN,
+    "size of 33, float32": EFFICIENT,
+    "padding": CUDNN,
+    "mask, half a block": EFFICIENT,
+    "mask, grouped": CUDNN,
+    "mask of three dims": EFFICIENT,
+    "dropout": dropping(FLASH),
+    "dropout of a sixteenth": dropping(CUDNN),
+    "dropout and mask": dropping(EFFICIENT),
+    "dropout of all": [],
+    "window": WINDOW,
+    "window, grouped and wide": WINDOW,
+    "window, more keys": WINDOW,
+    "window, size of 12": WINDOW,
+    "window, dropout": dropping(WINDOW),
+    "window, float32": EFFICIENT,
 }
+MASKED = {"mask": EFFICIENT, "padding": EFFICIENT, "mask, grouped": []}
+OF_FLOAT32 = {name: EFFICIENT for name in EXPECTED if "float32" in name}
 
 
 @pytest.mark.parametrize(
     ("capability", "cudnn", "changed"),
     [
         ((9, 0), 91700, {}),
-        ((9, 0), 91500, {"no multiple of 128": FLASH}),  # cuDNN 9.15.0 is wrong there
-        ((8, 6), 91700, {"wide heads": FLASH}),
-        ((9, 0), 0, {n: FLASH for n in EXPECTED if EXPECTED[n] == CUDNN} | {"value of another size": EFFICIENT}),
-        ((7, 5), 91700, {name: [] for name in EXPECTED} | {"float32": EFFICIENT, "not causal, f16": EFFICIENT}),
+        # cuDNN 9.15.0 is wrong there, and eager does not prefer it.
+        ((9, 0), 91500, {"no multiple of 128": FLASH, "dropout of a sixteenth": dropping(FLASH)}),
+        ((8, 6), 91700, {"dropout of a sixteenth": dropping(FLASH), "window, grouped and wide": []}),
+        (
+            (9, 0),
+            0,
+            {n: FLASH for n in EXPECTED if EXPECTED[n] == CUDNN}
+            | {"value of another size": EFFICIENT, "dropout of a sixteenth": dropping(FLASH)}
+            | MASKED,
+        ),
+        ((7, 5), 91700, {name: [] for name in EXPECTED} | OF_FLOAT32 | {"not causal, f16": EFFICIENT}),
     ],
 )
 def test_choice_of_a_kernel(capability, cudnn, changed):

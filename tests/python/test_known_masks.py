@@ -164,3 +164,141 @@ def test_a_simulated_gpu_knows_them():
     s = thunder.distributed.simulate(Attention(), (q,), world=1, strategy=None)
     (line,) = [line for line in str(s.traces[0]).splitlines() if "_attention" in line and "=" in line]
     assert ", True, " in line and "arange" not in str(s.traces[0]), s.traces[0]
+
+
+def distances(n, m, device):
+    """Of each column from each row's own, counted from the last."""
+    return torch.arange(m, device=device) - (torch.arange(n, device=device) + (m - n))[:, None]
+
+
+def rows(d):
+    return torch.arange(d.shape[0], device=d.device)
+
+
+def numbers(seen, hidden):
+    return torch.zeros(seen.shape, dtype=torch.bfloat16, device=seen.device).masked_fill(~seen, hidden)
+
+
+# What the mask sees, of distances; the window's sides; keys that there are more than queries.
+WINDOWS = {
+    "causal": (lambda d: (d <= 0) & (d > -8), (7, 0), 0),
+    "both sides": (lambda d: (d <= 3) & (d >= -2), (2, 3), 0),
+    "right only": (lambda d: d <= 1, (-1, 1), 0),
+    "left only": (lambda d: d >= -5, (5, -1), 0),
+    "the diagonal": (lambda d: d == 0, (0, 0), 0),
+    "causal, more keys": (lambda d: d <= 0, (-1, 0), 9),
+    "window, more keys": (lambda d: (d <= 0) & (d > -8), (7, 0), 9),
+    "numbers": (lambda d: numbers((d <= 0) & (d > -8), float("-inf")), (7, 0), 0),
+    "the lowest number": (lambda d: numbers((d <= 0) & (d > -8), torch.finfo(torch.bfloat16).min), (7, 0), 0),
+    "of each batch and head": (lambda d: ((d <= 0) & (d > -8)).expand(2, 4, *d.shape), (7, 0), 0),
+}
+NO_WINDOWS = {
+    "strictly before": (lambda d: d < 0, 3),
+    "a gap": (lambda d: (d <= 0) & (d != -2), 0),
+    "blocks": (lambda d: (d <= 0) & (rows(d)[:, None] // 8 == rows(d) // 8), 0),
+    "a row that sees nothing": (lambda d: d <= 0, -9),
+    "one of a batch": (lambda d: torch.stack([d <= 0, d <= 1])[:, None], 0),
+    "a prefix": (lambda d: (d <= 0) | (rows(d) < 4), 0),
+}
+
+
+def simulated(see, more=0, rows=32, heads=4, key_heads=4, size=64, **options):
+    class Attention(torch.nn.Module):
+        def forward(self, q, k, v):
+            mask = see(distances(q.shape[-2], k.shape[-2], q.device))
+            return F.scaled_dot_product_attention(q, k, v, mask, **options)
+
+    shapes = ((2, heads, rows, size), *((2, key_heads, rows + more, size),) * 2)
+    given = [torch.zeros(s, dtype=torch.bfloat16, device="meta", requires_grad=True) for s in shapes]
+    return thunder.distributed.simulate(Attention(), given, world=1, strategy=None).traces
+
+
+def kernels(trace, word="_attention"):
+    return [line.strip() for line in str(trace).splitlines() if word in line and " = " in line]
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_windows_on_a_gpu(kind):
+    see, (left, right), more = WINDOWS[kind]
+    forward, backward = simulated(see, more)
+    (line,) = kernels(forward)
+    assert "windowed_flash_attention" in line and f", {left}, {right}, 32, {32 + more}, 0.0, 0.125)" in line, line
+    assert "arange" not in str(forward) and "fusion" not in str(forward), forward
+    (line,) = kernels(backward)
+    assert f"window_size_left={left}, window_size_right={right}" in line, line
+
+
+@pytest.mark.parametrize("kind", NO_WINDOWS)
+def test_other_masks_on_a_gpu(kind):
+    see, more = NO_WINDOWS[kind]
+    forward, _ = simulated(see, more)
+    (line,) = kernels(forward)
+    assert "windowed" not in line and "None" not in line, line
+
+
+def test_a_window_with_grouped_heads_of_size_256():
+    forward, backward = simulated(lambda d: (d <= 0) & (d > -8), key_heads=1, size=256, enable_gqa=True)
+    assert "windowed_flash" in kernels(forward)[0] and "windowed_flash" in kernels(backward)[0]
+    assert not kernels(forward, "expand") and not kernels(backward, "sum")
+
+
+def test_a_window_of_expanded_heads_reads_the_small_ones():
+    class Attention(torch.nn.Module):
+        def forward(self, q, k):
+            k = k.repeat_interleave(4, dim=1)
+            d = distances(q.shape[-2], k.shape[-2], q.device)
+            return F.scaled_dot_product_attention(q, k, k, (d <= 0) & (d > -8))
+
+    given = [torch.zeros(2, h, 32, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for h in (8, 2)]
+    forward, _ = thunder.distributed.simulate(Attention(), given, world=1, strategy=None).traces
+    assert "windowed_flash" in kernels(forward)[0]
+    assert "[2, 8, 32, 64]" not in "".join(line for line in str(forward).splitlines() if "repeat" in line)
+    assert "fusion" not in str(forward), forward
+
+
+def test_a_window_is_the_attention_that_its_mask_is():
+    """The decomposition, which takes over where no kernel does."""
+    from thunder import torch as ltorch
+
+    q, k = torch.randn(2, 3, 5, 8, dtype=torch.float64), torch.randn(2, 3, 7, 8, dtype=torch.float64)
+    for left, right in ((2, 0), (-1, 1), (3, -1), (0, 0), (-1, -1)):
+        d = distances(5, 7, "cpu")
+        seen = ((d >= -left) | torch.tensor(left < 0)) & ((d <= right) | torch.tensor(right < 0))
+        f = thunder.jit(lambda q, k, a=left, b=right: ltorch.windowed_attention(q, k, k, a, b, scale=0.3))
+        assert_close(f(q, k), F.scaled_dot_product_attention(q, k, k, seen, scale=0.3))
+
+
+@pytest.mark.parametrize("columns", [64, 100])  # for cuDNN in a multiple of 16; rows padded for the efficient kernel
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_mask_of_several_layers_is_made_once(columns, dtype, trained):
+    class Layers(torch.nn.Module):
+        def forward(self, q, mask):
+            seen = mask[:, None, None, :].bool().expand(-1, q.shape[1], q.shape[2], -1)
+            for _ in range(3):
+                q = F.scaled_dot_product_attention(q, q, q, seen)
+            return q
+
+    q = torch.zeros(2, 4, columns, 64, dtype=dtype, device="meta", requires_grad=trained)
+    mask = torch.ones(2, columns, dtype=torch.long, device="meta")
+    forward = thunder.distributed.simulate(Layers(), (q, mask), world=1, strategy=None).traces[0]
+    assert str(forward).count("prims.where(") + str(forward).count("= torch_where") == 1, forward
+    assert f"[2, 4, {columns}, {columns}]" not in "".join(
+        line for line in str(forward).splitlines() if "where" in line or "torch_full" in line
+    )
+    assert len([c for c in forward.calls if "slice_scatter" in c.name]) <= 1
+
+
+def test_a_mask_of_several_layers_on_the_cpu():
+    def f(q, mask):
+        seen = mask[:, None, None, :].expand(-1, 3, 6, -1)
+        for _ in range(3):
+            q = F.scaled_dot_product_attention(q, q, q, seen)
+        return q
+
+    compiled = thunder.jit(f)
+    q, mask = torch.randn(2, 3, 6, 8, requires_grad=True), torch.rand(2, 6) > 0.4
+    mask[:, 0] = True
+    assert_close(compiled(q, mask), f(q, mask))
+    mine, eager = (torch.autograd.grad(g(q, mask).square().sum(), q)[0] for g in (compiled, f))
+    assert_close(mine, eager)

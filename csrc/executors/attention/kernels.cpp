@@ -3,6 +3,25 @@
 #include <utility>
 
 namespace thunder::attention {
+namespace {
+
+Expr padded(Builder& b, const Arg& x) {
+  const TensorType& t = x.value().tensor();
+  const Dim more = ops::torch::attention_padding(t);
+  if (more == 0) return b.expr(x);
+  ArgList config(t.rank(), Dims{0, 0, 0});
+  config.back() = Dims{0, more, 0};
+  return b("prims.pad", x, 0.0, Arg::list(config));
+}
+
+Expr without_padding(const Expr& result, const Dim& size) {
+  if (result.shape().back().same(size)) return result;
+  Dims end = result.shape(), start(end.size(), Dim(0)), step(end.size(), Dim(1));
+  end.back() = size;
+  return result.builder()("prims.slice", result, start, end, step);
+}
+
+}  // namespace
 
 std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels) {
   auto executor = std::make_shared<Executor>(name);
@@ -10,13 +29,35 @@ std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& 
     executor->register_operator(def, name + "ex_" + std::string(def.schema.substr(0, def.schema.find('('))));
   Implementation attention;
   attention.checker = kernels.takes;
-  attention.transform = [call = kernels.call](Builder& b, const Args& a) { return call(b, a, ""); };
-  attention.grad_transform = [call = kernels.call](Builder& b, const Args& a) {
-    return call(b, a, "grad_forward_").items()[0];
+  auto by = [call = kernels.call](const std::string& prefix) {
+    return [call, prefix](Builder& b, const Args& a) {
+      const Operands operands{padded(b, a["query"]), padded(b, a["key"]), padded(b, a["value"])};
+      return without_padding(call(b, a, operands, prefix), a.tensor("value").shape.back()).arg();
+    };
   };
-  executor->register_implementation("torch.scaled_dot_product_attention", std::move(attention));
+  attention.transform = by("");
+  attention.grad_transform = by("grad_forward_");
+  executor->register_implementation(std::string(ops::torch::kWindowedAttention), attention);
+  attention.prepare = [mask = kernels.mask](Builder& b, const Args& a) {
+    ArgList args = a.list();
+    if (a.has("attn_mask")) args[static_cast<size_t>(a.op().schema.index_of("attn_mask"))] = mask(b, a).arg();
+    return args;
+  };
+  executor->register_implementation(std::string(ops::torch::kAttention), std::move(attention));
   return executor;
 }
+
+Expr first(Builder& b, const Arg& results) { return b.expr(results.is_value() ? results : results.items()[0]); }
+
+Expr without_repeats(Builder& b, const Arg& mask) {
+  const TensorType& t = mask.value().tensor();
+  Dims end = t.shape, start(end.size(), Dim(0)), step(end.size(), Dim(1));
+  for (size_t i = 0; i + 1 < end.size(); ++i)
+    if (t.strides[i].same(0) && end[i].is_constant()) end[i] = min(end[i], Dim(1));
+  return same(end, t.shape) ? b.expr(mask) : b("prims.slice", mask, start, end, step);
+}
+
+std::string drawing(const Args& a) { return a.real("dropout_p") == 0 ? "" : "_with_dropout"; }
 
 TensorType result(const TensorType& like, Dims shape, Dims strides, DType t) {
   return TensorType{.dtype = t, .device = like.device, .shape = std::move(shape), .strides = std::move(strides)};

@@ -12,14 +12,29 @@
 
 namespace thunder::attention {
 
+/// Query, key and value as a kernel reads them: heads padded (ops::torch::attention_padding).
+struct Operands {
+  Expr query, key, value;
+};
+
 struct Kernels {
   std::span<const OpDef> records;
-  /// Whether one of them fits the call of torch.scaled_dot_product_attention.
+  /// Whether one of them fits the call of attention (ops::torch::is_attention).
   bool (*takes)(const Call&);
-  /// Calls the one that fits; with the prefix "grad_forward_" its record that also gives what its gradient reads.
-  Arg (*call)(Builder& b, const Args& a, const std::string& prefix);
+  /// Calls the one that fits, with the prefix "grad_forward_" its record that also gives what its gradient reads, and
+  /// returns attention's result.
+  Expr (*call)(Builder& b, const Args& a, const Operands& operands, const std::string& prefix);
+  /// The mask as numbers that the kernel can read.
+  Expr (*mask)(Builder& b, const Args& a);
 };
 std::shared_ptr<Executor> make_executor(const std::string& name, const Kernels& kernels);
+
+/// The first result of a call that has one, or several.
+Expr first(Builder& b, const Arg& results);
+/// The mask without what is only repeated in memory, which kernels repeat themselves.
+Expr without_repeats(Builder& b, const Arg& mask);
+/// The suffix of the records that draw random numbers; none without dropout.
+std::string drawing(const Args& a);
 
 /// A tensor on the device of `like`, below autograd.
 TensorType result(const TensorType& like, Dims shape, Dims strides, DType t);
@@ -47,7 +62,7 @@ class OtherGpu {
   OtherGpu& operator=(const OtherGpu&) = delete;
 };
 
-/// PyTorch's switches now, and the device of the call's query.
+/// PyTorch's switches now, the device of the call's query, and what eager does with dropout.
 ops::torch::AttentionSupport support_of(const Args& a);
 
 }  // namespace thunder::attention

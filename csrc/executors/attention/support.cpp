@@ -1,12 +1,17 @@
 #include <Python.h>
 
 #include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "executors/attention/kernels.h"
+#include "runtime/convert.h"
 
 namespace thunder::attention {
 namespace {
@@ -53,6 +58,39 @@ Gpu gpu_of(const Device& device) {
   return known.emplace(device.index, gpu).first->second;
 }
 
+// A tensor of that type without memory, which nothing may read.
+at::Tensor shell(const TensorType& t) {
+  const c10::Device device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(t.device.index));
+  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, at::DataPtr(nullptr, device), nullptr, false);
+  auto impl = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                                   c10::scalarTypeToTypeMeta(to_aten(t.dtype)));
+  std::vector<int64_t> sizes, strides;
+  for (const Dim& d : t.shape) sizes.push_back(d.specialize());
+  for (const Dim& d : t.strides) strides.push_back(d.specialize());
+  impl->set_sizes_and_strides(sizes, strides);
+  at::Tensor out(std::move(impl));
+  if (t.requires_grad) out.set_requires_grad(true);
+  return out;
+}
+
+// Whether eager takes cuDNN for the call.
+std::optional<bool> eager_is_cudnn(const Args& a) {
+  const bool windowed = a.op().full_name == ops::torch::kWindowedAttention;
+  if (other_gpu || windowed || a.real("dropout_p") == 0 || !at::globalContext().hasCUDA()) return std::nullopt;
+  try {
+    const at::Tensor query = shell(a.tensor("query"));
+    const c10::DeviceGuard guard(query.device());
+    std::optional<at::Tensor> mask;
+    if (a.has("attn_mask")) mask = shell(a.tensor("attn_mask"));
+    const int64_t choice =
+        at::_fused_sdp_choice(query, shell(a.tensor("key")), shell(a.tensor("value")), mask, a.real("dropout_p"),
+                              a.flag("is_causal"), ops::torch::attention_scale(a), a.flag("enable_gqa"));
+    return choice == static_cast<int64_t>(at::SDPBackend::cudnn_attention);
+  } catch (const c10::Error&) {  // a PyTorch that looks at memory for it
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 OtherGpu::OtherGpu(int capability, int64_t cudnn_version) { other_gpu = Gpu{capability, cudnn_version}; }
@@ -70,6 +108,7 @@ ops::torch::AttentionSupport support_of(const Args& a) {
   Gpu gpu = gpu_of(device);
   out.capability = gpu.capability;
   out.cudnn_version = gpu.cudnn_version;
+  out.eager_is_cudnn = eager_is_cudnn(a);
   return out;
 }
 

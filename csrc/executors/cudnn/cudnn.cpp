@@ -31,7 +31,7 @@ TensorType output_type(const Args& a) {
 
 Types types(const Args& a) {
   const TensorType& q = a.tensor("query");
-  Type none, seed = contiguous_result(q, {}, DType::i64);  // a placeholder, as there is no dropout
+  Type none, seed = contiguous_result(q, {}, DType::i64);  // without dropout a placeholder
   return {output_type(a),
           contiguous_result(q, {q.shape[0], q.shape[1], q.shape[2], 1}, DType::f32),
           none,
@@ -50,32 +50,44 @@ Expr laid_out_like(const Expr& g, const Expr& out) {
   return same(g.tensor().strides, out.tensor().strides) ? g : g.builder()("prims.restride", g, out.tensor().strides);
 }
 
-// PyTorch keeps the backward's plans by the layouts of query, key and value and by the options, byte for byte, but not by the gradient's
-// layout.  A plan that an eager call has made for another layout would read ours wrongly, and the other way round.  Minus zero is no
-// dropout either, and keeps our plans, which all read the output's layout, apart from everybody else's.
-constexpr double kNoDropout = -0.0;
+// PyTorch keeps the backward's plans by the layouts of query, key, value and bias and by the options, byte for byte,
+// but not by the gradient's layout.  A plan that an eager call has made for another layout would read ours wrongly, and
+// the other way round.  Minus zero is no dropout either, and keeps our plans, which all read the output's layout, apart
+// from everybody else's; with dropout nothing does.
+double dropout_of_plan(const Args& a) { return a.real("dropout_p") == 0 ? -0.0 : a.real("dropout_p"); }
 
 // An empty bias would be taken for one: without a bias it is undefined.
 void vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(
-      c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"], a["key"],
-             a["value"], c.out(0), c.out(1), c.out(6), c.out(7), nullptr, nullptr, nullptr, c.in("query").shape()[2],
-             c.in("key").shape()[2], kNoDropout, a["is_causal"], kw("scale", a["scale"])));
+  put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"],
+                       a["key"], a["value"], c.out(0), c.out(1), c.out(6), c.out(7), a["attn_bias"], nullptr, nullptr,
+                       c.in("query").shape()[2], c.in("key").shape()[2], dropout_of_plan(a), a["is_causal"],
+                       kw("scale", a["scale"])));
 }
 
-#define ATTENTION_PARAMS "(Tensor query, Tensor key, Tensor value, bool is_causal=False, float? scale=None)"
+#define ATTENTION_PARAMS                                                                                         \
+  "(Tensor query, Tensor key, Tensor value, Tensor? attn_bias=None, float dropout_p=0.0, bool is_causal=False, " \
+  "float? scale=None)"
+#define ATTENTION_RESULTS " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)"
+#define ATTENTION_ATEN(log_sum_exp)                                                \
+  "_scaled_dot_product_cudnn_attention(query, key, value, attn_bias, " log_sum_exp \
+  ", dropout_p, is_causal, "                                                       \
+  "False, scale=scale)"
 
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_attention" ATTENTION_PARAMS " -> Tensor",
-     .doc = "Attention by cuDNN.", .tags = kMatmul, .meta = output,
-     .aten = "_scaled_dot_product_cudnn_attention(query, key, value, None, False, 0.0, is_causal, False, scale=scale)"},
-    {.schema = "grad_forward_scaled_dot_product_attention" ATTENTION_PARAMS
-               " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)",
+     .doc = "Attention by cuDNN.", .tags = kMatmul, .meta = output, .aten = ATTENTION_ATEN("False")},
+    {.schema = "grad_forward_scaled_dot_product_attention" ATTENTION_PARAMS ATTENTION_RESULTS,
      .doc = "The same with the log-sum-exp and the random state.", .tags = kMatmul, .meta = types, .vjp = vjp,
-     .aten = "_scaled_dot_product_cudnn_attention(query, key, value, None, True, 0.0, is_causal, False, scale=scale)"},
+     .aten = ATTENTION_ATEN("True")},
+    {.schema = "scaled_dot_product_attention_with_dropout" ATTENTION_PARAMS " -> Tensor",
+     .doc = "Attention by cuDNN, with dropout.", .tags = kMatmul | kRandom, .meta = output,
+     .aten = ATTENTION_ATEN("False")},
+    {.schema = "grad_forward_scaled_dot_product_attention_with_dropout" ATTENTION_PARAMS ATTENTION_RESULTS,
+     .doc = "The same with the log-sum-exp and the random state.", .tags = kMatmul | kRandom, .meta = types,
+     .vjp = vjp, .aten = ATTENTION_ATEN("True")},
     {.schema = "scaled_dot_product_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
                "Tensor out, Tensor logsumexp, Tensor philox_seed, Tensor philox_offset, Tensor? attn_bias, "
                "Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, float dropout_p, bool is_causal, *, "
@@ -86,10 +98,21 @@ constexpr OpDef kRecords[] = {
 // clang-format on
 
 #undef ATTENTION_PARAMS
+#undef ATTENTION_RESULTS
+#undef ATTENTION_ATEN
 
-Arg call_kernel(Builder& b, const Args& a, const std::string& prefix) {
-  return b.call_named("cudnn." + prefix + "scaled_dot_product_attention",
-                      {a["query"], a["key"], a["value"], a["is_causal"], ops::torch::attention_scale(a)}, {});
+// cuDNN reads a bias as numbers of the query's type, whatever they are.
+Expr bias(Builder& b, const Args& a) {
+  const DType t = a.tensor("query").dtype;
+  return ops::to_dtype(ops::torch::additive_mask(b, without_repeats(b, a["attn_mask"]).arg(), t), t);
+}
+
+Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+  const Arg mask = a.has("attn_mask") ? bias(b, a).arg() : Arg();
+  return first(b, b.call_named("cudnn." + prefix + "scaled_dot_product_attention" + drawing(a),
+                               {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],
+                                ops::torch::attention_scale(a)},
+                               {}));
 }
 
 bool takes(const Call& call) {
@@ -99,6 +122,6 @@ bool takes(const Call& call) {
 
 }  // namespace
 
-std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel}); }
+std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel, bias}); }
 
 }  // namespace thunder

@@ -65,6 +65,26 @@ void cuda_flash_vjp(VjpContext& c) {
                     a["dropout_p"], a["is_causal"], c.out(6), c.out(7), kw("scale", a["scale"])));
 }
 
+// ---- flash attention of a window: [batch, rows, heads, size] -------------------------------------------------------
+
+Types windowed_flash_types(const Args& a) {
+  const TensorType& q = a.tensor("query");
+  return {like(q), contiguous_result(q, {q.shape[0], q.shape[2], q.shape[1]}, DType::f32),
+          contiguous_result(q, {2}, DType::u64), contiguous_result(q, {}, DType::u64),
+          contiguous_result(q, {0}, q.dtype)};
+}
+
+Types windowed_flash_output(const Args& a) { return first_of(windowed_flash_types(a)); }
+
+void windowed_flash_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  put_gradients(c, c.b("sdpa.windowed_flash_attention_backward", dense_last(c.grad(0)), a["query"], a["key"],
+                       a["value"], c.out(0), c.out(1), nullptr, nullptr, c.in("query").shape()[1],
+                       c.in("key").shape()[1], a["dropout_p"], false, c.out(2), c.out(3), kw("scale", a["scale"]),
+                       kw("window_size_left", a["left"]), kw("window_size_right", a["right"])));
+}
+
 // ---- memory-efficient attention -------------------------------------------------------------------------------------
 
 Types efficient_types(const Args& a) {
@@ -72,8 +92,7 @@ Types efficient_types(const Args& a) {
   Dims shape = q.shape;
   shape.back() = v.shape.back();
   Dim padded_rows = ceildiv(q.shape[2], 32) * 32;
-  Type seed =
-      ops::contiguous_type(DType::i64, Device{DeviceType::cpu, -1}, {});  // a placeholder, as there is no dropout
+  Type seed = ops::contiguous_type(DType::i64, Device{DeviceType::cpu, -1}, {});  // without dropout a placeholder
   return {heads_inside(q, shape, q.dtype), contiguous_result(q, {q.shape[0], q.shape[1], padded_rows}, DType::f32),
           seed, seed};
 }
@@ -101,31 +120,64 @@ constexpr uint64_t kTags = kMatmul;
 #define ATTENTION_PARAMS                                                                                         \
   "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, " \
   "float? scale=None)"
+#define CPU_FLASH_ATEN                                                                    \
+  "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, " \
+  "attn_mask=attn_mask, scale=scale)"
+#define FLASH_ATEN "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"
+#define FLASH_RESULTS " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)"
+#define WINDOWED_PARAMS                                                                                        \
+  "(Tensor query, Tensor key, Tensor value, int left, int right, int rows, int columns, float dropout_p=0.0, " \
+  "float? scale=None)"
+#define WINDOWED_ATEN                                                                                             \
+  "_flash_attention_forward(query, key, value, None, None, rows, columns, dropout_p, False, False, scale=scale, " \
+  "window_size_left=left, window_size_right=right)"
+#define WINDOWED_RESULTS " -> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+#define EFFICIENT_ATEN(log_sum_exp)                                                    \
+  "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, " log_sum_exp \
+  ", dropout_p, "                                                                      \
+  "is_causal, scale=scale)"
+#define EFFICIENT_RESULTS " -> (Tensor, Tensor, Tensor, Tensor)"
+
+// A kernel and, with a gradient, the same kernel with what the gradient reads; both without dropout and with it,
+// because calls that draw numbers are neither merged nor repeated.
+#define FOUR_FORWARDS(name, params, results, output, types, rule, aten_output, aten_types, kernel)                     \
+  {.schema = name params " -> Tensor",                                                                                 \
+   .doc = "Attention by " kernel ".",                                                                                  \
+   .tags = kTags,                                                                                                      \
+   .meta = output,                                                                                                     \
+   .aten = aten_output},                                                                                               \
+      {.schema = "grad_forward_" name params results,                                                                  \
+       .doc = "The same with the log-sum-exp and the random state.",                                                   \
+       .tags = kTags,                                                                                                  \
+       .meta = types,                                                                                                  \
+       .vjp = rule,                                                                                                    \
+       .aten = aten_types},                                                                                            \
+      {.schema = name "_with_dropout" params " -> Tensor",                                                             \
+       .doc = "Attention by " kernel ", with dropout.",                                                                \
+       .tags = kTags | kRandom,                                                                                        \
+       .meta = output,                                                                                                 \
+       .aten = aten_output},                                                                                           \
+  {                                                                                                                    \
+    .schema = "grad_forward_" name "_with_dropout" params results,                                                     \
+    .doc = "The same with the log-sum-exp and the random state.", .tags = kTags | kRandom, .meta = types, .vjp = rule, \
+    .aten = aten_types                                                                                                 \
+  }
 
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> Tensor",
-     .doc = "Attention by the CPU's flash kernel.", .tags = kTags, .meta = cpu_flash_output,
-     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, "
-             "attn_mask=attn_mask, scale=scale)"},
+     .doc = "Attention by the CPU's flash kernel.", .tags = kTags, .meta = cpu_flash_output, .aten = CPU_FLASH_ATEN},
     {.schema = "grad_forward_scaled_dot_product_flash_attention_for_cpu" ATTENTION_PARAMS " -> (Tensor, Tensor)",
      .doc = "The same with the log-sum-exp.", .tags = kTags, .meta = cpu_flash_types, .vjp = cpu_flash_vjp,
-     .aten = "_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p, is_causal, "
-             "attn_mask=attn_mask, scale=scale)"},
+     .aten = CPU_FLASH_ATEN},
     {.schema = "scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, "
                "Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, "
                "Tensor? attn_mask=None, float? scale=None) -> (Tensor, Tensor, Tensor)",
      .doc = "Its gradients.", .tags = kTags, .meta = cpu_flash_backward_types,
      .aten = "_scaled_dot_product_flash_attention_for_cpu_backward"},
 
-    {.schema = "scaled_dot_product_flash_attention" ATTENTION_PARAMS " -> Tensor",
-     .doc = "Attention by CUDA's flash kernel.", .tags = kTags, .meta = cuda_flash_output,
-     .aten = "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"},
-    {.schema = "grad_forward_scaled_dot_product_flash_attention" ATTENTION_PARAMS
-               " -> (Tensor, Tensor, Tensor, Tensor, int, int, Tensor, Tensor, Tensor)",
-     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = cuda_flash_types,
-     .vjp = cuda_flash_vjp,
-     .aten = "_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)"},
+    FOUR_FORWARDS("scaled_dot_product_flash_attention", ATTENTION_PARAMS, FLASH_RESULTS, cuda_flash_output,
+                  cuda_flash_types, cuda_flash_vjp, FLASH_ATEN, FLASH_ATEN, "CUDA's flash kernel"),
     {.schema = "scaled_dot_product_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
                "Tensor out, Tensor logsumexp, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, "
                "float dropout_p, bool is_causal, Tensor philox_seed, Tensor philox_offset, *, float? scale=None) "
@@ -133,16 +185,18 @@ constexpr OpDef kRecords[] = {
      .doc = "Its gradients.", .tags = kTags, .meta = gradients_like_operands,
      .aten = "_scaled_dot_product_flash_attention_backward"},
 
-    {.schema = "scaled_dot_product_efficient_attention" ATTENTION_PARAMS " -> Tensor",
-     .doc = "Attention by CUDA's memory-efficient kernel.", .tags = kTags, .meta = efficient_output,
-     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, False, dropout_p, is_causal, "
-             "scale=scale)"},
-    {.schema = "grad_forward_scaled_dot_product_efficient_attention" ATTENTION_PARAMS
-               " -> (Tensor, Tensor, Tensor, Tensor)",
-     .doc = "The same with the log-sum-exp and the random state.", .tags = kTags, .meta = efficient_types,
-     .vjp = efficient_vjp,
-     .aten = "_scaled_dot_product_efficient_attention(query, key, value, attn_mask, True, dropout_p, is_causal, "
-             "scale=scale)"},
+    FOUR_FORWARDS("windowed_flash_attention", WINDOWED_PARAMS, WINDOWED_RESULTS, windowed_flash_output,
+                  windowed_flash_types, windowed_flash_vjp, WINDOWED_ATEN, WINDOWED_ATEN,
+                  "CUDA's flash kernel, of [batch, rows, heads, size] and a window of columns for each row"),
+    {.schema = "windowed_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+               "Tensor out, Tensor logsumexp, Tensor? cum_seq_q, Tensor? cum_seq_k, int max_q, int max_k, "
+               "float dropout_p, bool is_causal, Tensor rng_state, Tensor unused, *, float? scale=None, "
+               "int? window_size_left=None, int? window_size_right=None) -> (Tensor, Tensor, Tensor)",
+     .doc = "Its gradients.", .tags = kTags, .meta = gradients_like_operands, .aten = "_flash_attention_backward"},
+
+    FOUR_FORWARDS("scaled_dot_product_efficient_attention", ATTENTION_PARAMS, EFFICIENT_RESULTS, efficient_output,
+                  efficient_types, efficient_vjp, EFFICIENT_ATEN("False"), EFFICIENT_ATEN("True"),
+                  "CUDA's memory-efficient kernel"),
     {.schema = "scaled_dot_product_efficient_attention_backward(Tensor grad_out, Tensor query, Tensor key, "
                "Tensor value, Tensor? attn_mask, Tensor out, Tensor logsumexp, Tensor philox_seed, "
                "Tensor philox_offset, float dropout_p, bool is_causal, *, float? scale=None) "
@@ -153,7 +207,16 @@ constexpr OpDef kRecords[] = {
 };
 // clang-format on
 
+#undef FOUR_FORWARDS
 #undef ATTENTION_PARAMS
+#undef CPU_FLASH_ATEN
+#undef FLASH_ATEN
+#undef FLASH_RESULTS
+#undef WINDOWED_PARAMS
+#undef WINDOWED_ATEN
+#undef WINDOWED_RESULTS
+#undef EFFICIENT_ATEN
+#undef EFFICIENT_RESULTS
 
 // ---- from the torch operator to a kernel ----------------------------------------------------------------------------
 
@@ -169,48 +232,76 @@ const char* kernel_name(AttentionKernel kernel) {
 
 // The efficient kernel reads the mask in rows of 16 elements: rows are padded in memory, and cut to their size again by
 // a view.
-Expr aligned_mask(const Expr& mask, const TensorType& q, const TensorType& k) {
+Expr aligned_mask(const Expr& mask, const Dim& columns) {
+  constexpr int64_t kRow = 16;
   Builder& b = mask.builder();
   Expr m = mask;
-  const Dim& columns = k.shape[2];
   if (m.shape().back() != columns) {
     Dims wide = m.shape();
     wide.back() = columns;
     m = b("torch.expand", m, wide);
   }
-  bool aligned = m.tensor().strides.back() == 1;
-  for (size_t i = 0; i + 1 < m.shape().size(); ++i) aligned &= mod(m.tensor().strides[i], 16) == 0 || m.shape()[i] == 1;
-  if (!aligned || mod(columns, 16) != 0) {
-    Dims padded = m.shape();
-    padded.back() = ceildiv(columns, 16) * 16;
-    Arg rows = ops::full(b, padded, 0.0, m.dtype(), m.tensor().device);
-    Dims start(padded.size(), Dim(0)), step(padded.size(), Dim(1));
-    Expr filled = b("prims.slice_scatter", rows, m, start, m.shape(), step);
-    m = b("prims.slice", filled, start, m.shape(), step);
+  const TensorType& t = m.tensor();
+  const Dim padded = ceildiv(columns, kRow) * kRow;
+  bool aligned = t.strides.back() == 1;
+  for (size_t i = 0; i + 1 < t.shape.size(); ++i) {
+    // A single row, too, is read beyond its end: only its stride says that there is something.
+    const bool reads_next = t.shape[i] != 1 || padded != columns;
+    aligned &= !reads_next || (mod(t.strides[i], kRow) == 0 && (t.shape[i] != 1 || t.strides[i] >= padded));
   }
-  return b("torch.expand", m, Dims{q.shape[0], q.shape[1], q.shape[2], columns});
+  if (aligned) return m;
+  Dims shape = m.shape();
+  shape.back() = padded;
+  Arg rows = ops::full(b, shape, 0.0, m.dtype(), t.device);
+  Dims start(shape.size(), Dim(0)), step(shape.size(), Dim(1));
+  Expr filled = b("prims.slice_scatter", rows, m, start, m.shape(), step);
+  return b("prims.slice", filled, start, m.shape(), step);
 }
 
-Arg call_kernel(Builder& b, const Args& a, const std::string& prefix) {
-  AttentionKernel kernel = attention_kernel(a, support_of(a));
+Expr expanded(const Expr& mask, const TensorType& q, const TensorType& k) {
+  return mask.builder()("torch.expand", mask, Dims{q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
+}
+
+Expr readable_mask(Builder& b, const Args& a) {
+  const DType t = a.tensor("query").dtype;
+  if (attention_kernel(a, support_of(a)) != AttentionKernel::Efficient)
+    return ops::torch::additive_mask(b, a["attn_mask"], t);
+  const Expr additive = ops::torch::additive_mask(b, without_repeats(b, a["attn_mask"]).arg(), t);
+  return aligned_mask(ops::to_dtype(additive, t), a.tensor("key").shape[2]);
+}
+
+Expr windowed(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+  auto swapped = [&](const Expr& t) { return b("prims.transpose", t, Arg(std::vector<int64_t>{0, 2, 1, 3})); };
+  return swapped(
+      first(b, b.call_named("sdpa." + prefix + "windowed_flash_attention" + drawing(a),
+                            {swapped(x.query).arg(), swapped(x.key).arg(), swapped(x.value).arg(), a["left"],
+                             a["right"], x.query.shape()[2], x.key.shape()[2], a["dropout_p"], attention_scale(a)},
+                            {})));
+}
+
+Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
+  if (a.op().full_name == ops::torch::kWindowedAttention) return windowed(b, a, x, prefix);
+  const AttentionKernel kernel = attention_kernel(a, support_of(a));
   Arg mask;
   if (a.has("attn_mask")) {
-    Expr additive = ops::torch::additive_mask(b, a["attn_mask"], a.tensor("query").dtype);
-    if (kernel == AttentionKernel::Efficient)
-      additive = aligned_mask(ops::to_dtype(additive, a.tensor("query").dtype), a.tensor("query"), a.tensor("key"));
-    mask = additive.arg();
+    mask = readable_mask(b, a).arg();
+    if (kernel == AttentionKernel::Efficient) mask = expanded(b.expr(mask), a.tensor("query"), a.tensor("key")).arg();
   }
-  return b.call_named("sdpa." + prefix + kernel_name(kernel),
-                      {a["query"], a["key"], a["value"], mask, a["dropout_p"], a["is_causal"], attention_scale(a)}, {});
+  return first(b, b.call_named("sdpa." + prefix + kernel_name(kernel) + drawing(a),
+                               {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],
+                                attention_scale(a)},
+                               {}));
 }
 
 bool takes(const Call& call) {
   const Args a = call.arguments();
-  return a.real("dropout_p") == 0 && attention_kernel(a, support_of(a)) != AttentionKernel::Math;
+  return attention_kernel(a, support_of(a)) != AttentionKernel::Math;
 }
 
 }  // namespace
 
-std::shared_ptr<Executor> make_sdpa_executor() { return make_executor("sdpa", {kRecords, takes, call_kernel}); }
+std::shared_ptr<Executor> make_sdpa_executor() {
+  return make_executor("sdpa", {kRecords, takes, call_kernel, readable_mask});
+}
 
 }  // namespace thunder

@@ -13,147 +13,6 @@ namespace thunder::ops::torch {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-// ---- which kernel ---------------------------------------------------------------------------------------------------
-
-namespace {
-
-struct Params {
-  const TensorType &q, &k, &v;
-  const TensorType* mask;
-  double dropout;
-  bool causal, gqa;
-};
-
-Params params(const Args& a) {
-  return {a.tensor("query"),   a.tensor("key"),
-          a.tensor("value"),   a.has("attn_mask") ? &a.tensor("attn_mask") : nullptr,
-          a.real("dropout_p"), a.flag("is_causal"),
-          a.flag("enable_gqa")};
-}
-
-bool heads_and_batches_fit(const Params& p) {
-  if (p.q.shape[0] != p.k.shape[0] || p.q.shape[0] != p.v.shape[0]) return false;
-  const Dim &q = p.q.shape[1], &k = p.k.shape[1], &v = p.v.shape[1];
-  if (k != v) return false;
-  return p.gqa ? k != 0 && mod(q, k) == 0 : q == k;
-}
-
-// With a query, key and value of rank 4: what every fused kernel needs.
-bool fits_fused(const Params& p) {
-  if (p.q.rank() != 4 || p.k.rank() != 4 || p.v.rank() != 4) return false;
-  if (p.q.dtype != p.k.dtype || p.q.dtype != p.v.dtype) return false;
-  if (p.q.shape[2] == 0 || p.k.shape[2] == 0 || p.k.shape[2] != p.v.shape[2]) return false;
-  if (p.q.shape[3] != p.k.shape[3]) return false;
-  return heads_and_batches_fit(p);
-}
-
-bool last_stride_is_one(const Params& p, bool ignore_singleton) {
-  if (ignore_singleton && p.q.shape.back() == 1) return true;
-  return p.q.strides.back() == 1 && p.k.strides.back() == 1 && p.v.strides.back() == 1;
-}
-
-bool one_or(const Dim& d, const Dim& n) { return d == n || d == 1; }
-
-bool mask_shape_fits(const Params& p) {
-  if (!p.mask) return true;
-  const Dims& m = p.mask->shape;
-  if (p.mask->requires_grad || (m.size() != 2 && m.size() != 4)) return false;
-  size_t n = m.size();
-  if (!one_or(m[n - 2], p.q.shape[2]) || !one_or(m[n - 1], p.k.shape[2])) return false;
-  return n == 2 || (one_or(m[0], p.q.shape[0]) && one_or(m[1], p.q.shape[1]));
-}
-
-bool flash_cpu_fits(const Params& p) {
-  if (p.dropout > 0 || !fits_fused(p) || !mask_shape_fits(p)) return false;
-  if (p.v.shape[3] != p.q.shape[3]) return false;
-  return last_stride_is_one(p, false) && is_floating(p.q.dtype) && !is_float8(p.q.dtype);
-}
-
-bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
-
-// 16-bit kernels read 16 bytes at a time.
-bool rows_are_aligned(const TensorType& t) {
-  for (size_t i = 0; i < 3; ++i)
-    if (t.shape[i] != 1 && mod(t.strides[i], 8) != 0) return false;
-  return true;
-}
-
-bool is_trained(const Params& p) { return p.q.requires_grad || p.k.requires_grad || p.v.requires_grad; }
-
-// Top-left and bottom-right causal alignment agree only for a square; the kernel's is bottom-right, PyTorch's is
-// top-left.
-bool flash_cuda_fits(const Params& p, int capability) {
-  if (p.mask || !fits_fused(p) || !is_half(p.q.dtype) || capability < 80) return false;
-  bool small_shared_memory =
-      (capability >= 86 && capability <= 89) || capability >= 120;  // too small for a wide backward
-  if (small_shared_memory && is_trained(p) && p.q.shape[3] > 192) return false;
-  if (p.v.shape[3] != p.q.shape[3] || p.q.shape[3] > 256 || mod(p.q.shape[3], 8) != 0) return false;
-  if (p.causal && p.q.shape[2] != p.k.shape[2]) return false;
-  for (const TensorType* t : {&p.q, &p.k, &p.v})
-    if (!rows_are_aligned(*t)) return false;
-  return last_stride_is_one(p, true);
-}
-
-bool efficient_fits(const Params& p, int capability) {
-  if (!fits_fused(p) || !(is_half(p.q.dtype) || p.q.dtype == DType::f32)) return false;
-  if (capability < 80 && p.q.dtype == DType::bf16) return false;
-  if (p.mask && p.mask->requires_grad) return false;
-  int64_t alignment = is_half(p.q.dtype) ? 8 : 4;
-  for (const TensorType* t : {&p.q, &p.v})
-    if (mod(t->shape[3], alignment) != 0 || t->shape[3] == 0) return false;
-  if (p.q.shape[1] != p.k.shape[1]) return false;  // the raw kernel takes no grouped heads
-  return last_stride_is_one(p, false);
-}
-
-// cuDNN's bulk copies take no dimension that is only broadcast.
-bool fits_bulk_copies(const TensorType& t) {
-  for (size_t i = 0; i < 3; ++i)
-    if (t.shape[i] != 1 && t.strides[i] == 0) return false;
-  return rows_are_aligned(t);
-}
-
-// Before 9.15.1 the last block of a length that no block divides could be wrong.
-bool lengths_fit_cudnn(const Params& p, int64_t version) {
-  constexpr int64_t kBlock = 128, kFixed = 91501;
-  const Dim &rows = p.q.shape[2], &columns = p.k.shape[2];
-  if (rows == 1 || columns == 1 || (p.causal && rows != columns)) return false;
-  return version >= kFixed || (mod(rows, kBlock) == 0 && mod(columns, kBlock) == 0);
-}
-
-}  // namespace
-
-AttentionKernel attention_kernel(const Args& args, const AttentionSupport& support) {
-  Params p = params(args);
-  if (p.q.device.type == DeviceType::cpu)
-    return support.flash && flash_cpu_fits(p) ? AttentionKernel::FlashCpu : AttentionKernel::Math;
-  if (p.q.device.type != DeviceType::cuda) return AttentionKernel::Math;
-  if (p.mask && p.causal) return AttentionKernel::Math;
-  if (support.flash && flash_cuda_fits(p, support.capability)) return AttentionKernel::FlashCuda;
-  return support.efficient && efficient_fits(p, support.capability) ? AttentionKernel::Efficient
-                                                                    : AttentionKernel::Math;
-}
-
-bool fits_cudnn_attention(const Args& args, const AttentionSupport& support) {
-  constexpr int64_t kOldest = 90000, kMostHeads = 65535, kMostHeadSize = 128;
-  Params p = params(args);
-  if (!support.cudnn || support.cudnn_version < kOldest || support.capability < 80) return false;
-  if (p.q.device.type != DeviceType::cuda || p.mask || p.dropout != 0 || !fits_fused(p) || !is_half(p.q.dtype))
-    return false;
-  if (p.q.shape[0] > kMostHeads || p.q.shape[1] > kMostHeads) return false;
-  for (const TensorType* t : {&p.q, &p.k, &p.v})
-    if (t->shape[3] > kMostHeadSize || mod(t->shape[3], 8) != 0 || !fits_bulk_copies(*t)) return false;
-  return last_stride_is_one(p, false) && lengths_fit_cudnn(p, support.cudnn_version);
-}
-
-Dims attention_strides(AttentionKernel kernel, const TensorType& q, const TensorType& v) {
-  Dims shape = q.shape;
-  shape.back() = v.shape.back();
-  if (kernel == AttentionKernel::FlashCpu || kernel == AttentionKernel::FlashCuda) return preserve_format_strides(q);
-  if (kernel == AttentionKernel::Math) return contiguous_strides(shape);
-  Dim head = shape[3], row = shape[1] * head;
-  return {shape[2] * row, head, row, 1};
-}
-
 double attention_scale(const Args& args) {
   if (args.has("scale")) return args.real("scale");
   return 1.0 / std::sqrt(static_cast<double>(args.tensor("query").shape.back().specialize()));
@@ -257,12 +116,42 @@ Arg attention_body(Builder& b, const Args& a) {
   return with_strides(y, math ? contiguous_strides(y.shape()) : attention_strides(kernel, q_type, v_type)).arg();
 }
 
+// Where row i sees the columns from i - left to i + right, counted from the last row and column; -1: all on that side.
+Arg window_mask(Builder& b, const Args& a) {
+  const Dim &rows = a.tensor("query").shape[2], &columns = a.tensor("key").shape[2];
+  auto count = [&](const Dim& n, const Dim& start, int64_t dim) {
+    Expr i = b("prims.iota", n, start, 1, kw("dtype", DType::i64), kw("device", a.tensor("query").device));
+    return b("prims.broadcast_in_dim", i, Dims{rows, columns}, Arg(std::vector<int64_t>{dim}));
+  };
+  const Dim own = columns - rows;
+  const int64_t left = a.integer("left"), right = a.integer("right");
+  const Expr column = count(columns, 0, 1);
+  std::vector<Expr> sides;
+  if (left >= 0) sides.push_back(b("prims.ge", column, count(rows, own - left, 0)));
+  if (right >= 0) sides.push_back(b("prims.ge", count(rows, own + right, 0), column));
+  if (sides.empty()) return {};
+  return (sides.size() == 1 ? sides[0] : b("prims.bitwise_and", sides[0], sides[1])).arg();
+}
+
+Arg windowed_body(Builder& b, const Args& a) {
+  THUNDER_CHECK(a.tensor("query").rank() == 4 && a.tensor("key").rank() == 4, Value, "windowed_attention",
+                "query and key must have 4 dimensions, but got ", a.tensor("query").rank(), " and ",
+                a.tensor("key").rank());
+  return b("torch.scaled_dot_product_attention", a["query"], a["key"], a["value"], window_mask(b, a), a["dropout_p"],
+           false, kw("scale", a["scale"]), kw("enable_gqa", a["enable_gqa"]))
+      .arg();
+}
+
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
                "float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
      .doc = "softmax(query @ key^T * scale + mask) @ value.", .tags = kMatmul, .body = attention_body,
      .python = "torch.nn.functional.scaled_dot_product_attention torch._C._nn.scaled_dot_product_attention"},
+    {.schema = "windowed_attention(Tensor query, Tensor key, Tensor value, int left, int right, float dropout_p=0.0, "
+               "*, float? scale=None, bool enable_gqa=False) -> Tensor",
+     .doc = "Attention in which row i sees the columns from i - left to i + right, counted from the last row and "
+            "column; -1: all on that side.", .tags = kMatmul, .body = windowed_body},
 };
 // clang-format on
 

@@ -2,10 +2,19 @@
 // (aten/src/ATen/native/transformers), repeated, because the kernels themselves do not check everything.
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "core/builder.h"
 #include "core/op.h"
 
 namespace thunder::ops::torch {
+
+inline constexpr std::string_view kAttention = "torch.scaled_dot_product_attention";
+inline constexpr std::string_view kWindowedAttention = "torch.windowed_attention";
+
+/// One of the two.
+inline bool is_attention(const Op& op) { return op.full_name == kAttention || op.full_name == kWindowedAttention; }
 
 enum class AttentionKernel {
   Math,  ///< matrix products and softmax
@@ -19,13 +28,20 @@ struct AttentionSupport {
   bool flash = true, efficient = true, cudnn = true;
   int capability = 90;        ///< of the CUDA device: 10 * major + minor
   int64_t cudnn_version = 0;  ///< 0: there is no cuDNN
+  bool cudnn_bias = true;     ///< whether masks are for cuDNN, too
+  /// Whether eager leaves this call, which has dropout, to cuDNN; none: not asked.
+  std::optional<bool> eager_is_cudnn = std::nullopt;
 };
 
 /// The kernel that eager takes on the CPU; on CUDA flash where it can, else efficient, else math.
 AttentionKernel attention_kernel(const Args& args, const AttentionSupport& support = {});
 
-/// Whether cuDNN's kernel can take the call.  No masks: eager's choice for them is the efficient kernel's job here.
+/// Whether cuDNN's kernel can take the call.
 bool fits_cudnn_attention(const Args& args, const AttentionSupport& support);
+
+/// By how many zeros a CUDA kernel's operand is longer than a head that it cannot read: 16-bit kernels read 8 elements
+/// at a time, the efficient kernel 4 of float32.
+Dim attention_padding(const TensorType& t);
 
 /// Strides of attention's result by that kernel.
 Dims attention_strides(AttentionKernel kernel, const TensorType& query, const TensorType& value);

@@ -61,13 +61,30 @@ bool is_attention(const Call& c) {
   return c.op->has(kMatmul) && is_tensor(c, "query") && is_tensor(c, "key") && is_tensor(c, "value");
 }
 
+// How many keys a row of a window sees; all of them without one.
+double keys_seen(const Call& c, double keys) {
+  const bool backward = has_param(*c.op, "window_size_left");
+  if (!backward && !has_param(*c.op, "left")) return keys;
+  auto side = [&](const char* name) {
+    const int64_t n = c.arguments().integer(name);
+    return n < 0 ? keys : static_cast<double>(n);
+  };
+  const double left = side(backward ? "window_size_left" : "left"),
+               right = side(backward ? "window_size_right" : "right");
+  return std::min(keys, left + right + 1);
+}
+
 // Two products, five in the gradient, which computes the weights again; half of each where later keys do not count.
 Work attention(const Call& c) {
   const TensorType &q = c.arguments().tensor("query"), &k = c.arguments().tensor("key"),
                    &v = c.arguments().tensor("value");
   const bool backward = has_param(*c.op, "grad_out");
   const bool causal = has_param(*c.op, "is_causal") && c.arguments().flag("is_causal");
-  double flops = 2 * numel(q) * size(k, -2) * (1 + size(v, -1) / std::max(1.0, size(q, -1)));
+  // A kernel of windows has the heads inside of the sequence.
+  const bool heads_inside =
+      !c.op->executor.empty() && (has_param(*c.op, "left") || has_param(*c.op, "window_size_left"));
+  double flops =
+      2 * numel(q) * keys_seen(c, size(k, heads_inside ? -3 : -2)) * (1 + size(v, -1) / std::max(1.0, size(q, -1)));
   if (causal) flops /= 2;
   return {backward ? 2.5 * flops : flops, backward ? Arithmetic::AttentionBackward : Arithmetic::Attention, q.dtype};
 }

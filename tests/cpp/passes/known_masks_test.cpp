@@ -71,6 +71,34 @@ TEST_CASE("known_masks: others stay") {
   stays(none, none.b("torch.scaled_dot_product_attention", none.q, none.k, none.k), MaskKind::Causal, 0);
 }
 
+std::shared_ptr<Executor> taking_windows(bool takes) {
+  auto e = std::make_shared<Executor>("windows");
+  Implementation attention;
+  attention.checker = [takes](const Call&) { return takes; };
+  attention.transform = [](Builder&, const Args& a) { return Arg(a["query"]); };
+  e->register_implementation("torch.windowed_attention", attention);
+  return e;
+}
+
+TEST_CASE("known_masks: a window is one where an executor takes it") {
+  for (bool takes : {true, false}) {
+    Program p;
+    const Trace t = p.b.finish("f", p.attention(p.k, p.mask()));
+    const std::string text = code(
+        dce(known_masks(t, [](const Trace&) { return KnownMask(MaskKind::Window, 2, 0); }, {taking_windows(takes)})));
+    CHECK((text.find("ltorch.windowed_attention(q, k, k, 2, 0, 0.0") != std::string::npos) == takes);
+    CHECK((text.find("arange") == std::string::npos) == takes);
+  }
+}
+
+TEST_CASE("known_masks: a window needs a place for each row and column") {
+  Program p;
+  const Trace t = p.b.finish("f", p.attention(p.k, p.mask(1, 5)));
+  const std::string text =
+      code(dce(known_masks(t, [](const Trace&) { return KnownMask(MaskKind::Window, 2, 0); }, {taking_windows(true)})));
+  CHECK(text.find("windowed") == std::string::npos);
+}
+
 TEST_CASE("known_masks: a mask of random numbers is not known") {
   Program p;
   Expr random = p.b("torch.lt", p.b("torch.rand", Dims{5, 5}), 0.5);
