@@ -296,35 +296,6 @@ def test_a_weak_reference_to_a_tensor_that_nobody_else_shows():
     assert f(torch.ones(2)).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
-@pytest.mark.parametrize("sizes, options", [
-    ((5, 3, 4), {}), ((1, 1, 1), {}), ((4, 8, 16), dict(num_layers=2, batch_first=True)),
-    ((3, 2, 5), dict(bidirectional=True, bias=False)), ((6, 7), {}),
-], ids=str)  # fmt: skip
-def test_recurrent_layers_are_compiled_once(kind, sizes, options):
-    module = kind(sizes[-1], 6, **options)
-    compiled = thunder.jit(module)
-    for _ in range(3):
-        x = torch.randn(sizes, requires_grad=True)
-        found = []
-        for f in (module, compiled):
-            output, state = f(x)
-            states = state if isinstance(state, tuple) else (state,)
-            (output.square().sum() + sum(s.sin().sum() for s in states)).backward()
-            found.append((output.detach(), x.grad, *(p.grad for p in module.parameters())))
-            x.grad = None
-            module.zero_grad()
-        for ours, eager in zip(*found, strict=True):
-            torch.testing.assert_close(ours, eager)
-    assert thunder.cache_misses(compiled) == 1
-    with torch.no_grad():
-        for replaced in range(2):
-            if replaced:
-                module.weight_hh_l0 = torch.nn.Parameter(torch.randn_like(module.weight_hh_l0))
-            for _ in range(2):
-                torch.testing.assert_close(compiled(x)[0], module(x)[0])
-
-
 def test_modules_made_inside_after_dynamo_has_patched_their_classes():
     guard = pytest.importorskip("torch._dynamo.mutation_guard")
     weights = torch.ones(3, requires_grad=True)
