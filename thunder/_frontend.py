@@ -17,6 +17,7 @@ from . import (
     _generators,
     _opaque,
     _outside,
+    _recurrent,  # noqa: F401  - registers itself
     _refused,
 )
 from ._handlers import handlers

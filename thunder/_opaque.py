@@ -18,6 +18,8 @@ from ._tracing import current_tracer, location
 
 # By the operators' names: functions of the arguments that record a call otherwise, or give None.
 recorded = {}
+# The same, by overloads, where no autocast is on.
+decomposed = {}
 
 
 def resolve(func, args, kwargs, autocast=()):
@@ -181,6 +183,8 @@ def _record(overload, values, by_operator, autocast):
     """Records the call; returns what PyTorch would."""
     tracer = current_tracer()
     if (record := recorded.get(overload._schema.name)) and (result := record(*values)) is not None:
+        return result
+    if not autocast and (record := decomposed.get(overload.name())) and (result := record(*values)) is not None:
         return result
     if by_operator and not autocast and (function := _public(overload)) is not None:
         positional, named = _opaque_meta.arguments(overload, values)

@@ -198,8 +198,16 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduct
     return loss if reduction == 0 else loss.sum()
 
 
+def _packed_recurrent(data, batch_sizes, state, params, *options):
+    states = state if isinstance(state, (list, tuple)) else [state]
+    one = data.sum() + sum(t.sum() for t in (*states, *params))
+    width = states[0].size(-1) * (2 if options[-1] else 1)  # of both directions
+    return one * data.new_ones(data.size(0), width), *(one * torch.ones_like(s) for s in states)
+
+
 # Operators that run on no data but their own: others that give results of the same kind.
 _ALIKE = {"aten::ctc_loss.Tensor": _ctc_loss}
+_ALIKE |= {f"aten::{kind}.data": _packed_recurrent for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 # Operators of which PyTorch's meta functions give other sizes or strides than its kernels; so do, depending on the
 # library that computes them, those of Fourier transforms.
 _MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}

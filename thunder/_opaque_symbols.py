@@ -170,9 +170,11 @@ def _backward(name, communicates):
             )
         tensors, edges, started = graph.autograd
         pairs = [(edges[i], g) for i, g in zip(differentiable, gradients, strict=True) if edges[i] is not None]
+        # What is kept for another backward some operators copy before they write to it (cuDNN's recurrent layers).
+        again = torch._C._autograd._get_current_graph_task_keep_graph()
         with _autograd(), _watched(started):
             made = torch.autograd.grad(
-                [e for e, _ in pairs], tensors, [g for _, g in pairs], retain_graph=True, allow_unused=True,
+                [e for e, _ in pairs], tensors, [g for _, g in pairs], retain_graph=again, allow_unused=True,
                 materialize_grads=True,
             )
         return _several(made)

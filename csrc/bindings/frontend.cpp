@@ -99,13 +99,14 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   for (nb::handle c : constants) h.constants.emplace_back(ref(c[0]), nb::cast<std::string>(c[1]));
   h.internal_paths = internal_paths;
   const std::string& torch_path = internal_paths.back();
-  // Dynamo's books on modules that are made are nothing to the program, nor is what the profiler's ranges keep, which is
+  // Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the profiler's ranges keep, which is
   // another object in every call.  PyTorch's dispatcher keeps pointers to the operators that torch.ops caches in its
   // namespaces on first use: their entries outlive an acquisition.
   frontend::interpreter::set_internal_paths(
       {internal_paths.front(), torch_path + "_dynamo/", torch_path + "autograd/profiler.py:record_function.",
        torch_path + "_ops.py:_Ops.__getattr__", torch_path + "_ops.py:_OpNamespace.__getattr__",
-       torch_path + "_ops.py:OpOverloadPacket.__getattr__"});
+       torch_path + "_ops.py:OpOverloadPacket.__getattr__"},
+      {torch_path + "_dynamo/mutation_guard.py:install_generation_tagging_init.<locals>."});
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);

@@ -549,6 +549,7 @@ std::vector<Effect> Reads::finish(WorldGuard& world) {
     world.watch_attribute(r.object.get(), r.name.get(), r.value.get(), name_of(r.object.get()));
   for (PyObject* f : functions_) world.watch_code(f);
   for (PyObject* tensor : asked_) world.add_tensor(tensor);
+  finish_weak(world);
   std::vector<Effect> out;
   for (Effect& e : effects_) {
     bool nothing = e.kind == Effect::Appended ? PyList_GET_SIZE(e.after.get()) == 0 : e.before.get() == e.after.get();

@@ -176,6 +176,8 @@ class Reads final : public interpreter::Observer {
   void called(PyObject* callable, PyObject* self, PyObject* result);
   static void put_back(State& state);
   void keep_not(std::string why);
+  void keep_not(std::string why, const interpreter::Place& place);
+  void finish_weak(WorldGuard& world);
   bool allow_setting(PyObject* callable) const;
   /// Whether a setting of PyTorch's is, or was, changed.
   bool sets() const;
@@ -232,6 +234,11 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> iterators_;  // that came from outside
   std::string once_, not_kept_;
   std::vector<State> states_;
+  struct Weak {
+    Ref reference;
+    interpreter::Place place;
+  };
+  std::vector<Weak> weak_;     // references to tensors that were called
   bool takes_arrays_ = false;  // the function that is called: a tensor of one is an input of the program
   bool raw_write_ = false;     // object.__setattr__ itself
   std::vector<Effect> effects_;

@@ -7,8 +7,20 @@
 
 namespace thunder::frontend {
 
-void Reads::keep_not(std::string why) {
-  if (not_kept_.empty()) not_kept_ = "the program " + std::move(why) + "\n  at " + interpreter::current_place().str();
+namespace {
+
+constexpr const char* kUsesWeak = "uses a weak reference that was made outside of it";
+
+}  // namespace
+
+void Reads::keep_not(std::string why, const interpreter::Place& place) {
+  if (not_kept_.empty()) not_kept_ = "the program " + std::move(why) + "\n  at " + place.str();
+}
+void Reads::keep_not(std::string why) { keep_not(std::move(why), interpreter::current_place()); }
+
+void Reads::finish_weak(WorldGuard& world) {
+  for (const Weak& w : weak_)
+    if (!world.watch_weak(w.reference.get())) keep_not(kUsesWeak, w.place);
 }
 
 // The state is about to be read or changed.
@@ -35,7 +47,7 @@ void Reads::touch(PyObject* object) {
 
 // Whether the attribute belongs to what C code keeps.
 bool Reads::touch_attribute(PyObject* object, PyObject* name) {
-  if (PyWeakref_CheckProxy(object) && !fresh(object)) keep_not("uses a weak reference that was made outside of it");
+  if (PyWeakref_CheckProxy(object) && !fresh(object)) keep_not(kUsesWeak);
   if (is_thread_local(object)) {
     touch({StateOf::ThreadAttribute, Ref::borrow(object), Ref::borrow(name)});
     return true;
@@ -66,8 +78,11 @@ void Reads::read_descriptor(PyObject* object, PyObject* name, PyObject* found) {
 void Reads::touch_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n) {
   if (self && is_context_variable(self)) touch({StateOf::Variable, Ref::borrow(self), Ref::borrow(Py_None)});
   else if (self) touch(self);
-  if (PyWeakref_CheckRef(callable) && !fresh(callable) && PyWeakref_GetObject(callable) != Py_None)
-    keep_not("uses a weak reference that was made outside of it");
+  if (PyWeakref_CheckRef(callable) && !fresh(callable)) {
+    PyObject* target = PyWeakref_GetObject(callable);  // one that is dead stays dead
+    if (is_tensor(target)) weak_.push_back({Ref::borrow(callable), interpreter::current_place()});
+    else if (target != Py_None) keep_not(kUsesWeak);
+  }
   if (std::optional<StateOf> setting = setting_of(callable, arguments, n)) touch(std::move(*setting));
 }
 

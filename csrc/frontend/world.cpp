@@ -1,6 +1,8 @@
 #include "frontend/world.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 #include "frontend/hooks.h"
@@ -147,6 +149,13 @@ void WorldGuard::add_tensor(PyObject* tensor) {
   places_.push_back(find(tensor));
   owned_tensors_.push_back(Ref::borrow(tensor));
   current_.push_back(tensor);
+}
+
+bool WorldGuard::watch_weak(PyObject* reference) {
+  std::vector<Place> places = find(PyWeakref_GetObject(reference));
+  if (places.front().kind == Place::Fixed) return false;
+  weak_.push_back({Ref::borrow(reference), std::move(places)});
+  return true;
 }
 
 namespace {
@@ -364,6 +373,13 @@ bool WorldGuard::refresh_tensors(std::string* why) {
   return true;
 }
 
+bool WorldGuard::referents_stay() const {
+  return std::all_of(weak_.begin(), weak_.end(), [](const Weak& w) {
+    PyObject* now = PyWeakref_GetObject(w.reference.get());
+    return std::all_of(w.places.begin(), w.places.end(), [&](const Place& p) { return p.tensor() == now; });
+  });
+}
+
 bool WorldGuard::check_cells(bool& written, std::string* why) {
   for (Cell& c : cells_) {
     PyObject* now = PyCell_GET(c.cell.get());
@@ -417,6 +433,21 @@ void WorldGuard::note_number(PyObject* container, PyObject* key, PyObject* then,
 }
 
 bool WorldGuard::check(std::string* why) {
+  if (gone_) {
+    if (why) *why = "a tensor with a weak reference to it was replaced";
+    return false;
+  }
+  if (check_all(why)) return true;
+  if (referents_stay()) return false;
+  // The tensor dies where the user's program has let go of it, which who holds a weak reference sees.
+  WorldGuard none;
+  none.gone_ = true;
+  none.changed_ = changed_;
+  const WorldGuard old = std::exchange(*this, std::move(none));
+  return false;
+}
+
+bool WorldGuard::check_all(std::string* why) {
   bool written = false;
   changed_ = {};
   bool fine = writes_.visit([&](size_t i) {
@@ -428,6 +459,10 @@ bool WorldGuard::check(std::string* why) {
   refresh_due_ = refresh_due_ || written;
   if (!fine) return false;
   if (refresh_due_ && !refresh_tensors(why)) return false;
+  if (refresh_due_ && !referents_stay()) {
+    if (why) *why = "a tensor with a weak reference to it was replaced";
+    return false;
+  }
   refresh_due_ = false;
   return true;
 }

@@ -68,6 +68,9 @@ class WorldGuard {
   void watch_attribute(PyObject* object, PyObject* name, PyObject* value, std::string where);
   /// A Python function's code and defaults.
   void watch_code(PyObject* function);
+  /// A weak reference to a tensor, which is the one that now lies where the tensor was found; false: it was found
+  /// nowhere, so that the guard would be what keeps it alive.  Told after all places.
+  bool watch_weak(PyObject* reference);
 
   /// False, and `why`, if something changed.  Tensors are looked up again where a dict they live in was written to.
   bool check(std::string* why = nullptr);
@@ -143,6 +146,11 @@ class WorldGuard {
     PyObject* tensor() const;
   };
 
+  struct Weak {
+    Ref reference;
+    std::vector<Place> places;  // of what it refers to
+  };
+
   void watch_dict(PyObject* dict, std::string name, bool exact);
   void add_watch(Watch w);
   void watch_code(PyObject* code, PyObject* globals, const std::string& name);
@@ -152,6 +160,8 @@ class WorldGuard {
   bool check_objects(std::string* why);
   bool check_classes(std::string* why);
   bool refresh_tensors(std::string* why);
+  bool check_all(std::string* why);
+  bool referents_stay() const;
   bool is_replaceable(PyObject* o) const;
   void note_number(PyObject* container, PyObject* key, PyObject* then, PyObject* now);
   std::vector<Place> find(PyObject* tensor);
@@ -174,7 +184,9 @@ class WorldGuard {
   std::vector<PyObject*> current_;
   NumberPlace changed_;
   std::unordered_set<PyObject*> held_;  // in owned_
+  std::vector<Weak> weak_;
   bool refresh_due_ = false;
+  bool gone_ = false;  // for good
 };
 
 }  // namespace thunder::frontend

@@ -66,7 +66,7 @@ std::string total_columns(const Kernel& k) {
   return out;
 }
 
-constexpr size_t kRanges = 4;   // of a row, between the places at which conditions turn
+constexpr size_t kRanges = 16;  // of a row, between the places at which conditions turn
 constexpr int64_t kBlock = 32;  // partial results of a reduction: enough that no addition waits for the one before
 
 std::string simd(bool gathers) {

@@ -228,7 +228,7 @@ def test_in_a_graph_of_the_users_own():
     torch.testing.assert_close(w.grad.double(), 3 * x.double().sum(0).expand(256, 128), rtol=2**-6, atol=5e-2)
 
 
-# ---- sizes that are no multiple of 16 bytes ---------------------------------------------------------------------------
+# ---- sizes that are no multiple of 16 bytes ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bias", [True, False])

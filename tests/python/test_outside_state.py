@@ -251,6 +251,70 @@ def test_a_weak_reference_dies():
     assert f(torch.ones(1)).item() == 9
 
 
+class Referring(torch.nn.Module):
+    """A module that compares its parameter with what it was, as PyTorch's recurrent layers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((2,), 3.0))
+        self.ref = weakref.ref(self.weight)
+
+    def forward(self, x):
+        if self.ref() is None:
+            return x
+        return x * self.weight if self.ref() is self.weight else x - self.weight
+
+
+def test_a_weak_reference_to_a_parameter():
+    for compile_ in (lambda m: m, thunder.jit):
+        m = Referring()
+        f = compile_(m)
+        results = [f(torch.ones(2)).tolist() for _ in range(3)]
+        assert compile_ is not thunder.jit or thunder.cache_misses(f) == 1
+        before = m.weight
+        m.weight = torch.nn.Parameter(torch.full((2,), 5.0))
+        results.append(f(torch.ones(2)).tolist())
+        m.weight = before  # what it refers to is there again
+        results += [f(torch.ones(2)).tolist() for _ in range(2)]
+        m.weight = torch.nn.Parameter(torch.full((2,), 7.0))
+        del before
+        gc.collect()
+        alive = m.ref() is not None
+        results.append(f(torch.ones(2)).tolist())
+        assert results == [[3.0, 3.0]] * 3 + [[-4.0, -4.0]] + [[3.0, 3.0]] * 2 + [[1.0, 1.0]]
+        assert m.ref() is None and (compile_ is thunder.jit or not alive)
+
+
+def test_a_weak_reference_to_a_tensor_that_nobody_else_shows():
+    t = torch.full((2,), 3.0)
+    ref = weakref.ref(t)
+    f = thunder.jit(lambda x: x if ref() is None else x * ref())
+    assert f(torch.ones(2)).tolist() == [3, 3]
+    assert "weak reference" in thunder.compile_stats(f)["not_cached"]
+    del t
+    gc.collect()
+    assert f(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_modules_made_inside_after_dynamo_has_patched_their_classes():
+    guard = pytest.importorskip("torch._dynamo.mutation_guard")
+    weights = torch.ones(3, requires_grad=True)
+
+    def f(x):
+        loss = torch.nn.CrossEntropyLoss(weight=weights.detach(), label_smoothing=0.1)
+        return loss(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Identity())(x), torch.tensor([0, 2]))
+
+    compiled, x = thunder.jit(f), torch.randn(2, 3)
+    first = compiled(x)
+    guard.install_generation_tagging_init()  # as the first torch.compile() of a process does
+    made = len(guard.GenerationTracker.generation_values.values)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), first)
+    assert thunder.cache_misses(compiled) == 2
+    gc.collect()
+    assert len(guard.GenerationTracker.generation_values.values) <= made
+
+
 def test_a_local_of_another_thread():
     s = world()
     f = thunder.jit(lambda x: x * s.local.k)

@@ -486,3 +486,32 @@ def test_assertions_of_torch_are_those_of_eager(cache):
     ):
         with pytest.raises(AssertionError, match=message):
             compiled(*arguments)
+
+
+@pytest.mark.parametrize("rows", [
+    [2, 0, 2, 4], [-1, 3], [], [[1, 1], [0, 4], [-5, 2]], [4] * 40,
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("shape", [(5, 16), (5, 3), (5, 4, 8), (5,), (5, 1, 33)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_rows(rows, shape, dtype):
+    x = randn(*shape).detach().to(dtype)
+    i = torch.tensor(rows, dtype=torch.long, device=DEVICE)
+    added = x.flatten(1)[i % 5].reshape(*i.shape, *shape[1:]) if x.dim() > 1 else x[i % 5]
+    functions = [lambda x, i, v: x[i], lambda x, i, v: x.index_put((i,), v, accumulate=True)]
+    for f in functions:
+        for t in (x, x.transpose(0, -1).contiguous().transpose(0, -1)):
+            inputs = [t.detach().requires_grad_(dtype.is_floating_point) for _ in range(2)]
+            found = []
+            for g, t in zip((f, thunder.jit(f)), inputs, strict=True):
+                made = g(t, i, added)
+                gradient = torch.autograd.grad(made.float().sin().sum(), t)[0] if t.requires_grad else None
+                found.append((made, made.stride(), gradient))
+            torch.testing.assert_close(*found)
+
+
+def test_rows_that_are_not_there():
+    x = randn(5, 16)
+    for i in ([5], [0, -6]):
+        if DEVICE == "cpu":
+            with pytest.raises(IndexError, match="out of bounds"):
+                thunder.jit(lambda x, i: x[i])(x, torch.tensor(i))

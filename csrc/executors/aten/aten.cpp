@@ -8,6 +8,7 @@
 #include "executors/aten/kernels.h"
 #include "executors/aten/lowering.h"
 #include "executors/aten/product.h"
+#include "executors/aten/rows.h"
 #include "runtime/implementing.h"
 
 namespace thunder {
@@ -67,6 +68,7 @@ std::shared_ptr<AtenExecutor> instance() {
     register_lowering(made->name(), [e = made.get()](const Call& call, const Assembler& assembler) {
       const Op& op = *call.op->implements;
       if (auto product = aten::lower_product(op, call, assembler)) return product;
+      if (auto rows = aten::lower_rows(op, call, assembler)) return rows;
       const Entry& entry = e->entry(op);
       if (entry.kernel) return aten::lower_kernel(entry.kernel, op, call, assembler);
       return entry.lowering->lower(call, assembler);

@@ -2,6 +2,7 @@
 
 #include <opcode.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "frontend/interpreter/interpreter.h"
@@ -10,8 +11,18 @@
 namespace thunder::frontend::interpreter {
 namespace {
 
-std::vector<std::string>& internal_paths() {
-  static auto* paths = new std::vector<std::string>();
+struct InternalPaths {
+  std::vector<std::string> paths, interpreted;
+
+  bool hold(const std::string& place) const {
+    auto begins = [&](const std::string& path) { return place.starts_with(path); };
+    return std::any_of(paths.begin(), paths.end(), begins) &&
+           std::none_of(interpreted.begin(), interpreted.end(), begins);
+  }
+};
+
+InternalPaths& internal_paths() {
+  static auto* paths = new InternalPaths();
   return *paths;
 }
 
@@ -59,8 +70,7 @@ std::unique_ptr<DecodedCode> decode(PyCodeObject* code) {
   const char* name = PyUnicode_AsUTF8(code->co_qualname);
   if (file) {
     out->alone = std::string_view(file) == kAloneFile;
-    const std::string place = std::string(file) + ":" + (name ? name : "");
-    for (const std::string& path : internal_paths()) out->internal = out->internal || place.starts_with(path);
+    out->internal = internal_paths().hold(std::string(file) + ":" + (name ? name : ""));
   }
   PyErr_Clear();
   return out;
@@ -92,7 +102,9 @@ const DecodedCode* decoded(PyCodeObject* code) {
   return made.release();
 }
 
-void set_internal_paths(std::vector<std::string> paths) { internal_paths() = std::move(paths); }
+void set_internal_paths(std::vector<std::string> paths, std::vector<std::string> interpreted) {
+  internal_paths() = {std::move(paths), std::move(interpreted)};
+}
 
 const char* opcode_name(int opcode) {
   static const std::vector<std::string> names = [] {

@@ -74,6 +74,7 @@ const std::vector<uint64_t>& counts();
 /// "file:function" of frames that CPython ran although frames were being interpreted, each once.
 std::vector<std::string> natively_run();
 const char* opcode_name(int opcode);
-void set_internal_paths(std::vector<std::string> paths);
+/// Beginnings of "file:function": CPython runs those, and what they call, but for `interpreted`.
+void set_internal_paths(std::vector<std::string> paths, std::vector<std::string> interpreted);
 
 }  // namespace thunder::frontend::interpreter
