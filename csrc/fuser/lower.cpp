@@ -51,7 +51,7 @@ class Lowering {
 
   // Without reductions elements are walked in the order in which the first output lies in memory.
   void choose_order() {
-    if (walk_.reduces) return;
+    if (walk_.reduces) return places_.follow(walk_.order, walk_.shape);
     for (const Root& r : roots_)
       if (r.stored && numel(r.value) == kernel_.numel()) return places_.follow(r.value);
   }
@@ -61,9 +61,8 @@ class Lowering {
       RootInfo info;
       info.stored = r.stored;
       const Call* call = producer_(r.value);
-      int64_t rows = 0, cols = 0;
       if (kind_of(*call) == Kind::Reduce) {
-        info.mode = reduced(*call, rows, cols) == Reduced::Outer ? Mode::Outer : Mode::Inner;
+        info.mode = reduction_of(*call).which == Reduced::Outer ? Mode::Outer : Mode::Inner;
         info.level = level_of(call->arguments().value("a"));
         result_level_[r.value.id()] = info.level + 1;
       } else {
@@ -395,10 +394,11 @@ bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& wal
     const Call* call = producer(r.value);
     longest = std::max(longest, numel(r.value));
     if (kind_of(*call) != Kind::Reduce) continue;
-    int64_t rows = 0, cols = 0;
-    if (reduced(*call, rows, cols) == Reduced::Neither) return false;
-    if (walk.reduces && (rows != walk.rows || cols != walk.cols)) return false;
-    walk = {rows, cols, true};
+    const Reduction one = reduction_of(*call);
+    if (one.which == Reduced::Neither) return false;
+    if (walk.reduces && (one.rows != walk.rows || one.cols != walk.cols || one.order != walk.order)) return false;
+    walk = {one.rows, one.cols, true, one.order, {}};
+    if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
   }
   if (walk.reduces) return longest <= walk.rows * walk.cols;
   walk = {1, longest, false};

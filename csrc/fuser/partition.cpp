@@ -15,6 +15,7 @@ constexpr size_t kMaxRoots = 16;    // of a kernel: beyond that registers and pa
 constexpr size_t kNear = 48;        // calls between two kernels that only share an operand, and may become one
 constexpr size_t kLongest = 128;    // calls that are computed where they are used: longer chains are cut
 constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
+constexpr int64_t kSpread = 64;     // elements that one is broadcast to, from which on it is computed once
 
 struct Item {
   const Call* call;     // a primitive, or a barrier as it was claimed
@@ -112,6 +113,7 @@ class Partitioner {
       if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { demand(v); });
     visit_values(trace_.output, [&](Value v) { demand(v); });
     count_loads();
+    find_vectors();
     std::vector<std::set<int>> readers(items_.size());
     is_root_.assign(items_.size(), 0);
     for (size_t i = items_.size(); i-- > 0;) {
@@ -124,7 +126,7 @@ class Partitioner {
       const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view &&
                             (loads_[i] > 1 || inlined_[i] > kMaxInlined);
       const bool too_long = inlined_[i] >= kLongest && !item.view;
-      if (exists || item.kind == Kind::Reduce || repeated || too_long) is_root_[i] = 1;
+      if (exists || item.kind == Kind::Reduce || repeated || too_long || is_vector_[i]) is_root_[i] = 1;
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
         if (!fusible(j)) return;
@@ -134,6 +136,32 @@ class Partitioner {
           for (int x : readers[i])
             if (r.size() < 2) r.insert(x);
       });
+    }
+  }
+
+  // What is made of column sums, or takes a division or a function to compute, and is then broadcast over many rows.
+  void find_vectors() {
+    enum : char { Columns = 1, Rows = 2, Costly = 4 };
+    std::vector<char> made_of(items_.size(), 0);
+    is_vector_.assign(items_.size(), 0);
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      if (item.kind == Kind::Barrier) continue;
+      if (item.kind == Kind::Reduce) {
+        made_of[i] = reduction_of(*item.call).which == Reduced::Outer ? Columns : Rows;
+        continue;
+      }
+      const int64_t size = numel(item.call->output.value());
+      visit_inputs(*item.call, [&](Value u) {
+        const int j = maker_[u];
+        if (fusible(j) && numel(u) == size) made_of[i] |= made_of[static_cast<size_t>(j)];
+        // Of a row its kernel computes it once anyway.
+        if (item.call->op->full_name == "prims.broadcast_in_dim" && fusible(j) && numel(u) > 1 &&
+            size >= kSpread * numel(u) && items_[static_cast<size_t>(j)].kind == Kind::Pointwise &&
+            made_of[static_cast<size_t>(j)] && !(made_of[static_cast<size_t>(j)] & Rows))
+          is_vector_[static_cast<size_t>(j)] = 1;
+      });
+      if (item.kind == Kind::Pointwise && is_approximate(*item.call->op)) made_of[i] |= Costly;
     }
   }
 
@@ -565,7 +593,7 @@ class Partitioner {
   ValueMap<int> maker_{-1};
   ValueSet demanded_, exact_;
   std::vector<size_t> loads_, inlined_;
-  std::vector<char> is_root_, outside_, placed_;
+  std::vector<char> is_root_, is_vector_, outside_, placed_;
   std::vector<Reads> reads_;
   std::vector<Group> groups_;
   std::set<int> several_;  // groups that came to have several roots

@@ -16,15 +16,12 @@ Places::Places(const Walk& walk, int lanes) : cols_(walk.cols), lanes_(lanes) {
   place_ = indices_.add(indices_.mul(row_, cols_), column);
 }
 
-void Places::follow(Value v) {
-  const TensorType& t = v.tensor();
-  std::vector<size_t> order(t.shape.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return t.strides[a].constant() > t.strides[b].constant(); });
+void Places::follow(Value v) { follow(memory_order(v.tensor()), sizes(v)); }
+
+void Places::follow(const std::vector<size_t>& order, const std::vector<int64_t>& shape) {
   if (std::is_sorted(order.begin(), order.end())) return;
   order_ = order;
-  ordered_shape_ = sizes(v);
+  ordered_shape_ = shape;
 }
 
 void Places::enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base) {

@@ -25,6 +25,7 @@ class Places {
   Places(const Walk& walk, int lanes);
   /// Walks in the order in which `v`, of as many elements as the walk, lies in memory.
   void follow(Value v);
+  void follow(const std::vector<size_t>& order, const std::vector<int64_t>& shape);
   bool reordered() const { return !order_.empty(); }
   /// A part of the walk with chunks of its own: `outer` runs of `length` elements, one every `distance` from `base` on.
   void enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base);
