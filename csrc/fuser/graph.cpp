@@ -99,8 +99,7 @@ Kind kind_of(const Call& call) {
   if (moves().count(name)) return Kind::Move;
   if (creations().count(name)) return Kind::Create;
   if (draws().count(name)) return Kind::Random;
-  if (reductions().count(name))
-    return reduction_of(call).which == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
+  if (reductions().count(name)) return reduction_of(call).which == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
   // The next number of a half is not the next float, in which halves are computed.
   const DType out = call.output.value().dtype();
   if (name.starts_with("prims.shift_") && out == DType::boolean) return Kind::Barrier;

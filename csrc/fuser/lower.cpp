@@ -412,7 +412,19 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
   try {
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
+    const int64_t whole = walk.cols;
     walk = with_rows(roots, walk);
+    // Dimensions that lie together make one row where no index tells them apart.
+    const int64_t together = std::gcd(kernel.common_divisor * options.lanes, whole);
+    if (kernel.division != Division::None && together > walk.cols && together % walk.cols == 0) {
+      const Walk longer = {whole / together, together, false};
+      const bool pays = options.split_rows == LowerOptions::SplitRows::Always ||
+                        (kernel.division == Division::Other && together >= kLongRow && kernel.phases.size() == 1);
+      if (pays)
+        if (Kernel rows = Lowering(longer, roots, producer, materialized, options).run();
+            rows.division == Division::None)
+          return rows;
+    }
     const bool worth = options.split_rows == LowerOptions::SplitRows::Always
                            ? kernel.division != Division::None
                            : kernel.division == Division::Other && walk.cols >= kLongRow && kernel.phases.size() == 1;

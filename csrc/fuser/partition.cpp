@@ -15,7 +15,8 @@ constexpr size_t kMaxRoots = 16;    // of a kernel: beyond that registers and pa
 constexpr size_t kNear = 48;        // calls between two kernels that only share an operand, and may become one
 constexpr size_t kLongest = 128;    // calls that are computed where they are used: longer chains are cut
 constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
-constexpr int64_t kSpread = 64;     // elements that one is broadcast to, from which on it is computed once
+constexpr int64_t kSpread = 64;     // elements that one is broadcast to, from which on it is computed once ...
+constexpr size_t kWork = 8;         // ... if it takes so many calls, a function, or sums of columns
 
 struct Item {
   const Call* call;     // a primitive, or a barrier as it was claimed
@@ -126,6 +127,12 @@ class Partitioner {
       const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view &&
                             (loads_[i] > 1 || inlined_[i] > kMaxInlined);
       const bool too_long = inlined_[i] >= kLongest && !item.view;
+      // Half the memory for the same number: what is widened is stored.
+      if (repeated && widens_fusible(item) && !exists && !too_long && !is_vector_[i]) {
+        const int j = maker_[item.call->arguments().value("a")];
+        readers[static_cast<size_t>(j)].insert(readers[i].begin(), readers[i].end());
+        continue;
+      }
       if (exists || item.kind == Kind::Reduce || repeated || too_long || is_vector_[i]) is_root_[i] = 1;
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
@@ -139,7 +146,16 @@ class Partitioner {
     }
   }
 
-  // What is made of column sums, or takes a division or a function to compute, and is then broadcast over many rows.
+  // A cast to more digits of what can be a root itself.
+  bool widens_fusible(const Item& item) const {
+    if (item.call->op->full_name != "prims.convert_element_type") return false;
+    const Value from = item.call->arguments().value("a");
+    const int j = maker_[from];
+    return fusible(j) && items_[static_cast<size_t>(j)].kind == Kind::Pointwise &&
+           itemsize(from.dtype()) < itemsize(item.call->output.value().dtype());
+  }
+
+  // What is broadcast over many rows, and would be computed again in each of them.
   void find_vectors() {
     enum : char { Columns = 1, Rows = 2, Costly = 4 };
     std::vector<char> made_of(items_.size(), 0);
@@ -161,7 +177,8 @@ class Partitioner {
             made_of[static_cast<size_t>(j)] && !(made_of[static_cast<size_t>(j)] & Rows))
           is_vector_[static_cast<size_t>(j)] = 1;
       });
-      if (item.kind == Kind::Pointwise && is_approximate(*item.call->op)) made_of[i] |= Costly;
+      if (item.kind == Kind::Pointwise && (is_approximate(*item.call->op) || inlined_[i] >= kWork))
+        made_of[i] |= Costly;
     }
   }
 

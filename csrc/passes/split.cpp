@@ -191,6 +191,15 @@ class Splitter {
     for (const Call* inner : call.body) find_compared(*inner);
   }
 
+  // Convolutions in the backward read their inputs from memory, where the forward's have written them.  These networks
+  // are bound by memory: a kernel to write such an input once more costs as much as a layer's norm or activation does.
+  void find_convolved(const Call& call) {
+    static const Op* convolution = Registry::instance().find("torch.convolution_backward");
+    if (call.op != convolution) return;
+    const Value root = aliases_.root(call.arguments().value("input"));
+    if (from_forward(root) && in_memory_[root]) convolved_.set(root, 1);
+  }
+
   // ---- what to save -------------------------------------------------------------------------------------------------
 
   // A graph over storages: the views of one storage are one node, since keeping any of them keeps all its bytes.
@@ -210,6 +219,7 @@ class Splitter {
     };
     for (size_t i = forward_calls_; i < calls_.size(); ++i) {
       find_compared(*calls_[i]);
+      find_convolved(*calls_[i]);
       visit_inputs(*calls_[i], demand);
     }
     for (const Arg& g : joint_.gradients()) visit_values(g, demand);
@@ -247,7 +257,7 @@ class Splitter {
     const bool kept_whole = !node.root.type().is_tensor() && !node.root.type().is_future();
     // What is gathered again is the same bit by bit.
     const bool compared = compared_[node.root] && !is_regathered(call);
-    if (kept_whole || compared || !may_recompute(call))
+    if (kept_whole || compared || convolved_[node.root] || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
@@ -357,6 +367,7 @@ class Splitter {
   std::unordered_map<Value, int, ValueHash> index_;
   ValueSet in_memory_;            // storages that the forward makes in any case
   ValueSet compared_;             // storages that the backward compares exactly
+  ValueSet convolved_;            // storages that convolutions in the backward read
   ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 

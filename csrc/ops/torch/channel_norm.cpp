@@ -109,8 +109,8 @@ std::pair<Formula, Formula> moments_of_rows(Builder& b, const Formula& x) {
   auto one = [&](const Formula& f) { return Formula(b("prims.squeeze", f, Arg(std::vector<int64_t>{0}))); };
   if (split[0].is_constant() && split[0].constant() == 1) return {one(mean), one(var)};
   const Dim half = floordiv(split[0], Dim(2));
-  Formula about = one(Formula(
-      b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]}, Dims{Dim(1), Dim(1)})));
+  Formula about =
+      one(Formula(b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]}, Dims{Dim(1), Dim(1)})));
   auto [whole, between] = moments_about(mean, about, {0}, split[0]);
   return {whole, sum(var, {0}).call("prims.div", Arg(split[0])) + between};
 }
@@ -125,8 +125,7 @@ Moments batch_moments(Builder& b, const Args& a, const Formula& x, bool training
     auto [mean, var] = moments_of_rows(b, x);
     return with_invstd(mean, var);
   }
-  auto [mean, var] =
-      moments_about(x, middle_of_channels(b, a["input"]), other_dims(t.rank(), {1}), channel_count(t));
+  auto [mean, var] = moments_about(x, middle_of_channels(b, a["input"]), other_dims(t.rank(), {1}), channel_count(t));
   return with_invstd(mean, var);
 }
 
@@ -225,9 +224,8 @@ Arg batch_norm_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["input"]), g = compute(b, a["grad_out"]);
   auto wide = [&](const Formula& f) { return spread_channels(f, t.shape, 1); };
   Formula mean = channel(b, a, training ? "save_mean" : "running_mean", x.dtype());
-  Formula invstd = training
-                       ? channel(b, a, "save_invstd", x.dtype())
-                       : rsqrt(channel(b, a, "running_var", x.dtype()).call("prims.add", a["eps"]));
+  Formula invstd = training ? channel(b, a, "save_invstd", x.dtype())
+                            : rsqrt(channel(b, a, "running_var", x.dtype()).call("prims.add", a["eps"]));
   Formula scale = given(a, "weight") ? invstd * channel(b, a, "weight", x.dtype()) : invstd;
   Formula centred = x - wide(mean);
   Formula of_bias = channel_sum(b, g, columns), of_normal = channel_sum(b, g * centred, columns) * invstd;
@@ -237,7 +235,8 @@ Arg batch_norm_backward_body(Builder& b, const Args& a) {
     if (training) {
       const Dim count = channel_count(t);
       Formula slope = (of_normal * invstd).call("prims.div", Arg(count)), level = of_bias.call("prims.div", Arg(count));
-      gx = is_coarse(a) ? g - (x * wide(slope) + wide(level - slope * mean)) : (g - wide(level)) - centred * wide(slope);
+      gx =
+          is_coarse(a) ? g - (x * wide(slope) + wide(level - slope * mean)) : (g - wide(level)) - centred * wide(slope);
     }
     out[0] = with_strides(b.expr(store(gx * wide(scale), t.dtype)), gradient_strides(t, training)).arg();
   }
