@@ -204,10 +204,11 @@ void batch_norm_vjp(VjpContext& c) {
 
 // As ATen lays out the gradient of the input.
 Dims gradient_strides(const TensorType& x, bool training) {
+  if (!suggests_channels_last(x)) return contiguous_strides(x.shape);
   const Dims last = channels_last_strides(x.shape);
   // With gaps in its memory the input takes the kernel of a GPU that gives rows.
-  const bool keeps = suggests_channels_last(x) && (x.device.type != DeviceType::cuda || !training || x.strides == last);
-  return keeps ? last : contiguous_strides(x.shape);
+  const bool rows = x.device.type == DeviceType::cuda && training && x.strides != last;
+  return rows ? contiguous_strides(x.shape) : last;
 }
 
 // The sum over all but the channels.
