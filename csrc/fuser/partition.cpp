@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "fuser/open.h"
 #include "fuser/scalar.h"
+#include "fuser/vectors.h"
 
 namespace thunder::fuser {
 namespace {
@@ -15,8 +16,6 @@ constexpr size_t kMaxRoots = 16;    // of a kernel: beyond that registers and pa
 constexpr size_t kNear = 48;        // calls between two kernels that only share an operand, and may become one
 constexpr size_t kLongest = 128;    // calls that are computed where they are used: longer chains are cut
 constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
-constexpr int64_t kSpread = 64;     // elements that one is broadcast to, from which on it is computed once ...
-constexpr size_t kWork = 8;         // ... if it takes so many calls, a function, or sums of columns
 
 struct Item {
   const Call* call;     // a primitive, or a barrier as it was claimed
@@ -58,7 +57,8 @@ class Partitioner {
     Arena& arena = *trace_.arena;
     for (const Call* call : trace_.calls) {
       std::vector<const Call*> parts;
-      if (!behind(*call->op) || !open_into(*call, arena, parts)) {
+      const bool as_eager = options_.eager && adds_up_as_eager(*call->op);
+      if (!behind(*call->op) || as_eager || !open_into(*call, arena, parts)) {
         add({call, call, Kind::Barrier});
         continue;
       }
@@ -114,7 +114,9 @@ class Partitioner {
       if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { demand(v); });
     visit_values(trace_.output, [&](Value v) { demand(v); });
     count_loads();
-    find_vectors();
+    std::vector<const Call*> calls(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i) calls[i] = fusible(static_cast<int>(i)) ? items_[i].call : nullptr;
+    is_vector_ = find_vectors(calls, maker_, inlined_);
     std::vector<std::set<int>> readers(items_.size());
     is_root_.assign(items_.size(), 0);
     for (size_t i = items_.size(); i-- > 0;) {
@@ -128,12 +130,8 @@ class Partitioner {
                             (loads_[i] > 1 || inlined_[i] > kMaxInlined);
       const bool too_long = inlined_[i] >= kLongest && !item.view;
       // Half the memory for the same number: what is widened is stored.
-      if (repeated && widens_fusible(item) && !exists && !too_long && !is_vector_[i]) {
-        const int j = maker_[item.call->arguments().value("a")];
-        readers[static_cast<size_t>(j)].insert(readers[i].begin(), readers[i].end());
-        continue;
-      }
-      if (exists || item.kind == Kind::Reduce || repeated || too_long || is_vector_[i]) is_root_[i] = 1;
+      const bool by_operand = repeated && widens(*item.call, [this](Value u) { return producer(u); });
+      is_root_[i] = exists || item.kind == Kind::Reduce || (repeated && !by_operand) || too_long || is_vector_[i];
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
         if (!fusible(j)) return;
@@ -143,42 +141,6 @@ class Partitioner {
           for (int x : readers[i])
             if (r.size() < 2) r.insert(x);
       });
-    }
-  }
-
-  // A cast to more digits of what can be a root itself.
-  bool widens_fusible(const Item& item) const {
-    if (item.call->op->full_name != "prims.convert_element_type") return false;
-    const Value from = item.call->arguments().value("a");
-    const int j = maker_[from];
-    return fusible(j) && items_[static_cast<size_t>(j)].kind == Kind::Pointwise &&
-           itemsize(from.dtype()) < itemsize(item.call->output.value().dtype());
-  }
-
-  // What is broadcast over many rows, and would be computed again in each of them.
-  void find_vectors() {
-    enum : char { Columns = 1, Rows = 2, Costly = 4 };
-    std::vector<char> made_of(items_.size(), 0);
-    is_vector_.assign(items_.size(), 0);
-    for (size_t i = 0; i < items_.size(); ++i) {
-      const Item& item = items_[i];
-      if (item.kind == Kind::Barrier) continue;
-      if (item.kind == Kind::Reduce) {
-        made_of[i] = reduction_of(*item.call).which == Reduced::Outer ? Columns : Rows;
-        continue;
-      }
-      const int64_t size = numel(item.call->output.value());
-      visit_inputs(*item.call, [&](Value u) {
-        const int j = maker_[u];
-        if (fusible(j) && numel(u) == size) made_of[i] |= made_of[static_cast<size_t>(j)];
-        // Of a row its kernel computes it once anyway.
-        if (item.call->op->full_name == "prims.broadcast_in_dim" && fusible(j) && numel(u) > 1 &&
-            size >= kSpread * numel(u) && items_[static_cast<size_t>(j)].kind == Kind::Pointwise &&
-            made_of[static_cast<size_t>(j)] && !(made_of[static_cast<size_t>(j)] & Rows))
-          is_vector_[static_cast<size_t>(j)] = 1;
-      });
-      if (item.kind == Kind::Pointwise && (is_approximate(*item.call->op) || inlined_[i] >= kWork))
-        made_of[i] |= Costly;
     }
   }
 

@@ -191,12 +191,13 @@ class Splitter {
     for (const Call* inner : call.body) find_compared(*inner);
   }
 
-  // Convolutions in the backward read their inputs from memory, where the forward's have written them.  These networks
-  // are bound by memory: a kernel to write such an input once more costs as much as a layer's norm or activation does.
+  // Convolutions and pools in the backward take their inputs in memory, where the forward's have written them.  Networks
+  // of these are bound by memory: a kernel to write such an input once more costs as much as a layer's norm does.
   void find_convolved(const Call& call) {
     static const Op* convolution = Registry::instance().find("torch.convolution_backward");
-    if (call.op != convolution) return;
-    const Value root = aliases_.root(call.arguments().value("input"));
+    static const Op* pool = Registry::instance().find("torch.max_pool2d_with_indices_backward");
+    if (!call.op || (call.op != convolution && call.op != pool)) return;
+    const Value root = aliases_.root(call.arguments().value(call.op == pool ? "self" : "input"));
     if (from_forward(root) && in_memory_[root]) convolved_.set(root, 1);
   }
 
@@ -367,7 +368,7 @@ class Splitter {
   std::unordered_map<Value, int, ValueHash> index_;
   ValueSet in_memory_;            // storages that the forward makes in any case
   ValueSet compared_;             // storages that the backward compares exactly
-  ValueSet convolved_;            // storages that convolutions in the backward read
+  ValueSet convolved_;            // storages that convolutions and pools in the backward take
   ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 
