@@ -160,7 +160,8 @@ class Lowering {
       if (info.mode == Mode::Outer) add_column(r.value, info);
       if (info.mode == Mode::Full && info.stored) store_full(r.value);
       // In program order, so that what comes later finds its operands computed instead of asking ever deeper.
-      else if (info.mode == Mode::Full && top_level_ == 0) elements_.element_of_root(r.value, places_.here(r.value));
+      else if (info.mode == Mode::Full && top_level_ == 0)
+        elements_.element_of_root(r.value, places_.root_here(r.value));
       if (info.mode == Mode::Row && info.stored) store_row(r.value);
     }
     for (auto& [value, name] : pending_) {
@@ -287,7 +288,7 @@ class Lowering {
   }
 
   void store_full(Value v) {
-    Multi index = places_.here(v);
+    Multi index = places_.root_here(v);
     Scalar s = elements_.element_of_root(v, index);
     Index at = places_.offset(v.tensor(), index);
     Phase& p = kernel_.phases.back();
@@ -385,30 +386,8 @@ Walk with_rows(const std::vector<Root>& roots, Walk walk) {
   return walk;
 }
 
-}  // namespace
-
-bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
-  walk = {};
-  int64_t longest = 1;
-  for (const Root& r : roots) {
-    const Call* call = producer(r.value);
-    longest = std::max(longest, numel(r.value));
-    if (kind_of(*call) != Kind::Reduce) continue;
-    const Reduction one = reduction_of(*call);
-    if (one.which == Reduced::Neither) return false;
-    if (walk.reduces && (one.rows != walk.rows || one.cols != walk.cols || one.order != walk.order)) return false;
-    walk = {one.rows, one.cols, true, one.order, {}};
-    if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
-  }
-  if (walk.reduces) return longest <= walk.rows * walk.cols;
-  walk = {1, longest, false};
-  return true;
-}
-
-std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
-                            const LowerOptions& options) {
-  Walk walk;
-  if (!walk_of(roots, producer, walk)) return std::nullopt;
+std::optional<Kernel> lower_along(Walk walk, const std::vector<Root>& roots, const Producer& producer,
+                                  const Materialized& materialized, const LowerOptions& options) {
   try {
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
@@ -440,6 +419,41 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
   } catch (const Refused&) {
     return std::nullopt;
   }
+}
+
+}  // namespace
+
+bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+  walk = {};
+  int64_t longest = 1;
+  for (const Root& r : roots) {
+    const Call* call = producer(r.value);
+    longest = std::max(longest, numel(r.value));
+    if (kind_of(*call) != Kind::Reduce) continue;
+    const Reduction one = reduction_of(*call);
+    if (one.which == Reduced::Neither) return false;
+    if (walk.reduces && (one.rows != walk.rows || one.cols != walk.cols || one.order != walk.order)) return false;
+    walk = {one.rows, one.cols, true, one.order, {}};
+    if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
+  }
+  if (walk.reduces) return longest <= walk.rows * walk.cols;
+  walk = {1, longest, false};
+  return true;
+}
+
+std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
+                            const LowerOptions& options) {
+  Walk walk;
+  if (!walk_of(roots, producer, walk)) return std::nullopt;
+  std::optional<Kernel> kernel = lower_along(walk, roots, producer, materialized, options);
+  // A root whose dimensions are permuted on the way to a reduction.
+  walk.roots_by_memory =
+      !kernel && walk.reduces && walk.order.empty() && std::any_of(roots.begin(), roots.end(), [&](const Root& r) {
+        if (numel(r.value) != walk.rows * walk.cols) return false;
+        const std::vector<size_t> order = memory_order(r.value.tensor());
+        return !std::is_sorted(order.begin(), order.end());
+      });
+  return walk.roots_by_memory ? lower_along(walk, roots, producer, materialized, options) : kernel;
 }
 
 }  // namespace thunder::fuser
