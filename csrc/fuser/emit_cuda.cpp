@@ -16,6 +16,7 @@ constexpr int kOneWalkThreads = 256;      // of a row that is walked over once: 
 constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;          // column sums that one thread may keep
+constexpr int kFewSums = 32;              // registers of theirs with which as many threads run at once
 
 bool reduces_rows(const Kernel& k) {
   return !k.row_stores.empty() ||
@@ -24,6 +25,14 @@ bool reduces_rows(const Kernel& k) {
 
 // Whether threads have columns, and walk over rows of which nothing is summed up.
 bool walks_columns(const Kernel& k) { return !k.columns.empty() && !reduces_rows(k); }
+
+// Registers in which a thread keeps sums of a chunk's columns.
+int sums_of_thread(const Kernel& k) {
+  int n = 0;
+  for (const Accumulator& a : k.columns)
+    n += k.lanes * static_cast<int>(accumulator_bytes(a) / 4) * (has_runs(k, a, Target::Cuda) ? 3 : 1);
+  return n;
+}
 
 bool walks_once(const Kernel& k) {
   return !k.cached && k.columns.empty() &&
@@ -312,9 +321,11 @@ CudaShape cuda_shape(const Kernel& k) {
   s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
   s.persistent = !k.columns.empty();
   s.parts = walks_columns(k) ? 1 : s.rows_per_block;
-  // Enough loads in flight; more blocks would only mean more partial sums to write and read again.
+  // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
+  // for each thread's.
   const int threads = s.threads * s.rows_per_block;
-  s.blocks_per_multiprocessor = (kPersistentThreads + threads - 1) / threads;
+  const int most = walks_columns(k) && sums_of_thread(k) > kFewSums ? kPersistentThreads / 2 : kPersistentThreads;
+  s.blocks_per_multiprocessor = (most + threads - 1) / threads;
   return s;
 }
 
