@@ -15,8 +15,8 @@
 
 namespace thunder::fuser {
 
-/// By number of the call.  `calls` are primitives in the order of the program, null where one is not fusible; `maker` has
-/// the number of the call that makes a value, or -1; `inlined` says how many calls it takes to compute one's result.
+/// By number of the call.  `calls` are primitives in the order of the program, null where one is not fusible; `maker`
+/// has the number of the call that makes a value, or -1; `inlined` says how many calls it takes to compute one's result.
 std::vector<char> find_vectors(const std::vector<const Call*>& calls, const ValueMap<int>& maker,
                                const std::vector<size_t>& inlined);
 

@@ -191,8 +191,8 @@ class Splitter {
     for (const Call* inner : call.body) find_compared(*inner);
   }
 
-  // Convolutions and pools in the backward take their inputs in memory, where the forward's have written them.  Networks
-  // of these are bound by memory: a kernel to write such an input once more costs as much as a layer's norm does.
+  // Convolutions and pools in the backward take their inputs in memory, where the forward's have written them.
+  // Networks of these are bound by memory: a kernel to write such an input once more costs as much as a norm does.
   void find_convolved(const Call& call) {
     static const Op* convolution = Registry::instance().find("torch.convolution_backward");
     static const Op* pool = Registry::instance().find("torch.max_pool2d_with_indices_backward");

@@ -5,6 +5,7 @@ Marked `gpu` with `--device`; on the CPU the text for CUDA is compiled where the
 
 import copy
 
+import fake_cuda
 import pytest
 import torch
 import torch.nn.functional as F
@@ -255,3 +256,18 @@ def test_text_for_cuda_compiles(dtype, last):
                 assert ok, (name, log)
     finally:
         _C.always_emit_cuda(False)
+
+
+@pytest.mark.skipif(not ON_CPU, reason="looks at the program, without a GPU")
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_bias_on_a_gpu_is_an_addition(transposed):
+    with fake_cuda.tensors():
+        kind = nn.ConvTranspose2d if transposed else nn.Conv2d
+        module, x = kind(4, 6, 3, groups=2, device="cuda"), torch.randn(2, 4, 8, 8, device="cuda")
+        compiled = thunder.jit(module)
+        assert compiled(x).shape == module(x).shape
+        forward = calls(str(thunder.last_traces(compiled)[-1]))
+        backward = calls(str(thunder.last_backward_traces(compiled)[-1]))
+    assert ", None, [1, 1]" in next(c for c in forward if c.startswith("torch.convolution("))
+    assert any("add" in c for c in forward)
+    assert "[False, True, False]" in next(c for c in backward if "convolution_backward" in c)

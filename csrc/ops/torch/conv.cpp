@@ -75,8 +75,8 @@ Expr complex_convolution(const Expr& x, const Expr& w, const Arg& bias, const Ar
   return b("torch.complex", real - imag, both - real - imag);
 }
 
-// On a GPU ATen adds the bias to what cuDNN gives, and sums its gradient up, in kernels of their own: as operators these
-// two become parts of others.
+// On a GPU ATen adds the bias to what cuDNN gives, and sums its gradient up, in kernels of their own: as operators
+// these two become parts of others.
 bool adds_bias(const Args& a, const TensorType& x, bool transposed) {
   if (x.device.type != DeviceType::cuda || !a["bias"].is_tensor() || !is_floating(x.dtype)) return false;
   const TensorType &w = a.tensor("weight"), &bias = a.tensor("bias");
