@@ -142,7 +142,7 @@ Index Elements::from_pointer(size_t number, const Index& at) {
 Scalar Elements::compute(Value v, const Multi& index) {
   auto root = roots_.find(v.id());
   if (root != roots_.end() && root->second.mode != RootInfo::Mode::Full) return root_element(v, root->second, index);
-  if (root != roots_.end() && v.id() != computing_ && !places_.is_here(v, index)) throw Refused();
+  if (root != roots_.end() && v.id() != computing_ && !places_.is_root_here(v, index)) throw Refused();
   return is_leaf(v) ? load(v, index) : computed(*producer_(v), index);
 }
 

@@ -39,10 +39,12 @@ struct CudaShape {
   int64_t blocks_y = 1;               ///< along columns
   int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
   bool persistent = false;            ///< at most as many blocks as run at once, each walks over several rows
+  int parts = 1;                      ///< of the column sums, that a block stores
 };
 CudaShape cuda_shape(const Kernel& kernel);
+constexpr int kFinishRows = 32;
 /// extern "C" __global__ functions NAME(inputs..., outputs..., [partial]) and, with column reductions,
-/// NAME_finish(inputs..., outputs..., partial, parts) for blocks of 32 x 8 threads, 32 columns each.
+/// NAME_finish(inputs..., outputs..., partial, parts) for blocks of 32 x kFinishRows threads, 32 columns each.
 std::string emit_cuda(const Kernel& kernel, const std::string& name);
 
 /// Bytes of the column sums of one part.

@@ -16,10 +16,22 @@ constexpr int kOneWalkThreads = 256;      // of a row that is walked over once: 
 constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
 constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
 constexpr int kColumnLanes = 32;          // column sums that one thread may keep
+constexpr int kFewSums = 32;              // registers of theirs with which as many threads run at once
 
 bool reduces_rows(const Kernel& k) {
   return !k.row_stores.empty() ||
          std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
+}
+
+// Whether threads have columns, and walk over rows of which nothing is summed up.
+bool walks_columns(const Kernel& k) { return !k.columns.empty() && !reduces_rows(k); }
+
+// Registers in which a thread keeps sums of a chunk's columns.
+int sums_of_thread(const Kernel& k) {
+  int n = 0;
+  for (const Accumulator& a : k.columns)
+    n += k.lanes * static_cast<int>(accumulator_bytes(a) / 4) * (has_runs(k, a, Target::Cuda) ? 3 : 1);
+  return n;
 }
 
 bool walks_once(const Kernel& k) {
@@ -127,18 +139,19 @@ std::string sections(const Kernel& k, const CudaShape& s) {
 
 std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = std::to_string(k.cols);
-  std::string out = "extern \"C\" __global__ void __launch_bounds__(256) " + name + "_finish(" + parameters(k) +
-                    "const char* __restrict__ partial, int parts) {\n";
+  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kFinishRows) + ") " + name +
+                    "_finish(" + parameters(k) + "const char* __restrict__ partial, int parts) {\n";
   out += line(1, "using I = long long;");
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
   const std::string size = std::to_string(partial_bytes(k, Target::Cuda)),
-                    each = "if (c < " + cols + ") for (int s = threadIdx.y; s < parts; s += 8) ";
+                    each = "if (c < " + cols +
+                           ") for (int s = threadIdx.y; s < parts; s += " + std::to_string(kFinishRows) + ") ";
   for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
     const auto part = [&](int64_t offset) {
       return "((const " + a.type + "*)(partial + I(s) * " + size + " + " + std::to_string(at + offset) + "))[c]";
     };
-    const std::string joined = "th_reduce_y(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
-                               combine_function(a.combine) + "(a, b); });";
+    const std::string joined = "th_reduce_y<" + std::to_string(kFinishRows) + ">(" + a.name + ", [](" + a.type +
+                               " a, " + a.type + " b) { return " + combine_function(a.combine) + "(a, b); });";
     out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
     if (rounds(a)) {
       const std::string totals = a.name + "_high, " + a.name + "_low", runs = has_runs(k, a, Target::Cuda) ? " " : "";
@@ -156,12 +169,49 @@ std::string finish(const Kernel& k, const std::string& name) {
   return out + "}\n";
 }
 
-// The column sums of each row of threads are a part of their own.
+// Where the threads of a block that have the same columns join their sums; `chunk` as in the walk.
+bool joins_rows(const CudaShape& s) { return s.rows_per_block > s.parts; }
+
+std::string join_rows(const Kernel& k, const CudaShape& s) {
+  const int width = s.threads * k.lanes, all = s.threads * s.rows_per_block;
+  const std::string rows = std::to_string(s.rows_per_block), columns = std::to_string(width),
+                    lanes = std::to_string(k.lanes), size = std::to_string(width * s.rows_per_block);
+  int64_t widest = 4;
+  for (const Accumulator& a : k.columns) widest = std::max(widest, accumulator_bytes(a));
+  std::string out =
+      line(1, "__shared__ double room[" + std::to_string(2 * width * s.rows_per_block * widest / 8) + "];") +
+      line(1, "const I first = I(blockIdx.y) * " + columns + ";");
+  for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
+    const bool runs = has_runs(k, a, Target::Cuda);
+    const auto fill = [&](const std::string& to, const std::string& from) {
+      return line(3, to + "[(threadIdx.y * T + threadIdx.x) * " + lanes + " + j] = " + from + "[0][j];");
+    };
+    const auto store = [&](int64_t offset, const std::string& value) {
+      return line(3, "((" + a.type + "*)(partial + " + std::to_string(at + offset) + "))[first + i] = " + value + ";");
+    };
+    out += line(1, "{") + line(2, a.type + " *highs = (" + a.type + "*)room, *lows = highs + " + size + ";");
+    out += line(2, "__syncthreads();") + "#pragma unroll\n" + line(2, "for (int j = 0; j < " + lanes + "; ++j) {") +
+           fill("highs", runs ? a.name + "_high" : a.name) + (runs ? fill("lows", a.name + "_low") : "") +
+           line(2, "}") + line(2, "__syncthreads();");
+    out += line(2, "for (int i = threadIdx.y * T + threadIdx.x; i < " + columns + " && first + i < " +
+                       std::to_string(k.cols) + "; i += " + std::to_string(all) + ") {");
+    const std::string each = "for (int s = i + " + columns + "; s < " + size + "; s += " + columns + ") ";
+    out += line(3, a.type + " high = highs[i]" + (rounds(a) ? runs ? ", low = lows[i];" : ", low = 0;" : ";"));
+    if (!rounds(a)) out += line(3, each + "high = " + combine_function(a.combine) + "(high, highs[s]);");
+    else out += line(3, each + "{ th_total(high, low, highs[s]);" + (runs ? " low += lows[s]; }" : " }"));
+    out += runs ? store(0, "high") + store(bytes, "low") : store(0, rounds(a) ? "th_whole(high, low)" : "high");
+    out += line(2, "}") + line(1, "}");
+  });
+  return out;
+}
+
+// The column sums of each row of threads are a part of their own, unless they are joined.
 std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
-  const std::string row = s.rows_per_block > 1 ? " * " + std::to_string(s.rows_per_block) + " + threadIdx.y" : "",
+  const std::string row = s.parts > 1 ? " * " + std::to_string(s.parts) + " + threadIdx.y" : "",
                     lanes = std::to_string(k.lanes);
   std::string out = line(
       1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k, Target::Cuda)) + ";");
+  if (joins_rows(s)) return out + join_rows(k, s);
   out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
   out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" +
          line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
@@ -211,6 +261,17 @@ std::string total_columns(const Kernel& k) {
 std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
+  if (walks_columns(k)) {
+    // The loads of several rows are in flight at once.
+    const std::string step = "I(gridDim.x) * " + per_block, unroll = "#pragma unroll 4\n";
+    const std::string walk = "for (I r = start; r < end; r += " + step + ") {";
+    if (total_columns(k).empty())
+      return line(1, "const I start = " + first + ", end = " + rows + ";") + unroll + line(1, walk);
+    const std::string run = std::to_string(kRun) + " * " + step;
+    return line(1, "for (I start = " + first + "; start < " + rows + "; start += " + run + ") {") +
+           line(1, "const I end = " + rows + " - start < " + run + " ? " + rows + " : start + " + run + ";") + unroll +
+           line(1, walk);
+  }
   if (s.persistent)
     return (reduces_rows(k) ? line(1, "int turn = 0;") : "") +
            (total_columns(k).empty() ? "" : line(1, "int run = 0;")) +
@@ -252,16 +313,19 @@ CudaShape cuda_shape(const Kernel& k) {
     s.rows_per_block = s.threads == 32 ? 4 : 1;
   } else {
     // Columns are tiled over blocks.
-    s.threads = power_of_two(chunks, 32, 128);
+    s.threads = power_of_two(chunks, k.columns.empty() ? 32 : 1, 128);
     if (k.columns.empty()) s.chunks = static_cast<int>(std::clamp<int64_t>(chunks / s.threads, 1, kTileChunks));
     s.blocks_y = (chunks + s.threads * s.chunks - 1) / (s.threads * s.chunks);
     s.rows_per_block = std::max(1, 128 / s.threads);
   }
   s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
   s.persistent = !k.columns.empty();
-  // Enough loads in flight; more blocks would only mean more partial sums to write and read again.
+  s.parts = walks_columns(k) ? 1 : s.rows_per_block;
+  // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
+  // for each thread's.
   const int threads = s.threads * s.rows_per_block;
-  s.blocks_per_multiprocessor = (kPersistentThreads + threads - 1) / threads;
+  const int most = walks_columns(k) && sums_of_thread(k) > kFewSums ? kPersistentThreads / 2 : kPersistentThreads;
+  s.blocks_per_multiprocessor = (most + threads - 1) / threads;
   return s;
 }
 
@@ -289,10 +353,11 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
   }
   if (s.persistent && reduces_rows(k)) out += line(2, "turn ^= 1;");
   const std::string totals = total_columns(k);
-  if (!totals.empty())
-    out += line(2, "if (++run < " + std::to_string(kRun) + ") continue;") + line(2, "run = 0;") + totals;
-  out += line(1, "}");
-  if (!totals.empty()) out += line(1, "{") + totals + line(1, "}");
+  if (totals.empty()) out += line(1, "}");
+  else if (walks_columns(k)) out += line(1, "}") + totals + line(1, "}");
+  else
+    out += line(2, "if (++run < " + std::to_string(kRun) + ") continue;") + line(2, "run = 0;") + totals +
+           line(1, "}") + line(1, "{") + totals + line(1, "}");
   if (!k.columns.empty()) out += store_partial_sums(k, s, chunk);
   out += "}\n";
   if (!k.columns.empty()) out += finish(k, name);

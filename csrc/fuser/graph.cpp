@@ -1,6 +1,7 @@
 #include "fuser/graph.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_set>
 
 #include "fuser/kernel.h"
@@ -98,10 +99,7 @@ Kind kind_of(const Call& call) {
   if (moves().count(name)) return Kind::Move;
   if (creations().count(name)) return Kind::Create;
   if (draws().count(name)) return Kind::Random;
-  if (reductions().count(name)) {
-    int64_t rows = 0, cols = 0;
-    return reduced(call, rows, cols) == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
-  }
+  if (reductions().count(name)) return reduction_of(call).which == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
   // The next number of a half is not the next float, in which halves are computed.
   const DType out = call.output.value().dtype();
   if (name.starts_with("prims.shift_") && out == DType::boolean) return Kind::Barrier;
@@ -149,12 +147,21 @@ std::vector<bool> dims_of(const Call& call, size_t rank) {
   return named;
 }
 
-Reduced reduced(const Call& call, int64_t& rows, int64_t& cols) {
-  const std::vector<int64_t> shape = sizes(call.arguments().value("a"));
-  const std::vector<bool> is_reduced = dims_of(call, shape.size());
+std::vector<size_t> memory_order(const TensorType& t) {
+  std::vector<size_t> order(t.shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return t.strides[a].constant() > t.strides[b].constant(); });
+  return order;
+}
+
+namespace {
+
+Reduction in_order(const std::vector<int64_t>& shape, const std::vector<bool>& is_reduced,
+                   const std::vector<size_t>& order) {
   int64_t kept = 1, gone = 1;
   bool kept_after_gone = false, gone_after_kept = false, any_kept = false, any_gone = false;
-  for (size_t i = 0; i < shape.size(); ++i) {
+  for (size_t i : order) {
     if (shape[i] == 1) continue;
     if (is_reduced[i]) {
       gone *= shape[i];
@@ -166,13 +173,31 @@ Reduced reduced(const Call& call, int64_t& rows, int64_t& cols) {
       kept_after_gone |= any_gone;
     }
   }
-  if (kept_after_gone && gone_after_kept) return Reduced::Neither;
-  if (kept_after_gone) {
-    rows = gone, cols = kept;
-    return Reduced::Outer;
+  if (kept_after_gone && gone_after_kept) return {};
+  if (kept_after_gone) return {Reduced::Outer, gone, kept, {}};
+  return {Reduced::Inner, kept, gone, {}};
+}
+
+}  // namespace
+
+Reduction reduction_of(const Call& call) {
+  const Value a = call.arguments().value("a");
+  const std::vector<int64_t> shape = sizes(a);
+  const std::vector<bool> is_reduced = dims_of(call, shape.size());
+  std::vector<size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  Reduction r = in_order(shape, is_reduced, order);
+  if (r.which != Reduced::Neither) return r;
+  order = memory_order(a.tensor());
+  r = in_order(shape, is_reduced, order);
+  size_t last = 0;
+  for (size_t i : order) {
+    if (is_reduced[i] || shape[i] == 1) continue;
+    if (i < last) return {};
+    last = i;
   }
-  rows = kept, cols = gone;
-  return Reduced::Inner;
+  r.order = order;
+  return r;
 }
 
 std::string storage_name(DType t) {

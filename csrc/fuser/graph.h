@@ -37,6 +37,15 @@ std::vector<bool> dims_of(const Call& call, size_t rank);
 /// Which dimensions a reduction keeps: it must reduce the last ones (rows of the input become elements) or the first
 /// ones (columns do), dimensions of size 1 aside.
 enum class Reduced : uint8_t { Neither, Inner, Outer };
-Reduced reduced(const Call& call, int64_t& rows, int64_t& cols);
+struct Reduction {
+  Reduced which = Reduced::Neither;
+  int64_t rows = 1, cols = 1;
+  /// Not empty: the dimensions are the first or last ones only as the operand lies in memory, which is this order of
+  /// them (sums of [N, C, H, W] over all but C, channels last).  Those that are kept are in order all the same.
+  std::vector<size_t> order;
+};
+Reduction reduction_of(const Call& call);
+/// The dimensions from the outermost in memory to the innermost.
+std::vector<size_t> memory_order(const TensorType& t);
 
 }  // namespace thunder::fuser

@@ -197,7 +197,13 @@ std::string Indices::text(const Index& e) const {
     const Atom& a = atoms_[static_cast<size_t>(t.atom)];
     if ((a.kind == Atom::Div || a.kind == Atom::Mod) && a.scope != Scope::Row) {
       division_ = std::max(division_, (a.by & (a.by - 1)) == 0 ? Division::Shift : Division::Other);
-      common_divisor_ = std::gcd(common_divisor_, a.by);
+      // A remainder of quotients changes where they do.
+      const bool of_quotients =
+          a.kind == Atom::Mod && std::none_of(a.of.terms_.begin(), a.of.terms_.end(), [&](const Index::Term& u) {
+            const Atom& inner = atoms_[static_cast<size_t>(u.atom)];
+            return inner.kind != Atom::Div && inner.scope != Scope::Row;
+          });
+      if (!of_quotients) common_divisor_ = std::gcd(common_divisor_, a.by);
     }
     std::string atom;
     switch (a.kind) {

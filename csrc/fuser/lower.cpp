@@ -51,7 +51,7 @@ class Lowering {
 
   // Without reductions elements are walked in the order in which the first output lies in memory.
   void choose_order() {
-    if (walk_.reduces) return;
+    if (walk_.reduces) return places_.follow(walk_.order, walk_.shape);
     for (const Root& r : roots_)
       if (r.stored && numel(r.value) == kernel_.numel()) return places_.follow(r.value);
   }
@@ -61,9 +61,8 @@ class Lowering {
       RootInfo info;
       info.stored = r.stored;
       const Call* call = producer_(r.value);
-      int64_t rows = 0, cols = 0;
       if (kind_of(*call) == Kind::Reduce) {
-        info.mode = reduced(*call, rows, cols) == Reduced::Outer ? Mode::Outer : Mode::Inner;
+        info.mode = reduction_of(*call).which == Reduced::Outer ? Mode::Outer : Mode::Inner;
         info.level = level_of(call->arguments().value("a"));
         result_level_[r.value.id()] = info.level + 1;
       } else {
@@ -161,7 +160,8 @@ class Lowering {
       if (info.mode == Mode::Outer) add_column(r.value, info);
       if (info.mode == Mode::Full && info.stored) store_full(r.value);
       // In program order, so that what comes later finds its operands computed instead of asking ever deeper.
-      else if (info.mode == Mode::Full && top_level_ == 0) elements_.element_of_root(r.value, places_.here(r.value));
+      else if (info.mode == Mode::Full && top_level_ == 0)
+        elements_.element_of_root(r.value, places_.root_here(r.value));
       if (info.mode == Mode::Row && info.stored) store_row(r.value);
     }
     for (auto& [value, name] : pending_) {
@@ -288,7 +288,7 @@ class Lowering {
   }
 
   void store_full(Value v) {
-    Multi index = places_.here(v);
+    Multi index = places_.root_here(v);
     Scalar s = elements_.element_of_root(v, index);
     Index at = places_.offset(v.tensor(), index);
     Phase& p = kernel_.phases.back();
@@ -386,33 +386,24 @@ Walk with_rows(const std::vector<Root>& roots, Walk walk) {
   return walk;
 }
 
-}  // namespace
-
-bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
-  walk = {};
-  int64_t longest = 1;
-  for (const Root& r : roots) {
-    const Call* call = producer(r.value);
-    longest = std::max(longest, numel(r.value));
-    if (kind_of(*call) != Kind::Reduce) continue;
-    int64_t rows = 0, cols = 0;
-    if (reduced(*call, rows, cols) == Reduced::Neither) return false;
-    if (walk.reduces && (rows != walk.rows || cols != walk.cols)) return false;
-    walk = {rows, cols, true};
-  }
-  if (walk.reduces) return longest <= walk.rows * walk.cols;
-  walk = {1, longest, false};
-  return true;
-}
-
-std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
-                            const LowerOptions& options) {
-  Walk walk;
-  if (!walk_of(roots, producer, walk)) return std::nullopt;
+std::optional<Kernel> lower_along(Walk walk, const std::vector<Root>& roots, const Producer& producer,
+                                  const Materialized& materialized, const LowerOptions& options) {
   try {
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
+    const int64_t whole = walk.cols;
     walk = with_rows(roots, walk);
+    // Dimensions that lie together make one row where no index tells them apart.
+    const int64_t together = std::gcd(kernel.common_divisor * options.lanes, whole);
+    if (kernel.division != Division::None && together > walk.cols && together % walk.cols == 0) {
+      const Walk longer = {whole / together, together, false};
+      const bool pays = options.split_rows == LowerOptions::SplitRows::Always ||
+                        (kernel.division == Division::Other && together >= kLongRow && kernel.phases.size() == 1);
+      if (pays)
+        if (Kernel rows = Lowering(longer, roots, producer, materialized, options).run();
+            rows.division == Division::None)
+          return rows;
+    }
     const bool worth = options.split_rows == LowerOptions::SplitRows::Always
                            ? kernel.division != Division::None
                            : kernel.division == Division::Other && walk.cols >= kLongRow && kernel.phases.size() == 1;
@@ -428,6 +419,41 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
   } catch (const Refused&) {
     return std::nullopt;
   }
+}
+
+}  // namespace
+
+bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+  walk = {};
+  int64_t longest = 1;
+  for (const Root& r : roots) {
+    const Call* call = producer(r.value);
+    longest = std::max(longest, numel(r.value));
+    if (kind_of(*call) != Kind::Reduce) continue;
+    const Reduction one = reduction_of(*call);
+    if (one.which == Reduced::Neither) return false;
+    if (walk.reduces && (one.rows != walk.rows || one.cols != walk.cols || one.order != walk.order)) return false;
+    walk = {one.rows, one.cols, true, one.order, {}};
+    if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
+  }
+  if (walk.reduces) return longest <= walk.rows * walk.cols;
+  walk = {1, longest, false};
+  return true;
+}
+
+std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
+                            const LowerOptions& options) {
+  Walk walk;
+  if (!walk_of(roots, producer, walk)) return std::nullopt;
+  std::optional<Kernel> kernel = lower_along(walk, roots, producer, materialized, options);
+  // A root whose dimensions are permuted on the way to a reduction.
+  walk.roots_by_memory =
+      !kernel && walk.reduces && walk.order.empty() && std::any_of(roots.begin(), roots.end(), [&](const Root& r) {
+        if (numel(r.value) != walk.rows * walk.cols) return false;
+        const std::vector<size_t> order = memory_order(r.value.tensor());
+        return !std::is_sorted(order.begin(), order.end());
+      });
+  return walk.roots_by_memory ? lower_along(walk, roots, producer, materialized, options) : kernel;
 }
 
 }  // namespace thunder::fuser

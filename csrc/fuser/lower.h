@@ -51,6 +51,10 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
 struct Walk {
   int64_t rows = 1, cols = 1;
   bool reduces = false;
+  std::vector<size_t> order = {};  ///< of reductions in the order of memory, see Reduction; with the operand's shape
+  std::vector<int64_t> shape = {};
+  bool roots_by_memory =
+      false;  ///< what is stored is walked as it lies in memory, the reductions' operands as they are
 };
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk);
 

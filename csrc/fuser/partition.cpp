@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "fuser/open.h"
 #include "fuser/scalar.h"
+#include "fuser/vectors.h"
 
 namespace thunder::fuser {
 namespace {
@@ -56,7 +57,8 @@ class Partitioner {
     Arena& arena = *trace_.arena;
     for (const Call* call : trace_.calls) {
       std::vector<const Call*> parts;
-      if (!behind(*call->op) || !open_into(*call, arena, parts)) {
+      const bool as_eager = options_.eager && adds_up_as_eager(*call->op);
+      if (!behind(*call->op) || as_eager || !open_into(*call, arena, parts)) {
         add({call, call, Kind::Barrier});
         continue;
       }
@@ -112,6 +114,9 @@ class Partitioner {
       if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { demand(v); });
     visit_values(trace_.output, [&](Value v) { demand(v); });
     count_loads();
+    std::vector<const Call*> calls(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i) calls[i] = fusible(static_cast<int>(i)) ? items_[i].call : nullptr;
+    is_vector_ = find_vectors(calls, maker_, inlined_);
     std::vector<std::set<int>> readers(items_.size());
     is_root_.assign(items_.size(), 0);
     for (size_t i = items_.size(); i-- > 0;) {
@@ -124,7 +129,9 @@ class Partitioner {
       const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view &&
                             (loads_[i] > 1 || inlined_[i] > kMaxInlined);
       const bool too_long = inlined_[i] >= kLongest && !item.view;
-      if (exists || item.kind == Kind::Reduce || repeated || too_long) is_root_[i] = 1;
+      // Half the memory for the same number: what is widened is stored.
+      const bool by_operand = repeated && widens(*item.call, [this](Value u) { return producer(u); });
+      is_root_[i] = exists || item.kind == Kind::Reduce || (repeated && !by_operand) || too_long || is_vector_[i];
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
         if (!fusible(j)) return;
@@ -565,7 +572,7 @@ class Partitioner {
   ValueMap<int> maker_{-1};
   ValueSet demanded_, exact_;
   std::vector<size_t> loads_, inlined_;
-  std::vector<char> is_root_, outside_, placed_;
+  std::vector<char> is_root_, is_vector_, outside_, placed_;
   std::vector<Reads> reads_;
   std::vector<Group> groups_;
   std::set<int> several_;  // groups that came to have several roots

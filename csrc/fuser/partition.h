@@ -46,6 +46,7 @@ struct PartitionOptions {
   /// Makes the operator of a kernel; null leaves its calls as they are.
   std::function<const Op*(const Fusion&)> make_op;
   const Repeated* repeated = nullptr;  ///< of the whole program that the trace is a part of
+  bool eager = false;                  ///< see adds_up_as_eager()
   bool single = false;                 ///< kernels that do one operator's work, too
 };
 

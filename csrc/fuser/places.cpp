@@ -6,7 +6,7 @@
 
 namespace thunder::fuser {
 
-Places::Places(const Walk& walk, int lanes) : cols_(walk.cols), lanes_(lanes) {
+Places::Places(const Walk& walk, int lanes) : roots_by_memory_(walk.roots_by_memory), cols_(walk.cols), lanes_(lanes) {
   note_range(walk.rows * cols_);
   if (cols_ % lanes_ != 0) throw Refused();
   row_ = indices_.variable("r", walk.rows, Scope::Row);
@@ -16,15 +16,12 @@ Places::Places(const Walk& walk, int lanes) : cols_(walk.cols), lanes_(lanes) {
   place_ = indices_.add(indices_.mul(row_, cols_), column);
 }
 
-void Places::follow(Value v) {
-  const TensorType& t = v.tensor();
-  std::vector<size_t> order(t.shape.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return t.strides[a].constant() > t.strides[b].constant(); });
+void Places::follow(Value v) { follow(memory_order(v.tensor()), sizes(v)); }
+
+void Places::follow(const std::vector<size_t>& order, const std::vector<int64_t>& shape) {
   if (std::is_sorted(order.begin(), order.end())) return;
   order_ = order;
-  ordered_shape_ = sizes(v);
+  ordered_shape_ = shape;
 }
 
 void Places::enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base) {
@@ -69,15 +66,21 @@ Multi Places::here(Value v) {
   std::vector<int64_t> shape = sizes(v);
   if (order_.empty()) return delinearize(place_, shape);
   if (shape != ordered_shape_) throw Refused();
+  return in_order(order_, shape);
+}
+
+Multi Places::in_order(const std::vector<size_t>& order, const std::vector<int64_t>& shape) {
   std::vector<int64_t> permuted;
-  for (size_t d : order_) permuted.push_back(shape[d]);
-  Multi in_order = delinearize(place_, permuted), out(shape.size());
-  for (size_t i = 0; i < order_.size(); ++i) out[order_[i]] = in_order[i];
+  for (size_t d : order) permuted.push_back(shape[d]);
+  Multi along = delinearize(place_, permuted), out(shape.size());
+  for (size_t i = 0; i < order.size(); ++i) out[order[i]] = along[i];
   return out;
 }
 
-bool Places::is_here(Value v, const Multi& index) {
-  Multi now = here(v);
+Multi Places::root_here(Value v) { return roots_by_memory_ ? in_order(memory_order(v.tensor()), sizes(v)) : here(v); }
+
+bool Places::is_root_here(Value v, const Multi& index) {
+  Multi now = root_here(v);
   std::vector<int64_t> shape = sizes(v);
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] > 1 && !(now[i] == index[i])) return linearize(now, shape) == linearize(index, shape);

@@ -25,6 +25,7 @@ class Places {
   Places(const Walk& walk, int lanes);
   /// Walks in the order in which `v`, of as many elements as the walk, lies in memory.
   void follow(Value v);
+  void follow(const std::vector<size_t>& order, const std::vector<int64_t>& shape);
   bool reordered() const { return !order_.empty(); }
   /// A part of the walk with chunks of its own: `outer` runs of `length` elements, one every `distance` from `base` on.
   void enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base);
@@ -40,7 +41,9 @@ class Places {
   Index offset(const TensorType& t, const Multi& index);
   /// Where the element being computed lies in a value of as many elements as the walk.
   Multi here(Value v);
-  bool is_here(Value v, const Multi& index);
+  /// The same for what a kernel stores, which a walk with Walk::roots_by_memory takes as it lies in memory.
+  Multi root_here(Value v);
+  bool is_root_here(Value v, const Multi& index);
 
   /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
   /// walked.
@@ -62,7 +65,9 @@ class Places {
 
  private:
   void note_range(int64_t most);
+  Multi in_order(const std::vector<size_t>& order, const std::vector<int64_t>& shape);
 
+  const bool roots_by_memory_;
   const int64_t cols_;
   const int lanes_;
   Indices indices_;

@@ -139,12 +139,16 @@ template <int T, class V, class F> TH_D V th_reduce(V x, F f, int turn = 0) {
   }
   return x;
 }
-template <class V, class F> TH_D V th_reduce_y(V x, F f) {
-  __shared__ V parts[8][33];
+template <int N, class V, class F> TH_D V th_reduce_y(V x, F f) {
+  __shared__ V parts[N][33];
   __syncthreads();
   parts[threadIdx.y][threadIdx.x] = x;
   __syncthreads();
-  for (int i = 1; i < 8; ++i) if (threadIdx.y == 0) x = f(x, parts[i][threadIdx.x]);
+#pragma unroll
+  for (int m = N / 2; m > 0; m /= 2) {
+    if (threadIdx.y < m) parts[threadIdx.y][threadIdx.x] = x = f(x, parts[threadIdx.y + m][threadIdx.x]);
+    __syncthreads();
+  }
   return x;
 }
 )" + random_prelude();

@@ -218,6 +218,7 @@ class Pipeline {
 
   std::vector<const Call*> opened(const Call& call, Arena& arena) {
     if (!call.op->executor.empty()) return {&call};  // what it stands for is not what its executor runs
+    if (options_.fusion.eager_numerics && adds_up_as_eager(*call.op)) return {&call};
     for (const auto& e : options_.executors) {
       if (e->is_fusion()) return e->open(call, arena);
       if (e->find(call)) break;

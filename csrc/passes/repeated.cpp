@@ -34,6 +34,12 @@ void round_sources(const std::vector<const Call*>& calls, ValueSet& rounded) {
 
 }  // namespace
 
+bool adds_up_as_eager(const Op& op) {
+  const std::string& name = op.implements ? op.implements->full_name : op.full_name;
+  return name == "torch.native_batch_norm" || name == "torch._native_batch_norm_legit_functional" ||
+         name == "torch.native_batch_norm_backward";
+}
+
 Visible visible_values(const Trace& trace) {
   Visible out;
   for (const Call* c : trace.calls) {

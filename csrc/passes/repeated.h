@@ -38,6 +38,10 @@ struct Repeated {
   ValueSet made;  ///< by more than one of the traces
 };
 
+/// Whether eager's kernels for an operator, batch norms, add up in another order than a fused one would, which shows in
+/// each element that they give: where eager's numerics are asked for, they run whole.
+bool adds_up_as_eager(const Op& op);
+
 Visible visible_values(const Trace& trace);
 Repeated repeated_values(const std::vector<const Trace*>& traces, const Visible& visible);
 

@@ -191,6 +191,16 @@ class Splitter {
     for (const Call* inner : call.body) find_compared(*inner);
   }
 
+  // Convolutions and pools in the backward take their inputs in memory, where the forward's have written them.
+  // Networks of these are bound by memory: a kernel to write such an input once more costs as much as a norm does.
+  void find_convolved(const Call& call) {
+    static const Op* convolution = Registry::instance().find("torch.convolution_backward");
+    static const Op* pool = Registry::instance().find("torch.max_pool2d_with_indices_backward");
+    if (!call.op || (call.op != convolution && call.op != pool)) return;
+    const Value root = aliases_.root(call.arguments().value(call.op == pool ? "self" : "input"));
+    if (from_forward(root) && in_memory_[root]) convolved_.set(root, 1);
+  }
+
   // ---- what to save -------------------------------------------------------------------------------------------------
 
   // A graph over storages: the views of one storage are one node, since keeping any of them keeps all its bytes.
@@ -210,6 +220,7 @@ class Splitter {
     };
     for (size_t i = forward_calls_; i < calls_.size(); ++i) {
       find_compared(*calls_[i]);
+      find_convolved(*calls_[i]);
       visit_inputs(*calls_[i], demand);
     }
     for (const Arg& g : joint_.gradients()) visit_values(g, demand);
@@ -247,7 +258,7 @@ class Splitter {
     const bool kept_whole = !node.root.type().is_tensor() && !node.root.type().is_future();
     // What is gathered again is the same bit by bit.
     const bool compared = compared_[node.root] && !is_regathered(call);
-    if (kept_whole || compared || !may_recompute(call))
+    if (kept_whole || compared || convolved_[node.root] || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
@@ -357,6 +368,7 @@ class Splitter {
   std::unordered_map<Value, int, ValueHash> index_;
   ValueSet in_memory_;            // storages that the forward makes in any case
   ValueSet compared_;             // storages that the backward compares exactly
+  ValueSet convolved_;            // storages that convolutions and pools in the backward take
   ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 

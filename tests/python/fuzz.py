@@ -200,7 +200,7 @@ class Run:
         words = (".data", "detach_()", "requires_grad_()", "as_strided")
         self.differentiable = not any(word in self.source for word in words)
         # Small numbers divide what is rounded; a norm's roundings are divided by the square root of its eps.
-        if self.rough and any(word in self.source for word in ("layer_norm", " / ", "div")):
+        if self.rough and any(word in self.source for word in ("layer_norm", "batch_norm", " / ", "div")):
             self.differentiable = False
         self.functions = scopes[0]["f"], thunder.jit(scopes[1]["f"], **options)
         # Eager leaves gradients as they were where sizes change in place under no_grad.

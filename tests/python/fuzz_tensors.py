@@ -76,6 +76,8 @@ VALUES = """
 <new> = <f>.mean(<dim>)
 <new> = <f>.softmax(<dim>)
 <new> = F.layer_norm(<f>, <f>.shape[-1:])
+<new> = F.batch_norm(<f>[None, None] + 1, None, None, training=True).flatten(0, 1)[0] if <f>.numel() > 1 else <f>
+<new> = F.batch_norm(<f>.reshape(1, 1, -1).expand(2, 3, -1), None, None, training=True).relu()[1, 2].reshape(<f>.shape)
 <new> = <f>.var(<dim>, correction=0)
 <new> = (torch.exp(<f>) == torch.exp(<f>).amax(<dim>, keepdim=True)).any(<dim>)
 <new> = (torch.tanh(<f> * 1.5).amax(<dim>, keepdim=True) - torch.tanh(<f> * 1.5)).clamp(max=0)

@@ -48,6 +48,7 @@ class FuserExecutor final : public Executor {
     auto batch = std::make_shared<KernelBatch>(), unaligned = std::make_shared<KernelBatch>();
     fuser::PartitionOptions options;
     options.repeated = &repeated;
+    options.eager = eager;
     options.single = fuses_single_operators();
     options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);

@@ -222,7 +222,7 @@ class FusionCall final : public Instruction {
     if (!k.columns.empty()) {
       v.finish = batch.cuda_kernel(name + "_finish", device, why);
       v.finish_grid = {static_cast<unsigned>((k.cols + 31) / 32), 1, 1};
-      v.parts = static_cast<int>(v.grid.x * rows);
+      v.parts = static_cast<int>(v.grid.x) * shape.parts;
       v.partial_bytes = v.parts * fuser::partial_bytes(k, fuser::Target::Cuda);
     }
     v.kernel = std::move(main);
@@ -253,7 +253,7 @@ class FusionCall final : public Instruction {
     v->kernel->launch(device, v->grid, v->block, 0, stream, params.data());
     if (!v->finish) return true;
     params.push_back(&parts);
-    v->finish->launch(device, v->finish_grid, {32, 8, 1}, 0, stream, params.data());
+    v->finish->launch(device, v->finish_grid, {32, fuser::kFinishRows, 1}, 0, stream, params.data());
     return true;
   }
 

@@ -54,25 +54,99 @@ struct Moments {
 
 Formula channel(Builder& b, const Args& a, const char* name, DType t) { return as(Formula(b, a[name]), t); }
 
-Moments batch_moments(Builder& b, const Args& a, const Formula& x, bool training) {
-  std::vector<int64_t> dims = other_dims(x.expr().rank(), {1});
-  if (!training) {
-    Formula var = channel(b, a, "running_var", x.dtype());
-    return {channel(b, a, "running_mean", x.dtype()), rsqrt(var.call("prims.add", a["eps"])), var};
-  }
-  Dim count = floordiv(x.expr().tensor().numel(), max(x.shape()[1], Dim(1)));
-  Formula mean = sum(x, dims).call("prims.div", Arg(count));
-  Formula centred = x - spread_channels(mean, x.shape(), 1);
-  Formula var = sum(centred * centred, dims).call("prims.div", Arg(count));
-  return {mean, rsqrt(var.call("prims.add", a["eps"])), var};
+Dim channel_count(const TensorType& t) { return floordiv(t.numel(), max(t.shape[1], Dim(1))); }
+
+// Whether neighbours in memory are of different channels: channels last, or nothing but channels.
+bool channels_innermost(const TensorType& t) {
+  if (t.rank() == 2) return true;
+  const Dim& own = t.strides[1];
+  if (!own.is_constant() || !all_constant(t.shape) || !all_constant(t.strides)) return suggests_channels_last(t);
+  for (size_t d = 0; d < t.shape.size(); ++d)
+    if (d != 1 && t.shape[d].constant() > 1 && t.strides[d].constant() <= own.constant()) return false;
+  return true;
 }
+
+// Rows of each channel of each sample.
+Dims split_channels(const TensorType& t) {
+  return {t.shape[0], t.shape[1], product(Dims(t.shape.begin() + 2, t.shape.end()))};
+}
+
+// One element of each channel: the k-th of three that lie apart.
+Formula sample_of_channels(Builder& b, const Arg& x, int64_t k) {
+  const Dims& shape = x.value().shape();
+  Dims start, end, step(shape.size(), Dim(1));
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const int64_t third = (k + static_cast<int64_t>(d)) % 3;
+    start.push_back(d == 1 ? Dim(0) : floordiv(shape[d] * Dim(2 * third + 1), Dim(6)));
+    end.push_back(d == 1 ? shape[1] : start[d] + Dim(1));
+  }
+  Expr part = b("prims.slice", x, start, end, step);
+  return compute(b, b("prims.squeeze", part, Arg(other_dims(part.rank(), {1}))));
+}
+
+// Sums of squares lose digits where the mean is large, so they are taken about a value in the middle of the channel's.
+// The median of three elements is one even if an element is far off.
+Formula middle_of_channels(Builder& b, const Arg& x) {
+  const Formula p = sample_of_channels(b, x, 0), q = sample_of_channels(b, x, 1), r = sample_of_channels(b, x, 2);
+  return maximum(minimum(p, q), minimum(maximum(p, q), r));
+}
+
+// Mean and variance of columns, of which `about` is in the middle.
+std::pair<Formula, Formula> moments_about(const Formula& columns, const Formula& about,
+                                          const std::vector<int64_t>& dims, const Dim& count) {
+  Formula d = columns - spread_channels(about, columns.shape(), 1);
+  Formula off = sum(d, dims).call("prims.div", Arg(count)), square = sum(d * d, dims).call("prims.div", Arg(count));
+  return {about + off, maximum(square - off * off, 0.0)};
+}
+
+// Rows of a channel first, about their own means; then the samples.
+std::pair<Formula, Formula> moments_of_rows(Builder& b, const Formula& x) {
+  const Dims split = split_channels(x.expr().tensor());
+  Formula rows(reshape(b, x, split));
+  Formula mean = sum(rows, {2}).call("prims.div", Arg(split[2]));
+  Formula centred = rows - spread(mean, split, {2});
+  Formula var = sum(centred * centred, {2}).call("prims.div", Arg(split[2]));
+  auto one = [&](const Formula& f) { return Formula(b("prims.squeeze", f, Arg(std::vector<int64_t>{0}))); };
+  if (split[0].is_constant() && split[0].constant() == 1) return {one(mean), one(var)};
+  const Dim half = floordiv(split[0], Dim(2));
+  Formula about =
+      one(Formula(b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]}, Dims{Dim(1), Dim(1)})));
+  auto [whole, between] = moments_about(mean, about, {0}, split[0]);
+  return {whole, sum(var, {0}).call("prims.div", Arg(split[0])) + between};
+}
+
+Moments batch_moments(Builder& b, const Args& a, const Formula& x, bool training) {
+  auto with_invstd = [&](const Formula& mean, const Formula& var) {
+    return Moments{mean, rsqrt(var.call("prims.add", a["eps"])), var};
+  };
+  if (!training) return with_invstd(channel(b, a, "running_mean", x.dtype()), channel(b, a, "running_var", x.dtype()));
+  const TensorType t = x.expr().tensor();
+  if (!channels_innermost(t)) {
+    auto [mean, var] = moments_of_rows(b, x);
+    return with_invstd(mean, var);
+  }
+  auto [mean, var] = moments_about(x, middle_of_channels(b, a["input"]), other_dims(t.rank(), {1}), channel_count(t));
+  return with_invstd(mean, var);
+}
+
+// Digits that an offset loses where the mean is large are none that 16 bits had.
+bool is_coarse(const Args& a) { return itemsize(a.tensor("input").dtype) == 2; }
 
 Formula applied(Builder& b, const Args& a, const Formula& x, const Moments& m) {
   auto wide = [&](const Formula& f) { return spread_channels(f, x.shape(), 1); };
-  Formula y = (x - wide(m.mean)) * wide(m.invstd);
-  if (given(a, "weight")) y = y * wide(channel(b, a, "weight", x.dtype()));
-  if (given(a, "bias")) y = y + wide(channel(b, a, "bias", x.dtype()));
-  return y;
+  Formula scale = given(a, "weight") ? m.invstd * channel(b, a, "weight", x.dtype()) : m.invstd;
+  if (is_coarse(a)) {
+    Formula offset = -(m.mean * scale);
+    if (given(a, "bias")) offset = channel(b, a, "bias", x.dtype()) + offset;
+    return x * wide(scale) + wide(offset);
+  }
+  Formula y = (x - wide(m.mean)) * wide(scale);
+  return given(a, "bias") ? y + wide(channel(b, a, "bias", x.dtype())) : y;
+}
+
+// In the layout of ATen's result: channels last if the input is, else row-major.
+Expr in_suggested_layout(const Expr& y, const TensorType& x) {
+  return with_strides(y, suggests_channels_last(x) ? channels_last_strides(x.shape) : contiguous_strides(x.shape));
 }
 
 // A statistic that the gradient needs; none flows through it.
@@ -84,9 +158,9 @@ Arg native_batch_norm_body(Builder& b, const Args& a) {
   THUNDER_CHECK(!training || !given(a, "running_mean"), NotImplemented, "native_batch_norm",
                 "running statistics would be written in place; use torch._native_batch_norm_legit_functional");
   const TensorType t = a.tensor("input");
-  Formula x = compute(b, suggested_layout(b, a["input"]));
+  Formula x = compute(b, a["input"]);
   Moments m = batch_moments(b, a, x, training);
-  Arg y = store(applied(b, a, x, m), t.dtype);
+  Arg y = in_suggested_layout(b.expr(store(applied(b, a, x, m), t.dtype)), t).arg();
   DType stats = statistics_type(a);
   // Without training only the kernels of a GPU give back what they normalised by.
   if (training || t.device.type != DeviceType::cpu)
@@ -98,10 +172,10 @@ Arg native_batch_norm_body(Builder& b, const Args& a) {
 Arg functional_batch_norm_body(Builder& b, const Args& a) {
   check_batch_norm(a, true);
   const TensorType t = a.tensor("input");
-  Formula x = compute(b, suggested_layout(b, a["input"]));
+  Formula x = compute(b, a["input"]);
   Moments m = batch_moments(b, a, x, true);
   DType stats = statistics_type(a);
-  Dim count = floordiv(t.numel(), max(t.shape[1], Dim(1)));
+  const Dim count = channel_count(t);
   const Arg momentum = a["momentum"];
   auto moved = [&](const char* name, const Formula& now) {
     Formula old = channel(b, a, name, x.dtype());
@@ -109,7 +183,7 @@ Arg functional_batch_norm_body(Builder& b, const Args& a) {
     return store(kept + now.call("prims.mul", momentum), a.tensor(name).dtype);
   };
   Formula unbiased = m.var.call("prims.mul", Arg(count)).call("prims.div", Arg(count - 1));
-  Arg y = store(applied(b, a, x, m), t.dtype);
+  Arg y = in_suggested_layout(b.expr(store(applied(b, a, x, m), t.dtype)), t).arg();
   return Arg::tuple(
       {y, saved(m.mean, stats), saved(m.invstd, stats), moved("running_mean", m.mean), moved("running_var", unbiased)});
 }
@@ -128,18 +202,54 @@ void batch_norm_vjp(VjpContext& c) {
   if (c.needs("bias")) c.put("bias", r[2]);
 }
 
-Types batch_norm_backward_meta(const Args& a) {
-  const TensorType& x = a.tensor("input");
+// As ATen lays out the gradient of the input.
+Dims gradient_strides(const TensorType& x, bool training) {
+  if (!suggests_channels_last(x)) return contiguous_strides(x.shape);
+  const Dims last = channels_last_strides(x.shape);
+  // With gaps in its memory the input takes the kernel of a GPU that gives rows.
+  const bool rows = x.device.type == DeviceType::cuda && training && x.strides != last;
+  return rows ? contiguous_strides(x.shape) : last;
+}
+
+// The sum over all but the channels.
+Formula channel_sum(Builder& b, const Formula& f, bool columns) {
+  const TensorType t = f.expr().tensor();
+  if (columns) return sum(f, other_dims(t.rank(), {1}));
+  return sum(sum(Formula(reshape(b, f, split_channels(t))), {2}), {0});
+}
+
+Arg batch_norm_backward_body(Builder& b, const Args& a) {
+  const TensorType t = a.tensor("input");
+  const bool training = a.flag("train"), columns = channels_innermost(t);
   const ArgList& mask = a["output_mask"].items();
-  TensorType gx = contiguous_type(x.dtype, x.device, x.shape);
-  if (suggests_channels_last(x)) {
-    const Dims last = channels_last_strides(x.shape);
-    // With gaps in its memory the input takes the kernel of a GPU that gives rows.
-    if (x.device.type != DeviceType::cuda || !a.flag("train") || x.strides == last) gx.strides = last;
+  Formula x = compute(b, a["input"]), g = compute(b, a["grad_out"]);
+  auto wide = [&](const Formula& f) { return spread_channels(f, t.shape, 1); };
+  Formula mean = channel(b, a, training ? "save_mean" : "running_mean", x.dtype());
+  Formula invstd = training ? channel(b, a, "save_invstd", x.dtype())
+                            : rsqrt(channel(b, a, "running_var", x.dtype()).call("prims.add", a["eps"]));
+  Formula scale = given(a, "weight") ? invstd * channel(b, a, "weight", x.dtype()) : invstd;
+  Formula centred = x - wide(mean);
+  Formula of_bias = channel_sum(b, g, columns), of_normal = channel_sum(b, g * centred, columns) * invstd;
+  ArgList out(3);
+  if (mask[0].boolean()) {
+    Formula gx = g;
+    if (training) {
+      const Dim count = channel_count(t);
+      Formula slope = (of_normal * invstd).call("prims.div", Arg(count)), level = of_bias.call("prims.div", Arg(count));
+      gx =
+          is_coarse(a) ? g - (x * wide(slope) + wide(level - slope * mean)) : (g - wide(level)) - centred * wide(slope);
+    }
+    out[0] = with_strides(b.expr(store(gx * wide(scale), t.dtype)), gradient_strides(t, training)).arg();
   }
-  DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
-  Type gc = contiguous_type(t, x.device, {x.shape[1]}), none;
-  return {mask[0].boolean() ? Type(gx) : none, mask[1].boolean() ? gc : none, mask[2].boolean() ? gc : none};
+  const DType stored = given(a, "weight") ? a.tensor("weight").dtype : t.dtype;
+  if (mask[1].boolean()) out[1] = store(of_normal, stored);
+  if (mask[2].boolean()) out[2] = store(of_bias, stored);
+  return Arg::tuple(std::move(out));
+}
+
+void no_second_derivative(VjpContext& c) {
+  THUNDER_CHECK(false, NotImplemented, c.call.op->name,
+                "a gradient flows through this operator, but it has no gradient rule");
 }
 
 // A vector without elements, which counts as having no channels: the result is a copy.
@@ -323,7 +433,8 @@ constexpr OpDef kRecords[] = {
     {.schema = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
                "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "
                "bool[] output_mask) -> (Tensor, Tensor, Tensor)",
-     .doc = "Gradients of batch norm; None where output_mask is false.", .meta = batch_norm_backward_meta,
+     .doc = "Gradients of batch norm; None where output_mask is false.", .body = batch_norm_backward_body,
+     .vjp = no_second_derivative,
      .aten = "native_batch_norm_backward", .python = "torch.ops.aten.native_batch_norm_backward"},
     {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) "
                "-> Tensor",

@@ -75,6 +75,15 @@ Expr complex_convolution(const Expr& x, const Expr& w, const Arg& bias, const Ar
   return b("torch.complex", real - imag, both - real - imag);
 }
 
+// On a GPU ATen adds the bias to what cuDNN gives, and sums its gradient up, in kernels of their own: as operators
+// these two become parts of others.
+bool adds_bias(const Args& a, const TensorType& x, bool transposed) {
+  if (x.device.type != DeviceType::cuda || !a["bias"].is_tensor() || !is_floating(x.dtype)) return false;
+  const TensorType &w = a.tensor("weight"), &bias = a.tensor("bias");
+  const Dim channels = transposed ? w.shape[1] * a.dim("groups") : w.shape[0];
+  return bias.rank() == 1 && bias.shape[0].same(channels) && bias.dtype == x.dtype && w.dtype == x.dtype;
+}
+
 Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool transposed) {
   Expr x = b.expr(a["input"]);
   const TensorType& w = a.tensor("weight");
@@ -95,9 +104,16 @@ Arg convolve(Builder& b, std::string_view op, const Args& a, int64_t n, bool tra
   }
   Dims output_padding = transposed ? spatial(op, a, "output_padding", n) : Dims(static_cast<size_t>(n), Dim(0));
   const ArgList rest{stride, padding, dilation, transposed, output_padding, a["groups"]};
-  Expr y = is_complex(x.dtype()) && is_complex(w.dtype) ? complex_convolution(x, b.expr(a["weight"]), a["bias"], rest)
-                                                        : b("torch.convolution", x, a["weight"], a["bias"], stride,
-                                                            padding, dilation, transposed, output_padding, a["groups"]);
+  const bool apart = adds_bias(a, x.tensor(), transposed);
+  Expr y = is_complex(x.dtype()) && is_complex(w.dtype)
+               ? complex_convolution(x, b.expr(a["weight"]), a["bias"], rest)
+               : b("torch.convolution", x, a["weight"], apart ? Arg() : a["bias"], stride, padding, dilation,
+                   transposed, output_padding, a["groups"]);
+  if (apart) {
+    Dims wide(static_cast<size_t>(n) + 2, Dim(1));
+    wide[1] = a.tensor("bias").shape[0];
+    y = b("torch.add", y, b("torch.reshape", a["bias"], wide));
+  }
   return (batched ? y : b("torch.squeeze", y, 0)).arg();
 }
 

@@ -223,6 +223,58 @@ TEST_CASE("lower: sums over the first dimension have a column each, and are fini
   CHECK(k.rows == 4);
 }
 
+TEST_CASE("lower: dimensions are summed up as they lie in memory where they are not the first or last ones") {
+  const std::string last = "f32[2, 5, 3, 4] strides=(60, 1, 20, 5)", in = "  # a: \"cpu " + last + "\"\n";
+  Program p(in + "  t1 = prims.neg(a)  # t1: \"cpu " + last +
+                "\"\n  t2 = prims.sum(t1, [0, 2, 3])  # t2: \"cpu f32[5]\"\n  return (t1, t2)\n",
+            "a");
+  const Kernel k = p.lower().value();
+  CHECK(k.rows == 24);
+  CHECK(k.cols == 5);
+  CHECK(k.columns.size() == 1);
+  CHECK(k.division == fuser::Division::None);
+  SUBCASE("not where what is kept changes its order") {
+    Program other(
+        "  # a: \"cpu f32[2, 5, 3] strides=(1, 6, 2)\"\n"
+        "  t1 = prims.sum(a, [1])  # t1: \"cpu f32[2, 3]\"\n  return t1\n",
+        "a");
+    CHECK(!other.lower());
+  }
+  SUBCASE("not where rows lie on both sides") {
+    Program other("  # a: \"cpu f32[2, 5, 3]\"\n  t1 = prims.sum(a, [0, 2])  # t1: \"cpu f32[5]\"\n  return t1\n", "a");
+    CHECK(!other.lower());
+  }
+}
+
+TEST_CASE("lower: what is stored may be permuted on the way to a reduction, if its memory has the reduction's order") {
+  auto lowered = [](const std::string& strides) {
+    const std::string type = "f32[2, 5, 3, 4] strides=" + strides;
+    Program p("  # a: \"cpu " + type + "\"\n  t1 = prims.neg(a)  # t1: \"cpu " + type +
+                  "\"\n  t2 = prims.transpose(t1, [0, 2, 3, 1])  # t2: \"cpu f32[2, 3, 4, 5] strides=(" +
+                  (strides == "(60, 1, 20, 5)" ? "60, 20, 5, 1" : "60, 4, 1, 12") +
+                  ")\"\n  t3 = prims.sum(t2, [3])  # t3: \"cpu f32[2, 3, 4]\"\n  return (t1, t3)\n",
+              "a");
+    return p.lower();
+  };
+  const auto k = lowered("(60, 1, 20, 5)");
+  REQUIRE(k);
+  CHECK(k->rows == 24);
+  CHECK(k->outputs.size() == 2);
+  CHECK(!lowered("(60, 12, 4, 1)"));
+}
+
+TEST_CASE("lower: dimensions that no index tells apart are one row") {
+  Program p(
+      "  # a: \"cpu f32[2, 5, 6, 7]\"\n  # b: \"cpu f32[5]\"\n"
+      "  t1 = prims.broadcast_in_dim(b, [2, 5, 6, 7], [1])  # t1: \"cpu f32[2, 5, 6, 7] strides=(0, 1, 0, 0)\"\n"
+      "  t2 = prims.mul(a, t1)  # t2: \"cpu f32[2, 5, 6, 7]\"\n  return t2\n",
+      "a, b");
+  const Kernel k = p.lower({.split_rows = LowerOptions::SplitRows::Always}).value();
+  CHECK(k.rows == 10);
+  CHECK(k.cols == 42);
+  CHECK(k.division == fuser::Division::None);
+}
+
 TEST_CASE("lower: what does not fit one walk over rows is refused") {
   const std::string sum = "  t1 = prims.sum(a, [1])  # t1: \"cpu f32[4]\"\n";
   SUBCASE("a middle dimension") {

@@ -134,6 +134,42 @@ TEST_CASE("partition: a value that two kernels read is stored once, or computed 
   test::code(p.trace);
 }
 
+TEST_CASE("partition: what is broadcast over many rows is computed once, unless it costs nothing") {
+  auto kernels = [](bool costly) {
+    Builder b = pass_builder();
+    Value x = b.input(f32({128, 8}), "x"), y = b.input(f32({8}), "y");
+    Expr vector = b(costly ? "prims.exp" : "prims.neg", y);
+    Expr wide = b("prims.broadcast_in_dim", vector, Arg::list({128, 8}), Arg::list({1}));
+    Trace t = b.finish("f", b("prims.neg", b("prims.mul", x, wide)));
+    Partitioned p = partitioned(t);
+    test::code(p.trace);
+    return std::pair(p.fusions.size(), p.trace.calls.size());
+  };
+  CHECK(kernels(false) == std::pair<size_t, size_t>(1, 1));
+  CHECK(kernels(true).second == 2);
+}
+
+TEST_CASE("partition: what is widened is stored, and not its cast") {
+  Builder b = pass_builder();
+  TensorType half = f32({4, 8});
+  half.dtype = DType::bf16;
+  Value x = b.input(half, "x"), y = b.input(half, "y");
+  Expr narrow = b("prims.mul", x, y);
+  Expr wide = b("prims.convert_element_type", narrow, DType::f32);
+  Expr rows = b("prims.sum", wide, Arg::list({1}));
+  Expr h = b("pt.heavy", rows);
+  Expr spread = b("prims.broadcast_in_dim", h, Arg::list({4, 8}), Arg::list({0}));
+  Trace t = b.finish("f", b("prims.neg", b("prims.mul", spread, wide)));
+  Partitioned p = partitioned(t);
+  int narrow_made = 0, wide_made = 0;
+  for (const test::Fused& f : p.fusions) {
+    narrow_made += std::count(f.outputs.begin(), f.outputs.end(), narrow.value());
+    wide_made += std::count(f.outputs.begin(), f.outputs.end(), wide.value());
+  }
+  CHECK(narrow_made == 1);
+  CHECK(wide_made == 0);
+}
+
 TEST_CASE("partition: a kernel that nobody wants to make leaves its calls") {
   Builder b = pass_builder();
   Value x = b.input(f32({4}), "x");

@@ -16,9 +16,9 @@ struct Gradients {
   std::vector<double> x, weight, bias;
 };
 
-// y = (x - mean) * rstd * w + b; with `moving` the statistics depend on x.
+// y = (x - mean) * rstd * w + b, of which the statistics depend on x.
 Gradients normalisation_gradients(const Array& g, const Array& x, const Groups& groups, const std::vector<double>& mean,
-                                  const std::vector<double>& rstd, const std::vector<double>& weight, bool moving) {
+                                  const std::vector<double>& rstd, const std::vector<double>& weight) {
   size_t n = x.data.size();
   Gradients out{std::vector<double>(n), std::vector<double>(groups.channels), std::vector<double>(groups.channels)};
   std::vector<double> sum(groups.statistics), product(groups.statistics), members(groups.statistics), normal(n),
@@ -35,7 +35,7 @@ Gradients normalisation_gradients(const Array& g, const Array& x, const Groups& 
   }
   for (size_t k = 0; k < n; ++k) {
     size_t s = groups.statistic[k];
-    double correction = moving ? (sum[s] + normal[k] * product[s]) / members[s] : 0;
+    const double correction = (sum[s] + normal[k] * product[s]) / members[s];
     out.x[k] = rstd[s] * (inner[k] - correction);
   }
   return out;
@@ -64,26 +64,6 @@ Datum masked(const Inputs& in, const Array& x, const Gradients& g) {
   return Datum::sequence(std::move(results));
 }
 
-Datum batch_norm_backward(const Inputs& in) {
-  const Array &g = in.tensor("grad_out"), &x = in.tensor("input");
-  bool train = in.flag("train");
-  Groups groups;
-  groups.statistics = groups.channels = at(x.shape.at(1));
-  for_each_index(x.shape, [&](const Shape& i) { groups.channel.push_back(at(i[1])); });
-  groups.statistic = groups.channel;
-  std::vector<double> mean, rstd;
-  if (train) {
-    mean = reals(in, "save_mean", groups.channels, 0);
-    rstd = reals(in, "save_invstd", groups.channels, 1);
-  } else {
-    mean = reals(in, "running_mean", groups.channels, 0);
-    rstd = reals(in, "running_var", groups.channels, 1);
-    for (double& r : rstd) r = 1 / std::sqrt(r + in.real("eps"));
-  }
-  return masked(in, x,
-                normalisation_gradients(g, x, groups, mean, rstd, reals(in, "weight", groups.channels, 1), train));
-}
-
 Datum group_norm_backward(const Inputs& in) {
   const Array &g = in.tensor("grad_out"), &x = in.tensor("input");
   int64_t channels = in.integer("C"), group = in.integer("group"), inner = in.integer("HxW");
@@ -98,14 +78,11 @@ Datum group_norm_backward(const Inputs& in) {
   return masked(
       in, x,
       normalisation_gradients(g, x, groups, reals(in, "mean", groups.statistics, 0),
-                              reals(in, "rstd", groups.statistics, 1), reals(in, "weight", groups.channels, 1), true));
+                              reals(in, "rstd", groups.statistics, 1), reals(in, "weight", groups.channels, 1)));
 }
 
 }  // namespace
 
-void add_norms(Kernels& k) {
-  k["torch.native_batch_norm_backward"] = batch_norm_backward;
-  k["torch.native_group_norm_backward"] = group_norm_backward;
-}
+void add_norms(Kernels& k) { k["torch.native_group_norm_backward"] = group_norm_backward; }
 
 }  // namespace thunder::reference

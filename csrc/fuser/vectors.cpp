@@ -1,0 +1,48 @@
+#include "fuser/vectors.h"
+
+#include "fuser/graph.h"
+#include "fuser/scalar.h"
+
+namespace thunder::fuser {
+namespace {
+
+constexpr int64_t kSpread = 64;  // elements that one is broadcast to, from which on it is computed once ...
+constexpr size_t kWork = 8;      // ... if it takes so many calls, a function, or sums of columns
+
+}  // namespace
+
+std::vector<char> find_vectors(const std::vector<const Call*>& calls, const ValueMap<int>& maker,
+                               const std::vector<size_t>& inlined) {
+  enum : char { Columns = 1, Rows = 2, Costly = 4 };
+  std::vector<char> made_of(calls.size(), 0), found(calls.size(), 0);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!calls[i]) continue;
+    const Call& call = *calls[i];
+    if (kind_of(call) == Kind::Reduce) {
+      made_of[i] = reduction_of(call).which == Reduced::Outer ? Columns : Rows;
+      continue;
+    }
+    const int64_t size = numel(call.output.value());
+    visit_inputs(call, [&](Value u) {
+      if (maker[u] < 0 || !calls[static_cast<size_t>(maker[u])]) return;
+      const size_t j = static_cast<size_t>(maker[u]);
+      if (numel(u) == size) made_of[i] |= made_of[j];
+      // What is made of sums of rows its kernel computes once a row anyway.
+      if (call.op->full_name == "prims.broadcast_in_dim" && numel(u) > 1 && size >= kSpread * numel(u) &&
+          kind_of(*calls[j]) == Kind::Pointwise && made_of[j] && !(made_of[j] & Rows))
+        found[j] = 1;
+    });
+    if (kind_of(call) == Kind::Pointwise && (is_approximate(*call.op) || inlined[i] >= kWork)) made_of[i] |= Costly;
+  }
+  return found;
+}
+
+bool widens(const Call& call, const Producer& producer) {
+  if (call.op->full_name != "prims.convert_element_type") return false;
+  const Value from = call.arguments().value("a");
+  const Call* made_by = producer(from);
+  return made_by && kind_of(*made_by) == Kind::Pointwise &&
+         itemsize(from.dtype()) < itemsize(call.output.value().dtype());
+}
+
+}  // namespace thunder::fuser
