@@ -8,6 +8,8 @@
 namespace thunder {
 namespace {
 
+constexpr const char* kContiguous = "torch.contiguous";
+
 // Of a [B, H, T, D] tensor, the strides of [B, T, H, D] in memory.
 Dims heads_inside(const Dims& shape) {
   Dims strides = contiguous_strides({shape[0], shape[2], shape[1], shape[3]});
@@ -47,10 +49,16 @@ class Layouter {
       Value t = transpose.output.value();
       const Dims &strides = out.tensor().strides, swapped = {strides[0], strides[2], strides[1], strides[3]};
       if (!same(t.shape(), {s[0], s[2], s[1], s[3]}) || !same(t.tensor().strides, swapped)) return false;
-      return all_readers(t, [&](const Call& reshape) {
-        return reshape.output.is_value() && reshape.output.value().type().is_tensor() &&
-               same(reshape.output.value().shape(), {s[0], s[2], s[1] * s[3]});
-      });
+      return all_merge(t, {s[0], s[2], s[1] * s[3]});
+    });
+  }
+
+  // Reshapes to these sizes, perhaps of a contiguous copy, which is none once the value is contiguous.
+  bool all_merge(Value t, const Dims& merged) const {
+    return all_readers(t, [&](const Call& reader) {
+      if (!reader.output.is_value() || !reader.output.value().type().is_tensor()) return false;
+      const Value out = reader.output.value();
+      return reader.op->full_name == kContiguous ? all_merge(out, merged) : same(out.shape(), merged);
     });
   }
 
@@ -83,6 +91,19 @@ class Layouter {
     });
   }
 
+  // What a contiguous copy was made of, if its heads lie inside already.
+  Value before_copy(Value v) const {
+    const Call* maker = made_[v];
+    if (!maker || maker->op->full_name != kContiguous || !maker->args[0].is_tensor() || v.rank() != 4) return {};
+    const Value source = maker->args[0].value();
+    return same(source.tensor().strides, heads_inside(v.shape())) ? source : Value();
+  }
+
+  Arg laid_out(Value v) {
+    if (const Value before = before_copy(v)) return before;
+    return rewriter_.builder("prims.restride", v, heads_inside(v.shape())).arg();
+  }
+
   void relayout(const Call& call) {
     ArgList args = call.args;
     const int query = call.op->schema.index_of("query"), key = call.op->schema.index_of("key");
@@ -92,9 +113,10 @@ class Layouter {
       Builder& b = rewriter_.builder;
       for (int i : {query, key}) {
         Arg& a = args[static_cast<size_t>(i)];
-        if (is_fresh(a)) a = b("prims.restride", a, heads_inside(a.value().shape())).arg();
+        if (is_fresh(a)) a = laid_out(a.value());
       }
       Arg& value = args[static_cast<size_t>(call.op->schema.index_of("value"))];
+      if (const Value before = before_copy(value.value())) value = before;
       if (value.value().requires_grad() && keeps_more(value))
         value = b("prims.restride", value, heads_inside(value.value().shape())).arg();
       result = b.call(*call.op, args);

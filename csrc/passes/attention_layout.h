@@ -18,11 +18,13 @@
 //   t5 = ltorch.transpose(t4, 1, 2)
 //   t6 = ltorch.reshape(t5, [2, 32, 64])                          # a view
 //
+// A contiguous copy in front of attention is left out where its source has the heads inside, and so is one behind it.
+//
 // A value that is a small part of a larger tensor (the joint projection of query, key and value) is copied as well if
 // gradients flow: saved for the backward it would keep all of that tensor.
 //
-// It is left alone unless all that reads the output are such transposes, read by nothing but reshapes that merge the
-// heads: the caller never sees another layout than eager's.
+// It is left alone unless all that reads the output are such transposes, read by nothing but reshapes (of
+// contiguous copies) that merge the heads: the caller never sees another layout than eager's.
 #pragma once
 
 #include "core/trace.h"

@@ -17,6 +17,7 @@
 #include "passes/prepare.h"
 #include "passes/reach.h"
 #include "passes/repeated.h"
+#include "passes/row_major.h"
 
 namespace thunder {
 namespace {
@@ -27,6 +28,7 @@ const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
 const PassName kMasks{"known_masks", "Known Masks"};
 const PassName kPrepare{"prepare", "Prepared Arguments"};
+const PassName kRowMajor{"row_major", "Row-Major Values"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
@@ -93,6 +95,10 @@ class Pipeline {
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
+    // Sums of 16 bits are rounded in the order in which they lie in memory.
+    if (fuses_ && !options_.fusion.eager_numerics)
+      t = run(
+          kRowMajor, t, c_.history, [](const Trace& x) { return row_major(x); }, false);
     // Once heads are grouped, so that the small keys are laid out; before autodiff, so that gradients are laid out
     // alike.
     if (fuses_)

@@ -28,8 +28,8 @@ def results(fn, tensors, cotangent):
     return [out.detach(), *torch.autograd.grad(out, tensors, cotangent)]
 
 
-def error(x, exact):
-    return ((x.double() - exact).norm() / exact.norm()).item()
+def error(x, exact, least=0.0):
+    return ((x.double() - exact).norm() / exact.norm().clamp(min=least)).item()
 
 
 CASES = list(
@@ -120,11 +120,13 @@ def check(fn, tensors, kernel, times=2, eager_by=(SDPBackend.EFFICIENT_ATTENTION
     with sdpa_kernel(list(eager_by)):
         eager = results(fn, tensors, cotangent)
     compiled = thunder.jit(fn, **options)
+    least = 1e-3 * max(want.norm().item() for want in exact)  # where rows see one column, dq and dk are zero
     for _ in range(2):
         ours = results(compiled, tensors, cotangent)
         for name, mine, theirs, want in zip(("out", "dq", "dk", "dv"), ours, eager, exact, strict=True):
             assert mine.isfinite().all(), name
-            assert error(mine, want) <= times * error(theirs, want) + torch.finfo(mine.dtype).eps, name
+            slack = 2 * torch.finfo(mine.dtype).eps
+            assert error(mine, want, least) <= times * error(theirs, want, least) + slack, name
     assert kernel in names(compiled), names(compiled)
     return compiled
 

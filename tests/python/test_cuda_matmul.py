@@ -241,8 +241,8 @@ def test_odd_columns_between_kernels(columns, bias):
     w = (torch.randn(columns, 512, device="cuda") / 16).to(torch.bfloat16).requires_grad_()
     b = (torch.randn(columns, device="cuda", dtype=torch.bfloat16, requires_grad=True),) if bias else ()
     compiled = check(f, x, w, *b)
-    sizes = [c.output.shape[-1] for c in thunder.last_traces(compiled)[-1].calls if c.name.startswith("cublaslt")]
-    assert sizes == [4008]
+    lines = str(thunder.last_traces(compiled)[-1]).splitlines()
+    assert any("cublaslt" in line and "4008]" in line for line in lines)
 
 
 def test_odd_rows_and_terms():
