@@ -10,6 +10,7 @@ import functools
 from types import FunctionType
 
 import torch
+import torch.nn.functional as F
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -73,7 +74,8 @@ def _cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-1
         return None
     # On a GPU autocast computes the loss in float32, and leaves log_softmax alone, which is told its dtype.
     log_probabilities = torch.log_softmax(input, 0 if input.ndim == 1 else 1, dtype=input.dtype)
-    return torch._C._nn.nll_loss_nd(log_probabilities, target, weight, reduction, ignore_index)
+    name = ("none", "mean", "sum")[reduction]
+    return F.nll_loss(log_probabilities, target, weight, ignore_index=ignore_index, reduction=name)
 
 
 # By the name of an ATen composition: what it calls, so that kernels can be fused; None where that is not said here.

@@ -306,3 +306,23 @@ for shape in ((4, 3), (4, 3, 5), (4, 3, 5, 6), (2, 3, 2, 2, 2)):
 
 def test_channels_last():
     assert in_fake_cuda(CHANNELS_LAST) == ["60 15 5 1"] * 3 + ["60 1 20 4"]
+
+
+CROSS_ENTROPY = """
+x = torch.randn(6, 11, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+classes, weight = torch.randint(0, 11, (6,), device="cuda"), torch.rand(11, device="cuda")
+def names(compiled):
+    return " ".join(c.name for c in thunder.last_traces(compiled)[-1].calls)
+
+torch.set_autocast_enabled("cuda", True)
+try:
+    for options in ({}, {"weight": weight}, {"reduction": "none"}, {"ignore_index": 3}):
+        compiled, out, grads = run(lambda x: F.cross_entropy(x, classes, **options), x)
+        assert "with_graph" not in names(compiled) and out.dtype == torch.float32, names(compiled)
+finally:
+    torch.set_autocast_enabled("cuda", False)
+"""
+
+
+def test_cross_entropy_under_autocast_is_seen_through():
+    in_fake_cuda(CROSS_ENTROPY)
