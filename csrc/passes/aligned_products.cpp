@@ -60,10 +60,10 @@ std::optional<Product> product_of(const Call& call) {
   const TensorType &a = p.a.tensor(), &b = p.b.tensor(), &out = call.output.value().tensor();
   if (!is_16_bit_matrix_on_a_gpu(a) || !is_16_bit_matrix_on_a_gpu(b) || b.rank() != 2 || out.rank() != a.rank())
     return std::nullopt;
-  if (p.bias.is_value() && p.bias.value().rank() != 1) return std::nullopt;
   p.sizes[kTerms] = a.shape.back().constant();
   p.sizes[kRows] = a.numel().constant() / p.sizes[kTerms];
   p.sizes[kColumns] = b.shape[linear ? 0 : 1].constant();
+  if (p.bias.is_value() && !same(p.bias.value().shape(), {p.sizes[kColumns]})) return std::nullopt;
   return p;
 }
 
@@ -150,6 +150,7 @@ class Aligner {
   /// A padded matrix, kept for the next product that reads the same memory.
   struct Padded {
     Value of;
+    Dims shape;
     int64_t rows, columns;
     Value matrix;
   };
@@ -173,11 +174,11 @@ class Aligner {
   Value padded_matrix(Value v, const Dims& shape, int64_t rows, int64_t columns) {
     const Value of = root(v);
     for (const Padded& p : padded_)
-      if (p.of == of && p.rows == rows && p.columns == columns) return p.matrix;
+      if (p.of == of && same(p.shape, shape) && p.rows == rows && p.columns == columns) return p.matrix;
     Builder& b = rewriter_.builder;
     const Expr flat = is_contiguous(of.tensor()) ? b("torch.reshape", of, shape) : b("torch.transpose", of, 0, 1);
     const Value matrix = pad(flat.value(), {rows, columns}).value();
-    padded_.push_back({of, rows, columns, matrix});
+    padded_.push_back({of, shape, rows, columns, matrix});
     return matrix;
   }
 
@@ -186,7 +187,9 @@ class Aligner {
     Value out = v;
     for (const Call* view = makers_[v]; view && is_pure_view(*view) && view->args[0].is_tensor(); view = makers_[v]) {
       v = view->args[0].value();
-      if (is_constant(v.tensor()) && is_contiguous(v.tensor()) && v.tensor().numel() == out.tensor().numel()) out = v;
+      const TensorType& t = v.tensor();
+      if (t.dtype != out.dtype()) break;
+      if (is_constant(t) && is_contiguous(t) && t.numel() == out.tensor().numel()) out = v;
     }
     return out;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -17,9 +16,17 @@ namespace {
 constexpr std::array<std::string_view, 5> kAlongRows = {"torch.layer_norm", "torch.native_layer_norm", "torch.rms_norm",
                                                         "torch.linear", "torch.softmax"};
 
-bool walks_along_rows(const Call& call) {
-  return std::find(kAlongRows.begin(), kAlongRows.end(), call.op->full_name) != kAlongRows.end();
+// Views of any layout, and reshape, which copies where it has to.  torch.view and its like refuse some layouts.
+constexpr std::array<std::string_view, 12> kViewsOfAnyLayout = {
+    "torch.permute", "torch.transpose", "torch.t",         "torch.unsqueeze", "torch.squeeze",          "torch.expand",
+    "torch.reshape", "torch.flatten",   "prims.transpose", "prims.squeeze",   "prims.broadcast_in_dim", "prims.slice"};
+
+template <size_t N>
+bool is_one_of(const Call& call, const std::array<std::string_view, N>& names) {
+  return std::find(names.begin(), names.end(), call.op->full_name) != names.end();
 }
+
+bool walks_along_rows(const Call& call) { return is_one_of(call, kAlongRows); }
 
 bool is_constant(const TensorType& t) {
   auto known = [](const Dim& d) { return d.is_constant(); };
@@ -39,15 +46,10 @@ bool is_permuted(const TensorType& t) {
   return last == t.numel().constant();
 }
 
-bool reads_memory(const Call& call) {
-  return call.op->full_name.find("as_strided") != std::string::npos ||
-         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return reads_memory(*c); });
-}
-
 // Values, not where they lie, make the results.
 bool is_indifferent(const Call& call) {
-  if (reads_memory(call) || effects(call) || call.op->has(kDataDependent) || !call.op->executor.empty()) return false;
-  return call.op->has(kPointwise) || is_pure_view(call) || walks_along_rows(call);
+  if (effects(call) || call.op->has(kDataDependent) || !call.op->executor.empty()) return false;
+  return call.op->has(kPointwise) || is_one_of(call, kViewsOfAnyLayout) || walks_along_rows(call);
 }
 
 class RowMajor {

@@ -16,8 +16,8 @@
 //   t2 = ltorch.layer_norm(t4, [768], w, b)
 //   t3 = ltorch.add(t4, t2)                           # row-major
 //
-// Calls whose result depends on the layout (random numbers, as_strided, operators without a record) read the value as it
-// was, and so does the caller: results of the program have eager's strides.
+// Calls whose result depends on the layout (random numbers, as_strided, operators without a record), or that refuse some
+// (view), read the value as it was, and so does the caller: results of the program have eager's strides.
 #pragma once
 
 #include "core/trace.h"

@@ -182,3 +182,28 @@ def test_what_requires_grad_is_not_resized():
         for g in (f, thunder.jit(f)):
             with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
                 g(x)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda t: t.transpose(1, 2).view(2, -1) * 2,
+        lambda t: t.transpose(1, 2).view(torch.int32),
+        lambda t: torch.view_as_complex(t.transpose(1, 2).unflatten(-1, (3, 2))).abs(),
+        lambda t: t,
+        lambda t: t.as_strided((3, 4), (1, 2)),
+        lambda t: torch.nn.functional.layer_norm(t, (32,)) + t,
+    ],
+)
+def test_a_permuted_sum_that_a_norm_reads(view):
+    """The compiler may lay the sum out by rows; what depends on its layout sees eager's."""
+    places = torch.randn(2, 6, 32)
+
+    def f(x):
+        t = x.transpose(1, 2) + places
+        return torch.nn.functional.layer_norm(t, (32,)), view(t)
+
+    x = torch.randn(2, 32, 6, requires_grad=True)
+    for got, want in zip(thunder.jit(f)(x), f(x), strict=True):
+        torch.testing.assert_close(got, want)
+        assert got.stride() == want.stride()

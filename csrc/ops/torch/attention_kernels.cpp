@@ -128,8 +128,8 @@ bool lengths_fit_cudnn(const Params& p, int64_t version) {
   return version >= kFixed || (mod(rows, kBlock) == 0 && mod(columns, kBlock) == 0);
 }
 
-// With a bias the backward takes the second half of a last block, where nothing is, for scores of zero: gradients of
-// the query are not numbers where all scores of a row are very negative (pytorch#196678).
+// If the keys leave 64 of the last 128, the backward with a bias treats the empty half as scores of 0: gradients of the
+// query are NaN where all scores of a row are very negative (pytorch#196678).
 bool bias_fits_cudnn(const Params& p, const AttentionSupport& support) {
   constexpr int64_t kBlock = 128, kHalf = 64;
   if (!p.mask) return true;

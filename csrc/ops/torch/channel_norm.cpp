@@ -85,7 +85,8 @@ Formula sample_of_channels(Builder& b, const Arg& x, int64_t k) {
 }
 
 // Sums of squares lose digits where the mean is large, so they are taken about a value in the middle of the channel's.
-// The median of three elements is one even if an element is far off.
+// The median of three elements is one even if an element is far off.  If two of the three are, the variance in float32
+// has an error of about the square of their distance from the mean.
 Formula middle_of_channels(Builder& b, const Arg& x) {
   const Formula p = sample_of_channels(b, x, 0), q = sample_of_channels(b, x, 1), r = sample_of_channels(b, x, 2);
   return maximum(minimum(p, q), minimum(maximum(p, q), r));

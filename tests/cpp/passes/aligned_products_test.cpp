@@ -86,6 +86,32 @@ TEST_CASE("aligned_products: refused") {
   CHECK(left(matrix({0, 512}), matrix({4001, 512})));
 }
 
+TEST_CASE("aligned_products: views of one memory in two shapes are two matrices") {
+  Program p;
+  const Expr w = p.computed(matrix({4097, 4099}), "w"), x = p.computed(matrix({4096, 4097}), "x");
+  const Expr y = p.computed(matrix({4096, 4099}), "y");
+  const Expr first = p.b("torch.matmul", x, w),
+             second = p.b("torch.matmul", y, p.b("torch.reshape", w, Dims{4099, 4097}));
+  const std::string text = p.after(Expr(p.b, Arg::tuple({first.arg(), second.arg()})));
+  INFO(text);
+  CHECK(text.find("[[0, 7, 0], [0, 5, 0]]") != std::string::npos);  // 4097 x 4099
+  CHECK(text.find("[[0, 5, 0], [0, 7, 0]]") != std::string::npos);
+}
+
+TEST_CASE("aligned_products: refused where a bias is broadcast, and where memory is read as another type") {
+  Program p;
+  const Expr x = p.computed(matrix({4096, 512}), "x"), w = p.computed(matrix({4001, 512}), "w");
+  const Trace one = p.b.finish("f", p.b("torch.linear", x, w, p.b.input(matrix({1}), "b")));
+  size_t all = one.calls.size();
+  CHECK(aligned_products(one, all).calls == one.calls);
+  Program q;
+  const Expr bits(q.b, q.b.input(matrix({4001, 512}, DType::i16), "bits"));
+  const Trace seen = q.b.finish(
+      "f", q.b("torch.linear", q.computed(matrix({4096, 512}), "x"), q.b("torch.view", bits, Arg(DType::bf16))));
+  all = seen.calls.size();
+  CHECK_NOTHROW(verify(aligned_products(seen, all)));
+}
+
 TEST_CASE("aligned_products: an input is copied only where the product gains more") {
   const auto left = [](int64_t rows) {
     Program p;

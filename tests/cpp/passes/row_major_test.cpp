@@ -84,6 +84,13 @@ TEST_CASE("row_major: what depends on the layout reads the value as it was") {
       CHECK(same(c->args[0].value().tensor().strides, permuted().strides));
 }
 
+TEST_CASE("row_major: a view that only the old layout has") {
+  Program p;
+  const Expr flat = p.b("torch.view", p.b("torch.transpose", p.sum, 1, 2), Dims{2, -1});
+  const Trace t = p.after(Expr(p.b, Arg::tuple({p.norm(p.sum).arg(), p.b("torch.exp", flat).arg()})));
+  CHECK(count(code(t), "ltorch.view(") == 1);
+}
+
 TEST_CASE("row_major: refused without an operand in rows") {
   Program p;
   const Trace t = p.b.finish("f", p.norm(p.b("torch.mul", p.x, p.x)));
