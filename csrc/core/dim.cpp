@@ -5,50 +5,39 @@
 #include <sstream>
 #include <utility>
 
+#include "core/dim_algebra.h"
 #include "core/error.h"
 #include "core/number.h"
+#include "core/sym_expr.h"
 
 namespace thunder {
-
-// An expression is a sum of terms: a coefficient and a product of atoms.  Atoms are symbols and the functions that a
-// polynomial cannot express.  Terms are sorted by their product, so equal expressions are equal term by term.
-struct SymAtom {
-  enum Kind : uint8_t { Symbol, FloorDiv, Mod, Max, Min } kind;
-  SymbolId symbol = 0;
-  Dim left, right;
-};
-
-using AtomPtr = std::shared_ptr<const SymAtom>;
-
-struct SymTerm {
-  std::vector<AtomPtr> atoms;  // sorted; empty: the constant term
-  int64_t coefficient = 0;
-};
-
-class SymExpr {
- public:
-  std::vector<SymTerm> terms;
-};
-
 namespace {
 
 thread_local ShapeEnv* current_env = nullptr;
 
 int compare(const SymExpr& a, const SymExpr& b);
 
-SymExpr as_expr(const Dim& d) {
+}  // namespace
+
+SymExpr sym::as_expr(const Dim& d) {
   if (d.expr()) return *d.expr();
   SymExpr e;
   if (d.constant() != 0) e.terms.push_back({{}, d.constant()});
   return e;
 }
 
-int compare(const SymAtom& a, const SymAtom& b) {
+int sym::compare(const SymAtom& a, const SymAtom& b) {
   if (a.kind != b.kind) return a.kind < b.kind ? -1 : 1;
   if (a.kind == SymAtom::Symbol) return a.symbol == b.symbol ? 0 : (a.symbol < b.symbol ? -1 : 1);
-  if (int c = compare(as_expr(a.left), as_expr(b.left))) return c;
-  return compare(as_expr(a.right), as_expr(b.right));
+  if (int c = thunder::compare(as_expr(a.left), as_expr(b.left))) return c;
+  return thunder::compare(as_expr(a.right), as_expr(b.right));
 }
+
+namespace {
+
+using sym::as_expr;
+using sym::compare;
+using sym::from_terms;
 
 int compare(const std::vector<AtomPtr>& a, const std::vector<AtomPtr>& b) {
   if (a.size() != b.size()) return a.size() > b.size() ? -1 : 1;  // higher degrees first, the constant last
@@ -83,12 +72,14 @@ int64_t sum_of(int64_t a, int64_t b) {
   return out;
 }
 
-Dim from_terms(std::vector<SymTerm> terms) {
+}  // namespace
+
+Dim sym::from_terms(std::vector<SymTerm> terms) {
   std::sort(terms.begin(), terms.end(),
-            [](const SymTerm& a, const SymTerm& b) { return compare(a.atoms, b.atoms) < 0; });
+            [](const SymTerm& a, const SymTerm& b) { return thunder::compare(a.atoms, b.atoms) < 0; });
   std::vector<SymTerm> merged;
   for (SymTerm& t : terms) {
-    if (merged.empty() || compare(merged.back().atoms, t.atoms) != 0) merged.push_back(std::move(t));
+    if (merged.empty() || thunder::compare(merged.back().atoms, t.atoms) != 0) merged.push_back(std::move(t));
     else merged.back().coefficient = sum_of(merged.back().coefficient, t.coefficient);
   }
   std::erase_if(merged, [](const SymTerm& t) { return t.coefficient == 0; });
@@ -98,6 +89,8 @@ Dim from_terms(std::vector<SymTerm> terms) {
   e->terms = std::move(merged);
   return Dim(SymPtr(std::move(e)));
 }
+
+namespace {
 
 Dim from_atom(SymAtom a) {
   auto e = std::make_shared<SymExpr>();
@@ -110,7 +103,8 @@ int64_t floordiv_int(int64_t a, int64_t b) {
   return q * b != a && ((a < 0) != (b < 0)) ? q - 1 : q;
 }
 
-// The quotient if every coefficient divides evenly: 6*s0 + 3 over 3.
+}  // namespace
+
 std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
   if (b.is_constant()) {
     SymExpr e = as_expr(a);
@@ -136,7 +130,7 @@ std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
   return from_terms(ea.terms);
 }
 
-int64_t evaluate(SymAtom::Kind kind, int64_t a, int64_t b) {
+int64_t sym::evaluate(SymAtom::Kind kind, int64_t a, int64_t b) {
   switch (kind) {
     case SymAtom::FloorDiv: return floordiv_int(a, b);
     case SymAtom::Mod: return a - floordiv_int(a, b) * b;
@@ -145,10 +139,12 @@ int64_t evaluate(SymAtom::Kind kind, int64_t a, int64_t b) {
   }
 }
 
+namespace {
+
 Dim binary(SymAtom::Kind kind, const Dim& a, const Dim& b) {
   if (kind == SymAtom::FloorDiv || kind == SymAtom::Mod)
     THUNDER_CHECK(!b.is_constant() || b.constant() != 0, Runtime, "size", "division of ", a, " by zero");
-  if (a.is_constant() && b.is_constant()) return evaluate(kind, a.constant(), b.constant());
+  if (a.is_constant() && b.is_constant()) return sym::evaluate(kind, a.constant(), b.constant());
   switch (kind) {
     case SymAtom::FloorDiv:
       if (a.is_constant() && a.constant() == 0) return 0;

@@ -55,12 +55,13 @@ std::optional<Scalar> Elements::from_earlier_phase(const std::string& key, DType
   if (it == earlier_.end() || in_finish_ || !predicate_.empty()) return std::nullopt;
   Kept& kept = it->second;
   if (kept.buffer.empty()) {
+    if (!kernel_.cols.is_number()) return std::nullopt;
     const std::string type = compute_name(t);
-    const int64_t bytes = kernel_.cols * (type == "double" || type == "int64" ? 8 : 4);
+    const int64_t bytes = kernel_.cols.number() * (type == "double" || type == "int64" ? 8 : 4);
     if (bytes > row_buffer_left_) return std::nullopt;
     row_buffer_left_ -= bytes;
     kept.buffer = fresh("row");
-    kernel_.row_buffers.push_back(type + " " + kept.buffer + "[" + std::to_string(kernel_.cols) + "];");
+    kernel_.row_buffers.push_back(type + " " + kept.buffer + "[" + indices_.text(kernel_.cols) + "];");
     kernel_.phases[kept.phase].lane.push_back(kept.buffer + "[q] = " + kept.name + ";");
   }
   return define(compute_name(t), kept.buffer + "[q]", Scope::Lane);
@@ -95,6 +96,7 @@ void Elements::collect() {
     const Call* call = open.back();
     open.pop_back();
     visit_inputs(*call, [&](Value v) {
+      if (!v.type().is_tensor()) return;
       if (is_leaf(v)) input(v);
       else if (calls_.insert(producer_(v)).second) open.push_back(producer_(v));
     });
@@ -126,7 +128,7 @@ size_t Elements::input(Value v) {
   auto [it, is_new] = input_of_.emplace(v.id(), kernel_.inputs.size());
   if (is_new) {
     kernel_.inputs.push_back(v);
-    kernel_.offsets.push_back(0);
+    kernel_.offsets.emplace_back(0);
     has_offset_.push_back(0);
   }
   return it->second;
@@ -262,6 +264,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   // What numbers among the operands are converted to.
   DType operand = out;
   for_each_input(call, [&](Value v) {
+    if (!v.type().is_tensor()) return;
     if (call.op->full_name != "prims.where" || v.dtype() != DType::boolean) operand = v.dtype();
   });
   if (call.op->full_name == "prims.where") operand = out;
@@ -277,8 +280,8 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
       costly |= s.costly;
       from = a.value().dtype();
       operands.emplace_back(call.op->schema.params[i].name, s.text);
-    } else if (a.is_literal_number()) {
-      operands.emplace_back(call.op->schema.params[i].name, literal(a, operand));
+    } else if (a.is_number()) {
+      operands.emplace_back(call.op->schema.params[i].name, number(a, operand));
     }
   }
   if (wraps(*call.op, out))
@@ -289,6 +292,14 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   Scalar s = define(compute_name(out), rounded(text, call.output.value()), scope);
   s.costly = costly;
   return s;
+}
+
+std::string Elements::number(const Arg& a, DType t) const {
+  std::optional<Dim> symbol;
+  if (a.is_value()) symbol = a.value().type().number().dim;
+  else if (a.kind() == Arg::Kind::Int) symbol = a.dim();
+  if (!symbol || symbol->is_constant()) return literal(a, t);
+  return compute_name(t) + "(" + indices_.text(Size(*symbol)) + ")";
 }
 
 Scalar Elements::create(const Call& call, const Multi& index) {
@@ -365,20 +376,21 @@ Scalar Elements::move(const Call& call, const Multi& index) {
 Multi Elements::source_index(const Call& call, const Multi& index) {
   const std::string& name = call.op->full_name;
   Args a = call.arguments();
-  const std::vector<int64_t> from = sizes(a.value("a"));
+  const Sizes from = sizes(a.value("a"));
   Multi out(from.size());
   if (name == "prims.view" || name == "prims.reshape")
     return places_.delinearize(places_.linearize(index, sizes(call.output.value())), from);
   if (name == "prims.detach" || name == "prims.restride") return index;
   if (name == "prims.broadcast_in_dim") {
     std::vector<int64_t> dims = a.integers("broadcast_dims");
-    for (size_t i = 0; i < from.size(); ++i) out[i] = from[i] == 1 ? Index(0) : index[static_cast<size_t>(dims[i])];
+    for (size_t i = 0; i < from.size(); ++i) out[i] = from[i].is(1) ? Index(0) : index[static_cast<size_t>(dims[i])];
   } else if (name == "prims.transpose") {
     std::vector<int64_t> order = a.integers("permutation");
     for (size_t i = 0; i < order.size(); ++i) out[static_cast<size_t>(order[i])] = index[i];
   } else if (name == "prims.slice") {
-    std::vector<int64_t> start = a.integers("start_indices"), step = a.integers("strides");
-    for (size_t i = 0; i < from.size(); ++i) out[i] = indices_.add(indices_.mul(index[i], step[i]), Index(start[i]));
+    const Dims start = a.dims("start_indices"), step = a.dims("strides");
+    for (size_t i = 0; i < from.size(); ++i)
+      out[i] = indices_.add(indices_.mul(index[i], step[i]), Index(Size(start[i])));
   } else if (name == "prims.squeeze") {
     const std::vector<bool> dropped = dims_of(call, from.size());
     for (size_t i = 0, next = 0; i < from.size(); ++i) out[i] = dropped[i] ? Index(0) : index[next++];
@@ -398,12 +410,12 @@ Scalar Elements::taken_element(const Call& call, Multi index) {
   Args a = call.arguments();
   Value source = a.value("a"), places = a.value("index");
   const size_t d = dim_of(call, index.size());
-  const int64_t extent = sizes(source)[d];
+  const Size extent = sizes(source)[d];
   Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
   Scope scope = std::max(place.scope, predicate_scope_);
   kernel_.gathers = true;
   const std::string text =
-      "TH_PLACE(" + place.text + ", " + std::to_string(extent) + (predicate_.empty() ? "" : ", " + predicate_) + ")";
+      "TH_PLACE(" + place.text + ", " + indices_.text(extent) + (predicate_.empty() ? "" : ", " + predicate_) + ")";
   index[d] = indices_.dynamic(defined_once("I", text, scope).text, extent, scope);
   return element(source, index);
 }
@@ -439,12 +451,12 @@ Scalar Elements::cat_element(const Call& call, const Multi& index) {
   Args a = call.arguments();
   std::vector<Value> parts;
   for (Value v : a.values("tensors"))
-    if (numel(v) > 0) parts.push_back(v);
+    if (!numel(v).is(0)) parts.push_back(v);
   return cat_from(call, parts, 0, index, dim_of(call, index.size()));
 }
 
 Scalar Elements::cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim) {
-  const int64_t size = sizes(parts[first])[dim];
+  const Size size = sizes(parts[first])[dim];
   if (first + 1 == parts.size()) {
     index[dim] = places_.bounded(index[dim], size);
     return element(parts[first], index);
@@ -466,15 +478,15 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
   Args a = call.arguments();
   const DType out = call.output.value().dtype();
   Value source = a.value("a");
-  std::vector<int64_t> from = sizes(source);
+  const Sizes from = sizes(source);
   Multi inner = index;
   std::vector<std::string> outside, inside;  // what must not hold, what must
   Scope scope = Scope::Row;
   for (size_t i = 0; i < from.size(); ++i) {
-    const int64_t low = a["config"].items()[i].items()[0].dim().constant();
+    const Size low = a["config"].items()[i].items()[0].dim();
     bool always = false, never_inside = false;
     Scope s = Scope::Row;
-    std::string too_low = low > 0 ? places_.below(index[i], low, s, never_inside) : "";
+    std::string too_low = surely_at_least(0, low) ? "" : places_.below(index[i], low, s, never_inside);
     scope = std::max(scope, s);
     std::string fits = places_.below(index[i], low + from[i], s, always);
     if (never_inside || (fits.empty() && !always))

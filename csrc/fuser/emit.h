@@ -20,34 +20,37 @@ const std::string& total_prelude();
 const std::string& random_prelude();
 
 /// Functions for the host, extern "C":
-///   int NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end)
+///   int NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end, const int64* sizes)
 /// walks rows [begin, end), or columns if there is but one row and nothing is reduced.  With column reductions,
 /// `partial` holds the sums of this part of the rows, and
-///   int NAME_finish(const void* const* in, void* const* out, char* partial, int64 parts)
+///   int NAME_finish(const void* const* in, void* const* out, char* partial, int64 parts, const int64* sizes)
 /// sums the parts, which lie one after the other, and stores the results.  Both return 0, or 1 if a place that was read
-/// at run time is outside of its tensor; what is stored then means nothing.
+/// at run time is outside of its tensor; what is stored then means nothing.  `sizes` are Kernel::sizes.
 std::string emit_host(const Kernel& kernel, const std::string& name);
 /// Whether begin and end of the host function count columns.
 bool host_splits_columns(const Kernel& kernel);
 
-/// How the CUDA kernel wants to be launched.
+/// How the CUDA kernel is launched, whatever the sizes are.
 struct CudaShape {
   int threads = 256;  ///< of a block that work on one row
   int rows_per_block = 1;
   int chunks = 1;                     ///< of a row that a thread works on (K)
-  int64_t blocks_x = 1;               ///< along rows; without reductions along all chunks
-  int64_t blocks_y = 1;               ///< along columns
   int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
   bool persistent = false;            ///< at most as many blocks as run at once, each walks over several rows
   int parts = 1;                      ///< of the column sums, that a block stores
 };
 CudaShape cuda_shape(const Kernel& kernel);
+/// Blocks along rows (without reductions along all chunks) and along columns, for these numbers of rows and columns.
+struct CudaBlocks {
+  int64_t x = 1, y = 1;
+};
+CudaBlocks cuda_blocks(const Kernel& kernel, int64_t rows, int64_t cols);
 constexpr int kFinishRows = 32;
-/// extern "C" __global__ functions NAME(inputs..., outputs..., [partial]) and, with column reductions,
-/// NAME_finish(inputs..., outputs..., partial, parts) for blocks of 32 x kFinishRows threads, 32 columns each.
+/// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., [partial]) and, with column reductions,
+/// NAME_finish(inputs..., outputs..., sizes..., partial, parts) for blocks of 32 x kFinishRows threads, 32 columns each.
 std::string emit_cuda(const Kernel& kernel, const std::string& name);
 
-/// Bytes of the column sums of one part.
-int64_t partial_bytes(const Kernel& kernel, Target target);
+/// Bytes of the sums of `cols` columns in one part.
+int64_t partial_bytes(const Kernel& kernel, Target target, int64_t cols);
 
 }  // namespace thunder::fuser

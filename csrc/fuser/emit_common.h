@@ -1,6 +1,7 @@
 // Shared by the printers.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,12 @@ inline std::string line(int depth, const std::string& text) {
 }
 
 /// Chunks that a phase walks over, of a row or of a section.
-inline int64_t chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? p.chunks : k.cols / k.lanes; }
+inline Size chunks_of(const Kernel& k, const Phase& p) { return p.chunks ? Size(p.chunks) : k.chunks(); }
+
+inline bool reduces_rows(const Kernel& k) {
+  return !k.row_stores.empty() ||
+         std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
+}
 
 inline int64_t accumulator_bytes(const Accumulator& a) { return a.type == "double" || a.type == "int64" ? 8 : 4; }
 
@@ -45,21 +51,53 @@ constexpr int64_t kRun = 16;  // additions one after the other, where that costs
 inline bool has_runs(const Kernel& k, const Accumulator& a, Target target) {
   // On a GPU rows are divided among hundreds of blocks first.
   constexpr int64_t kBlocks = 2048;
-  return rounds(a) && k.rows > (target == Target::Host ? kRun : kRun * kBlocks);
+  return rounds(a) && k.usual_rows > (target == Target::Host ? kRun : kRun * kBlocks);
 }
 
-/// Calls fn(accumulator, offset, bytes) for the column sums of one part, which lie one after the other, a run's before
-/// its `high` and `low`; returns the bytes of all.
-template <class F>
-int64_t for_each_column(const Kernel& k, Target target, F&& fn) {
-  int64_t at = 0;
-  for (const Accumulator& a : k.columns) {
-    const int64_t bytes = (accumulator_bytes(a) * k.cols + 63) / 64 * 64;
-    fn(a, at, bytes);
-    at += has_runs(k, a, target) ? 3 * bytes : bytes;
-  }
-  return at;
+/// The bytes of one row of column sums: of so many columns.
+inline int64_t bytes_of_columns(const Accumulator& a, int64_t cols) {
+  return (accumulator_bytes(a) * cols + 63) / 64 * 64;
 }
+
+/// Rows of column sums that an accumulator has in each part: of a run, then its `high` and `low`.
+inline int64_t arrays_of(const Kernel& k, const Accumulator& a, Target target) {
+  return has_runs(k, a, target) ? 3 : 1;
+}
+
+/// Where the column sums of one part lie, in text: one row of them after the other.
+class ColumnPlaces {
+ public:
+  ColumnPlaces(const Kernel& k, Target target) : k_(k), target_(target) {}
+  /// Calls fn(accumulator, offset, bytes of a row).
+  template <class F>
+  void for_each(F&& fn) const {
+    std::string at = "0";
+    for (const Accumulator& a : k_.columns) {
+      fn(a, at, row(a));
+      for (int64_t i = 0; i < arrays_of(k_, a, target_); ++i) at = sum(at, row(a));
+    }
+  }
+  /// The bytes of one part.
+  std::string all() const {
+    std::string bytes = "0";
+    for (const Accumulator& a : k_.columns)
+      for (int64_t i = 0; i < arrays_of(k_, a, target_); ++i) bytes = sum(bytes, row(a));
+    return k_.cols.is_number() ? bytes : "(" + bytes + ")";
+  }
+  std::string sum(const std::string& a, const std::string& b) const {
+    if (k_.cols.is_number()) return std::to_string(std::stoll(a) + std::stoll(b));
+    return a == "0" ? b : a + " + " + b;
+  }
+
+ private:
+  std::string row(const Accumulator& a) const {
+    if (k_.cols.is_number()) return std::to_string(bytes_of_columns(a, k_.cols.number()));
+    return "th_column_bytes(" + std::to_string(accumulator_bytes(a)) + " * " + k_.sizes.known(k_.cols) + ")";
+  }
+
+  const Kernel& k_;
+  Target target_;
+};
 
 inline void indent(std::string& out, const std::vector<std::string>& lines, int depth) {
   for (const std::string& text : lines) out += line(depth, text);

@@ -18,11 +18,6 @@ constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each wal
 constexpr int kColumnLanes = 32;          // column sums that one thread may keep
 constexpr int kFewSums = 32;              // registers of theirs with which as many threads run at once
 
-bool reduces_rows(const Kernel& k) {
-  return !k.row_stores.empty() ||
-         std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
-}
-
 // Whether threads have columns, and walk over rows of which nothing is summed up.
 bool walks_columns(const Kernel& k) { return !k.columns.empty() && !reduces_rows(k); }
 
@@ -45,6 +40,8 @@ std::string parameters(const Kernel& k) {
     out += "const " + storage_name(k.inputs[i].dtype()) + "* __restrict__ in" + std::to_string(i) + ", ";
   for (size_t i = 0; i < k.outputs.size(); ++i)
     out += storage_name(k.outputs[i].dtype()) + "* __restrict__ out" + std::to_string(i) + ", ";
+  for (size_t i = 0; i < k.sizes.all().size(); ++i)
+    out += (k.wide ? "long long n" : "int n") + std::to_string(i) + ", ";
   return out;
 }
 
@@ -55,14 +52,16 @@ bool numbered(const Kernel& k) { return k.cached || !k.columns.empty() || !reduc
 int run_of(const Kernel& k) { return std::max<int>(1, static_cast<int>(kRun) / k.lanes); }
 
 bool has_row_runs(const Kernel& k, const Phase& p) {
-  return !numbered(k) && k.cols / k.lanes > int64_t{run_of(k)} * cuda_shape(k).threads &&
-         std::any_of(p.reductions.begin(), p.reductions.end(), rounds);
+  const bool is_short = k.cols.is_number() && k.chunks().number() <= int64_t{run_of(k)} * cuda_shape(k).threads;
+  return !numbered(k) && !is_short && std::any_of(p.reductions.begin(), p.reductions.end(), rounds);
 }
+
+std::string chunks(const Kernel& k) { return k.sizes.known(k.chunks()); }
 
 // The loop over the chunks of a thread; `body` gets the depth at which its lines stand.
 template <class F>
 std::string over_chunks(const Kernel& k, const std::string& chunk, F&& body) {
-  const std::string n = std::to_string(k.cols / k.lanes);
+  const std::string n = chunks(k);
   if (!numbered(k))
     return "#pragma unroll 4\n" + line(2, "for (I q = threadIdx.x; q < " + n + "; q += T) {") + body(3) + line(2, "}");
   return "#pragma unroll\n" + line(2, "for (int k = 0; k < K; ++k) {") + line(3, chunk) +
@@ -83,7 +82,7 @@ void reduce(std::string& out, const Phase& p, bool persistent) {
 
 // The loop over the chunks of a thread in runs, whose sums th_total() adds up.
 std::string runs_of_row(const Kernel& k, const Phase& p, const std::string& statements) {
-  const std::string n = std::to_string(k.cols / k.lanes), run = std::to_string(run_of(k)) + " * T";
+  const std::string n = chunks(k), run = std::to_string(run_of(k)) + " * T";
   std::string out, after, whole;
   for (const Accumulator& a : p.reductions) {
     if (!rounds(a)) continue;
@@ -113,18 +112,18 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   reduce(out, p, !k.columns.empty());
 }
 
-int64_t blocks_of(const Kernel& k, const Phase& p, int threads) { return (chunks_of(k, p) + threads - 1) / threads; }
+int64_t rounded_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // Each section has blocks of its own, so that no block does the work of two.
 std::string sections(const Kernel& k, const CudaShape& s) {
   std::string out = line(1, "constexpr int k = 0;");
   int64_t before = 0;
   for (const Phase& p : k.phases) {
-    const int64_t blocks = blocks_of(k, p, s.threads);
     const bool last = &p == &k.phases.back();
-    out += line(1, last ? "{" : "if (blockIdx.x < " + std::to_string(before + blocks) + ") {");
+    const int64_t after = last ? 0 : before + rounded_up(chunks_of(k, p).number(), s.threads);
+    out += line(1, last ? "{" : "if (blockIdx.x < " + std::to_string(after) + ") {");
     out += line(2, "const I q = (I(blockIdx.x) - " + std::to_string(before) + ") * T + threadIdx.x;");
-    out += line(2, "if (q >= " + std::to_string(chunks_of(k, p)) + ") return;");
+    out += line(2, "if (q >= " + k.sizes.known(chunks_of(k, p)) + ") return;");
     indent(out, p.row, 2);
     indent(out, p.chunk, 2);
     out += "#pragma unroll\n" + line(2, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {");
@@ -132,23 +131,24 @@ std::string sections(const Kernel& k, const CudaShape& s) {
     out += line(2, "}");
     indent(out, p.stores, 2);
     out += line(1, last ? "}" : "  return;\n  }");
-    before += blocks;
+    before = after;
   }
   return out;
 }
 
 std::string finish(const Kernel& k, const std::string& name) {
-  const std::string cols = std::to_string(k.cols);
+  const std::string cols = k.sizes.known(k.cols);
   std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kFinishRows) + ") " + name +
                     "_finish(" + parameters(k) + "const char* __restrict__ partial, int parts) {\n";
   out += line(1, "using I = long long;");
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
-  const std::string size = std::to_string(partial_bytes(k, Target::Cuda)),
+  const ColumnPlaces places(k, Target::Cuda);
+  const std::string size = places.all(),
                     each = "if (c < " + cols +
                            ") for (int s = threadIdx.y; s < parts; s += " + std::to_string(kFinishRows) + ") ";
-  for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
-    const auto part = [&](int64_t offset) {
-      return "((const " + a.type + "*)(partial + I(s) * " + size + " + " + std::to_string(at + offset) + "))[c]";
+  places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
+    const auto part = [&](const std::string& offset) {
+      return "((const " + a.type + "*)(partial + I(s) * " + size + " + " + places.sum(at, offset) + "))[c]";
     };
     const std::string joined = "th_reduce_y<" + std::to_string(kFinishRows) + ">(" + a.name + ", [](" + a.type +
                                " a, " + a.type + " b) { return " + combine_function(a.combine) + "(a, b); });";
@@ -156,11 +156,11 @@ std::string finish(const Kernel& k, const std::string& name) {
     if (rounds(a)) {
       const std::string totals = a.name + "_high, " + a.name + "_low", runs = has_runs(k, a, Target::Cuda) ? " " : "";
       out += line(1, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
-      out += line(1, each + "{ th_total(" + totals + ", " + part(0) + ");" +
+      out += line(1, each + "{ th_total(" + totals + ", " + part("0") + ");" +
                          (runs.empty() ? "" : " " + a.name + "_low += " + part(bytes) + ";") + " }");
       out += line(1, a.name + " = th_whole(" + totals + ");");
     } else {
-      out += line(1, each + a.name + " = " + combine_function(a.combine) + "(" + a.name + ", " + part(0) + ");");
+      out += line(1, each + a.name + " = " + combine_function(a.combine) + "(" + a.name + ", " + part("0") + ");");
     }
     out += line(1, a.name + " = " + joined);
   });
@@ -181,25 +181,26 @@ std::string join_rows(const Kernel& k, const CudaShape& s) {
   std::string out =
       line(1, "__shared__ double room[" + std::to_string(2 * width * s.rows_per_block * widest / 8) + "];") +
       line(1, "const I first = I(blockIdx.y) * " + columns + ";");
-  for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
+  const ColumnPlaces places(k, Target::Cuda);
+  places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
     const bool runs = has_runs(k, a, Target::Cuda);
     const auto fill = [&](const std::string& to, const std::string& from) {
       return line(3, to + "[(threadIdx.y * T + threadIdx.x) * " + lanes + " + j] = " + from + "[0][j];");
     };
-    const auto store = [&](int64_t offset, const std::string& value) {
-      return line(3, "((" + a.type + "*)(partial + " + std::to_string(at + offset) + "))[first + i] = " + value + ";");
+    const auto store = [&](const std::string& offset, const std::string& value) {
+      return line(3, "((" + a.type + "*)(partial + " + places.sum(at, offset) + "))[first + i] = " + value + ";");
     };
     out += line(1, "{") + line(2, a.type + " *highs = (" + a.type + "*)room, *lows = highs + " + size + ";");
     out += line(2, "__syncthreads();") + "#pragma unroll\n" + line(2, "for (int j = 0; j < " + lanes + "; ++j) {") +
            fill("highs", runs ? a.name + "_high" : a.name) + (runs ? fill("lows", a.name + "_low") : "") +
            line(2, "}") + line(2, "__syncthreads();");
     out += line(2, "for (int i = threadIdx.y * T + threadIdx.x; i < " + columns + " && first + i < " +
-                       std::to_string(k.cols) + "; i += " + std::to_string(all) + ") {");
+                       k.sizes.known(k.cols) + "; i += " + std::to_string(all) + ") {");
     const std::string each = "for (int s = i + " + columns + "; s < " + size + "; s += " + columns + ") ";
     out += line(3, a.type + " high = highs[i]" + (rounds(a) ? runs ? ", low = lows[i];" : ", low = 0;" : ";"));
     if (!rounds(a)) out += line(3, each + "high = " + combine_function(a.combine) + "(high, highs[s]);");
     else out += line(3, each + "{ th_total(high, low, highs[s]);" + (runs ? " low += lows[s]; }" : " }"));
-    out += runs ? store(0, "high") + store(bytes, "low") : store(0, rounds(a) ? "th_whole(high, low)" : "high");
+    out += runs ? store("0", "high") + store(bytes, "low") : store("0", rounds(a) ? "th_whole(high, low)" : "high");
     out += line(2, "}") + line(1, "}");
   });
   return out;
@@ -209,19 +210,19 @@ std::string join_rows(const Kernel& k, const CudaShape& s) {
 std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
   const std::string row = s.parts > 1 ? " * " + std::to_string(s.parts) + " + threadIdx.y" : "",
                     lanes = std::to_string(k.lanes);
-  std::string out = line(
-      1, "partial += ((long long)(blockIdx.x)" + row + ") * " + std::to_string(partial_bytes(k, Target::Cuda)) + ";");
+  const ColumnPlaces places(k, Target::Cuda);
+  std::string out = line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + places.all() + ";");
   if (joins_rows(s)) return out + join_rows(k, s);
   out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
-  out += line(2, "if (q < " + std::to_string(k.cols / k.lanes) + ")") + "#pragma unroll\n" +
-         line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
-  for_each_column(k, Target::Cuda, [&](const Accumulator& a, int64_t at, int64_t bytes) {
-    const auto store = [&](int64_t offset, const std::string& from) {
-      out += line(4, "((" + a.type + "*)(partial + " + std::to_string(at + offset) + "))[q * " + lanes +
-                         " + j] = " + from + "[k][j];");
+  out +=
+      line(2, "if (q < " + chunks(k) + ")") + "#pragma unroll\n" + line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
+  places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
+    const auto store = [&](const std::string& offset, const std::string& from) {
+      out += line(4, "((" + a.type + "*)(partial + " + places.sum(at, offset) + "))[q * " + lanes + " + j] = " + from +
+                         "[k][j];");
     };
-    if (!has_runs(k, a, Target::Cuda)) return store(0, a.name);
-    store(0, a.name + "_high");
+    if (!has_runs(k, a, Target::Cuda)) return store("0", a.name);
+    store("0", a.name + "_high");
     store(bytes, a.name + "_low");
   });
   return out + line(3, "}") + line(1, "}");
@@ -259,7 +260,7 @@ std::string total_columns(const Kernel& k) {
 
 // Opens the loop over the rows of a block, or the block of its one row.
 std::string rows_of(const Kernel& k, const CudaShape& s) {
-  const std::string per_block = std::to_string(s.rows_per_block), rows = std::to_string(k.rows);
+  const std::string per_block = std::to_string(s.rows_per_block), rows = k.sizes.known(k.rows);
   const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
   if (walks_columns(k)) {
     // The loads of several rows are in flight at once.
@@ -279,6 +280,9 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
 
+// One row of which nothing is summed up.
+bool is_flat(const Kernel& k) { return !reduces_rows(k) && k.columns.empty() && k.rows.is(1); }
+
 // The least power of two from n on, between two powers of two.
 int power_of_two(int64_t n, int least, int most) {
   int p = least;
@@ -291,34 +295,30 @@ int power_of_two(int64_t n, int least, int most) {
 // A row that fits one warp needs no barrier, so several such rows share a block.
 CudaShape cuda_shape(const Kernel& k) {
   CudaShape s;
-  const int64_t chunks = k.cols / k.lanes;
+  const int64_t chunks = k.usual_cols / k.lanes;
   const bool rows = reduces_rows(k);
-  if (!rows && k.columns.empty() && k.rows == 1) {
+  if (is_flat(k)) {
     s.threads = power_of_two(chunks, 32, 256);
     s.chunks = 1;
-    s.blocks_x = 0;
-    for (const Phase& p : k.phases) s.blocks_x += blocks_of(k, p, s.threads);
     return s;
   }
   if (rows) {
     const int64_t per_thread = k.columns.empty() ? kChunksPerThread : 1;
-    const int most = k.rows < kManyRows ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
-    s.threads = power_of_two((chunks + per_thread - 1) / per_thread, 32, most);
-    s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
+    const int most = k.usual_rows < kManyRows ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
+    s.threads = power_of_two(rounded_up(chunks, per_thread), 32, most);
+    s.chunks = static_cast<int>(rounded_up(chunks, s.threads));
     if (!k.columns.empty())
       while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
         s.threads *= 2;
-        s.chunks = static_cast<int>((chunks + s.threads - 1) / s.threads);
+        s.chunks = static_cast<int>(rounded_up(chunks, s.threads));
       }
     s.rows_per_block = s.threads == 32 ? 4 : 1;
   } else {
     // Columns are tiled over blocks.
     s.threads = power_of_two(chunks, k.columns.empty() ? 32 : 1, 128);
     if (k.columns.empty()) s.chunks = static_cast<int>(std::clamp<int64_t>(chunks / s.threads, 1, kTileChunks));
-    s.blocks_y = (chunks + s.threads * s.chunks - 1) / (s.threads * s.chunks);
     s.rows_per_block = std::max(1, 128 / s.threads);
   }
-  s.blocks_x = (k.rows + s.rows_per_block - 1) / s.rows_per_block;
   s.persistent = !k.columns.empty();
   s.parts = walks_columns(k) ? 1 : s.rows_per_block;
   // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
@@ -329,9 +329,22 @@ CudaShape cuda_shape(const Kernel& k) {
   return s;
 }
 
+CudaBlocks cuda_blocks(const Kernel& k, int64_t rows, int64_t cols) {
+  const CudaShape s = cuda_shape(k);
+  CudaBlocks out;
+  if (is_flat(k)) {
+    out.x = 0;
+    for (const Phase& p : k.phases) out.x += rounded_up(p.chunks ? p.chunks : cols / k.lanes, s.threads);
+    return out;
+  }
+  out.x = rounded_up(rows, s.rows_per_block);
+  if (!reduces_rows(k)) out.y = rounded_up(cols / k.lanes, int64_t{s.threads} * s.chunks);
+  return out;
+}
+
 std::string emit_cuda(const Kernel& k, const std::string& name) {
   const CudaShape s = cuda_shape(k);
-  const bool flat = !reduces_rows(k) && k.columns.empty() && k.rows == 1, tiled = !reduces_rows(k) && !flat;
+  const bool flat = is_flat(k), tiled = !reduces_rows(k) && !flat;
   // The compiler keeps to the registers with which other blocks fit.
   const int blocks = s.persistent ? s.blocks_per_multiprocessor : s.threads == kRowThreads ? 2 : 1;
   std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(s.threads * s.rows_per_block) +

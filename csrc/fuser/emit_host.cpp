@@ -27,6 +27,18 @@ std::string pointers(const Kernel& k) {
   return out;
 }
 
+// The arguments of a launch that are sizes, by name.
+std::string named_sizes(const Kernel& k) {
+  std::string out;
+  for (size_t i = 0; i < k.sizes.all().size(); ++i) {
+    const std::string n = std::to_string(i);
+    out += line(1, "const int64 n" + n + " = sizes[" + n + "];");
+  }
+  return out;
+}
+
+std::string sizes_parameter(const Kernel& k) { return k.sizes.empty() ? "" : ", const int64* sizes"; }
+
 // The arrays of a column's sum: of the run at hand, and of those before.
 std::vector<std::string> column_arrays(const Kernel& k, const Accumulator& a) {
   if (!has_runs(k, a, Target::Host)) return {"part"};
@@ -36,11 +48,12 @@ std::vector<std::string> column_arrays(const Kernel& k, const Accumulator& a) {
 std::string column_pointers(const Kernel& k, const std::string& qualifier, const std::string& prefix,
                             const std::string& base, int depth) {
   std::string out;
-  for_each_column(k, Target::Host, [&](const Accumulator& a, int64_t at, int64_t bytes) {
+  const ColumnPlaces places(k, Target::Host);
+  places.for_each([&](const Accumulator& a, std::string at, const std::string& bytes) {
     for (const std::string& array : column_arrays(k, a)) {
       out += line(depth, qualifier + a.type + "* __restrict " + prefix + a.name + "_" + array + " = (" + qualifier +
-                             a.type + "*)(" + base + " + " + std::to_string(at) + ");");
-      at += bytes;
+                             a.type + "*)(" + base + " + " + at + ");");
+      at = places.sum(at, bytes);
     }
   });
   return out;
@@ -50,7 +63,7 @@ std::string clear_columns(const Kernel& k) {
   std::string out;
   for (const Accumulator& a : k.columns)
     for (const std::string& array : column_arrays(k, a))
-      out += line(1, "for (int64 q = 0; q < " + std::to_string(k.cols) + "; ++q) " + a.name + "_" + array +
+      out += line(1, "for (int64 q = 0; q < " + k.sizes.known(k.cols) + "; ++q) " + a.name + "_" + array +
                          "[q] = " + identity(a) + ";");
   return out;
 }
@@ -61,7 +74,7 @@ std::string total_columns(const Kernel& k) {
   for (const Accumulator& a : k.columns)
     if (has_runs(k, a, Target::Host))
       out += "#pragma omp simd\n" +
-             line(2, "for (int64 q = 0; q < " + std::to_string(k.cols) + "; ++q) { th_total(" + a.name + "_high[q], " +
+             line(2, "for (int64 q = 0; q < " + k.sizes.known(k.cols) + "; ++q) { th_total(" + a.name + "_high[q], " +
                          a.name + "_low[q], " + a.name + "_part[q]); " + a.name + "_part[q] = 0; }");
   return out;
 }
@@ -104,13 +117,12 @@ class Reduction {
     for (const Accumulator& a : p_.reductions) {
       declare(a, "block");
       if (totals(a)) declare(a, "run");
-      if (totals(a) && blocks_ > kRun * kRun)
-        out_ += line(depth_, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
+      if (totals(a) && long_) out_ += line(depth_, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
     }
-    if (blocks_ > kRun * kRun && any_totals()) run_of_runs();
-    else if (blocks_ > kRun && any_totals()) run("0", std::to_string(blocks_ * width_), depth_);
-    else if (blocks_ > 0) block("0", std::to_string(blocks_ * width_), depth_);
-    if (rest_ > 0) loop(std::to_string(blocks_ * width_), rest_, depth_);
+    if (long_ && any_totals()) run_of_runs();
+    else if (has_runs_ && any_totals()) run("0", whole_, depth_);
+    else if (has_blocks_) block("0", whole_, depth_);
+    if (!rest_.empty()) loop(whole_, rest_, depth_);
     for (const Accumulator& a : p_.reductions) {
       if (!totals(a)) {
         out_ += line(depth_, a.type + " " + a.name + " = " + joined(a, "block") + ";");
@@ -118,7 +130,7 @@ class Reduction {
       }
       out_ += add_block(a, depth_);
       const std::string last = joined(a, "run");
-      if (blocks_ <= kRun * kRun) out_ += line(depth_, a.type + " " + a.name + " = " + last + ";");
+      if (!long_) out_ += line(depth_, a.type + " " + a.name + " = " + last + ";");
       else
         out_ += line(depth_, "th_total(" + a.name + "_high, " + a.name + "_low, " + last + ");") +
                 line(depth_, a.type + " " + a.name + " = th_whole(" + a.name + "_high, " + a.name + "_low);");
@@ -126,7 +138,7 @@ class Reduction {
   }
 
  private:
-  bool totals(const Accumulator& a) const { return rounds(a) && blocks_ > kRun; }
+  bool totals(const Accumulator& a) const { return rounds(a) && has_runs_; }
   bool any_totals() const { return std::any_of(p_.reductions.begin(), p_.reductions.end(), rounds); }
   std::string lanes() const { return "for (int l = 0; l < " + std::to_string(width_) + "; ++l) "; }
 
@@ -145,11 +157,11 @@ class Reduction {
     return line(depth, lanes() + "{ " + a.name + "_run[l] += " + a.name + "_block[l]; " + a.name + "_block[l] = 0; }");
   }
 
-  // The elements of `count` neighbouring columns.
-  void loop(const std::string& start, int64_t count, int at) {
+  // The elements of `count` neighbouring columns, at most `width_`.
+  void loop(const std::string& start, const std::string& count, int at) {
     if (!p_.ahead.empty()) out_ += line(at, "{");
-    draw_ahead(out_, p_, start, std::to_string(count), count, at + 1);
-    out_ += simd(k_.gathers) + line(at, "for (int64 l = 0; l < " + std::to_string(count) + "; ++l) {") +
+    draw_ahead(out_, p_, start, count, width_, at + 1);
+    out_ += simd(k_.gathers) + line(at, "for (int64 l = 0; l < " + count + "; ++l) {") +
             line(at + 1, "const int64 q = " + start + " + l;");
     for (const Accumulator& a : p_.reductions)
       out_ += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
@@ -158,14 +170,16 @@ class Reduction {
   }
 
   void block(const std::string& first, const std::string& last, int at) {
-    if (blocks_ == 1) return loop("0", width_, at);
-    out_ += line(at, "for (int64 b = " + first + "; b < " + last + "; b += " + std::to_string(width_) + ")");
-    loop("b", width_, at + 1);
+    const std::string width = std::to_string(width_);
+    if (one_block_) return loop("0", width, at);
+    out_ += line(at, "for (int64 b = " + first + "; b < " + last + "; b += " + width + ")");
+    loop("b", width, at + 1);
   }
 
   std::string least(const std::string& start, int64_t length) const {
-    const std::string all = std::to_string(blocks_ * width_), end = start + " + " + std::to_string(length);
-    return (blocks_ * width_) % length == 0 ? end : "(" + end + " < " + all + " ? " + end + " : " + all + ")";
+    const std::string end = start + " + " + std::to_string(length);
+    const bool fits = k_.cols.is_number() && k_.cols.number() / width_ * width_ % length == 0;
+    return fits ? end : "(" + end + " < " + whole_ + " ? " + end + " : " + whole_ + ")";
   }
 
   void run(const std::string& first, const std::string& last, int at) {
@@ -180,8 +194,7 @@ class Reduction {
 
   void run_of_runs() {
     const int64_t length = kRun * kRun * width_;
-    out_ += line(depth_, "for (int64 d = 0; d < " + std::to_string(blocks_ * width_) +
-                             "; d += " + std::to_string(length) + ") {");
+    out_ += line(depth_, "for (int64 d = 0; d < " + whole_ + "; d += " + std::to_string(length) + ") {");
     out_ += line(depth_ + 1, "const int64 stop = " + least("d", length) + ";");
     run("d", "stop", depth_ + 1);
     for (const Accumulator& a : p_.reductions)
@@ -195,7 +208,19 @@ class Reduction {
   const Kernel& k_;
   const Phase& p_;
   const int depth_;
-  const int64_t width_ = std::clamp<int64_t>(k_.cols, 1, kBlock), blocks_ = k_.cols / width_, rest_ = k_.cols % width_;
+  // A row of any length may have any number of blocks.
+  const bool any_ = !k_.cols.is_number();
+  const int64_t width_ = any_ ? kBlock : std::clamp<int64_t>(k_.cols.number(), 1, kBlock),
+                blocks_ = any_ ? 0 : k_.cols.number() / width_;
+  const bool has_blocks_ = any_ || blocks_ > 0, one_block_ = blocks_ == 1, has_runs_ = any_ || blocks_ > kRun,
+             long_ = any_ || blocks_ > kRun *kRun;
+  // Columns in whole blocks, and those behind them; empty if there are none.
+  const std::string cols_ = k_.sizes.known(k_.cols), in_blocks_ = std::to_string(blocks_ * width_),
+                    whole_ = any_ ? "(" + cols_ + " - " + cols_ + " % " + std::to_string(width_) + ")" : in_blocks_,
+                    left_ = any_ ? "" : std::to_string(k_.cols.number() % width_),
+                    rest_ = any_           ? cols_ + " % " + std::to_string(width_)
+                            : left_ == "0" ? ""
+                                           : left_;
 };
 
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last,
@@ -229,12 +254,12 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
 }
 
 std::string finish(const Kernel& k, const std::string& name) {
-  const std::string cols = std::to_string(k.cols), bytes = std::to_string(partial_bytes(k, Target::Host));
-  std::string out =
-      "extern \"C\" int " + name +
-      "_finish(const void* const* in, void* const* out, char* partial, int64 parts) {\n  int64 th_outside = 0;\n" +
-      pointers(k) + column_pointers(k, "", "", "partial", 1) + line(1, "for (int64 s = 1; s < parts; ++s) {") +
-      column_pointers(k, "const ", "from_", "partial + s * " + bytes, 2);
+  const std::string cols = k.sizes.known(k.cols), bytes = ColumnPlaces(k, Target::Host).all();
+  std::string out = "extern \"C\" int " + name +
+                    "_finish(const void* const* in, void* const* out, char* partial, int64 parts" + sizes_parameter(k) +
+                    ") {\n  int64 th_outside = 0;\n" + named_sizes(k) + pointers(k) +
+                    column_pointers(k, "", "", "partial", 1) + line(1, "for (int64 s = 1; s < parts; ++s) {") +
+                    column_pointers(k, "const ", "from_", "partial + s * " + bytes, 2);
   for (const Accumulator& a : k.columns) {
     const std::string loop = "for (int64 c = 0; c < " + cols + "; ++c) ";
     out += "#pragma omp simd\n";
@@ -256,37 +281,39 @@ std::string finish(const Kernel& k, const std::string& name) {
 
 }  // namespace
 
-int64_t partial_bytes(const Kernel& k, Target target) {
-  return for_each_column(k, target, [](const Accumulator&, int64_t, int64_t) {});
+int64_t partial_bytes(const Kernel& k, Target target, int64_t cols) {
+  int64_t bytes = 0;
+  for (const Accumulator& a : k.columns) bytes += arrays_of(k, a, target) * bytes_of_columns(a, cols);
+  return bytes;
 }
 
 bool host_splits_columns(const Kernel& k) {
-  if (k.rows != 1 || !k.columns.empty()) return false;
+  if (!k.rows.is(1) || !k.columns.empty()) return false;
   for (const Phase& p : k.phases)
     if (!p.reductions.empty()) return false;
   return k.row_stores.empty();
 }
 
 std::string emit_host(const Kernel& k, const std::string& name) {
-  const std::string cols = std::to_string(k.cols);
-  std::string out = "extern \"C\" int " + name +
-                    "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end) {\n  using I = "
-                    "int64;\n  int64 th_outside = 0;\n" +
-                    pointers(k);
+  const std::string cols = k.sizes.known(k.cols);
+  std::string out =
+      "extern \"C\" int " + name + "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end" +
+      sizes_parameter(k) + ") {\n  using I = int64;\n  int64 th_outside = 0;\n" + named_sizes(k) + pointers(k);
   if (!k.columns.empty()) {
     out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n";
     out += column_pointers(k, "", "", "partial", 1) + clear_columns(k);
   }
   if (host_splits_columns(k)) {
-    int64_t before = 0;
+    Size before = 0;
     for (const Phase& p : k.phases) {
-      const std::string start = std::to_string(before), end = std::to_string(before + chunks_of(k, p));
+      const Size after = before + chunks_of(k, p);
+      const std::string start = k.sizes.known(before), end = k.sizes.known(after);
       out += line(1, "{");
       out += line(2, "const int64 first = begin > " + start + " ? begin - " + start + " : 0;");
       out += line(2, "const int64 last = (end < " + end + " ? end : " + end + ") - " + start + ";");
       phase(out, k, p, "first", "last", 2);
       out += line(1, "}");
-      before += chunks_of(k, p);
+      before = after;
     }
     return out + "  return th_outside < 0;\n}\n";
   }

@@ -26,18 +26,21 @@ bool is_supported(DType t) {
   }
 }
 
-bool is_constant(const Type& type) {
-  if (!type.is_tensor() || !is_supported(type.tensor().dtype)) return false;
-  const TensorType& t = type.tensor();
-  return all_constant(t.shape) && all_constant(t.strides) && product(t.shape).constant() > 0;
+// Of a dtype that kernels know, and not known to be empty.
+bool is_element_type(const Type& type) {
+  return type.is_tensor() && is_supported(type.tensor().dtype) && type.tensor().strided() &&
+         !Size(product(type.tensor().shape)).is(0);
 }
 
-// All tensors of one device and constant sizes; numbers are literals.
+// All tensors of one device; numbers are literals or symbols.
 bool is_plain(const Call& call) {
-  if (!call.output.is_value() || !is_constant(call.output.value().type())) return false;
+  if (!call.output.is_value() || !is_element_type(call.output.value().type())) return false;
   const Device device = call.output.value().tensor().device;
-  bool ok = call.symbols.empty();
-  for_each_input(call, [&](Value v) { ok = ok && is_constant(v.type()) && v.tensor().device == device; });
+  bool ok = true;
+  for_each_input(call, [&](Value v) {
+    if (v.type().is_number()) ok = ok && v.type().number().dim.has_value();
+    else ok = ok && is_element_type(v.type()) && v.tensor().device == device;
+  });
   return ok && (device.type == DeviceType::cpu || device.type == DeviceType::cuda);
 }
 
@@ -75,10 +78,27 @@ bool has_few_parts(const Call& call) { return call.arguments().values("tensors")
 
 bool pads_plainly(const Call& call) {
   Args a = call.arguments();
-  if (!a["value"].is_literal_number()) return false;
-  for (const Arg& d : a["config"].items())
-    if (d.items().size() != 3 || !d.items()[2].dim().is_constant() || d.items()[2].dim().constant() != 0) return false;
+  if (!a["value"].is_real_literal()) return false;
+  return std::all_of(a["config"].items().begin(), a["config"].items().end(), [](const Arg& d) {
+    const auto is_int = [](const Arg& x) { return x.kind() == Arg::Kind::Int; };
+    return d.items().size() == 3 && std::all_of(d.items().begin(), d.items().end(), is_int) &&
+           Size(d.items()[2].dim()).is(0);
+  });
+}
+
+// The places and steps of a slice, the numbers of a creation.
+bool starts_plainly(const Call& call) {
+  const std::string& name = call.op->full_name;
+  if (name == "prims.full") return call.arguments()["fill_value"].is_real_literal();
+  if (name == "prims.iota")
+    return call.arguments()["start"].is_real_literal() && call.arguments()["step"].is_real_literal();
   return true;
+}
+
+// What nothing is found among, eager refuses.
+bool finds_something(const Call& call) {
+  if (call.op->full_name != "prims.amax" && call.op->full_name != "prims.amin") return true;
+  return surely_at_least(numel(call.arguments().value("a")), 1);
 }
 
 }  // namespace
@@ -97,15 +117,17 @@ Kind kind_of(const Call& call) {
   if (name == "prims.cat" && !has_few_parts(call)) return Kind::Barrier;
   if (name.starts_with("prims.take") && moves().count(name) && !takes_plainly(call)) return Kind::Barrier;
   if (moves().count(name)) return Kind::Move;
-  if (creations().count(name)) return Kind::Create;
+  if (creations().count(name)) return starts_plainly(call) ? Kind::Create : Kind::Barrier;
   if (draws().count(name)) return Kind::Random;
-  if (reductions().count(name)) return reduction_of(call).which == Reduced::Neither ? Kind::Barrier : Kind::Reduce;
+  if (reductions().count(name))
+    return reduction_of(call).which == Reduced::Neither || !finds_something(call) ? Kind::Barrier : Kind::Reduce;
   // The next number of a half is not the next float, in which halves are computed.
   const DType out = call.output.value().dtype();
   if (name.starts_with("prims.shift_") && out == DType::boolean) return Kind::Barrier;
   if (name == "prims.nextafter" && (out == DType::bf16 || out == DType::f16)) return Kind::Barrier;
   bool any = false, same_shape = true;
   for_each_input(call, [&](Value v) {
+    if (!v.type().is_tensor()) return;
     any = true;
     same_shape = same_shape && same(v.shape(), call.output.value().shape());
   });
@@ -120,19 +142,15 @@ bool is_view(const Call& call) {
   return view_strides(from.shape, from.strides, call.output.value().shape()).has_value();
 }
 
-std::vector<int64_t> sizes(Value v) {
-  std::vector<int64_t> out;
-  for (const Dim& d : v.shape()) out.push_back(d.constant());
-  return out;
-}
+Sizes sizes(Value v) { return {v.shape().begin(), v.shape().end()}; }
 
-int64_t numel(Value v) {
-  int64_t n = 1;
-  for (const Dim& d : v.shape()) n *= d.constant();
+Size numel(Value v) {
+  Size n = 1;
+  for (const Dim& d : v.shape()) n *= d;
   return n;
 }
 
-int64_t bytes(Value v) { return numel(v) * itemsize(v.dtype()); }
+int64_t usual_numel(Value v) { return usual(numel(v)); }
 
 size_t dim_of(const Call& call, size_t rank) {
   const int64_t dim = call.arguments().integer("dim");
@@ -151,18 +169,17 @@ std::vector<size_t> memory_order(const TensorType& t) {
   std::vector<size_t> order(t.shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return t.strides[a].constant() > t.strides[b].constant(); });
+                   [&](size_t a, size_t b) { return usual(t.strides[a]) > usual(t.strides[b]); });
   return order;
 }
 
 namespace {
 
-Reduction in_order(const std::vector<int64_t>& shape, const std::vector<bool>& is_reduced,
-                   const std::vector<size_t>& order) {
-  int64_t kept = 1, gone = 1;
+Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, const std::vector<size_t>& order) {
+  Size kept = 1, gone = 1;
   bool kept_after_gone = false, gone_after_kept = false, any_kept = false, any_gone = false;
   for (size_t i : order) {
-    if (shape[i] == 1) continue;
+    if (shape[i].is(1)) continue;
     if (is_reduced[i]) {
       gone *= shape[i];
       any_gone = true;
@@ -182,7 +199,7 @@ Reduction in_order(const std::vector<int64_t>& shape, const std::vector<bool>& i
 
 Reduction reduction_of(const Call& call) {
   const Value a = call.arguments().value("a");
-  const std::vector<int64_t> shape = sizes(a);
+  const Sizes shape = sizes(a);
   const std::vector<bool> is_reduced = dims_of(call, shape.size());
   std::vector<size_t> order(shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -192,7 +209,7 @@ Reduction reduction_of(const Call& call) {
   r = in_order(shape, is_reduced, order);
   size_t last = 0;
   for (size_t i : order) {
-    if (is_reduced[i] || shape[i] == 1) continue;
+    if (is_reduced[i] || shape[i].is(1)) continue;
     if (i < last) return {};
     last = i;
   }

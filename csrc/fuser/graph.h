@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/trace.h"
+#include "fuser/size.h"
 #include "passes/visit.h"
 
 namespace thunder::fuser {
@@ -20,15 +21,16 @@ enum class Kind : uint8_t {
 
 /// Whether some call of the operator is not a Barrier.
 bool may_fuse(const Op& op);
-/// Of a primitive with constant sizes on one device.
+/// Of a primitive on one device.
 Kind kind_of(const Call& call);
 /// A Move that PyTorch does without copying: outside of kernels it stays a view.
 bool is_view(const Call& call);
 
-/// Number of elements; the type must have constant sizes.
-int64_t numel(Value v);
-std::vector<int64_t> sizes(Value v);
-int64_t bytes(Value v);
+/// The number of elements, and the sizes.
+Size numel(Value v);
+Sizes sizes(Value v);
+/// The number of elements in the call being compiled.
+int64_t usual_numel(Value v);
 
 /// The dimension that a call's argument `dim` names, and for each dimension whether `dims` names it.
 size_t dim_of(const Call& call, size_t rank);
@@ -39,7 +41,7 @@ std::vector<bool> dims_of(const Call& call, size_t rank);
 enum class Reduced : uint8_t { Neither, Inner, Outer };
 struct Reduction {
   Reduced which = Reduced::Neither;
-  int64_t rows = 1, cols = 1;
+  Size rows = 1, cols = 1;
   /// Not empty: the dimensions are the first or last ones only as the operand lies in memory, which is this order of
   /// them (sums of [N, C, H, W] over all but C, channels last).  Those that are kept are in order all the same.
   std::vector<size_t> order;

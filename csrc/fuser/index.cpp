@@ -6,21 +6,20 @@
 #include "core/error.h"
 
 namespace thunder::fuser {
-namespace {
-
-int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
-}  // namespace
-
-int64_t Index::factor_of(int32_t atom) const {
+Size Index::factor_of(int32_t atom) const {
   for (const Term& t : terms_)
     if (t.atom == atom) return t.factor;
   return 0;
 }
 
 std::string Index::key() const {
-  std::string out = std::to_string(constant_);
-  for (const Term& t : terms_) out += "+" + std::to_string(t.factor) + "a" + std::to_string(t.atom);
+  std::string out = constant_.key();
+  for (const Term& t : terms_) {
+    out += '+';
+    out += t.factor.key();
+    out += 'a';
+    out += std::to_string(t.atom);
+  }
   return out;
 }
 
@@ -39,23 +38,24 @@ Index Indices::single(Atom atom) {
   return e;
 }
 
-Index Indices::variable(std::string name, int64_t extent, Scope scope) {
-  if (extent == 1) return 0;
+Index Indices::variable(std::string name, const Size& extent, Scope scope) {
+  if (extent.is(1)) return 0;
   return single({Atom::Variable, std::move(name), {}, 0, extent, scope});
 }
 
-Index Indices::dynamic(std::string name, int64_t extent, Scope scope) {
-  return single({Atom::Variable, std::move(name), {}, 0, std::max<int64_t>(extent, 1), scope, false});
+Index Indices::dynamic(std::string name, const Size& extent, Scope scope) {
+  return single({Atom::Variable, std::move(name), {}, 0, extent.is(0) ? Size(1) : extent, scope, false});
 }
 
-Index Indices::bounded(const Index& e, int64_t extent, int64_t lanes) {
-  if (min(e) >= 0 && max(e) < extent) return e;
-  if (extent == 1) return 0;
+Index Indices::bounded(const Index& e, const Size& extent, const Size& lanes) {
+  if (within(e, extent)) return e;
+  if (extent.is(1)) return 0;
   // The lanes stay visible, so that loads from them are still seen to be neighbours.
-  Index high, low;
-  split(e, lanes, high, low);
-  if (lanes > 1 && extent % lanes == 0 && min(low) >= 0 && max(low) < lanes)
-    return add(mul(single({Atom::Alias, {}, high, 0, extent / lanes, scope(high)}), lanes), low);
+  if (const std::optional<Size> groups = quotient(extent, lanes); groups && !lanes.is(1)) {
+    Index high, low;
+    split(e, lanes, high, low);
+    if (within(low, lanes)) return add(mul(single({Atom::Alias, {}, high, 0, *groups, scope(high)}), lanes), low);
+  }
   return single({Atom::Alias, {}, e, 0, extent, scope(e)});
 }
 
@@ -70,7 +70,7 @@ Index Indices::add(const Index& a, const Index& b) {
     } else if (i == a.terms_.end() || j->atom < i->atom) {
       sum.terms_.push_back(*j++);
     } else {
-      if (int64_t f = i->factor + j->factor) sum.terms_.push_back({i->atom, f});
+      if (const Size f = i->factor + j->factor; !f.is(0)) sum.terms_.push_back({i->atom, f});
       ++i, ++j;
     }
   }
@@ -80,13 +80,13 @@ Index Indices::add(const Index& a, const Index& b) {
 // f*d*(X / d) + f*(X % d) is f*X.
 Index Indices::joined(Index sum) {
   for (const Index::Term& t : sum.terms_) {
-    const Atom& a = atoms_[static_cast<size_t>(t.atom)];
+    const Atom& a = atom_of(t);
     if (a.kind != Atom::Mod) continue;
     Index quotient = div(a.of, a.by);
-    if (quotient.constant_ != 0 || quotient.terms_.size() != 1 || quotient.terms_[0].factor != 1) continue;
-    if (sum.factor_of(quotient.terms_[0].atom) != t.factor * a.by) continue;
+    if (!quotient.constant_.is(0) || quotient.terms_.size() != 1 || !quotient.terms_[0].factor.is(1)) continue;
+    if (!(sum.factor_of(quotient.terms_[0].atom) == t.factor * a.by)) continue;
     const int32_t mod = t.atom, div = quotient.terms_[0].atom;
-    const int64_t factor = t.factor;
+    const Size factor = t.factor;
     const Index of = a.of;
     std::erase_if(sum.terms_, [&](const Index::Term& u) { return u.atom == mod || u.atom == div; });
     return add(sum, mul(of, factor));
@@ -94,82 +94,102 @@ Index Indices::joined(Index sum) {
   return sum;
 }
 
-Index Indices::mul(const Index& a, int64_t factor) const {
+Index Indices::mul(const Index& a, const Size& factor) const {
   Index out;
-  if (factor == 0) return out;
+  if (factor.is(0)) return out;
   out = a;
   out.constant_ *= factor;
   for (Index::Term& t : out.terms_) t.factor *= factor;
   return out;
 }
 
-void Indices::split(const Index& e, int64_t by, Index& quotient, Index& rest) const {
-  quotient = Index(floor_div(e.constant_, by));
-  rest = Index(e.constant_ - quotient.constant_ * by);
+void Indices::split(const Index& e, const Size& by, Index& quotient, Index& rest) const {
+  quotient = rest = Index();
+  fuser::split(e.constant_, by, quotient.constant_, rest.constant_);
   for (const Index::Term& t : e.terms_) {
-    if (t.factor % by == 0) quotient.terms_.push_back({t.atom, t.factor / by});
+    if (const std::optional<Size> exact = fuser::quotient(t.factor, by)) quotient.terms_.push_back({t.atom, *exact});
     else rest.terms_.push_back(t);
   }
   // C++ rounds quotients of negative numbers up, so the rest must not be negative.
-  if (const int64_t least = min(rest); least < 0) {
-    const int64_t up = (by - 1 - least) / by;
-    quotient.constant_ -= up;
-    rest.constant_ += up * by;
-  }
+  const std::optional<Size> least = min(rest);
+  if (!least) throw Refused();
+  if (surely_at_least(*least, 0)) return;
+  const Size up = least->is_number() && by.is_number() ? (by.number() - 1 - least->number()) / by.number() : 1;
+  quotient.constant_ = quotient.constant_ - up;
+  rest.constant_ = rest.constant_ + up * by;
+  if (!surely_at_least(*least + up * by, 0)) throw Refused();
 }
 
-int64_t Indices::common(const Index& rest, int64_t by, Index& high, Index& low) const {
+Size Indices::common(const Index& rest, const Size& by, Index& high, Index& low) const {
   // The terms with the greatest factors may have a divisor in common with `by` that bounds the others.
   std::vector<Index::Term> terms = rest.terms_;
-  std::sort(terms.begin(), terms.end(),
-            [](const auto& a, const auto& b) { return std::abs(a.factor) > std::abs(b.factor); });
+  std::stable_sort(terms.begin(), terms.end(),
+                   [](const auto& a, const auto& b) { return std::abs(usual(a.factor)) > std::abs(usual(b.factor)); });
   for (size_t take = terms.size(); take > 0; --take) {
-    int64_t g = by;
-    for (size_t i = 0; i < take; ++i) g = std::gcd(g, terms[i].factor);
-    if (g <= 1) continue;
+    Size g = by;
+    for (size_t i = 0; i < take; ++i) g = common_factor(g, terms[i].factor);
+    if (g.is(1)) continue;
     split(rest, g, high, low);
-    if (min(low) >= 0 && max(low) < g) return g;
+    if (within(low, g)) return g;
   }
   return 1;
 }
 
-Index Indices::div(const Index& e, int64_t by) {
-  if (by == 1) return e;
-  Index quotient, rest;
-  split(e, by, quotient, rest);
-  if (min(rest) >= 0 && max(rest) < by) return joined(quotient);
-  Index high, low;
-  if (int64_t g = common(rest, by, high, low); g > 1) return add(quotient, div(high, by / g));
-  if (rest.terms_.size() == 1 && rest.constant_ == 0 && rest.terms_[0].factor == 1) {
-    const Atom a = atoms_[static_cast<size_t>(rest.terms_[0].atom)];
-    if (a.kind == Atom::Div) return add(quotient, div(a.of, a.by * by));
-  }
-  const int64_t extent = max(rest) / by + 1;
-  return add(quotient, single({Atom::Div, {}, rest, by, extent, scope(rest)}));
+Size Indices::extent_of_quotient(const Index& e, const Size& by) const {
+  const std::optional<Size> most = max(e);
+  if (!most) throw Refused();
+  if (most->is_number() && by.is_number()) return most->number() / by.number() + 1;
+  if (const std::optional<Size> exact = quotient(*most + 1, by)) return *exact;
+  return Size(floordiv(most->dim(), by.dim())) + 1;
 }
 
-Index Indices::mod(const Index& e, int64_t by) {
-  if (by == 1) return 0;
+Index Indices::div(const Index& e, const Size& by) {
+  if (by.is(1)) return e;
   Index quotient, rest;
   split(e, by, quotient, rest);
-  if (min(rest) >= 0 && max(rest) < by) return joined(rest);
+  if (within(rest, by)) return joined(quotient);
   Index high, low;
-  if (int64_t g = common(rest, by, high, low); g > 1) return add(mul(mod(high, by / g), g), low);
+  if (const Size g = common(rest, by, high, low); !g.is(1)) return add(quotient, div(high, *fuser::quotient(by, g)));
+  if (rest.terms_.size() == 1 && rest.constant_.is(0) && rest.terms_[0].factor.is(1)) {
+    const Atom a = atom_of(rest.terms_[0]);
+    if (a.kind == Atom::Div) return add(quotient, div(a.of, a.by * by));
+  }
+  return add(quotient, single({Atom::Div, {}, rest, by, extent_of_quotient(rest, by), scope(rest)}));
+}
+
+Index Indices::mod(const Index& e, const Size& by) {
+  if (by.is(1)) return 0;
+  Index quotient, rest;
+  split(e, by, quotient, rest);
+  if (within(rest, by)) return joined(rest);
+  Index high, low;
+  if (const Size g = common(rest, by, high, low); !g.is(1)) return add(mul(mod(high, *fuser::quotient(by, g)), g), low);
   return single({Atom::Mod, {}, rest, by, by, scope(rest)});
 }
 
-int64_t Indices::min(const Index& e) const {
-  int64_t m = e.constant_;
-  for (const Index::Term& t : e.terms_)
-    if (t.factor < 0) m += t.factor * (atoms_[static_cast<size_t>(t.atom)].extent - 1);
+std::optional<Size> Indices::min(const Index& e) const {
+  Size m = e.constant_;
+  for (const Index::Term& t : e.terms_) {
+    if (surely_at_least(t.factor, 0)) continue;
+    if (!surely_at_least(0, t.factor)) return std::nullopt;
+    m += t.factor * (atom_of(t).extent - 1);
+  }
   return m;
 }
 
-int64_t Indices::max(const Index& e) const {
-  int64_t m = e.constant_;
-  for (const Index::Term& t : e.terms_)
-    if (t.factor > 0) m += t.factor * (atoms_[static_cast<size_t>(t.atom)].extent - 1);
+std::optional<Size> Indices::max(const Index& e) const {
+  Size m = e.constant_;
+  for (const Index::Term& t : e.terms_) {
+    if (surely_at_least(0, t.factor)) continue;
+    if (!surely_at_least(t.factor, 0)) return std::nullopt;
+    m += t.factor * (atom_of(t).extent - 1);
+  }
   return m;
+}
+
+bool Indices::within(const Index& e, const Size& extent) const {
+  const std::optional<Size> least = min(e), most = max(e);
+  return least && most && surely_at_least(*least, 0) && surely_below(*most, extent);
 }
 
 Scope Indices::scope(const Index& e) const {
@@ -186,43 +206,46 @@ bool Indices::fixed(const Index& e, bool rows) const {
 }
 
 bool Indices::multiple_of(const Index& e, int64_t n, int32_t without) const {
-  if (e.constant_ % n != 0) return false;
+  if (!divides(n, e.constant_)) return false;
   return std::all_of(e.terms_.begin(), e.terms_.end(),
-                     [&](const Index::Term& t) { return t.atom == without || t.factor % n == 0; });
+                     [&](const Index::Term& t) { return t.atom == without || divides(n, t.factor); });
+}
+
+void Indices::note_division(const Atom& a) const {
+  if ((a.kind != Atom::Div && a.kind != Atom::Mod) || a.scope == Scope::Row) return;
+  const bool shifts = a.by.is_number() && (a.by.number() & (a.by.number() - 1)) == 0;
+  division_ = std::max(division_, shifts ? Division::Shift : Division::Other);
+  // A remainder of quotients changes where they do.
+  const bool of_quotients =
+      a.kind == Atom::Mod && std::none_of(a.of.terms_.begin(), a.of.terms_.end(), [&](const Index::Term& u) {
+        const Atom& inner = atom_of(u);
+        return inner.kind != Atom::Div && inner.scope != Scope::Row;
+      });
+  if (!of_quotients) common_divisor_ = a.by.is_number() ? std::gcd(common_divisor_, a.by.number()) : 1;
 }
 
 std::string Indices::text(const Index& e) const {
   std::string out;
   for (const Index::Term& t : e.terms_) {
-    const Atom& a = atoms_[static_cast<size_t>(t.atom)];
-    if ((a.kind == Atom::Div || a.kind == Atom::Mod) && a.scope != Scope::Row) {
-      division_ = std::max(division_, (a.by & (a.by - 1)) == 0 ? Division::Shift : Division::Other);
-      // A remainder of quotients changes where they do.
-      const bool of_quotients =
-          a.kind == Atom::Mod && std::none_of(a.of.terms_.begin(), a.of.terms_.end(), [&](const Index::Term& u) {
-            const Atom& inner = atoms_[static_cast<size_t>(u.atom)];
-            return inner.kind != Atom::Div && inner.scope != Scope::Row;
-          });
-      if (!of_quotients) common_divisor_ = std::gcd(common_divisor_, a.by);
-    }
+    const Atom& a = atom_of(t);
+    note_division(a);
     std::string atom;
     switch (a.kind) {
       case Atom::Variable: atom = a.name; break;
-      case Atom::Div: atom = "(" + text(a.of) + ") / " + std::to_string(a.by); break;
-      case Atom::Mod: atom = "(" + text(a.of) + ") % " + std::to_string(a.by); break;
+      case Atom::Div: atom = "(" + text(a.of) + ") / " + text(a.by); break;
+      case Atom::Mod: atom = "(" + text(a.of) + ") % " + text(a.by); break;
       case Atom::Alias: atom = "(" + text(a.of) + ")"; break;
     }
-    if (!out.empty()) out += t.factor < 0 ? " - " : " + ";
-    else if (t.factor < 0) out += "-";
-    const int64_t f = std::abs(t.factor);
-    out += f == 1 ? (a.kind == Atom::Div || a.kind == Atom::Mod ? "(" + atom + ")" : atom)
-                  : std::to_string(f) + " * " +
-                        (a.kind == Atom::Variable || a.kind == Atom::Alias ? atom : "(" + atom + ")");
+    const bool negative = surely_below(t.factor, 0);
+    if (!out.empty()) out += negative ? " - " : " + ";
+    else if (negative) out += "-";
+    const Size f = negative ? -t.factor : t.factor;
+    out += f.is(1) ? (a.kind == Atom::Div || a.kind == Atom::Mod ? "(" + atom + ")" : atom)
+                   : text(f) + " * " + (a.kind == Atom::Variable || a.kind == Atom::Alias ? atom : "(" + atom + ")");
   }
-  if (out.empty()) return std::to_string(e.constant_);
-  if (e.constant_ > 0) out += " + " + std::to_string(e.constant_);
-  if (e.constant_ < 0) out += " - " + std::to_string(-e.constant_);
-  return out;
+  if (out.empty()) return text(e.constant_);
+  if (e.constant_.is(0)) return out;
+  return surely_below(e.constant_, 0) ? out + " - " + text(-e.constant_) : out + " + " + text(e.constant_);
 }
 
 }  // namespace thunder::fuser

@@ -1,7 +1,7 @@
 // Index arithmetic of generated kernels: sums of atoms with constant factors, kept in normal form.
 //
-// An atom is a loop variable, a quotient or a remainder of an index by a constant, a number loaded at run time, or an
-// alias (an atom that stands for another index, known to be smaller than its range).  All extents are known, so
+// An atom is a loop variable, a quotient or a remainder of an index by a size, a number loaded at run time, or an
+// alias (an atom that stands for another index, known to be smaller than its range).  Every atom has an extent, so
 // quotients and remainders vanish where ranges and factors allow: with 0 <= j < 8,
 //
 //   (64*r + 8*q + j) / 64            = r + q / 8
@@ -9,17 +9,26 @@
 //
 // so that a chain of views over a contiguous tensor ends as the loop variable itself, and a load from eight lanes in a
 // row is seen to be one vector load.
+//
+// Factors, divisors and extents are sizes, which may be symbolic.  A simplification is made where it holds whatever the
+// symbols are: with 0 <= s < n, (n*b + s) / n = b.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "fuser/size.h"
 
 namespace thunder::fuser {
 
 class Indices;
+
+/// Thrown where a group does not fit one kernel.
+struct Refused {};
 
 /// How often an index changes in the loop nest of a kernel: once a row, once a chunk of lanes, once a lane.
 enum class Scope : uint8_t { Row, Chunk, Lane };
@@ -29,22 +38,24 @@ enum class Division : uint8_t { None, Shift, Other };
 
 class Index {
  public:
-  Index(int64_t constant = 0) : constant_(constant) {}
+  Index(Size constant = 0) : constant_(std::move(constant)) {}
+  Index(int64_t constant) : constant_(constant) {}
+  Index(int constant) : constant_(constant) {}
   struct Term {
     int32_t atom;
-    int64_t factor;
-    friend bool operator==(const Term&, const Term&) = default;
+    Size factor;
+    friend bool operator==(const Term& a, const Term& b) { return a.atom == b.atom && a.factor == b.factor; }
   };
-  int64_t constant() const { return constant_; }
+  const Size& constant() const { return constant_; }
   const std::vector<Term>& terms() const { return terms_; }
   bool is_constant() const { return terms_.empty(); }
-  int64_t factor_of(int32_t atom) const;
+  Size factor_of(int32_t atom) const;
   std::string key() const;
-  friend bool operator==(const Index&, const Index&) = default;
+  friend bool operator==(const Index& a, const Index& b) { return a.constant_ == b.constant_ && a.terms_ == b.terms_; }
 
  private:
   friend class Indices;
-  int64_t constant_ = 0;
+  Size constant_;
   std::vector<Term> terms_;  // sorted by atom, no factor is 0
 };
 
@@ -52,24 +63,31 @@ class Index {
 class Indices {
  public:
   /// A loop variable in [0, extent); one of extent 1 is 0.
-  Index variable(std::string name, int64_t extent, Scope scope);
+  Index variable(std::string name, const Size& extent, Scope scope);
   /// A number that the kernel computes, in [0, extent).
-  Index dynamic(std::string name, int64_t extent, Scope scope);
+  Index dynamic(std::string name, const Size& extent, Scope scope);
   /// The same number, known to be in [0, extent) where it is used.
-  Index bounded(const Index& e, int64_t extent, int64_t lanes);
+  Index bounded(const Index& e, const Size& extent, const Size& lanes);
 
   Index add(const Index& a, const Index& b);
-  Index mul(const Index& a, int64_t factor) const;
-  Index div(const Index& e, int64_t by);
-  Index mod(const Index& e, int64_t by);
+  Index mul(const Index& a, const Size& factor) const;
+  /// Refused where `e` may be negative for all that is known.
+  Index div(const Index& e, const Size& by);
+  Index mod(const Index& e, const Size& by);
 
-  int64_t min(const Index& e) const;
-  int64_t max(const Index& e) const;
+  /// Nothing where a factor may have either sign.
+  std::optional<Size> min(const Index& e) const;
+  std::optional<Size> max(const Index& e) const;
+  /// Whether it is surely in [0, extent).
+  bool within(const Index& e, const Size& extent) const;
   Scope scope(const Index& e) const;
   /// Whether it is known without numbers that the kernel computes; with `rows`, those of a whole row may be in it.
   bool fixed(const Index& e, bool rows = false) const;
   /// C++ text with the lane variable replaced by `lane` where it is not empty.
   std::string text(const Index& e) const;
+  std::string text(const Size& size) const { return names_.text(size); }
+  /// The symbolic sizes that text() has named.
+  const NamedSizes& names() const { return names_; }
   /// Whether every term, and the constant, is a multiple of `n`, the term of `without` aside.
   bool multiple_of(const Index& e, int64_t n, int32_t without = -1) const;
   /// The costliest division within a row that text() has written, and the greatest number that all of their divisors are
@@ -84,19 +102,23 @@ class Indices {
     enum Kind { Variable, Div, Mod, Alias } kind;
     std::string name;  // of a variable
     Index of;          // of the others
-    int64_t by = 0;
-    int64_t extent = 0;
+    Size by;
+    Size extent;
     Scope scope = Scope::Row;
     bool fixed = true;
   };
+  const Atom& atom_of(const Index::Term& t) const { return atoms_[static_cast<size_t>(t.atom)]; }
   Index single(Atom atom);
-  /// Splits e into by*quotient + rest, the rest as small as can be seen.
-  void split(const Index& e, int64_t by, Index& quotient, Index& rest) const;
+  /// Splits e into by*quotient + rest, the rest as small as can be seen, and never negative.
+  void split(const Index& e, const Size& by, Index& quotient, Index& rest) const;
   /// A divisor g of `by` such that rest = g*high + low with 0 <= low < g; 1 if there is none but that.
-  int64_t common(const Index& rest, int64_t by, Index& high, Index& low) const;
+  Size common(const Index& rest, const Size& by, Index& high, Index& low) const;
+  Size extent_of_quotient(const Index& e, const Size& by) const;
   Index joined(Index sum);
+  void note_division(const Atom& a) const;
 
   std::deque<Atom> atoms_;  // one may be looked at while others are made
+  mutable NamedSizes names_;
   mutable Division division_ = Division::None;
   mutable int64_t common_divisor_ = 0;
 };

@@ -7,6 +7,7 @@
 //   r, q, j        the row, the chunk in the row, the lane in the chunk: element lanes*q + j of row r
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
 //   in0, out0      pointers to the elements of inputs and outputs; those of inputs stand `offsets` further on
+//   n0, n1         sizes that are arguments of a launch
 //
 // Without reductions there is one row, and its phases are sections: parts of the output that are computed in different
 // ways, such as those of a cat.  Each has chunks of its own, from 0.
@@ -60,13 +61,14 @@ struct InPlace {
 };
 
 struct Kernel {
-  int64_t rows = 1, cols = 1;
+  Size rows = 1, cols = 1;
+  int64_t usual_rows = 1, usual_cols = 1;  ///< in the call that was compiled: what suits these is chosen
   int lanes = 1;
   bool cached = false;  ///< vectors that were loaded stay in registers over all phases of a row
   std::vector<Value> inputs, outputs;
   /// Elements by which each input's pointer stands after the tensor's first one: kernels that read other parts of a
   /// tensor in the same way, such as the steps of a loop, have the same text.
-  std::vector<int64_t> offsets;
+  Sizes offsets;
   std::vector<InPlace> in_place;
   std::vector<std::string> cached_vectors;  ///< declarations with [K], once a row
   std::vector<std::string> cached_loads;    ///< of them, once a chunk: after the first phase's `row`, before its loop
@@ -80,10 +82,13 @@ struct Kernel {
   std::vector<std::string> finish;     ///< once a column `c`; a column's sum goes by its accumulator's name
   std::vector<const Call*> calls;      ///< what it computes, in the order of the trace
   bool wide = false;                   ///< an offset may not fit 32 bits
+  NamedSizes sizes;                    ///< arguments of a launch
+  Sizes most;                          ///< what offsets do not exceed, as far as it is symbolic
   bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
   int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
-  int64_t numel() const { return rows * cols; }
+  Size numel() const { return rows * cols; }
+  Size chunks() const { return *quotient(cols, lanes); }  ///< of a row
 };
 
 /// The storage type's name in generated code: "bf16", "float", "int64".

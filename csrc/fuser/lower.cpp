@@ -27,8 +27,11 @@ class Lowering {
         elements_(producer, materialized, options, info_, places_, kernel_) {
     kernel_.rows = walk.rows;
     kernel_.cols = walk.cols;
+    kernel_.usual_rows = usual(walk.rows);
+    kernel_.usual_cols = usual(walk.cols);
     kernel_.lanes = options.lanes;
-    kernel_.cached = options.cached && (walk.reduces || walk.rows > 1);  // else a thread has one chunk
+    // A thread has one chunk, or as many as its registers must then be for.
+    kernel_.cached = options.cached && (walk.reduces || !walk.rows.is(1)) && walk.cols.is_number();
     if (walk.reduces) elements_.keep_rows();
   }
 
@@ -36,7 +39,7 @@ class Lowering {
     choose_order();
     classify();
     join_online_sums();
-    if (walk_.reduces || kernel_.rows > 1 || !lower_sections())
+    if (walk_.reduces || !kernel_.rows.is(1) || !lower_sections())
       for (size_t level = 0; level <= top_level_; ++level) lower_phase(level);
     check_online_sums();
     lower_finish();
@@ -179,9 +182,9 @@ class Lowering {
       if (kind_of(call) != Kind::Pointwise && call.op->full_name != "prims.restride") return nullptr;
       Value next;
       visit_inputs(call, [&](Value u) {
-        if (!next) next = u;
+        if (!next && u.type().is_tensor()) next = u;
       });
-      if (!next || sizes(next) != sizes(v)) return nullptr;
+      if (!next || !(sizes(next) == sizes(v))) return nullptr;
       v = next;
     }
     return nullptr;
@@ -190,14 +193,18 @@ class Lowering {
   // If each part of a cat is worth threads of its own: then no element asks which part it belongs to.
   bool lower_sections() {
     const Call* cat = roots_.size() == 1 && !places_.reordered() ? cat_behind(roots_[0].value) : nullptr;
-    if (!cat || numel(roots_[0].value) != kernel_.cols) return false;
-    const std::vector<int64_t> shape = sizes(cat->output.value());
+    if (!cat || !(numel(roots_[0].value) == kernel_.cols) || !kernel_.cols.is_number()) return false;
+    std::vector<int64_t> shape;
+    for (const Size& n : sizes(cat->output.value())) {
+      if (!n.is_number()) return false;
+      shape.push_back(n.number());
+    }
     const size_t dim = dim_of(*cat, shape.size());
     int64_t inner = 1, outer = 1;
     for (size_t i = 0; i < dim; ++i) outer *= shape[i];
     for (size_t i = dim + 1; i < shape.size(); ++i) inner *= shape[i];
     std::vector<int64_t> lengths;
-    for (Value part : cat->arguments().values("tensors")) lengths.push_back(sizes(part)[dim] * inner);
+    for (Value part : cat->arguments().values("tensors")) lengths.push_back(sizes(part)[dim].number() * inner);
     for (int64_t n : lengths)
       if (n < options_.section || n % options_.lanes != 0) return false;
     if (lengths.size() < 2) return false;
@@ -314,7 +321,7 @@ class Lowering {
     for (const Root& r : roots_) {
       const RootInfo& info = info_.at(r.value.id());
       if (!info.stored || (info.mode != Mode::Outer && info.mode != Mode::Column)) continue;
-      if (numel(r.value) != kernel_.cols) throw Refused();
+      if (!(numel(r.value) == kernel_.cols)) throw Refused();
       Multi index = places_.delinearize(places_.finish_column(), sizes(r.value));
       Scalar s = elements_.element(r.value, index);
       kernel_.finish.push_back(store(r.value, index, s));
@@ -345,13 +352,24 @@ class Lowering {
     elements_.collect();
     find_in_place();
     kernel_.wide = places_.wide();
+    kernel_.most = places_.most();
     kernel_.cached = kernel_.cached && kernel_.cached_bytes > 0;
-    if (kernel_.phases.size() == 1 || walk_.reduces) kernel_.turns = places_.turns();
+    // A row may be shorter than a turn where its length is symbolic.
+    if (kernel_.cols.is_number() && (kernel_.phases.size() == 1 || walk_.reduces)) kernel_.turns = places_.turns();
     kernel_.division = places_.indices().division();
     kernel_.common_divisor = places_.indices().common_divisor();
     for (const Root& r : roots_)
       if (!std::count(kernel_.calls.begin(), kernel_.calls.end(), producer_(r.value))) throw Refused();
     if (kernel_.outputs.empty()) throw Refused();
+    name_sizes();
+  }
+
+  // What the printers write themselves.
+  void name_sizes() {
+    kernel_.sizes = places_.indices().names();
+    // Each thread has an accumulator for each of its columns, whose number is in the text.
+    if (!kernel_.cols.is_number() && !kernel_.columns.empty() && reduces_rows(kernel_)) throw Refused();
+    for (const Size& n : {kernel_.rows, kernel_.cols, kernel_.chunks()}) kernel_.sizes.text(n);
   }
 
   const Walk& walk_;
@@ -375,47 +393,71 @@ class Lowering {
 // The innermost dimension, as the first root lies in memory, as columns.
 Walk with_rows(const std::vector<Root>& roots, Walk walk) {
   for (const Root& r : roots) {
-    if (!r.stored || numel(r.value) != walk.cols) continue;
+    if (!r.stored || !(numel(r.value) == walk.cols)) continue;
     const TensorType& t = r.value.tensor();
-    int64_t inner = 1, stride = INT64_MAX;
+    Size inner = 1;
+    int64_t stride = INT64_MAX;
     for (size_t i = 0; i < t.shape.size(); ++i)
-      if (t.shape[i].constant() > 1 && t.strides[i].constant() < stride)
-        stride = t.strides[i].constant(), inner = t.shape[i].constant();
-    return {walk.cols / inner, inner, false};
+      if (!Size(t.shape[i]).is(1) && usual(t.strides[i]) < stride) stride = usual(t.strides[i]), inner = t.shape[i];
+    if (const std::optional<Size> outer = quotient(walk.cols, inner)) return {*outer, inner, false};
   }
   return walk;
 }
 
-std::optional<Kernel> lower_along(Walk walk, const std::vector<Root>& roots, const Producer& producer,
+// A walk without reductions whose columns are a part of a row of `walk`, so that no index within a row is divided.
+class Rows {
+ public:
+  Rows(const Walk& walk, const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
+       const LowerOptions& options)
+      : whole_(walk), roots_(roots), producer_(producer), materialized_(materialized), options_(options) {}
+
+  Kernel instead_of(Kernel kernel) const {
+    const bool always = options_.split_rows == LowerOptions::SplitRows::Always;
+    const Walk walk = with_rows(roots_, whole_);
+    // Dimensions that lie together make one row where no index tells them apart.
+    if (std::optional<Walk> longer = joined(walk, kernel)) {
+      const bool pays = always || (kernel.division == Division::Other && usual(longer->cols) >= kLongRow &&
+                                   kernel.phases.size() == 1);
+      if (pays)
+        if (Kernel rows = along(*longer); rows.division == Division::None) return rows;
+    }
+    const bool worth =
+        always ? kernel.division != Division::None
+               : kernel.division == Division::Other && usual(walk.cols) >= kLongRow && kernel.phases.size() == 1;
+    if (!worth) return kernel;
+    kernel = along(walk);
+    if (kernel.division == Division::None || !always || !walk.cols.is_number()) return kernel;
+    // A row of several heads, each with its own conditions: one row a head.
+    const int64_t cols = walk.cols.number(), part = std::gcd(kernel.common_divisor, cols);
+    if (part < kShortRow || part == cols) return kernel;
+    Kernel finer = along({walk.rows * Size(cols / part), part, false});
+    return finer.division == Division::None ? finer : kernel;
+  }
+
+ private:
+  Kernel along(const Walk& walk) const { return Lowering(walk, roots_, producer_, materialized_, options_).run(); }
+
+  std::optional<Walk> joined(const Walk& walk, const Kernel& kernel) const {
+    if (!whole_.cols.is_number() || kernel.division == Division::None) return std::nullopt;
+    const int64_t all = whole_.cols.number(), cols = walk.cols.number(),
+                  together = std::gcd(kernel.common_divisor * options_.lanes, all);
+    if (together <= cols || together % cols != 0) return std::nullopt;
+    return Walk{all / together, together, false};
+  }
+
+  const Walk& whole_;
+  const std::vector<Root>& roots_;
+  const Producer& producer_;
+  const Materialized& materialized_;
+  const LowerOptions& options_;
+};
+
+std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roots, const Producer& producer,
                                   const Materialized& materialized, const LowerOptions& options) {
   try {
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
-    const int64_t whole = walk.cols;
-    walk = with_rows(roots, walk);
-    // Dimensions that lie together make one row where no index tells them apart.
-    const int64_t together = std::gcd(kernel.common_divisor * options.lanes, whole);
-    if (kernel.division != Division::None && together > walk.cols && together % walk.cols == 0) {
-      const Walk longer = {whole / together, together, false};
-      const bool pays = options.split_rows == LowerOptions::SplitRows::Always ||
-                        (kernel.division == Division::Other && together >= kLongRow && kernel.phases.size() == 1);
-      if (pays)
-        if (Kernel rows = Lowering(longer, roots, producer, materialized, options).run();
-            rows.division == Division::None)
-          return rows;
-    }
-    const bool worth = options.split_rows == LowerOptions::SplitRows::Always
-                           ? kernel.division != Division::None
-                           : kernel.division == Division::Other && walk.cols >= kLongRow && kernel.phases.size() == 1;
-    if (!worth) return kernel;
-    kernel = Lowering(walk, roots, producer, materialized, options).run();
-    if (kernel.division == Division::None || options.split_rows != LowerOptions::SplitRows::Always) return kernel;
-    // A row of several heads, each with its own conditions: one row a head.
-    const int64_t part = std::gcd(kernel.common_divisor, walk.cols);
-    if (part < kShortRow || part == walk.cols) return kernel;
-    walk = {walk.rows * (walk.cols / part), part, false};
-    Kernel finer = Lowering(walk, roots, producer, materialized, options).run();
-    return finer.division == Division::None ? finer : kernel;
+    return Rows(walk, roots, producer, materialized, options).instead_of(std::move(kernel));
   } catch (const Refused&) {
     return std::nullopt;
   }
@@ -425,18 +467,18 @@ std::optional<Kernel> lower_along(Walk walk, const std::vector<Root>& roots, con
 
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
   walk = {};
-  int64_t longest = 1;
+  Size longest = 1;
   for (const Root& r : roots) {
     const Call* call = producer(r.value);
-    longest = std::max(longest, numel(r.value));
+    if (const Size n = numel(r.value); usual(n) > usual(longest)) longest = n;
     if (kind_of(*call) != Kind::Reduce) continue;
     const Reduction one = reduction_of(*call);
     if (one.which == Reduced::Neither) return false;
-    if (walk.reduces && (one.rows != walk.rows || one.cols != walk.cols || one.order != walk.order)) return false;
+    if (walk.reduces && (!(one.rows == walk.rows) || !(one.cols == walk.cols) || one.order != walk.order)) return false;
     walk = {one.rows, one.cols, true, one.order, {}};
     if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
   }
-  if (walk.reduces) return longest <= walk.rows * walk.cols;
+  if (walk.reduces) return usual(longest) <= usual(walk.rows * walk.cols);
   walk = {1, longest, false};
   return true;
 }
@@ -449,7 +491,7 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
   // A root whose dimensions are permuted on the way to a reduction.
   walk.roots_by_memory =
       !kernel && walk.reduces && walk.order.empty() && std::any_of(roots.begin(), roots.end(), [&](const Root& r) {
-        if (numel(r.value) != walk.rows * walk.cols) return false;
+        if (!(numel(r.value) == walk.rows * walk.cols)) return false;
         const std::vector<size_t> order = memory_order(r.value.tensor());
         return !std::is_sorted(order.begin(), order.end());
       });

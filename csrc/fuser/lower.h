@@ -49,10 +49,10 @@ std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& prod
 
 /// The walk that reductions ask for, or the longest root; false if they do not agree.
 struct Walk {
-  int64_t rows = 1, cols = 1;
+  Size rows = 1, cols = 1;
   bool reduces = false;
   std::vector<size_t> order = {};  ///< of reductions in the order of memory, see Reduction; with the operand's shape
-  std::vector<int64_t> shape = {};
+  Sizes shape = {};
   bool roots_by_memory =
       false;  ///< what is stored is walked as it lies in memory, the reductions' operands as they are
 };

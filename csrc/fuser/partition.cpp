@@ -152,7 +152,7 @@ class Partitioner {
     for (size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       if (item.kind == Kind::Barrier) continue;
-      const int64_t size = numel(item.call->output.value());
+      const int64_t size = usual_numel(item.call->output.value());
       inlined_[i] = 1;
       visit_inputs(*item.call, [&](Value u) {
         int j = maker_[u];
@@ -161,7 +161,7 @@ class Partitioner {
         if (!leaf && inlined_[static_cast<size_t>(j)] < kLongest) {
           leaves[i].insert(leaves[static_cast<size_t>(j)].begin(), leaves[static_cast<size_t>(j)].end());
           inlined_[i] += inlined_[static_cast<size_t>(j)];
-        } else if (u.type().is_tensor() && numel(u) * 2 >= size) {
+        } else if (u.type().is_tensor() && usual_numel(u) * 2 >= size) {
           leaves[i].insert(u.id());
         }
       });
@@ -263,10 +263,10 @@ class Partitioner {
 
   bool is_large(Value v, int root) const {
     const Call& call = *items_[static_cast<size_t>(root)].call;
-    int64_t size = numel(call.output.value());
+    int64_t size = usual_numel(call.output.value());
     if (items_[static_cast<size_t>(root)].kind == Kind::Reduce)
-      size = std::max(size, numel(call.arguments().value("a")));
-    return v.type().is_tensor() && numel(v) * 2 >= size;
+      size = std::max(size, usual_numel(call.arguments().value("a")));
+    return v.type().is_tensor() && usual_numel(v) * 2 >= size;
   }
 
   bool merge(int into, int from) {
@@ -517,6 +517,7 @@ class Partitioner {
       return;
     }
     ArgList args(f.inputs.begin(), f.inputs.end()), outputs(f.outputs.begin(), f.outputs.end());
+    args.insert(args.end(), f.sizes.begin(), f.sizes.end());
     ops_[index] = trace_.arena->make_call(Call{.op = op,
                                                .args = std::move(args),
                                                .output = Arg::tuple(std::move(outputs)),

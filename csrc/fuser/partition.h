@@ -36,6 +36,7 @@ struct Fusion {
   std::vector<Root> roots;
   std::vector<const Call*> calls;  ///< in program order
   std::vector<Value> inputs, outputs;
+  Dims sizes = {};  ///< arguments of the call behind the inputs, which make_op() may ask for
   Producer producer;
   Materialized materialized;
   const ValueSet* exact = nullptr;  ///< see LowerOptions; as long as make_op() runs
@@ -44,7 +45,7 @@ struct Fusion {
 struct PartitionOptions {
   std::vector<std::string> behind = {"aten", "python"};
   /// Makes the operator of a kernel; null leaves its calls as they are.
-  std::function<const Op*(const Fusion&)> make_op;
+  std::function<const Op*(Fusion&)> make_op;
   const Repeated* repeated = nullptr;  ///< of the whole program that the trace is a part of
   bool eager = false;                  ///< see adds_up_as_eager()
   bool single = false;                 ///< kernels that do one operator's work, too

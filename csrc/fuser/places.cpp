@@ -8,9 +8,10 @@ namespace thunder::fuser {
 
 Places::Places(const Walk& walk, int lanes) : roots_by_memory_(walk.roots_by_memory), cols_(walk.cols), lanes_(lanes) {
   note_range(walk.rows * cols_);
-  if (cols_ % lanes_ != 0) throw Refused();
+  const std::optional<Size> chunks = quotient(cols_, lanes_);
+  if (!chunks) throw Refused();
   row_ = indices_.variable("r", walk.rows, Scope::Row);
-  chunk_ = indices_.variable("q", cols_ / lanes_, Scope::Chunk);
+  chunk_ = indices_.variable("q", *chunks, Scope::Chunk);
   lane_ = indices_.variable("j", lanes_, Scope::Lane);
   Index column = indices_.add(indices_.mul(chunk_, lanes_), lane_);
   place_ = indices_.add(indices_.mul(row_, cols_), column);
@@ -18,7 +19,7 @@ Places::Places(const Walk& walk, int lanes) : roots_by_memory_(walk.roots_by_mem
 
 void Places::follow(Value v) { follow(memory_order(v.tensor()), sizes(v)); }
 
-void Places::follow(const std::vector<size_t>& order, const std::vector<int64_t>& shape) {
+void Places::follow(const std::vector<size_t>& order, const Sizes& shape) {
   if (std::is_sorted(order.begin(), order.end())) return;
   order_ = order;
   ordered_shape_ = shape;
@@ -31,21 +32,21 @@ void Places::enter_section(int64_t outer, int64_t length, int64_t distance, int6
   place_ = indices_.add(indices_.add(indices_.mul(indices_.div(q, chunks), distance), within), Index(base));
 }
 
-Multi Places::delinearize(Index linear, const std::vector<int64_t>& shape) {
+Multi Places::delinearize(const Index& linear, const Sizes& shape) {
   Multi out(shape.size());
-  int64_t stride = 1;
+  Size stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     Index q = indices_.div(linear, stride);
     out[i] = i == 0 ? q : indices_.mod(q, shape[i]);
-    if (shape[i] == 1) out[i] = 0;
+    if (shape[i].is(1)) out[i] = 0;
     stride *= shape[i];
   }
   return out;
 }
 
-Index Places::linearize(const Multi& index, const std::vector<int64_t>& shape) {
+Index Places::linearize(const Multi& index, const Sizes& shape) {
   Index linear;
-  int64_t stride = 1;
+  Size stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     linear = indices_.add(linear, indices_.mul(index[i], stride));
     stride *= shape[i];
@@ -57,20 +58,20 @@ Index Places::linearize(const Multi& index, const std::vector<int64_t>& shape) {
 Index Places::offset(const TensorType& t, const Multi& index) {
   Index out;
   for (size_t i = 0; i < index.size(); ++i)
-    if (t.shape[i].constant() != 1) out = indices_.add(out, indices_.mul(index[i], t.strides[i].constant()));
+    if (!Size(t.shape[i]).is(1)) out = indices_.add(out, indices_.mul(index[i], t.strides[i]));
   note_range(indices_.max(out));
   return out;
 }
 
 Multi Places::here(Value v) {
-  std::vector<int64_t> shape = sizes(v);
+  Sizes shape = sizes(v);
   if (order_.empty()) return delinearize(place_, shape);
   if (shape != ordered_shape_) throw Refused();
   return in_order(order_, shape);
 }
 
-Multi Places::in_order(const std::vector<size_t>& order, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> permuted;
+Multi Places::in_order(const std::vector<size_t>& order, const Sizes& shape) {
+  Sizes permuted;
   for (size_t d : order) permuted.push_back(shape[d]);
   Multi along = delinearize(place_, permuted), out(shape.size());
   for (size_t i = 0; i < order.size(); ++i) out[order[i]] = along[i];
@@ -81,46 +82,55 @@ Multi Places::root_here(Value v) { return roots_by_memory_ ? in_order(memory_ord
 
 bool Places::is_root_here(Value v, const Multi& index) {
   Multi now = root_here(v);
-  std::vector<int64_t> shape = sizes(v);
+  const Sizes shape = sizes(v);
   for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] > 1 && !(now[i] == index[i])) return linearize(now, shape) == linearize(index, shape);
+    if (!shape[i].is(1) && !(now[i] == index[i])) return linearize(now, shape) == linearize(index, shape);
   return true;
 }
 
 bool Places::is_vector(const Index& at) {
   if (lanes_ == 1) return false;
   const int32_t lane = Indices::atom(lane_);
-  return at.factor_of(lane) == 1 && indices_.multiple_of(at, lanes_, lane) &&
+  return at.factor_of(lane).is(1) && indices_.multiple_of(at, lanes_, lane) &&
          indices_.scope(without_lane(at)) != Scope::Lane;
 }
 
 bool Places::follows_columns(const Index& at) {
-  if (lanes_ != 1 || chunk_.is_constant() || at.factor_of(Indices::atom(chunk_)) != 1) return false;
+  if (lanes_ != 1 || chunk_.is_constant() || !at.factor_of(Indices::atom(chunk_)).is(1)) return false;
   return indices_.scope(indices_.add(at, indices_.mul(chunk_, -1))) == Scope::Row;
 }
 
-std::string Places::below(const Index& e, int64_t bound, Scope& scope, bool& always) {
-  always = indices_.max(e) < bound;
-  if (always || indices_.min(e) >= bound) return "";
+std::string Places::below(const Index& e, const Size& bound, Scope& scope, bool& always) {
+  const std::optional<Size> least = indices_.min(e), most = indices_.max(e);
+  always = most && surely_below(*most, bound);
+  if (always || (least && surely_at_least(*least, bound))) return "";
   Index cut = e;
   if (lanes_ > 1 && indices_.scope(e) == Scope::Lane) {
     const int32_t lane = Indices::atom(lane_);
-    if (e.factor_of(lane) == 1 && indices_.multiple_of(e, lanes_, lane) && bound % lanes_ == 0) cut = without_lane(e);
+    if (e.factor_of(lane).is(1) && indices_.multiple_of(e, lanes_, lane) && divides(lanes_, bound))
+      cut = without_lane(e);
   }
   // Of 64*r + q < 256, with q < 64, the row decides.
-  if (bound % cols_ == 0 && indices_.scope(cut) != Scope::Row)
+  const std::optional<Size> rows = quotient(bound, cols_);
+  const bool can_be_divided = cols_.is_number() || (least && surely_at_least(*least, 0));
+  if (rows && can_be_divided && indices_.scope(cut) != Scope::Row)
     if (const Index high = indices_.div(cut, cols_); indices_.scope(high) == Scope::Row) {
       scope = Scope::Row;
-      return indices_.text(high) + " < " + std::to_string(bound / cols_);
+      return indices_.text(high) + " < " + indices_.text(*rows);
     }
   scope = indices_.scope(cut);
-  if (lanes_ == 1 && indices_.add(cut, -cut.constant()) == chunk_) turns_.insert(bound - cut.constant());
-  return indices_.text(cut) + " < " + std::to_string(bound);
+  if (const Size turn = bound - cut.constant();
+      lanes_ == 1 && turn.is_number() && indices_.add(cut, -cut.constant()) == chunk_)
+    turns_.insert(turn.number());
+  return indices_.text(cut) + " < " + indices_.text(bound);
 }
 
 // Loops step beyond their end by less than a grid of threads.
-void Places::note_range(int64_t most) {
-  if (most >= (int64_t{1} << 31) - (int64_t{1} << 24)) wide_ = true;
+bool Places::narrow(int64_t most) { return most < (int64_t{1} << 31) - (int64_t{1} << 24); }
+
+void Places::note_range(const std::optional<Size>& most) {
+  if (!most || (most->is_number() && !narrow(most->number()))) wide_ = true;
+  else if (!most->is_number() && std::find(most_.begin(), most_.end(), *most) == most_.end()) most_.push_back(*most);
 }
 
 }  // namespace thunder::fuser

@@ -14,9 +14,6 @@
 
 namespace thunder::fuser {
 
-/// Thrown where the group does not fit one kernel.
-struct Refused {};
-
 using Multi = std::vector<Index>;  ///< an index per dimension
 
 class Places {
@@ -25,7 +22,7 @@ class Places {
   Places(const Walk& walk, int lanes);
   /// Walks in the order in which `v`, of as many elements as the walk, lies in memory.
   void follow(Value v);
-  void follow(const std::vector<size_t>& order, const std::vector<int64_t>& shape);
+  void follow(const std::vector<size_t>& order, const Sizes& shape);
   bool reordered() const { return !order_.empty(); }
   /// A part of the walk with chunks of its own: `outer` runs of `length` elements, one every `distance` from `base` on.
   void enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base);
@@ -36,8 +33,8 @@ class Places {
   const Index& finish_column() const { return finish_column_; }
   void enter_finish() { finish_column_ = indices_.variable("c", cols_, Scope::Row); }
 
-  Multi delinearize(Index linear, const std::vector<int64_t>& shape);
-  Index linearize(const Multi& index, const std::vector<int64_t>& shape);
+  Multi delinearize(const Index& linear, const Sizes& shape);
+  Index linearize(const Multi& index, const Sizes& shape);
   Index offset(const TensorType& t, const Multi& index);
   /// Where the element being computed lies in a value of as many elements as the walk.
   Multi here(Value v);
@@ -52,29 +49,33 @@ class Places {
   bool follows_columns(const Index& at);
   Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }
   /// The same place, known to be in [0, extent) where it is used; what changes within a row stays visible.
-  Index bounded(const Index& e, int64_t extent) {
-    return indices_.bounded(e, extent, lanes_ == 1 && extent % cols_ == 0 ? cols_ : lanes_);
+  Index bounded(const Index& e, const Size& extent) {
+    return indices_.bounded(e, extent, lanes_ == 1 && divides(cols_, extent) ? cols_ : lanes_);
   }
   /// `e < bound` as text, with the lane left out where it cannot matter; empty where it always or never holds.
-  std::string below(const Index& e, int64_t bound, Scope& scope, bool& always);
+  std::string below(const Index& e, const Size& bound, Scope& scope, bool& always);
 
-  /// Whether an offset may not fit 32 bits.
+  /// Whether an offset does not fit 32 bits; what is symbolic of them fits where narrow() says so.
   bool wide() const { return wide_; }
+  /// What offsets do not exceed.
+  const Sizes& most() const { return most_; }
+  /// Whether offsets up to `most` fit 32 bits.
+  static bool narrow(int64_t most);
   /// Chunks of a row at which a condition that below() has written turns.
   const std::set<int64_t>& turns() const { return turns_; }
 
  private:
-  void note_range(int64_t most);
-  Multi in_order(const std::vector<size_t>& order, const std::vector<int64_t>& shape);
+  void note_range(const std::optional<Size>& most);
+  Multi in_order(const std::vector<size_t>& order, const Sizes& shape);
 
   const bool roots_by_memory_;
-  const int64_t cols_;
+  const Size cols_;
   const int lanes_;
   Indices indices_;
   Index row_, chunk_, lane_, place_, finish_column_;
   std::set<int64_t> turns_;
   std::vector<size_t> order_;
-  std::vector<int64_t> ordered_shape_;
+  Sizes ordered_shape_, most_;
   bool wide_ = false;
 };
 

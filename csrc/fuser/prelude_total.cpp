@@ -13,6 +13,7 @@ const std::string& total_prelude() {
   low = lost - (high - sum);
 }
 template <class T> TH_FN T th_whole(T high, T low) { return low == low ? high + low : high; }
+TH_FN long long th_column_bytes(long long n) { return (n + 63) / 64 * 64; }
 )";
   return text;
 }

@@ -22,13 +22,13 @@ std::vector<char> find_vectors(const std::vector<const Call*>& calls, const Valu
       made_of[i] = reduction_of(call).which == Reduced::Outer ? Columns : Rows;
       continue;
     }
-    const int64_t size = numel(call.output.value());
+    const int64_t size = usual_numel(call.output.value());
     visit_inputs(call, [&](Value u) {
       if (maker[u] < 0 || !calls[static_cast<size_t>(maker[u])]) return;
       const size_t j = static_cast<size_t>(maker[u]);
-      if (numel(u) == size) made_of[i] |= made_of[j];
+      if (usual_numel(u) == size) made_of[i] |= made_of[j];
       // What is made of sums of rows its kernel computes once a row anyway.
-      if (call.op->full_name == "prims.broadcast_in_dim" && numel(u) > 1 && size >= kSpread * numel(u) &&
+      if (call.op->full_name == "prims.broadcast_in_dim" && usual_numel(u) > 1 && size >= kSpread * usual_numel(u) &&
           kind_of(*calls[j]) == Kind::Pointwise && made_of[j] && !(made_of[j] & Rows))
         found[j] = 1;
     });

@@ -291,7 +291,24 @@ class Splitter {
     }
     visit_values(t.output, [&](Value v) { need(v); });
     for (Value v : options_.needed) need(v);
+    if (options_.aggressive_recompute) need_sizes(t);
     return t;
+  }
+
+  // A kernel takes the sizes of what it reads and makes as arguments.
+  void need_sizes(const Trace& backward) {
+    const auto of_value = [&](Value v) {
+      if (!v.type().is_tensor()) return;
+      for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
+        for (const Dim& d : *dims)
+          if (!d.is_constant())
+            for (SymbolId s : d.symbols())
+              if (Value number = backward.arena->symbol_value(s)) need(number);
+    };
+    for (const Call* c : backward.calls) {
+      visit_inputs(*c, of_value);
+      visit_outputs(*c, of_value);
+    }
   }
 
   // Makes a value of the forward known to the backward: saved, or computed again right before its first use.

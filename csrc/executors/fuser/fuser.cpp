@@ -31,9 +31,9 @@ int widest_lanes(const fuser::Fusion& f) {
   std::vector<Value> operands = f.inputs;
   operands.insert(operands.end(), f.outputs.begin(), f.outputs.end());
   int64_t size = 8, most = 1;
-  for (Value v : operands) most = std::max(most, fuser::numel(v));
+  for (Value v : operands) most = std::max(most, fuser::usual_numel(v));
   for (Value v : operands)
-    if (fuser::numel(v) * 2 >= most) size = std::min<int64_t>(size, itemsize(v.dtype()));
+    if (fuser::usual_numel(v) * 2 >= most) size = std::min<int64_t>(size, itemsize(v.dtype()));
   return static_cast<int>(std::min<int64_t>(8, 16 / size));
 }
 
@@ -50,7 +50,7 @@ class FuserExecutor final : public Executor {
     options.repeated = &repeated;
     options.eager = eager;
     options.single = fuses_single_operators();
-    options.make_op = [&](const fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
+    options.make_op = [&](fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
     Trace out = fuser::partition(trace, options);
     if (fusion.compiles) batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
     return out;
@@ -63,8 +63,10 @@ class FuserExecutor final : public Executor {
                             .draw_ahead = true,
                             .eager_rounding = eager,
                             .exact = f.exact});
-    if (kernel) k.kernel = std::move(*kernel);
-    return kernel.has_value();
+    if (!kernel) return false;
+    k.kernel = std::move(*kernel);
+    k.kernel.most.clear();  // offsets have 64 bits
+    return true;
   }
 
   static std::optional<fuser::Kernel> lower(const fuser::Fusion& f, const fuser::LowerOptions& options) {
@@ -103,7 +105,32 @@ class FuserExecutor final : public Executor {
     return false;
   }
 
-  static const Op* make_op(const fuser::Fusion& f, const std::shared_ptr<Arena>& arena,
+  // All that a launch has to know of the symbols.
+  static Dims sizes_of(const FusedKernel& k) {
+    Dims out;
+    const auto add = [&](const fuser::Size& n) {
+      const auto is_it = [&](const Dim& d) { return d.same(n.dim()); };
+      if (!n.is_number() && std::none_of(out.begin(), out.end(), is_it)) out.push_back(n.dim());
+    };
+    for (const fuser::Kernel* kernel : {&k.kernel, &k.any}) {
+      for (const fuser::Size& n : {kernel->rows, kernel->cols}) add(n);
+      for (const auto* list : {&kernel->sizes.all(), &kernel->offsets, &kernel->most})
+        for (const fuser::Size& n : *list) add(n);
+    }
+    for (const auto* types : {&k.inputs, &k.outputs})
+      for (const TensorType& t : *types)
+        for (const Dims* dims : {&t.shape, &t.strides})
+          for (const Dim& d : *dims) add(d);
+    return out;
+  }
+
+  static std::string add_wide(fuser::Kernel kernel, KernelBatch& batch, const std::string& name) {
+    if (kernel.most.empty()) return "";
+    kernel.wide = true;
+    return batch.add_cuda(kernel, name);
+  }
+
+  static const Op* make_op(fuser::Fusion& f, const std::shared_ptr<Arena>& arena,
                            const std::shared_ptr<KernelBatch>& batch, const std::shared_ptr<KernelBatch>& unaligned,
                            bool eager) {
     auto k = std::make_shared<FusedKernel>();
@@ -121,13 +148,18 @@ class FuserExecutor final : public Executor {
                                              : unaligned->add_cuda(k->any, k->name + "_any");
     for (Value v : f.inputs) k->inputs.push_back(v.tensor());
     for (Value v : f.outputs) k->outputs.push_back(v.tensor());
+    if (k->on_cuda) {
+      k->wide_function = add_wide(k->kernel, *k->any_batch, k->name + "_wide");
+      k->any_wide_function = add_wide(k->any, *k->any_batch, k->name + "_any_wide");
+    }
+    f.sizes = k->sizes = sizes_of(*k);
     if (FusedKernel other; always_emit_cuda && lower_cuda(f, other, eager))
       k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
     OpDef def;
     const std::string schema = k->name + "() -> any";
     def.schema = schema;
     auto op = std::make_unique<Op>("fuser", def);
-    for (size_t i = 0; i < f.inputs.size(); ++i) {
+    for (size_t i = 0; i < f.inputs.size() + f.sizes.size(); ++i) {
       Param p;
       p.name = cat("a", i);
       op->schema.params.push_back(std::move(p));

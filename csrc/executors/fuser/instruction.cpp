@@ -13,8 +13,10 @@
 #include "core/warning.h"
 #include "executors/fuser/fused_kernel.h"
 #include "executors/fuser/fuser.h"
+#include "fuser/places.h"
 #include "passes/executor.h"
 #include "passes/passes.h"
+#include "passes/visit.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/instruction.h"
@@ -28,33 +30,81 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  // elements that are worth another thread
 
+using Numbers = c10::SmallVector<int64_t, 8>;
+
+// A number, or one of the sizes that a launch evaluates.
+struct Number {
+  int64_t number = 0;
+  int at = -1;
+  int64_t in(const Numbers& sizes) const { return at < 0 ? number : sizes[static_cast<size_t>(at)]; }
+};
+
+// Numbers that a launch may have to evaluate anew.
+class NumberList {
+ public:
+  template <class List>
+  NumberList(const List& list, const Dims& sizes) {
+    for (const auto& n : list) {
+      numbers_.push_back(number(n, sizes));
+      fixed_.push_back(numbers_.back().number);
+      is_fixed_ = is_fixed_ && numbers_.back().at < 0;
+    }
+  }
+  static Number number(const fuser::Size& n, const Dims& sizes) {
+    if (n.is_number()) return {n.number(), -1};
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i].same(n.dim())) return {0, static_cast<int>(i)};
+    THUNDER_ASSERT(false, "a kernel has a size that its call does not have");
+  }
+  bool is_fixed() const { return is_fixed_; }
+  /// `room` is where they are put if they are not known before.
+  at::IntArrayRef in(const Numbers& sizes, Numbers& room) const {
+    if (is_fixed_) return fixed_;
+    room.clear();
+    for (const Number& n : numbers_) room.push_back(n.in(sizes));
+    return room;
+  }
+
+ private:
+  c10::SmallVector<Number, 5> numbers_;
+  Numbers fixed_;
+  bool is_fixed_ = true;
+};
+
 struct Output {
-  c10::SmallVector<int64_t, 5> sizes, strides;
+  NumberList sizes, strides;
   at::ScalarType type;
-  size_t bytes;
+};
+
+// What a kernel's launch needs to know of its sizes.
+struct KernelSizes {
+  KernelSizes(const fuser::Kernel& k, const Dims& all)
+      : rows(NumberList::number(k.rows, all)),
+        cols(NumberList::number(k.cols, all)),
+        arguments(k.sizes.all(), all),
+        offsets(k.offsets, all),
+        most(k.most, all) {}
+  Number rows, cols;
+  NumberList arguments, offsets, most;
 };
 
 using HostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t);
 using HostFinish = int (*)(const void* const*, void* const*, char*, int64_t);
+using SizedHostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t, const int64_t*);
+using SizedHostFinish = int (*)(const void* const*, void* const*, char*, int64_t, const int64_t*);
 using Pointers = c10::SmallVector<void*, 16>;
 
 class FusionCall final : public Instruction {
  public:
   FusionCall(std::shared_ptr<FusedKernel> kernel, Trace alternative)
-      : k_(std::move(kernel)), alternative_(std::move(alternative)) {
+      : k_(std::move(kernel)),
+        alternative_(std::move(alternative)),
+        kernel_sizes_(k_->kernel, k_->sizes),
+        any_sizes_(k_->any, k_->sizes) {
     moves_operands = false;
-    for (const TensorType& t : k_->inputs) {
-      expected_.emplace_back();
-      for (const Dim& d : t.strides) expected_.back().push_back(d.constant());
-    }
-    for (const TensorType& t : k_->outputs) {
-      Output o;
-      for (const Dim& d : t.shape) o.sizes.push_back(d.constant());
-      for (const Dim& d : t.strides) o.strides.push_back(d.constant());
-      o.type = to_aten(t.dtype);
-      o.bytes = at::detail::computeStorageNbytes(o.sizes, o.strides, c10::elementSize(o.type));
-      made_.push_back(std::move(o));
-    }
+    for (const TensorType& t : k_->inputs) expected_.emplace_back(t.strides, k_->sizes);
+    for (const TensorType& t : k_->outputs)
+      made_.push_back({{t.shape, k_->sizes}, {t.strides, k_->sizes}, to_aten(t.dtype)});
   }
 
   std::string str() const override { return k_->name; }
@@ -64,28 +114,39 @@ class FusionCall final : public Instruction {
     if (frame.watched || !have_memory(frame)) return run_body(frame);
     c10::OptionalDeviceGuard guard;
     if (k_->on_cuda) guard.reset_device(device_of(frame));
+    const Numbers sizes = evaluated(frame);
+    Numbers room;
     Pointers in, out;
-    for (size_t i = 0; i < operands.size(); ++i) {
+    for (size_t i = 0; i < tensors(); ++i) {
       const Operand& o = operands[i];
-      if (needs_copy(frame.registers[o.reg].toTensor(), expected_[i])) write_out(frame.registers[o.reg], expected_[i]);
+      const at::IntArrayRef expected = expected_[i].in(sizes, room);
+      if (needs_copy(frame.registers[o.reg].toTensor(), expected)) write_out(frame.registers[o.reg], expected);
       in.push_back(const_cast<void*>(frame.registers[o.reg].toTensor().const_data_ptr()));
     }
     std::vector<at::Tensor> results;
     results.reserve(made_.size());
     for (size_t i = 0; i < made_.size(); ++i) {
-      results.push_back(make_result(frame, i));
+      results.push_back(make_result(frame, i, sizes));
       out.push_back(results.back().mutable_data_ptr());
     }
-    if (!(k_->on_cuda ? run_cuda(in, out, results) : run_host(in, out))) return run_body(frame);
+    if (!(k_->on_cuda ? run_cuda(in, out, results, sizes) : run_host(in, out, sizes))) return run_body(frame);
     hand_over(frame, results);
   }
 
  private:
-  using Strides = c10::SmallVector<int64_t, 5>;
+  // Operands are the kernel's inputs, the numbers that bind the symbols of its calls, and its sizes.
+  size_t tensors() const { return k_->inputs.size(); }
+
+  Numbers evaluated(const Frame& frame) const {
+    Numbers out;
+    for (size_t i = operands.size() - k_->sizes.size(); i < operands.size(); ++i)
+      out.push_back(operands[i].evaluate(frame));
+    return out;
+  }
 
   // The imaginary part of a conjugate says of itself that its memory holds the negative.  And an operator of PyTorch's
   // may lay out its result otherwise than the trace says.
-  static bool needs_copy(const at::Tensor& t, const Strides& expected) {
+  static bool needs_copy(const at::Tensor& t, at::IntArrayRef expected) {
     const at::IntArrayRef sizes = t.sizes(), strides = t.strides();
     for (size_t d = 0; d < sizes.size(); ++d)
       if (strides[d] != expected[d] && sizes[d] > 1 && t.numel() > 0) return true;
@@ -94,28 +155,31 @@ class FusionCall final : public Instruction {
 
   // A backward's cotangents are whatever was computed from its results.
   bool have_memory(const Frame& frame) const {
-    return std::all_of(operands.begin(), operands.end(),
+    return std::all_of(operands.begin(), operands.begin() + static_cast<ptrdiff_t>(tensors()),
                        [&](const Operand& o) { return is_plain_but_negative(frame.registers[o.reg].toTensor()); });
   }
 
-  static void write_out(c10::IValue& value, const Strides& strides) {
+  static void write_out(c10::IValue& value, at::IntArrayRef strides) {
     const at::Tensor& t = value.toTensor();
     at::Tensor plain = at::empty_strided(t.sizes(), strides, t.options());
     plain.copy_(t);
     value = std::move(plain);
   }
 
-  at::Tensor make_result(const Frame& frame, size_t i) const {
+  at::Tensor make_result(const Frame& frame, size_t i, const Numbers& now) const {
     const Output& o = made_[i];
-    if (k_->on_cuda) return allocate(c10::DeviceType::CUDA, o.sizes, o.strides, o.type);
+    Numbers size_room, stride_room;
+    const at::IntArrayRef sizes = o.sizes.in(now, size_room), strides = o.strides.in(now, stride_room);
+    if (k_->on_cuda) return allocate(c10::DeviceType::CUDA, sizes, strides, o.type);
     for (const fuser::InPlace& pair : k_->kernel.in_place) {
       const uint32_t r = operands[pair.input].reg;
       if (pair.output != i || std::find(drops.begin(), drops.end(), r) == drops.end()) continue;
+      const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(o.type));
       // An operand that an earlier output took is no longer the only owner of its memory.
-      at::Tensor t = allocate_in(frame.registers[r].toTensor(), o.sizes, o.strides, o.type, o.bytes);
+      at::Tensor t = allocate_in(frame.registers[r].toTensor(), sizes, strides, o.type, bytes);
       if (t.defined()) return t;
     }
-    return allocate(c10::DeviceType::CPU, o.sizes, o.strides, o.type);
+    return allocate(c10::DeviceType::CPU, sizes, strides, o.type);
   }
 
   template <class T>
@@ -128,54 +192,76 @@ class FusionCall final : public Instruction {
   // ---- the CPU ------------------------------------------------------------------------------------------------------
 
   // As the kernel has them: alignment is that of the tensors.
-  Pointers moved(const Pointers& in, const fuser::Kernel& k) const {
+  Pointers moved(const Pointers& in, const KernelSizes& k, const Numbers& sizes) const {
     Pointers out = in;
+    Numbers room;
+    const at::IntArrayRef offsets = k.offsets.in(sizes, room);
     for (size_t i = 0; i < out.size(); ++i)
-      out[i] = static_cast<char*>(out[i]) + k.offsets[i] * itemsize(k_->inputs[i].dtype);
+      out[i] = static_cast<char*>(out[i]) + offsets[i] * itemsize(k_->inputs[i].dtype);
     return out;
   }
 
-  bool run_host(const Pointers& tensors, const Pointers& out) const {
-    auto* kernel = reinterpret_cast<HostKernel>(host_.load(std::memory_order_acquire));
+  struct HostLaunch {
+    void* kernel;
+    const Pointers &in, &out;
+    int64_t rows, cols;
+    at::IntArrayRef sizes;
+
+    /// Whether all places were inside of their tensors.
+    bool run(char* partial, int64_t begin, int64_t end) const {
+      if (sizes.empty()) return !reinterpret_cast<HostKernel>(kernel)(in.data(), out.data(), partial, begin, end);
+      return !reinterpret_cast<SizedHostKernel>(kernel)(in.data(), out.data(), partial, begin, end, sizes.data());
+    }
+    bool finish(void* f, char* partial, int64_t parts) const {
+      if (sizes.empty()) return !reinterpret_cast<HostFinish>(f)(in.data(), out.data(), partial, parts);
+      return !reinterpret_cast<SizedHostFinish>(f)(in.data(), out.data(), partial, parts, sizes.data());
+    }
+  };
+
+  bool run_host(const Pointers& tensors, const Pointers& out, const Numbers& sizes) const {
+    void* kernel = host_.load(std::memory_order_acquire);
     if (!kernel) {
       std::string why;
-      void* f = k_->batch->host_function(k_->function, &why);
-      if (!f) return give_up(why);
+      kernel = k_->batch->host_function(k_->function, &why);
+      if (!kernel) return give_up(why);
       if (!k_->kernel.columns.empty()) finish_.store(k_->batch->host_function(k_->function + "_finish", &why));
-      host_.store(f, std::memory_order_release);
-      kernel = reinterpret_cast<HostKernel>(f);
+      host_.store(kernel, std::memory_order_release);
     }
-    const Pointers in = moved(tensors, k_->kernel);
-    const bool inside = k_->kernel.columns.empty() ? run_rows(kernel, in, out) : run_columns(kernel, in, out);
+    const Pointers in = moved(tensors, kernel_sizes_, sizes);
+    Numbers room;
+    const HostLaunch launch{kernel,
+                            in,
+                            out,
+                            kernel_sizes_.rows.in(sizes),
+                            kernel_sizes_.cols.in(sizes),
+                            kernel_sizes_.arguments.in(sizes, room)};
+    const bool inside = k_->kernel.columns.empty() ? run_rows(launch) : run_columns(launch);
     THUNDER_CHECK(inside, Index, k_->name, "index out of range");
     return true;
   }
 
-  // Whether all places were inside of their tensors.
-  bool run_rows(HostKernel kernel, const Pointers& in, const Pointers& out) const {
-    const fuser::Kernel& k = k_->kernel;
-    const bool by_column = fuser::host_splits_columns(k);
-    const int64_t n = by_column ? k.cols : k.rows;
-    const int64_t grain = by_column ? kGrain : std::max<int64_t>(1, kGrain / k.cols);
-    if (n <= grain) return kernel(in.data(), out.data(), nullptr, 0, n) == 0;
+  bool run_rows(const HostLaunch& launch) const {
+    const bool by_column = fuser::host_splits_columns(k_->kernel);
+    const int64_t n = by_column ? launch.cols : launch.rows;
+    const int64_t grain = by_column ? kGrain : std::max<int64_t>(1, kGrain / std::max<int64_t>(1, launch.cols));
+    if (n <= grain) return launch.run(nullptr, 0, n);
     std::atomic<int> outside{0};
     parallel_for(0, n, grain, [&](int64_t begin, int64_t end) {
-      if (kernel(in.data(), out.data(), nullptr, begin, end)) outside.store(1, std::memory_order_relaxed);
+      if (!launch.run(nullptr, begin, end)) outside.store(1, std::memory_order_relaxed);
     });
     return outside == 0;
   }
 
   // Every thread sums its own part of the rows: the result depends on the number of threads, not on their timing.
-  bool run_columns(HostKernel kernel, const Pointers& in, const Pointers& out) const {
-    const fuser::Kernel& k = k_->kernel;
-    const int64_t bytes = fuser::partial_bytes(k, fuser::Target::Host);
-    const int64_t parts =
-        std::clamp<int64_t>(k.rows * k.cols / kGrain, 1, std::min<int64_t>(at::get_num_threads(), k.rows));
+  bool run_columns(const HostLaunch& launch) const {
+    const int64_t rows = launch.rows, bytes = fuser::partial_bytes(k_->kernel, fuser::Target::Host, launch.cols);
+    const int64_t most = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), rows));
+    const int64_t parts = std::clamp<int64_t>(rows * launch.cols / kGrain, 1, most);
     at::Tensor partial = at::empty({parts * bytes + 64}, at::TensorOptions().dtype(at::kByte));
     auto* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.mutable_data_ptr()) + 63) / 64 * 64);
     std::atomic<int> outside{0};
     auto part = [&](int64_t p) {
-      if (kernel(in.data(), out.data(), base + p * bytes, k.rows * p / parts, k.rows * (p + 1) / parts))
+      if (!launch.run(base + p * bytes, rows * p / parts, rows * (p + 1) / parts))
         outside.store(1, std::memory_order_relaxed);
     };
     if (parts == 1) part(0);
@@ -183,16 +269,15 @@ class FusionCall final : public Instruction {
       parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p) part(p);
       });
-    return reinterpret_cast<HostFinish>(finish_.load())(in.data(), out.data(), base, parts) == 0 && outside == 0;
+    return launch.finish(finish_.load(), base, parts) && outside == 0;
   }
 
   // ---- CUDA ---------------------------------------------------------------------------------------------------------
 
   struct Variant {
     std::shared_ptr<CudaKernel> kernel, finish;
-    CudaDim grid, block, finish_grid;
-    int parts = 0;              // of the column sums
-    int64_t partial_bytes = 0;  // of all parts
+    fuser::CudaShape shape;
+    unsigned at_once = 0;  // blocks, of a persistent kernel
   };
 
   static bool aligned(const Pointers& pointers) {
@@ -200,60 +285,72 @@ class FusionCall final : public Instruction {
                        [](void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
   }
 
-  const Variant* variant(bool fast, int device, std::string* why) const {
+  const Variant* variant(bool fast, bool wide, int device, std::string* why) const {
     std::lock_guard lock(mutex_);
-    Variant& v = variants_[fast ? 1 : 0];
+    Variant& v = variants_[(fast ? 1 : 0) + (wide ? 2 : 0)];
     if (v.kernel) return &v;
-    const fuser::Kernel& k = fast ? k_->kernel : k_->any;
-    const std::string& name = fast ? k_->function : k_->any_function;
-    KernelBatch& batch = fast ? *k_->batch : *k_->any_batch;
+    const std::string& name =
+        wide ? (fast ? k_->wide_function : k_->any_wide_function) : (fast ? k_->function : k_->any_function);
+    KernelBatch& batch = fast && !wide ? *k_->batch : *k_->any_batch;
     std::shared_ptr<CudaKernel> main = batch.cuda_kernel(name, device, why);
     if (!main) return nullptr;
-    const fuser::CudaShape shape = fuser::cuda_shape(k);
-    const auto threads = static_cast<unsigned>(shape.threads), rows = static_cast<unsigned>(shape.rows_per_block);
-    v.block = {threads, rows, 1};
-    v.grid = {static_cast<unsigned>(shape.blocks_x), static_cast<unsigned>(shape.blocks_y), 1};
-    if (shape.persistent) {
-      const int at_once = std::clamp(main->blocks_per_multiprocessor(device, static_cast<int>(threads * rows), 0), 1,
-                                     shape.blocks_per_multiprocessor);
-      const auto most = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
-      v.grid.x = std::min(v.grid.x, std::max(1u, most / v.grid.y));
+    const fuser::Kernel& k = fast ? k_->kernel : k_->any;
+    v.shape = fuser::cuda_shape(k);
+    if (v.shape.persistent) {
+      const int at_once =
+          std::clamp(main->blocks_per_multiprocessor(device, v.shape.threads * v.shape.rows_per_block, 0), 1,
+                     v.shape.blocks_per_multiprocessor);
+      v.at_once = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
     }
-    if (!k.columns.empty()) {
-      v.finish = batch.cuda_kernel(name + "_finish", device, why);
-      v.finish_grid = {static_cast<unsigned>((k.cols + 31) / 32), 1, 1};
-      v.parts = static_cast<int>(v.grid.x) * shape.parts;
-      v.partial_bytes = v.parts * fuser::partial_bytes(k, fuser::Target::Cuda);
-    }
+    if (!k.columns.empty()) v.finish = batch.cuda_kernel(name + "_finish", device, why);
     v.kernel = std::move(main);
     return &v;
   }
 
   at::Device device_of(const Frame& frame) const {
-    if (!operands.empty()) return frame.registers[operands[0].reg].toTensor().device();
+    if (tensors() > 0) return frame.registers[operands[0].reg].toTensor().device();
     return to_aten(k_->outputs[0].device);
   }
 
-  bool run_cuda(const Pointers& tensors, const Pointers& out, const std::vector<at::Tensor>& results) const {
+  bool run_cuda(const Pointers& tensors, const Pointers& out, const std::vector<at::Tensor>& results,
+                const Numbers& sizes) const {
     const int device = results[0].device().index();
     const bool fast = k_->kernel.lanes == 1 || (aligned(tensors) && aligned(out));
+    const fuser::Kernel& k = fast ? k_->kernel : k_->any;
+    const KernelSizes& of_kernel = fast ? kernel_sizes_ : any_sizes_;
+    Numbers room, most_room;
+    const at::IntArrayRef most = of_kernel.most.in(sizes, most_room);
+    const bool wide = !k.wide && !std::all_of(most.begin(), most.end(), fuser::Places::narrow);
     std::string why;
-    const Variant* v = variant(fast, device, &why);
+    const Variant* v = variant(fast, wide, device, &why);
     if (!v) return give_up(why);
-    const Pointers in = moved(tensors, fast ? k_->kernel : k_->any);
+    const int64_t rows = of_kernel.rows.in(sizes), cols = of_kernel.cols.in(sizes);
+    const fuser::CudaBlocks blocks = fuser::cuda_blocks(k, rows, cols);
+    CudaDim grid{static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y), 1};
+    if (v->shape.persistent && grid.y > 0) grid.x = std::clamp(grid.x, 1u, std::max(1u, v->at_once / grid.y));
+    if (grid.x == 0 || grid.y == 0) return true;  // a result without elements
+    const Pointers in = moved(tensors, of_kernel, sizes);
+    const at::IntArrayRef arguments = of_kernel.arguments.in(sizes, room);
+    c10::SmallVector<int32_t, 8> narrow(arguments.begin(), arguments.end());
     at::Tensor partial;
-    if (v->finish) partial = allocate(c10::DeviceType::CUDA, {v->partial_bytes}, {1}, at::kByte);
+    int parts = static_cast<int>(grid.x) * v->shape.parts;
+    if (v->finish)
+      partial =
+          allocate(c10::DeviceType::CUDA, {parts * fuser::partial_bytes(k, fuser::Target::Cuda, cols)}, {1}, at::kByte);
     void* partial_pointer = v->finish ? partial.mutable_data_ptr() : nullptr;
-    int parts = v->parts;
     c10::SmallVector<void*, 24> params;
     for (const Pointers* list : {&in, &out})
       for (void* const& p : *list) params.push_back(const_cast<void**>(&p));
+    for (size_t i = 0; i < arguments.size(); ++i)
+      params.push_back(wide || k.wide ? const_cast<void*>(static_cast<const void*>(&arguments[i])) : &narrow[i]);
     params.push_back(&partial_pointer);
     void* stream = current_cuda_stream(device);
-    v->kernel->launch(device, v->grid, v->block, 0, stream, params.data());
+    const CudaDim block{static_cast<unsigned>(v->shape.threads), static_cast<unsigned>(v->shape.rows_per_block), 1};
+    v->kernel->launch(device, grid, block, 0, stream, params.data());
     if (!v->finish) return true;
     params.push_back(&parts);
-    v->finish->launch(device, v->finish_grid, {32, fuser::kFinishRows, 1}, 0, stream, params.data());
+    const CudaDim finish_grid{static_cast<unsigned>((cols + 31) / 32), 1, 1};
+    v->finish->launch(device, finish_grid, {32, fuser::kFinishRows, 1}, 0, stream, params.data());
     return true;
   }
 
@@ -272,18 +369,19 @@ class FusionCall final : public Instruction {
       body = body_;
     }
     std::vector<c10::IValue> inputs;
-    for (const Operand& o : operands) inputs.push_back(frame.registers[o.reg]);
+    for (size_t i = 0; i < operands.size() - k_->sizes.size(); ++i) inputs.push_back(frame.registers[operands[i].reg]);
     std::vector<c10::IValue> results = body->run(std::move(inputs));
     hand_over(frame, results);
   }
 
   std::shared_ptr<FusedKernel> k_;
   Trace alternative_;  // the same by other executors, for when no kernel can be compiled
+  KernelSizes kernel_sizes_, any_sizes_;
   std::vector<Output> made_;
-  std::vector<Strides> expected_;  // of the operands
+  std::vector<NumberList> expected_;  // strides of the operands
   mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
   mutable std::mutex mutex_;
-  mutable std::array<Variant, 2> variants_;
+  mutable std::array<Variant, 4> variants_;
   mutable std::shared_ptr<Program> body_;
 };
 
@@ -296,9 +394,16 @@ void register_fuser_lowering() {
     alternative.arena = kernel->arena.lock();
     alternative.calls = call.body;
     alternative.output = call.output;
-    for (const Arg& a : call.args) alternative.inputs.push_back(a.value());
-    auto out = std::make_unique<FusionCall>(std::move(kernel), std::move(alternative));
-    for (const Arg& a : call.args) out->operands.push_back(assembler.natural(a));
+    ValueSet seen;
+    visit_outer_inputs(call, [&](Value v) {
+      if (seen[v]) return;
+      seen.set(v, 1);
+      alternative.inputs.push_back(v);
+    });
+    auto out = std::make_unique<FusionCall>(kernel, alternative);
+    for (Value v : alternative.inputs) out->operands.push_back(assembler.value(v));
+    for (size_t i = kernel->inputs.size(); i < call.args.size(); ++i)
+      out->operands.push_back(assembler.expression(call.args[i].dim()));
     return out;
   });
 }

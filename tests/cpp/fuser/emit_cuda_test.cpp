@@ -10,6 +10,8 @@ Kernel elementwise(int64_t rows, int64_t cols) {
   Kernel k;
   k.rows = rows;
   k.cols = cols;
+  k.usual_rows = rows;
+  k.usual_cols = cols;
   k.phases.emplace_back();
   return k;
 }
@@ -19,9 +21,10 @@ TEST_CASE("cuda_shape: threads cover all elements, of which there may be more th
   for (int64_t cols : {int64_t{1}, int64_t{33}, int64_t{4096}, big, big + 1, 2 * big, 5 * big + 7})
     for (int64_t rows : {int64_t{1}, int64_t{3}}) {
       const CudaShape s = cuda_shape(elementwise(rows, cols));
+      const CudaBlocks blocks = cuda_blocks(elementwise(rows, cols), rows, cols);
       CHECK(s.threads >= 32);
       CHECK(s.threads <= 256);
-      CHECK(s.threads * s.chunks * s.blocks_x * s.blocks_y * s.rows_per_block >= rows * cols);
+      CHECK(s.threads * s.chunks * blocks.x * blocks.y * s.rows_per_block >= rows * cols);
     }
 }
 

@@ -136,8 +136,8 @@ namespace {
 // Rows in two parts, as two threads do.
 int call_host(const fuser::Kernel& k, void* function, void* finish, const void* const* in, void* const* out) {
   auto* kernel = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t)>(function);
-  const int64_t n = fuser::host_splits_columns(k) ? k.cols : k.rows, half = n / 2,
-                bytes = fuser::partial_bytes(k, fuser::Target::Host);
+  const int64_t n = (fuser::host_splits_columns(k) ? k.cols : k.rows).number(), half = n / 2,
+                bytes = fuser::partial_bytes(k, fuser::Target::Host, k.cols.number());
   std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
   char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
   int status = kernel(in, out, base, 0, half) | kernel(in, out, base + bytes, half, n);
@@ -190,7 +190,7 @@ int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*
                        const std::vector<void*>& out) {
   std::vector<void*> in = tensors;
   for (size_t i = 0; i < in.size(); ++i)
-    in[i] = static_cast<char*>(in[i]) + r.kernel.offsets[i] * itemsize(r.kernel.inputs[i].dtype());
+    in[i] = static_cast<char*>(in[i]) + r.kernel.offsets[i].number() * itemsize(r.kernel.inputs[i].dtype());
   *f.misaligned = 0;
   if (!r.loops) return call_host(r.kernel, f.kernel, f.finish, in.data(), out.data());
   return reinterpret_cast<int (*)(const void* const*, void* const*)>(f.kernel)(in.data(), out.data());

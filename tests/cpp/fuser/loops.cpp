@@ -52,8 +52,7 @@ std::string pointers(const Kernel& k) {
 }  // namespace
 
 std::string loops(const Kernel& k, const std::string& name) {
-  const std::string chunks = std::to_string(k.cols / k.lanes), lanes = std::to_string(k.lanes),
-                    cols = std::to_string(k.cols);
+  const std::string chunks = k.sizes.known(k.chunks()), lanes = std::to_string(k.lanes), cols = k.sizes.known(k.cols);
   std::string out =
       "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
       "(const void* const* in, void* const* out) {\n  using I = int64; int64 th_outside = 0; constexpr int K = " +
@@ -61,7 +60,7 @@ std::string loops(const Kernel& k, const std::string& name) {
   for (const Accumulator& a : k.columns)
     out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name +
            "_all) x = " + identity(a) + ";\n";
-  out += "  for (I r = 0; r < " + std::to_string(k.rows) + "; ++r) {\n";
+  out += "  for (I r = 0; r < " + k.sizes.known(k.rows) + "; ++r) {\n";
   indent(out, k.cached_vectors, 2);
   for (const Phase& p : k.phases) {
     indent(out, p.row, 2);
