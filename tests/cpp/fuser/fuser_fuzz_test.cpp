@@ -10,7 +10,9 @@
 #include "core/verify.h"
 #include "fuser/graph.h"
 #include "fuser/kernel_checks.h"
+#include "fuzz/checks.h"
 #include "fuzz/generator.h"
+#include "passes/visit.h"
 #include "runtime/kernels/host_compiler.h"
 #include "runtime/kernels/nvrtc.h"
 
@@ -64,7 +66,7 @@ class FuserFuzz {
   }
   size_t waiting() const { return checks_.size(); }
 
-  int programs = 0, kernels = 0, wide_kernels = 0, in_place = 0, wrong = 0;
+  int programs = 0, kernels = 0, wide_kernels = 0, sized_kernels = 0, in_place = 0, wrong = 0;
 
  private:
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
@@ -101,10 +103,18 @@ class FuserFuzz {
   void collect(Fused f, const reference::Evaluator& e, const Program& p) {
     std::vector<Datum> inputs;
     for (Value v : f.inputs) inputs.push_back(Datum(std::make_shared<reference::Array>(*e.get(v).array)));
-    std::optional<Expectation> expected = expect(f, inputs, p.trace.arena, p.seed);
+    Numbers numbers;
+    ValueSet seen;
+    for (const Call* c : f.calls)
+      visit_inputs(*c, [&](Value v) {
+        if (v.type().is_number() && !seen[v]) numbers.emplace_back(v, e.get(v));
+        seen.set(v, 1);
+      });
+    std::optional<Expectation> expected = expect(f, inputs, p.trace.arena, p.seed, numbers);
     if (!expected) return;
     keep_widest(f);
     ++kernels;
+    sized_kernels += !f.plain.sizes.empty();
     wide_kernels += std::any_of(f.lowered.begin(), f.lowered.end(), [](const auto& k) { return k.lanes > 1; });
     checks_.add(
         f, std::move(*expected), p.trace.arena,
@@ -147,15 +157,19 @@ TEST_CASE("fuser: random programs give the same through partition and kernels") 
     fuzz::GeneratorOptions options;
     options.calls = i % 3 == 0 ? 8 : 14;
     options.wide = true;
-    fuzz.program((i % 3 == 0 ? of_all : of_prims).make(first + static_cast<uint64_t>(i), options));
+    const fuzz::Program p = (i % 3 == 0 ? of_all : of_prims).make(first + static_cast<uint64_t>(i), options);
+    fuzz.program(p);
+    if (const std::optional<fuzz::Program> symbolic = fuzz::with_symbols(p)) fuzz.program(*symbolic);
     if (fuzz.waiting() > 600) fuzz.run_kernels(cuda);
   }
   fuzz.run_kernels(cuda);
-  MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors; "
+  MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors, " << fuzz.sized_kernels
+                       << " with sizes as arguments; "
                        << fuzz.in_place << " runs in place");
   CHECK(fuzz.wrong == 0);
   CHECK(fuzz.kernels > n / 3);
   CHECK(fuzz.wide_kernels * 20 > fuzz.kernels);
+  CHECK(fuzz.sized_kernels > n / 4);
   CHECK(fuzz.in_place > n / 2);
 }
 

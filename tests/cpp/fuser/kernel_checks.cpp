@@ -41,8 +41,8 @@ struct Walk {
   bool is_ordinary = true;
 };
 
-Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shared_ptr<Arena>& arena, double moved,
-          uint64_t seed) {
+Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const Numbers& numbers,
+          const std::shared_ptr<Arena>& arena, double moved, uint64_t seed) {
   fuzz::Random random(seed);
   reference::EvaluatorOptions options;
   options.rounding = reference::Rounding::None;
@@ -57,6 +57,7 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shar
     }
     return Datum(a);
   };
+  for (const auto& [v, d] : numbers) e.define(v, d);
   for (size_t i = 0; i < inputs.size(); ++i)
     e.define(fusion.inputs[i], Datum(std::make_shared<Array>(*inputs[i].array)));
   for (const Call* c : fusion.calls) {
@@ -67,7 +68,9 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shar
     }
     const bool adds_up = c->op->full_name == "prims.sum" || c->op->full_name == "prims.prod";
     std::vector<std::pair<Value, Datum>> exact;
-    for_each_input(*c, [&](Value v) { exact.emplace_back(v, e.get(v)); });
+    for_each_input(*c, [&](Value v) {
+      if (v.type().is_tensor()) exact.emplace_back(v, e.get(v));
+    });
     for (const auto& [v, d] : exact) e.define(v, moved_copy(d, adds_up ? moved : 1));
     e.run(*c, arena);
     for (const auto& [v, d] : exact) e.define(v, d);
@@ -80,15 +83,15 @@ Walk walk(const Fused& fusion, const std::vector<Datum>& inputs, const std::shar
 }  // namespace
 
 std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>& inputs,
-                                  const std::shared_ptr<Arena>& arena, uint64_t seed) {
+                                  const std::shared_ptr<Arena>& arena, uint64_t seed, const Numbers& numbers) {
   Expectation out;
   out.inputs = inputs;
-  Walk exact = walk(fusion, inputs, arena, 0, seed);
+  Walk exact = walk(fusion, inputs, numbers, arena, 0, seed);
   if (!exact.is_ordinary) return std::nullopt;
   out.outputs = std::move(exact.outputs);
   for (const Array& a : out.outputs) out.spread.emplace_back(a.data.size(), 0.0);
   for (int i = 1; i <= kPerturbed; ++i) {
-    Walk other = walk(fusion, inputs, arena, 4, seed + static_cast<uint64_t>(i) * 7919);
+    Walk other = walk(fusion, inputs, numbers, arena, 4, seed + static_cast<uint64_t>(i) * 7919);
     for (size_t o = 0; o < out.outputs.size(); ++o)
       for (size_t k = 0; k < out.spread[o].size(); ++k) {
         const DType t = out.outputs[o].dtype;
@@ -103,11 +106,46 @@ std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>&
   return out;
 }
 
+namespace {
+
+std::vector<int64_t> values(const fuser::Sizes& sizes) {
+  std::vector<int64_t> out;
+  for (const fuser::Size& n : sizes) out.push_back(fuser::usual(n));
+  return out;
+}
+
+// As they are in the call at hand.
+std::vector<TensorType> plain_types(const std::vector<Value>& of) {
+  std::vector<TensorType> out;
+  for (Value v : of) {
+    out.push_back(v.tensor());
+    for (Dims* dims : {&out.back().shape, &out.back().strides})
+      for (Dim& d : *dims) d = fuser::usual(d);
+  }
+  return out;
+}
+
+}  // namespace
+
 void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena,
                        const std::string& where) {
   auto shared = std::make_shared<const Expectation>(std::move(expected));
   auto one = [&](const fuser::Kernel& kernel, bool as_loops) {
-    Run r{kernel, as_loops, cat("k", runs_.size()), "", where, shared, fusion.inputs, fusion.outputs, arena};
+    Run r{.kernel = kernel,
+          .loops = as_loops,
+          .name = cat("k", runs_.size()),
+          .text = "",
+          .where = where,
+          .expected = shared,
+          .inputs = fusion.inputs,
+          .outputs = fusion.outputs,
+          .arena = arena,
+          .sizes = values(kernel.sizes.all()),
+          .offsets = values(kernel.offsets),
+          .rows = fuser::usual(kernel.rows),
+          .cols = fuser::usual(kernel.cols),
+          .input_types = plain_types(kernel.inputs),
+          .output_types = plain_types(kernel.outputs)};
     r.text = as_loops ? loops(kernel, r.name) : fuser::emit_host(kernel, r.name);
     runs_.push_back(std::move(r));
   };
@@ -133,19 +171,6 @@ std::vector<std::string> KernelChecks::run() {
 
 namespace {
 
-// Rows in two parts, as two threads do.
-int call_host(const fuser::Kernel& k, void* function, void* finish, const void* const* in, void* const* out) {
-  auto* kernel = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t)>(function);
-  const int64_t n = (fuser::host_splits_columns(k) ? k.cols : k.rows).number(), half = n / 2,
-                bytes = fuser::partial_bytes(k, fuser::Target::Host, k.cols.number());
-  std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
-  char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
-  int status = kernel(in, out, base, 0, half) | kernel(in, out, base + bytes, half, n);
-  if (finish)
-    status |= reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t)>(finish)(in, out, base, 2);
-  return status;
-}
-
 std::string compare(const Array& got, const Array& want, const std::vector<double>& spread) {
   for (size_t k = 0; k < want.data.size(); ++k) {
     const DType t = want.dtype;
@@ -165,9 +190,9 @@ std::string compare(const Array& got, const Array& want, const std::vector<doubl
 
 using Memories = std::vector<std::unique_ptr<Memory>>;
 
-Memories memories(const std::vector<Value>& values) {
+Memories memories(const std::vector<TensorType>& types) {
   Memories out;
-  for (Value v : values) out.push_back(std::make_unique<Memory>(v.tensor()));
+  for (const TensorType& t : types) out.push_back(std::make_unique<Memory>(t));
   return out;
 }
 
@@ -186,24 +211,40 @@ size_t place(const std::vector<Value>& in, Value v) {
 
 }  // namespace
 
+// Rows in two parts, as two threads do.
+int KernelChecks::call_host(const Run& r, const Functions& f, const void* const* in, void* const* out) {
+  const fuser::Kernel& k = r.kernel;
+  auto* kernel =
+      reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t, const int64_t*)>(f.kernel);
+  auto* finish = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, const int64_t*)>(f.finish);
+  const int64_t n = fuser::host_splits_columns(k) ? r.cols : r.rows, half = n / 2,
+                bytes = fuser::partial_bytes(k, fuser::Target::Host, r.cols);
+  std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
+  char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
+  int status = kernel(in, out, base, 0, half, r.sizes.data()) | kernel(in, out, base + bytes, half, n, r.sizes.data());
+  if (finish) status |= finish(in, out, base, 2, r.sizes.data());
+  return status;
+}
+
 int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*>& tensors,
                        const std::vector<void*>& out) {
   std::vector<void*> in = tensors;
   for (size_t i = 0; i < in.size(); ++i)
-    in[i] = static_cast<char*>(in[i]) + r.kernel.offsets[i].number() * itemsize(r.kernel.inputs[i].dtype());
+    in[i] = static_cast<char*>(in[i]) + r.offsets[i] * itemsize(r.kernel.inputs[i].dtype());
   *f.misaligned = 0;
-  if (!r.loops) return call_host(r.kernel, f.kernel, f.finish, in.data(), out.data());
-  return reinterpret_cast<int (*)(const void* const*, void* const*)>(f.kernel)(in.data(), out.data());
+  if (!r.loops) return call_host(r, f, in.data(), out.data());
+  return reinterpret_cast<int (*)(const void* const*, void* const*, const int64_t*)>(f.kernel)(in.data(), out.data(),
+                                                                                              r.sizes.data());
 }
 
 std::vector<std::unique_ptr<Memory>> KernelChecks::inputs_of(const Run& r) {
-  Memories in = memories(r.kernel.inputs);
+  Memories in = memories(r.input_types);
   for (size_t i = 0; i < in.size(); ++i) in[i]->write(*r.expected->inputs[place(r.inputs, r.kernel.inputs[i])].array);
   return in;
 }
 
 std::vector<std::string> KernelChecks::run_one(const Run& r, const Functions& functions) {
-  const Memories in = inputs_of(r), out = memories(r.kernel.outputs);
+  const Memories in = inputs_of(r), out = memories(r.output_types);
   if (r.kernel.outputs.size() != r.outputs.size()) return {"the variant has other outputs"};
   if (call(r, functions, pointers(in), pointers(out)) != 0) return {"reports an index outside of its tensor"};
   std::vector<std::string> wrong;
@@ -223,7 +264,7 @@ std::vector<std::string> KernelChecks::run_in_place(const Run& r, const Function
                                                     const Memories& expected) {
   std::vector<fuser::InPlace> pairs = r.kernel.in_place;
   if (last_first) std::reverse(pairs.begin(), pairs.end());
-  const Memories in = inputs_of(r), out = memories(r.kernel.outputs);
+  const Memories in = inputs_of(r), out = memories(r.output_types);
   std::vector<void*> in_pointers = pointers(in), out_pointers = pointers(out);
   std::vector<char> taken(in.size());
   for (const fuser::InPlace& p : pairs) {

@@ -18,14 +18,18 @@ struct Expectation {
   std::vector<std::vector<double>> spread;  ///< an element each; NaN: anything goes
 };
 
+/// Numbers that bind symbols, with what they are.
+using Numbers = std::vector<std::pair<Value, reference::Datum>>;
+
 /// Nothing if a value on the way leaves the range in which float has full precision.
 std::optional<Expectation> expect(const Fused& fusion, const std::vector<reference::Datum>& inputs,
-                                  const std::shared_ptr<Arena>& arena, uint64_t seed);
+                                  const std::shared_ptr<Arena>& arena, uint64_t seed, const Numbers& numbers = {});
 
 /// The kernels of several programs.
 class KernelChecks {
  public:
-  /// The kernel as `emit_host` prints it, and its variants as loops.  `where` is printed with a finding.
+  /// The kernel as `emit_host` prints it, and its variants as loops.  Symbols are their hints in the environment of the
+  /// thread.  `where` is printed with a finding.
   void add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena, const std::string& where);
   size_t size() const { return runs_.size(); }
   /// Compiles and runs all on the host; what is wrong.  Each is run again with outputs in the memory of inputs, as far as
@@ -43,11 +47,15 @@ class KernelChecks {
     std::shared_ptr<const Expectation> expected;
     std::vector<Value> inputs, outputs;  // in the order of the expectation
     std::shared_ptr<Arena> arena;
+    std::vector<int64_t> sizes, offsets;
+    int64_t rows, cols;
+    std::vector<TensorType> input_types, output_types;  // of the kernel's, without symbols
   };
   struct Functions {
     void *kernel, *finish;
     int* misaligned;
   };
+  static int call_host(const Run& run, const Functions& f, const void* const* in, void* const* out);
   static int call(const Run& run, const Functions& f, const std::vector<void*>& in, const std::vector<void*>& out);
   static std::vector<std::unique_ptr<Memory>> inputs_of(const Run& run);
   std::vector<std::string> run_one(const Run& run, const Functions& functions);

@@ -1,7 +1,9 @@
-// Calls with symbols for sizes.
+// Calls and programs with symbols for sizes.
+#include "core/builder.h"
 #include "core/error.h"
 #include "core/print.h"
 #include "fuzz/checks.h"
+#include "fuzz/random.h"
 
 namespace thunder::fuzz {
 namespace {
@@ -132,7 +134,85 @@ class SymbolicCall {
   std::map<Value, Value, decltype([](Value a, Value b) { return a.id() < b.id(); })> symbolized_;
 };
 
+class SymbolicProgram {
+ public:
+  explicit SymbolicProgram(const Program& from) : from_(from), random_(from.seed), builder_(arena_) {}
+
+  std::optional<Program> run() {
+    Program out;
+    out.seed = from_.seed;
+    out.environment = environment_;
+    ShapeEnv::Scope scope(*environment_);
+    for (size_t i = 0; i < from_.inputs.size(); ++i) {
+      Value v = from_.trace.inputs[i];
+      if (v.type().is_tensor() && !all_constant(v.shape())) return std::nullopt;
+      values_[v.id()] = input(v);
+      out.inputs.push_back(from_.inputs[i]);
+    }
+    try {
+      for (const Call* c : from_.trace.calls) call(*c);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    out.trace = from_.trace.derived();
+    out.trace.arena = arena_;
+    out.trace.calls = builder_.calls();
+    out.trace.inputs.clear();
+    for (Value v : from_.trace.inputs) out.trace.inputs.push_back(values_.at(v.id()).value());
+    for (const auto& [number, n] : numbers_) {
+      out.trace.inputs.push_back(number);
+      out.inputs.push_back(reference::Datum::integer(n));
+    }
+    out.trace.output = mapped(from_.trace.output);
+    return out;
+  }
+
+ private:
+  Arg mapped(const Arg& a) {
+    return map_values(a, [&](Value v) -> Arg { return values_.at(v.id()); });
+  }
+
+  void call(const Call& c) {
+    ArgList args;
+    for (const Arg& a : c.args) args.push_back(mapped(a));
+    const Arg result = builder_.call(*c.op, std::move(args));
+    const std::vector<Value> before = values_in(c.output), after = values_in(result);
+    if (before.size() != after.size()) throw Error(ErrorKind::Runtime, "the call gives another number of values");
+    for (size_t i = 0; i < before.size(); ++i) values_[before[i].id()] = after[i];
+  }
+
+  Dim symbol(int64_t n) {
+    if (auto it = symbols_.find(n); it != symbols_.end() && random_.below(3) > 0) return it->second;
+    const Dim d = environment_->make_symbol(n);
+    symbols_.insert_or_assign(n, d);
+    numbers_.emplace_back(arena_->make_value(NumberType{NumberKind::Int, d}), n);
+    return d;
+  }
+
+  // Dense layouts follow the sizes; gaps and expansions stay numbers.
+  Value input(Value v) {
+    if (!v.type().is_tensor()) return arena_->make_value(v.type());
+    TensorType t = v.tensor();
+    const bool contiguous = same(t.strides, contiguous_strides(t.shape));
+    for (Dim& d : t.shape)
+      if (d.constant() > 1 && random_.below(4) > 0) d = symbol(d.constant());
+    if (contiguous) t.strides = contiguous_strides(t.shape);
+    return arena_->make_value(t);
+  }
+
+  const Program& from_;
+  Random random_;
+  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+  std::shared_ptr<ShapeEnv> environment_ = std::make_shared<ShapeEnv>();
+  Builder builder_;
+  std::map<ValueId, Arg> values_;
+  std::map<int64_t, Dim> symbols_;
+  std::vector<std::pair<Value, int64_t>> numbers_;
+};
+
 }  // namespace
+
+std::optional<Program> with_symbols(const Program& program) { return SymbolicProgram(program).run(); }
 
 std::vector<std::string> check_symbolic(const Op& op, const ArgList& args) { return SymbolicCall(op, args).run(); }
 
