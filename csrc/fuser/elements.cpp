@@ -23,7 +23,10 @@ bool wraps(const Op& op, DType out) {
 
 Scalar Elements::element(Value v, const Multi& index) {
   std::string key = std::to_string(v.id()) + predicate_key_;
-  for (const Index& i : index) key += "," + i.key();
+  for (const Index& i : index) {
+    key += ',';
+    i.add_key(key);
+  }
   for (auto* memo : {&row_memo_, &loop_memo_})
     if (auto it = memo->find(key); it != memo->end()) return it->second;
   if (auto kept = from_earlier_phase(key, v.dtype())) return loop_memo_.emplace(key, *kept).first->second;

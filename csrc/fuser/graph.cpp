@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "fuser/kernel.h"
 #include "ops/common.h"
@@ -28,42 +28,54 @@ bool is_supported(DType t) {
 
 // Of a dtype that kernels know, and not known to be empty.
 bool is_element_type(const Type& type) {
-  return type.is_tensor() && is_supported(type.tensor().dtype) && type.tensor().strided() &&
-         !Size(product(type.tensor().shape)).is(0);
+  if (!type.is_tensor() || !is_supported(type.tensor().dtype) || !type.tensor().strided()) return false;
+  const Dims& shape = type.tensor().shape;
+  return std::none_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
+}
+
+template <class F>
+void visit_arguments(const Call& call, F&& fn) {
+  for (const Arg& a : call.args) visit_values(a, fn);
 }
 
 // All tensors of one device; numbers are literals or symbols.
 bool is_plain(const Call& call) {
   if (!call.output.is_value() || !is_element_type(call.output.value().type())) return false;
   const Device device = call.output.value().tensor().device;
-  bool ok = true;
-  for_each_input(call, [&](Value v) {
-    if (v.type().is_number()) ok = ok && v.type().number().dim.has_value();
-    else ok = ok && is_element_type(v.type()) && v.tensor().device == device;
+  bool ok = device.type == DeviceType::cpu || device.type == DeviceType::cuda;
+  visit_arguments(call, [&](Value v) {
+    if (!ok) return;
+    if (v.type().is_number()) ok = v.type().number().dim.has_value();
+    else ok = is_element_type(v.type()) && v.tensor().device == device;
   });
-  return ok && (device.type == DeviceType::cpu || device.type == DeviceType::cuda);
+  return ok;
 }
 
-const std::unordered_set<std::string>& moves() {
+// What the calls of a primitive may be.
+Kind kind_of_primitive(const Op& op) {
   // clang-format off
-  static const std::unordered_set<std::string> names = {
-      "prims.broadcast_in_dim", "prims.transpose", "prims.view", "prims.reshape", "prims.slice", "prims.squeeze",
-      "prims.cat", "prims.pad", "prims.flip", "prims.detach", "prims.restride", "prims.take", "prims.take_along_axis"};
+  static const std::unordered_map<std::string, Kind> named = {
+      {"prims.broadcast_in_dim", Kind::Move}, {"prims.transpose", Kind::Move}, {"prims.view", Kind::Move},
+      {"prims.reshape", Kind::Move}, {"prims.slice", Kind::Move}, {"prims.squeeze", Kind::Move},
+      {"prims.cat", Kind::Move}, {"prims.pad", Kind::Move}, {"prims.flip", Kind::Move}, {"prims.detach", Kind::Move},
+      {"prims.restride", Kind::Move}, {"prims.take", Kind::Move}, {"prims.take_along_axis", Kind::Move},
+      {"prims.full", Kind::Create}, {"prims.iota", Kind::Create}, {"prims.arange", Kind::Create},
+      {"prims.uniform_at", Kind::Random}, {"prims.normal_at", Kind::Random}, {"prims.randint_at", Kind::Random},
+      {"prims.sum", Kind::Reduce}, {"prims.prod", Kind::Reduce}, {"prims.amax", Kind::Reduce},
+      {"prims.amin", Kind::Reduce}, {"prims.any", Kind::Reduce}, {"prims.all", Kind::Reduce}};
   // clang-format on
-  return names;
+  if (op.has(kEffects)) return Kind::Barrier;
+  if (const auto it = named.find(op.full_name); it != named.end()) return it->second;
+  return op.has(kPointwise) && !op.scalar.empty() && !op.has(kCreation) ? Kind::Pointwise : Kind::Barrier;
 }
-const std::unordered_set<std::string>& creations() {
-  static const std::unordered_set<std::string> names = {"prims.full", "prims.iota", "prims.arange"};
-  return names;
-}
-const std::unordered_set<std::string>& draws() {
-  static const std::unordered_set<std::string> names = {"prims.uniform_at", "prims.normal_at", "prims.randint_at"};
-  return names;
-}
-const std::unordered_set<std::string>& reductions() {
-  static const std::unordered_set<std::string> names = {"prims.sum",  "prims.prod", "prims.amax",
-                                                        "prims.amin", "prims.any",  "prims.all"};
-  return names;
+
+// Asked many times for each call.
+Kind kind_of_operator(const Op& op) {
+  if (!op.is_prim()) return Kind::Barrier;
+  static thread_local std::unordered_map<const Op*, Kind> known;  // primitives are never taken back
+  const auto [it, is_new] = known.try_emplace(&op, Kind::Barrier);
+  if (is_new) it->second = kind_of_primitive(op);
+  return it->second;
 }
 
 bool takes_plainly(const Call& call) {
@@ -86,8 +98,16 @@ bool pads_plainly(const Call& call) {
   });
 }
 
-// The places and steps of a slice, the numbers of a creation.
-bool starts_plainly(const Call& call) {
+bool moves_plainly(const Call& call) {
+  const std::string& name = call.op->full_name;
+  if (name == "prims.pad") return pads_plainly(call);
+  if (name == "prims.cat") return has_few_parts(call);
+  if (name == "prims.take" || name == "prims.take_along_axis") return takes_plainly(call);
+  return true;
+}
+
+// From literals alone.
+bool creates_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
   if (name == "prims.full") return call.arguments()["fill_value"].is_real_literal();
   if (name == "prims.iota")
@@ -95,43 +115,41 @@ bool starts_plainly(const Call& call) {
   return true;
 }
 
-// What nothing is found among, eager refuses.
-bool finds_something(const Call& call) {
+// Eager refuses to look for the largest of no elements.
+bool reduces_plainly(const Call& call) {
+  if (reduction_of(call).which == Reduced::Neither) return false;
   if (call.op->full_name != "prims.amax" && call.op->full_name != "prims.amin") return true;
   return surely_at_least(numel(call.arguments().value("a")), 1);
 }
 
-}  // namespace
-
-bool may_fuse(const Op& op) {
-  if (!op.is_prim() || op.has(kEffects)) return false;
-  for (const auto* names : {&moves(), &creations(), &draws(), &reductions()})
-    if (names->count(op.full_name)) return true;
-  return op.has(kPointwise) && !op.scalar.empty() && !op.has(kCreation);
-}
-
-Kind kind_of(const Call& call) {
-  if (!may_fuse(*call.op) || !is_plain(call)) return Kind::Barrier;
+bool computes_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
-  if (name == "prims.pad" && !pads_plainly(call)) return Kind::Barrier;
-  if (name == "prims.cat" && !has_few_parts(call)) return Kind::Barrier;
-  if (name.starts_with("prims.take") && moves().count(name) && !takes_plainly(call)) return Kind::Barrier;
-  if (moves().count(name)) return Kind::Move;
-  if (creations().count(name)) return starts_plainly(call) ? Kind::Create : Kind::Barrier;
-  if (draws().count(name)) return Kind::Random;
-  if (reductions().count(name))
-    return reduction_of(call).which == Reduced::Neither || !finds_something(call) ? Kind::Barrier : Kind::Reduce;
   // The next number of a half is not the next float, in which halves are computed.
   const DType out = call.output.value().dtype();
-  if (name.starts_with("prims.shift_") && out == DType::boolean) return Kind::Barrier;
-  if (name == "prims.nextafter" && (out == DType::bf16 || out == DType::f16)) return Kind::Barrier;
+  if (name.starts_with("prims.shift_") && out == DType::boolean) return false;
+  if (name == "prims.nextafter" && (out == DType::bf16 || out == DType::f16)) return false;
   bool any = false, same_shape = true;
-  for_each_input(call, [&](Value v) {
+  visit_arguments(call, [&](Value v) {
     if (!v.type().is_tensor()) return;
     any = true;
     same_shape = same_shape && same(v.shape(), call.output.value().shape());
   });
-  return any && same_shape ? Kind::Pointwise : Kind::Barrier;
+  return any && same_shape;
+}
+
+}  // namespace
+
+bool may_fuse(const Op& op) { return kind_of_operator(op) != Kind::Barrier; }
+
+Kind kind_of(const Call& call) {
+  const Kind kind = kind_of_operator(*call.op);
+  if (kind == Kind::Barrier || !is_plain(call)) return Kind::Barrier;
+  bool plainly = true;
+  if (kind == Kind::Move) plainly = moves_plainly(call);
+  if (kind == Kind::Create) plainly = creates_plainly(call);
+  if (kind == Kind::Reduce) plainly = reduces_plainly(call);
+  if (kind == Kind::Pointwise) plainly = computes_plainly(call);
+  return plainly ? kind : Kind::Barrier;
 }
 
 bool is_view(const Call& call) {

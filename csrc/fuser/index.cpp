@@ -12,14 +12,19 @@ Size Index::factor_of(int32_t atom) const {
   return 0;
 }
 
-std::string Index::key() const {
-  std::string out = constant_.key();
+void Index::add_key(std::string& out) const {
+  constant_.add_key(out);
   for (const Term& t : terms_) {
     out += '+';
-    out += t.factor.key();
+    t.factor.add_key(out);
     out += 'a';
     out += std::to_string(t.atom);
   }
+}
+
+std::string Index::key() const {
+  std::string out;
+  add_key(out);
   return out;
 }
 

@@ -50,7 +50,9 @@ class Index {
   const std::vector<Term>& terms() const { return terms_; }
   bool is_constant() const { return terms_.empty(); }
   Size factor_of(int32_t atom) const;
+  /// Text that is the same for equal indices.
   std::string key() const;
+  void add_key(std::string& out) const;
   friend bool operator==(const Index& a, const Index& b) { return a.constant_ == b.constant_ && a.terms_ == b.terms_; }
 
  private:

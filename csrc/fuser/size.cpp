@@ -13,21 +13,17 @@ constexpr int64_t kUsualLength = 256;
 
 }  // namespace
 
-std::string Size::key() const {
-  return is_number() ? std::to_string(number_) : dim().str([](SymbolId id) { return "s" + std::to_string(id); });
+void Size::add_key(std::string& out) const {
+  if (is_number()) out += std::to_string(number_);
+  else out += dim().str([](SymbolId id) { return "s" + std::to_string(id); });
 }
 
-bool surely_at_least(const Size& a, const Size& b) {
-  if (a.is_number() && b.is_number()) return a.number() >= b.number();
+bool surely_at_least_symbolic(const Size& a, const Size& b) {
   const std::optional<int64_t> low = least_value(a.dim() - b.dim());
   return low && *low >= 0;
 }
 
-std::optional<Size> quotient(const Size& a, const Size& by) {
-  if (a.is_number() && by.is_number()) {
-    if (by.number() == 0 || a.number() % by.number() != 0) return std::nullopt;
-    return Size(a.number() / by.number());
-  }
+std::optional<Size> symbolic_quotient(const Size& a, const Size& by) {
   if (by.is(0)) return std::nullopt;
   if (a.is(0)) return Size(0);
   const std::optional<Dim> out = exact_quotient(a.dim(), by.dim());

@@ -24,8 +24,8 @@ class Size {
   int64_t number() const { return number_; }
   Dim dim() const { return expr_ ? Dim(expr_) : Dim(number_); }
   bool is(int64_t number) const { return !expr_ && number_ == number; }
-  /// Text that is the same for equal sizes.
-  std::string key() const;
+  /// Appends text that is the same for equal sizes.
+  void add_key(std::string& out) const;
 
   friend Size operator+(const Size& a, const Size& b) {
     return a.is_number() && b.is_number() ? Size(a.number_ + b.number_) : Size(a.dim() + b.dim());
@@ -53,11 +53,23 @@ class Size {
 using Sizes = std::vector<Size>;
 
 /// Whether a >= b, whatever the symbols are.
-bool surely_at_least(const Size& a, const Size& b);
-inline bool surely_below(const Size& a, const Size& b) { return surely_at_least(b, a + Size(1)); }
+bool surely_at_least_symbolic(const Size& a, const Size& b);
+inline bool surely_at_least(const Size& a, const Size& b) {
+  return a.is_number() && b.is_number() ? a.number() >= b.number() : surely_at_least_symbolic(a, b);
+}
+inline bool surely_below(const Size& a, const Size& b) {
+  return a.is_number() && b.is_number() ? a.number() < b.number() : surely_at_least_symbolic(b, a + Size(1));
+}
 /// a / by where `by` divides every term of a.
-std::optional<Size> quotient(const Size& a, const Size& by);
-inline bool divides(const Size& by, const Size& a) { return quotient(a, by).has_value(); }
+std::optional<Size> symbolic_quotient(const Size& a, const Size& by);
+inline bool divides(const Size& by, const Size& a) {
+  if (a.is_number() && by.is_number()) return by.number() != 0 && a.number() % by.number() == 0;
+  return symbolic_quotient(a, by).has_value();
+}
+inline std::optional<Size> quotient(const Size& a, const Size& by) {
+  if (!a.is_number() || !by.is_number()) return symbolic_quotient(a, by);
+  return divides(by, a) ? std::optional<Size>(a.number() / by.number()) : std::nullopt;
+}
 /// a = by * quotient + rest, with all terms that `by` divides in the quotient; of numbers 0 <= rest < by.
 void split(const Size& a, const Size& by, Size& quotient, Size& rest);
 /// The greatest divisor of both that is a number times symbols; of 0 and a it is a.

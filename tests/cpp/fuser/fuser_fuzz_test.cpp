@@ -163,9 +163,8 @@ TEST_CASE("fuser: random programs give the same through partition and kernels") 
     if (fuzz.waiting() > 600) fuzz.run_kernels(cuda);
   }
   fuzz.run_kernels(cuda);
-  MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors, " << fuzz.sized_kernels
-                       << " with sizes as arguments; "
-                       << fuzz.in_place << " runs in place");
+  MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors, "
+                       << fuzz.sized_kernels << " with sizes as arguments; " << fuzz.in_place << " runs in place");
   CHECK(fuzz.wrong == 0);
   CHECK(fuzz.kernels > n / 3);
   CHECK(fuzz.wide_kernels * 20 > fuzz.kernels);

@@ -234,7 +234,7 @@ int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*
   *f.misaligned = 0;
   if (!r.loops) return call_host(r, f, in.data(), out.data());
   return reinterpret_cast<int (*)(const void* const*, void* const*, const int64_t*)>(f.kernel)(in.data(), out.data(),
-                                                                                              r.sizes.data());
+                                                                                               r.sizes.data());
 }
 
 std::vector<std::unique_ptr<Memory>> KernelChecks::inputs_of(const Run& r) {
