@@ -297,12 +297,17 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   return s;
 }
 
-std::string Elements::number(const Arg& a, DType t) const {
-  std::optional<Dim> symbol;
-  if (a.is_value()) symbol = a.value().type().number().dim;
-  else if (a.kind() == Arg::Kind::Int) symbol = a.dim();
-  if (!symbol || symbol->is_constant()) return literal(a, t);
-  return compute_name(t) + "(" + indices_.text(Size(*symbol)) + ")";
+std::string Elements::number(const Arg& a, DType t) {
+  const NumberType* type = a.is_value() ? &a.value().type().number() : nullptr;
+  if (type && !type->dim) {
+    std::vector<Value>& known = kernel_.numbers;
+    auto it = std::find(known.begin(), known.end(), a.value());
+    if (it == known.end()) it = known.insert(it, a.value());
+    return compute_name(t) + "(f" + std::to_string(it - known.begin()) + ")";
+  }
+  if (!type && a.kind() != Arg::Kind::Int) return literal(a, t);
+  const Dim& n = type ? *type->dim : a.dim();
+  return n.is_constant() ? literal(n, t) : compute_name(t) + "(" + indices_.text(Size(n)) + ")";
 }
 
 Scalar Elements::create(const Call& call, const Multi& index) {

@@ -105,7 +105,7 @@ class Elements {
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
   Scalar pointwise(const Call& call, const Multi& index);
   /// A number among the operands as one of the type that elements of `t` are computed in.
-  std::string number(const Arg& a, DType t) const;
+  std::string number(const Arg& a, DType t);
   Scalar create(const Call& call, const Multi& index);
   Scalar draw(const Call& call, const Multi& index);
   Scalar drawn(const std::string& kind, const std::string& type, Value state, const Index& place);

@@ -20,12 +20,14 @@ const std::string& total_prelude();
 const std::string& random_prelude();
 
 /// Functions for the host, extern "C":
-///   int NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end, const int64* sizes)
+///   int NAME(const void* const* in, void* const* out, char* partial, int64 begin, int64 end, const int64* sizes,
+///            const double* numbers)
 /// walks rows [begin, end), or columns if there is but one row and nothing is reduced.  With column reductions,
 /// `partial` holds the sums of this part of the rows, and
-///   int NAME_finish(const void* const* in, void* const* out, char* partial, int64 parts, const int64* sizes)
+///   int NAME_finish(const void* const* in, void* const* out, char* partial, int64 parts, const int64* sizes, const double* numbers)
 /// sums the parts, which lie one after the other, and stores the results.  Both return 0, or 1 if a place that was read
-/// at run time is outside of its tensor; what is stored then means nothing.  `sizes` are Kernel::sizes.
+/// at run time is outside of its tensor; what is stored then means nothing.  `sizes` are Kernel::sizes,
+/// `numbers` Kernel::numbers; a kernel that has neither takes none of the two.
 std::string emit_host(const Kernel& kernel, const std::string& name);
 /// Whether begin and end of the host function count columns.
 bool host_splits_columns(const Kernel& kernel);
@@ -46,8 +48,8 @@ struct CudaBlocks {
 };
 CudaBlocks cuda_blocks(const Kernel& kernel, int64_t rows, int64_t cols);
 constexpr int kFinishRows = 32;
-/// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., [partial]) and, with column reductions,
-/// NAME_finish(inputs..., outputs..., sizes..., partial, parts) for blocks of 32 x kFinishRows threads, 32 columns each.
+/// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., numbers..., [partial]) and, with column reductions,
+/// NAME_finish(inputs..., outputs..., sizes..., numbers..., partial, parts) for blocks of 32 x kFinishRows threads, 32 columns each.
 std::string emit_cuda(const Kernel& kernel, const std::string& name);
 
 /// Bytes of the sums of `cols` columns in one part.

@@ -42,6 +42,7 @@ std::string parameters(const Kernel& k) {
     out += storage_name(k.outputs[i].dtype()) + "* __restrict__ out" + std::to_string(i) + ", ";
   for (size_t i = 0; i < k.sizes.all().size(); ++i)
     out += (k.wide ? "long long n" : "int n") + std::to_string(i) + ", ";
+  for (size_t i = 0; i < k.numbers.size(); ++i) out += "double f" + std::to_string(i) + ", ";
   return out;
 }
 

@@ -27,17 +27,23 @@ std::string pointers(const Kernel& k) {
   return out;
 }
 
-// The arguments of a launch that are sizes, by name.
-std::string named_sizes(const Kernel& k) {
+// The arguments of a launch that are numbers, by name.
+std::string named_numbers(const Kernel& k) {
   std::string out;
   for (size_t i = 0; i < k.sizes.all().size(); ++i) {
     const std::string n = std::to_string(i);
     out += line(1, "const int64 n" + n + " = sizes[" + n + "];");
   }
+  for (size_t i = 0; i < k.numbers.size(); ++i) {
+    const std::string n = std::to_string(i);
+    out += line(1, "const double f" + n + " = numbers[" + n + "];");
+  }
   return out;
 }
 
-std::string sizes_parameter(const Kernel& k) { return k.sizes.empty() ? "" : ", const int64* sizes"; }
+std::string number_parameters(const Kernel& k) {
+  return k.has_arguments() ? ", const int64* sizes, const double* numbers" : "";
+}
 
 // The arrays of a column's sum: of the run at hand, and of those before.
 std::vector<std::string> column_arrays(const Kernel& k, const Accumulator& a) {
@@ -256,8 +262,8 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
 std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = k.sizes.known(k.cols), bytes = ColumnPlaces(k, Target::Host).all();
   std::string out = "extern \"C\" int " + name +
-                    "_finish(const void* const* in, void* const* out, char* partial, int64 parts" + sizes_parameter(k) +
-                    ") {\n  int64 th_outside = 0;\n" + named_sizes(k) + pointers(k) +
+                    "_finish(const void* const* in, void* const* out, char* partial, int64 parts" +
+                    number_parameters(k) + ") {\n  int64 th_outside = 0;\n" + named_numbers(k) + pointers(k) +
                     column_pointers(k, "", "", "partial", 1) + line(1, "for (int64 s = 1; s < parts; ++s) {") +
                     column_pointers(k, "const ", "from_", "partial + s * " + bytes, 2);
   for (const Accumulator& a : k.columns) {
@@ -298,7 +304,7 @@ std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = k.sizes.known(k.cols);
   std::string out =
       "extern \"C\" int " + name + "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end" +
-      sizes_parameter(k) + ") {\n  using I = int64;\n  int64 th_outside = 0;\n" + named_sizes(k) + pointers(k);
+      number_parameters(k) + ") {\n  using I = int64;\n  int64 th_outside = 0;\n" + named_numbers(k) + pointers(k);
   if (!k.columns.empty()) {
     out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n";
     out += column_pointers(k, "", "", "partial", 1) + clear_columns(k);

@@ -38,14 +38,14 @@ void visit_arguments(const Call& call, F&& fn) {
   for (const Arg& a : call.args) visit_values(a, fn);
 }
 
-// All tensors of one device; numbers are literals or symbols.
+// All tensors of one device; numbers are literals, symbols, or floats of the run.
 bool is_plain(const Call& call) {
   if (!call.output.is_value() || !is_element_type(call.output.value().type())) return false;
   const Device device = call.output.value().tensor().device;
   bool ok = device.type == DeviceType::cpu || device.type == DeviceType::cuda;
   visit_arguments(call, [&](Value v) {
     if (!ok) return;
-    if (v.type().is_number()) ok = v.type().number().dim.has_value();
+    if (v.type().is_number()) ok = v.type().number().dim || v.type().number().kind == NumberKind::Float;
     else ok = is_element_type(v.type()) && v.tensor().device == device;
   });
   return ok;

@@ -8,6 +8,7 @@
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
 //   in0, out0      pointers to the elements of inputs and outputs; those of inputs stand `offsets` further on
 //   n0, n1         sizes that are arguments of a launch
+//   f0, f1         numbers that are arguments of a launch, in double precision
 //
 // Without reductions there is one row, and its phases are sections: parts of the output that are computed in different
 // ways, such as those of a cat.  Each has chunks of its own, from 0.
@@ -83,11 +84,14 @@ struct Kernel {
   std::vector<const Call*> calls;      ///< what it computes, in the order of the trace
   bool wide = false;                   ///< an offset may not fit 32 bits
   NamedSizes sizes;                    ///< arguments of a launch
+  std::vector<Value> numbers;          ///< floats that are arguments of a launch
   Sizes most;                          ///< what offsets do not exceed, as far as it is symbolic
   bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
   int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
   Size numel() const { return rows * cols; }
+  /// Whether a launch takes numbers besides tensors.
+  bool has_arguments() const { return !sizes.empty() || !numbers.empty(); }
   Size chunks() const { return *quotient(cols, lanes); }  ///< of a row
 };
 

@@ -517,7 +517,7 @@ class Partitioner {
       return;
     }
     ArgList args(f.inputs.begin(), f.inputs.end()), outputs(f.outputs.begin(), f.outputs.end());
-    args.insert(args.end(), f.sizes.begin(), f.sizes.end());
+    args.insert(args.end(), f.numbers.begin(), f.numbers.end());
     ops_[index] = trace_.arena->make_call(Call{.op = op,
                                                .args = std::move(args),
                                                .output = Arg::tuple(std::move(outputs)),

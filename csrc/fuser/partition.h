@@ -36,7 +36,7 @@ struct Fusion {
   std::vector<Root> roots;
   std::vector<const Call*> calls;  ///< in program order
   std::vector<Value> inputs, outputs;
-  Dims sizes = {};  ///< arguments of the call behind the inputs, which make_op() may ask for
+  ArgList numbers = {};  ///< arguments of the call behind the inputs, which make_op() may ask for
   Producer producer;
   Materialized materialized;
   const ValueSet* exact = nullptr;  ///< see LowerOptions; as long as make_op() runs

@@ -20,7 +20,8 @@ struct FusedKernel {
   std::string wide_function, any_wide_function;
   std::shared_ptr<KernelBatch> batch, any_batch;
   std::vector<TensorType> inputs, outputs;
-  Dims sizes;                  ///< what a launch evaluates, each once: arguments of the call, behind the inputs
+  Dims sizes;                  ///< what a launch evaluates, each once: arguments of the call, behind the inputs and
+                               ///< Kernel::numbers
   std::string cuda_text;       ///< see set_always_emit_cuda()
   std::weak_ptr<Arena> arena;  ///< which owns the operator that owns this
 };

@@ -138,6 +138,7 @@ class FuserExecutor final : public Executor {
     if (!(k->on_cuda ? lower_cuda(f, *k, eager) : lower_host(f, *k, eager))) return nullptr;
     // The variants must agree with the plain lowering on what comes in and goes out.
     if (k->kernel.inputs != f.inputs || k->kernel.outputs != f.outputs) return nullptr;
+    if (k->on_cuda && k->any.numbers != k->kernel.numbers) return nullptr;
     k->name = cat("fusion", arena->unique("fusion"));
     k->arena = arena;
     k->batch = batch;
@@ -152,14 +153,16 @@ class FuserExecutor final : public Executor {
       k->wide_function = add_wide(k->kernel, *k->any_batch, k->name + "_wide");
       k->any_wide_function = add_wide(k->any, *k->any_batch, k->name + "_any_wide");
     }
-    f.sizes = k->sizes = sizes_of(*k);
+    k->sizes = sizes_of(*k);
+    f.numbers.assign(k->kernel.numbers.begin(), k->kernel.numbers.end());
+    f.numbers.insert(f.numbers.end(), k->sizes.begin(), k->sizes.end());
     if (FusedKernel other; always_emit_cuda && lower_cuda(f, other, eager))
       k->cuda_text = fuser::emit_cuda(other.kernel, k->name);
     OpDef def;
     const std::string schema = k->name + "() -> any";
     def.schema = schema;
     auto op = std::make_unique<Op>("fuser", def);
-    for (size_t i = 0; i < f.inputs.size() + f.sizes.size(); ++i) {
+    for (size_t i = 0; i < f.inputs.size() + f.numbers.size(); ++i) {
       Param p;
       p.name = cat("a", i);
       op->schema.params.push_back(std::move(p));

@@ -31,6 +31,13 @@ namespace {
 constexpr int64_t kGrain = 16384;  // elements that are worth another thread
 
 using Numbers = c10::SmallVector<int64_t, 8>;
+using Floats = c10::SmallVector<double, 4>;
+
+// What a launch evaluates.
+struct Evaluated {
+  Numbers sizes;
+  Floats floats;
+};
 
 // A number, or one of the sizes that a launch evaluates.
 struct Number {
@@ -90,8 +97,9 @@ struct KernelSizes {
 
 using HostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t);
 using HostFinish = int (*)(const void* const*, void* const*, char*, int64_t);
-using SizedHostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t, const int64_t*);
-using SizedHostFinish = int (*)(const void* const*, void* const*, char*, int64_t, const int64_t*);
+using SizedHostKernel = int (*)(const void* const*, void* const*, char*, int64_t, int64_t, const int64_t*,
+                                const double*);
+using SizedHostFinish = int (*)(const void* const*, void* const*, char*, int64_t, const int64_t*, const double*);
 using Pointers = c10::SmallVector<void*, 16>;
 
 class FusionCall final : public Instruction {
@@ -114,7 +122,8 @@ class FusionCall final : public Instruction {
     if (frame.watched || !have_memory(frame)) return run_body(frame);
     c10::OptionalDeviceGuard guard;
     if (k_->on_cuda) guard.reset_device(device_of(frame));
-    const Numbers sizes = evaluated(frame);
+    const Evaluated now = evaluated(frame);
+    const Numbers& sizes = now.sizes;
     Numbers room;
     Pointers in, out;
     for (size_t i = 0; i < tensors(); ++i) {
@@ -129,18 +138,20 @@ class FusionCall final : public Instruction {
       results.push_back(make_result(frame, i, sizes));
       out.push_back(results.back().mutable_data_ptr());
     }
-    if (!(k_->on_cuda ? run_cuda(in, out, results, sizes) : run_host(in, out, sizes))) return run_body(frame);
+    if (!(k_->on_cuda ? run_cuda(in, out, results, now) : run_host(in, out, now))) return run_body(frame);
     hand_over(frame, results);
   }
 
  private:
-  // Operands are the kernel's inputs, the numbers that bind the symbols of its calls, and its sizes.
+  // Operands are the kernel's inputs, its numbers, others that bind the symbols of its calls, and its sizes.
   size_t tensors() const { return k_->inputs.size(); }
 
-  Numbers evaluated(const Frame& frame) const {
-    Numbers out;
+  Evaluated evaluated(const Frame& frame) const {
+    Evaluated out;
     for (size_t i = operands.size() - k_->sizes.size(); i < operands.size(); ++i)
-      out.push_back(operands[i].evaluate(frame));
+      out.sizes.push_back(operands[i].evaluate(frame));
+    for (size_t i = 0; i < k_->kernel.numbers.size(); ++i)
+      out.floats.push_back(frame.registers[operands[tensors() + i].reg].toScalar().toDouble());
     return out;
   }
 
@@ -206,19 +217,22 @@ class FusionCall final : public Instruction {
     const Pointers &in, &out;
     int64_t rows, cols;
     at::IntArrayRef sizes;
+    const Floats& floats;
 
+    bool has_arguments() const { return !sizes.empty() || !floats.empty(); }
     /// Whether all places were inside of their tensors.
     bool run(char* partial, int64_t begin, int64_t end) const {
-      if (sizes.empty()) return !reinterpret_cast<HostKernel>(kernel)(in.data(), out.data(), partial, begin, end);
-      return !reinterpret_cast<SizedHostKernel>(kernel)(in.data(), out.data(), partial, begin, end, sizes.data());
+      if (!has_arguments()) return !reinterpret_cast<HostKernel>(kernel)(in.data(), out.data(), partial, begin, end);
+      return !reinterpret_cast<SizedHostKernel>(kernel)(in.data(), out.data(), partial, begin, end, sizes.data(),
+                                                        floats.data());
     }
     bool finish(void* f, char* partial, int64_t parts) const {
-      if (sizes.empty()) return !reinterpret_cast<HostFinish>(f)(in.data(), out.data(), partial, parts);
-      return !reinterpret_cast<SizedHostFinish>(f)(in.data(), out.data(), partial, parts, sizes.data());
+      if (!has_arguments()) return !reinterpret_cast<HostFinish>(f)(in.data(), out.data(), partial, parts);
+      return !reinterpret_cast<SizedHostFinish>(f)(in.data(), out.data(), partial, parts, sizes.data(), floats.data());
     }
   };
 
-  bool run_host(const Pointers& tensors, const Pointers& out, const Numbers& sizes) const {
+  bool run_host(const Pointers& tensors, const Pointers& out, const Evaluated& now) const {
     void* kernel = host_.load(std::memory_order_acquire);
     if (!kernel) {
       std::string why;
@@ -227,6 +241,7 @@ class FusionCall final : public Instruction {
       if (!k_->kernel.columns.empty()) finish_.store(k_->batch->host_function(k_->function + "_finish", &why));
       host_.store(kernel, std::memory_order_release);
     }
+    const Numbers& sizes = now.sizes;
     const Pointers in = moved(tensors, kernel_sizes_, sizes);
     Numbers room;
     const HostLaunch launch{kernel,
@@ -234,7 +249,8 @@ class FusionCall final : public Instruction {
                             out,
                             kernel_sizes_.rows.in(sizes),
                             kernel_sizes_.cols.in(sizes),
-                            kernel_sizes_.arguments.in(sizes, room)};
+                            kernel_sizes_.arguments.in(sizes, room),
+                            now.floats};
     const bool inside = k_->kernel.columns.empty() ? run_rows(launch) : run_columns(launch);
     THUNDER_CHECK(inside, Index, k_->name, "index out of range");
     return true;
@@ -313,7 +329,8 @@ class FusionCall final : public Instruction {
   }
 
   bool run_cuda(const Pointers& tensors, const Pointers& out, const std::vector<at::Tensor>& results,
-                const Numbers& sizes) const {
+                const Evaluated& now) const {
+    const Numbers& sizes = now.sizes;
     const int device = results[0].device().index();
     const bool fast = k_->kernel.lanes == 1 || (aligned(tensors) && aligned(out));
     const fuser::Kernel& k = fast ? k_->kernel : k_->any;
@@ -343,6 +360,7 @@ class FusionCall final : public Instruction {
       for (void* const& p : *list) params.push_back(const_cast<void**>(&p));
     for (size_t i = 0; i < arguments.size(); ++i)
       params.push_back(wide || k.wide ? const_cast<void*>(static_cast<const void*>(&arguments[i])) : &narrow[i]);
+    for (const double& f : now.floats) params.push_back(const_cast<double*>(&f));
     params.push_back(&partial_pointer);
     void* stream = current_cuda_stream(device);
     const CudaDim block{static_cast<unsigned>(v->shape.threads), static_cast<unsigned>(v->shape.rows_per_block), 1};
@@ -402,7 +420,7 @@ void register_fuser_lowering() {
     });
     auto out = std::make_unique<FusionCall>(kernel, alternative);
     for (Value v : alternative.inputs) out->operands.push_back(assembler.value(v));
-    for (size_t i = kernel->inputs.size(); i < call.args.size(); ++i)
+    for (size_t i = kernel->inputs.size() + kernel->kernel.numbers.size(); i < call.args.size(); ++i)
       out->operands.push_back(assembler.expression(call.args[i].dim()));
     return out;
   });

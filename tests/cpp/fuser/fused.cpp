@@ -34,7 +34,7 @@ Partitioned partitioned(const Trace& trace, const std::vector<fuser::LowerOption
   Partitioned out;
   fuser::PartitionOptions with;
   with.single = single;
-  with.make_op = [&](const fuser::Fusion& f) -> const Op* {
+  with.make_op = [&](fuser::Fusion& f) -> const Op* {
     if (take && !take(f)) return nullptr;
     Fused fused;
     fused.roots = f.roots;
@@ -45,7 +45,8 @@ Partitioned partitioned(const Trace& trace, const std::vector<fuser::LowerOption
     for (const fuser::LowerOptions& o : options)
       if (auto kernel = fuser::lower(f.roots, f.producer, f.materialized, o))
         fused.lowered.push_back(std::move(*kernel));
-    fused.op = make_op(cat("fusion", out.fusions.size()), f.inputs.size(), *trace.arena);
+    f.numbers.assign(fused.plain.numbers.begin(), fused.plain.numbers.end());
+    fused.op = make_op(cat("fusion", out.fusions.size()), f.inputs.size() + f.numbers.size(), *trace.arena);
     out.fusions.push_back(std::move(fused));
     return out.fusions.back().op;
   };

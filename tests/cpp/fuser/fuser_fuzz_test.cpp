@@ -66,7 +66,7 @@ class FuserFuzz {
   }
   size_t waiting() const { return checks_.size(); }
 
-  int programs = 0, kernels = 0, wide_kernels = 0, sized_kernels = 0, in_place = 0, wrong = 0;
+  int programs = 0, kernels = 0, wide_kernels = 0, sized_kernels = 0, numbered_kernels = 0, in_place = 0, wrong = 0;
 
  private:
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
@@ -115,6 +115,7 @@ class FuserFuzz {
     keep_widest(f);
     ++kernels;
     sized_kernels += !f.plain.sizes.empty();
+    numbered_kernels += !f.plain.numbers.empty();
     wide_kernels += std::any_of(f.lowered.begin(), f.lowered.end(), [](const auto& k) { return k.lanes > 1; });
     checks_.add(
         f, std::move(*expected), p.trace.arena,
@@ -164,11 +165,13 @@ TEST_CASE("fuser: random programs give the same through partition and kernels") 
   }
   fuzz.run_kernels(cuda);
   MESSAGE(fuzz.kernels << " kernels in " << fuzz.programs << " programs, " << fuzz.wide_kernels << " with vectors, "
-                       << fuzz.sized_kernels << " with sizes as arguments; " << fuzz.in_place << " runs in place");
+                       << fuzz.sized_kernels << " with sizes as arguments, " << fuzz.numbered_kernels
+                       << " with other numbers; " << fuzz.in_place << " runs in place");
   CHECK(fuzz.wrong == 0);
   CHECK(fuzz.kernels > n / 3);
   CHECK(fuzz.wide_kernels * 20 > fuzz.kernels);
   CHECK(fuzz.sized_kernels > n / 4);
+  CHECK(fuzz.numbered_kernels > n / 40);
   CHECK(fuzz.in_place > n / 2);
 }
 

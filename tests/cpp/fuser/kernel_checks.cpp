@@ -86,6 +86,7 @@ std::optional<Expectation> expect(const Fused& fusion, const std::vector<Datum>&
                                   const std::shared_ptr<Arena>& arena, uint64_t seed, const Numbers& numbers) {
   Expectation out;
   out.inputs = inputs;
+  out.numbers = numbers;
   Walk exact = walk(fusion, inputs, numbers, arena, 0, seed);
   if (!exact.is_ordinary) return std::nullopt;
   out.outputs = std::move(exact.outputs);
@@ -111,6 +112,15 @@ namespace {
 std::vector<int64_t> values(const fuser::Sizes& sizes) {
   std::vector<int64_t> out;
   for (const fuser::Size& n : sizes) out.push_back(fuser::usual(n));
+  return out;
+}
+
+std::vector<double> values(const std::vector<Value>& of, const Numbers& known) {
+  std::vector<double> out;
+  for (Value v : of)
+    for (const auto& [number, d] : known)
+      if (number == v) out.push_back(d.number.re);
+  THUNDER_ASSERT(out.size() == of.size(), "a number that a kernel reads is not known");
   return out;
 }
 
@@ -142,6 +152,7 @@ void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_pt
           .arena = arena,
           .sizes = values(kernel.sizes.all()),
           .offsets = values(kernel.offsets),
+          .numbers = values(kernel.numbers, shared->numbers),
           .rows = fuser::usual(kernel.rows),
           .cols = fuser::usual(kernel.cols),
           .input_types = plain_types(kernel.inputs),
@@ -214,15 +225,19 @@ size_t place(const std::vector<Value>& in, Value v) {
 // Rows in two parts, as two threads do.
 int KernelChecks::call_host(const Run& r, const Functions& f, const void* const* in, void* const* out) {
   const fuser::Kernel& k = r.kernel;
-  auto* kernel =
-      reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t, const int64_t*)>(f.kernel);
-  auto* finish = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, const int64_t*)>(f.finish);
+  auto* kernel = reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, int64_t, const int64_t*,
+                                          const double*)>(f.kernel);
+  auto* finish =
+      reinterpret_cast<int (*)(const void* const*, void* const*, char*, int64_t, const int64_t*, const double*)>(
+          f.finish);
   const int64_t n = fuser::host_splits_columns(k) ? r.cols : r.rows, half = n / 2,
                 bytes = fuser::partial_bytes(k, fuser::Target::Host, r.cols);
   std::vector<double> partial(static_cast<size_t>(2 * bytes) / 8 + 16);
   char* base = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(partial.data()) + 63) / 64 * 64);
-  int status = kernel(in, out, base, 0, half, r.sizes.data()) | kernel(in, out, base + bytes, half, n, r.sizes.data());
-  if (finish) status |= finish(in, out, base, 2, r.sizes.data());
+  // A kernel without numbers ignores the arguments behind its own.
+  int status = kernel(in, out, base, 0, half, r.sizes.data(), r.numbers.data()) |
+               kernel(in, out, base + bytes, half, n, r.sizes.data(), r.numbers.data());
+  if (finish) status |= finish(in, out, base, 2, r.sizes.data(), r.numbers.data());
   return status;
 }
 
@@ -233,8 +248,8 @@ int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*
     in[i] = static_cast<char*>(in[i]) + r.offsets[i] * itemsize(r.kernel.inputs[i].dtype());
   *f.misaligned = 0;
   if (!r.loops) return call_host(r, f, in.data(), out.data());
-  return reinterpret_cast<int (*)(const void* const*, void* const*, const int64_t*)>(f.kernel)(in.data(), out.data(),
-                                                                                               r.sizes.data());
+  return reinterpret_cast<int (*)(const void* const*, void* const*, const int64_t*, const double*)>(f.kernel)(
+      in.data(), out.data(), r.sizes.data(), r.numbers.data());
 }
 
 std::vector<std::unique_ptr<Memory>> KernelChecks::inputs_of(const Run& r) {

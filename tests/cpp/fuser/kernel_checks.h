@@ -10,16 +10,17 @@
 
 namespace thunder::test {
 
+/// Numbers that calls read, with what they are.
+using Numbers = std::vector<std::pair<Value, reference::Datum>>;
+
 /// What a kernel must give, and how far off it may be: what the calls give in double precision, and how far that moves
 /// when every value on the way moves by a rounding error.
 struct Expectation {
   std::vector<reference::Datum> inputs;
+  Numbers numbers;
   std::vector<reference::Array> outputs;
   std::vector<std::vector<double>> spread;  ///< an element each; NaN: anything goes
 };
-
-/// Numbers that bind symbols, with what they are.
-using Numbers = std::vector<std::pair<Value, reference::Datum>>;
 
 /// Nothing if a value on the way leaves the range in which float has full precision.
 std::optional<Expectation> expect(const Fused& fusion, const std::vector<reference::Datum>& inputs,
@@ -48,6 +49,7 @@ class KernelChecks {
     std::vector<Value> inputs, outputs;  // in the order of the expectation
     std::shared_ptr<Arena> arena;
     std::vector<int64_t> sizes, offsets;
+    std::vector<double> numbers;
     int64_t rows, cols;
     std::vector<TensorType> input_types, output_types;  // of the kernel's, without symbols
   };

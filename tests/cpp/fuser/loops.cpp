@@ -53,11 +53,13 @@ std::string pointers(const Kernel& k) {
 
 std::string loops(const Kernel& k, const std::string& name) {
   const std::string chunks = k.sizes.known(k.chunks()), lanes = std::to_string(k.lanes), cols = k.sizes.known(k.cols);
-  std::string out =
-      "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
-      "(const void* const* in, void* const* out, const int64* sizes) {\n  using I = int64; int64 th_outside = 0;\n";
+  std::string out = "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_all[" + lanes + " * q + j]\nextern \"C\" int " + name +
+                    "(const void* const* in, void* const* out, const int64* sizes, const double* numbers) {\n  using I "
+                    "= int64; int64 th_outside = 0;\n";
   for (size_t i = 0; i < k.sizes.all().size(); ++i)
     out += "  const int64 n" + std::to_string(i) + " = sizes[" + std::to_string(i) + "];\n";
+  for (size_t i = 0; i < k.numbers.size(); ++i)
+    out += "  const double f" + std::to_string(i) + " = numbers[" + std::to_string(i) + "];\n";
   out += "  const int64 K = " + chunks + ";\n" + pointers(k);
   for (const Accumulator& a : k.columns)
     out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name +

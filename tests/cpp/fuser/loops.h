@@ -11,8 +11,8 @@ namespace thunder::test {
 /// What the loops need behind the host's prelude: vectors, whose accesses set `th_misaligned` where an address is not a
 /// multiple of their size.
 const std::string& loops_prelude();
-/// extern "C" int NAME(const void* const* in, void* const* out, const int64* sizes); the result is not 0 if an index was outside of its
-/// tensor.
+/// extern "C" int NAME(const void* const* in, void* const* out, const int64* sizes, const double* numbers); the result is
+/// not 0 if an index was outside of its tensor.
 std::string loops(const fuser::Kernel& kernel, const std::string& name);
 
 }  // namespace thunder::test

@@ -45,7 +45,7 @@ struct GradientStatistics {
 std::vector<std::string> check_gradients(const Program& program, const Passes& passes, GradientStatistics& statistics);
 
 /// The program with symbols for sizes of its inputs that are 2 or more, which inputs of their own bind; sizes that are
-/// equal are one symbol, or several.  Nothing where an operator refuses what it took before.
+/// equal are one symbol, or several.  Inputs stand for some floats among the arguments of its calls, too.  Nothing where an operator refuses what it took before.
 std::optional<Program> with_symbols(const Program& program);
 
 /// The call once more with a symbol for every size of its tensors: what it gives, with the sizes put in, must be what

@@ -161,7 +161,7 @@ class SymbolicProgram {
     for (Value v : from_.trace.inputs) out.trace.inputs.push_back(values_.at(v.id()).value());
     for (const auto& [number, n] : numbers_) {
       out.trace.inputs.push_back(number);
-      out.inputs.push_back(reference::Datum::integer(n));
+      out.inputs.push_back(n);
     }
     out.trace.output = mapped(from_.trace.output);
     return out;
@@ -174,7 +174,11 @@ class SymbolicProgram {
 
   void call(const Call& c) {
     ArgList args;
-    for (const Arg& a : c.args) args.push_back(mapped(a));
+    const bool takes_numbers = c.op->is_prim() && c.op->has(kPointwise);
+    for (const Arg& a : c.args) {
+      args.push_back(mapped(a));
+      if (takes_numbers && a.kind() == Arg::Kind::Float && random_.below(2) == 0) args.back() = number(a.real());
+    }
     const Arg result = builder_.call(*c.op, std::move(args));
     const std::vector<Value> before = values_in(c.output), after = values_in(result);
     if (before.size() != after.size()) throw Error(ErrorKind::Runtime, "the call gives another number of values");
@@ -185,8 +189,14 @@ class SymbolicProgram {
     if (auto it = symbols_.find(n); it != symbols_.end() && random_.below(3) > 0) return it->second;
     const Dim d = environment_->make_symbol(n);
     symbols_.insert_or_assign(n, d);
-    numbers_.emplace_back(arena_->make_value(NumberType{NumberKind::Int, d}), n);
+    numbers_.emplace_back(arena_->make_value(NumberType{NumberKind::Int, d}), reference::Datum::integer(n));
     return d;
+  }
+
+  Value number(double x) {
+    const Value v = arena_->make_value(NumberType{NumberKind::Float, std::nullopt});
+    numbers_.emplace_back(v, reference::Datum::of_number(NumberKind::Float, reference::Element::real(x)));
+    return v;
   }
 
   // Dense layouts follow the sizes; gaps and expansions stay numbers.
@@ -207,7 +217,7 @@ class SymbolicProgram {
   Builder builder_;
   std::map<ValueId, Arg> values_;
   std::map<int64_t, Dim> symbols_;
-  std::vector<std::pair<Value, int64_t>> numbers_;
+  std::vector<std::pair<Value, reference::Datum>> numbers_;
 };
 
 }  // namespace
