@@ -17,17 +17,17 @@ constexpr int64_t kCountedBySame = 8;  // threads that find one token's place
 // with a bound is enough.
 constexpr const char* kPlace = R"(
 TH_D int key(ID id) { return id < 0 || id >= ROWS || id == PADDING ? -1 : int(id); }
-extern "C" __global__ void __launch_bounds__(256) embedding_place(const ID* __restrict__ ids, int* __restrict__ order, int* __restrict__ end) {
+extern "C" __global__ void __launch_bounds__(256) embedding_place(const ID* __restrict__ ids, int* __restrict__ order, int* __restrict__ end, int tokens) {
   constexpr int TILE = 2048, NONE = 0x7fffffff;
   __shared__ int4 tile[TILE / 4];
   for (int v = blockIdx.x * 256 + threadIdx.x; v < ROWS; v += gridDim.x * 256) end[v] = 0;
   const int i = (blockIdx.x * 256 + threadIdx.x) / PARTS, part = threadIdx.x % PARTS;
-  const int mine = i < TOKENS ? key(ids[i]) : NONE;
+  const int mine = i < tokens ? key(ids[i]) : NONE;
   int place = 0;
-  for (int base = 0; base < TOKENS; base += TILE) {
+  for (int base = 0; base < tokens; base += TILE) {
     __syncthreads();
     for (int j = threadIdx.x; j < TILE; j += 256)
-      reinterpret_cast<int*>(tile)[j] = base + j < TOKENS ? key(ids[base + j]) : NONE;
+      reinterpret_cast<int*>(tile)[j] = base + j < tokens ? key(ids[base + j]) : NONE;
     __syncthreads();
     if (base <= i && i < base + TILE) {
       for (int j = part; j < TILE; j += PARTS) {
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) embedding_place(const ID* __re
         place += other < mine || (other == mine && base + j < i);
       }
     } else {
-      const int bound = mine + (base < i && i < TOKENS ? 1 : 0);
+      const int bound = mine + (base < i && i < tokens ? 1 : 0);
 #pragma unroll 8
       for (int j = part; j < TILE / 4; j += PARTS) {
         const int4 other = tile[j];
@@ -45,17 +45,17 @@ extern "C" __global__ void __launch_bounds__(256) embedding_place(const ID* __re
   }
 #pragma unroll
   for (int m = PARTS / 2; m > 0; m /= 2) place += __shfl_xor_sync(0xffffffffu, place, m);
-  if (part == 0 && i < TOKENS) order[place] = i;
+  if (part == 0 && i < tokens) order[place] = i;
 }
 )";
 
 constexpr const char* kSum = R"(
-extern "C" __global__ void __launch_bounds__(THREADS) embedding_sum(const T* __restrict__ grad, const ID* __restrict__ ids, const int* __restrict__ order, int* __restrict__ first, int* __restrict__ end, T* __restrict__ out, float* __restrict__ sums) {
+extern "C" __global__ void __launch_bounds__(THREADS) embedding_sum(const T* __restrict__ grad, const ID* __restrict__ ids, const int* __restrict__ order, int* __restrict__ first, int* __restrict__ end, T* __restrict__ out, float* __restrict__ sums, int tokens) {
   __shared__ int token[CHUNK], id[CHUNK + 2];  // and those of the neighbours
   const int base = blockIdx.x * CHUNK;
   for (int n = threadIdx.x; n < CHUNK + 2; n += THREADS) {
     const int p = base + n - 1;
-    const int t = p >= 0 && p < TOKENS ? order[p] : -1;
+    const int t = p >= 0 && p < tokens ? order[p] : -1;
     id[n] = t >= 0 ? key(ids[t]) : -2;
     if (n > 0 && n <= CHUNK) token[n - 1] = t;
   }
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) embedding_rest(const int* 
 
 }  // namespace
 
-Launch launch_of(const Problem& p) {
+Launch launch_of(const Problem& p, int64_t tokens) {
   Launch l;
   const int64_t widest = 16 / itemsize(p.dtype);
   l.lanes = static_cast<int>(p.cols % widest == 0 ? widest : 1);
@@ -128,16 +128,16 @@ Launch launch_of(const Problem& p) {
       std::clamp<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(vectors, 1))), 32, 256));
   const auto blocks = [](int64_t n, int64_t each) { return static_cast<unsigned>((n + each - 1) / each); };
   l.tiles = blocks(vectors, l.threads);
-  l.chunks = blocks(p.tokens, kChunk);
-  l.place_blocks = blocks(p.tokens * kCountedBySame, kPlaceThreads);
+  l.chunks = blocks(tokens, kChunk);
+  l.place_blocks = blocks(tokens * kCountedBySame, kPlaceThreads);
   return l;
 }
 
 std::string kernels_text(const Problem& p) {
-  const Launch l = launch_of(p);
+  const Launch l = launch_of(p, 1);
   const auto define = [](const char* name, const auto& value) { return cat("#define ", name, " ", value, "\n"); };
-  return define("T", storage_name(p.dtype)) + define("ID", fuser::storage_name(p.index)) + define("TOKENS", p.tokens) +
-         define("ROWS", p.rows) + define("COLS", p.cols) + define("PADDING", p.padding) + define("LANES", l.lanes) +
+  return define("T", storage_name(p.dtype)) + define("ID", fuser::storage_name(p.index)) + define("ROWS", p.rows) +
+         define("COLS", p.cols) + define("PADDING", p.padding) + define("LANES", l.lanes) +
          define("THREADS", l.threads) + define("CHUNK", kChunk) + define("PARTS", kCountedBySame) + kPlace + kSum +
          kRest;
 }

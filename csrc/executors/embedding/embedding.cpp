@@ -30,24 +30,25 @@ using embedding::Problem;
 
 constexpr const char* kSymbol = "torch.embedding_backward";
 
+bool takes(int64_t tokens) { return tokens > 0 && tokens <= embedding::kMaxTokens; }
+
 std::optional<Problem> problem_of(const Call& call) {
   const Args a = call.arguments();
   for (const char* name : {"num_weights", "padding_idx"})
     if (a[name].is_value() || !a.dim(name).is_constant()) return std::nullopt;
   const TensorType &grad = a.tensor("grad"), &ids = a.tensor("indices");
   for (const TensorType* t : {&grad, &ids}) {
-    if (t->device.type != DeviceType::cuda || !all_constant(t->shape)) return std::nullopt;
+    if (t->device.type != DeviceType::cuda || t->shape.empty()) return std::nullopt;
     if (!same(t->strides, contiguous_strides(t->shape))) return std::nullopt;
   }
-  Problem p{ids.numel().constant(),
-            a.dim("num_weights").constant(),
-            grad.shape.back().constant(),
-            a.dim("padding_idx").constant(),
-            grad.dtype,
+  if (!grad.shape.back().is_constant()) return std::nullopt;
+  Problem p{a.dim("num_weights").constant(), grad.shape.back().constant(), a.dim("padding_idx").constant(), grad.dtype,
             ids.dtype};
   const bool types = (p.dtype == DType::f32 || p.dtype == DType::bf16 || p.dtype == DType::f16) &&
                      (p.index == DType::i64 || p.index == DType::i32);
-  const bool sizes = p.tokens > 0 && p.tokens <= embedding::kMaxTokens && p.cols > 0 && p.rows < INT32_MAX / 2;
+  // What only the run knows of the tokens' number is asked there.
+  const bool few = !ids.numel().is_constant() || takes(ids.numel().constant());
+  const bool sizes = few && p.cols > 0 && p.rows < INT32_MAX / 2;
   if (!types || !sizes || a.flag("scale_grad_by_freq") || a.flag("sparse")) return std::nullopt;
   return p;
 }
@@ -110,7 +111,7 @@ class GradientCall final : public Instruction {
 
   void run(Frame& frame) const override {
     const at::Tensor &grad = tensor(frame, 0), &ids = tensor(frame, 1);
-    if (frame.watched || !is_plain(grad) || !is_plain(ids)) return by_aten_.run(*this, frame);
+    if (frame.watched || !is_plain(grad) || !is_plain(ids) || !takes(ids.numel())) return by_aten_.run(*this, frame);
     const c10::OptionalDeviceGuard guard(grad.device());
     const int device = grad.device().index();
     std::string why;
@@ -132,11 +133,12 @@ class GradientCall final : public Instruction {
 
   at::Tensor launch(const std::array<const CudaKernel*, 3>& kernels, const at::Tensor& grad,
                     const at::Tensor& ids) const {
-    const Launch l = embedding::launch_of(problem_);
+    int tokens = static_cast<int>(ids.numel());
+    const Launch l = embedding::launch_of(problem_, tokens);
     auto make = [](int64_t n, at::ScalarType type) { return allocate(c10::DeviceType::CUDA, {n}, {1}, type); };
     at::Tensor out =
         allocate(c10::DeviceType::CUDA, {problem_.rows, problem_.cols}, {problem_.cols, 1}, to_aten(problem_.dtype));
-    const at::Tensor order = make(problem_.tokens, at::kInt), first = make(problem_.rows, at::kInt),
+    const at::Tensor order = make(tokens, at::kInt), first = make(problem_.rows, at::kInt),
                      end = make(problem_.rows, at::kInt), sums = make(2 * l.chunks * problem_.cols, at::kFloat);
     const int device = grad.device().index();
     void* stream = current_cuda_stream(device);
@@ -145,6 +147,7 @@ class GradientCall final : public Instruction {
       std::vector<void*> pointers, params;
       for (const at::Tensor* t : tensors) pointers.push_back(const_cast<void*>(t->const_data_ptr()));
       for (void*& p : pointers) params.push_back(&p);
+      if (which != Kernels::Rest) params.push_back(&tokens);
       kernels[which]->launch(device, grid, {static_cast<unsigned>(threads)}, 0, stream, params.data());
     };
     start(Kernels::Place, {l.place_blocks}, embedding::kPlaceThreads, {&ids, &order, &end});
