@@ -111,7 +111,7 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   options.fusion.eager_numerics = numerics == "eager";
   options.fusion.counted_random = rng == "fused";
   options.executors = executors;
-  options.classify_mask = classify_mask;
+  options.masks = {classify_mask, guard_mask};
   options.passes = PassOptions::from_environment();
   std::shared_ptr<GraphSettings> graphs;
   for (nb::handle h : transforms) {

@@ -105,6 +105,12 @@ struct DimGuard {
   bool holds(const std::function<Dim(SymbolId)>& value_of) const;
 };
 
+/// A guard that only a run of operators decides.
+struct SizeCheck {
+  std::function<bool(const std::function<int64_t(SymbolId)>& value_of)> holds;
+  std::string text;  ///< what is checked, for explanations
+};
+
 class NumberExpr;
 using NumberPtr = std::shared_ptr<const NumberExpr>;
 struct NumberGuard;
@@ -134,6 +140,10 @@ class ShapeEnv {
   double specialize(const NumberPtr& number);
   void guard(NumberGuard g);
   const std::vector<std::shared_ptr<const NumberGuard>>& number_guards() const { return number_guards_; }
+
+  /// Such a check costs a run, so that it is made once for each row of numbers.
+  void guard(SizeCheck check) { checks_.push_back(std::move(check)); }
+  const std::vector<SizeCheck>& checks() const { return checks_; }
 
   /// Tells the user's line, which guards carry.
   std::function<std::string()> location;
@@ -201,6 +211,7 @@ class ShapeEnv {
   bool assumed_ = false;
   std::vector<double> number_hints_;
   std::vector<std::shared_ptr<const NumberGuard>> number_guards_;
+  std::vector<SizeCheck> checks_;
 };
 
 }  // namespace thunder

@@ -129,8 +129,14 @@ std::string Places::below(const Index& e, const Size& bound, Scope& scope, bool&
 bool Places::narrow(int64_t most) { return most < (int64_t{1} << 31) - (int64_t{1} << 24); }
 
 void Places::note_range(const std::optional<Size>& most) {
-  if (!most || (most->is_number() && !narrow(most->number()))) wide_ = true;
-  else if (!most->is_number() && std::find(most_.begin(), most_.end(), *most) == most_.end()) most_.push_back(*most);
+  if (!most || most->is_number()) {
+    wide_ = wide_ || !most || !narrow(most->number());
+    return;
+  }
+  // Where the greater fits, the less does.
+  if (std::any_of(most_.begin(), most_.end(), [&](const Size& n) { return surely_at_least(n, *most); })) return;
+  std::erase_if(most_, [&](const Size& n) { return surely_at_least(*most, n); });
+  most_.push_back(*most);
 }
 
 }  // namespace thunder::fuser

@@ -31,10 +31,7 @@ class WithoutTorchFunction {
 };
 
 std::vector<c10::IValue> run_below(const Trace& trace, std::vector<c10::IValue> inputs) {
-  std::shared_ptr<Program> program = plain_program(trace);
-  WithoutTorchFunction apart;
-  BelowAutograd below;
-  return program->run(std::move(inputs));
+  return run_below_autograd(*plain_program(trace), std::move(inputs));
 }
 
 Ref run(const Trace& trace, std::vector<c10::IValue> inputs) {
@@ -44,6 +41,12 @@ Ref run(const Trace& trace, std::vector<c10::IValue> inputs) {
 }
 
 }  // namespace
+
+std::vector<c10::IValue> run_below_autograd(const Program& program, std::vector<c10::IValue> inputs) {
+  WithoutTorchFunction apart;
+  BelowAutograd below;
+  return program.run(std::move(inputs));
+}
 
 std::shared_ptr<Program> plain_program(const Trace& trace) {
   bool ready = true;
@@ -91,7 +94,5 @@ Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
   Arg output = b.call_named(name, std::move(positional), std::move(keyword));
   return run(b.finish("evaluate", output), std::move(inputs));
 }
-
-Ref evaluate(const Trace& constant) { return run(constant, {}); }
 
 }  // namespace thunder

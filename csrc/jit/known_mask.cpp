@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "core/rewrite.h"
 #include "jit/evaluate.h"
 #include "passes/visit.h"
@@ -34,6 +36,7 @@ Arg on_cpu(const Arg& a) {
 Trace on_cpu(const Trace& t) {
   Builder b(t.arena);
   Substitution made;
+  for (Value v : t.inputs) made.replace(v, b.input(v.type()));
   for (const Call* c : t.calls) {
     ArgList args;
     for (const Arg& a : made(c->args)) args.push_back(on_cpu(a));
@@ -55,37 +58,69 @@ int64_t distance(const at::Tensor& ends, const at::Tensor& is_inside) {
   return inside.numel() == 0 ? -1 : inside.max().item<int64_t>();
 }
 
+at::Tensor window(int64_t rows, int64_t columns, const KnownMask& known, at::Device device) {
+  const at::Tensor column = at::arange(columns, device), row = at::arange(columns - rows, columns, device).unsqueeze(1);
+  at::Tensor out = at::ones({rows, columns}, at::TensorOptions().dtype(at::kBool).device(device));
+  if (known.left >= 0) out.logical_and_(column.ge(row - known.left));
+  if (known.right >= 0) out.logical_and_(column.le(row + known.right));
+  return out;
+}
+
 KnownMask window_of(const at::Tensor& seen) {
   const int64_t rows = seen.size(0), columns = seen.size(1);
   if (!holds(seen.any(1))) return MaskKind::Other;
-  const at::Tensor bytes = seen.to(at::kByte), column = at::arange(columns, seen.device());
+  const at::Tensor bytes = seen.to(at::kByte);
   const at::Tensor first = bytes.argmax(1), last = columns - 1 - bytes.flip(1).argmax(1);
   const at::Tensor row = at::arange(columns - rows, columns, seen.device());
   const bool left_cut = first.gt(0).any().item<bool>(), right_cut = last.lt(columns - 1).any().item<bool>();
   const int64_t left = distance(row - first, first.gt(0)), right = distance(last - row, last.lt(columns - 1));
   if ((left_cut && left < 0) || (right_cut && right < 0)) return MaskKind::Other;
-  const at::Tensor own = row.unsqueeze(1);
-  at::Tensor expected = at::ones_like(seen);
-  if (left_cut) expected.logical_and_(column.ge(own - left));
-  if (right_cut) expected.logical_and_(column.le(own + right));
-  return at::equal(seen, expected) ? KnownMask(MaskKind::Window, left, right) : MaskKind::Other;
+  const KnownMask known(MaskKind::Window, left_cut ? left : -1, right_cut ? right : -1);
+  return at::equal(seen, window(rows, columns, known, seen.device())) ? known : MaskKind::Other;
 }
 
-KnownMask kind_of(at::Tensor seen) {
-  if (seen.scalar_type() != at::kBool) {
-    const at::Tensor numbers = seen;
-    seen = numbers.eq(0);
-    if (!holds(seen.logical_or(numbers.le(lowest(numbers.scalar_type()))))) return MaskKind::Other;
-  }
-  if (holds(seen)) return MaskKind::Full;
-  if (seen.dim() > 2) {  // all alike
-    const at::Tensor all = seen.flatten(0, -3);
-    if (!holds(all.eq(all[0]))) return MaskKind::Other;
-    seen = all[0];
-  }
+bool is_causal(const at::Tensor& seen) {
   const at::Tensor row = at::arange(seen.size(0), seen.device()).unsqueeze(1);
-  if (holds(seen.eq(row.ge(at::arange(seen.size(1), seen.device()))))) return MaskKind::Causal;
-  return window_of(seen);
+  return holds(seen.eq(row.ge(at::arange(seen.size(1), seen.device()))));
+}
+
+// Where places are seen, one for all if all are alike; nothing where numbers say something else.
+std::optional<at::Tensor> seen_by(at::Tensor mask) {
+  if (mask.scalar_type() != at::kBool) {
+    const at::Tensor numbers = mask;
+    mask = numbers.eq(0);
+    if (!holds(mask.logical_or(numbers.le(lowest(numbers.scalar_type()))))) return std::nullopt;
+  }
+  if (mask.dim() == 2) return mask;
+  const at::Tensor all = mask.flatten(0, -3);
+  if (all.size(0) == 0 || !holds(all.eq(all[0]))) return std::nullopt;
+  return all[0];
+}
+
+KnownMask kind_of(const at::Tensor& mask) {
+  const std::optional<at::Tensor> seen = seen_by(mask);
+  if (!seen) return MaskKind::Other;
+  if (holds(*seen)) return MaskKind::Full;
+  return is_causal(*seen) ? MaskKind::Causal : window_of(*seen);
+}
+
+// A mask of one place is causal, too.
+bool is(const at::Tensor& mask, const KnownMask& known) {
+  const std::optional<at::Tensor> seen = seen_by(mask);
+  if (!seen) return false;
+  switch (known.kind) {
+    case MaskKind::Full: return holds(*seen);
+    case MaskKind::Causal: return is_causal(*seen);
+    case MaskKind::Window: return at::equal(*seen, window(seen->size(0), seen->size(1), known, seen->device()));
+    default: return false;
+  }
+}
+
+// `value_of`: the numbers that a trace's inputs are.
+std::vector<c10::IValue> numbers(const std::vector<Value>& inputs, const std::function<int64_t(SymbolId)>& value_of) {
+  std::vector<c10::IValue> out;
+  for (Value v : inputs) out.emplace_back(value_of(*bound_symbol(v)));
+  return out;
 }
 
 }  // namespace
@@ -94,13 +129,33 @@ KnownMask classify_mask(const Trace& mask) {
   const TensorType& type = mask.output.value().tensor();
   if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
   const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();
+  const auto hint = [](SymbolId s) { return ShapeEnv::current()->hint(s).value(); };
   try {
-    const frontend::Ref result = evaluate(elsewhere ? on_cpu(mask) : mask);
+    const c10::IValue result =
+        run_below_autograd(*plain_program(elsewhere ? on_cpu(mask) : mask), numbers(mask.inputs, hint)).at(0);
     const BelowAutograd below;
-    return kind_of(torch_py::tensor(result.get()));
+    return kind_of(result.toTensor());
   } catch (const c10::OutOfMemoryError&) {  // a kernel of the program's may not need all of it at a time
     return MaskKind::Other;
   }
+}
+
+void guard_mask(const Trace& mask, const KnownMask& known) {
+  const auto program = plain_program(mask);
+  const auto holds = [program, inputs = mask.inputs, arena = mask.arena,
+                      known](const std::function<int64_t(SymbolId)>& value_of) {
+    try {
+      const c10::IValue result = run_below_autograd(*program, numbers(inputs, value_of)).at(0);
+      const BelowAutograd below;
+      return is(result.toTensor(), known);
+    } catch (const c10::Error&) {  // sizes for which there is no such mask, or no memory
+      return false;
+    }
+  };
+  const char* const name = known.kind == MaskKind::Full     ? "hides nothing"
+                           : known.kind == MaskKind::Causal ? "is causal"
+                                                            : "is a window";
+  ShapeEnv::current()->guard(SizeCheck{holds, cat("a mask of attention ", name)});
 }
 
 }  // namespace thunder

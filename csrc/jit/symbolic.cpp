@@ -230,6 +230,7 @@ void Symbols::keep_guards(const ShapeEnv& env, const std::function<bool(const Di
     number_guards_.push_back(*g);
     texts_.push_back(located(g->str(), g->where));
   }
+  checks_ = env.checks();
 }
 
 std::string Symbols::describe(size_t i) const {
@@ -262,6 +263,10 @@ bool Symbols::hold(const Numbers& numbers, std::string* why) const {
       if (!guards_[i].holds(now.symbol)) return fails([&] { return texts_[i]; });
     for (size_t i = 0; i < number_guards_.size(); ++i)
       if (!number_guards_[i].holds(now)) return fails([&] { return texts_[guards_.size() + i]; });
+    // Last: each is a run.
+    const auto number = [&](SymbolId s) { return now.symbol(s).constant(); };
+    for (const SizeCheck& check : checks_)
+      if (!check.holds(number)) return fails([&] { return check.text; });
   } catch (const Error& e) {  // a division by zero
     return fails([&] { return std::string(e.what()); });
   }
@@ -274,6 +279,7 @@ std::vector<std::string> Symbols::text() const {
     if (ints_[i].kind != Binding::Symbol) out.push_back(describe(i));
   for (const auto& [i, reason] : float_reasons_) out.push_back(reason);
   out.insert(out.end(), texts_.begin(), texts_.end());
+  for (const SizeCheck& check : checks_) out.push_back(check.text);
   return out;
 }
 

@@ -110,6 +110,7 @@ class Symbols {
   std::unordered_map<SymbolId, size_t> index_;
   std::vector<DimGuard> guards_;
   std::vector<NumberGuard> number_guards_;
+  std::vector<SizeCheck> checks_;
   std::vector<std::string> texts_;                   // of guards_, then of number_guards_
   std::unordered_map<size_t, std::string> reasons_;  // why an int is bound as it is
   std::unordered_map<size_t, std::string> float_reasons_;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/rewrite.h"
 #include "ops/torch/attention.h"
 #include "passes/rewriter.h"
 #include "passes/visit.h"
@@ -15,8 +16,14 @@ using ops::torch::kAttention;
 
 class Masks {
  public:
-  Masks(const Trace& trace, const ClassifyMask& classify, const ExecutorList& executors)
-      : trace_(trace), classify_(classify), executors_(executors), rewriter_(trace) {}
+  Masks(const Trace& trace, const MaskReader& reader, const ExecutorList& executors)
+      : trace_(trace), reader_(reader), executors_(executors), rewriter_(trace) {
+    const ShapeEnv* env = ShapeEnv::current();
+    if (!reader.guard || !env) return;
+    for (Value v : trace.inputs)
+      if (const std::optional<SymbolId> s = bound_symbol(v); s && env->hint(*s) && !env->is_unbacked(*s))
+        sizes_.set(v, 1);
+  }
 
   Trace run() {
     for (const Call* call : trace_.calls) {
@@ -28,17 +35,18 @@ class Masks {
   }
 
  private:
-  // What the call makes is constant if it has no effect and reads nothing else.
+  // What the call makes is known if it has no effect and reads nothing but sizes.
   void note(const Call& call) {
     bool constant = effects(call) == 0;
-    visit_inputs(call, [&](Value v) { constant = constant && makers_[v]; });
+    visit_inputs(call, [&](Value v) { constant = constant && (makers_[v] || sizes_[v]); });
     if (constant) visit_outputs(call, [&](Value v) { makers_.set(v, &call); });
   }
 
   bool replace(const Call& call) {
     const Args a = call.arguments();
     if (!a["attn_mask"].is_value() || a.flag("is_causal") || !makers_[a.value("attn_mask")]) return false;
-    const KnownMask& known = known_mask(a.value("attn_mask"));
+    const Value mask = a.value("attn_mask");
+    const KnownMask& known = known_mask(mask);
     if (known.kind == MaskKind::Other || (known.kind == MaskKind::Causal && !is_square(a))) return false;
     const bool window = known.kind == MaskKind::Window;
     if (window && !has_all_places(a)) return false;
@@ -49,6 +57,8 @@ class Masks {
     });
     if (window && (made.size() != 1 || !is_taken(*made.front()))) return false;
     rewriter_.replace_outputs(call, result, "attention with a known mask");
+    if (!programs_.at(mask.id()).inputs.empty() && guarded_.insert(mask.id()).second)
+      reader_.guard(programs_.at(mask.id()), known);
     for (const Call* m : made)
       for (const Call* c : rewriter_.current(m)) rewriter_.builder.append(c);
     return true;
@@ -86,20 +96,26 @@ class Masks {
 
   const KnownMask& known_mask(Value mask) {
     auto it = known_.find(mask.id());
-    return it != known_.end() ? it->second : known_.emplace(mask.id(), classify_(program_of(mask))).first->second;
+    if (it != known_.end()) return it->second;
+    const Trace& program = programs_.emplace(mask.id(), program_of(mask)).first->second;
+    return known_.emplace(mask.id(), reader_.classify(program)).first->second;
   }
 
   // The calls that make it, in order.
   Trace program_of(Value mask) {
     std::unordered_set<const Call*> needed;
+    ValueSet read;
     std::vector<Value> open{mask};
     while (!open.empty()) {
-      const Call* maker = makers_[open.back()];
+      const Value v = open.back();
       open.pop_back();
-      if (needed.insert(maker).second) visit_inputs(*maker, [&](Value v) { open.push_back(v); });
+      if (sizes_[v]) read.set(v, 1);
+      else if (needed.insert(makers_[v]).second) visit_inputs(*makers_[v], [&](Value u) { open.push_back(u); });
     }
     Trace out = trace_.derived();
     out.inputs.clear();
+    std::copy_if(trace_.inputs.begin(), trace_.inputs.end(), std::back_inserter(out.inputs),
+                 [&](Value v) { return read[v] != 0; });
     std::copy_if(trace_.calls.begin(), trace_.calls.end(), std::back_inserter(out.calls),
                  [&](const Call* c) { return needed.count(c) != 0; });
     out.output = Arg(mask);
@@ -107,10 +123,13 @@ class Masks {
   }
 
   const Trace& trace_;
-  const ClassifyMask& classify_;
+  const MaskReader& reader_;
   const ExecutorList& executors_;
   Rewriter rewriter_;
-  ValueMap<const Call*> makers_;  // of constants
+  ValueSet sizes_;                // numbers that bind symbols of the call
+  ValueMap<const Call*> makers_;  // of what is known
+  std::unordered_map<ValueId, Trace> programs_;
+  std::unordered_set<ValueId> guarded_;
   std::unordered_map<ValueId, KnownMask> known_;
 };
 
@@ -118,9 +137,9 @@ bool has_mask(const Call& c) { return c.op->full_name == kAttention && c.argumen
 
 }  // namespace
 
-Trace known_masks(const Trace& trace, const ClassifyMask& classify, const ExecutorList& executors) {
+Trace known_masks(const Trace& trace, const MaskReader& reader, const ExecutorList& executors) {
   const bool any = std::any_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return has_mask(*c); });
-  return any ? Masks(trace, classify, executors).run() : trace;
+  return any ? Masks(trace, reader, executors).run() : trace;
 }
 
 }  // namespace thunder

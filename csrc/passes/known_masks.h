@@ -16,6 +16,9 @@
 //   t0 = ltorch.windowed_attention(q, k, v, 2, 0)
 //
 // where an executor takes that.  What no one else reads of the mask is dead code afterwards.
+//
+// A mask of symbolic sizes is what it is for the sizes of the call being compiled; that it is so for others becomes a
+// guard.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +42,16 @@ struct KnownMask {
   int64_t left, right;  ///< of a window; -1: all on that side
 };
 
-/// Says what the result of a trace without inputs is: a mask of booleans, true where a place is seen, or of numbers
-/// that are added to scores.
-using ClassifyMask = std::function<KnownMask(const Trace&)>;
+/// How masks are told apart.  A mask is the result of a trace whose inputs are numbers that bind symbols: booleans, true
+/// where a place is seen, or numbers that are added to scores.
+struct MaskReader {
+  /// What it is for the symbols' hints.
+  std::function<KnownMask(const Trace&)> classify;
+  /// From here on the program runs only where the mask is that; null: masks of symbolic sizes stay.
+  std::function<void(const Trace&, const KnownMask&)> guard;
+};
 
 /// `executors`: those that may take a window.
-Trace known_masks(const Trace& trace, const ClassifyMask& classify, const ExecutorList& executors = {});
+Trace known_masks(const Trace& trace, const MaskReader& reader, const ExecutorList& executors = {});
 
 }  // namespace thunder

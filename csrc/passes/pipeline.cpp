@@ -88,10 +88,10 @@ class Pipeline {
     // The user's rewrites see the program as it was acquired, before we take anything out of it.
     for (const auto& [name, transform] : options_.transforms) t = run(name, t, c_.history, transform);
     // First, since what later passes make of attention depends on its mask.  Kernels for other masks round otherwise.
-    if (options_.classify_mask && !options_.fusion.eager_numerics)
+    if (options_.masks.classify && !options_.fusion.eager_numerics)
       t = run(
           kMasks, t, c_.history,
-          [&](const Trace& x) { return known_masks(x, options_.classify_mask, options_.executors); }, false);
+          [&](const Trace& x) { return known_masks(x, options_.masks, options_.executors); }, false);
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);

@@ -15,7 +15,7 @@ struct CompileOptions {
   FusionOptions fusion;
   /// Rewrites of the acquired trace that the user asked for (transforms=), run first, in order.
   std::vector<std::pair<std::string, std::function<Trace(const Trace&)>>> transforms;
-  ClassifyMask classify_mask;  ///< none: masks of attention stay
+  MaskReader masks;  ///< none: masks of attention stay
 };
 
 struct Compiled {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/dim_algebra.h"
 #include "core/error.h"
 #include "runtime/convert.h"
 
@@ -60,14 +61,11 @@ Operand Operand::of(c10::IValue value) {
 }
 
 int64_t Operand::evaluate(const Frame& frame) const {
-  if (expression.is_constant()) return expression.constant();
-  return expression
-      .substitute([&](SymbolId s) {
-        for (const auto& [id, r] : symbols)
-          if (id == s) return Dim(frame.registers[r].toScalar().toLong());
-        THUNDER_ASSERT(false, "a size depends on a symbol that no register holds");
-      })
-      .constant();
+  return thunder::evaluate(expression, [&](SymbolId s) {
+    for (const auto& [id, r] : symbols)
+      if (id == s) return frame.registers[r].toScalar().toLong();
+    THUNDER_ASSERT(false, "a size depends on a symbol that no register holds");
+  });
 }
 
 c10::IValue Operand::load(Frame& frame) const {

@@ -302,3 +302,36 @@ def test_a_mask_of_several_layers_on_the_cpu():
     assert_close(compiled(q, mask), f(q, mask))
     mine, eager = (torch.autograd.grad(g(q, mask).square().sum(), q)[0] for g in (compiled, f))
     assert_close(mine, eager)
+
+
+def test_a_mask_of_symbolic_sizes_is_known_for_those_it_was_made_for():
+    """It is made once more for sizes that are new, and the program serves those for which it is the same."""
+
+    def f(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, causal(q.shape[-2], k.shape[-2]))
+
+    compiled = thunder.jit(f, cache="symbolic values")
+    for n in (6, 5, 16, 33, 6, 16):
+        given = operands(n, n)
+        actual, eager = compiled(*given), f(*given)
+        assert_close(actual, eager)
+        for a, b in zip(torch.autograd.grad(actual.sum(), given), torch.autograd.grad(eager.sum(), given), strict=True):
+            assert_close(a, b, atol=1e-5, rtol=1e-5)
+    stats = thunder.compile_stats(compiled)
+    assert stats["cache_misses"] == 1
+    assert stats["not_symbolic"] == ""
+    assert "a mask of attention is causal" in stats["guards"]
+    assert "arange" not in str(thunder.last_traces(compiled)[-1])
+
+
+def test_a_mask_that_is_another_one_for_other_sizes_is_compiled_for_anew():
+    def f(q, k, v):
+        n = q.shape[-2]
+        return F.scaled_dot_product_attention(q, k, v, causal(n, n) | (torch.arange(n) + n > 20))
+
+    compiled = thunder.jit(f, cache="symbolic values")
+    for n, programs in ((6, 1), (8, 1), (21, 2), (30, 2), (16, 3), (7, 3), (40, 3), (15, 3)):
+        given = operands(n, n)
+        assert_close(compiled(*given), f(*given))
+        assert thunder.compile_stats(compiled)["cache_misses"] == programs, n
+    assert "a mask of attention" in thunder.compile_stats(compiled)["last_miss"]

@@ -30,13 +30,14 @@ struct Program {
   // The text when a mask is said to be of that kind.
   std::string after(const Arg& result, MaskKind kind) { return after(b.finish("f", result), kind); }
   std::string after(const Trace& t, MaskKind kind) {
-    return code(dce(known_masks(t, [&](const Trace& m) {
+    const auto classify = [&](const Trace& m) {
       ++asked;
       CHECK(m.inputs.empty());
       CHECK(m.output.value().tensor().dtype == DType::boolean);
       verify(m);
       return kind;
-    })));
+    };
+    return code(dce(known_masks(t, {classify, nullptr})));
   }
 };
 
@@ -71,6 +72,8 @@ TEST_CASE("known_masks: others stay") {
   stays(none, none.b("torch.scaled_dot_product_attention", none.q, none.k, none.k), MaskKind::Causal, 0);
 }
 
+KnownMask is_window(const Trace&) { return {MaskKind::Window, 2, 0}; }
+
 std::shared_ptr<Executor> taking_windows(bool takes) {
   auto e = std::make_shared<Executor>("windows");
   Implementation attention;
@@ -84,8 +87,7 @@ TEST_CASE("known_masks: a window is one where an executor takes it") {
   for (bool takes : {true, false}) {
     Program p;
     const Trace t = p.b.finish("f", p.attention(p.k, p.mask()));
-    const std::string text = code(
-        dce(known_masks(t, [](const Trace&) { return KnownMask(MaskKind::Window, 2, 0); }, {taking_windows(takes)})));
+    const std::string text = code(dce(known_masks(t, {is_window, nullptr}, {taking_windows(takes)})));
     CHECK((text.find("ltorch.windowed_attention(q, k, k, 2, 0, 0.0") != std::string::npos) == takes);
     CHECK((text.find("arange") == std::string::npos) == takes);
   }
@@ -94,9 +96,50 @@ TEST_CASE("known_masks: a window is one where an executor takes it") {
 TEST_CASE("known_masks: a window needs a place for each row and column") {
   Program p;
   const Trace t = p.b.finish("f", p.attention(p.k, p.mask(1, 5)));
-  const std::string text =
-      code(dce(known_masks(t, [](const Trace&) { return KnownMask(MaskKind::Window, 2, 0); }, {taking_windows(true)})));
+  const std::string text = code(dce(known_masks(t, {is_window, nullptr}, {taking_windows(true)})));
   CHECK(text.find("windowed") == std::string::npos);
+}
+
+// Attention of n queries and keys, with a mask of n.
+struct Sized {
+  ShapeEnv env;
+  ShapeEnv::Scope scope{env};
+  Dim n = env.make_symbol(5, {}, 2);
+  Builder b = pass_builder();
+  Value number = b.input(NumberType{NumberKind::Int, n});
+  Expr q{b, b.input(f32({2, 4, n, 8}), "q")};
+  int guards = 0;
+
+  std::string after(bool guarded, MaskKind kind, const Expr& other) {
+    const Expr places = b("torch.arange", number);
+    const Expr mask = b("torch.ge", b("torch.unsqueeze", places, 1), b("torch.add", places, other));
+    const Trace t = b.finish("f", Arg::tuple({b("torch.scaled_dot_product_attention", q, q, q, mask).arg(),
+                                              b("torch.scaled_dot_product_attention", q, q, q, mask).arg()}));
+    MaskReader reader{[&](const Trace& m) {
+                        CHECK(m.inputs == std::vector<Value>{number});
+                        verify(m);
+                        return kind;
+                      },
+                      nullptr};
+    if (guarded)
+      reader.guard = [&](const Trace& m, const KnownMask& known) {
+        CHECK(m.output.value().shape()[0].same(n));
+        CHECK(known.kind == kind);
+        ++guards;
+      };
+    return code(dce(known_masks(t, reader)));
+  }
+};
+
+TEST_CASE("known_masks: what a mask of symbolic sizes is becomes one guard") {
+  Sized causal, unguarded, other, of_input;
+  CHECK(causal.after(true, MaskKind::Causal, causal.b.expr(0)).find("(q, q, q, None, 0.0, True)") != std::string::npos);
+  CHECK(causal.guards == 1);
+  CHECK(unguarded.after(false, MaskKind::Causal, unguarded.b.expr(0)).find("arange") != std::string::npos);
+  CHECK(other.after(true, MaskKind::Other, other.b.expr(0)).find("arange") != std::string::npos);
+  const Expr shift = of_input.b.expr(of_input.b.input(f32({}), "shift"));
+  CHECK(of_input.after(true, MaskKind::Causal, shift).find("arange") != std::string::npos);
+  CHECK(other.guards + of_input.guards + unguarded.guards == 0);
 }
 
 TEST_CASE("known_masks: a mask of random numbers is not known") {
