@@ -71,7 +71,7 @@ __all__ = [
 ]
 
 
-def jit(fn=None, /, *, executors=None, cache="constant values", transforms=(), numerics="fused", rng="eager",
+def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), numerics="fused", rng="eager",
         sharp_edges="allow"):
     """Compiles a function or a module.
 

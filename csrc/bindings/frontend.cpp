@@ -184,6 +184,7 @@ void bind_frontend(nb::module_& m) {
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
       .def("shape", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).shape); })
       .def("stride", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).strides); })
+      .def("keep_layout", [](Tracer& t, nb::handle o) { t.keep_layout(t.type_of(o.ptr())); })
       .def("layout", [](Tracer& t, nb::handle o) { return std::string(layout_name(t.type_of(o.ptr()).layout)); })
       .def("dense_dims", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).dense_dims; })
       .def("is_contiguous",

@@ -94,11 +94,13 @@ JitFunction& function(nb::handle h) {
 
 CacheMode cache_mode(const std::string& name) {
   if (name == "constant values") return CacheMode::ConstantValues;
+  if (name == "varying values") return CacheMode::VaryingValues;
   if (name == "symbolic values") return CacheMode::SymbolicValues;
   if (name == "same input") return CacheMode::SameInput;
   if (name == "no caching") return CacheMode::NoCaching;
   throw Error(ErrorKind::Value, cat("[jit] unknown cache option '", name,
-                                    "'; there are 'constant values', 'symbolic values', 'same input', 'no caching'"));
+                                    "'; there are 'varying values', 'constant values', 'symbolic values', 'same input', "
+                                    "'no caching'"));
 }
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
@@ -177,6 +179,7 @@ nb::dict stats(nb::handle h) {
   d["cache_misses"] = f.misses();
   d["last_miss"] = f.last_miss();
   d["guards"] = f.number_guards();
+  d["symbols"] = f.symbols();
   d["not_symbolic"] = f.not_symbolic();
   d["not_cached"] = f.once();
   nb::dict eager;

@@ -226,15 +226,17 @@ std::optional<int64_t> hinted(const Dim& d) {
 
 // A value that the expression is never below; nothing if none is known.  With every symbol written as its least value
 // and a rest, a polynomial whose terms in the rests have no negative coefficients is never below its constant term.
-// `unbacked`: what symbols without a hint are taken not to be below.
-std::optional<int64_t> lower_bound(const Dim& d, int64_t unbacked = 0) {
+// `taken`: what symbols without a hint, and sizes that may be 1, are taken not to be below.
+std::optional<int64_t> lower_bound(const Dim& d, int64_t taken = 0) {
   if (d.is_constant()) return d.constant();
   for (const SymTerm& t : d.expr()->terms)
     for (const AtomPtr& a : t.atoms)
       if (a->kind != SymAtom::Symbol) return std::nullopt;
   Dim rests = d.substitute([&](SymbolId id) {
-    const int64_t least = !current_env ? 0 : current_env->hint(id) ? current_env->least(id) : unbacked;
-    return Dim::symbol(id) + least;
+    if (!current_env) return Dim::symbol(id);
+    const int64_t least = current_env->hint(id) ? current_env->least(id) : 0;
+    const bool soft = !current_env->hint(id) || current_env->may_be_one(id);
+    return Dim::symbol(id) + (soft ? std::max(least, taken) : least);
   });
   int64_t bound = 0;
   for (const SymTerm& t : as_expr(rests).terms) {
@@ -351,7 +353,7 @@ Dim max(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? b : a) :
 Dim min(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? a : b) : binary(SymAtom::Min, a, b); }
 
 namespace {
-// With lengths that only a run can tell taken to differ from 0 and 1.
+// With lengths that only a run can tell, and sizes that may be 1, taken to differ from 0 and 1.
 bool is_positive(const Dim& d) {
   std::optional<int64_t> low = lower_bound(d, 2);
   return low && *low > 0;
@@ -367,6 +369,31 @@ bool ShapeEnv::assume(bool outcome) {
   return outcome;
 }
 
+bool ShapeEnv::takes() { return current_env && !current_env->asks && !current_env->exact_; }
+
+bool ShapeEnv::take_to_differ(const Dim& difference, bool* positive) {
+  if (!takes()) return false;
+  const std::vector<SymbolId> symbols = difference.symbols();
+  if (std::none_of(symbols.begin(), symbols.end(), [](SymbolId s) { return current_env->may_be_one(s); })) return false;
+  *positive = is_positive(difference);
+  return *positive || is_positive(-difference);
+}
+
+bool ShapeEnv::take(DimGuard::Relation relation, const Dim& a, const Dim& b, bool outcome) {
+  current_env->taken_.push_back(DimGuard{relation, a, b, current_env->location ? current_env->location() : ""});
+  return assume(outcome);
+}
+
+namespace {
+// Whether it is `size == 1` for a size whose symbols may be 1 and that is no less in this call: s0 - 1, of a slice.
+bool asks_for_one(const Dim& size, const Dim& one) {
+  if (!one.is_constant() || one.constant() != 1 || size.is_constant()) return false;
+  const std::vector<SymbolId> symbols = size.symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return current_env->may_be_one(s); }) &&
+         hinted(size).value_or(0) >= 1;
+}
+}  // namespace
+
 bool operator==(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.value_ == b.value_;
   Dim difference = a - b;
@@ -374,6 +401,14 @@ bool operator==(const Dim& a, const Dim& b) {
   // A size that is at least 1 more than the other is not equal to it, whatever the symbols are.
   if (std::optional<int64_t> low = lower_bound(difference); low && *low > 0) return false;
   if (std::optional<int64_t> low = lower_bound(-difference); low && *low > 0) return false;
+  bool positive = false;
+  if (ShapeEnv::take_to_differ(difference, &positive)) return ShapeEnv::take(DimGuard::NotEqual, a, b, false);
+  if (ShapeEnv::takes())
+    for (const auto& [size, one] : {std::pair(&a, &b), std::pair(&b, &a)})
+      if (asks_for_one(*size, *one)) {
+        current_env->guard(DimGuard{DimGuard::GreaterEqual, *size, 1});
+        return ShapeEnv::take(DimGuard::NotEqual, *size, 1, false);
+      }
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
   if (!ha || !hb) {
     const bool differ = is_zero_or_one(a) || is_zero_or_one(b) || is_positive(difference) || is_positive(-difference);
@@ -392,6 +427,9 @@ bool operator<(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.value_ < b.value_;
   if (std::optional<int64_t> low = lower_bound(b - a - 1); low && *low >= 0) return true;
   if (std::optional<int64_t> low = lower_bound(a - b); low && *low >= 0) return false;
+  bool positive = false;
+  if (current_env && current_env->laying_out_ && ShapeEnv::take_to_differ(b - a, &positive))
+    return ShapeEnv::take(positive ? DimGuard::Less : DimGuard::GreaterEqual, a, b, positive);
   std::optional<int64_t> ha = hinted(a), hb = hinted(b);
   if (!ha || !hb) {
     const bool is_less = is_positive(b - a), is_not = is_positive(a - b + 1);
@@ -454,6 +492,17 @@ Dim ShapeEnv::make_symbol(std::optional<int64_t> hint, std::string name, int64_t
   return Dim::symbol(id);
 }
 
+Dim ShapeEnv::make_size(int64_t hint) {
+  const Dim d = make_symbol(hint, {}, 1);
+  symbols_.at(d.symbols().at(0)).may_be_one = true;
+  return d;
+}
+
+bool ShapeEnv::may_be_one(SymbolId id) const {
+  auto it = symbols_.find(id);
+  return it != symbols_.end() && it->second.may_be_one;
+}
+
 Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
   auto [it, is_new] = found_.try_emplace({what, source});
   if (is_new) it->second = make_symbol(std::nullopt);
@@ -492,7 +541,7 @@ const std::string& ShapeEnv::name(SymbolId id) const {
 void ShapeEnv::guard(DimGuard g) {
   for (const DimGuard& known : guards_)
     if (known.relation == g.relation && known.left.same(g.left) && known.right.same(g.right)) return;
-  if (location) g.where = location();
+  if (location && g.where.empty()) g.where = location();
   guards_.push_back(std::move(g));
 }
 
@@ -517,6 +566,20 @@ void ShapeEnv::guard(NumberGuard g) {
 ShapeEnv* ShapeEnv::current() { return current_env; }
 ShapeEnv::Scope::Scope(ShapeEnv& env) : previous_(current_env) { current_env = &env; }
 ShapeEnv::Scope::~Scope() { current_env = previous_; }
+
+ShapeEnv::LayingOut::LayingOut() : env_(current_env) {
+  if (env_) before_ = std::exchange(env_->laying_out_, true);
+}
+ShapeEnv::LayingOut::~LayingOut() {
+  if (env_) env_->laying_out_ = before_;
+}
+
+ShapeEnv::Exactly::Exactly() : env_(current_env) {
+  if (env_) before_ = std::exchange(env_->exact_, true);
+}
+ShapeEnv::Exactly::~Exactly() {
+  if (env_) env_->exact_ = before_;
+}
 
 ShapeEnv::Asking::Asking(bool insists) : env_(current_env) {
   if (!env_) return;

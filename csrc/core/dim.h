@@ -7,6 +7,7 @@
 // ShapeEnv; a symbol without a hint (the length of a `nonzero`) makes such a comparison an error that says so, except
 // that it is taken to differ from 0 and 1, so that layouts and broadcasting do not depend on it; what runs handles 0
 // and 1 all the same.  A program that such an assumption made an error of is acquired again without it (ShapeEnv::asks).
+// A size that is 1 in other calls (ShapeEnv::make_size) is taken to differ from 1 in the same way.
 #pragma once
 
 #include <cstdint>
@@ -121,6 +122,9 @@ class ShapeEnv {
   /// A new symbol.  `hint`: its value in the call being compiled, none if only a run can tell (an unbacked symbol).
   /// `least`: the least value that it can have where the program is used.
   Dim make_symbol(std::optional<int64_t> hint, std::string name = {}, int64_t least = 0);
+  /// A new symbol for a size that is 1 at least, and 1 in some calls.  Whether sizes equal 1, or each other because it is
+  /// 1, is decided as if it were not, unless somebody `asks`; layouts (LayingOut) compare strides so, too.
+  Dim make_size(int64_t hint);
   /// An unbacked symbol for a length that `what` finds in a tensor's values: the same one whenever it is asked for the
   /// same tensor, which `source` stands for (its node), so that x[mask] and y[mask] have the same length.
   Dim symbol_of(const std::string& what, const void* source);
@@ -156,6 +160,15 @@ class ShapeEnv {
   bool insists = false;
   /// Whether one was taken to differ from 0 or 1.
   bool assumed() const { return assumed_; }
+  /// The comparisons of sizes that may be 1 that were decided as if they were not, in order: they hold where the sizes
+  /// differ from 1.
+  const std::vector<DimGuard>& taken() const { return taken_; }
+  /// From here on this one is a guard.
+  void keep_taken(size_t i) { guard(DimGuard(taken_.at(i))); }
+  /// From here on the symbol is not 1 where the program is used.
+  void exclude_one(SymbolId id) { guard(DimGuard{DimGuard::NotEqual, Dim::symbol(id), 1}); }
+  /// Whether it is one of make_size().
+  bool may_be_one(SymbolId id) const;
   /// Whether all symbols of a size have hints, those that have to be asked for too.
   bool knows(const Dim& size);
 
@@ -174,6 +187,33 @@ class ShapeEnv {
    private:
     ShapeEnv* env_;
     bool before_ = false, insisted_ = false;
+  };
+
+  /// For the length of a scope the order of strides is that of sizes that differ from 1.
+  class LayingOut {
+   public:
+    LayingOut();
+    ~LayingOut();
+    LayingOut(const LayingOut&) = delete;
+    LayingOut& operator=(const LayingOut&) = delete;
+
+   private:
+    ShapeEnv* env_;
+    bool before_ = false;
+  };
+
+  /// For the length of a scope sizes that may be 1 are what they are in the call being compiled: the program goes
+  /// another way, or is an error, where they are 1.
+  class Exactly {
+   public:
+    Exactly();
+    ~Exactly();
+    Exactly(const Exactly&) = delete;
+    Exactly& operator=(const Exactly&) = delete;
+
+   private:
+    ShapeEnv* env_;
+    bool before_ = false;
   };
 
   /// Makes `env` current for the length of a scope.
@@ -199,16 +239,23 @@ class ShapeEnv {
   static bool may_assume();
   /// The outcome, of a comparison that was decided so.
   static bool assume(bool outcome);
+  /// Whether comparisons are decided by what sizes that may be 1 are taken for.
+  static bool takes();
+  /// Whether `difference` is positive, or negative, with sizes that may be 1 taken to differ from it.
+  static bool take_to_differ(const Dim& difference, bool* positive);
+  static bool take(DimGuard::Relation relation, const Dim& a, const Dim& b, bool outcome);
   struct Symbol {
     std::optional<int64_t> hint;
     std::string name;
     int64_t least = 0;
     bool unbacked = false;
+    bool may_be_one = false;
   };
   std::map<SymbolId, Symbol> symbols_;
   std::map<std::pair<std::string, const void*>, Dim> found_;
   std::vector<DimGuard> guards_;
-  bool assumed_ = false;
+  bool assumed_ = false, laying_out_ = false, exact_ = false;
+  std::vector<DimGuard> taken_;
   std::vector<double> number_hints_;
   std::vector<std::shared_ptr<const NumberGuard>> number_guards_;
   std::vector<SizeCheck> checks_;

@@ -105,6 +105,7 @@ bool known_in_run_alone(const Dim& d) {
 }  // namespace
 
 Dims contiguous_strides(const Dims& shape) {
+  ShapeEnv::LayingOut scope;
   Dims strides(shape.size());
   Dim step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -127,6 +128,7 @@ bool is_contiguous(const TensorType& t) {
 }
 
 bool is_non_overlapping_and_dense(const Dims& shape, const Dims& strides) {
+  ShapeEnv::LayingOut scope;
   std::vector<size_t> order;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0) return true;
@@ -159,6 +161,7 @@ int should_swap(size_t a, size_t b, const Dims& shape, const std::vector<const D
 }  // namespace
 
 Dims pointwise_strides(const Dims& shape, const std::vector<const Dims*>& operand_strides) {
+  ShapeEnv::LayingOut scope;
   if (!operand_strides.empty()) {
     const Dims& first = *operand_strides[0];
     bool all_same =
@@ -199,6 +202,7 @@ Dims preserve_format_strides(const TensorType& t) {
 }
 
 std::optional<Dims> view_strides(const Dims& shape, const Dims& strides, const Dims& new_shape) {
+  ShapeEnv::LayingOut scope;
   if (product(shape) == 0) {
     if (same(shape, new_shape)) return strides;
     return contiguous_strides(new_shape);

@@ -11,6 +11,7 @@
 // A write through `detach()`, or under no_grad, changes data and leaves the gradient's way alone: prims.graft.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -94,6 +95,10 @@ class AliasTracker {
   bool data_only(TensorId t) const { return storages_[tensors_[t].storage].data_only; }
   /// Whether any tensor of the same storage was written to.
   bool written(TensorId t) const { return storages_[tensors_[t].storage].generation > 0; }
+  /// Whether any tensor was.
+  bool any_written() const {
+    return std::any_of(storages_.begin(), storages_.end(), [](const Storage& s) { return s.generation > 0; });
+  }
   /// Whether no other tensor lies in its memory, whole or in part.
   bool owns_memory(TensorId t) const;
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }

@@ -240,6 +240,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
         !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
         "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
   Outputs plan = plan_outputs(outputs);
+  keep_sizes_of_one(plan.computed);
   Acquired a;
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
   if (aliases_.has_hidden()) open_hidden(a.computation);

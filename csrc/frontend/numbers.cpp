@@ -46,7 +46,10 @@ std::optional<Number> number_of(Arg a) {
 
 bool has_hints(const Dim& d) { return ShapeEnv::current()->knows(d); }
 
-bool is_zero(const Number& n) { return n.size ? *n.size == Dim(0) : n.expr->hinted(*ShapeEnv::current()) == 0; }
+bool is_zero(const Number& n) {
+  ShapeEnv::Exactly scope;
+  return n.size ? *n.size == Dim(0) : n.expr->hinted(*ShapeEnv::current()) == 0;
+}
 
 Ref boolean(bool b) { return Ref::borrow(b ? Py_True : Py_False); }
 Ref none() { return Ref::borrow(Py_None); }
@@ -65,7 +68,9 @@ bool is_comparison(const std::string& name) {
   return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return name == n; });
 }
 
+// Which way the user's program goes is asked; only layouts and broadcasting are not to depend on sizes of 1.
 bool compare_sizes(const std::string& op, const Dim& x, const Dim& y) {
+  ShapeEnv::Exactly scope;
   if (op == "eq") return x == y;
   if (op == "ne") return x != y;
   if (op == "lt") return x < y;
@@ -115,8 +120,8 @@ Value Tracer::add_number(NumberType type, NumberPtr number) {
   return b_.input(std::move(type));
 }
 
-Dim Tracer::add_size(int64_t hint) {
-  Dim d = shapes_.make_symbol(hint, {}, 2);
+Dim Tracer::add_size(int64_t hint, bool may_be_one) {
+  Dim d = may_be_one ? shapes_.make_size(hint) : shapes_.make_symbol(hint, {}, 2);
   add_number({NumberKind::Int, d, nullptr}, NumberExpr::of_size(d));
   return d;
 }
@@ -217,6 +222,7 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
 
 bool Tracer::has_layout(PyObject* tensor, const std::string& format) {
   return located([&] {
+           ShapeEnv::Exactly scope;
            const TensorType t = type_of(tensor);
            THUNDER_CHECK(t.strided(), Runtime, "is_contiguous", "a sparse tensor has no strides");
            if (format != "channels_last" && format != "channels_last_3d") return boolean(is_contiguous(t));

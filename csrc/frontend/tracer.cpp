@@ -259,6 +259,7 @@ Ref Tracer::wrap(Value v, const Call* call, Unchanged unchanged, PyObject* first
     return unchanged == Unchanged::Viewed ? alias_of(it->second) : Ref::borrow(first);
   bool fresh = false;
   TensorId id = aliases_.add_result(v, call, &fresh);
+  if (fresh) note_copy(v, call);
   if (!fresh && unchanged == Unchanged::Viewed) return alias_of(id);
   if (new_leaves_.count(v.id()) != 0) aliases_.make_leaf(id);
   auto it = objects_.find(id);

@@ -84,8 +84,9 @@ class Tracer {
   /// A proxy for the i-th tensor argument; the same tensor passed twice gets the same proxy.
   /// `type`: with symbolic sizes; null: the tensor's own.
   Ref add_argument(PyObject* tensor, size_t index, const TensorType* type = nullptr);
-  /// A symbol for an int of the call, 2 or more: a size, a stride, an argument.
-  Dim add_size(int64_t hint);
+  /// A symbol for an int of the call, 2 or more: a size, a stride, an argument.  `may_be_one`: a size of 1 or more
+  /// (ShapeEnv::make_size).
+  Dim add_size(int64_t hint, bool may_be_one = false);
   /// A traced number for a float argument of the call; they count from 0.
   Ref add_float(double hint);
   /// Arithmetic and comparisons of traced numbers.  None where an operand is no number, or where Python has to compute
@@ -97,6 +98,8 @@ class Tracer {
   Ref to_number(PyObject* type, PyObject* o);
   /// The tensor's value in this call, on which the program then depends: later calls run it only for the same one.
   Ref read(PyObject* tensor, const std::string& what);
+  /// The program depends on what the tensor's strides are.
+  void keep_layout(const TensorType& t);
   /// Tells whether an int that is read at a place ("model.py:7 in forward #0") is known to differ from call to call;
   /// null: numbers that are read stay what they are.
   std::function<bool(const std::string& place, int64_t now)> int_varies;
@@ -287,6 +290,8 @@ class Tracer {
   void check_same_shape(PyObject* target, const Arg& result, const std::string& op);
   std::vector<std::pair<std::string, Arg>> keywords(PyObject* args, PyObject* kwargs, PyObject*& out,
                                                     PyObject*& written);
+  void note_copy(Value v, const Call* call);
+  void keep_sizes_of_one(const std::vector<Value>& computed);
   Trace build_epilogue(const Outputs& outputs, const std::vector<bool>& used);
 
   std::unique_ptr<Builder> owned_;  // null where the builder is borrowed
@@ -322,6 +327,13 @@ class Tracer {
   std::unordered_set<TensorId> reaches_out_;           // inputs of which as_strided() made views that reach beyond them
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
+  // A tensor that would be another one itself for sizes of 1: those comparisons were decided as if there were none.
+  struct Copy {
+    Value value;
+    size_t from, to;  // in ShapeEnv::taken()
+  };
+  std::vector<Copy> copies_;
+  size_t copies_known_ = 0;
 };
 
 }  // namespace thunder::frontend

@@ -9,6 +9,7 @@
 #include "jit/explain.h"
 #include "jit/function.h"
 #include "jit/value_checks.h"
+#include "jit/varying.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
 
@@ -27,6 +28,9 @@ struct JitFunction::NeedsEager {
   std::string why;
   frontend::Ref tensor;  // of the world, that no program takes; or null
 };
+
+// What the function turned out to look at in its objects makes another key of the same arguments.
+struct JitFunction::OtherKey {};
 
 // A vectorcall's arguments.
 struct JitFunction::Arguments {
@@ -50,9 +54,19 @@ struct JitFunction::Key {
 
   bool knows_autograd = false;  // one of the tensors does
 
-  Key(const Arguments& a, bool symbolic, const frontend::ClassUses& uses, const frontend::Identities& themselves) {
+  // What of the call's numbers stands apart: nothing; what symbolic values leave out; all of them.
+  enum class Apart : uint8_t { Nothing, Some, All } apart;
+  Arguments args;
+  std::vector<TensorPlace> places;     // of the tensors whose numbers stand apart, if all do
+  mutable std::unique_ptr<Key> whole;  // the same call's where all numbers stand apart; null before it is asked for
+  const Key* exact = nullptr;          // of that one, this one
+
+  Key(const Arguments& a, Apart numbers_apart, const frontend::ClassUses& uses,
+      const frontend::Identities& themselves)
+      : apart(numbers_apart), args(a) {
     fingerprint.begin();
     if (fingerprint.watched()) return;
+    const bool symbolic = apart != Apart::Nothing;
     flat.symbolic = symbolic;
     flat.uses = &uses;
     flat.themselves = &themselves;
@@ -77,8 +91,16 @@ struct JitFunction::Key {
 
   /// NeedsEager where no program takes one of the tensors.
   void check_kinds() const;
+  /// What entries drew at random that turned out not to be for the call is drawn again.
+  void undraw() const {
+    if (answers) answers->keep_drawn(0);
+    if (whole) whole->undraw();
+  }
+  /// That of the two which an entry's program takes its numbers from.
+  const Key& of(const CacheEntry& e) const;
   /// To say how another call differs.
   CallFacts facts() const {
+    if (exact) return exact->facts();
     CallFacts out{fingerprint, flat.key, {}};
     for (size_t i = 0; i < flat.tensors.size(); ++i)
       out.tensors.push_back(describe(torch_py::tensor(flat.tensors[i]),
@@ -106,7 +128,9 @@ struct JitFunction::Key {
       layouts.emplace_back();
       if (repeated) continue;
       if (plain) {
-        layouts.back().emplace(t, numbers.ints);
+        const size_t first = numbers.ints.size();
+        layouts.back().emplace(t, numbers.ints, apart == Apart::All);
+        if (numbers.ints.size() > first) places.push_back({first, (numbers.ints.size() - first) / 2});
         layouts.back()->add_to(fingerprint);
       } else {
         fingerprint.add(t);
@@ -134,6 +158,14 @@ struct JitFunction::CacheEntry {
   };
   std::vector<Number> numbers;
   std::vector<frontend::NumberPlace> counters;
+  // The key of such calls without their numbers, and those; null where none are told apart.
+  struct Kind {
+    Fingerprint fingerprint;
+    std::string key;
+    Numbers numbers;
+    std::string not_symbolic;  // why what varied is no symbol, if it is none
+  };
+  std::unique_ptr<Kind> kind;
   ValueChecks checks;
   std::vector<Source> check_inputs;  // what the checks begin with
   std::unique_ptr<Symbols> symbols;  // with symbolic values
@@ -292,5 +324,9 @@ struct JitFunction::CacheEntry {
     return false;
   }
 };
+
+inline const JitFunction::Key& JitFunction::Key::of(const CacheEntry& e) const {
+  return e.symbols && whole ? *whole : *this;
+}
 
 }  // namespace thunder

@@ -101,7 +101,7 @@ bool is_custom(const Call& call) {
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::hit(const Key& key) {
   std::shared_ptr<CacheEntry> e = find(key);
   if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
-    if (key.answers) key.answers->keep_drawn(0);
+    key.undraw();
     throw NeedsEager{"forward-mode AD is active", {}};
   }
   if (e) ++hits_;
@@ -218,7 +218,8 @@ PyObject* JitFunction::run_function(const Arguments& a, bool acquiring) {
 }
 
 // `undraw`: makes the generators what they were before the call; null: before the run is good enough.
-PyObject* JitFunction::run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw) {
+PyObject* JitFunction::run(CacheEntry& e, const Key& call, const Arguments& args, const std::function<void()>* undraw) {
+  const Key& key = call.of(e);
   e.last_use = hits_ + misses_;
   if (!e.eager.empty()) return run_eagerly(args, e.eager);
   if (e.plan) {

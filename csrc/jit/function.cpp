@@ -62,9 +62,6 @@ Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects
 
 }  // namespace
 
-// What the function turned out to look at in its objects makes another key of the same arguments.
-struct JitFunction::OtherKey {};
-
 bool JitFunction::is_tracing() { return Tracing::depth() > 0; }
 
 JitFunction::Runner& JitFunction::runner() {
@@ -84,24 +81,39 @@ JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, Compil
                          std::shared_ptr<GraphSettings> graphs)
     : fn_(Ref::borrow(fn)),
       module_(Ref::borrow(module)),
-      cache_(cache),
+      // A recording of a graph is for sizes as they are.
+      cache_(graphs && cache == CacheMode::VaryingValues ? CacheMode::ConstantValues : cache),
       options_(std::move(options)),
       graphs_(std::move(graphs)) {}
 
 JitFunction::Key JitFunction::key_of(const Arguments& args) const {
-  return Key(args, cache_ == CacheMode::SymbolicValues, uses_, themselves_);
+  using Apart = Key::Apart;
+  return Key(args, cache_ == CacheMode::SymbolicValues ? Apart::Some : Apart::Nothing, uses_, themselves_);
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find(const Key& key) {
   if (cache_ == CacheMode::NoCaching) return nullptr;
   if (cache_ == CacheMode::SameInput) return entries_.empty() ? nullptr : entries_.begin()->second;
-  if (std::shared_ptr<CacheEntry> e = find_known(key)) return e;
-  if (std::shared_ptr<CacheEntry> e = find_entry(key, nullptr)) return e;
+  if (std::shared_ptr<CacheEntry> e = find_with(key, nullptr)) return e;
   std::string why;  // told of misses alone: saying it takes longer than checking
-  if (std::shared_ptr<CacheEntry> e = find_entry(key, &why)) return e;
-  if (key.answers) key.answers->keep_drawn(0);
+  if (std::shared_ptr<CacheEntry> e = find_with(key, &why)) return e;
   if (why.empty()) why = entries_.empty() || !last_ ? "the first call" : difference(key.facts(), last_->facts);
   last_miss_ = std::move(why);
+  return nullptr;
+}
+
+// An entry for the call's very numbers, or one in which those that vary are symbols.
+std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_with(const Key& key, std::string* why) {
+  if (!why)
+    if (std::shared_ptr<CacheEntry> e = find_known(key)) return e;
+  if (std::shared_ptr<CacheEntry> e = find_entry(key, why)) return e;
+  key.undraw();
+  if (!any_varying_) return nullptr;
+  const Key& other = whole(key);
+  if (!why)
+    if (std::shared_ptr<CacheEntry> e = find_known(other)) return e;
+  if (std::shared_ptr<CacheEntry> e = find_entry(other, why)) return e;
+  key.undraw();
   return nullptr;
 }
 
@@ -127,7 +139,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_entry(const Key& key,
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_known(const Key& key) {
-  if (cache_ != CacheMode::SymbolicValues) return nullptr;
+  if (key.apart == Key::Apart::Nothing) return nullptr;
   auto [first, last] = known_.equal_range(key.hash ^ key.numbers.hash());
   for (auto it = first; it != last; ++it) {
     std::shared_ptr<CacheEntry> e = it->second.entry.lock();
@@ -159,7 +171,8 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
       ShapeEnv::Scope scope(tracer->shapes());
       tell();
       if (tracer->shared_memory_written()) shared.push_back(tracer->shared_memory_written());
-      else if (!e.symbols || !e.symbols->learn(tracer->shapes())) return acquired;
+      // What cannot be acquired again has the guards alone.
+      else if (!e.symbols || !once_.empty() || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (const OtherKey&) {
       throw;
     } catch (const NeedsEager&) {
@@ -216,6 +229,11 @@ std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, con
   return {std::move(call_args), std::move(call_kwargs)};
 }
 
+// What the arguments' key is by now, told apart as `key` is.
+std::string JitFunction::flat_key(const Arguments& args, const Key& key) const {
+  return Key(args, key.apart, uses_, themselves_).flat.key;
+}
+
 // The result, or none where the program turns out to be none that can be recorded.
 Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
                             const std::pair<Ref, Ref>& proxies) {
@@ -233,7 +251,7 @@ Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, co
     if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
     reads.find_arguments_elsewhere();
-    if (tracer.eager.why.empty() && (!learn(reads) || key_of(args).flat.key == key.flat.key)) throw;
+    if (tracer.eager.why.empty() && (!learn(reads) || flat_key(args, key) == key.flat.key)) throw;
     PyErr_Clear();
     if (tracer.eager.why.empty()) throw OtherKey();
   }
@@ -254,7 +272,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   if (tracer.int_varies) reads.take_counters(counters_);
   if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
   ShapeEnv::Scope scope(tracer.shapes());
-  if (e.symbols) e.symbols->bind([&](int64_t hint) { return tracer.add_size(hint); });
+  if (e.symbols) e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.add_size(hint, may_be_one); });
   frontend::StandIns copies(key.flat.containers, uses_);
   const std::pair<Ref, Ref> proxies = traced(e, key, args, tracer, copies);
   if (interprets) reads.begin(fn_.get());
@@ -267,7 +285,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   find_counters(e.effects);
   // A program for this call only need not be the one for other calls with the same key.
   const bool fits = !once_.empty() && knows_identities(reads);
-  if (learn(reads) && !fits && key_of(args).flat.key != key.flat.key) throw OtherKey();
+  if (learn(reads) && !fits && flat_key(args, key) != key.flat.key) throw OtherKey();
   if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor};
   for (frontend::Effect& effect : copies.effects()) {
     if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
@@ -312,6 +330,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(Key& key, const Ar
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key& key, const Arguments& args) {
   not_symbolic_.clear();
+  if (cache_ == CacheMode::VaryingValues && !distributed_) return compile_varying(key, args);
   if (cache_ != CacheMode::SymbolicValues) return compile_with_reads(key, args, true);
   std::string why;
   try {
@@ -331,17 +350,17 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_as_asked(const Key
 // Numbers that the program reads from its tensors become numbers of the call; where that cannot be, they stay what they
 // are in this one.
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_with_reads(const Key& key, const Arguments& args,
-                                                                         bool constant) {
+                                                                         bool constant, const Varying* varying) {
   bool read = false;
   try {
-    return compile(key, args, {constant, cache_ != CacheMode::SameInput, &read});
+    return compile(key, args, {constant, cache_ != CacheMode::SameInput, &read, varying});
   } catch (const OtherKey&) {
     throw;
   } catch (const std::exception&) {
     if (!read || !once_.empty()) throw;
     PyErr_Clear();
   }
-  return compile(key, args, {constant, false, &read});
+  return compile(key, args, {constant, false, &read, varying});
 }
 
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args, NumberMode mode) {
@@ -349,8 +368,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   adopt_default_dtype();
   auto record = std::make_shared<CompileRecord>();
   auto e = std::make_shared<CacheEntry>();
-  if (cache_ == CacheMode::SymbolicValues) {
-    e->symbols = std::make_unique<Symbols>(key.numbers, mode.constant);
+  if (key.apart != Key::Apart::Nothing) {
+    e->symbols = mode.varying
+                     ? std::make_unique<Symbols>(key.numbers, mode.varying->ints, mode.varying->constant_floats)
+                     : std::make_unique<Symbols>(key.numbers, mode.constant);
     e->symbols->labels = key.labels();
   }
   std::unique_ptr<frontend::Tracer> tracer;
@@ -409,6 +430,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
 
   add_inputs(*e, key, acquired, tracer->shapes());
   number_guards_ = e->symbols ? e->symbols->text() : std::vector<std::string>();
+  symbols_ = e->symbols ? e->symbols->symbol_text() : std::vector<std::string>();
   for (std::string& line : e->checks.text()) number_guards_.push_back(std::move(line));
   e->be_for(key);
   e->captured = e->fingerprint_all(key.flat);
@@ -444,6 +466,12 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<Cache
     entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
       return a.second->last_use < b.second->last_use;
     }));
+  if (cache_ == CacheMode::VaryingValues) {
+    const Key& other = key.exact ? key : whole(key);
+    e->kind = std::make_unique<CacheEntry::Kind>(CacheEntry::Kind{other.fingerprint, other.flat.key, other.numbers, {}});
+    kinds_.emplace(other.hash, e);
+    any_varying_ = any_varying_ || e->symbols;
+  }
   return entries_.emplace(key.hash, std::move(e))->second;
 }
 
@@ -465,6 +493,8 @@ std::vector<std::string> JitFunction::guards() const {
 void JitFunction::clear_cache() {
   entries_.clear();
   known_.clear();
+  kinds_.clear();
+  any_varying_ = false;
   steps_.clear();
   known_ints_.clear();
   counters_.clear();
@@ -475,7 +505,7 @@ bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObjec
   const Key key = key_of({args, nargs, names});
   if (key.fingerprint.watched() || key.other_kind || key.flat.overriding) return false;
   const bool found = find(key) != nullptr;
-  if (key.answers) key.answers->keep_drawn(0);
+  key.undraw();
   return found;
 }
 

@@ -2,7 +2,9 @@
 //
 // A call flattens its arguments, makes the fingerprint of its tensors and of global state, and looks the pair up.  A
 // hit runs the entry whose world guard holds; a miss acquires the program, compiles it, and adds an entry.  With
-// symbolic values the pair leaves out sizes and numbers (jit/symbolic.h), and an entry has guards on those.
+// symbolic values the pair leaves out sizes and numbers (jit/symbolic.h), and an entry has guards on those.  With varying
+// values a call has both keys: programs for its very numbers come first, then those in which what varied is a symbol
+// (jit/varying.h).
 #pragma once
 
 #include <atomic>
@@ -28,7 +30,7 @@
 
 namespace thunder {
 
-enum class CacheMode { ConstantValues, SymbolicValues, SameInput, NoCaching };
+enum class CacheMode { ConstantValues, VaryingValues, SymbolicValues, SameInput, NoCaching };
 
 /// Seconds of the parts of one compilation.
 struct CompileTimes {
@@ -44,6 +46,7 @@ struct CompileRecord {
 };
 
 struct InputOfEntry;
+struct Varying;
 
 class JitFunction {
  public:
@@ -78,6 +81,8 @@ class JitFunction {
   std::vector<std::string> guards() const;
   /// What the last program asked about sizes and numbers, which calls must agree with to run it.
   const std::vector<std::string>& number_guards() const { return number_guards_; }
+  /// The symbols of the last program: "s0: size 1 of tensor argument 0".
+  const std::vector<std::string>& symbols() const { return symbols_; }
   /// Why the last program has no symbols though they were asked for; empty if it has.
   const std::string& not_symbolic() const { return not_symbolic_; }
   /// Why the last program was not kept for later calls; empty if it was.
@@ -102,6 +107,7 @@ class JitFunction {
   struct NumberMode {
     bool constant, vary;
     bool* read;  // set where a number that was read became one of the call
+    const Varying* varying = nullptr;  // which of them are symbols; null: all or none
   };
   using Entries = std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>>;
   std::shared_ptr<CacheEntry> find(const Key& key);
@@ -110,11 +116,20 @@ class JitFunction {
   std::shared_ptr<CacheEntry> find_entry(const Key& key, std::string* why);
   std::shared_ptr<CacheEntry> find_by_values(const Key& key, Entries::iterator from, std::string* why);
   Key key_of(const Arguments& args) const;
+  std::string flat_key(const Arguments& args, const Key& key) const;
+  /// The key of the same call with all numbers apart.
+  const Key& whole(const Key& key) const;
+  std::shared_ptr<CacheEntry> find_with(const Key& key, std::string* why);
+  /// Entries for calls that are like this one but for their numbers.
+  std::vector<std::shared_ptr<CacheEntry>> alike(const Key& whole);
+  Varying varying_of(const Key& whole, std::string* not_symbolic);
+  std::shared_ptr<CacheEntry> compile_varying(const Key& key, const Arguments& args);
   bool knows_identities(const frontend::Reads& reads) const;
   bool learn(const frontend::Reads& reads);
   std::shared_ptr<CacheEntry> compile(Key& key, const Arguments& args);
   std::shared_ptr<CacheEntry> compile_as_asked(const Key& key, const Arguments& args);
-  std::shared_ptr<CacheEntry> compile_with_reads(const Key& key, const Arguments& args, bool constant);
+  std::shared_ptr<CacheEntry> compile_with_reads(const Key& key, const Arguments& args, bool constant,
+                                                 const Varying* varying = nullptr);
   std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, NumberMode mode);
   frontend::Acquired acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                              const Arguments& args, NumberMode mode);
@@ -155,6 +170,8 @@ class JitFunction {
   Entries entries_;
   /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
+  std::unordered_multimap<uint64_t, std::weak_ptr<CacheEntry>> kinds_;  // by keys without numbers, with varying values
+  bool any_varying_ = false;                                            // whether an entry has symbols for what varied
   std::unordered_multimap<size_t, std::weak_ptr<ValueStep>> steps_;  // what entries may share
   std::unordered_map<std::string, int64_t> known_ints_;              // that programs read, by place
   frontend::Reads::Counters counters_;
@@ -174,7 +191,7 @@ class JitFunction {
   std::string last_miss_, not_symbolic_;
   std::string once_;      // why the last program cannot be acquired a second time
   std::string not_kept_;  // why it is good for its call only
-  std::vector<std::string> number_guards_;
+  std::vector<std::string> number_guards_, symbols_;
 };
 
 }  // namespace thunder

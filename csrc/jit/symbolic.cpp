@@ -26,7 +26,7 @@ uint64_t mix(uint64_t h, uint64_t v) {
 
 // ---- SymbolicLayout ---------------------------------------------------------------------------------------------------------
 
-SymbolicLayout::SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& ints) {
+SymbolicLayout::SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& ints, bool whole) {
   const bool strided = tensor.layout() == c10::kStrided;
   c10::IntArrayRef sizes = tensor.sizes(), strides = strided ? tensor.strides() : c10::IntArrayRef();
   const size_t rank = sizes.size();
@@ -40,11 +40,18 @@ SymbolicLayout::SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& i
   for (size_t i = 0; i < rank; ++i) {
     sizes_[i] = {Entry::Constant, sizes[i]};
     strides_[i] = {Entry::Constant, strides[i]};
-    if (empty || stays(sizes[i])) continue;
+    if (empty || (stays(sizes[i]) && !whole)) continue;
     sizes_[i] = {Entry::Int, static_cast<int64_t>(ints.size())};
     ints.push_back(sizes[i]);
   }
   if (empty) return;
+  if (whole) {
+    for (size_t i = 0; i < rank; ++i) {
+      strides_[i] = {Entry::Int, static_cast<int64_t>(ints.size())};
+      ints.push_back(strides[i]);
+    }
+    return;
+  }
   // A stride is a smaller one times its size, the next dimension's first: a row-major tensor has no stride of its own.
   c10::SmallVector<size_t, 6> order(rank);
   std::iota(order.rbegin(), order.rend(), size_t{0});
@@ -135,7 +142,24 @@ uint64_t Numbers::hash() const {
 Symbols::Symbols(const Numbers& numbers, bool constant)
     : numbers_(numbers), constant_(constant), ints_(numbers.ints.size()), floats_(numbers.floats.size(), constant) {
   if (!constant) return;
-  for (size_t i = 0; i < ints_.size(); ++i) ints_[i].kind = Binding::Constant;
+  for (size_t i = 0; i < ints_.size(); ++i) ints_[i].kind = IntBinding::Constant;
+}
+
+Symbols::Symbols(const Numbers& numbers, std::vector<IntBinding> ints, std::vector<char> constant_floats)
+    : numbers_(numbers), constant_(false), ints_(std::move(ints)), floats_(std::move(constant_floats)) {}
+
+bool Symbols::any_symbol() const {
+  return std::any_of(ints_.begin(), ints_.end(), [](const IntBinding& b) { return b.kind == IntBinding::Symbol; }) ||
+         std::any_of(floats_.begin(), floats_.end(), [](char constant) { return !constant; });
+}
+
+std::vector<std::string> Symbols::symbol_text() const {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < ints_.size(); ++i)
+    if (ints_[i].kind == IntBinding::Symbol) out.push_back(cat(dims_[i], ": ", labels.at(i)));
+  for (size_t i = 0; i < floats_.size(); ++i)
+    if (!floats_[i]) out.push_back(cat("f", i, ": float argument ", i));
+  return out;
 }
 
 std::optional<size_t> Symbols::index(SymbolId id) const {
@@ -177,16 +201,30 @@ std::string Symbols::explain(const DimGuard& g) const {
   return located(g.str() + (legend.empty() ? "" : legend + ")"), g.where);
 }
 
+// `n < 2` of a size, which is 1 at least.
+bool Symbols::learn_one(const DimGuard& g) {
+  const Dim difference = g.left - g.right;
+  const std::vector<SymbolId> symbols = difference.symbols();
+  const std::optional<size_t> i = symbols.size() == 1 ? index(symbols[0]) : std::nullopt;
+  if (!i || !ints_[*i].may_be_one || ints_[*i].kind != IntBinding::Symbol || numbers_.ints[*i] != 1) return false;
+  auto at = [&](int64_t n) { return difference.substitute([&](SymbolId) { return Dim(n); }); };
+  if (g.relation == DimGuard::NotEqual || !difference.same((at(1) - at(0)) * dims_[*i] + at(0))) return false;
+  if (g.holds([](SymbolId) { return Dim(2); })) return false;
+  ints_[*i] = {.kind = IntBinding::Constant};
+  reasons_[*i] = explain(g);
+  return true;
+}
+
 bool Symbols::learn_ints(const DimGuard& g) {
-  if (g.relation != DimGuard::Equal) return false;
+  if (g.relation != DimGuard::Equal) return learn_one(g);
   const Dim difference = g.left - g.right;
   std::vector<SymbolId> symbols = difference.symbols();
   for (SymbolId s : symbols)
     if (!index(s)) return false;
   if (symbols.size() == 1) {
     const size_t i = *index(symbols[0]);
-    if (ints_[i].kind != Binding::Symbol || !is_multiple(difference, dims_[i] - numbers_.ints[i])) return false;
-    ints_[i].kind = Binding::Constant;
+    if (ints_[i].kind != IntBinding::Symbol || !is_multiple(difference, dims_[i] - numbers_.ints[i])) return false;
+    ints_[i].kind = IntBinding::Constant;
     reasons_[i] = explain(g);
     return true;
   }
@@ -194,8 +232,8 @@ bool Symbols::learn_ints(const DimGuard& g) {
   size_t a = *index(symbols[0]), b = *index(symbols[1]);
   if (!difference.same(dims_[a] - dims_[b]) && !difference.same(dims_[b] - dims_[a])) return false;
   if (a > b) std::swap(a, b);
-  if (ints_[b].kind != Binding::Symbol) return false;
-  ints_[b] = {Binding::Same, a};
+  if (ints_[b].kind != IntBinding::Symbol) return false;
+  ints_[b] = {IntBinding::Same, a};
   reasons_[b] = explain(g);
   return true;
 }
@@ -244,10 +282,17 @@ bool Symbols::hold(const Numbers& numbers, std::string* why) const {
     return false;
   };
   for (size_t i = 0; i < ints_.size(); ++i) {
-    const Binding& b = ints_[i];
-    if (b.kind == Binding::Constant && numbers.ints[i] != numbers_.ints[i])
+    const IntBinding& b = ints_[i];
+    if (b.kind == IntBinding::Constant && numbers.ints[i] != numbers_.ints[i])
       return fails([&] { return cat(describe(i), " (now ", numbers.ints[i], ")"); });
-    if (b.kind == Binding::Same && numbers.ints[i] != numbers.ints[b.other])
+    if (b.kind == IntBinding::Symbol && numbers.ints[i] < (b.may_be_one ? 1 : 2))
+      return fails([&] { return cat(labels.at(i), b.may_be_one ? " >= 1" : " >= 2", " (now ", numbers.ints[i], ")"); });
+    if (b.kind == IntBinding::Product && numbers.ints[i] != numbers.ints[b.other] * numbers.ints[b.by])
+      return fails([&] {
+        return cat(labels.at(i), " == ", labels.at(b.other), " * ", labels.at(b.by), " (now ", numbers.ints[i], ", ",
+                   numbers.ints[b.other], " and ", numbers.ints[b.by], ")");
+      });
+    if (b.kind == IntBinding::Same && numbers.ints[i] != numbers.ints[b.other])
       return fails([&] { return cat(describe(i), " (now ", numbers.ints[b.other], " and ", numbers.ints[i], ")"); });
   }
   for (size_t i = 0; i < floats_.size(); ++i)
@@ -276,7 +321,7 @@ bool Symbols::hold(const Numbers& numbers, std::string* why) const {
 std::vector<std::string> Symbols::text() const {
   std::vector<std::string> out;
   for (size_t i = 0; i < ints_.size(); ++i)
-    if (ints_[i].kind != Binding::Symbol) out.push_back(describe(i));
+    if (reasons_.count(i) || (constant_ && ints_[i].kind == IntBinding::Constant)) out.push_back(describe(i));
   for (const auto& [i, reason] : float_reasons_) out.push_back(reason);
   out.insert(out.end(), texts_.begin(), texts_.end());
   for (const SizeCheck& check : checks_) out.push_back(check.text);

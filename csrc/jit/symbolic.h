@@ -1,9 +1,12 @@
-// What calls of one program may differ in, with cache="symbolic values": sizes, strides and numbers.
+// What calls of one program may differ in: sizes, strides and numbers.
 //
-// A call's key says of every size whether it is 0, 1 or more, and of every stride how it follows from sizes; the
-// integers themselves stand apart, in a row.  Compiling binds each of the row to a symbol, unless the program turned out
-// to depend on it: then to its value, or to another one that it must equal.  All else that the program asked about
-// symbols is a guard.
+// A call's key leaves them out; they stand apart, in a row.  With cache="symbolic values" the key says of every size
+// whether it is 0, 1 or more, and of every stride how it follows from sizes, and the rest is the row.  With
+// cache="varying values" the row has all sizes and strides (but for empty tensors), and earlier calls tell which of them
+// vary (jit/varying.h).
+//
+// Compiling binds each of the row to a symbol, unless it does not vary or the program turned out to depend on it: then to
+// its value, or to another one that it must equal.  All else that the program asked about symbols is a guard.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +27,8 @@ namespace thunder {
 /// The sizes and strides of a tensor apart from their values.
 class SymbolicLayout {
  public:
-  /// Appends to `ints` what the layout does not say.
-  SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& ints);
+  /// Appends to `ints` what the layout does not say.  `whole`: that is all sizes and then all strides.
+  SymbolicLayout(const at::Tensor& tensor, std::vector<int64_t>& ints, bool whole);
   void add_to(Fingerprint& f) const;
   /// "[n, 1, n] strides=[n, n, 1]", with n for what may be 2 or more, and words for a stride that follows from another.
   std::string str() const;
@@ -52,28 +55,40 @@ struct Numbers {
   friend bool operator==(const Numbers&, const Numbers&) = default;
 };
 
+/// What an int of a row is in a program.
+struct IntBinding {
+  enum Kind : uint8_t { Symbol, Constant, Same, Product } kind = Symbol;
+  size_t other = 0, by = 0;  ///< Same: an earlier one of the row; Product: two of it, a stride and the size there
+  bool may_be_one = false;   ///< a symbol for a size that is 1 in some calls (ShapeEnv::make_size)
+};
+
 /// What the numbers of a call are to a program that is being compiled, and the guards on them once it is.
 class Symbols {
  public:
   /// All of them symbols, or all constants.
   Symbols(const Numbers& numbers, bool constant);
+  /// `constant_floats`: of each float, whether it is a constant.
+  Symbols(const Numbers& numbers, std::vector<IntBinding> ints, std::vector<char> constant_floats);
 
   /// What each int is, for explanations.
   std::vector<std::string> labels;
   const Numbers& numbers() const { return numbers_; }
   bool constant() const { return constant_; }
-  /// Binds each int anew: `make_symbol` gives one for a hint.
+  /// Binds each int anew: `make_symbol` gives one for a hint, and whether it may be 1.
   template <class F>
   void bind(F&& make_symbol) {
-    dims_.clear();
+    dims_.assign(ints_.size(), Dim());
     index_.clear();
     for (size_t i = 0; i < ints_.size(); ++i) {
-      const Binding& b = ints_[i];
-      if (b.kind == Binding::Constant) dims_.push_back(Dim(numbers_.ints[i]));
-      else if (b.kind == Binding::Same) dims_.push_back(dims_[b.other]);
-      else dims_.push_back(make_symbol(numbers_.ints[i]));
-      if (b.kind == Binding::Symbol) index_[dims_[i].symbols().at(0)] = i;
+      const IntBinding& b = ints_[i];
+      if (b.kind == IntBinding::Constant) dims_[i] = numbers_.ints[i];
+      if (b.kind == IntBinding::Same) dims_[i] = dims_[b.other];
+      if (b.kind != IntBinding::Symbol) continue;
+      dims_[i] = make_symbol(numbers_.ints[i], b.may_be_one);
+      index_[dims_[i].symbols().at(0)] = i;
     }
+    for (size_t i = 0; i < ints_.size(); ++i)
+      if (ints_[i].kind == IntBinding::Product) dims_[i] = product(i);
   }
   const Dims& dims() const { return dims_; }
   bool is_constant_float(size_t i) const { return floats_[i] != 0; }
@@ -92,19 +107,25 @@ class Symbols {
   NumberExpr::Values values(const Numbers& numbers) const;
   /// The guards as text, with the lines that asked.
   std::vector<std::string> text() const;
+  /// "s0: size 1 of tensor argument 0", of each symbol; within the environment that made them.
+  std::vector<std::string> symbol_text() const;
+  /// Whether the program turned out to depend on the value of an int.
+  bool learned(size_t i) const { return ints_[i].kind == IntBinding::Constant && reasons_.count(i) != 0; }
+  bool any_symbol() const;
 
  private:
-  struct Binding {
-    enum Kind : uint8_t { Symbol, Constant, Same } kind = Symbol;
-    size_t other = 0;
-  };
+  Dim product(size_t i) const {
+    const IntBinding& b = ints_[i];
+    return b.kind == IntBinding::Product ? product(b.other) * product(b.by) : dims_[i];
+  }
+  bool learn_one(const DimGuard& g);
   bool learn_ints(const DimGuard& g);
   std::string describe(size_t i) const;
   std::string explain(const DimGuard& g) const;
 
   Numbers numbers_;
   bool constant_;
-  std::vector<Binding> ints_;
+  std::vector<IntBinding> ints_;
   std::vector<char> floats_;  // whether it is a constant
   Dims dims_;
   std::unordered_map<SymbolId, size_t> index_;

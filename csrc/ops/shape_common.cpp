@@ -134,6 +134,7 @@ std::vector<int64_t> dims_of_one(const Dims& shape) {
 
 bool suggests_channels_last(const TensorType& t) {
   if (t.rank() != 4 && t.rank() != 5) return false;
+  ShapeEnv::LayingOut scope;
   // From the innermost dimension out: channels, width, height, (depth,) batch.
   std::vector<size_t> order = {1};
   for (size_t i = t.shape.size(); i-- > 2;) order.push_back(i);

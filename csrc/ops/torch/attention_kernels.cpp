@@ -124,6 +124,7 @@ bool fits_bulk_copies(const TensorType& t) {
 bool lengths_fit_cudnn(const Params& p, int64_t version) {
   constexpr int64_t kBlock = 128, kFixed = 91501;
   const Dim &rows = p.q.shape[2], &columns = p.k.shape[2];
+  ShapeEnv::Exactly scope;
   if (rows == 1 || columns == 1 || (p.causal && rows != columns)) return false;
   return version >= kFixed || (mod(rows, kBlock) == 0 && mod(columns, kBlock) == 0);
 }

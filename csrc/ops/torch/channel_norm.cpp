@@ -271,6 +271,7 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
   bool training = a.flag("training");
   if ((x.rank() == 1 || training) && known_empty(x.shape)) return batch_norm_of_nothing(b, a);
   if (training && x.rank() >= 1) {
+    ShapeEnv::Exactly scope;
     Dim per_channel = x.shape[0] * product(Dims(x.shape.begin() + std::min<int64_t>(2, x.rank()), x.shape.end()));
     THUNDER_CHECK(!(per_channel == 1), Value, "batch_norm",
                   "Expected more than 1 value per channel when training, got input size torch.Size([", join(x.shape),
@@ -388,7 +389,11 @@ Arg instance_norm_functional_body(Builder& b, const Args& a) {
   THUNDER_CHECK(training || (given(a, "running_mean") && given(a, "running_var")), Runtime, "instance_norm",
                 "Expected running_mean and running_var to be defined when use_input_stats is false");
   Dims spatial(t.shape.begin() + std::min<int64_t>(2, t.rank()), t.shape.end());
-  THUNDER_CHECK(!training || (t.rank() >= 2 && !(product(spatial) == 1)), Value, "instance_norm",
+  const auto has_one_element = [&] {
+    ShapeEnv::Exactly scope;
+    return product(spatial) == 1;
+  };
+  THUNDER_CHECK(!training || (t.rank() >= 2 && !has_one_element()), Value, "instance_norm",
                 "Expected more than 1 spatial element when training, got input size torch.Size([", join(t.shape), "])");
   THUNDER_CHECK(t.rank() >= 2, Index, "instance_norm", "expected an input with 2 dimensions or more, got ", t.rank());
   Dims merged = {1, t.shape[0] * t.shape[1]};
