@@ -95,4 +95,6 @@ Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs) {
   return run(b.finish("evaluate", output), std::move(inputs));
 }
 
+Ref evaluate(const Trace& constant) { return run(constant, {}); }
+
 }  // namespace thunder

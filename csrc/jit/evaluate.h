@@ -16,6 +16,8 @@ namespace thunder {
 
 /// `name`: a registry name with or without overload ("prims.slice"), or an executor's operator.
 frontend::Ref evaluate(const std::string& name, PyObject* args, PyObject* kwargs);
+/// Runs a trace without inputs.
+frontend::Ref evaluate(const Trace& constant);
 /// Runs a program apart from autograd and from what is being traced.
 std::vector<c10::IValue> run_below_autograd(const Program& program, std::vector<c10::IValue> inputs);
 /// Runs a trace whose output is a tuple: its results.
