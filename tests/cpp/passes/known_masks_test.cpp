@@ -132,14 +132,21 @@ struct Sized {
 };
 
 TEST_CASE("known_masks: what a mask of symbolic sizes is becomes one guard") {
-  Sized causal, unguarded, other, of_input;
-  CHECK(causal.after(true, MaskKind::Causal, causal.b.expr(0)).find("(q, q, q, None, 0.0, True)") != std::string::npos);
-  CHECK(causal.guards == 1);
-  CHECK(unguarded.after(false, MaskKind::Causal, unguarded.b.expr(0)).find("arange") != std::string::npos);
-  CHECK(other.after(true, MaskKind::Other, other.b.expr(0)).find("arange") != std::string::npos);
-  const Expr shift = of_input.b.expr(of_input.b.input(f32({}), "shift"));
-  CHECK(of_input.after(true, MaskKind::Causal, shift).find("arange") != std::string::npos);
-  CHECK(other.guards + of_input.guards + unguarded.guards == 0);
+  Sized p;
+  CHECK(p.after(true, MaskKind::Causal, p.b.expr(0)).find("(q, q, q, None, 0.0, True)") != std::string::npos);
+  CHECK(p.guards == 1);
+}
+
+TEST_CASE("known_masks: a mask of symbolic sizes stays without a guard, of another kind and of an input") {
+  auto stays = [](bool guarded, MaskKind kind, bool of_input) {
+    Sized p;
+    const Expr other = of_input ? p.b.expr(p.b.input(f32({}), "shift")) : p.b.expr(0);
+    CHECK(p.after(guarded, kind, other).find("arange") != std::string::npos);
+    CHECK(p.guards == 0);
+  };
+  stays(false, MaskKind::Causal, false);
+  stays(true, MaskKind::Other, false);
+  stays(true, MaskKind::Causal, true);
 }
 
 TEST_CASE("known_masks: a mask of random numbers is not known") {
