@@ -73,4 +73,14 @@ std::optional<SymbolId> bound_symbol(Value v) {
   return symbols[0];
 }
 
+void bind_symbols(const Trace& trace) {
+  std::unordered_set<SymbolId> bound;
+  auto bind = [&](Value v) {
+    const std::optional<SymbolId> s = bound_symbol(v);
+    if (s && bound.insert(*s).second) trace.arena->bind(*s, v);
+  };
+  for (Value v : trace.inputs) bind(v);
+  for (const Call* c : trace.calls) for_each_output(*c, bind);
+}
+
 }  // namespace thunder

@@ -47,4 +47,7 @@ std::unordered_map<Value, size_t, ValueHash> producers(const Trace& trace);
 /// Symbols bound by a value: a number value whose type carries a dim that is a lone symbol.
 std::optional<SymbolId> bound_symbol(Value v);
 
+/// Calls that are made from here on read each symbol from the first value of the trace that binds it.
+void bind_symbols(const Trace& trace);
+
 }  // namespace thunder

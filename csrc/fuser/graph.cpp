@@ -26,11 +26,20 @@ bool is_supported(DType t) {
   }
 }
 
-// Of a dtype that kernels know, and not known to be empty.
+// A size that the run finds is taken to be what it was compared with; PyTorch's operators check that, and kernels do not.
+bool is_known_in_run_alone(const Dim& d) {
+  const ShapeEnv* env = d.is_constant() ? nullptr : ShapeEnv::current();
+  if (!env) return false;
+  const std::vector<SymbolId> symbols = d.symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->is_unbacked(s); });
+}
+
+// Of a dtype that kernels know, of sizes that are known before the run, and not known to be empty.
 bool is_element_type(const Type& type) {
   if (!type.is_tensor() || !is_supported(type.tensor().dtype) || !type.tensor().strided()) return false;
   const Dims& shape = type.tensor().shape;
-  return std::none_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
+  return std::none_of(shape.begin(), shape.end(),
+                      [](const Dim& d) { return d.is_constant() ? d.constant() == 0 : is_known_in_run_alone(d); });
 }
 
 template <class F>

@@ -121,6 +121,8 @@ struct JitFunction::Key {
   void add_layouts() {
     numbers.ints = flat.ints;
     numbers.floats = flat.floats;
+    // "An int of the row" and a size of 1 look alike in a fingerprint; keys of both forms are in one table.
+    if (apart == Apart::All) fingerprint.add_number(~uint64_t{0});
     for (PyObject* o : flat.tensors) {
       const at::Tensor& t = torch_py::tensor(o);
       bool repeated = false;

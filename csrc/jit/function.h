@@ -122,6 +122,7 @@ class JitFunction {
   std::shared_ptr<CacheEntry> find_with(const Key& key, std::string* why);
   /// Entries for calls that are like this one but for their numbers.
   std::vector<std::shared_ptr<CacheEntry>> alike(const Key& whole);
+  static bool is_apart(const std::vector<std::shared_ptr<CacheEntry>>& entries, size_t i, const Numbers& now);
   Varying varying_of(const Key& whole, std::string* not_symbolic);
   std::shared_ptr<CacheEntry> compile_varying(const Key& key, const Arguments& args);
   bool knows_identities(const frontend::Reads& reads) const;

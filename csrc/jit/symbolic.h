@@ -111,6 +111,7 @@ class Symbols {
   std::vector<std::string> symbol_text() const;
   /// Whether the program turned out to depend on the value of an int.
   bool learned(size_t i) const { return ints_[i].kind == IntBinding::Constant && reasons_.count(i) != 0; }
+  bool is_symbol(size_t i) const { return ints_[i].kind == IntBinding::Symbol; }
   bool any_symbol() const;
 
  private:

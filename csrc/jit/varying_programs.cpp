@@ -31,6 +31,12 @@ std::vector<std::shared_ptr<JitFunction::CacheEntry>> JitFunction::alike(const K
   return out;
 }
 
+// Whether a size of 1 has shown to need a program of its own: one in which the size is a symbol did not take it.
+bool JitFunction::is_apart(const std::vector<std::shared_ptr<CacheEntry>>& entries, size_t i, const Numbers& now) {
+  return now.ints[i] == 1 && std::any_of(entries.begin(), entries.end(),
+                                         [&](const auto& e) { return e->symbols && e->symbols->is_symbol(i); });
+}
+
 // `*not_symbolic`: why what varies is not to be symbols, where an entry tells.
 Varying JitFunction::varying_of(const Key& whole, std::string* not_symbolic) {
   constexpr int kFew = 2;  // programs for one value of a number: it is not worth a try to make it a symbol again
@@ -44,13 +50,16 @@ Varying JitFunction::varying_of(const Key& whole, std::string* not_symbolic) {
     for (size_t i = 0; e->symbols && i < learned.size(); ++i) learned[i] += e->symbols->learned(i);
   }
   for (size_t i = 0; i < fixed.size(); ++i) fixed[i] = learned[i] >= kFew;
+  for (const TensorPlace& p : whole.places)
+    for (size_t i = p.first; i < p.first + p.rank; ++i) fixed[i] = fixed[i] || is_apart(entries, i, whole.numbers);
   Varying out = find_varying(rows, whole.numbers, whole.places, fixed);
   if (!out.any) return out;
   const std::vector<std::string> labels = whole.labels();
   std::string text;
   for (size_t i = 0; i < out.ints.size(); ++i)
     if (out.ints[i].kind == IntBinding::Symbol)
-      text += cat(text.empty() ? "" : ", ", labels[i], " (", rows.back()->ints[i], ", now ", whole.numbers.ints[i], ")");
+      text +=
+          cat(text.empty() ? "" : ", ", labels[i], " (", rows.back()->ints[i], ", now ", whole.numbers.ints[i], ")");
   for (size_t i = 0; i < out.constant_floats.size(); ++i)
     if (!out.constant_floats[i])
       text += cat(text.empty() ? "" : ", ", "float argument ", i, " (", rows.back()->floats[i], ", now ",
@@ -65,7 +74,10 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_varying(const Key&
   const Varying varying = varying_of(other, &why);
   if (varying.any && why.empty()) {
     try {
-      return compile_with_reads(other, args, false, &varying);
+      std::shared_ptr<CacheEntry> e = compile_with_reads(other, args, false, &varying);
+      // A program whose guards leave out this call, in which a size is 1, is for the others.
+      if (!e || !e->symbols || e->symbols->hold(other.numbers, nullptr)) return e;
+      return compile_with_reads(key, args, true);
     } catch (const OtherKey&) {
       throw;
     } catch (const std::exception& e) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
 
 #include "core/rewrite.h"
 #include "passes/passes.h"
@@ -35,21 +34,6 @@ bool LiveValues::need_size_from(const Call& call) {
 
 namespace {
 
-// What later passes record is to read symbols from values that are left.
-void bind_symbols(const Trace& trace) {
-  std::unordered_set<SymbolId> bound;
-  auto bind = [&](Value v) {
-    const std::optional<SymbolId> s = bound_symbol(v);
-    if (s && bound.insert(*s).second) trace.arena->bind(*s, v);
-  };
-  for (Value v : trace.inputs) bind(v);
-  for (const Call* c : trace.calls) visit_outputs(*c, bind);
-}
-
-}  // namespace
-
-namespace {
-
 // The start of a communication, which other processes make as well; the wait for it may go.
 bool is_start(const Call& c) { return c.op->has(kComm) && c.output.is_value() && c.output.value().type().is_future(); }
 
@@ -69,6 +53,7 @@ Trace dce(const Trace& trace, bool keep_random) {
     out.calls.push_back(&call);
   }
   std::reverse(out.calls.begin(), out.calls.end());
+  // What later passes record is to read symbols from values that are left.
   if (trace.arena->has_symbols()) bind_symbols(out);
   return out;
 }

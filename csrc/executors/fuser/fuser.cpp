@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/rewrite.h"
 #include "executors/fuser/fused_kernel.h"
 #include "fuser/open.h"
 #include "fuser/partition.h"
@@ -51,6 +52,8 @@ class FuserExecutor final : public Executor {
     options.eager = eager;
     options.single = fuses_single_operators();
     options.make_op = [&](fuser::Fusion& f) { return make_op(f, trace.arena, batch, unaligned, eager); };
+    // The forward and the backward bind symbols to values of their own.
+    if (trace.arena->has_symbols()) bind_symbols(trace);
     Trace out = fuser::partition(trace, options);
     if (fusion.compiles) batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
     return out;
