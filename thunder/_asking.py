@@ -95,16 +95,43 @@ def _stand_in(value, made, dtype_of):
     if not isinstance(value, torch.Tensor):
         return value
     if id(value) not in made:
-        tracer = current_tracer()
-        shape = [_known(n) for n in tracer.shape(value)] if tracer.knows(value) else value.shape
         dtype = dtype_of(value)
         make = torch.rand if dtype.is_floating_point or dtype.is_complex else torch.ones
-        made[id(value)] = make(shape, dtype=dtype, device=value.device)
+        made[id(value)] = make(shape(value), dtype=dtype, device=value.device)
     return made[id(value)]
+
+
+def shape(tensor):
+    """The sizes in this call; 2 for those that are not known."""
+    tracer = current_tracer()
+    return tuple(map(_known, tracer.shape(tensor) if tracer.knows(tensor) else tensor.shape))
+
+
+_ones = None  # what sizes that may be 1 are taken for
+
+
+@contextlib.contextmanager
+def taking(n):
+    """Sizes that are 1 in some calls (cache="varying values") are taken for `n`, whatever they are in this one."""
+    global _ones
+    before, _ones = _ones, n
+    try:
+        yield
+    finally:
+        _ones = before
+
+
+def that_may_be_one(value):
+    """The sizes of the tensors in it that are 1 in some calls of the program."""
+    tracer = current_tracer()
+    known = [t for t in tensors(value) if tracer.knows(t)]
+    return [n for t in known for n in tracer.shape(t) if isinstance(n, TracedNumber) and _C.may_be_one(n)]
 
 
 def _known(n):
     if not isinstance(n, TracedNumber):
         return n
+    if _ones is not None and _C.may_be_one(n):
+        return _ones
     hint = _C.number_hint(n)
     return 2 if hint is None else hint

@@ -15,7 +15,6 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _C, _asking, _opaque, _refused, _value_checks
-from ._numbers import TracedNumber
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
 from ._tracing import current_tracer
@@ -189,6 +188,21 @@ _plans = {}
 
 
 def _plan(func, args, kwargs, states):
+    """What autocast does, for all sizes that the program may be used for."""
+    sizes = _asking.that_may_be_one((args, kwargs))
+    if not sizes:
+        return _plan_now(func, args, kwargs, states)
+    with _asking.taking(1):
+        one = _plan_now(func, args, kwargs, states)
+    with _asking.taking(2):
+        others = _plan_now(func, args, kwargs, states)
+    if one == others or repr(one) == repr(others):
+        return others
+    # A composition may leave out a product over a dimension of size 1: the program is for the one or for the others.
+    return one if any([n < 2 for n in sizes]) else others
+
+
+def _plan_now(func, args, kwargs, states):
     """The dtype that all operands are cast to; "as it is" where another thing happens, None where nothing does; or the
     error with which PyTorch refuses."""
     try:
@@ -250,18 +264,11 @@ def _asked(func, args, kwargs, states, cast):
     return (listener.heard, [t.dtype for t in _asking.tensors(results)]), None
 
 
-def _size(n):
-    """0, 1, or 2 for all others; of a symbolic size the program is guarded by it."""
-    if isinstance(n, TracedNumber) and _C.number_hint(n) is None:
-        return 2
-    return int(n) if n < 2 else 2
-
-
 def _kind(value):
     """What of an argument may decide what autocast does."""
     if isinstance(value, torch.Tensor):
         # A composition may leave out a product over dimensions of size 1 or 0.
-        return "tensor", value.dtype, tuple(map(_size, value.shape)), value.device.type
+        return "tensor", value.dtype, tuple(min(n, 2) for n in _asking.shape(value)), value.device.type
     if isinstance(value, (list, tuple)):
         return tuple(map(_kind, value))
     if isinstance(value, dict):

@@ -46,7 +46,7 @@ def _stride(func, args, kwargs):
     if not _is_symbolic(tracer, args[0]):
         return func(*args, **kwargs)
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
-    tracer.keep_layout(args[0])
+    tracer.keep_strides(args[0])
     strides = tracer.stride(args[0])
     return strides if dim is None else strides[dim]
 

@@ -184,7 +184,7 @@ void bind_frontend(nb::module_& m) {
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
       .def("shape", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).shape); })
       .def("stride", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).strides); })
-      .def("keep_layout", [](Tracer& t, nb::handle o) { t.keep_layout(t.type_of(o.ptr())); })
+      .def("keep_strides", [](Tracer& t, nb::handle o) { t.keep_strides(t.type_of(o.ptr())); })
       .def("layout", [](Tracer& t, nb::handle o) { return std::string(layout_name(t.type_of(o.ptr()).layout)); })
       .def("dense_dims", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).dense_dims; })
       .def("is_contiguous",
@@ -258,6 +258,9 @@ void bind_frontend(nb::module_& m) {
   m.def("set_autocast", [](nb::handle function) { frontend::hooks().autocast = ref(function); });
   m.def("any_autocast", any_autocast);
   m.def("number_hint", [](nb::handle number) { return object(frontend::number_hint(number.ptr())); });
+  m.def(
+      "may_be_one", [](nb::handle number) { return frontend::may_be_one(number.ptr()); },
+      "Whether a traced number is a size that is 1 in some calls of the program.");
   m.def("dtype_names", [] {
     std::vector<std::string> out;
     for (int i = 0; i < kNumDTypes; ++i) out.emplace_back(torch_name(static_cast<DType>(i)));

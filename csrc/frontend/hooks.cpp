@@ -134,6 +134,16 @@ Arg number_arg(PyObject* number) {
 
 Ref number_hint(PyObject* number) { return inside(number).hint; }
 
+bool may_be_one(PyObject* number) {
+  const ShapeEnv* env = ShapeEnv::current();
+  const Arg arg = number_arg(number);
+  const bool is_size = env && arg.kind() == Arg::Kind::Int;
+  if (!is_size && !(env && arg.is_value() && arg.value().type().is_number() && arg.value().type().number().dim))
+    return false;
+  const std::vector<SymbolId> symbols = (is_size ? arg.dim() : *arg.value().type().number().dim).symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->may_be_one(s); });
+}
+
 void begin_numbers() {
   current_trace = ++traces;
   numbers_made = false;

@@ -108,6 +108,8 @@ Ref make_number(const Arg& arg);
 Arg number_arg(PyObject* number);
 /// The number in the call that is or was traced; None for one that only the run knows.
 Ref number_hint(PyObject* number);
+/// Whether it is a size that is 1 in some calls (ShapeEnv::make_size).
+bool may_be_one(PyObject* number);
 /// Whether any number was made in the trace of this thread.
 bool any_numbers();
 /// Numbers made from now on in this thread belong to another trace than those before.

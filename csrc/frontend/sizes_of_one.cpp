@@ -57,6 +57,16 @@ void Tracer::keep_layout(const TensorType& t) {
     if (!lies_so(s)) shapes_.exclude_one(s);
 }
 
+// The stride of a dimension with one element may be any.
+void Tracer::keep_strides(const TensorType& t) {
+  keep_layout(t);
+  for (size_t i = 0; i < t.strides.size(); ++i) {
+    if (t.strides[i].is_constant()) continue;
+    for (SymbolId s : t.shape[i].symbols())
+      if (shapes_.may_be_one(s)) shapes_.exclude_one(s);
+  }
+}
+
 // `computed`: what the computation gives.
 void Tracer::keep_sizes_of_one(const std::vector<Value>& computed) {
   for (Value v : computed)

@@ -100,6 +100,8 @@ class Tracer {
   Ref read(PyObject* tensor, const std::string& what);
   /// The program depends on what the tensor's strides are.
   void keep_layout(const TensorType& t);
+  /// The program asks for the strides of that tensor.
+  void keep_strides(const TensorType& t);
   /// Tells whether an int that is read at a place ("model.py:7 in forward #0") is known to differ from call to call;
   /// null: numbers that are read stay what they are.
   std::function<bool(const std::string& place, int64_t now)> int_varies;

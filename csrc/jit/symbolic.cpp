@@ -287,7 +287,8 @@ bool Symbols::hold(const Numbers& numbers, std::string* why) const {
       return fails([&] { return cat(describe(i), " (now ", numbers.ints[i], ")"); });
     if (b.kind == IntBinding::Symbol && numbers.ints[i] < (b.may_be_one ? 1 : 2))
       return fails([&] { return cat(labels.at(i), b.may_be_one ? " >= 1" : " >= 2", " (now ", numbers.ints[i], ")"); });
-    if (b.kind == IntBinding::Product && numbers.ints[i] != numbers.ints[b.other] * numbers.ints[b.by])
+    if (b.kind == IntBinding::Product && numbers.ints[b.size] != 1 &&
+        numbers.ints[i] != numbers.ints[b.other] * numbers.ints[b.by])
       return fails([&] {
         return cat(labels.at(i), " == ", labels.at(b.other), " * ", labels.at(b.by), " (now ", numbers.ints[i], ", ",
                    numbers.ints[b.other], " and ", numbers.ints[b.by], ")");

@@ -59,6 +59,7 @@ struct Numbers {
 struct IntBinding {
   enum Kind : uint8_t { Symbol, Constant, Same, Product } kind = Symbol;
   size_t other = 0, by = 0;  ///< Same: an earlier one of the row; Product: two of it, a stride and the size there
+  size_t size = 0;           ///< Product: that of the dimension, whose stride nobody reads where it is 1
   bool may_be_one = false;   ///< a symbol for a size that is 1 in some calls (ShapeEnv::make_size)
 };
 

@@ -14,9 +14,8 @@ class Finder {
     rows_.push_back(&now);
     out_.ints.resize(now.ints.size(), {.kind = IntBinding::Constant});
     for (size_t i = 0; i < now.floats.size(); ++i)
-      out_.constant_floats.push_back(std::all_of(rows.begin(), rows.end(), [&](const Numbers* r) {
-        return r->floats[i] == now.floats[i];
-      }));
+      out_.constant_floats.push_back(
+          std::all_of(rows.begin(), rows.end(), [&](const Numbers* r) { return r->floats[i] == now.floats[i]; }));
   }
 
   void take_argument(size_t i) {
@@ -53,9 +52,8 @@ class Finder {
       for (size_t d = 0; d < p.rank; ++d) n *= static_cast<double>(r->ints[p.first + d]);
       return n;
     };
-    const Numbers& most = **std::max_element(rows_.begin(), rows_.end(), [&](const Numbers* a, const Numbers* b) {
-      return count(a) < count(b);
-    });
+    const Numbers& most = **std::max_element(rows_.begin(), rows_.end(),
+                                             [&](const Numbers* a, const Numbers* b) { return count(a) < count(b); });
     std::vector<size_t> order(p.rank);
     std::iota(order.rbegin(), order.rend(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -65,12 +63,12 @@ class Finder {
   }
 
   // Whether the stride is always that of dimension `from` times its size.  Where the dimension has one element nobody
-  // reads its stride, but a program must have this call's.
+  // reads its stride; a program that asks for strides is not for that (Tracer::keep_strides).
   bool follows(const TensorPlace& p, size_t d, size_t from) const {
     return std::all_of(rows_.begin(), rows_.end(), [&](const Numbers* r) {
       const int64_t* sizes = r->ints.data() + p.first;
       const int64_t* strides = sizes + p.rank;
-      return (sizes[d] == 1 && r != &now_) || (strides[from] != 0 && strides[from] * sizes[from] == strides[d]);
+      return sizes[d] == 1 || (strides[from] != 0 && strides[from] * sizes[from] == strides[d]);
     });
   }
 
@@ -78,7 +76,8 @@ class Finder {
     const size_t strides = p.first + p.rank;
     auto take = [&](size_t from) {
       if (!known[from] || !follows(p, d, from)) return false;
-      out_.ints[strides + d] = {.kind = IntBinding::Product, .other = strides + from, .by = p.first + from};
+      out_.ints[strides + d] = {
+          .kind = IntBinding::Product, .other = strides + from, .by = p.first + from, .size = p.first + d};
       return true;
     };
     if (d + 1 < p.rank && take(d + 1)) return;

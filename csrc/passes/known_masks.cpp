@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/dim_algebra.h"
 #include "core/rewrite.h"
 #include "ops/torch/attention.h"
 #include "passes/rewriter.h"
@@ -87,11 +88,21 @@ class Masks {
     return q.size() == 4 && k.size() == 4 && q[2].same(mask[mask.size() - 2]) && k[2].same(mask.back());
   }
 
+  // Whether they are in the call being compiled; the program then depends on it.
+  static bool is_equal(const Dim& a, const Dim& b) {
+    return a.same(b) || (!is_unknown(a) && !is_unknown(b) && usual_value(a, 0) == usual_value(b, 0) && a == b);
+  }
+  static bool is_unknown(const Dim& d) {
+    const std::vector<SymbolId> symbols = d.symbols();
+    const ShapeEnv* env = ShapeEnv::current();
+    return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return !env || env->is_unbacked(s); });
+  }
+
   // A mask of one row serves every query, and kernels differ in what is causal where there are more keys than queries.
   static bool is_square(const Args& a) {
     const Dims &q = a.tensor("query").shape, &k = a.tensor("key").shape, &mask = a.tensor("attn_mask").shape;
     const Dim& rows = q[q.size() - 2];
-    return rows.same(k[k.size() - 2]) && rows.same(mask[mask.size() - 2]) && rows.same(mask.back());
+    return is_equal(rows, k[k.size() - 2]) && is_equal(rows, mask[mask.size() - 2]) && is_equal(rows, mask.back());
   }
 
   const KnownMask& known_mask(Value mask) {

@@ -323,7 +323,7 @@ def test_cache_of_constant_values():
 
 def test_programs_that_were_not_used_for_longest_are_forgotten():
     """What changes in every call would fill the memory."""
-    f, x = thunder.jit(lambda x, n: x * n), torch.ones(3)
+    f, x = thunder.jit(lambda x, n: x * n, cache="constant values"), torch.ones(3)
     for n in range(300):
         assert_close(f(x, float(n)), x * n)
         f(x, 0.0)

@@ -211,7 +211,7 @@ def test_a_miss_without_a_failed_guard_says_how_the_arguments_differ():
 
 
 def test_a_miss_of_constant_values_names_the_tensor():
-    compiled = thunder.jit(lambda x, y: x + y.sum())
+    compiled = thunder.jit(lambda x, y: x + y.sum(), cache="constant values")
     compiled(R(3), R(4))
     compiled(R(3), R(5))
     why = thunder.explain_miss(compiled)
