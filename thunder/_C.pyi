@@ -5,6 +5,8 @@ The C++ side of Thunder: traces, operators, passes, front end and runtime.
 from collections.abc import Callable, Sequence
 
 
+def show_progress(on: bool) -> None: ...
+
 def warn_once(topic: str, message: str) -> None:
     """
     Warns with a RuntimeWarning, once in the life of the process for each topic: what the compiler itself calls for a missing library or a cache that cannot be written.
@@ -344,6 +346,8 @@ class Tracer:
 
     def stride(self, arg: object, /) -> tuple: ...
 
+    def keep_strides(self, arg: object, /) -> None: ...
+
     def layout(self, arg: object, /) -> str: ...
 
     def dense_dims(self, arg: object, /) -> int: ...
@@ -418,6 +422,11 @@ def set_autocast(arg: object, /) -> None: ...
 def any_autocast() -> bool: ...
 
 def number_hint(arg: object, /) -> object: ...
+
+def may_be_one(arg: object, /) -> bool:
+    """
+    Whether a traced number is a size that is 1 in some calls of the program.
+    """
 
 def dtype_names() -> list[str]: ...
 

@@ -68,7 +68,20 @@ __all__ = [
     "nvfuser_executor",
     "parse",
     "pytorch_executor",
+    "show_progress",
 ]
+
+
+def show_progress(on):
+    """Whether calls that compile for longer than a second say what they do.
+
+    On a terminal it is a line of the standard error with the step and the seconds, which goes when the call is done;
+    elsewhere messages of the level INFO to `logging.getLogger("thunder")`, one for each phase and one at the end.
+
+    Args:
+        on: A bool.  A process begins with True, or with False under the environment variable THUNDER_PROGRESS=0.
+    """
+    _C.show_progress(bool(on))
 
 
 def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), numerics="fused", rng="eager",
@@ -80,10 +93,14 @@ def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), nu
         executors: Who runs the operators, highest priority first: executors or their names.  The always executors
             ("c10d", "aten", "python") follow by themselves.  None: `thunder.get_default_executors()`.
         cache: What a compiled program may be used again for.
+            "varying values": the first program is for the sizes, strides and numbers of its call.  A call that differs
+                from an earlier one in these alone has a program in which those that differ are symbols, all others
+                numbers; it serves further values as far as the program did not ask about them (`if x.shape[0] > 4:`,
+                `for i in range(n):`), and sizes of 1.  Empty tensors have programs of their own.
             "constant values": calls with the same tensor metadata and equal Python values.
             "symbolic values": calls with tensors of the same kinds and numbers of the same types; sizes of 2 and more,
                 ints of 2 and more and floats other than 0, 1 and -1 may differ, as far as the program did not ask about
-                them (`if x.shape[0] > 4:`, `for i in range(n):`).  It does not fuse what has such a size.
+                them.
             "same input": every further call, unchecked.
             "no caching": no other call.
         transforms: Functions from a trace to a trace, applied to the acquired program in order; or transforms of how

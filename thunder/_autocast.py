@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _C, _asking, _opaque, _refused, _value_checks
+from . import _asking, _opaque, _refused, _value_checks
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
 from ._tracing import current_tracer

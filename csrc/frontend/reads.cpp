@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/progress.h"
 
 #include "frontend/hooks.h"
 #include "frontend/kinds.h"
@@ -178,6 +179,10 @@ void Reads::find_arguments_elsewhere() {
 }
 
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
+  Progress::step("acquiring", [&] {
+    const char* qualified = PyUnicode_AsUTF8(code->co_qualname);
+    return std::string(qualified ? qualified : "");
+  });
   // The namespace of a class that is being made.
   if (locals && !(code->co_flags & CO_OPTIMIZED)) made(locals);
   if (!constructing_.empty() && first && reinterpret_cast<PyObject*>(Py_TYPE(first)) == constructing_.back()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/progress.h"
 #include "frontend/hooks.h"
 #include "jit/cache_entry.h"
 #include "jit/function.h"
@@ -145,8 +146,17 @@ bool JitFunction::is_of_distributed() const {
   return out;
 }
 
+std::string JitFunction::name() const {
+  if (module_.get() != Py_None) return Py_TYPE(module_.get())->tp_name;
+  const Ref name = Ref::steal(PyObject_GetAttrString(fn_.get(), "__qualname__"));
+  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
+  PyErr_Clear();
+  return text ? text : Py_TYPE(fn_.get())->tp_name;
+}
+
 // A call that no entry fits.
 PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
+  const Progress progress([this] { return name(); });
   ++misses_;
   once_.clear();
   not_kept_.clear();

@@ -147,6 +147,8 @@ class JitFunction {
   void add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
   void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   std::shared_ptr<CacheEntry> hit(const Key& key);
+  /// Of the function, or of the module's class.
+  std::string name() const;
   PyObject* call_new(Key& key, const Arguments& arguments, Turns::Turn& turn);
   bool is_of_distributed() const;
   PyObject* run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw);

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/print.h"
+#include "core/progress.h"
 #include "core/verify.h"
 
 namespace thunder {
@@ -77,6 +78,7 @@ PassOptions PassOptions::from_environment() {
 Trace run_pass(const PassName& name, const Trace& trace, const std::function<Trace(const Trace&)>& pass,
                const PassOptions& options, TraceHistory* history, bool required) {
   if (!required && !wanted(name, options)) return trace;
+  Progress::step("rewriting", [&] { return name.title; });
   auto start = std::chrono::steady_clock::now();
   Trace result = pass(trace);
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/progress.h"
 #include "runtime/kernels/fork.h"
 
 namespace thunder {
@@ -62,6 +63,8 @@ class Compilation {
   static void wait(const std::shared_future<T>& f) {
     if (ready(f)) return;
     const Released released;
+    while (Progress::active() && f.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
+      Progress::step("compiling kernels");
     f.wait();
   }
 

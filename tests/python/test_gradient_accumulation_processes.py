@@ -1,5 +1,8 @@
 """Gradients that several processes accumulate together, compiled and in eager."""
 
+import datetime
+import faulthandler
+
 import pytest
 import torch
 from devices import ON_CPU
@@ -8,10 +11,16 @@ from torch import nn
 
 import thunder
 
+SECONDS = 120  # that a process may take, and half of it a reduction
 
-def worker(rank, world, file, queue):
+
+def worker(rank, world, folder):
     """Gradients after three micro-batches, two of them without a reduction, compiled and in eager."""
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=world, init_method=f"file://{file}")
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
+    torch.distributed.init_process_group(
+        "gloo", rank=rank, world_size=world, init_method=f"file://{folder}/store",
+        timeout=datetime.timedelta(seconds=SECONDS / 2),
+    )  # fmt: skip
     try:
         results, counts = [], []
         for compile in (thunder.jit, lambda m: m):
@@ -25,7 +34,7 @@ def worker(rank, world, file, queue):
                 parallel(torch.randn(3, 8).double()).sum().backward()
             results.append([p.grad.tolist() for p in model.parameters()])
             counts.append(in_place(f) if compile is thunder.jit else 0)
-        queue.put((rank, results, counts[0]))
+        torch.save((results, counts[0]), f"{folder}/{rank}")
     finally:
         torch.distributed.destroy_process_group()
 
@@ -34,20 +43,12 @@ def worker(rank, world, file, queue):
 @pytest.mark.skipif(not ON_CPU, reason="its processes run on the CPU")
 @pytest.mark.parametrize("world", [1, 2])
 def test_distributed_data_parallel(world, tmp_path):
-    context = torch.multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    processes = [context.Process(target=worker, args=(r, world, str(tmp_path / "store"), queue)) for r in range(world)]
-    for p in processes:
-        p.start()
-    gradients = {}
-    for _ in processes:
-        rank, (got, want), count = queue.get(timeout=120)
+    torch.multiprocessing.spawn(worker, (world, str(tmp_path)), nprocs=world)
+    gradients = []
+    for rank in range(world):
+        (got, want), count = torch.load(tmp_path / str(rank))
         for a, b in zip(got, want, strict=True):
             close(torch.tensor(a), torch.tensor(b))
         assert count == 0  # its hooks are on every leaf
-        gradients[rank] = got
-    for p in processes:
-        p.join()
-        assert p.exitcode == 0
-    for rank in range(1, world):
-        assert gradients[rank] == gradients[0]
+        gradients.append(got)
+    assert all(g == gradients[0] for g in gradients)
