@@ -1,6 +1,7 @@
 #include "bindings/bind.h"
 #include "core/progress.h"
 #include "core/warning.h"
+#include "frontend/interpreter/interpreter.h"
 #include "runtime/python_error.h"
 
 namespace thunder::bindings {
@@ -20,10 +21,11 @@ void set_error(const std::exception_ptr& p) {
   }
 }
 
-// A compilation may end by an exception, which stays.
+// A compilation may end by an exception, which stays; what the log reads is no part of the program.
 void log_in_python(const std::string& message) {
   nb::gil_scoped_acquire gil;
   nb::error_scope pending;
+  frontend::interpreter::NotInterpreting apart;
   try {
     nb::module_::import_("logging").attr("getLogger")("thunder").attr("info")("%s", message);
   } catch (nb::python_error& e) {

@@ -79,15 +79,16 @@ void Progress::show(const char* phase, const std::function<std::string()>& detai
   next_ = now + output().every;
   if (!shown_) on_terminal_ = is_terminal();
   shown_ = true;
+  const bool other_phase = phase_ != phase;
+  phase_ = phase;
   if (on_terminal_) {
     const std::string more = detail ? detail() : std::string();
     const std::string text =
         "thunder: " + name_ + ", " + seconds(now) + ": " + phase + (more.empty() ? "" : " " + more);
     write("\r\033[K" + shortened(text) + "\r");
-  } else if (phase_ != phase && output().log) {
+  } else if (other_phase && output().log) {
     output().log(name_ + ": " + phase + ", after " + seconds(now));
   }
-  phase_ = phase;
 }
 
 std::string Progress::seconds(Clock::time_point now) const {
