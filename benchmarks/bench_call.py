@@ -58,7 +58,7 @@ def shapes():
         """Functions with 1 and with `many` programs, each called on the same 50 shapes or on the one that it knows."""
         out = {}
         for count in (1, many):
-            f = thunder.jit(lambda a, b: add(a, b))
+            f = thunder.jit(lambda a, b: add(a, b), cache="constant values")
             pairs = [(torch.randn(n), torch.randn(n)) for n in range(4, 4 + count)]
             for pair in pairs:
                 f(*pair)
@@ -76,6 +76,13 @@ def shapes():
         functions[f"{count}, check"] = lambda f=f, pairs=first: [thunder._C.check_guards(f, a, b) for a, b in pairs]
         if count > 1:
             functions[f"{count}, in turn"] = lambda f=f, pairs=pairs: [f(a, b) for a, b in pairs]
+    # The first shape has a program of its own; the others have one together.
+    varying = thunder.jit(lambda a, b: add(a, b))
+    for a, b in pairs:
+        varying(a, b)
+    assert thunder.cache_misses(varying) == 2
+    functions["varying, first shape"] = lambda f=varying, pairs=first: [f(a, b) for a, b in pairs]
+    functions["varying, another shape"] = lambda f=varying, pairs=pairs[1:2] * many: [f(a, b) for a, b in pairs]
     functions["symbolic, one shape"] = lambda f=symbolic, pairs=first: [f(a, b) for a, b in pairs]
     functions["symbolic, check"] = lambda f=symbolic, pairs=first: [thunder._C.check_guards(f, a, b) for a, b in pairs]
     functions["symbolic, in turn"] = lambda f=symbolic, pairs=pairs: [f(a, b) for a, b in pairs]
@@ -138,7 +145,7 @@ def main():
             microseconds=t["median"],
             microseconds_min=t["min"],
             ratio_min=t["min"] / alone["min"],
-            **({} if "symbolic" in state else dict(target=1.2)),
+            **({} if "symbolic" in state or "another" in state else dict(target=1.2)),
         )
     times = child(__file__, "guards")
     for state, t in times.items():

@@ -350,7 +350,8 @@ bool decidable(const Dim& a, const Dim& b) {
 }  // namespace
 
 Dim max(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? b : a) : binary(SymAtom::Max, a, b); }
-Dim min(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? a : b) : binary(SymAtom::Min, a, b); }
+// Asks so that a slice as long as its tensor goes as the shorter ones do.
+Dim min(const Dim& a, const Dim& b) { return decidable(a, b) ? (b < a ? b : a) : binary(SymAtom::Min, a, b); }
 
 namespace {
 // With lengths that only a run can tell, and sizes that may be 1, taken to differ from 0 and 1.

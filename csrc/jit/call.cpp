@@ -148,10 +148,11 @@ bool JitFunction::is_of_distributed() const {
 
 std::string JitFunction::name() const {
   if (module_.get() != Py_None) return Py_TYPE(module_.get())->tp_name;
-  const Ref name = Ref::steal(PyObject_GetAttrString(fn_.get(), "__qualname__"));
-  const char* text = name && PyUnicode_Check(name.get()) ? PyUnicode_AsUTF8(name.get()) : nullptr;
-  PyErr_Clear();
-  return text ? text : Py_TYPE(fn_.get())->tp_name;
+  PyObject* fn = PyMethod_Check(fn_.get()) ? PyMethod_GET_FUNCTION(fn_.get()) : fn_.get();
+  if (!PyFunction_Check(fn)) return Py_TYPE(fn)->tp_name;
+  const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(fn)->func_qualname);
+  if (!name) PyErr_Clear();
+  return name ? name : "a function";
 }
 
 // A call that no entry fits.
