@@ -1,7 +1,9 @@
 """docs/adding_an_op.md says what is so: its code stands in the source, its examples run, a record is enough."""
 
+import contextlib
 import doctest
 import inspect
+import io
 import re
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from devices import DEVICE
 from op_checks import name_of, op_db
 
 import thunder
@@ -65,6 +68,19 @@ def test_in_place_and_out_follow_from_the_record():
     for got, want in zip(thunder.jit(f)(x, outs[0]), f(x, outs[1]), strict=True):
         torch.testing.assert_close(got, want)
     torch.testing.assert_close(*outs)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the first kernel of the page is the host's")
+def test_the_kernels_of_the_page_are_those_that_are_made():
+    page = (ROOT / "docs/reading_kernels.md").read_text()
+    programs, kernels = (re.findall(rf"```{language}\n(.*?)```", page, re.S) for language in ("python", "cpp"))
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(programs[0], names)
+    assert thunder.last_kernels(names["fn"]).strip() == kernels[0].strip()
+    assert programs[1].strip() in str(thunder.last_traces(names["fn"])[-1]).replace("\n  ", "\n")
+    exec(programs[2], names)
+    assert names["text"].endswith(kernels[1])
 
 
 def test_reference_pages_are_made_from_the_records():
