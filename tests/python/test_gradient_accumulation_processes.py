@@ -35,6 +35,9 @@ def worker(rank, world, folder):
             results.append([p.grad.tolist() for p in model.parameters()])
             counts.append(in_place(f) if compile is thunder.jit else 0)
         torch.save((results, counts[0]), f"{folder}/{rank}")
+        # Where a DistributedDataParallel is the last to hold a process group, PyTorch waits for gloo's threads with the
+        # GIL held, which these may want: one in some hundred runs stands still, in eager as well.
+        del parallel, model, f
     finally:
         torch.distributed.destroy_process_group()
 
