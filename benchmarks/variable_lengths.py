@@ -4,8 +4,8 @@
 
 The model is a Llama, written with PyTorch alone.  The batches have random lengths, among them 1, 2, 3, odd ones and
 powers of two.  Each peer is a process of its own; the processes run in turns.  The first turn goes through all batches
-and counts compilations ("acquisitions": Thunder's misses, torch.compile's graphs); the others are the steady state, each
-batch a step of forward, loss and backward.  A row has:
+and counts compilations ("acquisitions": Thunder's misses, torch.compile's graphs).  The others are the steady state,
+where each batch is a step of forward, loss and backward.  A row has:
 
     acquisitions   programs that were compiled for all of the batches
     first s        the first step, with its compilation; `all first s`: the first step on each batch, together
