@@ -350,7 +350,7 @@ bool decidable(const Dim& a, const Dim& b) {
 }  // namespace
 
 Dim max(const Dim& a, const Dim& b) { return decidable(a, b) ? (a < b ? b : a) : binary(SymAtom::Max, a, b); }
-// Asks so that a slice as long as its tensor goes as the shorter ones do.
+// Equal operands give the outcome, and so the guard, of a slice that is shorter than its tensor.
 Dim min(const Dim& a, const Dim& b) { return decidable(a, b) ? (b < a ? b : a) : binary(SymAtom::Min, a, b); }
 
 namespace {

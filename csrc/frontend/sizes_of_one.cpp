@@ -1,9 +1,8 @@
 // Programs for sizes of which some calls have 1.
 //
-// Layouts and broadcasting take such a size to differ from 1 (ShapeEnv::make_size).  Values are the same all the same;
-// what eager does otherwise with a size of 1 is kept here, by a guard that the size is another one wherever somebody
-// could tell: a tensor that is contiguous for that size alone is itself what contiguous() and reshape() give, and no
-// copy; and results are laid out otherwise where only the place of that size differs from row-major.
+// Layouts and broadcasting take such a size to differ from 1 (ShapeEnv::make_size).  Elements are the same for 1; layouts
+// and shared memory may not be.  A guard excludes 1 where a result, or something computed from it, would show the
+// difference: contiguous() and reshape() that return the tensor itself for 1, and results that eager lays out otherwise.
 #include <algorithm>
 #include <utility>
 
@@ -15,17 +14,36 @@ namespace thunder::frontend {
 namespace {
 
 // The primitive that made a result, through the bodies of calls.
-std::string_view maker_of(Value v, const Call* call) {
+const Call* maker_of(Value v, const Call* call) {
   for (const Call* inner : call->body) {
     bool makes = false;
     visit_outputs(*inner, [&](Value r) { makes = makes || r == v; });
     if (makes) return maker_of(v, inner);
   }
-  return call->op->name;
+  return call;
 }
 
 bool is_dense(const Dims& shape, const Dims& strides) {
   return is_non_overlapping_and_dense(shape, strides) && same(ops::elementwise_strides(shape, {&strides}), strides);
+}
+
+// Whether the view that a reshape() is where `ones` are 1 lies otherwise than the copy that it is elsewhere, in dimensions
+// that have more elements: results computed from it would lie so, too.
+bool lies_otherwise(const TensorType& from, const TensorType& copy, const std::vector<SymbolId>& ones, ShapeEnv& env) {
+  const auto of_ones = [&](const Dims& dims) {
+    Dims out;
+    for (const Dim& d : dims)
+      out.push_back(d.substitute([&](SymbolId s) {
+        const bool one = std::find(ones.begin(), ones.end(), s) != ones.end();
+        return one ? Dim(1) : Dim(std::max<int64_t>(env.hint(s).value_or(3), 2));
+      }));
+    return out;
+  };
+  const Dims shape = of_ones(copy.shape), strides = of_ones(copy.strides);
+  const std::optional<Dims> view = view_strides(of_ones(from.shape), of_ones(from.strides), shape);
+  for (size_t i = 0; view && i < shape.size(); ++i)
+    if (shape[i] != 1 && (*view)[i] != strides[i]) return true;
+  return false;
 }
 
 }  // namespace
@@ -34,8 +52,20 @@ bool is_dense(const Dims& shape, const Dims& strides) {
 void Tracer::note_copy(Value v, const Call* call) {
   const size_t from = std::exchange(copies_known_, shapes_.taken().size());
   if (from == copies_known_ || !call || call->op->name == "torch.clone") return;
-  const std::string_view maker = maker_of(v, call);
-  if (maker == "prims.reshape" || maker == "prims.clone") copies_.push_back({v, from, copies_known_});
+  const Call* maker = maker_of(v, call);
+  const bool reshapes = maker->op->name == "prims.reshape";
+  if (!reshapes && maker->op->name != "prims.clone") return;
+  bool lays_out = false;
+  if (reshapes) {
+    const TensorType& source = maker->args[0].value().tensor();
+    std::vector<SymbolId> ones;
+    for (const Dim& d : source.shape)
+      for (SymbolId s : d.symbols())
+        if (shapes_.may_be_one(s) && std::find(ones.begin(), ones.end(), s) == ones.end()) ones.push_back(s);
+    lays_out = lies_otherwise(source, v.tensor(), ones, shapes_);
+    for (SymbolId s : ones) lays_out = lays_out || lies_otherwise(source, v.tensor(), {s}, shapes_);
+  }
+  copies_.push_back({v, from, copies_known_, lays_out});
 }
 
 // A result that would be laid out otherwise for a size of 1.
@@ -77,7 +107,7 @@ void Tracer::keep_sizes_of_one(const std::vector<Value>& computed) {
   for (const Copy& c : copies_) {
     const bool seen =
         std::any_of(computed.begin(), computed.end(), [&](Value v) { return memory_of(v) == memory_of(c.value); });
-    if (seen || writes)
+    if (c.lays_out || seen || writes)
       for (size_t i = c.from; i < c.to; ++i) shapes_.keep_taken(i);
   }
 }

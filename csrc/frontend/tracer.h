@@ -333,6 +333,7 @@ class Tracer {
   struct Copy {
     Value value;
     size_t from, to;  // in ShapeEnv::taken()
+    bool lays_out;    // what is computed from it, otherwise for a size of 1
   };
   std::vector<Copy> copies_;
   size_t copies_known_ = 0;

@@ -170,7 +170,7 @@ struct JitFunction::CacheEntry {
   std::unique_ptr<Kind> kind;
   ValueChecks checks;
   std::vector<Source> check_inputs;  // what the checks begin with
-  std::unique_ptr<Symbols> symbols;  // with symbolic values
+  std::unique_ptr<Symbols> symbols;  // null: the program is for constant numbers
   std::vector<Source> sources;
   bool by_place = false;  // where the tensors lie in their memory matters
   uint64_t last_use = 0;  // in calls of the function
@@ -263,7 +263,7 @@ struct JitFunction::CacheEntry {
     return checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why);
   }
 
-  // With symbolic values sizes of arguments are not in it; what is in the key is.
+  // With symbols the sizes of arguments are not in it; what is in the key is.
   Fingerprint fingerprint_all(const frontend::Flattened& flat) const {
     Fingerprint f;
     bool repeated = false;

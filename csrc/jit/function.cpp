@@ -462,10 +462,12 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<Cache
   if (!once_.empty() || !not_kept_.empty()) return e;
   writes_ = writes_ || e->takes_turns();  // before another thread finds it
   if (cache_ == CacheMode::NoCaching || cache_ == CacheMode::SameInput) entries_.clear();
-  if (entries_.size() >= kMostEntries)
+  if (entries_.size() >= kMostEntries) {
     entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
       return a.second->last_use < b.second->last_use;
     }));
+    std::erase_if(kinds_, [](const auto& k) { return k.second.expired(); });
+  }
   if (cache_ == CacheMode::VaryingValues) {
     const Key& other = key.exact ? key : whole(key);
     e->kind = std::make_unique<CacheEntry::Kind>(CacheEntry::Kind{other.fingerprint, other.flat.key, other.numbers, {}});

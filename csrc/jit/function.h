@@ -171,7 +171,7 @@ class JitFunction {
   std::shared_ptr<GraphSettings> graphs_;
   std::shared_ptr<std::atomic<size_t>> accumulated_ = std::make_shared<std::atomic<size_t>>(0);
   Entries entries_;
-  /// With symbolic values: which entry takes which numbers, so that a hit evaluates no guards on sizes.
+  /// Which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
   std::unordered_multimap<uint64_t, std::weak_ptr<CacheEntry>> kinds_;  // by keys without numbers, with varying values
   bool any_varying_ = false;                                            // whether an entry has symbols for what varied

@@ -96,8 +96,8 @@ class Symbols {
 
   /// Whether the guards say that a symbol is another or a constant; from the next bind() on it is.
   bool learn(const ShapeEnv& env);
-  /// From now on these must hold.
-  /// But for those for whom `others` answer.
+  /// The guards of `env` must hold from now on, except those for which `other_dims` or `other_numbers` is true: others
+  /// check them.
   void keep_guards(const ShapeEnv& env, const std::function<bool(const DimGuard&)>& other_dims,
                    const std::function<bool(const NumberGuard&)>& other_numbers);
   /// Whether the program runs on such numbers; else `why` not.

@@ -17,8 +17,8 @@
 //
 // where an executor takes that.  What no one else reads of the mask is dead code afterwards.
 //
-// A mask of symbolic sizes is what it is for the sizes of the call being compiled; that it is so for others becomes a
-// guard.
+// A mask of symbolic sizes is classified for the sizes of the call being compiled.  A guard makes the mask for other sizes
+// and checks that its kind is the same.
 #pragma once
 
 #include <cstdint>

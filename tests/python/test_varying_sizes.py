@@ -303,6 +303,20 @@ def test_a_tensor_that_is_contiguous_for_a_size_of_one_is_no_copy(write):
     assert thunder.cache_misses(compiled) == 3
 
 
+@pytest.mark.parametrize("shapes", [[(3, 5, 3), (3, 4, 3), (3, 1, 3)], [(3, 5, 3), (5, 2, 5), (5, 1, 5)]])
+def test_what_is_computed_from_a_reshape_that_is_a_view_for_a_size_of_one(shapes):
+    def f(x):
+        y = x.transpose(1, 2).reshape(x.shape[0], -1) * 2
+        return y, y.as_strided((x.numel(),), (1,)).clone()
+
+    compiled = thunder.jit(f)
+    for a, b, c in shapes * 2:
+        x = torch.arange(float(a * b * c)).reshape(b, c, a).permute(2, 0, 1)
+        got, want = compiled(x), f(x)
+        assert got[0].stride() == want[0].stride()
+        torch.testing.assert_close(got, want)
+
+
 def test_strides_that_are_asked_for():
     f = check(lambda x: x.reshape(-1).as_strided(x.shape, x.stride()) * x.stride(0), [(R(n, 4),) for n in LENGTHS], 2)
     assert stats(f)["symbols"] == ["s0: size 0 of tensor argument 0"]
