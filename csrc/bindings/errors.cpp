@@ -39,7 +39,7 @@ void set_python_error() noexcept { set_error(std::current_exception()); }
 
 void bind_errors(nb::module_& m) {
   set_warning_handler(&warn_in_python);
-  ProgressOutput progress = set_progress_output({});
+  ProgressOutput progress;
   progress.log = &log_in_python;
   set_progress_output(std::move(progress));
   m.def("show_progress", &show_progress, nb::arg("on"));

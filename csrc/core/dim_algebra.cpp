@@ -143,4 +143,11 @@ int64_t usual_value(const Dim& d, int64_t otherwise) {
   return static_cast<int64_t>(std::clamp(sum, -kMost, kMost));
 }
 
+bool known_in_run_alone(const Dim& d) {
+  const ShapeEnv* env = d.is_constant() ? nullptr : ShapeEnv::current();
+  if (!env) return false;
+  const std::vector<SymbolId> symbols = d.symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->is_unbacked(s); });
+}
+
 }  // namespace thunder

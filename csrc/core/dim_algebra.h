@@ -30,4 +30,7 @@ Dim common_factor(const Dim& a, const Dim& b);
 /// The value under the hints of the current environment, with `otherwise` for symbols without one; at most 2^62.
 int64_t usual_value(const Dim& d, int64_t otherwise);
 
+/// Whether only a run can tell it: a symbol of it is unbacked in the current environment.
+bool known_in_run_alone(const Dim& d);
+
 }  // namespace thunder

@@ -41,11 +41,7 @@ std::string shortened(std::string text) {
 
 }  // namespace
 
-ProgressOutput set_progress_output(ProgressOutput o) {
-  ProgressOutput before = std::exchange(output(), std::move(o));
-  before.on = on.exchange(output().on);
-  return before;
-}
+ProgressOutput set_progress_output(ProgressOutput o) { return std::exchange(output(), std::move(o)); }
 
 void show_progress(bool show) { on = show; }
 

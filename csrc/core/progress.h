@@ -38,9 +38,8 @@ class Progress {
   Clock::time_point begin_, next_;
 };
 
-/// Where it is shown.  A process begins with `on`, unless the variable THUNDER_PROGRESS is 0.
+/// Where it is shown.
 struct ProgressOutput {
-  bool on = true;
   std::function<bool()> is_terminal;             ///< empty: whether the standard error is one
   std::function<void(const std::string&)> line;  ///< on a terminal, control characters included; empty: standard error
   std::function<void(const std::string&)> log;   ///< elsewhere; empty: nothing
@@ -49,6 +48,7 @@ struct ProgressOutput {
 
 /// Returns what was set before.  Not while another thread compiles.
 ProgressOutput set_progress_output(ProgressOutput output);
+/// A process begins with true, unless the variable THUNDER_PROGRESS is 0.
 void show_progress(bool on);
 
 }  // namespace thunder

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/dim_algebra.h"
 #include "core/error.h"
 
 namespace thunder {
@@ -95,21 +96,13 @@ bool Type::same(const Type& other, bool strict) const {
 
 // ---- layouts --------------------------------------------------------------------------------------------------------
 
-namespace {
-// Such lengths are taken to differ from 0 here as in comparisons.
-bool known_in_run_alone(const Dim& d) {
-  const ShapeEnv* env = ShapeEnv::current();
-  const std::vector<SymbolId> symbols = d.symbols();
-  return env && std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->is_unbacked(s); });
-}
-}  // namespace
-
 Dims contiguous_strides(const Dims& shape) {
   ShapeEnv::LayingOut scope;
   Dims strides(shape.size());
   Dim step = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
+    // Such lengths are taken to differ from 0 here as in comparisons.
     step = step * (known_in_run_alone(shape[i]) ? shape[i] : max(shape[i], Dim(1)));
   }
   return strides;

@@ -27,20 +27,36 @@ bool is_dense(const Dims& shape, const Dims& strides) {
   return is_non_overlapping_and_dense(shape, strides) && same(ops::elementwise_strides(shape, {&strides}), strides);
 }
 
+using Symbols = std::vector<SymbolId>;
+
+bool contains(const Symbols& symbols, SymbolId s) {
+  return std::find(symbols.begin(), symbols.end(), s) != symbols.end();
+}
+
+// The symbols that may be 1.
+Symbols ones_of(const Dims& dims, const ShapeEnv& env) {
+  Symbols out;
+  for (const Dim& d : dims)
+    for (SymbolId s : d.symbols())
+      if (env.may_be_one(s) && !contains(out, s)) out.push_back(s);
+  return out;
+}
+
+// Numbers, with 1 for `ones` and more than that for others.
+Dims with_ones(const Dims& dims, const Symbols& ones, const ShapeEnv& env) {
+  Dims out;
+  for (const Dim& d : dims)
+    out.push_back(d.substitute(
+        [&](SymbolId s) { return contains(ones, s) ? Dim(1) : Dim(std::max<int64_t>(env.hint(s).value_or(3), 2)); }));
+  return out;
+}
+
 // Whether the view that a reshape() is where `ones` are 1 lies otherwise than the copy that it is elsewhere, in dimensions
 // that have more elements: results computed from it would lie so, too.
-bool lies_otherwise(const TensorType& from, const TensorType& copy, const std::vector<SymbolId>& ones, ShapeEnv& env) {
-  const auto of_ones = [&](const Dims& dims) {
-    Dims out;
-    for (const Dim& d : dims)
-      out.push_back(d.substitute([&](SymbolId s) {
-        const bool one = std::find(ones.begin(), ones.end(), s) != ones.end();
-        return one ? Dim(1) : Dim(std::max<int64_t>(env.hint(s).value_or(3), 2));
-      }));
-    return out;
-  };
-  const Dims shape = of_ones(copy.shape), strides = of_ones(copy.strides);
-  const std::optional<Dims> view = view_strides(of_ones(from.shape), of_ones(from.strides), shape);
+bool lies_otherwise(const TensorType& from, const TensorType& copy, const Symbols& ones, const ShapeEnv& env) {
+  const Dims shape = with_ones(copy.shape, ones, env), strides = with_ones(copy.strides, ones, env);
+  const std::optional<Dims> view =
+      view_strides(with_ones(from.shape, ones, env), with_ones(from.strides, ones, env), shape);
   for (size_t i = 0; view && i < shape.size(); ++i)
     if (shape[i] != 1 && (*view)[i] != strides[i]) return true;
   return false;
@@ -58,10 +74,7 @@ void Tracer::note_copy(Value v, const Call* call) {
   bool lays_out = false;
   if (reshapes) {
     const TensorType& source = maker->args[0].value().tensor();
-    std::vector<SymbolId> ones;
-    for (const Dim& d : source.shape)
-      for (SymbolId s : d.symbols())
-        if (shapes_.may_be_one(s) && std::find(ones.begin(), ones.end(), s) == ones.end()) ones.push_back(s);
+    const Symbols ones = ones_of(source.shape, shapes_);
     lays_out = lies_otherwise(source, v.tensor(), ones, shapes_);
     for (SymbolId s : ones) lays_out = lays_out || lies_otherwise(source, v.tensor(), {s}, shapes_);
   }
@@ -71,20 +84,13 @@ void Tracer::note_copy(Value v, const Call* call) {
 // A result that would be laid out otherwise for a size of 1.
 void Tracer::keep_layout(const TensorType& t) {
   if (!t.strided()) return;
-  std::vector<SymbolId> ones;
-  for (const Dim& d : t.shape)
-    for (SymbolId s : d.symbols())
-      if (shapes_.may_be_one(s) && std::find(ones.begin(), ones.end(), s) == ones.end()) ones.push_back(s);
-  auto lies_so = [&](std::optional<SymbolId> one) {
-    auto value = [&](SymbolId s) { return one == s ? Dim(1) : Dim(std::max<int64_t>(shapes_.hint(s).value_or(3), 2)); };
-    Dims shape, strides;
-    for (const Dim& d : t.shape) shape.push_back(d.substitute(value));
-    for (const Dim& d : t.strides) strides.push_back(d.substitute(value));
-    return is_dense(shape, strides);
+  const Symbols ones = ones_of(t.shape, shapes_);
+  auto lies_so = [&](const Symbols& which) {
+    return is_dense(with_ones(t.shape, which, shapes_), with_ones(t.strides, which, shapes_));
   };
   if (ones.empty() || !lies_so({})) return;
   for (SymbolId s : ones)
-    if (!lies_so(s)) shapes_.exclude_one(s);
+    if (!lies_so({s})) shapes_.exclude_one(s);
 }
 
 // The stride of a dimension with one element may be any.

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "core/dim_algebra.h"
 #include "fuser/kernel.h"
 #include "ops/common.h"
 
@@ -26,20 +27,13 @@ bool is_supported(DType t) {
   }
 }
 
-// A size that the run finds is taken to be what it was compared with; PyTorch's operators check that, and kernels do not.
-bool is_known_in_run_alone(const Dim& d) {
-  const ShapeEnv* env = d.is_constant() ? nullptr : ShapeEnv::current();
-  if (!env) return false;
-  const std::vector<SymbolId> symbols = d.symbols();
-  return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return env->is_unbacked(s); });
-}
-
-// Of a dtype that kernels know, of sizes that are known before the run, and not known to be empty.
+// Of a dtype that kernels know, not known to be empty, and of sizes that are known before the run: what a size that the run finds was
+// compared with is checked by PyTorch's operators, and not by kernels.
 bool is_element_type(const Type& type) {
   if (!type.is_tensor() || !is_supported(type.tensor().dtype) || !type.tensor().strided()) return false;
   const Dims& shape = type.tensor().shape;
   return std::none_of(shape.begin(), shape.end(),
-                      [](const Dim& d) { return d.is_constant() ? d.constant() == 0 : is_known_in_run_alone(d); });
+                      [](const Dim& d) { return d.is_constant() ? d.constant() == 0 : known_in_run_alone(d); });
 }
 
 template <class F>

@@ -88,14 +88,11 @@ class Masks {
     return q.size() == 4 && k.size() == 4 && q[2].same(mask[mask.size() - 2]) && k[2].same(mask.back());
   }
 
-  // Whether they are in the call being compiled; the program then depends on it.
+  // Whether two sizes are equal in the call being compiled.  If they are, the program depends on it by a guard.
   static bool is_equal(const Dim& a, const Dim& b) {
-    return a.same(b) || (!is_unknown(a) && !is_unknown(b) && usual_value(a, 0) == usual_value(b, 0) && a == b);
-  }
-  static bool is_unknown(const Dim& d) {
-    const std::vector<SymbolId> symbols = d.symbols();
-    const ShapeEnv* env = ShapeEnv::current();
-    return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return !env || env->is_unbacked(s); });
+    if (a.same(b)) return true;
+    if (!ShapeEnv::current() || known_in_run_alone(a) || known_in_run_alone(b)) return false;
+    return usual_value(a, 0) == usual_value(b, 0) && a == b;
   }
 
   // A mask of one row serves every query, and kernels differ in what is causal where there are more keys than queries.

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from devices import DEVICE
 from op_checks import name_of, op_db
 
 import thunder
@@ -70,7 +69,6 @@ def test_in_place_and_out_follow_from_the_record():
     torch.testing.assert_close(*outs)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the first kernel of the page is the host's")
 def test_the_kernels_of_the_page_are_those_that_are_made():
     page = (ROOT / "docs/reading_kernels.md").read_text()
     programs, kernels = (re.findall(rf"```{language}\n(.*?)```", page, re.S) for language in ("python", "cpp"))

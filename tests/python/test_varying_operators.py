@@ -16,7 +16,7 @@ OTHERS = {
     *("polygamma", "reinforce", "resize_as", "storage_offset", "to_sparse_bsc", "to_sparse_bsr", "tolist"),
     *("uniform", "untyped_storage"),
     *("cpu", "cuda", "dim_order", "hpu", "ipu", "is_pinned", "mtia", "pin_memory", "record_stream", "xpu"),
-    *("apply_", "module_load", "register_post_accumulate_grad_hook", "share_memory", "storage", "to_mkldnn"),
+    *("module_load", "register_post_accumulate_grad_hook", "share_memory", "storage", "to_mkldnn"),
 }
 METHODS = sorted(
     name
