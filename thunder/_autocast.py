@@ -56,7 +56,7 @@ def settle(func, args, kwargs):
 
 def _recorded(func, args, kwargs, states):
     """A composition of which autocast changes a part: what PyTorch's Python calls, or the operator under autocast."""
-    body = body_of(func) if isinstance(func, FunctionType) else None
+    body = body_of(func)
     if body is not None:
         return (_refused.in_mode(body, args, kwargs),)
     composition = _COMPOSITIONS.get(_name_of(func))

@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-from types import FunctionType
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
@@ -31,7 +30,7 @@ def calls_as_it_is(func):
     """Whether calls of an unregistered torch function can be recorded, some of them at least."""
     if _C.is_registered(func):
         return False
-    return isinstance(func, FunctionType) and body_of(func) is not None or _opaque.has_plain_overload(func)
+    return body_of(func) is not None or _opaque.has_plain_overload(func)
 
 
 class _TraceMode(TorchFunctionMode):
@@ -49,7 +48,7 @@ class _TraceMode(TorchFunctionMode):
         for other in types:
             if not issubclass(other, torch.Tensor):
                 self._tracer.leave_to_eager(f"the function uses a {other.__name__}, which overrides torch functions")
-        if isinstance(func, FunctionType) and not _C.is_registered(func) and (body := body_of(func)):
+        if not _C.is_registered(func) and (body := body_of(func)):
             with self:
                 return body(*args, **(kwargs or {}))
         if not _C.is_registered(func) and _C.any_autocast():

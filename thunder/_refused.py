@@ -5,7 +5,6 @@ of tensors, without what is None, by what the function's Python calls, or by the
 """
 
 import functools
-from types import FunctionType
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
@@ -69,7 +68,7 @@ def _recorded(func, args, kwargs, error):
         changed = other(args, kwargs)
         if changed is not None:
             return (current_tracer().handle(func, *changed),)
-    body = body_of(func) if isinstance(func, FunctionType) else None
+    body = body_of(func)
     if body is not None:
         return (in_mode(body, args, kwargs),)
     record = _opaque.resolve(func, args, kwargs)

@@ -109,6 +109,21 @@ int walk_to(PyObject* o, void* walk) {
 
 }  // namespace
 
+Ref stands_for(PyObject* callable) {
+  const char* attribute = "_torchdynamo_inline";
+  if (PyFunction_Check(callable)) {
+    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable))->co_filename);
+    std::string_view path = file ? file : "";
+    if (!path.ends_with("torch/_compile.py") && !path.ends_with("torch/_dynamo/eval_frame.py")) return {};
+    attribute = "__wrapped__";
+  } else if (!std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptFunction")) {
+    return {};
+  }
+  PyObject* function = PyObject_GetAttrString(callable, attribute);
+  if (!function) PyErr_Clear();
+  return function ? Ref::steal(function) : Ref();
+}
+
 bool reaches_proxy(PyObject* o) {
   constexpr size_t kMost = 100000;
   Walk w;

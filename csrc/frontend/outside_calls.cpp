@@ -62,14 +62,6 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   return nullptr;
 }
 
-// What torch._dynamo.disable puts around a function: it keeps books of its own, which are nothing to the program.
-bool is_for_dynamo(PyObject* function) {
-  const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
-  std::string_view path = file ? file : "";
-  if (!path.ends_with("torch/_compile.py") && !path.ends_with("torch/_dynamo/eval_frame.py")) return false;
-  return PyObject_HasAttrString(function, "__wrapped__");
-}
-
 PyObject* call_wrapped(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
   return PyObject_Vectorcall(function.get(), arguments, n, names);
@@ -552,7 +544,11 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
   if (!allow_setting(callable)) return nullptr;
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
-  if (PyFunction_Check(callable) && is_for_dynamo(callable)) return call_wrapped(callable, arguments, n, names);
+  if (Ref function = stands_for(callable)) return PyObject_Vectorcall(function.get(), arguments, n, names);
+  if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod")) {
+    leave_to_eager("calls a TorchScript module, of which there is no Python code");
+    return nullptr;
+  }
   if (PyMethod_Check(callable) && !PyFunction_Check(PyMethod_GET_FUNCTION(callable))) {
     if (std::optional<Method> m = method_of_extension(callable, arguments, n))
       return call_method(*m, callable, arguments, n, names);

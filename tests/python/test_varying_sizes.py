@@ -247,7 +247,9 @@ def test_results_are_eagers(name, dtype, dim):
             # A product's library says how a dimension of size 1 lies, which nobody reads.
             torch.testing.assert_close(got, want, check_stride=name != "einsum")
             assert got.is_contiguous() == want.is_contiguous()
-            torch.testing.assert_close(got_grads, want_grads)
+            # Two ways of summing differ where the variance of a layer norm's row is small.
+            loose = {"rtol": 1e-5, "atol": 2e-5} if dtype == torch.float32 else {}
+            torch.testing.assert_close(got_grads, want_grads, **loose)
         assert thunder.cache_misses(compiled) <= 4, thunder.explain_miss(compiled)
 
 
