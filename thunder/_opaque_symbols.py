@@ -108,9 +108,7 @@ def symbol_of(overload, autocast=()):
         if not differentiable or not wanted:
             return symbol(*values, results=results)
         graph, *outputs = forward([place for place, _ in wanted], *values, results=results)
-        tracer = current_tracer()
-        inputs = [[list(map(int, tracer.shape(t))), t.dtype, t.device, tracer.layout(t), tracer.dense_dims(t)]
-                  for _, t in wanted]
+        inputs = [_like(t) for _, t in wanted]
         flows = backward([get_grad(outputs[i]) for i in differentiable], graph, differentiable, inputs)
         for (place, _), g in zip(wanted, flows if len(wanted) > 1 else (flows,), strict=True):
             put_grad(at(values, place), g)
@@ -119,6 +117,17 @@ def symbol_of(overload, autocast=()):
     rule.__signature__ = _signature(overload)
     register_grad(symbol, rule)
     return symbol
+
+
+def _like(t):
+    """The metadata of the gradient of `t`: strides too, as PyTorch's products of transposed weights give theirs."""
+    tracer = current_tracer()
+    layout, shape = tracer.layout(t), list(map(int, tracer.shape(t)))
+    strides = None
+    if layout == "strided":
+        given = torch.empty_strided(shape, list(map(int, tracer.stride(t))), device="meta")
+        strides = list(torch.empty_like(given).stride())
+    return [shape, t.dtype, t.device, strides, layout, tracer.dense_dims(t)]
 
 
 def _description(overload, values, autocast):
@@ -159,7 +168,7 @@ def _no_leaf(t):
 
 def _backward(name, communicates):
     def meta(gradients, graph, differentiable, inputs):
-        names = ("shape", "dtype", "device", "layout", "dense_dims")
+        names = ("shape", "dtype", "device", "strides", "layout", "dense_dims")
         return _several([TensorProxy(**dict(zip(names, i, strict=True))) for i in inputs])
 
     def run(gradients, graph, differentiable, inputs):

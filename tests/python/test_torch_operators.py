@@ -515,3 +515,25 @@ def test_rows_that_are_not_there():
         if DEVICE == "cpu":
             with pytest.raises(IndexError, match="out of bounds"):
                 thunder.jit(lambda x, i: x[i])(x, torch.tensor(i))
+
+
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this PyTorch has no products of groups")
+@pytest.mark.parametrize("transposed", [True, False])
+def test_gradients_lie_as_the_arguments_of_an_operator_without_a_record(transposed):
+    """A contiguous gradient of a transposed weight would be copied twice on its way to the weight's."""
+
+    def program(x, w, offsets):
+        return torch._grouped_mm(x, w.mT if transposed else w, offs=offsets)
+
+    shape = (4, 16, 8) if transposed else (4, 8, 16)
+    w = torch.randn(shape, dtype=torch.bfloat16, requires_grad=True)
+    x = torch.randn(20, 8, dtype=torch.bfloat16, requires_grad=True)
+    offsets = torch.tensor([4, 9, 9, 20], dtype=torch.int32)
+    compiled, found = thunder.jit(program), []
+    for f in (program, compiled):
+        f(x, w, offsets).square().sum().backward()
+        found.append((x.grad, w.grad))
+        x.grad = w.grad = None
+    torch.testing.assert_close(found[1], found[0])
+    backward = str(thunder.last_backward_traces(compiled)[-1])
+    assert ("bf16[4, 8, 16] strides=(128, 1, 8)" in backward) == transposed
