@@ -62,9 +62,14 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   return nullptr;
 }
 
-PyObject* call_wrapped(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  Ref function = Ref::steal(PyObject_GetAttrString(callable, "__wrapped__"));
-  return PyObject_Vectorcall(function.get(), arguments, n, names);
+// PyTorch's operators of control flow compile the function that they are given, which is a part of this program.
+std::optional<PyObject*> call_uncompiled(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  if (!PyFunction_Check(callable) || names || n < 2) return std::nullopt;
+  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
+  if (PyUnicode_CompareWithASCIIString(name.get(), "_maybe_compile_and_run_fn") == 0)
+    return PyObject_Vectorcall(arguments[0], arguments + 1, n - 1, nullptr);
+  if (PyUnicode_CompareWithASCIIString(name.get(), "_hop_compile_and_call") != 0 || n > 2) return std::nullopt;
+  return PyObject_Call(arguments[0], arguments[1], nullptr);
 }
 
 // functools.lru_cache around a function.
@@ -511,7 +516,8 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
   bool settled = !fresh(callable);
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
   for (size_t i = 0; i < all; ++i) settled = settled && is_settled(arguments[i]);
-  if (!settled) return call_wrapped(callable, arguments, n, names);
+  if (!settled)
+    return PyObject_Vectorcall(Ref::steal(PyObject_GetAttrString(callable, "__wrapped__")).get(), arguments, n, names);
   static PyObject* call_outside =
       PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("thunder._frontend")).get(), "call_outside");
   WorldGuard::Answer answer{
@@ -545,10 +551,9 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (!allow_setting(callable)) return nullptr;
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
   if (Ref function = stands_for(callable)) return PyObject_Vectorcall(function.get(), arguments, n, names);
-  if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod")) {
-    leave_to_eager("calls a TorchScript module, of which there is no Python code");
-    return nullptr;
-  }
+  if (std::optional<PyObject*> made = call_uncompiled(callable, arguments, n, names)) return made;
+  if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod"))
+    return leave_to_eager("calls a TorchScript module, of which there is no Python code"), nullptr;
   if (PyMethod_Check(callable) && !PyFunction_Check(PyMethod_GET_FUNCTION(callable))) {
     if (std::optional<Method> m = method_of_extension(callable, arguments, n))
       return call_method(*m, callable, arguments, n, names);

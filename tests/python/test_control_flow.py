@@ -93,6 +93,9 @@ def test_scan():
     compiled = thunder.jit(program)
     for n in SIZES:
         check(program, in_a_loop, [torch.randn(n, 3)], compiled)
+    misses = thunder.cache_misses(compiled)
+    check(program, in_a_loop, [torch.randn(5, 3)], compiled)
+    assert thunder.cache_misses(compiled) == misses
 
 
 @pytest.mark.parametrize("sign", [1, -1])
