@@ -225,7 +225,7 @@ def describe(overload, values, requires_grad, autocast=()):
         UnsupportedOperatorException,
     )
 
-    given = [_argument(t, requires_grad) for _, t in places(values)]
+    given = [argument(t, requires_grad) for _, t in places(values)]
     with torch._C.DisableTorchFunction(), autocast_for(autocast):
         sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
         if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
@@ -242,7 +242,7 @@ def describe(overload, values, requires_grad, autocast=()):
             return _probe(overload, values, given)
 
 
-def _argument(t, requires_grad):
+def argument(t, requires_grad):
     """Metadata of a tensor of the program; its symbolic sizes are then known to be what they are in this call."""
     tracer = current_tracer()
     shape, stride = (tuple(map(int, sizes)) for sizes in (tracer.shape(t), tracer.stride(t)))

@@ -13,6 +13,7 @@ import torch
 from torch.autograd.graph import get_gradient_edge
 
 from ._opaque_meta import (
+    argument,
     at,
     autocast_for,
     call,
@@ -24,7 +25,6 @@ from ._opaque_meta import (
     replaced,
     written_places,
 )
-from ._tracing import current_tracer
 from ._watching import watched
 from .core.proxies import TensorProxy
 from .extend import OperatorExecutor, get_grad, put_grad, register_grad
@@ -121,13 +121,11 @@ def symbol_of(overload, autocast=()):
 
 def _like(t):
     """The metadata of the gradient of `t`: strides too, as PyTorch's products of transposed weights give theirs."""
-    tracer = current_tracer()
-    layout, shape = tracer.layout(t), list(map(int, tracer.shape(t)))
+    m = argument(t, lambda _: False)
     strides = None
-    if layout == "strided":
-        given = torch.empty_strided(shape, list(map(int, tracer.stride(t))), device="meta")
-        strides = list(torch.empty_like(given).stride())
-    return [shape, t.dtype, t.device, strides, layout, tracer.dense_dims(t)]
+    if m.layout == "strided":
+        strides = list(torch.empty_like(torch.empty_strided(m.shape, m.stride, device="meta")).stride())
+    return [list(m.shape), m.dtype, m.device, strides, m.layout, m.dense_dims]
 
 
 def _description(overload, values, autocast):

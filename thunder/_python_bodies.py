@@ -4,12 +4,14 @@ import functools
 from types import CellType, FunctionType
 
 import torch
-from torch._higher_order_ops import associative_scan, cond, map, scan, while_loop  # noqa: F401 (registers operators)
-from torch._ops import HigherOrderOperator
+from torch._higher_order_ops.associative_scan import associative_scan_op
+from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.map import map_impl
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
 
 # Their kernels outside torch.compile are Python, which calls the functions that it is given on tensors.
-_NAMES = "associative_scan", "cond", "map_impl", "scan", "while_loop"
-_CONTROL_FLOW = frozenset(getattr(torch.ops.higher_order, name) for name in _NAMES)
+_CONTROL_FLOW = frozenset((associative_scan_op, cond_op, map_impl, scan_op, while_loop_op))
 
 
 class _Changed:
@@ -31,8 +33,8 @@ _CHECKING = {torch.overrides: _OVERRIDES, torch: _Changed(torch, overrides=_OVER
 @functools.cache
 def body_of(func):
     """A torch function that is written in Python, as what it calls; None for others."""
-    if isinstance(func, HigherOrderOperator):
-        return func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd) if func in _CONTROL_FLOW else None
+    if func in _CONTROL_FLOW:
+        return func.py_kernels[torch._C.DispatchKey.CompositeExplicitAutograd]
     if not isinstance(func, FunctionType) or not f"{func.__module__}.".startswith("torch."):
         return None
     # A function that chooses one of two by a flag does not ask, they do.

@@ -65,10 +65,12 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
 // PyTorch's operators of control flow compile the function that they are given, which is a part of this program.
 std::optional<PyObject*> call_uncompiled(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (!PyFunction_Check(callable) || names || n < 2) return std::nullopt;
-  Ref name = Ref::steal(PyObject_GetAttrString(callable, "__qualname__"));
-  if (PyUnicode_CompareWithASCIIString(name.get(), "_maybe_compile_and_run_fn") == 0)
+  const auto* function = reinterpret_cast<PyFunctionObject*>(callable);
+  const auto is = [](PyObject* o, const char* s) { return o && PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, s) == 0; };
+  if (!is(function->func_module, "torch._higher_order_ops.utils")) return std::nullopt;
+  if (is(function->func_name, "_maybe_compile_and_run_fn"))
     return PyObject_Vectorcall(arguments[0], arguments + 1, n - 1, nullptr);
-  if (PyUnicode_CompareWithASCIIString(name.get(), "_hop_compile_and_call") != 0 || n > 2) return std::nullopt;
+  if (!is(function->func_name, "_hop_compile_and_call") || n > 2) return std::nullopt;
   return PyObject_Call(arguments[0], arguments[1], nullptr);
 }
 
@@ -552,8 +554,9 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
   if (Ref function = stands_for(callable)) return PyObject_Vectorcall(function.get(), arguments, n, names);
   if (std::optional<PyObject*> made = call_uncompiled(callable, arguments, n, names)) return made;
-  if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod"))
-    return leave_to_eager("calls a TorchScript module, of which there is no Python code"), nullptr;
+  if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod") &&
+      !leave_to_eager("calls a TorchScript module, of which there is no Python code"))
+    return nullptr;
   if (PyMethod_Check(callable) && !PyFunction_Check(PyMethod_GET_FUNCTION(callable))) {
     if (std::optional<Method> m = method_of_extension(callable, arguments, n))
       return call_method(*m, callable, arguments, n, names);

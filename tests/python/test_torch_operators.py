@@ -517,7 +517,6 @@ def test_rows_that_are_not_there():
                 thunder.jit(lambda x, i: x[i])(x, torch.tensor(i))
 
 
-@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this PyTorch has no products of groups")
 @pytest.mark.parametrize("transposed", [True, False])
 def test_gradients_lie_as_the_arguments_of_an_operator_without_a_record(transposed):
     """A contiguous gradient of a transposed weight would be copied twice on its way to the weight's."""
