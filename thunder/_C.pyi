@@ -174,6 +174,9 @@ class Trace:
     def python_callable(self) -> Callable:
         """The printed program as a Python function."""
 
+def reduce(trace: Trace, check: Callable) -> Trace:
+    """The smallest part of a trace for which the check still holds."""
+
 def parse(text: str, context: dict = {}) -> Trace:
     """The reverse of str(trace)."""
 
@@ -332,15 +335,34 @@ class Tracer:
     def set_language(self, arg: str, /) -> str:
         """The language of the user's code from here on; returns the one before."""
 
-    def leave_to_eager(self, arg: str, /) -> None:
-        """Ends the acquisition: the function itself has to run, for this reason."""
+    def leave_to_eager(self, why: str, warns: bool = False) -> None:
+        """
+        Ends the acquisition: the function itself has to run, for this reason, of which the user is told if `warns`.
+        """
 
     def take_calls(self) -> None: ...
 
     @property
     def interprets(self) -> bool: ...
 
+    @property
+    def seems_compiled(self) -> bool: ...
+
     def add_captured(self, arg: object, /) -> None: ...
+
+    def add_part(self, arg0: object, arg1: object, arg2: object, /) -> object: ...
+
+    def values(self, arg: list, /) -> list[int]: ...
+
+    def calls_made(self) -> int: ...
+
+    def begin_trial(self) -> None: ...
+
+    def end_trial(self, arg: int, /) -> bool: ...
+
+    def whole_of(self, arg0: object, arg1: object, /) -> object: ...
+
+    def parts(self, arg0: int, arg1: Sequence[tuple[object, int]], arg2: list, /) -> list[int | None]: ...
 
     def shape(self, arg: object, /) -> tuple: ...
 
@@ -361,6 +383,8 @@ class Tracer:
     def call_user(self, arg0: object, arg1: tuple, /) -> object: ...
 
     def with_gradient(self, arg0: list, arg1: list, arg2: object, arg3: str, /) -> list: ...
+
+    def batched(self, arg0: object, arg1: list, /) -> list: ...
 
     def share_memory(self, arg0: object, arg1: object, /) -> bool: ...
 
@@ -417,6 +441,18 @@ def add_dtypes(arg: list, /) -> None:
 
 def is_registered(arg: object, /) -> bool: ...
 
+def holds_dtensor(arg: object, /) -> bool: ...
+
+def set_dtensors(dtensor: object, part: object, function: object) -> None:
+    """
+    PyTorch's class, the class of what stands for one in programs, and what records a torch call with either.
+    """
+
+def replace_function(function: object, by: object) -> None:
+    """
+    A function of PyTorch's, and what compiled functions call in its place.
+    """
+
 def set_autocast(arg: object, /) -> None: ...
 
 def any_autocast() -> bool: ...
@@ -441,6 +477,17 @@ def natively_run() -> list[str]:
     file:function of the frames that CPython ran while frames were being interpreted.
     """
 
+class Float8Recorded:
+    """Whether scales can follow from what backwards have recorded."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def yes(self) -> bool: ...
+
+    @yes.setter
+    def yes(self, arg: bool, /) -> None: ...
+
 class CompiledFunction:
     """A function compiled by thunder.jit."""
 
@@ -450,9 +497,9 @@ class CompiledFunction:
     def __get__(self, instance, owner=None, /):
         """Return an attribute of instance, which is of type owner."""
 
-def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list, numerics: str, rng: str) -> object:
+def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list, numerics: str, rng: str, graph_recorder: object | None = None, automatic_graphs: bool = False) -> object:
     """
-    The compiled function of `fn`; `module` is the nn.Module it runs, or None.
+    The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs as CUDA graphs, those for which it pays if `automatic_graphs`, or None.
     """
 
 def last_traces(arg: object, /) -> list[Trace]: ...
@@ -533,7 +580,7 @@ class CommunicationPlan:
 
     def add_replicated(self, name: str, parameter: object, bucket: int, holders: Sequence[tuple[dict, str]]) -> None: ...
 
-    def add_sharded(self, name: str, parameter: object, local: object, shape: Sequence[int], dtype: str, bucket: int, wrap: object | None, holders: Sequence[tuple[dict, str]], kept: bool = False) -> None: ...
+    def add_sharded(self, name: str, parameter: object, local: object, shape: Sequence[int], dtype: str, bucket: int, wrap: object | None, holders: Sequence[tuple[dict, str]], kept: bool = False, dtensor: bool = False) -> None: ...
 
     def forget(self) -> None:
         """Its parameters are plain ones from here on."""
@@ -556,13 +603,13 @@ class CommunicationPlan:
     def synchronizes(self, arg: bool, /) -> None: ...
 
     @property
-    def first(self) -> int:
+    def first(self) -> tuple[int, int]:
         """
-        The rank in the group whose first programs decide about the order of collectives.
+        Whose first programs decide about the order of collectives: its ranks in the group and in the replicas.
         """
 
     @first.setter
-    def first(self, arg: int, /) -> None: ...
+    def first(self, arg: tuple[int, int], /) -> None: ...
 
     @property
     def scale(self) -> float:
@@ -590,15 +637,15 @@ class CommunicationPlan:
         Whether a call of the module follows an order, so that its compilation takes none from another process.
         """
 
-    def all_reduce(self, tensor: object, op: str, what: str) -> object:
-        """
-        Over the group. RuntimeError if a process fails meanwhile; `what` names the collective in it.
-        """
-
     def shadow(self, differentiates: bool, reduces: bool, gradients: bool) -> list[tuple[str, object]]:
         """
         Takes part in a call of the others, without data; if `gradients`, gives the means by parameters' names.
         """
+
+def all_reduce(group: str, tensor: object, op: str, what: str) -> object:
+    """
+    RuntimeError if a process of the group fails meanwhile; `what` names the collective in it.
+    """
 
 def agree(group: str, key: str, text: str, seconds: float) -> None:
     """

@@ -13,7 +13,7 @@ import torch as _torch  # first: it loads the libraries that the extension links
 from . import _build as _build  # before the extension: asks whether it can be loaded
 
 # isort: split
-from . import _C
+from . import _C, _graphs
 from . import _frontend as _frontend  # registers the torch functions that it knows
 from ._inspection import (
     cache_hits,
@@ -28,6 +28,8 @@ from ._inspection import (
     last_prologue_traces,
     last_traces,
     parse,
+    reduce,
+    replay,
 )
 from .extend import (
     Executor,
@@ -68,6 +70,8 @@ __all__ = [
     "nvfuser_executor",
     "parse",
     "pytorch_executor",
+    "reduce",
+    "replay",
     "show_progress",
 ]
 
@@ -85,7 +89,7 @@ def show_progress(on):
 
 
 def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), numerics="fused", rng="eager",
-        sharp_edges="allow"):
+        sharp_edges="allow", graphs="auto"):
     """Compiles a function or a module.
 
     Args:
@@ -122,27 +126,40 @@ def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), nu
             prints, writes to a file, reads the clock, a file, or Python's or NumPy's random numbers.
             "allow": what it writes is written once, when the program is compiled; a program that reads such is compiled
                 in each call.  "warn", "error": with the user's line.
+        graphs: Whether programs run as CUDA graphs, a single launch for a forward or a backward.
+            "auto": a program is recorded after some runs of the same sizes if the device waited for the host in them,
+                and all of it runs on one GPU without waiting for values there.  Nothing else changes: results and
+                gradients are tensors of their own, with the same numbers.  Recordings keep at most 256 MiB or a quarter
+                of the parameters by program, and a 64th of the device's memory in all.
+            True: every program that can be is recorded in its second run, for one row of sizes, whatever it keeps;
+                `thunder.transforms.CUDAGraphTransform` says what a caller has to know then.  A warning tells of one
+                that cannot be.
+            False: none is.
+            `thunder.compile_stats(f)["graphs"]` says what happened, and why a program is not recorded.
 
     Returns:
         A callable with `fn`'s signature.  For a module, a ThunderModule that shares parameters and buffers with it.
 
     Raises:
-        ValueError: an unknown executor, cache option, numerics, rng or sharp_edges; the message lists what there is.
+        ValueError: an unknown executor, cache option, numerics, rng, sharp_edges or graphs; the message lists what
+            there is.
         TypeError: `fn` cannot be called.
     """
     if fn is None:
         return functools.partial(
             jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics, rng=rng,
-            sharp_edges=sharp_edges,
+            sharp_edges=sharp_edges, graphs=graphs,
         )
     resolved = resolve_executors(executors)
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, _torch.nn.Module):
-        return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng, sharp_edges)
+        return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng, sharp_edges, graphs)
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
-    compiled = _C.make_function(fn, None, cache, resolved, list(transforms), numerics, rng)
+    compiled = _C.make_function(
+        fn, None, cache, resolved, list(transforms), numerics, rng, *_graphs.recorder(graphs)
+    )
     _C.set_sharp_edges(compiled, sharp_edges)
     try:
         functools.update_wrapper(compiled, fn)

@@ -1,6 +1,8 @@
 """What of tracing is Python: how a program is run to be traced, and which torch functions the tracer knows."""
 
 import contextlib
+import importlib
+import sys
 import threading
 
 import torch
@@ -18,6 +20,8 @@ from . import (
     _outside,
     _recurrent,  # noqa: F401  - registers itself
     _refused,
+    _replacements,
+    _vmap,
 )
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
@@ -45,6 +49,8 @@ class _TraceMode(TorchFunctionMode):
         self._device = below[-1] if below else None
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if _C.holds_dtensor(args) or (kwargs and _C.holds_dtensor(kwargs)):
+            return self._handle(func, args, kwargs)
         for other in types:
             if not issubclass(other, torch.Tensor):
                 self._tracer.leave_to_eager(f"the function uses a {other.__name__}, which overrides torch functions")
@@ -68,40 +74,47 @@ class _TraceMode(TorchFunctionMode):
 def _tracing(tracer):
     """Makes `tracer` current."""
     if not hasattr(state, "tracers"):
-        state.tracers, state.modes = [], []
+        state.tracers, state.modes, state.parts = [], [], []
     mode = _TraceMode(tracer)
     state.tracers.append(tracer)
     state.modes.append(mode)
+    state.parts.append({})
     try:
-        with _torch_compiles(), mode:
+        with _torch_compiles(tracer.seems_compiled), mode:
             if mode._device is None:
                 tracer.take_calls()
             yield
     finally:
         state.tracers.pop()
         state.modes.pop()
+        state.parts.pop()
 
 
 _lock = threading.Lock()
 _programs = 0  # that are being traced, by all threads
+_unseen = 0  # of these, those that are told that nothing compiles
 _before = None  # PyTorch's flag and Function.apply, as they were before the first of them
 
 
 @contextlib.contextmanager
-def _torch_compiles():
-    """Makes PyTorch believe that it is being compiled: libraries branch on that.  What it goes by is the process's."""
-    global _programs, _before
+def _torch_compiles(told=True):
+    """PyTorch believes that it is being compiled, or is told that it is not: libraries branch on that.  What it goes by
+    is the process's: of two threads that are told different things both see that nothing compiles."""
+    global _programs, _unseen, _before
     with _lock:
         if _programs == 0:
             _before = torch.compiler._is_compiling_flag, torch.autograd.Function.__dict__["apply"]
-            torch.compiler._is_compiling_flag = True
             torch.autograd.Function.apply = classmethod(_autograd_function_apply)
         _programs += 1
+        _unseen += not told
+        torch.compiler._is_compiling_flag = _unseen == 0
     try:
         yield
     finally:
         with _lock:
             _programs -= 1
+            _unseen -= not told
+            torch.compiler._is_compiling_flag = _unseen == 0
             if _programs == 0:
                 torch.compiler._is_compiling_flag, torch.autograd.Function.apply = _before
 
@@ -113,20 +126,30 @@ def call_outside(function, args, kwargs):
         with torch._C.DisableTorchFunction():
             return function(*args, **kwargs)
     finally:
-        torch.compiler._is_compiling_flag = _programs > 0
+        torch.compiler._is_compiling_flag = _programs > 0 and _unseen == 0
 
 
 def _run_traced(tracer, fn, args, kwargs):
+    if "torch.distributed.tensor" in sys.modules and torch.distributed.is_initialized():
+        importlib.import_module(".distributed._dtensor", __package__).set_up()
     modules = [fn] if isinstance(fn, torch.nn.Module) else []
     for module in modules:
+        parts = not is_sharded(module)
         for tensor in (*module.buffers(), *module.parameters()):
-            tracer.add_captured(tensor)
+            if not (parts and _C.holds_dtensor(tensor)):
+                tracer.add_captured(tensor)
     before = [(m, dict(m._buffers)) for root in modules for m in root.modules()]
     with _tracing(tracer):
         result = tracer.run(fn, args, kwargs)
     if not tracer.interprets:
         _check_attributes(before)
     return result
+
+
+def is_sharded(module):
+    """Whether fully_shard was applied to the module, or a part of it."""
+    fsdp = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    return fsdp is not None and any(isinstance(m, fsdp) for m in module.modules())
 
 
 def _check_attributes(before):
@@ -216,6 +239,9 @@ def _set_up():
     _C.set_outside_states(_outside)
     _C.set_autocast(_autocast.settle)
     _C.set_unrecorded(_refused.after)
+    _C.replace_function(torch._functorch.vmap.vmap_impl, _vmap.vmap_impl)
+    for function, by in _replacements.pairs():
+        _C.replace_function(function, by)
     _register()
 
 

@@ -8,7 +8,8 @@ import torch
 
 from . import _layout, _opaque, _value_checks
 from ._numbers import TracedNumber
-from ._tracing import TensorProxy, current_tracer, location
+from ._python_bodies import body_of
+from ._tracing import TensorProxy, current_tracer, location, state
 
 handlers = dict(_layout.handlers)
 
@@ -305,6 +306,33 @@ def _as_strided(input, size, stride, storage_offset=None):
     if row is None:
         return tracer.apply("torch.as_strided", (input, size, stride, storage_offset))
     return tracer.apply("torch.as_strided", (row, size, stride))
+
+
+_BAG = inspect.signature(torch.nn.functional.embedding_bag)
+
+
+@_handler("nn.functional.embedding_bag")
+def _embedding_bag(func, args, kwargs):
+    """By its record; by what PyTorch's function calls where that changes the weight, scales or refuses."""
+    bound = _BAG.bind(*args, **kwargs)
+    bound.apply_defaults()
+    a, tracer = bound.arguments, current_tracer()
+    input, weight, offsets, each = a["input"], a["weight"], a["offsets"], a["per_sample_weights"]
+    plain = a["max_norm"] is None and not a["scale_grad_by_freq"] and not a["sparse"]
+    fits = weight.ndim == 2 and weight.is_floating_point() and input.dtype in (torch.int32, torch.int64)
+    by_rows = input.ndim == 2 and offsets is None and tracer.shape(input)[1] > 0
+    by_offsets = input.ndim == 1 and offsets is not None and offsets.ndim == 1 and offsets.dtype == input.dtype
+    if by_offsets and a["include_last_offset"]:
+        by_offsets = tracer.shape(offsets)[0] > 0
+    if each is None:
+        fits = fits and a["mode"] in ("sum", "mean", "max")
+    else:
+        fits = fits and a["mode"] == "sum" and each.dtype == weight.dtype and tracer.shape(each) == tracer.shape(input)
+    if plain and fits and (by_rows or by_offsets):
+        of_bags = a["mode"], each, by_offsets and a["include_last_offset"], a["padding_idx"]
+        return tracer.apply("torch.embedding_bag", (input, weight, offsets, *of_bags))
+    with state.modes[-1]:
+        return body_of(func)(*args, **kwargs)
 
 
 @_handler("as_strided", "Tensor.as_strided")

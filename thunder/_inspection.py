@@ -1,5 +1,7 @@
 """What a compiled function did: its traces, its cache, its times."""
 
+import torch
+
 from . import _C
 from .module import ThunderModule
 
@@ -166,10 +168,11 @@ def compile_stats(fn):
     no later call, if it does not (it advanced an iterator made outside, say); `eager_calls`: how many calls ran the
     function itself, by why (a torch dispatch mode was active, an argument was a DTensor, ...); `passes`: milliseconds
     of each pass;
-    `accumulated_gradients`: how many gradients a backward added to a leaf's `.grad` in place; `graphs`, with
-    CUDAGraphTransform: how many recordings were made ("captures"), and how many runs of a forward or backward were
-    "replays" or "ungraphed". Items are attributes, too; `last_traces` and `last_backward_traces` are None before the
-    first call."""
+    `accumulated_gradients`: how many gradients a backward added in place, to a leaf's `.grad` or to what a distributed
+    module keeps within `no_sync()`; `graphs`, unless they are off: how many recordings were made ("captures"), how many
+    runs of a forward or backward were "replays", or were none although the program may be recorded ("ungraphed"), the
+    "bytes" that recordings keep, and "why" programs are not recorded, a dict from reasons to how many programs have
+    them. Items are attributes, too; `last_traces` and `last_backward_traces` are None before the first call."""
     stats = _C.stats(_function(fn))
     stats["passes"] = {
         f"{which}: {trace.pass_name}": trace.milliseconds
@@ -195,6 +198,62 @@ def parse(text, context=None):
 
     named = {k: v for k, v in (context or {}).items() if not isinstance(v, Symbol)}
     return _C.parse(text, named)
+
+
+def reduce(trace, check):
+    """The smallest part of a trace for which a check still holds, for the report of a defect.
+
+    Outputs and calls are left out, halves first; what calls gave becomes an input of the rest.
+
+    Args:
+        trace: One of `thunder.last_traces(f)` or `thunder.last_backward_traces(f)`.
+        check: A function from a trace to a bool; `thunder.replay(trace)` runs what it is given.
+
+    Returns:
+        A trace that takes its inputs one by one and returns a flat tuple.
+
+    Raises:
+        ValueError: The check does not hold for the whole trace.  What the check raises is raised.
+    """
+    return _C.reduce(trace, check)
+
+
+def replay(trace, inputs=None, *, seed=0):
+    """Runs a trace: what it returns.
+
+    Args:
+        trace: A trace whose inputs are tensors and numbers.
+        inputs: One object for each input.  None: those that `seed` gives.
+        seed: Of the numbers of made inputs: floats and complex numbers are drawn from a normal distribution, integers
+            and bools are 0 or 1; shapes, strides, types, devices and `requires_grad` are the trace's.
+
+    Raises:
+        ValueError: A size or a number is known only in a call, so no input can be made.
+    """
+    if inputs is None:
+        inputs = _made_inputs(trace, seed)
+    return trace.python_callable()(*inputs)
+
+
+def _made_inputs(trace, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [_made_input(value, generator) for value in trace.input_values]
+
+
+def _made_input(value, generator):
+    if not value.is_tensor or not all(type(n) is int for n in (*value.shape, *value.strides)):
+        raise ValueError(f"[replay] expected a tensor of known sizes to make an input, got {value!r}; give the inputs")
+    dtype, shape, strides = value.dtype, tuple(value.shape), tuple(value.strides)
+    made = torch.empty_strided(shape, strides, dtype=dtype, device=value.device)
+    if made.numel():
+        # All of its memory: elements of an expanded tensor share theirs.
+        memory = made.as_strided((1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)),), (1,))
+        if dtype.is_floating_point or dtype.is_complex:
+            wide = torch.complex128 if dtype.is_complex else torch.float64
+            memory.copy_(torch.randn(memory.shape, generator=generator, dtype=wide))
+        else:
+            memory.copy_(torch.randint(2, memory.shape, generator=generator))
+    return made.requires_grad_(value.requires_grad)
 
 
 def _python_ctx(trace):

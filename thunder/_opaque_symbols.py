@@ -141,7 +141,7 @@ def _with_graph(overload, name, autocast):
 
     def meta(differentiated, *values, results=None):
         made = [m.proxy() for m in _description(overload, values, autocast).computed]
-        return (TensorProxy(shape=(0,), dtype=torch.uint8), *made)
+        return (TensorProxy(shape=(0,), device="cpu", dtype=torch.uint8), *made)
 
     def run(differentiated, *values, results=None):
         started = _started(overload, values)
@@ -150,7 +150,7 @@ def _with_graph(overload, name, autocast):
             inputs = [at(values, place).requires_grad_() for place in differentiated]
             outputs = [_no_leaf(t) for t in _evaluate(overload, values, results)]
             edges = [get_gradient_edge(t) if t.requires_grad else None for t in outputs]
-        graph = torch.empty(0, dtype=torch.uint8)
+        graph = torch.empty(0, device="cpu", dtype=torch.uint8)
         graph.autograd = (inputs, edges, started)
         return (graph, *_marked([t.detach() for t in outputs], started))
 

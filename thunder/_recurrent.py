@@ -91,7 +91,7 @@ def _run_backward(gradient, kind, reverse, x, h, params, out, gates, from_state,
     steps, batch, width = out.shape
     before = torch.cat((out[1:], h[None]) if reverse else (h[None], out[:-1]))
     factors, of_new, keeps = _factors(kind, out, gates, from_state, before)
-    of_gates, of_h = torch.empty(steps, batch, _GATES[kind], width, dtype=out.dtype), torch.zeros_like(h)
+    of_gates, of_h = out.new_empty(steps, batch, _GATES[kind], width), torch.zeros_like(h)
     of_states = gradient.clone(memory_format=torch.contiguous_format)
     rows = [t.unbind(0) for t in (of_states, factors.view_as(of_gates), of_gates, of_gates.flatten(2))]
     order = list(_steps(steps, not reverse))

@@ -1,12 +1,13 @@
 """A compiled nn.Module."""
 
 import copy
-import sys
 
 import torch
 from torch.distributed.algorithms.join import Joinable
 
-from . import _C
+from . import _C, _graphs
+from ._frontend import is_sharded
+from ._tracing import current_tracer
 from .extend import resolve_executors
 
 
@@ -17,18 +18,19 @@ class ThunderModule(torch.nn.Module):
     original's, so an optimizer made from either works for both.
     """
 
-    def __init__(self, module, cache, executors, transforms, numerics, rng, sharp_edges):
+    def __init__(self, module, cache, executors, transforms, numerics, rng, sharp_edges, graphs):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
-        object.__setattr__(self, "_options", (cache, executors, transforms, numerics, rng, sharp_edges))
+        object.__setattr__(self, "_options", (cache, executors, transforms, numerics, rng, sharp_edges, graphs))
         self._compile(module)
         if (unadopted := _unadopted(module)) is not None:
             object.__setattr__(self, "__class__", unadopted)
 
     def _compile(self, module):
         """Calls run programs of `module`: the original, or what that wraps."""
-        cache, executors, transforms, numerics, rng, sharp_edges = self._options
-        compiled = _C.make_function(module, module, cache, executors, transforms, numerics, rng)
+        cache, executors, transforms, numerics, rng, sharp_edges, graphs = self._options
+        recorder = _graphs.recorder(graphs)
+        compiled = _C.make_function(module, module, cache, executors, transforms, numerics, rng, *recorder)
         _C.set_sharp_edges(compiled, sharp_edges)
         object.__setattr__(self, "_compiled", compiled)
 
@@ -129,7 +131,7 @@ class ThunderModule(torch.nn.Module):
         """The processes of a context."""
         from .distributed._join import distributed_state
 
-        return distributed_state(self).group
+        return distributed_state(self).everyone
 
     def requires_grad_(self, requires_grad=True):
         self._original.requires_grad_(requires_grad)
@@ -148,7 +150,10 @@ class ThunderModule(torch.nn.Module):
 
     def __deepcopy__(self, memo):
         """A copy of the module, compiled in the same way: its programs are made when it is called."""
-        made = ThunderModule(copy.deepcopy(self._original, memo), *self._options)
+        cache, executors, transforms, *others = self._options
+        # What float8 scales follow from is the copy's own.
+        transforms = [copy.deepcopy(t, memo) if hasattr(t, "float8_layers") else t for t in transforms]
+        made = ThunderModule(copy.deepcopy(self._original, memo), cache, executors, transforms, *others)
         memo[id(self)] = made
         return made
 
@@ -176,7 +181,7 @@ class Unadopted(ThunderModule):
     """
 
     def __call__(self, *args, **kwargs):
-        if torch.compiler.is_compiling():  # within another program
+        if current_tracer():  # within another program
             return self._compiled(*args, **kwargs)
         from .distributed._adopt import first_call
 
@@ -193,9 +198,7 @@ def _unadopted(module):
     """The class of a compiled module that PyTorch's data parallelism wraps; None if it does not."""
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         return UnadoptedDDP
-    fsdp = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
-    sharded = fsdp is not None and any(isinstance(m, fsdp) for m in module.modules())
-    return Unadopted if sharded else None
+    return Unadopted if is_sharded(module) else None
 
 
 def _restore(module, cache, names, *others):

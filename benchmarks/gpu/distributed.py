@@ -14,6 +14,7 @@ memory, the first step and the host's time are those of such a process; ms are w
 which the other processes' rows hold whatever was in memory, and the loss is none.
 
     ms        forward and backward, the median; rank 0's clock
+    slowest   the largest of all ranks' medians: a step that communicates waits for the slowest GPU
     step      with the optimizer (fused AdamW)
     issue     ms until the step's calls have returned, nothing synchronised
     4 x       four micro-batches, gradients reduced with the last one
@@ -40,6 +41,7 @@ STRATEGIES, COMPILERS = ("single", "ddp", "zero2", "zero3"), ("thunder", "torch.
 COLUMNS = (
     ("ms", "ms", ".2f"),
     ("min", "ms_min", ".2f"),
+    ("slowest", "slowest_ms", ".2f"),
     ("step", "step_ms", ".2f"),
     ("issue", "issue_ms", ".2f"),
     ("4 x", "four_ms", ".2f"),
@@ -234,6 +236,9 @@ def steps(run, without_sync, module, ids, targets, options, result):
     distributed.barrier()
     times = times_of(step)
     result |= {"ms": one.median_times(times)["ms"], "ms_min": min(t["ms"] for t in times), "step_ms": median(whole)}
+    slowest = torch.tensor(result["ms"], device=options.device)
+    distributed.all_reduce(slowest, distributed.ReduceOp.MAX)
+    result["slowest_ms"] = slowest.item()
     result["issue_ms"] = one.median_times(times)["issue_wall_ms"]
     if clock.cuda:
         result["peak_gb"] = clock.cuda.max_memory_allocated() / 1e9
@@ -252,6 +257,8 @@ def measure(setting, options):
     strategy, compiler = setting.split(":", 1)
     if options.device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if options.left_free and compiler == "thunder":
+        torch._C._set_sm_carveout_experimental(options.left_free)
     result = {"setting": setting, "communicators_s": communicators(options.device, options.fake_world)}
     result["world"] = distributed.get_world_size()
     module, blocks, ids, targets = loss_and_blocks(options)
@@ -299,6 +306,8 @@ def part(options, passed_on):
         if rank or done.returncode:
             continue
         row = {"part": name, **json.loads(done.stdout.splitlines()[-1]), "machine": headline.machine(options)}
+        if options.left_free:
+            row["machine"] += f", {options.left_free} multiprocessors left free"
         if options.fake_world:
             row["machine"] += f", fake world of {options.fake_world}"
         print(json.dumps(row), flush=True)
@@ -355,6 +364,8 @@ def main():
     parser.add_argument("--table", default="", metavar="FILE", help="print the table of such a file; nothing runs")
     parser.add_argument("--one", type=setting_of, help="one setting in this process, as the parts run it")
     parser.add_argument("--timeout", type=int, default=200, help="seconds for a setting")
+    parser.add_argument("--left-free", type=int, default=0, metavar="N",
+                        help="multiprocessors that Thunder's matrix products leave to NCCL's kernels")  # fmt: skip
     parser.add_argument("--fake-world", type=int, default=0, metavar="N", help="one process of N that are not there")
     one.add_options(parser)
     options = parser.parse_args()

@@ -204,12 +204,12 @@ class Peer:
         return {}
 
 
-def serve(connection, name, peer, options, lock):
+def serve(connection, make, name, peer, options, lock):
     """The process of a peer: what the parent asks for, one after the other, until it closes."""
     with tempfile.TemporaryDirectory() as caches:
         os.environ.update(with_caches(caches))
         try:
-            one = Peer(name, peer, options, lock)
+            one = make(name, peer, options, lock)
             connection.send({})
             while True:
                 what, *arguments = connection.recv()
@@ -227,11 +227,11 @@ def serve(connection, name, peer, options, lock):
 class Child:
     """A peer's process, as the parent sees it."""
 
-    def __init__(self, name, peer, options, lock):
+    def __init__(self, name, peer, options, lock, make=Peer):
         context = multiprocessing.get_context("fork")  # what was imported stays imported
         self.connection, theirs = context.Pipe()
         self.name, self.peer, self.failed, self.timeout = name, peer, None, options.timeout
-        self.process = context.Process(target=serve, args=(theirs, name, peer, options, lock), daemon=True)
+        self.process = context.Process(target=serve, args=(theirs, make, name, peer, options, lock), daemon=True)
         self.process.start()
         theirs.close()
         self.waits = True

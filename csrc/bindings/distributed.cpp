@@ -1,6 +1,8 @@
 // thunder.distributed's view of the communication plan.
 #include <nanobind/stl/optional.h>
 
+#include <tuple>
+
 #include "bindings/bind.h"
 #include "bindings/types.h"
 #include "executors/c10d/shadow.h"
@@ -23,6 +25,8 @@ DType dtype_named(const std::string& name) {
   THUNDER_CHECK(t, Type, "distributed", "there is no dtype torch.", name);
   return *t;
 }
+
+nb::object python(at::Tensor t) { return nb::steal(THPVariable_Wrap(std::move(t))); }
 
 class Plan {
  public:
@@ -49,12 +53,13 @@ class Plan {
   // A parameter that every process has as a whole.
   void add_replicated(const std::string& name, nb::handle parameter, size_t bucket, const Holders& holders) {
     const TensorType t = type_of(torch_py::tensor(parameter.ptr()));
-    add({name, false, t.requires_grad, t, t, bucket}, parameter, parameter, nb::none(), holders);
+    add({name, false, t.requires_grad, t, t, bucket}, parameter, parameter, nb::none(), holders, false);
   }
 
   // `local`: this process's rows, padded, a plain tensor in the parameter's memory.
   void add_sharded(const std::string& name, nb::handle parameter, nb::handle local, const std::vector<int64_t>& shape,
-                   const std::string& dtype, size_t bucket, nb::handle wrap, const Holders& holders, bool kept) {
+                   const std::string& dtype, size_t bucket, nb::handle wrap, const Holders& holders, bool kept,
+                   bool dtensor) {
     PlannedParameter p{name, true, torch_py::tensor(parameter.ptr()).requires_grad(), {}, {}, bucket, kept};
     p.local = type_of(torch_py::tensor(local.ptr()));
     p.local.requires_grad = p.trainable;
@@ -62,7 +67,7 @@ class Plan {
     p.full.dtype = dtype_named(dtype);
     p.full.shape = Dims(shape.begin(), shape.end());
     p.full.strides = contiguous_strides(p.full.shape);
-    add(std::move(p), parameter, local, wrap, holders);
+    add(std::move(p), parameter, local, wrap, holders, dtensor);
   }
 
   void forget() { distributed::forget(*plan_); }
@@ -82,8 +87,8 @@ class Plan {
     return out;
   }
 
-  int first() const { return plan_->first; }
-  void set_first(int rank) { plan_->first = rank; }
+  std::pair<int, int> first() const { return {plan_->first, plan_->first_copy}; }
+  void set_first(std::pair<int, int> ranks) { std::tie(plan_->first, plan_->first_copy) = ranks; }
   double scale() const { return plan_->scale; }
   void set_scale(double factor) { plan_->scale = factor; }
   bool joining() const { return plan_->joining; }
@@ -95,9 +100,6 @@ class Plan {
   size_t backwards() const { return plan_->backwards; }
   bool knows_order(bool differentiates, bool reduces) const {
     return thunder::knows_order(*plan_, differentiates, reduces);
-  }
-  nb::object all_reduce(nb::handle t, const std::string& op, const std::string& what) const {
-    return python(all_reduced(plan_->group, torch_py::tensor(t.ptr()), op, what));
   }
   // Names and gradients as the parameters' own backwards give them.
   std::vector<std::pair<std::string, nb::object>> shadow(bool differentiates, bool reduces, bool gradients) {
@@ -112,14 +114,14 @@ class Plan {
   }
 
  private:
-  static nb::object python(at::Tensor t) { return nb::steal(THPVariable_Wrap(std::move(t))); }
-
-  void add(PlannedParameter p, nb::handle parameter, nb::handle local, nb::handle wrap, const Holders& holders) {
+  void add(PlannedParameter p, nb::handle parameter, nb::handle local, nb::handle wrap, const Holders& holders,
+           bool dtensor) {
     const size_t index = plan_->parameters.size();
     plan_->parameters.push_back(std::move(p));
     Placement placement;
     placement.plan = plan_;
     placement.index = index;
+    placement.dtensor = dtensor;
     placement.parameter = torch_py::tensor(parameter.ptr());
     placement.local = torch_py::tensor(local.ptr());
     placement.local_object = hold_python(local.ptr());
@@ -143,25 +145,32 @@ void bind_distributed(nb::module_& m) {
       .def("add_replicated", &Plan::add_replicated, nb::arg("name"), nb::arg("parameter"), nb::arg("bucket"),
            nb::arg("holders"))
       .def("add_sharded", &Plan::add_sharded, nb::arg("name"), nb::arg("parameter"), nb::arg("local"), nb::arg("shape"),
-           nb::arg("dtype"), nb::arg("bucket"), nb::arg("wrap").none(), nb::arg("holders"), nb::arg("kept") = false)
+           nb::arg("dtype"), nb::arg("bucket"), nb::arg("wrap").none(), nb::arg("holders"), nb::arg("kept") = false,
+           nb::arg("dtensor") = false)
       .def("forget", &Plan::forget, "Its parameters are plain ones from here on.")
       .def("text", &Plan::text, "Lines that are the same on every process.")
       .def("take_kept_gradients", &Plan::take_kept_gradients,
            "What backwards within no_sync() left to be reduced: parameters' names and whole gradients, then forgotten.")
       .def_prop_rw("synchronizes", &Plan::synchronizes, &Plan::set_synchronizes,
                    "Whether backwards of programs that are called from now on synchronise gradients.")
-      .def_prop_rw("first", &Plan::first, &Plan::set_first,
-                   "The rank in the group whose first programs decide about the order of collectives.")
+      .def_prop_rw(
+          "first", &Plan::first, &Plan::set_first,
+          "Whose first programs decide about the order of collectives: its ranks in the group and in the replicas.")
       .def_prop_rw("scale", &Plan::scale, &Plan::set_scale, "What means over all processes are multiplied by.")
       .def_prop_rw("joining", &Plan::joining, &Plan::set_joining, "Whether only calls behind tell() may communicate.")
       .def("tell", &Plan::tell, "Processes without data know of the next call.")
       .def_prop_ro("backwards", &Plan::backwards, "How many backwards of programs have run.")
       .def("knows_order", &Plan::knows_order, nb::arg("differentiates"), nb::arg("reduces"),
            "Whether a call of the module follows an order, so that its compilation takes none from another process.")
-      .def("all_reduce", &Plan::all_reduce, nb::arg("tensor"), nb::arg("op"), nb::arg("what"),
-           "Over the group. RuntimeError if a process fails meanwhile; `what` names the collective in it.")
       .def("shadow", &Plan::shadow, nb::arg("differentiates"), nb::arg("reduces"), nb::arg("gradients"),
            "Takes part in a call of the others, without data; if `gradients`, gives the means by parameters' names.");
+  m.def(
+      "all_reduce",
+      [](const std::string& group, nb::handle t, const std::string& op, const std::string& what) {
+        return python(all_reduced(group, torch_py::tensor(t.ptr()), op, what));
+      },
+      nb::arg("group"), nb::arg("tensor"), nb::arg("op"), nb::arg("what"),
+      "RuntimeError if a process of the group fails meanwhile; `what` names the collective in it.");
   m.def(
       "agree",
       [](const std::string& group, const std::string& key, const std::string& text, double seconds) {

@@ -11,9 +11,11 @@
 #include "executors/c10d/c10d.h"
 #include "executors/cublaslt/cublaslt.h"
 #include "executors/cudnn/cudnn.h"
-#include "executors/embedding/embedding.h"
+#include "executors/decoding/decoding.h"
 #include "executors/fuser/fuser.h"
+#include "executors/onednn/onednn.h"
 #include "executors/python/python.h"
+#include "executors/rows/rows.h"
 #include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
 #include "runtime/background.h"
@@ -30,11 +32,12 @@ void register_executors() {
   for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
-  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), embedding = make_embedding_executor();
-  std::shared_ptr<Executor> c10d = make_c10d_executor();
-  for (const auto& e : {embedding, cublaslt, cudnn, sdpa, fuser, c10d, aten, python}) all.add(e);
+  std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), rows = make_rows_executor();
+  std::shared_ptr<Executor> c10d = make_c10d_executor(), onednn = make_onednn_executor();
+  std::shared_ptr<Executor> decoding = make_decoding_executor();
+  for (const auto& e : {decoding, onednn, rows, cublaslt, cudnn, sdpa, fuser, c10d, aten, python}) all.add(e);
   // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn, cublaslt, embedding}) all.add_default(e);
+  for (const auto& e : {fuser, sdpa, cudnn, onednn, cublaslt, rows, decoding}) all.add_default(e);
   all.add_always(c10d);
   all.add_always(aten);
   all.add_always(python);

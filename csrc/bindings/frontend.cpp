@@ -33,6 +33,24 @@ bool any_autocast() {
 
 Ref ref(nb::handle h) { return Ref::borrow(h.ptr()); }
 
+// What DTensors are, and what stands for one in a program; null before PyTorch's are there.
+PyTypeObject *dtensor_class = nullptr, *part_class = nullptr;
+
+// One that a plan shards is plain to programs, unless what it shards is a part itself.
+bool is_dtensor(PyObject* o) {
+  if (!dtensor_class) return false;
+  if (Py_TYPE(o) == part_class) return true;
+  if (!PyType_IsSubtype(Py_TYPE(o), dtensor_class)) return false;
+  const std::shared_ptr<const distributed::Placement> p = distributed::placement_of(o);
+  return !p || p->dtensor;
+}
+
+std::vector<PyObject*> pointers(const nb::list& objects) {
+  std::vector<PyObject*> out;
+  for (nb::handle h : objects) out.push_back(h.ptr());
+  return out;
+}
+
 // The Python objects that the front end needs; called once by thunder._frontend.
 void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple& number_classes, const nb::list& dtypes,
                const nb::list& constants, const std::vector<std::string>& internal_paths, nb::handle runner) {
@@ -76,8 +94,9 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
     const std::shared_ptr<const distributed::Placement> p = distributed::placement_of(o);
     if (!p || !p->planned().sharded) return std::nullopt;
     auto* local = static_cast<PyObject*>(p->local_object.get());
-    return frontend::Sharded{p->planned().name, Ref::borrow(local), p->planned().full};
+    return frontend::Sharded{p->planned().name, Ref::borrow(local), p->planned().full, p->dtensor};
   };
+  h.is_dtensor = is_dtensor;
   h.watcher = [] { return watched_below_functions() ? watcher() : std::string(); };
   h.grad_enabled = [] { return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled(); };
   h.any_autocast = any_autocast;
@@ -106,7 +125,8 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
       {internal_paths.front(), torch_path + "_dynamo/", torch_path + "autograd/profiler.py:record_function.",
        torch_path + "_ops.py:_Ops.__getattr__", torch_path + "_ops.py:_OpNamespace.__getattr__",
        torch_path + "_ops.py:OpOverloadPacket.__getattr__"},
-      {torch_path + "_dynamo/mutation_guard.py:install_generation_tagging_init.<locals>."});
+      {torch_path + "_dynamo/mutation_guard.py:install_generation_tagging_init.<locals>.",
+       internal_paths.front() + "_replacements.py:"});
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);
@@ -177,11 +197,30 @@ void bind_frontend(nb::module_& m) {
           },
           "The language of the user's code from here on; returns the one before.")
       .def(
-          "leave_to_eager", [](Tracer& t, const std::string& why) { t.leave_to_eager(why); },
-          "Ends the acquisition: the function itself has to run, for this reason.")
+          "leave_to_eager",
+          [](Tracer& t, const std::string& why, bool warns) { t.leave_to_eager(why, nullptr, warns); }, nb::arg("why"),
+          nb::arg("warns") = false,
+          "Ends the acquisition: the function itself has to run, for this reason, of which the user is told if "
+          "`warns`.")
       .def("take_calls", &Tracer::take_calls)
       .def_prop_ro("interprets", &Tracer::interprets)
+      .def_ro("seems_compiled", &Tracer::seems_compiled)
       .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
+      .def("add_part", [](Tracer& t, nb::handle dtensor, nb::handle local,
+                          nb::handle wrap) { return object(t.add_part(dtensor.ptr(), local.ptr(), wrap.ptr())); })
+      .def("values", [](Tracer& t, const nb::list& tensors) { return t.values(pointers(tensors)); })
+      .def("calls_made", &Tracer::calls_made)
+      .def("begin_trial", &Tracer::begin_trial)
+      .def("end_trial", &Tracer::end_trial)
+      .def("whole_of",
+           [](Tracer& t, nb::handle part, nb::handle sizes) { return object(t.whole_of(part.ptr(), sizes.ptr())); })
+      .def("parts",
+           [](Tracer& t, size_t since, const std::vector<std::pair<nb::object, int64_t>>& given,
+              const nb::list& results) {
+             std::vector<std::pair<PyObject*, int64_t>> parts;
+             for (const auto& [tensor, dim] : given) parts.emplace_back(tensor.ptr(), dim);
+             return t.parts(since, parts, pointers(results));
+           })
       .def("shape", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).shape); })
       .def("stride", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).strides); })
       .def("keep_strides", [](Tracer& t, nb::handle o) { t.keep_strides(t.type_of(o.ptr())); })
@@ -197,13 +236,19 @@ void bind_frontend(nb::module_& m) {
       .def(
           "with_gradient",
           [](Tracer& t, const nb::list& outputs, const nb::list& inputs, nb::handle backward, const std::string& name) {
-            std::vector<PyObject*> out, in;
-            for (nb::handle h : outputs) out.push_back(h.ptr());
-            for (nb::handle h : inputs) in.push_back(h.ptr());
             nb::list results;
-            for (Ref& r : t.with_gradient(out, in, backward.ptr(), name)) results.append(object(std::move(r)));
+            for (Ref& r : t.with_gradient(pointers(outputs), pointers(inputs), backward.ptr(), name))
+              results.append(object(std::move(r)));
             return results;
           })
+      .def("batched",
+           [](Tracer& t, nb::handle fn, const nb::list& batches) {
+             std::vector<PyObject*> in;
+             for (nb::handle h : batches) in.push_back(h.ptr());
+             nb::list results;
+             for (Ref& r : t.batched(fn.ptr(), in)) results.append(object(std::move(r)));
+             return results;
+           })
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
       .def("is_from_outside", [](Tracer& t, nb::handle o) { return t.is_from_outside(o.ptr()); })
       .def("set_data", [](Tracer& t, nb::handle to, nb::handle from) { t.set_data(to.ptr(), from.ptr()); })
@@ -255,6 +300,22 @@ void bind_frontend(nb::module_& m) {
       },
       "Objects that mean dtypes: pairs of one and PyTorch's name.");
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
+  m.def("holds_dtensor", [](nb::handle o) { return frontend::holds_dtensor(o.ptr()); });
+  m.def(
+      "set_dtensors",
+      [](nb::handle dtensor, nb::handle part, nb::handle function) {
+        dtensor_class = reinterpret_cast<PyTypeObject*>(dtensor.inc_ref().ptr());
+        part_class = reinterpret_cast<PyTypeObject*>(part.inc_ref().ptr());
+        frontend::hooks().of_dtensors = ref(function);
+      },
+      nb::arg("dtensor"), nb::arg("part"), nb::arg("function"),
+      "PyTorch's class, the class of what stands for one in programs, and what records a torch call with either.");
+  m.def(
+      "replace_function",
+      [](nb::handle function, nb::handle by) {
+        frontend::hooks().replaced[PyFunction_GET_CODE(function.ptr())] = ref(by);
+      },
+      nb::arg("function"), nb::arg("by"), "A function of PyTorch's, and what compiled functions call in its place.");
   m.def("set_autocast", [](nb::handle function) { frontend::hooks().autocast = ref(function); });
   m.def("any_autocast", any_autocast);
   m.def("number_hint", [](nb::handle number) { return object(frontend::number_hint(number.ptr())); });

@@ -98,14 +98,41 @@ CacheMode cache_mode(const std::string& name) {
   if (name == "symbolic values") return CacheMode::SymbolicValues;
   if (name == "same input") return CacheMode::SameInput;
   if (name == "no caching") return CacheMode::NoCaching;
-  throw Error(ErrorKind::Value, cat("[jit] unknown cache option '", name,
-                                    "'; there are 'varying values', 'constant values', 'symbolic values', 'same input', "
-                                    "'no caching'"));
+  throw Error(ErrorKind::Value,
+              cat("[jit] unknown cache option '", name,
+                  "'; there are 'varying values', 'constant values', 'symbolic values', 'same input', "
+                  "'no caching'"));
+}
+
+/// Of one Float8: whether a backward has put maxima into its history.
+struct Float8Recorded {
+  std::shared_ptr<std::atomic<bool>> yes = std::make_shared<std::atomic<bool>>(false);
+};
+
+Float8Chooser float8_chooser(const nb::object& transform) {
+  return [transform](PyObject* module) {
+    Float8Choice out;
+    const auto given = nb::cast<nb::tuple>(transform.attr("float8_layers")(nb::handle(module)));
+    const auto layers = nb::cast<nb::list>(given[0]);
+    out.keeps_last = nb::cast<bool>(given[1]);
+    if (const nb::object history = given[2]; !history.is_none()) {
+      out.history = frontend::Ref::borrow(history.ptr());
+      out.recorded = nb::cast<Float8Recorded&>(given[3]).yes;
+    }
+    for (nb::handle h : layers) {
+      const auto layer = nb::cast<nb::tuple>(h);
+      const nb::object weight = layer[1];
+      out.layers.push_back({nb::cast<std::string>(layer[0]),
+                            weight.is_none() ? frontend::Ref() : frontend::Ref::borrow(weight.ptr()),
+                            nb::cast<std::string>(layer[2])});
+    }
+    return out;
+  };
 }
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
                          const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms,
-                         const std::string& numerics, const std::string& rng) {
+                         const std::string& numerics, const std::string& rng, nb::handle recorder, bool automatic) {
   THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics,
                 "'; there are 'fused', 'eager'");
   THUNDER_CHECK(rng == "eager" || rng == "fused", Value, "jit", "unknown rng '", rng, "'; there are 'eager', 'fused'");
@@ -113,15 +140,26 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   options.fusion.eager_numerics = numerics == "eager";
   options.fusion.counted_random = rng == "fused";
   options.executors = executors;
+  if (options.fusion.eager_numerics)
+    std::erase_if(options.executors, [](const auto& e) { return !e->has_eagers_bits(); });
   options.masks = {classify_mask, guard_mask};
   options.passes = PassOptions::from_environment();
+  auto graphs_by = [&](const nb::object& by, bool without_being_asked) {
+    nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
+    return std::make_shared<GraphSettings>(nb::cast<std::string>(name), by.ptr(), without_being_asked);
+  };
   std::shared_ptr<GraphSettings> graphs;
+  Float8Chooser float8;
+  if (!recorder.is_none()) graphs = graphs_by(nb::borrow(recorder), automatic);
   for (nb::handle h : transforms) {
     nb::object f = nb::borrow(h);
+    if (nb::hasattr(f, "float8_layers")) {
+      THUNDER_CHECK(!float8, Value, "float8", "expected one Float8 among the transforms, got another one");
+      float8 = float8_chooser(f);
+      continue;
+    }
     if (nb::hasattr(f, "graph_recorder")) {
-      nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));
-      graphs =
-          std::make_shared<GraphSettings>(nb::cast<std::string>(name), nb::object(f.attr("graph_recorder")()).ptr());
+      graphs = graphs_by(f.attr("graph_recorder")(), false);
       continue;
     }
     std::string name = nb::cast<std::string>(nb::str(nb::getattr(f, "__name__", nb::str(f.type()))));
@@ -138,6 +176,7 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   o->impl = nullptr;
   nb::object owner = nb::steal(reinterpret_cast<PyObject*>(o));
   o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options), std::move(graphs));
+  o->impl->set_float8(std::move(float8));
   PyObject_GC_Track(reinterpret_cast<PyObject*>(o));
   return owner;
 }
@@ -191,11 +230,22 @@ nb::dict stats(nb::handle h) {
     d["passes_seconds"] = f.record()->times.passes;
     d["programs_seconds"] = f.record()->times.programs;
   }
+  if (f.chooses_float8() && f.record()) {
+    nb::dict float8, others;
+    for (const auto& [name, why] : f.record()->float8.others) others[nb::str(name.c_str())] = why;
+    float8["layers"] = f.record()->float8.layers;
+    float8["others"] = others;
+    d["float8"] = float8;
+  }
   if (const GraphSettings* g = f.graphs()) {
     nb::dict counts;
     counts["captures"] = g->captures;
     counts["replays"] = g->replays;
     counts["ungraphed"] = g->ungraphed;
+    counts["bytes"] = g->bytes.load();
+    nb::dict why;
+    for (const auto& [reason, programs] : g->why) why[nb::str(reason.c_str())] = programs;
+    counts["why"] = why;
     d["graphs"] = counts;
   }
   return d;
@@ -204,10 +254,17 @@ nb::dict stats(nb::handle h) {
 }  // namespace
 
 void bind_function(nb::module_& m) {
+  nb::class_<Float8Recorded>(m, "Float8Recorded", "Whether scales can follow from what backwards have recorded.")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "yes", [](const Float8Recorded& r) { return r.yes->load(); },
+          [](Float8Recorded& r, bool yes) { *r.yes = yes; });
   m.attr("CompiledFunction") = nb::borrow(reinterpret_cast<PyObject*>(function_type()));
   m.def("make_function", make_function, nb::arg("fn"), nb::arg("module").none(), nb::arg("cache"), nb::arg("executors"),
-        nb::arg("transforms"), nb::arg("numerics"), nb::arg("rng"),
-        "The compiled function of `fn`; `module` is the nn.Module it runs, or None.");
+        nb::arg("transforms"), nb::arg("numerics"), nb::arg("rng"), nb::arg("graph_recorder") = nb::none(),
+        nb::arg("automatic_graphs") = false,
+        "The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs "
+        "as CUDA graphs, those for which it pays if `automatic_graphs`, or None.");
   m.def("last_traces", [](nb::handle h) {
     JitFunction& f = function(h);
     return f.record() ? wrap(f.record()->compiled.history) : std::vector<PyTrace>{};

@@ -4,7 +4,7 @@
 #include "core/rewrite.h"
 #include "core/verify.h"
 #include "frontend/hooks.h"
-#include "passes/passes.h"
+#include "passes/reduce.h"
 #include "passes/visit.h"
 
 namespace thunder::bindings {
@@ -185,6 +185,16 @@ void bind_trace(nb::module_& m) {
       .def_prop_ro("milliseconds", [](const PyTrace& t) { return t.trace.provenance.milliseconds; })
       .def(
           "verify", [](const PyTrace& t) { verify(t.trace); }, "RuntimeError with the call that is wrong.");
+  m.def(
+      "reduce",
+      [](const PyTrace& t, const nb::callable& check) {
+        return PyTrace{reduce(t.trace, [&](const Trace& candidate) {
+          const int holds = PyObject_IsTrue(nb::object(check(PyTrace{candidate})).ptr());
+          if (holds < 0) throw nb::python_error();
+          return holds != 0;
+        })};
+      },
+      nb::arg("trace"), nb::arg("check"), "The smallest part of a trace for which the check still holds.");
   m.def("parse", parse_text, nb::arg("text"), nb::arg("context") = nb::dict(), "The reverse of str(trace).");
   m.def(
       "difference",

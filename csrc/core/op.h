@@ -48,8 +48,11 @@ enum Tag : uint64_t {
   kSteps = 1ull << 20,         ///< of floating numbers that are close it gives floating numbers that are not (floor)
   /// Communicates because parameters are distributed: no effect, and moved by the passes of distributed training alone.
   kComm = 1ull << 21,
+  kWaits = 1ull << 22,  ///< on a GPU PyTorch's operator may wait for the device: no part of a CUDA graph
+  /// Effect class: reads or writes what the compiler's own operators keep from run to run, and nothing else reads.
+  kState = 1ull << 23,
 };
-inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync;
+inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync | kState;
 
 /// For each result, its type.
 using Types = std::vector<Type>;

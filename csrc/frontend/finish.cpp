@@ -20,6 +20,7 @@ struct Tracer::Outputs {
   std::vector<Derived> derived;
   std::vector<std::pair<TensorId, size_t>> written;  // inputs, and which computed value goes into each
   std::vector<size_t> sizes;                         // computed lengths, for the views of the epilogue
+  std::vector<std::pair<Value, size_t>> indices;     // the same for tensors that say which part a view is
   bool trivial = true;
 
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -124,6 +125,7 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
       out.written.emplace_back(id, out.compute(v));
     }
   add_sizes(out);
+  add_indices(out);
   out.trivial = out.trivial && out.written.empty();
   give_own_memory(out);
   return out;
@@ -145,6 +147,17 @@ void Tracer::add_sizes(Outputs& out) const {
         });
   for (SymbolId s : seen)
     if (Value number = arena_->symbol_value(s)) out.sizes.push_back(out.compute(number));
+}
+
+// x[i], where `i` is a tensor that the program computes, views the caller's `x`.
+void Tracer::add_indices(Outputs& out) const {
+  const std::unordered_set<Value, ValueHash> given(b_.inputs().begin(), b_.inputs().end());
+  for (size_t n = 0; n < out.derived.size(); ++n)
+    for (const Call* view : out.derived[n].path)
+      for (size_t i = 1; i < view->args.size(); ++i)
+        for_each_value(view->args[i], [&](Value v) {
+          if (v.type().is_tensor() && !given.count(v)) out.indices.emplace_back(v, out.compute(v));
+        });
 }
 
 // What tensors of different memory are made of must not lie in the same: they may have been given equal values by
@@ -206,10 +219,13 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
                                          : e("prims.copy_", to, from))
                    .value();
   }
+  Substitution computed;
+  for (const auto& [index, place] : outputs.indices) computed.replace(index, results[place]);
   ArgList flat;
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
-    for (const Call* view : d.path) v = replay_view(e, view, v);
+    for (const Call* view : d.path)
+      v = replay_view(e, computed.empty() ? view : substitute(*arena_, view, computed), v);
     if (d.alias && d.path.empty()) v = e("prims.same", v).value();
     if (d.detached && v.requires_grad()) v = e("prims.detach", v).value();
     flat.push_back(v);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "core/trace.h"
 #include "core/value.h"
@@ -14,8 +15,9 @@ namespace thunder::frontend {
 /// A parameter that other processes hold parts of.
 struct Sharded {
   std::string name;
-  Ref local;        ///< what the program takes, of which it sees the whole
-  TensorType full;  ///< of the whole
+  Ref local;             ///< what the program takes, of which it sees the whole
+  TensorType full;       ///< of the whole
+  bool dtensor = false;  ///< the whole is a DTensor's part
 };
 
 struct Hooks {
@@ -35,6 +37,8 @@ struct Hooks {
   std::string (*other_kind_of_tensor)(PyObject* tensor) = nullptr;
   /// Whether a module was wrapped by thunder.distributed; any object may be asked about.
   bool (*is_distributed)(PyObject* module) = nullptr;
+  /// Whether an object is a DTensor to programs, whose torch calls `of_dtensors` records; any object may be asked about.
+  bool (*is_dtensor)(PyObject* o) = nullptr;
   /// Nothing for a tensor that lies here as a whole.
   std::optional<Sharded> (*sharded)(PyObject* tensor) = nullptr;
   /// Who sees operators below torch functions (a dispatch mode, a transform of torch.func); empty: nobody.
@@ -61,6 +65,10 @@ struct Hooks {
   /// A function of (torch function, args, kwargs, the record's exception) that records the call otherwise: a tuple of its
   /// result, or None if the exception stands.  It raises what eager does.  Null before it is set.
   Ref unrecorded;
+  /// A function of (torch function, args, kwargs) that records a call with DTensors.  Null before there are any.
+  Ref of_dtensors;
+  /// By code, what stands for functions of PyTorch's; the code lives as long as PyTorch.
+  std::unordered_map<PyObject*, Ref> replaced;
   /// The module thunder._outside.  Null before it is set.
   Ref outside_states;
   /// A function of (torch function, args, kwargs) that is asked under autocast: (args, kwargs) to record the call with, a

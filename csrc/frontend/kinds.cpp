@@ -107,11 +107,22 @@ int walk_to(PyObject* o, void* walk) {
   return 0;
 }
 
+Ref replacement(PyObject* function) {
+  const auto by = hooks().replaced.find(PyFunction_GET_CODE(function));
+  return by == hooks().replaced.end() ? Ref() : by->second;
+}
+
 }  // namespace
 
 Ref stands_for(PyObject* callable) {
   const char* attribute = "_torchdynamo_inline";
+  if (PyMethod_Check(callable)) {
+    PyObject *function = PyMethod_GET_FUNCTION(callable), *self = PyMethod_GET_SELF(callable);
+    const Ref by = PyFunction_Check(function) ? replacement(function) : Ref();
+    return by ? Ref::steal(PyMethod_New(by.get(), self)) : Ref();
+  }
   if (PyFunction_Check(callable)) {
+    if (Ref by = replacement(callable)) return by;
     const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable))->co_filename);
     std::string_view path = file ? file : "";
     if (!path.ends_with("torch/_compile.py") && !path.ends_with("torch/_dynamo/eval_frame.py")) return {};

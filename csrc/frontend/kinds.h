@@ -31,7 +31,7 @@ bool is_deque(PyObject* o);
 /// An iterator of C code, or a generator: where it is cannot be seen or put back.
 bool is_native_iterator(PyObject* o);
 /// The Python function that a call runs: what torch._dynamo.disable put its books around, which are nothing to the
-/// program, or the source of a torch.jit.script'ed one.  Empty for any other callable.
+/// program, the source of a torch.jit.script'ed one, or thunder's function in place of vmap's.  Empty for any other callable.
 Ref stands_for(PyObject* callable);
 /// Whether a tensor or number of the acquisition is held by the object, or by what that holds.
 bool reaches_proxy(PyObject* o);

@@ -24,6 +24,10 @@ class LeafFinder {
       }
       return mark(holder);
     }
+    if (!is_tensor(o) && hooks().is_dtensor(o)) {
+      dtensor_ = true;
+      return;
+    }
     if (std::optional<size_t> argument = copies_.argument(o)) {
       stand_ins_.emplace(o, *argument);
       return mark(holder);
@@ -51,6 +55,7 @@ class LeafFinder {
   const std::unordered_set<PyObject*>& kept() const { return kept_; }
   const std::unordered_map<PyObject*, size_t>& stand_ins() const { return stand_ins_; }
   const std::string& once() const { return once_; }
+  bool dtensor() const { return dtensor_; }
 
  private:
   // What the program set on a tensor that it made; an argument's are written to the caller's.
@@ -164,6 +169,7 @@ class LeafFinder {
   std::vector<PyObject*> attributed_;
   std::unordered_set<PyObject*> marked_, kept_, checked_;
   std::string once_;
+  bool dtensor_ = false;
 };
 
 }  // namespace
@@ -177,6 +183,7 @@ OutputSpec::OutputSpec(PyObject* result, std::vector<PyObject*>& leaves, const s
   single_ = is_leaf(result) && attributed_.empty();
   kept_ = finder.kept();
   once_ = finder.once();
+  dtensor_ = finder.dtensor();
   stand_ins_.assign(finder.stand_ins().begin(), finder.stand_ins().end());
   objects_ = std::move(finder).marked();
 }

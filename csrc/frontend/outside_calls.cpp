@@ -62,18 +62,6 @@ const char* sharp_edge(std::string_view module, std::string_view name) {
   return nullptr;
 }
 
-// PyTorch's operators of control flow compile the function that they are given, which is a part of this program.
-std::optional<PyObject*> call_uncompiled(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  if (!PyFunction_Check(callable) || names || n < 2) return std::nullopt;
-  const auto* function = reinterpret_cast<PyFunctionObject*>(callable);
-  const auto is = [](PyObject* o, const char* s) { return o && PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, s) == 0; };
-  if (!is(function->func_module, "torch._higher_order_ops.utils")) return std::nullopt;
-  if (is(function->func_name, "_maybe_compile_and_run_fn"))
-    return PyObject_Vectorcall(arguments[0], arguments + 1, n - 1, nullptr);
-  if (!is(function->func_name, "_hop_compile_and_call") || n > 2) return std::nullopt;
-  return PyObject_Call(arguments[0], arguments[1], nullptr);
-}
-
 // functools.lru_cache around a function.
 bool is_caching(PyObject* callable) {
   return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
@@ -553,7 +541,6 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (!allow_setting(callable)) return nullptr;
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
   if (Ref function = stands_for(callable)) return PyObject_Vectorcall(function.get(), arguments, n, names);
-  if (std::optional<PyObject*> made = call_uncompiled(callable, arguments, n, names)) return made;
   if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod") &&
       !leave_to_eager("calls a TorchScript module, of which there is no Python code"))
     return nullptr;

@@ -219,7 +219,10 @@ void Reads::read_entry(PyObject* dict, PyObject* key, PyObject* value) {
   if (!PyDict_Check(dict) || fresh(dict) || written(dict, key)) return;
   // torch.compiler's: true while programs are acquired, whatever it is outside.
   static PyObject* compiling = PyUnicode_InternFromString("_is_compiling_flag");
-  if (key == compiling) return;
+  if (key == compiling) {
+    tracer_.asked_whether_compiled = true;
+    return;
+  }
   add_entry(dict, key, value);
   name_value(dict, key, value, false);
 }
@@ -296,7 +299,7 @@ void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
 void Reads::read_type(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
-  if (is_tensor(object) || fresh(object)) return;
+  if (is_tensor(object) || fresh(object) || hooks().is_dtensor(object)) return;
   if (types_.insert(object).second) keep(object);
 }
 
@@ -342,6 +345,7 @@ PyObject* instance_dict(PyObject* o) {
 
 void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (is_proxy(object)) return read_attribute_of_tensor(object, name);
+  if (!is_tensor(object) && hooks().is_dtensor(object)) return;  // the program made it
   if (fresh(object)) {
     if (ClassUse* use = use_of(object)) use->add(name);
     // The dict of what is the code's own is its own.

@@ -169,6 +169,7 @@ class Reads final : public interpreter::Observer {
     interpreter::Place place;
     std::vector<Ref> tokens{};  // of a context variable without a value
   };
+  bool shows_fresh_memory(PyObject* object) const;
   void touch(StateOf of);
   void touch(PyObject* object);
   bool touch_attribute(PyObject* object, PyObject* name);

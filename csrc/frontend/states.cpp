@@ -23,10 +23,27 @@ void Reads::finish_weak(WorldGuard& world) {
     if (!world.watch_weak(w.reference.get())) keep_not(kUsesWeak, w.place);
 }
 
+// Whether an array, or another view of memory (a slice, `flat`, a memoryview), shows that of an object made inside.
+bool Reads::shows_fresh_memory(PyObject* object) const {
+  constexpr int kMost = 64;  // views of views
+  Ref at = Ref::borrow(object);
+  for (int i = 0; i < kMost && at && at.get() != Py_None; ++i) {
+    if (fresh(at.get())) return true;
+    PyObject* next = PyObject_GetAttrString(at.get(), PyMemoryView_Check(at.get()) ? "obj" : "base");
+    if (!next) PyErr_Clear();
+    at = next ? Ref::steal(next) : Ref();
+  }
+  return false;
+}
+
 // The state is about to be read or changed.
 void Reads::touch(StateOf of) {
   PyObject* owner = of.owner.get();
   if (fresh(owner)) return;
+  if (of.kind == StateOf::Memory) {
+    interpreter::NotInterpreting scope;
+    if (shows_fresh_memory(owner)) return;
+  }
   for (const State& s : states_)
     if (s.of.owner.get() == owner && s.of.kind == of.kind &&
         PyObject_RichCompareBool(s.of.key.get(), of.key.get(), Py_EQ) == 1)

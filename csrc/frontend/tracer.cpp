@@ -157,13 +157,13 @@ Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type)
 // The program sees the whole of a sharded parameter.
 std::optional<TensorId> Tracer::add_sharded(PyObject* tensor) {
   const std::optional<Sharded> s = hooks().sharded(tensor);
-  if (!s) return std::nullopt;
+  if (!s || s->dtensor) return std::nullopt;
   return add_input(tensor, s->local.get(), {.kind = InputSource::Captured, .tensor = s->local, .partial = true},
                    &s->full);
 }
 
 void Tracer::add_captured(PyObject* tensor) {
-  if (knows(tensor) || add_sharded(tensor)) return;
+  if (knows(tensor) || add_sharded(tensor) || hooks().sharded(tensor)) return;
   if (const std::string kind = hooks().other_kind_of_tensor(tensor); !kind.empty())
     eager_if_it_fails = {cat("the module has a parameter or buffer ", kind), Ref::borrow(tensor)};
   else add_input(tensor, tensor, {InputSource::Captured, 0, Ref::borrow(tensor)});
@@ -203,6 +203,8 @@ TensorId Tracer::id_of(PyObject* tensor) {
   auto it = ids_.find(tensor);
   if (it != ids_.end()) {
     if (!is_proxy(tensor) && arguments_.count(tensor)) met_outside_.insert(tensor);
+    if (!samples_.empty() && samples_.count(aliases_.value(it->second).id()) != 0)
+      leave_to_eager("what a function under torch.vmap computes for a sample is used outside of it");
     return it->second;
   }
   THUNDER_CHECK(
@@ -455,6 +457,7 @@ Ref Tracer::run(PyObject* fn, PyObject* args, PyObject* kwargs) {
 
 Ref Tracer::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
   return located([&] {
+    if (Ref result = record_with_dtensors(func, args, kwargs)) return result;
     if (owned_) check_watchers(args, kwargs);
     return dispatch(func, args, kwargs);
   });
@@ -483,9 +486,9 @@ void Tracer::check_watchers(PyObject* args, PyObject* kwargs) {
         cat("the function uses an object of class ", Py_TYPE(found)->tp_name, ", which overrides torch functions"));
 }
 
-void Tracer::leave_to_eager(std::string why, PyObject* tensor) {
+void Tracer::leave_to_eager(std::string why, PyObject* tensor, bool warns) {
   const std::string where = location();
-  eager = {where.empty() ? why : cat(why, ", at ", where), Ref::borrow(tensor)};
+  eager = {where.empty() ? why : cat(why, ", at ", where), Ref::borrow(tensor), warns};
   throw Error(ErrorKind::NotImplemented, cat("[jit] ", why));
 }
 

@@ -27,6 +27,10 @@ class Error;
 struct RecordedGradient;
 }  // namespace thunder
 
+namespace thunder {
+class Batching;
+}
+
 namespace thunder::frontend {
 
 /// Where an input of the computation comes from.
@@ -40,6 +44,9 @@ struct InputSource {
   Value value = {};            ///< that reads computed
   NumberPlace place = {};      ///< of an Entry, a number of the world
   bool partial = false;        ///< the program sees the whole of what this process holds a part of
+  /// Of a captured tensor that lies in a DTensor's memory: the DTensor, and a function that makes its gradient of the
+  /// tensor's.
+  Ref dtensor = {}, wrap = {};
 };
 
 struct Acquired {
@@ -56,6 +63,9 @@ struct Acquired {
   /// The inputs of the program that the reads begin with.
   std::vector<std::pair<Value, InputSource>> read_inputs;
 };
+
+/// Whether the object is a DTensor to programs, or a container with one in it.
+bool holds_dtensor(PyObject* o);
 
 class Tracer {
  public:
@@ -107,6 +117,9 @@ class Tracer {
   std::function<bool(const std::string& place, int64_t now)> int_varies;
   /// Whether reads may draw random numbers ahead of the program, which takes them as inputs then.
   bool draws_ahead = false;
+  /// What torch.compiler.is_compiling() says to the program.
+  bool seems_compiled = true;
+  bool asked_whether_compiled = false;
   /// A number of the world that changes, an int of 2 at least or a float: each call reads it from its place.
   Ref read_counter(PyObject* container, PyObject* key, PyObject* now);
   /// Why no program can stand for the function, or why none may where it cannot be acquired (a sharded module gathers its
@@ -114,9 +127,10 @@ class Tracer {
   struct Eager {
     std::string why;
     Ref tensor;
+    bool warns = false;  ///< the user is told
   } eager, eager_if_it_fails;
   /// Ends this acquisition: the function itself has to run.
-  [[noreturn]] void leave_to_eager(std::string why, PyObject* tensor = nullptr);
+  [[noreturn]] void leave_to_eager(std::string why, PyObject* tensor = nullptr, bool warns = false);
   /// Leaves the generators as they are behind what reads have drawn, which else is undone in the end.
   void keep_drawn() { drawn_.clear(); }
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
@@ -132,6 +146,22 @@ class Tracer {
   bool is_conj(PyObject* tensor) { return aliases_.is_conj(id_of(tensor)); }
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
   void add_captured(PyObject* tensor);
+  /// The program's tensor for what this process holds of a DTensor: `local`, in its memory, whose gradient `wrap` makes
+  /// the DTensor's; for a parameter of a communication plan what the plan gathers.
+  Ref add_part(PyObject* dtensor, PyObject* local, PyObject* wrap);
+  /// Numbers that change when the tensors are written to.
+  std::vector<size_t> values(const std::vector<PyObject*>& tensors);
+  size_t calls_made() const { return b_.calls().size(); }
+  /// What is recorded until end_trial() is no part of the program: calls on wholes, of which others are made on parts.
+  void begin_trial() { b_.open_scope(); }
+  /// Whether the calls are the same ones as those behind the first `since`.
+  bool end_trial(size_t since);
+  /// A tensor of the trial: the whole, with these sizes, of which a tensor is a part.
+  Ref whole_of(PyObject* part, PyObject* sizes);
+  /// Given tensors that are parts, by the dimensions along which they are: the dimension of each result of the calls
+  /// behind the first `since`; nothing for one that all processes have.  Error (NotImplemented) as distributed::Parts.
+  std::vector<std::optional<int64_t>> parts(size_t since, const std::vector<std::pair<PyObject*, int64_t>>& given,
+                                            const std::vector<PyObject*>& results);
 
   /// Calls the user's function, interpreted, with `observer` told what it reads; null: Python runs it.
   Ref run(PyObject* fn, PyObject* args, PyObject* kwargs);
@@ -181,6 +211,9 @@ class Tracer {
   /// list of the inputs', each a tensor or None.  It runs now, on proxies.
   std::vector<Ref> with_gradient(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs,
                                  PyObject* backward, const std::string& name);
+  /// What torch.vmap gives for a function of samples, which returns a list of tensors: `batches` have the samples along
+  /// their first dimension, and so do the results.  The function runs once, on one sample.
+  std::vector<Ref> batched(PyObject* fn, const std::vector<PyObject*>& batches);
   /// Writes `value` (cast to it) into `tensor`.
   void write(PyObject* tensor, const Arg& value, const char* op);
 
@@ -211,6 +244,8 @@ class Tracer {
   bool in_library() const;
 
  private:
+  std::vector<Ref> put_batched(Batching& batching, const std::vector<const Call*>& calls,
+                               const std::vector<Value>& results);
   static constexpr TensorId kNoTensor = ~TensorId{0};
 
   struct Outputs;
@@ -255,6 +290,7 @@ class Tracer {
   Ref alias_of(TensorId of);
   Ref proxy_of(TensorId t);
   void check_strided_write(TensorId t, const char* op);
+  Ref record_with_dtensors(PyObject* func, PyObject* args, PyObject* kwargs);
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
   Arg fit_gradient(PyObject* gradient, Value input, const std::string& name);
@@ -281,6 +317,7 @@ class Tracer {
   void give_own_memory(Outputs& outputs);
   bool is_view_of_copy(TensorId t, const MemoryOf& memory_of) const;
   void add_sizes(Outputs& outputs) const;
+  void add_indices(Outputs& outputs) const;
   bool is_written(Value memory, const Outputs& plan) const;
   /// The tensor object is another tensor from here on.
   void rebind(PyObject* object, TensorId id, const char* op);
@@ -310,6 +347,7 @@ class Tracer {
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;
+  std::unordered_set<ValueId> samples_;  // of functions that torch.vmap has called: nothing in the program makes them
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
   std::vector<Ref> reals_;        // the same, as they are in this call; null for a number

@@ -188,7 +188,10 @@ bool same_elements(PyObject* object, PyObject* then) {
 
 }  // namespace
 
-bool WorldGuard::is_replaceable(PyObject* o) const { return o && is_tensor(o) && !held_.count(o); }
+// A DTensor's place among the program's inputs is taken by a tensor in its memory.
+bool WorldGuard::is_replaceable(PyObject* o) const {
+  return o && is_tensor(o) && !held_.count(o) && !hooks().is_dtensor(o);
+}
 
 void WorldGuard::watch_entries(PyObject* dict, std::string name, const std::vector<Entry>& entries, Py_ssize_t size,
                                bool order) {

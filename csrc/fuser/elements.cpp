@@ -8,6 +8,7 @@
 namespace thunder::fuser {
 namespace {
 
+constexpr int kSector = 32;              // bytes that a GPU fetches from memory at once
 constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
 constexpr size_t kMaxConditions = 20;    // within each other: each is in the text of all within it
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
@@ -87,6 +88,15 @@ void Elements::begin_finish() {
   places_.enter_finish();
 }
 
+void Elements::begin_last() {
+  in_finish_ = true;
+  forget();
+  vectors_.clear();
+  conditional_.clear();
+  kernel_.last.emplace();
+  places_.enter_last();
+}
+
 void Elements::forget() {
   row_memo_.clear();
   loop_memo_.clear();
@@ -116,8 +126,8 @@ std::string Elements::rounded(const std::string& text, Value v) const {
 
 std::vector<std::string>& Elements::buffer(Scope scope) {
   if (++statements_ > kMaxStatements) throw Refused();
-  if (in_finish_) return kernel_.finish;
-  Phase& p = kernel_.phases.back();
+  if (in_finish_ && !kernel_.last) return kernel_.finish;
+  Phase& p = in_finish_ ? *kernel_.last : kernel_.phases.back();
   return scope == Scope::Row ? p.row : scope == Scope::Chunk ? p.chunk : p.lane;
 }
 
@@ -147,7 +157,8 @@ Index Elements::from_pointer(size_t number, const Index& at) {
 Scalar Elements::compute(Value v, const Multi& index) {
   auto root = roots_.find(v.id());
   if (root != roots_.end() && root->second.mode != RootInfo::Mode::Full) return root_element(v, root->second, index);
-  if (root != roots_.end() && v.id() != computing_ && !places_.is_root_here(v, index)) throw Refused();
+  if (root != roots_.end() && v.id() != computing_ && (root->second.turned || !places_.is_root_here(v, index)))
+    throw Refused();
   return is_leaf(v) ? load(v, index) : computed(*producer_(v), index);
 }
 
@@ -172,10 +183,11 @@ Scalar Elements::root_element(Value v, const RootInfo& info, const Multi& index)
       return {info.name, Scope::Row};
     case RootInfo::Mode::Outer:
       if (!is_column) throw Refused();
-      return {info.name, Scope::Row};
+      return {info.name, kernel_.last ? Scope::Lane : Scope::Row};
     case RootInfo::Mode::Row:
       if (!is_row) throw Refused();
       break;
+    case RootInfo::Mode::Extremum: throw Refused();
     default:
       if (!is_column) throw Refused();
       break;
@@ -201,7 +213,15 @@ Scalar Elements::load(Value v, const Multi& index) {
   }
   Scope scope = std::max(indices_.scope(at), predicate_scope_);
   reads_.push_back(access(number, at, scope));
+  if (scope != Scope::Row) {
+    kernel_.strided = true;
+    if (places_.follows_rows(at))
+      kernel_.rows_together = std::max(kernel_.rows_together, kSector / static_cast<int>(itemsize(t.dtype)));
+  }
   std::string text = "th_load(" + array + " + (" + indices_.text(from_pointer(number, at)) + "))";
+  if (kernel_.cached && options_.keep_singles && !in_finish_ && scope != Scope::Row && predicate_.empty() &&
+      indices_.fixed(at, true) && places_.differs_by_row(at))
+    text = kept_single(array + "@" + at.key(), t.dtype, text, scope);
   if (!predicate_.empty()) text = predicate_ + " ? " + text + " : " + compute_name(t.dtype) + "(0)";
   return define(compute_name(t.dtype), text, scope);
 }
@@ -212,8 +232,10 @@ Scalar Elements::load_vector(DType t, const Index& start, const std::string& arr
   std::string name;
   if (predicate_.empty()) {
     const std::string text = "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + "));";
-    // All of a row is asked for before anything is computed, where the addresses are known by then.
-    name = vector(key, "Vec" + of, text, itemsize(t), indices_.fixed(start, kernel_.phases.size() == 1));
+    // All of a row is asked for before anything is computed, where the addresses are known by then.  What all rows read
+    // stays in the caches, and would take registers that let other rows be loaded meanwhile.
+    const int64_t kept_bytes = places_.differs_by_row(start) ? itemsize(t) : 0;
+    name = vector(key, "Vec" + of, text, kept_bytes, indices_.fixed(start, kernel_.phases.size() == 1));
   } else {
     std::string& known = vectors_[key];
     if (known.empty()) known = vector_under_predicate(of, start, array);
@@ -222,13 +244,28 @@ Scalar Elements::load_vector(DType t, const Index& start, const std::string& arr
   return define(compute_name(t), "th_get(" + name + ".at[j])", Scope::Lane);
 }
 
+// Where an element that is loaded by itself stays over the phases of a row.
+std::string Elements::kept_single(const std::string& key, DType t, const std::string& text, Scope scope) {
+  auto [it, is_new] = vectors_.emplace(key, "");
+  if (!is_new) return it->second;
+  const bool each_lane = scope == Scope::Lane;
+  const std::string name = fresh("x");
+  kernel_.cached_vectors.push_back(compute_name(t) + " " + name + "[K]" +
+                                   (each_lane ? "[" + std::to_string(options_.lanes) + "];" : ";"));
+  kernel_.cached_bytes += std::max<int64_t>(4, itemsize(t)) * (each_lane ? options_.lanes : 1);
+  it->second = name + (each_lane ? "[k][j]" : "[k]");
+  kept_.insert(key);
+  buffer(scope).push_back(it->second + " = " + text + ";");
+  return it->second;
+}
+
 // The name of a chunk's vector, which the text makes where there is none yet.  One of 0 bytes is not kept over phases.
 std::string Elements::vector(const std::string& key, const std::string& type, const std::string& text,
                              int64_t kept_bytes, bool early) {
   auto [it, is_new] = vectors_.emplace(key, "");
   if (!is_new) return it->second;
   it->second = fresh("x");
-  if (kernel_.cached && kept_bytes > 0) {
+  if (kernel_.cached && kept_bytes > 0 && !in_finish_) {
     kernel_.cached_vectors.push_back(type + " " + it->second + "[K];");
     kernel_.cached_bytes += kept_bytes * options_.lanes;
     it->second += "[k]";
@@ -490,19 +527,30 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
   Multi inner = index;
   std::vector<std::string> outside, inside;  // what must not hold, what must
   Scope scope = Scope::Row;
+  const Scalar filled{rounded(literal(a["value"], out), call.output.value()), Scope::Row};
   for (size_t i = 0; i < from.size(); ++i) {
-    const Size low = a["config"].items()[i].items()[0].dim();
+    const ArgList& config = a["config"].items()[i].items();
+    Size low = config[0].dim();
+    Index at = index[i];
+    if (const Size step = Size(config[2].dim()) + 1; !step.is(1)) {
+      const int64_t by = step.number(), shift = (by - low.number() % by) % by;
+      const Index shifted = indices_.add(at, Index(shift)), between = indices_.mod(shifted, step);
+      if (between.is_constant() && !between.constant().is(0)) return filled;
+      if (!between.is_constant()) inside.push_back(indices_.text(between) + " == 0");
+      scope = std::max(scope, indices_.scope(between));
+      at = indices_.div(shifted, step);
+      low = (low.number() + shift) / by;
+    }
     bool always = false, never_inside = false;
     Scope s = Scope::Row;
-    std::string too_low = surely_at_least(0, low) ? "" : places_.below(index[i], low, s, never_inside);
+    std::string too_low = surely_at_least(0, low) ? "" : places_.below(at, low, s, never_inside);
     scope = std::max(scope, s);
-    std::string fits = places_.below(index[i], low + from[i], s, always);
-    if (never_inside || (fits.empty() && !always))
-      return {rounded(literal(a["value"], out), call.output.value()), Scope::Row};
+    std::string fits = places_.below(at, low + from[i], s, always);
+    if (never_inside || (fits.empty() && !always)) return filled;
     scope = std::max(scope, s);
     if (!too_low.empty()) outside.push_back(too_low);
     if (!fits.empty()) inside.push_back(fits);
-    inner[i] = places_.bounded(indices_.add(index[i], Index(-low)), from[i]);
+    inner[i] = places_.bounded(indices_.add(at, Index(-low)), from[i]);
   }
   if (outside.empty() && inside.empty()) return element(source, inner);
   const bool holds = outside.size() != 1 || !inside.empty();
@@ -511,7 +559,6 @@ Scalar Elements::pad_element(const Call& call, const Multi& index) {
   for (const std::string& clause : inside) text += (text.empty() ? "" : " && ") + clause;
   const Scalar condition = defined_once("bool", text, scope);
   const Scalar value = under(condition, holds, [&] { return element(source, inner); });
-  const Scalar filled{rounded(literal(a["value"], out), call.output.value()), Scope::Row};
   return select(compute_name(out), condition, holds ? value : filled, holds ? filled : value);
 }
 

@@ -39,15 +39,17 @@ struct Access {
 /// What a root of the group is to the walk.
 struct RootInfo {
   enum class Mode : uint8_t {
-    Full,    ///< an element for each of the walk
-    Row,     ///< one a row
-    Inner,   ///< a reduction over columns, so one a row
-    Outer,   ///< a reduction over rows, so one a column
-    Column,  ///< one a column, made of such reductions
+    Full,      ///< an element for each of the walk
+    Row,       ///< one a row
+    Inner,     ///< a reduction over columns, so one a row
+    Outer,     ///< a reduction over rows, so one a column
+    Column,    ///< one a column, made of such reductions
+    Extremum,  ///< of all elements
   } mode = Mode::Full;
   size_t level = 0;  ///< the first phase that can compute it; of a reduction, the phase that adds it up
   bool stored = false;
-  std::string name;  ///< of a reduction's result, once it is known
+  bool turned = false;  ///< the transpose of what is walked: nobody else reads it here
+  std::string name;     ///< of a reduction's result, once it is known
 };
 using RootInfos = std::map<ValueId, RootInfo>;
 
@@ -76,6 +78,8 @@ class Elements {
   void begin_phase();
   /// Statements go to the loop over columns that runs when all rows are done.
   void begin_finish();
+  /// The same where that is Kernel::last.
+  void begin_last();
   /// No name of a statement holds any longer.
   void forget();
 
@@ -100,6 +104,7 @@ class Elements {
   Scalar root_element(Value v, const RootInfo& info, const Multi& index);
   Scalar load(Value v, const Multi& index);
   Scalar load_vector(DType t, const Index& start, const std::string& array);
+  std::string kept_single(const std::string& key, DType t, const std::string& text, Scope scope);
   std::string vector(const std::string& key, const std::string& type, const std::string& text, int64_t kept_bytes,
                      bool early = false);
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);

@@ -14,8 +14,12 @@ const std::string& host_prelude();
 const std::string& cuda_prelude();
 /// The part of the host's that has exp, log, tanh and the like.
 const std::string& host_math_prelude();
+/// The part of CUDA's by which a block of threads turns a tile of a matrix.
+const std::string& tile_prelude();
 /// The part of both that adds up the sums of runs.
 const std::string& total_prelude();
+/// The part of both that knows float8.
+const std::string& float8_prelude();
 /// The part of both that draws random numbers.
 const std::string& random_prelude();
 
@@ -39,8 +43,9 @@ struct CudaShape {
   int chunks = 1;                     ///< of a row that a thread works on (K)
   int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
   bool persistent = false;            ///< at most as many blocks as run at once, each walks over several rows
-  int parts = 1;                      ///< of the column sums, that a block stores
 };
+constexpr int kRowThreads = 512;  ///< of a row: two blocks share a multiprocessor, one loads while the other computes
+constexpr int64_t kCachedBytes = 160;  ///< of one thread: about 40 registers
 CudaShape cuda_shape(const Kernel& kernel);
 /// Blocks along rows (without reductions along all chunks) and along columns, for these numbers of rows and columns.
 struct CudaBlocks {
@@ -48,11 +53,12 @@ struct CudaBlocks {
 };
 CudaBlocks cuda_blocks(const Kernel& kernel, int64_t rows, int64_t cols);
 constexpr int kFinishRows = 32;
-/// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., numbers..., [partial]) and, with column reductions,
-/// NAME_finish(inputs..., outputs..., sizes..., numbers..., partial, parts) for blocks of 32 x kFinishRows threads, 32 columns each.
+/// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., numbers..., [partial]) and, if it has one,
+/// NAME_finish(inputs..., outputs..., sizes..., numbers..., partial, parts) for blocks of 32 x kFinishRows threads: one for
+/// each 32 columns whose sums are found, one for extrema of all.
 std::string emit_cuda(const Kernel& kernel, const std::string& name);
 
-/// Bytes of the sums of `cols` columns in one part.
+/// Bytes of the sums of `cols` columns, or of the extrema, in one part.
 int64_t partial_bytes(const Kernel& kernel, Target target, int64_t cols);
 
 }  // namespace thunder::fuser

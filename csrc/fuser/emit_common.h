@@ -37,6 +37,12 @@ inline bool reduces_rows(const Kernel& k) {
          std::any_of(k.phases.begin(), k.phases.end(), [](const Phase& p) { return !p.reductions.empty(); });
 }
 
+/// Whether threads have columns, and walk over rows of which nothing is summed up.
+inline bool walks_columns(const Kernel& k) { return !k.columns.empty() && !reduces_rows(k); }
+
+/// One row of which nothing is summed up.
+inline bool is_flat(const Kernel& k) { return !reduces_rows(k) && k.columns.empty() && k.rows.is(1); }
+
 inline int64_t accumulator_bytes(const Accumulator& a) { return a.type == "double" || a.type == "int64" ? 8 : 4; }
 
 /// Sums of floating point numbers are added up in short runs, whose sums are added up in turn: the error does not grow
@@ -52,6 +58,14 @@ inline bool has_runs(const Kernel& k, const Accumulator& a, Target target) {
   // On a GPU rows are divided among hundreds of blocks first.
   constexpr int64_t kBlocks = 2048;
   return rounds(a) && k.usual_rows > (target == Target::Host ? kRun : kRun * kBlocks);
+}
+
+/// Shared memory in which the rows of a block join the sums of their columns.
+inline int64_t join_bytes(const Kernel& k, const CudaShape& s) {
+  int64_t widest = 4;
+  for (const Accumulator& a : k.columns)
+    widest = std::max(widest, accumulator_bytes(a) * (has_runs(k, a, Target::Cuda) ? 2 : 1));
+  return widest * s.threads * s.chunks * k.lanes * s.rows_per_block;
 }
 
 /// The bytes of one row of column sums: of so many columns.

@@ -6,34 +6,6 @@
 namespace thunder::fuser {
 namespace {
 
-// Chunks of a row that a thread has: several loads in flight, and yet many threads.  One where the sums of columns take
-// registers as well.
-constexpr int kChunksPerThread = 2;
-// Threads of a row: two blocks share a multiprocessor, so that one loads while the other computes, if there are rows
-// enough for that on every multiprocessor.
-constexpr int kRowThreads = 512, kManyRows = 256;
-constexpr int kOneWalkThreads = 256;      // of a row that is walked over once: more blocks, at different places
-constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
-constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
-constexpr int kColumnLanes = 32;          // column sums that one thread may keep
-constexpr int kFewSums = 32;              // registers of theirs with which as many threads run at once
-
-// Whether threads have columns, and walk over rows of which nothing is summed up.
-bool walks_columns(const Kernel& k) { return !k.columns.empty() && !reduces_rows(k); }
-
-// Registers in which a thread keeps sums of a chunk's columns.
-int sums_of_thread(const Kernel& k) {
-  int n = 0;
-  for (const Accumulator& a : k.columns)
-    n += k.lanes * static_cast<int>(accumulator_bytes(a) / 4) * (has_runs(k, a, Target::Cuda) ? 3 : 1);
-  return n;
-}
-
-bool walks_once(const Kernel& k) {
-  return !k.cached && k.columns.empty() &&
-         std::count_if(k.phases.begin(), k.phases.end(), [](const Phase& p) { return p.has_loop(); }) == 1;
-}
-
 std::string parameters(const Kernel& k) {
   std::string out;
   for (size_t i = 0; i < k.inputs.size(); ++i)
@@ -113,15 +85,13 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   reduce(out, p, !k.columns.empty());
 }
 
-int64_t rounded_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 // Each section has blocks of its own, so that no block does the work of two.
 std::string sections(const Kernel& k, const CudaShape& s) {
   std::string out = line(1, "constexpr int k = 0;");
   int64_t before = 0;
   for (const Phase& p : k.phases) {
     const bool last = &p == &k.phases.back();
-    const int64_t after = last ? 0 : before + rounded_up(chunks_of(k, p).number(), s.threads);
+    const int64_t after = last ? 0 : before + (chunks_of(k, p).number() + s.threads - 1) / s.threads;
     out += line(1, last ? "{" : "if (blockIdx.x < " + std::to_string(after) + ") {");
     out += line(2, "const I q = (I(blockIdx.x) - " + std::to_string(before) + ") * T + threadIdx.x;");
     out += line(2, "if (q >= " + k.sizes.known(chunks_of(k, p)) + ") return;");
@@ -138,15 +108,15 @@ std::string sections(const Kernel& k, const CudaShape& s) {
 }
 
 std::string finish(const Kernel& k, const std::string& name) {
-  const std::string cols = k.sizes.known(k.cols);
+  // The loads of several parts are in flight at once.
+  const std::string cols = k.sizes.known(k.cols), unroll = "#pragma unroll 8\n";
   std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kFinishRows) + ") " + name +
                     "_finish(" + parameters(k) + "const char* __restrict__ partial, int parts) {\n";
   out += line(1, "using I = long long;");
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
   const ColumnPlaces places(k, Target::Cuda);
-  const std::string size = places.all(),
-                    each = "if (c < " + cols +
-                           ") for (int s = threadIdx.y; s < parts; s += " + std::to_string(kFinishRows) + ") ";
+  const std::string size = places.all(), each = "for (int s = threadIdx.y; s < parts && c < " + cols +
+                                                "; s += " + std::to_string(kFinishRows) + ") ";
   places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
     const auto part = [&](const std::string& offset) {
       return "((const " + a.type + "*)(partial + I(s) * " + size + " + " + places.sum(at, offset) + "))[c]";
@@ -156,11 +126,12 @@ std::string finish(const Kernel& k, const std::string& name) {
     out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
     if (rounds(a)) {
       const std::string totals = a.name + "_high, " + a.name + "_low", runs = has_runs(k, a, Target::Cuda) ? " " : "";
-      out += line(1, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
+      out += line(1, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;") + unroll;
       out += line(1, each + "{ th_total(" + totals + ", " + part("0") + ");" +
                          (runs.empty() ? "" : " " + a.name + "_low += " + part(bytes) + ";") + " }");
       out += line(1, a.name + " = th_whole(" + totals + ");");
     } else {
+      out += unroll;
       out += line(1, each + a.name + " = " + combine_function(a.combine) + "(" + a.name + ", " + part("0") + ");");
     }
     out += line(1, a.name + " = " + joined);
@@ -170,29 +141,26 @@ std::string finish(const Kernel& k, const std::string& name) {
   return out + "}\n";
 }
 
-// Where the threads of a block that have the same columns join their sums; `chunk` as in the walk.
-bool joins_rows(const CudaShape& s) { return s.rows_per_block > s.parts; }
-
+// The threads of a block that have the same columns join their sums.
 std::string join_rows(const Kernel& k, const CudaShape& s) {
-  const int width = s.threads * k.lanes, all = s.threads * s.rows_per_block;
+  const int width = s.threads * s.chunks * k.lanes, all = s.threads * s.rows_per_block;
   const std::string rows = std::to_string(s.rows_per_block), columns = std::to_string(width),
                     lanes = std::to_string(k.lanes), size = std::to_string(width * s.rows_per_block);
-  int64_t widest = 4;
-  for (const Accumulator& a : k.columns) widest = std::max(widest, accumulator_bytes(a));
-  std::string out =
-      line(1, "__shared__ double room[" + std::to_string(2 * width * s.rows_per_block * widest / 8) + "];") +
-      line(1, "const I first = I(blockIdx.y) * " + columns + ";");
+  std::string out = line(1, "__shared__ double room[" + std::to_string((join_bytes(k, s) + 7) / 8) + "];") +
+                    line(1, "const I first = I(blockIdx.y) * " + columns + ";");
   const ColumnPlaces places(k, Target::Cuda);
   places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
     const bool runs = has_runs(k, a, Target::Cuda);
     const auto fill = [&](const std::string& to, const std::string& from) {
-      return line(3, to + "[(threadIdx.y * T + threadIdx.x) * " + lanes + " + j] = " + from + "[0][j];");
+      return line(3, to + "[((threadIdx.y * K + k) * T + threadIdx.x) * " + lanes + " + j] = " + from + "[k][j];");
     };
     const auto store = [&](const std::string& offset, const std::string& value) {
       return line(3, "((" + a.type + "*)(partial + " + places.sum(at, offset) + "))[first + i] = " + value + ";");
     };
-    out += line(1, "{") + line(2, a.type + " *highs = (" + a.type + "*)room, *lows = highs + " + size + ";");
-    out += line(2, "__syncthreads();") + "#pragma unroll\n" + line(2, "for (int j = 0; j < " + lanes + "; ++j) {") +
+    out += line(1, "{") + line(2, a.type + "* highs = (" + a.type + "*)room;") +
+           (runs ? line(2, a.type + "* lows = highs + " + size + ";") : "");
+    out += line(2, "__syncthreads();") + "#pragma unroll\n" + line(2, "for (int k = 0; k < K; ++k)") +
+           "#pragma unroll\n" + line(2, "for (int j = 0; j < " + lanes + "; ++j) {") +
            fill("highs", runs ? a.name + "_high" : a.name) + (runs ? fill("lows", a.name + "_low") : "") +
            line(2, "}") + line(2, "__syncthreads();");
     out += line(2, "for (int i = threadIdx.y * T + threadIdx.x; i < " + columns + " && first + i < " +
@@ -207,13 +175,22 @@ std::string join_rows(const Kernel& k, const CudaShape& s) {
   return out;
 }
 
-// The column sums of each row of threads are a part of their own, unless they are joined.
+// What a thread does with the sums of its columns, which are over all rows.
+std::string last_phase(const Kernel& k, const std::string& chunk) {
+  const Phase& p = *k.last;
+  return lines(p.row, 1) + over_chunks(k, chunk, [&](int depth) {
+           return lines(p.chunk, depth) + "#pragma unroll\n" +
+                  line(depth, "for (int j = 0; j < " + std::to_string(k.lanes) + "; ++j) {") +
+                  lines(p.lane, depth + 1) + line(depth, "}") + lines(p.stores, depth);
+         });
+}
+
+// The column sums of each block are a part of their own.
 std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
-  const std::string row = s.parts > 1 ? " * " + std::to_string(s.parts) + " + threadIdx.y" : "",
-                    lanes = std::to_string(k.lanes);
+  const std::string lanes = std::to_string(k.lanes);
   const ColumnPlaces places(k, Target::Cuda);
-  std::string out = line(1, "partial += ((long long)(blockIdx.x)" + row + ") * " + places.all() + ";");
-  if (joins_rows(s)) return out + join_rows(k, s);
+  std::string out = line(1, "partial += (long long)(blockIdx.x) * " + places.all() + ";");
+  if (s.rows_per_block > 1) return out + join_rows(k, s);
   out += "#pragma unroll\n" + line(1, "for (int k = 0; k < K; ++k) {") + line(2, chunk);
   out +=
       line(2, "if (q < " + chunks(k) + ")") + "#pragma unroll\n" + line(3, "for (int j = 0; j < " + lanes + "; ++j) {");
@@ -281,67 +258,71 @@ std::string rows_of(const Kernel& k, const CudaShape& s) {
   return line(1, "const I r = " + first + ";") + line(1, "if (r >= " + rows + ") return;") + line(1, "{");
 }
 
-// One row of which nothing is summed up.
-bool is_flat(const Kernel& k) { return !reduces_rows(k) && k.columns.empty() && k.rows.is(1); }
+// What the block's threads have found of all elements, one after the other in its part.
+std::string store_extrema(const Kernel& k, const CudaShape& s) {
+  const std::string n = std::to_string(k.extrema.size()), threads = std::to_string(s.threads * s.rows_per_block);
+  std::string out;
+  for (size_t i = 0; i < k.extrema.size(); ++i) {
+    const Accumulator& a = k.extrema[i];
+    out += line(1, a.name + " = th_reduce_block<" + threads + ">(" + a.name + ", [](float a, float b) { return " +
+                       combine_function(a.combine) + "(a, b); });");
+    out +=
+        line(1, "if (threadIdx.x == 0 && threadIdx.y == 0) ((float*)partial)[(blockIdx.y * gridDim.x + blockIdx.x) * " +
+                    n + " + " + std::to_string(i) + "] = " + a.name + ";");
+  }
+  return out;
+}
 
-// The least power of two from n on, between two powers of two.
-int power_of_two(int64_t n, int least, int most) {
-  int p = least;
-  while (p < n && p < most) p *= 2;
-  return p;
+std::string finish_extrema(const Kernel& k, const std::string& name) {
+  const std::string all = std::to_string(32 * kFinishRows), n = std::to_string(k.extrema.size());
+  std::string out = "extern \"C\" __global__ void __launch_bounds__(" + all + ") " + name + "_finish(" + parameters(k) +
+                    "const char* __restrict__ partial, int parts) {\n";
+  for (size_t i = 0; i < k.extrema.size(); ++i) {
+    const Accumulator& a = k.extrema[i];
+    const std::string combine = combine_function(a.combine);
+    out += line(1, "float " + a.name + " = " + identity(a) + ";");
+    out +=
+        line(1, "for (int s = threadIdx.y * 32 + threadIdx.x; s < parts; s += " + all + ") " + a.name + " = " +
+                    combine + "(" + a.name + ", ((const float*)partial)[s * " + n + " + " + std::to_string(i) + "]);");
+    out += line(1, a.name + " = th_reduce_block<" + all + ">(" + a.name + ", [](float a, float b) { return " + combine +
+                       "(a, b); });");
+  }
+  out += line(1, "if (threadIdx.x != 0 || threadIdx.y != 0) return;");
+  indent(out, k.finish, 1);
+  return out + "}\n";
+}
+
+// Threads load a few rows of a tile each, so that all loads are in flight at once, and turn it together.
+std::string tiles(const Kernel& k, const CudaShape& s, const std::string& name, std::string out) {
+  const std::string rows = k.sizes.known(k.rows), cols = k.sizes.known(k.cols),
+                    per_thread = std::to_string(kTurnedRows), lanes = std::to_string(k.lanes),
+                    height = std::to_string(s.rows_per_block), tile = std::to_string(s.threads) + ", " + height;
+  out += line(1, "const I q = I(blockIdx.x) * T + threadIdx.x, first = (I(blockIdx.y) * " + height +
+                     " + threadIdx.y) * " + per_thread + ";");
+  std::string after;
+  for (const Phase& p : k.phases)
+    for (const Turned& t : p.turned) {
+      out += line(1, "Vec<" + t.type + ", " + lanes + "> " + t.name + "[" + per_thread + "];");
+      after += line(1, "th_store_turned<" + tile + ">(out" + std::to_string(t.output) + ", " + t.name + ", I(" + rows +
+                           "), I(" + cols + "));");
+    }
+  for (const Accumulator& a : k.extrema) out += line(1, "float " + a.name + " = " + identity(a) + ";");
+  // A thread's rows are all there, or none.
+  const bool together = k.rows.is_number() && k.rows.number() % kTurnedRows == 0;
+  out += line(1, "if (q < " + chunks(k) + " && first < " + rows + ") {") + "#pragma unroll\n" +
+         line(2, "for (int i = 0; i < " + per_thread + "; ++i) {") + line(3, "const I r = first + i;");
+  if (!together) out += line(3, "if (r >= " + rows + ") break;");
+  for (const Phase& p : k.phases) {
+    indent(out, p.row, 3);
+    indent(out, p.chunk, 3);
+    out += "#pragma unroll\n" + line(3, "for (int j = 0; j < " + lanes + "; ++j) {") + lines(p.lane, 4) + line(3, "}");
+    indent(out, p.stores, 3);
+  }
+  out += line(2, "}") + line(1, "}") + after + store_extrema(k, s) + "}\n";
+  return k.extrema.empty() ? out : out + finish_extrema(k, name);
 }
 
 }  // namespace
-
-// A row that fits one warp needs no barrier, so several such rows share a block.
-CudaShape cuda_shape(const Kernel& k) {
-  CudaShape s;
-  const int64_t chunks = k.usual_cols / k.lanes;
-  const bool rows = reduces_rows(k);
-  if (is_flat(k)) {
-    s.threads = power_of_two(chunks, 32, 256);
-    s.chunks = 1;
-    return s;
-  }
-  if (rows) {
-    const int64_t per_thread = k.columns.empty() ? kChunksPerThread : 1;
-    const int most = k.usual_rows < kManyRows ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
-    s.threads = power_of_two(rounded_up(chunks, per_thread), 32, most);
-    s.chunks = static_cast<int>(rounded_up(chunks, s.threads));
-    if (!k.columns.empty())
-      while (s.chunks * k.lanes > kColumnLanes && s.threads < 1024) {
-        s.threads *= 2;
-        s.chunks = static_cast<int>(rounded_up(chunks, s.threads));
-      }
-    s.rows_per_block = s.threads == 32 ? 4 : 1;
-  } else {
-    // Columns are tiled over blocks.
-    s.threads = power_of_two(chunks, k.columns.empty() ? 32 : 1, 128);
-    if (k.columns.empty()) s.chunks = static_cast<int>(std::clamp<int64_t>(chunks / s.threads, 1, kTileChunks));
-    s.rows_per_block = std::max(1, 128 / s.threads);
-  }
-  s.persistent = !k.columns.empty();
-  s.parts = walks_columns(k) ? 1 : s.rows_per_block;
-  // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
-  // for each thread's.
-  const int threads = s.threads * s.rows_per_block;
-  const int most = walks_columns(k) && sums_of_thread(k) > kFewSums ? kPersistentThreads / 2 : kPersistentThreads;
-  s.blocks_per_multiprocessor = (most + threads - 1) / threads;
-  return s;
-}
-
-CudaBlocks cuda_blocks(const Kernel& k, int64_t rows, int64_t cols) {
-  const CudaShape s = cuda_shape(k);
-  CudaBlocks out;
-  if (is_flat(k)) {
-    out.x = 0;
-    for (const Phase& p : k.phases) out.x += rounded_up(p.chunks ? p.chunks : cols / k.lanes, s.threads);
-    return out;
-  }
-  out.x = rounded_up(rows, s.rows_per_block);
-  if (!reduces_rows(k)) out.y = rounded_up(cols / k.lanes, int64_t{s.threads} * s.chunks);
-  return out;
-}
 
 std::string emit_cuda(const Kernel& k, const std::string& name) {
   const CudaShape s = cuda_shape(k);
@@ -355,6 +336,7 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
   out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");
   out += declare_columns(k);
   if (flat) return out + sections(k, s) + "}\n";
+  if (k.tiled) return tiles(k, s, name, std::move(out));
   const std::string chunk =
       tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;";
   out += rows_of(k, s);
@@ -372,9 +354,10 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
   else
     out += line(2, "if (++run < " + std::to_string(kRun) + ") continue;") + line(2, "run = 0;") + totals +
            line(1, "}") + line(1, "{") + totals + line(1, "}");
-  if (!k.columns.empty()) out += store_partial_sums(k, s, chunk);
+  if (k.last) out += last_phase(k, chunk);
+  if (k.has_finish()) out += store_partial_sums(k, s, chunk);
   out += "}\n";
-  if (!k.columns.empty()) out += finish(k, name);
+  if (k.has_finish()) out += finish(k, name);
   return out;
 }
 

@@ -288,7 +288,7 @@ std::string finish(const Kernel& k, const std::string& name) {
 }  // namespace
 
 int64_t partial_bytes(const Kernel& k, Target target, int64_t cols) {
-  int64_t bytes = 0;
+  int64_t bytes = static_cast<int64_t>(sizeof(float) * k.extrema.size());
   for (const Accumulator& a : k.columns) bytes += arrays_of(k, a, target) * bytes_of_columns(a, cols);
   return bytes;
 }

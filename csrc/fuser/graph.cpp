@@ -22,6 +22,8 @@ bool is_supported(DType t) {
     case DType::i16:
     case DType::i8:
     case DType::u8:
+    case DType::f8e4m3fn:
+    case DType::f8e5m2:
     case DType::boolean: return true;
     default: return false;
   }
@@ -96,8 +98,9 @@ bool pads_plainly(const Call& call) {
   if (!a["value"].is_real_literal()) return false;
   return std::all_of(a["config"].items().begin(), a["config"].items().end(), [](const Arg& d) {
     const auto is_int = [](const Arg& x) { return x.kind() == Arg::Kind::Int; };
-    return d.items().size() == 3 && std::all_of(d.items().begin(), d.items().end(), is_int) &&
-           Size(d.items()[2].dim()).is(0);
+    if (d.items().size() != 3 || !std::all_of(d.items().begin(), d.items().end(), is_int)) return false;
+    const Size low = d.items()[0].dim(), between = d.items()[2].dim();
+    return between.is(0) || (between.is_number() && low.is_number());
   });
 }
 
@@ -112,6 +115,7 @@ bool moves_plainly(const Call& call) {
 // From literals alone.
 bool creates_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
+  if (name != "prims.full" && is_float8(call.output.value().dtype())) return false;
   if (name == "prims.full") return call.arguments()["fill_value"].is_real_literal();
   if (name == "prims.iota")
     return call.arguments()["start"].is_real_literal() && call.arguments()["step"].is_real_literal();
@@ -120,7 +124,7 @@ bool creates_plainly(const Call& call) {
 
 // Eager refuses to look for the largest of no elements.
 bool reduces_plainly(const Call& call) {
-  if (reduction_of(call).which == Reduced::Neither) return false;
+  if (reduction_of(call).which == Reduced::Neither || is_float8(call.arguments().value("a").dtype())) return false;
   if (call.op->full_name != "prims.amax" && call.op->full_name != "prims.amin") return true;
   return surely_at_least(numel(call.arguments().value("a")), 1);
 }
@@ -131,13 +135,15 @@ bool computes_plainly(const Call& call) {
   const DType out = call.output.value().dtype();
   if (name.starts_with("prims.shift_") && out == DType::boolean) return false;
   if (name == "prims.nextafter" && (out == DType::bf16 || out == DType::f16)) return false;
-  bool any = false, same_shape = true;
+  bool any = false, same_shape = true, small = is_float8(out);
   visit_arguments(call, [&](Value v) {
     if (!v.type().is_tensor()) return;
     any = true;
+    small = small || is_float8(v.dtype());
     same_shape = same_shape && same(v.shape(), call.output.value().shape());
   });
-  return any && same_shape;
+  // Float8 is converted from and to, and moved.
+  return any && same_shape && (!small || name == "prims.convert_element_type");
 }
 
 }  // namespace
@@ -161,6 +167,22 @@ bool is_view(const Call& call) {
   if (call.op->full_name != "prims.reshape") return false;
   const TensorType& from = call.arguments().tensor("a");
   return view_strides(from.shape, from.strides, call.output.value().shape()).has_value();
+}
+
+// What is less is not worth vectors.
+constexpr int64_t kPiece = 16;  // bytes
+
+bool moves_pieces(const Call& call) {
+  const std::string& name = call.op->full_name;
+  if (name != "prims.restride" && name != "prims.reshape" && name != "prims.clone") return false;
+  const Value from = call.arguments().value("a"), to = call.output.value();
+  const auto ends_in_piece = [](const TensorType& t) {
+    const Dim &size = t.shape.back(), &stride = t.strides.back();
+    return size.is_constant() && stride.same(1) && size.constant() * itemsize(t.dtype) % kPiece == 0;
+  };
+  const TensorType &a = from.tensor(), &b = to.tensor();
+  return b.device.type == DeviceType::cuda && !is_view(call) && a.rank() > 1 && b.rank() > 1 && ends_in_piece(a) &&
+         ends_in_piece(b) && !(is_contiguous(a) && is_contiguous(b));
 }
 
 Sizes sizes(Value v) { return {v.shape().begin(), v.shape().end()}; }
@@ -249,6 +271,8 @@ std::string storage_name(DType t) {
     case DType::i16: return "int16";
     case DType::i8: return "int8";
     case DType::u8: return "uint8";
+    case DType::f8e4m3fn: return "f8e4m3";
+    case DType::f8e5m2: return "f8e5m2";
     default: return "bool";
   }
 }

@@ -210,6 +210,21 @@ bool Indices::fixed(const Index& e, bool rows) const {
   });
 }
 
+bool Indices::depends_on(const Index& e, int32_t variable) const {
+  return std::any_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
+    const Atom& a = atom_of(t);
+    return a.kind == Atom::Variable ? t.atom == variable || !a.fixed : depends_on(a.of, variable);
+  });
+}
+
+bool Indices::steps_with(const Index& e, int32_t variable) const {
+  return std::any_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
+    const Atom& a = atom_of(t);
+    if (!t.factor.is(1) || a.kind == Atom::Div) return false;
+    return a.kind == Atom::Variable ? t.atom == variable : steps_with(a.of, variable);
+  });
+}
+
 bool Indices::multiple_of(const Index& e, int64_t n, int32_t without) const {
   if (!divides(n, e.constant_)) return false;
   return std::all_of(e.terms_.begin(), e.terms_.end(),

@@ -85,6 +85,9 @@ class Indices {
   Scope scope(const Index& e) const;
   /// Whether it is known without numbers that the kernel computes; with `rows`, those of a whole row may be in it.
   bool fixed(const Index& e, bool rows = false) const;
+  bool depends_on(const Index& e, int32_t variable) const;
+  /// Whether it grows by one with the variable, but for where a remainder begins anew.
+  bool steps_with(const Index& e, int32_t variable) const;
   /// C++ text with the lane variable replaced by `lane` where it is not empty.
   std::string text(const Index& e) const;
   std::string text(const Size& size) const { return names_.text(size); }

@@ -6,6 +6,7 @@
 //
 //   r, q, j        the row, the chunk in the row, the lane in the chunk: element lanes*q + j of row r
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
+//   i              number of the row among those that a thread has, where a matrix is stored by columns
 //   in0, out0      pointers to the elements of inputs and outputs; those of inputs stand `offsets` further on
 //   n0, n1         sizes that are arguments of a launch
 //   f0, f1         numbers that are arguments of a launch, in double precision
@@ -14,9 +15,10 @@
 // ways, such as those of a cat.  Each has chunks of its own, from 0.
 //
 // A column reduction sums over rows: it has an accumulator for every column, and `finish` runs once a column when all
-// rows are done.
+// rows are done; or `last`, a phase of the threads that have the accumulators, where each of them walks over all rows.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,12 +46,21 @@ struct Ahead {
   std::string first;       ///< the number's place, where `q` is the first column of the block
 };
 
+/// A matrix whose rows are walked, stored by columns: `Vec<type, lanes> name[kTurnedRows]` has a thread's elements, which
+/// the threads of a block exchange so that neighbours store neighbours.
+struct Turned {
+  size_t output;
+  std::string name, type;
+};
+constexpr int kTurnedRows = 4;  ///< neighbouring rows of a thread
+
 struct Phase {
   std::vector<std::string> row;  ///< once a row, before the loop
   std::vector<Ahead> ahead;      ///< with one lane only
   std::vector<std::string> chunk;
   std::vector<std::string> lane;
   std::vector<std::string> stores;      ///< once a chunk, after its lanes
+  std::vector<Turned> turned;           ///< with several lanes only
   int64_t chunks = 0;                   ///< of a section
   std::vector<Accumulator> reductions;  ///< of the row, `lane` adds to them
   bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }
@@ -79,17 +90,24 @@ struct Kernel {
   std::vector<Phase> phases;
   std::set<int64_t> turns;              ///< chunks of a row at which conditions turn, not of sections
   std::vector<std::string> row_stores;  ///< once a row, by one thread, at the end
+  bool tiled = false;                   ///< rows and columns are those of a matrix, in tiles on a GPU (Walk::tiled)
+  std::vector<Accumulator> extrema;     ///< of all elements, of a tiled kernel; `finish` runs once for them
   std::vector<Accumulator> columns;
   std::vector<std::string> finish;     ///< once a column `c`; a column's sum goes by its accumulator's name
+  std::optional<Phase> last;           ///< instead of `finish`; a column's sum is TH_COLUMN(its accumulator's name)
   std::vector<const Call*> calls;      ///< what it computes, in the order of the trace
   bool wide = false;                   ///< an offset may not fit 32 bits
   NamedSizes sizes;                    ///< arguments of a launch
   std::vector<Value> numbers;          ///< floats that are arguments of a launch
   Sizes most;                          ///< what offsets do not exceed, as far as it is symbolic
   bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
+  bool strided = false;                ///< the lanes of a chunk read elements that are no neighbours
+  int rows_together = 0;               ///< what is fetched from memory for one row serves so many: 0 unless `strided`
   int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
   Size numel() const { return rows * cols; }
+  /// Whether a second function adds up what several threads have of sums of columns, or of extrema.
+  bool has_finish() const { return (!columns.empty() && !last) || !extrema.empty(); }
   /// Whether a launch takes numbers besides tensors.
   bool has_arguments() const { return !sizes.empty() || !numbers.empty(); }
   Size chunks() const { return *quotient(cols, lanes); }  ///< of a row
@@ -97,7 +115,7 @@ struct Kernel {
 
 /// The storage type's name in generated code: "bf16", "float", "int64".
 std::string storage_name(DType t);
-/// The type that elements are computed in: float for bf16 and f16.
+/// The type that elements are computed in: float for bf16 and f16; float8 values are converted, and not computed in.
 std::string compute_name(DType t);
 
 }  // namespace thunder::fuser

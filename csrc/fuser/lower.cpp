@@ -8,12 +8,15 @@
 #include "fuser/elements.h"
 #include "fuser/emit_common.h"
 #include "fuser/places.h"
+#include "fuser/walk.h"
 
 namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kLongRow = 1024;  // elements
 constexpr int64_t kShortRow = 16;
+constexpr int64_t kTransposedRow = 32;
+constexpr int64_t kTurnedUnit = 16;  // rows that make a vector of the narrowest type
 
 class Lowering {
  public:
@@ -30,8 +33,9 @@ class Lowering {
     kernel_.usual_rows = usual(walk.rows);
     kernel_.usual_cols = usual(walk.cols);
     kernel_.lanes = options.lanes;
+    kernel_.tiled = walk.tiled;
     // A thread has one chunk, or as many as its registers must then be for.
-    kernel_.cached = options.cached && (walk.reduces || !walk.rows.is(1)) && walk.cols.is_number();
+    kernel_.cached = options.cached && (walk.reduces || !walk.rows.is(1)) && walk.cols.is_number() && !walk.tiled;
     if (walk.reduces) elements_.keep_rows();
   }
 
@@ -55,6 +59,7 @@ class Lowering {
   // Without reductions elements are walked in the order in which the first output lies in memory.
   void choose_order() {
     if (walk_.reduces) return places_.follow(walk_.order, walk_.shape);
+    if (walk_.tiled) return;
     for (const Root& r : roots_)
       if (r.stored && numel(r.value) == kernel_.numel()) return places_.follow(r.value);
   }
@@ -64,7 +69,9 @@ class Lowering {
       RootInfo info;
       info.stored = r.stored;
       const Call* call = producer_(r.value);
-      if (kind_of(*call) == Kind::Reduce) {
+      if (walk_.tiled && kind_of(*call) == Kind::Reduce) {
+        info.mode = Mode::Extremum;
+      } else if (kind_of(*call) == Kind::Reduce) {
         info.mode = reduction_of(*call).which == Reduced::Outer ? Mode::Outer : Mode::Inner;
         info.level = level_of(call->arguments().value("a"));
         result_level_[r.value.id()] = info.level + 1;
@@ -74,6 +81,8 @@ class Lowering {
                     : numel(r.value) == kernel_.numel() ? Mode::Full
                     : numel(r.value) == kernel_.rows    ? Mode::Row
                                                         : throw Refused();
+        if (walk_.tiled && info.mode != Mode::Full) throw Refused();
+        info.turned = walk_.tiled && turned_source(r.value, producer_);
       }
       if (info.mode != Mode::Column) top_level_ = std::max(top_level_, info.level);
       info_.emplace(r.value.id(), info);
@@ -161,7 +170,8 @@ class Lowering {
       if (info.mode == Mode::Inner && online_.count(r.value.id())) add_up_online(r.value);
       else if (info.mode == Mode::Inner && !joined(r.value)) add_up(r.value);
       if (info.mode == Mode::Outer) add_column(r.value, info);
-      if (info.mode == Mode::Full && info.stored) store_full(r.value);
+      if (info.mode == Mode::Extremum) add_extremum(r.value);
+      if (info.mode == Mode::Full && info.stored) info.turned ? store_turned(r.value) : store_full(r.value);
       // In program order, so that what comes later finds its operands computed instead of asking ever deeper.
       else if (info.mode == Mode::Full && top_level_ == 0)
         elements_.element_of_root(r.value, places_.root_here(r.value));
@@ -277,9 +287,19 @@ class Lowering {
     Scalar s = elements_.operand(call);
     const std::string name = elements_.fresh("col"), sum = "TH_COLUMN(" + name + ")";
     const Combine combine = combine_of(call);
-    info.name = elements_.rounded(name, v);
+    info.name = elements_.rounded(walks_all_rows() ? sum : name, v);
     kernel_.phases.back().lane.push_back(sum + " = " + combine_function(combine) + "(" + sum + ", " + s.text + ");");
     kernel_.columns.push_back({name, compute_name(v.dtype()), combine, ""});
+  }
+
+  void add_extremum(Value v) {
+    const Call& call = *producer_(v);
+    const Scalar s = elements_.operand(call);
+    const Combine combine = combine_of(call);
+    const std::string name = elements_.fresh("extremum");
+    kernel_.extrema.push_back({name, compute_name(v.dtype()), combine, ""});
+    kernel_.phases.back().lane.push_back(name + " = " + combine_function(combine) + "(" + name + ", " + s.text + ");");
+    kernel_.finish.push_back("th_set(out" + std::to_string(output(v)) + "[0], " + name + ");");
   }
 
   size_t output(Value v) {
@@ -297,15 +317,33 @@ class Lowering {
   void store_full(Value v) {
     Multi index = places_.root_here(v);
     Scalar s = elements_.element_of_root(v, index);
-    Index at = places_.offset(v.tensor(), index);
-    Phase& p = kernel_.phases.back();
-    writes_.push_back(elements_.access(output(v), at, Scope::Lane));
+    writes_.push_back(elements_.access(output(v), places_.offset(v.tensor(), index), Scope::Lane));
+    store_chunk(kernel_.phases.back(), v, index, s);
+  }
+
+  void store_chunk(Phase& p, Value v, const Multi& index, const Scalar& s) {
+    const Index at = places_.offset(v.tensor(), index);
     if (!places_.is_vector(at)) return p.lane.push_back(store(v, index, s));
     const std::string lanes = std::to_string(options_.lanes), y = elements_.fresh("y");
     const std::string start = places_.indices().text(places_.without_lane(at));
     p.chunk.push_back("Vec<" + storage_name(v.dtype()) + ", " + lanes + "> " + y + ";");
     p.lane.push_back("th_set(" + y + ".at[j], " + s.text + ");");
     p.stores.push_back("th_store_vector(out" + std::to_string(output(v)) + " + (" + start + "), " + y + ");");
+  }
+
+  // With several lanes the block of threads turns what they hold.
+  void store_turned(Value v) {
+    const Multi index = places_.turned_here(v);
+    const Scalar s = elements_.element_of_root(v, index);
+    Phase& p = kernel_.phases.back();
+    if (options_.lanes == 1) return p.lane.push_back(store(v, index, s));
+    const bool vectors =
+        kernel_.rows.is_number() && kernel_.rows.number() % kTurnedUnit == 0 && itemsize(v.dtype()) <= 4;
+    if (!vectors) throw Refused();
+    places_.offset(v.tensor(), index);  // its range counts
+    const std::string y = elements_.fresh("y");
+    p.turned.push_back({output(v), y, storage_name(v.dtype())});
+    p.lane.push_back("th_set(" + y + "[i].at[j], " + s.text + ");");
   }
 
   void store_row(Value v) {
@@ -315,16 +353,28 @@ class Lowering {
     kernel_.row_stores.push_back(store(v, index, s));
   }
 
+  // Whether a thread walks over all rows of its columns.
+  bool walks_all_rows() const {
+    const auto of_row = [](const auto& root) {
+      return root.second.mode == Mode::Inner || root.second.mode == Mode::Row;
+    };
+    return options_.few_rows > 0 && kernel_.rows.is_number() && kernel_.rows.number() <= options_.few_rows &&
+           kernel_.cols.is_number() && kernel_.cols.number() >= options_.many_columns &&
+           std::none_of(info_.begin(), info_.end(), of_row);
+  }
+
   void lower_finish() {
     if (kernel_.columns.empty()) return;
-    elements_.begin_finish();
+    if (walks_all_rows()) elements_.begin_last();
+    else elements_.begin_finish();
     for (const Root& r : roots_) {
       const RootInfo& info = info_.at(r.value.id());
       if (!info.stored || (info.mode != Mode::Outer && info.mode != Mode::Column)) continue;
       if (!(numel(r.value) == kernel_.cols)) throw Refused();
       Multi index = places_.delinearize(places_.finish_column(), sizes(r.value));
       Scalar s = elements_.element(r.value, index);
-      kernel_.finish.push_back(store(r.value, index, s));
+      if (kernel_.last) store_chunk(*kernel_.last, r.value, index, s);
+      else kernel_.finish.push_back(store(r.value, index, s));
     }
   }
 
@@ -414,6 +464,8 @@ class Rows {
   Kernel instead_of(Kernel kernel) const {
     const bool always = options_.split_rows == LowerOptions::SplitRows::Always;
     const Walk walk = with_rows(roots_, whole_);
+    if (!always && kernel.strided && kernel.phases.size() == 1 && usual(walk.cols) >= kTransposedRow)
+      if (Kernel rows = along(walk); rows.rows_together > 0) return rows;
     // Dimensions that lie together make one row where no index tells them apart.
     if (std::optional<Walk> longer = joined(walk, kernel)) {
       const bool pays = always || (kernel.division == Division::Other && usual(longer->cols) >= kLongRow &&
@@ -456,7 +508,7 @@ std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roo
                                   const Materialized& materialized, const LowerOptions& options) {
   try {
     Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
-    if (walk.reduces || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
+    if (walk.reduces || walk.tiled || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
     return Rows(walk, roots, producer, materialized, options).instead_of(std::move(kernel));
   } catch (const Refused&) {
     return std::nullopt;
@@ -464,24 +516,6 @@ std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roo
 }
 
 }  // namespace
-
-bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
-  walk = {};
-  Size longest = 1;
-  for (const Root& r : roots) {
-    const Call* call = producer(r.value);
-    if (const Size n = numel(r.value); usual(n) > usual(longest)) longest = n;
-    if (kind_of(*call) != Kind::Reduce) continue;
-    const Reduction one = reduction_of(*call);
-    if (one.which == Reduced::Neither) return false;
-    if (walk.reduces && (!(one.rows == walk.rows) || !(one.cols == walk.cols) || one.order != walk.order)) return false;
-    walk = {one.rows, one.cols, true, one.order, {}};
-    if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
-  }
-  if (walk.reduces) return usual(longest) <= usual(walk.rows * walk.cols);
-  walk = {1, longest, false};
-  return true;
-}
 
 std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
                             const LowerOptions& options) {

@@ -47,6 +47,14 @@ bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
   return true;
 }
 
+bool reads_no_more(const Call& call, const std::vector<const Call*>& parts) {
+  ValueSet read;
+  for (const Call* part : parts) visit_inputs(*part, [&](Value v) { read.set(v, 1); });
+  bool all = true;
+  for (const Arg& a : call.args) visit_values(a, [&](Value v) { all = all && read[v]; });
+  return all;
+}
+
 std::vector<const Call*> opened(const Call& call, Arena& arena) {
   std::vector<const Call*> out;
   // There is nothing to choose among views: they cost nothing.

@@ -2,35 +2,21 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
-#include "fuser/open.h"
+#include "fuser/items.h"
+#include "fuser/lifetimes.h"
+#include "fuser/roots.h"
 #include "fuser/scalar.h"
-#include "fuser/vectors.h"
 
 namespace thunder::fuser {
 namespace {
 
-constexpr size_t kMaxRoots = 16;    // of a kernel: beyond that registers and parameters run out
-constexpr size_t kNear = 48;        // calls between two kernels that only share an operand, and may become one
-constexpr size_t kLongest = 128;    // calls that are computed where they are used: longer chains are cut
-constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
-
-struct Item {
-  const Call* call;     // a primitive, or a barrier as it was claimed
-  const Call* claimed;  // what runs it outside of kernels; null: to be claimed
-  Kind kind;
-  bool view = false;  // a Move without a copy
-};
-
-bool reads_no_more(const Call& call, const std::vector<const Call*>& parts) {
-  ValueSet read;
-  for (const Call* part : parts) visit_inputs(*part, [&](Value v) { read.set(v, 1); });
-  bool all = true;
-  for (const Arg& a : call.args) visit_values(a, [&](Value v) { all = all && read[v]; });
-  return all;
-}
+constexpr size_t kMaxRoots = 16;        // of a kernel: beyond that registers and parameters run out
+constexpr int kNear = 48;               // calls between two kernels that may become one without much of a reason
+constexpr int64_t kSlowFrom = 1 << 16;  // elements of a result whose operator is worth a kernel
 
 class Partitioner {
  public:
@@ -48,35 +34,10 @@ class Partitioner {
  private:
   // ---- 1. calls -----------------------------------------------------------------------------------------------------
 
-  bool behind(const Op& op) const {
-    return op.executor.empty() ||
-           std::find(options_.behind.begin(), options_.behind.end(), op.executor) != options_.behind.end();
-  }
-
   void open() {
-    Arena& arena = *trace_.arena;
-    for (const Call* call : trace_.calls) {
-      std::vector<const Call*> parts;
-      const bool as_eager = options_.eager && adds_up_as_eager(*call->op);
-      if (!behind(*call->op) || as_eager || !open_into(*call, arena, parts)) {
-        add({call, call, Kind::Barrier});
-        continue;
-      }
-      const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
-      for (const Call* part : parts) {
-        // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make
-        // it up; and needs no more than they do (full_like() has a tensor for its sizes alone).
-        const bool whole = (parts.size() == 1 || only_views) && part->output.is_value() && call->output.is_value() &&
-                           part->output.value() == call->output.value() && !call->op->executor.empty() &&
-                           reads_no_more(*call, parts);
-        add({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
-      }
-    }
-  }
-
-  void add(Item item) {
-    visit_outputs(*item.call, [&](Value v) { maker_.set(v, static_cast<int>(items_.size())); });
-    items_.push_back(item);
+    items_ = items_of(trace_, options_.behind, options_.eager);
+    for (size_t i = 0; i < items_.size(); ++i)
+      visit_outputs(*items_[i].call, [&](Value v) { maker_.set(v, static_cast<int>(i)); });
   }
 
   // Values of bf16 and f16 that are rounded, and what they are made of without arithmetic.
@@ -113,61 +74,7 @@ class Partitioner {
     for (const Item& item : items_)
       if (item.kind == Kind::Barrier) visit_inputs(*item.call, [&](Value v) { demand(v); });
     visit_values(trace_.output, [&](Value v) { demand(v); });
-    count_loads();
-    std::vector<const Call*> calls(items_.size());
-    for (size_t i = 0; i < items_.size(); ++i) calls[i] = fusible(static_cast<int>(i)) ? items_[i].call : nullptr;
-    is_vector_ = find_vectors(calls, maker_, inlined_);
-    std::vector<std::set<int>> readers(items_.size());
-    is_root_.assign(items_.size(), 0);
-    for (size_t i = items_.size(); i-- > 0;) {
-      const Item& item = items_[i];
-      if (item.kind == Kind::Barrier) continue;
-      Value v = item.call->output.value();
-      const bool exists = demanded_[v] && !item.view;
-      const bool live = exists || !readers[i].empty();
-      if (!live) continue;
-      const bool repeated = readers[i].size() > 1 && item.kind != Kind::Create && !item.view &&
-                            (loads_[i] > 1 || inlined_[i] > kMaxInlined);
-      const bool too_long = inlined_[i] >= kLongest && !item.view;
-      // Half the memory for the same number: what is widened is stored.
-      const bool by_operand = repeated && widens(*item.call, [this](Value u) { return producer(u); });
-      is_root_[i] = exists || item.kind == Kind::Reduce || (repeated && !by_operand) || too_long || is_vector_[i];
-      visit_inputs(*item.call, [&](Value u) {
-        int j = maker_[u];
-        if (!fusible(j)) return;
-        std::set<int>& r = readers[static_cast<size_t>(j)];
-        if (is_root_[i]) r.insert(static_cast<int>(i));
-        else
-          for (int x : readers[i])
-            if (r.size() < 2) r.insert(x);
-      });
-    }
-  }
-
-  // Large operands that computing a value from scratch reads, and how many calls that takes.
-  void count_loads() {
-    loads_.assign(items_.size(), 0);
-    inlined_.assign(items_.size(), 0);
-    std::vector<std::set<ValueId>> leaves(items_.size());
-    for (size_t i = 0; i < items_.size(); ++i) {
-      const Item& item = items_[i];
-      if (item.kind == Kind::Barrier) continue;
-      const int64_t size = usual_numel(item.call->output.value());
-      inlined_[i] = 1;
-      visit_inputs(*item.call, [&](Value u) {
-        int j = maker_[u];
-        const bool leaf = !fusible(j) || (demanded_[u] && !items_[static_cast<size_t>(j)].view) ||
-                          items_[static_cast<size_t>(j)].kind == Kind::Reduce;
-        if (!leaf && inlined_[static_cast<size_t>(j)] < kLongest) {
-          leaves[i].insert(leaves[static_cast<size_t>(j)].begin(), leaves[static_cast<size_t>(j)].end());
-          inlined_[i] += inlined_[static_cast<size_t>(j)];
-        } else if (u.type().is_tensor() && usual_numel(u) * 2 >= size) {
-          leaves[i].insert(u.id());
-        }
-      });
-      loads_[i] = leaves[i].size();
-      if (loads_[i] > 8) leaves[i].erase(std::next(leaves[i].begin(), 8), leaves[i].end());
-    }
+    is_root_ = fuser::find_roots(items_, maker_, demanded_);
   }
 
   // ---- 2. kernels ---------------------------------------------------------------------------------------------------
@@ -214,10 +121,25 @@ class Partitioner {
 
   int group_of(int root) const { return group_[static_cast<size_t>(root)]; }
 
+  // Roots that another one stores by columns: one kernel, which walks over tiles, makes both.
+  void find_turned() {
+    const Producer p = [this](Value v) { return producer(v); };
+    turned_.assign(items_.size(), -1);
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const Value matrix = is_root_[i] ? turned_source(items_[i].call->output.value(), p) : Value();
+      const int j = matrix ? maker_[matrix] : -1;
+      if (fusible(j) && is_root_[static_cast<size_t>(j)]) turned_[static_cast<size_t>(j)] = static_cast<int>(i);
+    }
+  }
+
   void group() {
     reads_.resize(items_.size());
     group_.assign(items_.size(), -1);
     find_effects();
+    find_turned();
+    std::vector<const Call*> calls;
+    for (const Item& item : items_) calls.push_back(item.call);
+    lifetimes_.emplace(calls, trace_.output);
     for (size_t i = 0; i < items_.size(); ++i)
       if (is_root_[i]) place(static_cast<int>(i));
   }
@@ -241,6 +163,10 @@ class Partitioner {
     groups_.push_back(g);
     group_[static_cast<size_t>(root)] = own;
     alone_possible_.push_back(can_lower(groups_.back().roots, groups_.back().walk));
+    if (int& turned = turned_[static_cast<size_t>(root)]; !alone_possible_.back() && turned >= 0) {
+      turned = -1;
+      alone_possible_.back() = can_lower(groups_.back().roots, groups_.back().walk);
+    }
     if (!alone_possible_.back()) return;
     std::vector<int> candidates;
     for (int r : reads(root).roots) candidates.push_back(group_of(r));
@@ -249,16 +175,34 @@ class Partitioner {
     for (Value v : reads(root).leaves)
       if (auto it = last_reader_.find(v.id()); it != last_reader_.end() && is_large(v, root))
         candidates.push_back(group_of(it->second));
+    // The tiles of a matrix find its extremum on the way, also where it is computed from what another kernel makes.
+    const Call& call = *items_[static_cast<size_t>(root)].call;
+    if (call.op->has(kReduction) && is_extremum_of_all(call))
+      for (int r : reads(root).roots)
+        if (const auto it = tiled_reader_.find(r); it != tiled_reader_.end())
+          candidates.push_back(group_of(it->second));
     int now = own;
     for (size_t c = 0; c < candidates.size(); ++c) {
       const int other = candidates[c];
       if (other == now || groups_[static_cast<size_t>(other)].roots.empty() ||
           !alone_possible_[static_cast<size_t>(other)])
         continue;
-      if (c >= from_reads && root - groups_[static_cast<size_t>(other)].last > static_cast<int>(kNear)) continue;
+      const bool far = root - groups_[static_cast<size_t>(other)].last > kNear;
+      if (far && (c >= from_reads || only_sums(root, other))) continue;
       if (merge(other, now)) now = other;
     }
     for (Value v : reads(root).leaves) last_reader_[v.id()] = root;
+    if (turned_[static_cast<size_t>(root)] >= 0)
+      for (int r : reads(root).roots) tiled_reader_[r] = root;
+  }
+
+  // Whether all that a root reads of a group are sums that are better made where they stand.
+  bool only_sums(int root, int other) {
+    return std::all_of(reads(root).roots.begin(), reads(root).roots.end(), [&](int r) {
+      const Item& item = items_[static_cast<size_t>(r)];
+      return group_of(r) != other ||
+             (item.kind == Kind::Reduce && lifetimes_->keeps_more(item.call->output.value(), reads(r).leaves, root));
+    });
   }
 
   bool is_large(Value v, int root) const {
@@ -379,10 +323,12 @@ class Partitioner {
   }
 
   bool can_lower(const std::vector<int>& roots, Walk& walk) {
-    std::vector<Root> values = as_roots(roots);
+    std::set<int> members(roots.begin(), roots.end());
+    for (int r : roots)
+      if (const int turned = turned_[static_cast<size_t>(r)]; turned >= 0) members.insert(turned);
+    const std::vector<Root> values = as_roots({members.begin(), members.end()});
     Producer p = [this](Value v) { return producer(v); };
     if (!walk_of(values, p, walk)) return false;
-    std::set<int> members(roots.begin(), roots.end());
     Materialized m = [&](Value v) {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
@@ -478,14 +424,27 @@ class Partitioner {
     for (int i : computed_by(g)) {
       const Item& item = items_[static_cast<size_t>(i)];
       if (item.call->op->full_name == "prims.pad" || item.call->op->full_name == "prims.iota") return true;
-      if (item.kind == Kind::Random) return true;
+      if (item.kind == Kind::Random || moves_pieces(*item.call)) return true;
       const Value v = item.call->output.value();
       const bool elsewhere = kernels[v] > 1 || (options_.repeated && options_.repeated->made[v]);
       if (elsewhere && item.kind == Kind::Pointwise && is_floating(v.dtype()) && is_approximate(*item.call->op))
         return true;
       if (!item.view && item.kind != Kind::Create) ++work;
     }
-    return work > 1;
+    return work > 1 || (work == 1 && is_slow_operator(g));
+  }
+
+  // PyTorch's kernels for a GPU are at the memory's speed where all operands lie as the result does.
+  bool is_slow_operator(const Group& g) {
+    const Call& call = *items_[static_cast<size_t>(g.roots[0])].call;
+    if (device_of(g.roots[0]).type != DeviceType::cuda || g.roots.size() > 1 || kind_of(call) != Kind::Pointwise)
+      return false;
+    const TensorType& out = call.output.value().tensor();
+    bool slow = false;
+    visit_inputs(call, [&](Value v) {
+      if (v.type().is_tensor() && usual_numel(v) > 1) slow = slow || !same(v.tensor().strides, out.strides);
+    });
+    return slow && usual_numel(call.output.value()) >= kSlowFrom;
   }
 
   void make(size_t index, const ValueSet& read) {
@@ -570,16 +529,18 @@ class Partitioner {
   const Trace& trace_;
   const PartitionOptions& options_;
   std::vector<Item> items_;
+  std::vector<int> turned_;  // per root, the root that stores it by columns; -1: none
   ValueMap<int> maker_{-1};
   ValueSet demanded_, exact_;
-  std::vector<size_t> loads_, inlined_;
-  std::vector<char> is_root_, is_vector_, outside_, placed_;
+  std::vector<char> is_root_, outside_, placed_;
+  std::optional<Lifetimes> lifetimes_;
   std::vector<Reads> reads_;
   std::vector<Group> groups_;
   std::set<int> several_;  // groups that came to have several roots
   std::vector<char> alone_possible_;
   std::vector<int> group_, effect_before_;
   std::map<ValueId, int> last_reader_;
+  std::map<int, int> tiled_reader_;  // by a root, the last root stored in tiles that reads it
   std::map<int, std::vector<int>> barrier_reads_;
   std::vector<const Call*> ops_;
   std::set<int> emitted_;

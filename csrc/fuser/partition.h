@@ -5,8 +5,9 @@
 // Precondition  A claimed trace.  Calls of the executors named in `behind` are opened where all of their primitives are
 //               fusible.
 // Method        1. Every value that must exist (read by a barrier, returned) and every reduction becomes a root; so
-//                  does one that several roots would compute again from more than one large operand.  The rest is
-//                  computed where it is used.
+//                  does one that several roots would compute again from more than one large operand, and one whose
+//                  arithmetic, wherever it is read, takes longer than to store it (work.h).  The rest is computed
+//                  where it is used.
 //               2. In program order, a root joins the kernel of a root that it reads, else one that reads the same
 //                  operand, if nothing outside lies between the two and the loop IR can express both (lower()).
 //               3. Kernels that would do no more than one operator does stay with the operators, unless they compute

@@ -32,6 +32,8 @@ class Places {
   /// Of the loop over columns that runs when all rows are done.
   const Index& finish_column() const { return finish_column_; }
   void enter_finish() { finish_column_ = indices_.variable("c", cols_, Scope::Row); }
+  /// That loop is the one over the chunks of a thread.
+  void enter_last() { finish_column_ = indices_.add(indices_.mul(chunk_, lanes_), lane_); }
 
   Multi delinearize(const Index& linear, const Sizes& shape);
   Index linearize(const Multi& index, const Sizes& shape);
@@ -41,10 +43,20 @@ class Places {
   /// The same for what a kernel stores, which a walk with Walk::roots_by_memory takes as it lies in memory.
   Multi root_here(Value v);
   bool is_root_here(Value v, const Multi& index);
+  /// Of the transpose of a matrix of as many rows and columns as the walk.
+  Multi turned_here(Value v) { return in_order({1, 0}, sizes(v)); }
 
   /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
   /// walked.
   bool is_vector(const Index& at);
+  /// Whether rows may read other places.
+  bool differs_by_row(const Index& at) const {
+    return !row_.is_constant() && indices_.depends_on(at, Indices::atom(row_));
+  }
+  /// Whether neighbouring rows read neighbours.
+  bool follows_rows(const Index& at) const {
+    return !row_.is_constant() && indices_.steps_with(at, Indices::atom(row_));
+  }
   /// Whether there is one lane, and the columns of a row are neighbours.
   bool follows_columns(const Index& at);
   Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }

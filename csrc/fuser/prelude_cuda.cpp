@@ -11,6 +11,7 @@ typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned
 #define TH_INF __int_as_float(0x7f800000)
 #define TH_D static __device__ __forceinline__
 #define TH_FN TH_D
+#define TH_INIT __device__ __forceinline__
 #define TH_UNARY(NAME) TH_D float th_##NAME(float x) { return NAME##f(x); } TH_D double th_##NAME(double x) { return NAME(x); }
 #define TH_BINARY(NAME) TH_D float th_##NAME(float x, float y) { return NAME##f(x, y); } TH_D double th_##NAME(double x, double y) { return NAME(x, y); }
 TH_UNARY(exp) TH_UNARY(log) TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(tanh) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos)
@@ -65,7 +66,10 @@ struct f16 { uint16 bits; };
 TH_D float th_get(bf16 x) { return __uint_as_float(uint32(x.bits) << 16); }
 TH_D float th_get(f16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 template <class T> TH_D T th_get(T x) { return x; }
-TH_D void th_set(bf16& out, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(x)); }
+TH_D float th_float(uint32 bits) { return __uint_as_float(bits); }
+TH_D uint32 th_bits(float x) { return __float_as_uint(x); }
+)" + float8_prelude() +
+      R"(TH_D void th_set(bf16& out, float x) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(x)); }
 TH_D void th_set(f16& out, float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x)); }
 template <class T, class U> TH_D void th_set(T& out, U x) { out = T(x); }
 TH_D float th_round_bf16(float x) { bf16 h; th_set(h, x); return th_get(h); }
@@ -105,11 +109,11 @@ template <class T, int N> TH_D void th_store_vector(T* p, const Vec<T, N>& v) {
 #pragma unroll
   for (int i = 0; i < B / W; ++i) reinterpret_cast<word*>(p)[i] = reinterpret_cast<const word*>(&v)[i];
 }
-template <class T> TH_D T th_shuffle(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-TH_D bool th_shuffle(bool x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
-TH_D int8 th_shuffle(int8 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
-TH_D uint8 th_shuffle(uint8 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
-TH_D int16 th_shuffle(int16 x, int mask) { return __shfl_xor_sync(0xffffffffu, int(x), mask); }
+template <class T> TH_D T th_shuffle(T x, int mask, uint32 of) { return __shfl_xor_sync(of, x, mask); }
+TH_D bool th_shuffle(bool x, int mask, uint32 of) { return __shfl_xor_sync(of, int(x), mask); }
+TH_D int8 th_shuffle(int8 x, int mask, uint32 of) { return __shfl_xor_sync(of, int(x), mask); }
+TH_D uint8 th_shuffle(uint8 x, int mask, uint32 of) { return __shfl_xor_sync(of, int(x), mask); }
+TH_D int16 th_shuffle(int16 x, int mask, uint32 of) { return __shfl_xor_sync(of, int(x), mask); }
 // exp(x) for x <= 0 that is summed beside exp(0): an error grows with -x, where the term is small.
 TH_D float th_exp_below(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f)); return y; }
 TH_D double th_exp_below(double x) { return exp(x); }
@@ -124,18 +128,27 @@ template <int N, class T> TH_D void th_online(T& m, T& s, const T (&v)[N]) {
   s = s * th_exp_below(m - b) + sum;
   m = n;
 }
-// The value of all T threads of a row, known to each of them.  Where a place in the text is passed once a row, rows in
-// turns have memory of their own: a thread may write while another still reads of the row before.
+// The value of all T threads of a row, a part of a warp or whole warps, known to each of them.  Rows that share a warp
+// may end at different times.  Where a place in the text is passed once a row, rows in turns have memory of their own:
+// a thread may write while another still reads of the row before.
 template <int T, class V, class F> TH_D V th_reduce(V x, F f, int turn = 0) {
+  constexpr int W = T < 32 ? T : 32, N = T / W;
+  const uint32 row = W == 32 ? 0xffffffffu : ((1u << W) - 1) << ((threadIdx.y * T + threadIdx.x) % 32 / W * W);
 #pragma unroll
-  for (int m = 16; m > 0; m /= 2) x = f(x, th_shuffle(x, m));
-  if constexpr (T > 32) {
-    __shared__ V parts[2][T / 32];
+  for (int m = W / 2; m > 0; m /= 2) x = f(x, th_shuffle(x, m, row));
+  if constexpr (N > 1) {
+    __shared__ V parts[2][N];
     if (threadIdx.x % 32 == 0) parts[turn][threadIdx.x / 32] = x;
     __syncthreads();
-    x = parts[turn][threadIdx.x % (T / 32)];
+    if constexpr ((N & (N - 1)) == 0) {
+      x = parts[turn][threadIdx.x % N];
 #pragma unroll
-    for (int m = T / 64; m > 0; m /= 2) x = f(x, th_shuffle(x, m));
+      for (int m = N / 2; m > 0; m /= 2) x = f(x, th_shuffle(x, m, row));
+    } else {
+      x = parts[turn][0];
+#pragma unroll
+      for (int i = 1; i < N; ++i) x = f(x, parts[turn][i]);
+    }
   }
   return x;
 }
@@ -151,7 +164,8 @@ template <int N, class V, class F> TH_D V th_reduce_y(V x, F f) {
   }
   return x;
 }
-)" + random_prelude();
+)" + tile_prelude() +
+      random_prelude();
   return text;
 }
 

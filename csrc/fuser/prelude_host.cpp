@@ -11,6 +11,7 @@ const std::string& host_prelude() {
       R"(typedef long long int64; typedef int int32; typedef short int16; typedef signed char int8; typedef unsigned char uint8;
 typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned short uint16;
 #define TH_FN static inline
+#define TH_INIT
 #define TH_NAN __builtin_nanf("")
 #define TH_INF __builtin_inff()
 #define TH_UNARY(NAME) extern "C" float NAME##f(float) noexcept; extern "C" double NAME(double) noexcept; \
@@ -90,6 +91,8 @@ static inline float th_get(f16 x) {
   return th_float(th_bits(value) | sign);
 }
 template <class T> static inline T th_get(T x) { return x; }
+)" + float8_prelude() +
+      R"(
 static inline uint16 th_to_bf16(float x) {
   const uint32 b = th_bits(x), rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
   return x != x ? 0x7fc0 : uint16(rounded);

@@ -1,5 +1,6 @@
 #include "fuser/scalar.h"
 
+#include <atomic>
 #include <cctype>
 #include <cmath>
 #include <cstdint>
@@ -11,8 +12,21 @@
 #include "fuser/kernel.h"
 
 namespace thunder::fuser {
+namespace {
+
+std::atomic<bool> float8_saturates{true};
+
+std::string to_float8(const std::string& text, DType t) {
+  const bool or_nan = t == DType::f8e4m3fn && !float8_saturates;
+  return "th_to_" + storage_name(t) + (or_nan ? "_or_nan(" : "(") + text + ")";
+}
+
+}  // namespace
+
+void set_float8_saturates(bool saturates) { float8_saturates = saturates; }
 
 std::string literal(double value, DType t) {
+  if (is_float8(t)) return to_float8(literal(value, DType::f32), t);
   const std::string type = compute_name(t);
   if (t == DType::boolean) return value != 0 ? "true" : "false";
   if (is_floating(t)) {
@@ -85,6 +99,8 @@ bool is_approximate(const Op& op) { return calls_library(op) || op.scalar.find('
 
 std::string converted(const std::string& text, DType from, DType to) {
   if (compute_name(from) == compute_name(to)) return text;
+  if (is_float8(from)) return converted("th_widened(" + text + ")", DType::f32, to);
+  if (is_float8(to)) return to_float8(converted(text, from, DType::f32), to);
   if (to == DType::boolean) return "(" + text + " != 0)";
   // A choice is what compilers vectorise; a conversion of a comparison's result they do not.
   if (from == DType::boolean) return "(" + text + " ? " + literal(1.0, to) + " : " + literal(0.0, to) + ")";

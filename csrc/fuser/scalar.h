@@ -20,5 +20,7 @@ bool calls_library(const Op& op);
 bool is_approximate(const Op& op);
 /// A value of type `from` as one of type `to`, as PyTorch converts.
 std::string converted(const std::string& text, DType from, DType to);
+/// Whether PyTorch makes the largest number of what is beyond the range of e4m3 (the default), or none.
+void set_float8_saturates(bool saturates);
 
 }  // namespace thunder::fuser

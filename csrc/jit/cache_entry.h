@@ -10,6 +10,7 @@
 #include "jit/function.h"
 #include "jit/value_checks.h"
 #include "jit/varying.h"
+#include "runtime/autograd.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
 
@@ -27,6 +28,7 @@ struct InputOfEntry {
 struct JitFunction::NeedsEager {
   std::string why;
   frontend::Ref tensor;  // of the world, that no program takes; or null
+  bool warns = false;    // the user is told
 };
 
 // What the function turned out to look at in its objects makes another key of the same arguments.
@@ -61,8 +63,7 @@ struct JitFunction::Key {
   mutable std::unique_ptr<Key> whole;  // the same call's where all numbers stand apart; null before it is asked for
   const Key* exact = nullptr;          // of that one, this one
 
-  Key(const Arguments& a, Apart numbers_apart, const frontend::ClassUses& uses,
-      const frontend::Identities& themselves)
+  Key(const Arguments& a, Apart numbers_apart, const frontend::ClassUses& uses, const frontend::Identities& themselves)
       : apart(numbers_apart), args(a) {
     fingerprint.begin();
     if (fingerprint.watched()) return;
@@ -172,9 +173,10 @@ struct JitFunction::CacheEntry {
   std::vector<Source> check_inputs;  // what the checks begin with
   std::unique_ptr<Symbols> symbols;  // null: the program is for constant numbers
   std::vector<Source> sources;
-  bool by_place = false;  // where the tensors lie in their memory matters
-  uint64_t last_use = 0;  // in calls of the function
-  std::string eager;      // why calls run the function itself; empty: they run the programs
+  bool by_place = false;          // where the tensors lie in their memory matters
+  uint64_t last_use = 0;          // in calls of the function
+  std::string eager;              // why calls run the function itself; empty: they run the programs
+  bool eager_for_tensor = false;  // since a tensor is one that no program takes
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values
   std::vector<frontend::Effect> effects;
@@ -184,6 +186,9 @@ struct JitFunction::CacheEntry {
   // Of distributed parameters: the plan, and what the program does with gradients.
   std::shared_ptr<distributed::CommunicationPlan> plan;
   distributed::Synchronization synchronization = distributed::Synchronization::Reduce;
+  // Whether maxima of float8 tensors have been recorded by now, null where no scale asks, and had been for this program.
+  std::shared_ptr<std::atomic<bool>> float8_recorded;
+  bool float8_delayed = false;
   bool repeatable = false;  // the user's function may stand for the program, if that raises
 
   // Threads that communicate wait for each other within a run.
@@ -314,8 +319,18 @@ struct JitFunction::CacheEntry {
       if (why) *why = "gradients are synchronised otherwise (no_sync)";
       return false;
     }
+    if (float8_recorded && *float8_recorded != float8_delayed) {
+      if (why) *why = "scales of float8 tensors follow from what backwards have recorded meanwhile";
+      return false;
+    }
     if (!world.check(why)) return false;
-    if (!eager.empty()) return world.tensors().empty() || any_other_kind();
+    if (entry && !std::all_of(entry->placements.begin(), entry->placements.end(),
+                              [](const auto& p) { return !p || p->plan || p->holds(); })) {
+      if (why) *why = "a DTensor that the function captured has other memory";
+      return false;
+    }
+    // Other tensors that the function asked about may be what they like: eager is right for all.
+    if (!eager.empty()) return !eager_for_tensor || any_other_kind();
     if (world.tensors().empty() && !by_place) return true;
     if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return true;
     if (!any_other_kind() && fingerprint_all(flat) == captured) {

@@ -1,5 +1,6 @@
 // A call of a compiled function: the entry that fits it, the run, and what the program leaves outside.
 #include <ATen/Context.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <string_view>
@@ -64,6 +65,15 @@ struct Raised {
   /// Because the compiler does not do what the program asks for.
   bool is_refusal() const {
     return (type.get() == PyExc_NotImplementedError && is_ours()) || text().starts_with("[sharp_edges]");
+  }
+};
+
+// An acquisition that was broken off may have taken the mode of a custom function's forward for the one before it.
+struct SameGradModeIfItRaises {
+  const bool enabled = c10::GradMode::is_enabled();
+  bool raises = true;
+  ~SameGradModeIfItRaises() {
+    if (raises) c10::GradMode::set_enabled(enabled);
   }
 };
 
@@ -165,15 +175,17 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
   const std::function<void()> undraw = remember_generators({Device{DeviceType::cpu}});
   std::shared_ptr<CacheEntry> e;
   try {
+    SameGradModeIfItRaises mode;
     e = compile(key, arguments);
+    mode.raises = false;
   } catch (const NeedsEager&) {
     throw;
   } catch (const frontend::Interrupted&) {
     throw;
   } catch (...) {
-    if (!raised_ || !once_.empty() || !options_.transforms.empty() || is_of_distributed()) throw;
+    if (!raised_ || !once_.empty() || !transform().empty() || is_of_distributed()) throw;
     turn.end();  // the function may wait for anything
-    return run_function(arguments, true);
+    return run_unacquired(key, arguments);
   }
   const bool kept = once_.empty() && not_kept_.empty();
   if (!e->takes_turns()) turn.end();
@@ -182,10 +194,23 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
   return Ref(result).release();
 }
 
+// In place of a program that could not be acquired.  A function whose acquisition costs more than it gives is not acquired
+// for ever.
+PyObject* JitFunction::run_unacquired(const Key& key, const Arguments& a) {
+  constexpr size_t kAttempts = 3;
+  std::string why;
+  PyObject* result = run_function(a, true, &why);
+  if (!result || ++refuted_ < kAttempts) return result;
+  auto e = std::make_shared<CacheEntry>();
+  e->be_eager(key, {why, {}});
+  keep(std::move(e), key);
+  return result;
+}
+
 // Whether the user's function does what the program does, so that it can stand for one that raises.
 void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const {
   uint64_t effects = 0;
-  e.repeatable = once_.empty() && options_.transforms.empty() && !tracer.speaks();
+  e.repeatable = once_.empty() && transform().empty() && !tracer.speaks();
   for (const auto& executor : options_.executors) e.repeatable = e.repeatable && !is_custom(executor->name());
   for (const Call* c : computation.calls) {
     e.repeatable = e.repeatable && !is_custom(*c);
@@ -205,7 +230,7 @@ void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const
 
 // Calls the user's function in place of a program that raised, nothing of which has been done: it raises as well, with
 // all that it did before, or goes another way.  `acquiring`: the program was not even acquired.
-PyObject* JitFunction::run_function(const Arguments& a, bool acquiring) {
+PyObject* JitFunction::run_function(const Arguments& a, bool acquiring, std::string* why) {
   Raised ours = Raised::current();
   if (ours.is_refusal() || !ours.is(PyExc_Exception)) {
     ours.raise();
@@ -220,10 +245,11 @@ PyObject* JitFunction::run_function(const Arguments& a, bool acquiring) {
     return nullptr;
   }
   const Ref owned = Ref::steal(result);
+  const std::string raised = cat(acquiring ? "compiling" : "the compiled program", " raised ",
+                                 reinterpret_cast<PyTypeObject*>(ours.type.get())->tp_name, ": ", ours.text());
+  if (why) *why = raised;
   const std::string message =
-      cat("[jit] ", acquiring ? "compiling" : "the compiled program", " raised ",
-          reinterpret_cast<PyTypeObject*>(ours.type.get())->tp_name, ": ", ours.text(),
-          "\n  The function itself does not raise it, and what it returned is this call's result.");
+      cat("[jit] ", raised, "\n  The function itself does not raise it, and what it returned is this call's result.");
   if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0) return nullptr;
   return Py_NewRef(result);
 }
@@ -242,7 +268,7 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& call, const Arguments& args
   for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));
   std::shared_ptr<const Entry> entry = e.entry;
   for (const auto& p : entry->placements)
-    if (p) p->check();
+    if (p && p->plan) p->check();
   std::vector<c10::IValue> outputs;
   std::function<void()> before;
   if (e.draws && e.repeatable && (!undraw || !e.generators.empty())) {

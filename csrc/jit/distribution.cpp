@@ -1,11 +1,15 @@
 #include "jit/distribution.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include <algorithm>
 
 #include "core/error.h"
 #include "passes/visit.h"
 #include "runtime/distributed/watch.h"
 #include "runtime/gil.h"
+#include "runtime/interop.h"
+#include "runtime/torch_py.h"
 
 namespace thunder {
 
@@ -24,8 +28,8 @@ std::string order_of_first(const distributed::CommunicationPlan& plan, const std
   const WithoutGil released(true);
   const std::string key = cat(plan.id, " order: ", known);
   std::string first = own;
-  // The first process of all gives it to those with its rows, of which each gives it to the rest of its group.
-  if (plan.copies > 1) first = distributed::from_first(plan.replicas, key, first, kMostCompilation);
+  // The first process gives it to those with its rows, of which each gives it to the rest of its group.
+  if (plan.copies > 1) first = distributed::from_first(plan.replicas, key, first, kMostCompilation, plan.first_copy);
   return distributed::from_first(plan.group, key, first, kMostCompilation, plan.first);
 }
 
@@ -38,7 +42,7 @@ std::string order_of_first(const distributed::CommunicationPlan& plan, const std
 void check_uses(const frontend::Acquired& acquired, const Placements& placements) {
   ValueMap<const Placement*> sharded;
   for (size_t i = 0; i < placements.size(); ++i)
-    if (placements[i] && placements[i]->planned().sharded)
+    if (placements[i] && placements[i]->plan && placements[i]->planned().sharded)
       sharded.set(acquired.computation.inputs[i], placements[i].get());
   for_each_value(acquired.computation.output, [&](Value v) {
     if (sharded[v]) refuse(*sharded[v], "returns");
@@ -68,6 +72,19 @@ void add_unread(frontend::Acquired& acquired, DistributedInputs& out) {
   }
 }
 
+// Of a DTensor that belongs to no plan.
+std::shared_ptr<const Placement> lone_placement(const InputSource& s) {
+  Placement p;
+  p.object = hold_python(s.dtensor.get());
+  p.local = torch_py::tensor(s.tensor.get());
+  p.local_object = hold_python(s.tensor.get());
+  p.wrap = hold_python(s.wrap.get());
+  p.trainable = p.current().requires_grad();
+  // An optimizer writes to the DTensor; what a program saved of its memory has to tell.
+  torch::autograd::impl::set_version_counter(p.local, torch::autograd::impl::version_counter(p.current()));
+  return std::make_shared<const Placement>(std::move(p));
+}
+
 }  // namespace
 
 DistributedInputs find_distributed(frontend::Acquired& acquired) {
@@ -76,6 +93,10 @@ DistributedInputs find_distributed(frontend::Acquired& acquired) {
   for (size_t i = 0; i < acquired.sources.size(); ++i) {
     const InputSource& s = acquired.sources[i];
     if (s.kind != InputSource::Captured) continue;
+    if (s.dtensor) {
+      out.placements[i] = lone_placement(s);
+      continue;
+    }
     std::shared_ptr<const Placement> p = distributed::placement_of(s.tensor.get());
     if (!p) continue;
     THUNDER_CHECK(!out.distribution || out.distribution.plan == p->plan, NotImplemented, "distributed",
@@ -85,12 +106,32 @@ DistributedInputs find_distributed(frontend::Acquired& acquired) {
     out.distribution.inputs.emplace_back(acquired.computation.inputs[i], p->index);
     out.placements[i] = std::move(p);
   }
-  if (!out.distribution) return {};
+  if (!out.distribution) {
+    const bool any =
+        std::any_of(out.placements.begin(), out.placements.end(), [](const auto& p) { return p != nullptr; });
+    if (!any) out.placements.clear();
+    return out;
+  }
   check_told(*out.distribution.plan);
   out.distribution.mode = out.distribution.plan->mode();
   check_uses(acquired, out.placements);
   add_unread(acquired, out);
   return out;
+}
+
+std::string part_that_leaves(const frontend::Acquired& acquired) {
+  ValueSet parts;
+  for (size_t i = 0; i < acquired.sources.size(); ++i)
+    if (acquired.sources[i].dtensor) parts.set(acquired.computation.inputs[i], 1);
+  std::string why;
+  auto look = [&](Value v) {
+    if (parts[v]) why = "the function returns, or writes to, what this process holds of a DTensor";
+  };
+  for_each_value(acquired.computation.output, look);
+  if (acquired.trivial_epilogue) return why;
+  for (const Call* c : acquired.epilogue.calls) visit_inputs(*c, look);
+  for_each_value(acquired.epilogue.output, look);
+  return why;
 }
 
 void check_parameters(PyObject* module) {

@@ -10,7 +10,8 @@ namespace thunder {
 
 struct DistributedInputs {
   distributed::Distribution distribution;
-  /// Per input of the program; null for what is no parameter of the plan.  Empty if nothing is distributed.
+  /// Per input of the program; null for what is no parameter of the plan, and no DTensor's part.  Empty if there is
+  /// neither.
   std::vector<std::shared_ptr<const distributed::Placement>> placements;
 };
 
@@ -18,6 +19,9 @@ struct DistributedInputs {
 /// behind the others, and inputs of the epilogue.
 /// Error (NotImplemented) names a sharded parameter that the program returns or writes to, or parameters of two plans.
 DistributedInputs find_distributed(frontend::Acquired& acquired);
+
+/// Why the program cannot stand for the function: a DTensor's part that it takes leaves it as it is.  Empty: none does.
+std::string part_that_leaves(const frontend::Acquired& acquired);
 
 /// Raises what the module's DistributedState does where a parameter of the plan is no parameter of the module any more.
 void check_parameters(PyObject* module);

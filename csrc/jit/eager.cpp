@@ -20,12 +20,22 @@ void JitFunction::check_not_distributed(const std::string& why) const {
 
 // Transforms that the user gave are a part of the function, which eager would leave out without a word.
 PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why) {
-  THUNDER_CHECK(options_.transforms.empty(), NotImplemented, "jit", why,
-                ", where only the function itself can run, without the transform ", options_.transforms[0].first,
+  const std::string left_out = transform();
+  THUNDER_CHECK(left_out.empty(), NotImplemented, "jit", why,
+                ", where only the function itself can run, without the transform ", left_out,
                 ". Call the function there as it was before thunder.jit, or compile it without transforms");
   check_not_distributed(why);
   ++eager_[why];
   return PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names);
+}
+
+// Once for a function, though it may be left to eager in several ways.
+void JitFunction::warn_of_eager(const NeedsEager& reason) {
+  if (!reason.warns || warned_) return;
+  warned_ = true;
+  const std::string text = cat("[jit] ", reason.why, ". ", module_.get() == Py_None ? "The function" : "The module",
+                               " runs by eager PyTorch, not compiled");
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) != 0) throw frontend::PythonError();
 }
 
 // Later calls with the same key, in the same world, need not find that out again.
@@ -34,7 +44,8 @@ void JitFunction::CacheEntry::be_eager(const Key& of, const NeedsEager& reason) 
   symbols = nullptr;
   effects.clear();
   be_for(of);
-  if (reason.tensor) world.add_tensor(reason.tensor.get());
+  eager_for_tensor = static_cast<bool>(reason.tensor);
+  if (eager_for_tensor) world.add_tensor(reason.tensor.get());
 }
 
 }  // namespace thunder

@@ -13,6 +13,7 @@
 #include "jit/cache_entry.h"
 #include "jit/python_rules.h"
 #include "passes/passes.h"
+#include "passes/write_in_place.h"
 #include "runtime/convert.h"
 #include "runtime/gil.h"
 #include "runtime/interop.h"
@@ -81,8 +82,8 @@ JitFunction::JitFunction(PyObject* fn, PyObject* module, CacheMode cache, Compil
                          std::shared_ptr<GraphSettings> graphs)
     : fn_(Ref::borrow(fn)),
       module_(Ref::borrow(module)),
-      // A recording of a graph is for sizes as they are.
-      cache_(graphs && cache == CacheMode::VaryingValues ? CacheMode::ConstantValues : cache),
+      // Who asks for graphs gets a program for each row of sizes: every one is recorded.
+      cache_(graphs && !graphs->automatic && cache == CacheMode::VaryingValues ? CacheMode::ConstantValues : cache),
       options_(std::move(options)),
       graphs_(std::move(graphs)) {}
 
@@ -155,7 +156,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_known(const Key& key)
 frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                                         const Arguments& args, NumberMode mode) {
   std::vector<const void*> shared;
-  bool asks = false;
+  bool asks = false, seems_compiled = true;
   auto tell = [&] {
     const auto& reads = tracer->value_reads();
     *mode.read = std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
@@ -163,6 +164,7 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
     tracer->shapes().asks = asks;
+    tracer->seems_compiled = seems_compiled;
     // With "same input" no call asks again.
     tracer->draws_ahead = cache_ != CacheMode::SameInput;
     if (mode.vary) tracer->int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
@@ -182,7 +184,7 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     } catch (...) {
       if (!tracer->eager.why.empty()) {  // of a result
         PyErr_Clear();
-        throw NeedsEager{tracer->eager.why, tracer->eager.tensor};
+        throw NeedsEager{tracer->eager.why, tracer->eager.tensor, tracer->eager.warns};
       }
       tell();
       if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
@@ -191,6 +193,9 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
       } else if (!tracer->shared_memory_written() && tracer->shapes().assumed() && !asks && once_.empty()) {
         // It may be no error at all: the length of something that depends on values was taken to differ from 0 and 1.
         asks = true;
+      } else if (raised_ && tracer->asked_whether_compiled && seems_compiled && once_.empty()) {
+        // A library's way for compilers may be wrong where its way for eager is not.
+        seems_compiled = false;
       } else {
         throw;
       }
@@ -286,7 +291,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   // A program for this call only need not be the one for other calls with the same key.
   const bool fits = !once_.empty() && knows_identities(reads);
   if (learn(reads) && !fits && flat_key(args, key) != key.flat.key) throw OtherKey();
-  if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor};
+  if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor, tracer.eager.warns};
   for (frontend::Effect& effect : copies.effects()) {
     if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
       reads.made(effect.after.get());
@@ -299,6 +304,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     return !interprets ? Origin::Unknown : reads.made_inside(o) ? Origin::Inside : Origin::Outside;
   };
   e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
+  if (e.output->holds_dtensor()) throw NeedsEager{"a DTensor that the function computes leaves it", {}, true};
   return tracer.finish(leaves);
 }
 
@@ -363,6 +369,21 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile_with_reads(const K
   return compile(key, args, {constant, false, &read, varying});
 }
 
+// What the epilogue only copies into inputs may be written there at once.
+void JitFunction::write_in_place(CompileRecord& record) const {
+  Compiled& c = record.compiled;
+  const std::optional<PlainEpilogue> plain =
+      c.has_backward || distributed_ ? std::nullopt : PlainEpilogue::find(record.epilogue, c);
+  if (!plain) return;
+  std::vector<std::pair<size_t, size_t>> copied;
+  for (const auto& [output, input] : plain->writes)
+    if (!plain->gives(output, c.forward.inputs.size())) copied.emplace_back(output, input);
+  c.forward = run_pass(
+      PassName{"write_in_place", "Writes In Place"}, c.forward,
+      [&](const Trace& t) { return thunder::write_in_place(t, copied, options_.executors); }, options_.passes,
+      &c.history);
+}
+
 std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, const Arguments& args, NumberMode mode) {
   auto start = std::chrono::steady_clock::now();
   adopt_default_dtype();
@@ -378,9 +399,11 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   frontend::Acquired acquired;
   try {
     acquired = acquire(*e, key, tracer, args, mode);
+    if (std::string why = part_that_leaves(acquired); !why.empty()) throw NeedsEager{std::move(why), {}, true};
   } catch (const NeedsEager& reason) {
     THUNDER_CHECK(!compiles_only_, NotImplemented, "simulate", "no program stands for the call: ", reason.why);
     check_not_distributed(reason.why);
+    warn_of_eager(reason);
     e->be_eager(key, reason);
     return keep(std::move(e), key);
   }
@@ -397,8 +420,15 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   DistributedInputs distributed = find_distributed(acquired);
   distributed_ = distributed_ || distributed.distribution;
   if (distributed.distribution) check_parameters(module_.get());
+  CompileOptions options = options_;
+  if (float8_) {
+    const Float8Choice choice = float8_(module_.get());
+    options.float8 = find_float8(choice, acquired, static_cast<bool>(distributed.distribution), record->float8);
+    if (options.float8.history) e->float8_recorded = choice.recorded;
+    e->float8_delayed = options.float8.delayed;
+  }
   auto compile_it = [&] {
-    return thunder::compile(acquired.computation, options_, with_grad, distributed.distribution);
+    return thunder::compile(acquired.computation, options, with_grad, distributed.distribution);
   };
   if (compiles_only_) {
     record->compiled = compile_it();
@@ -407,18 +437,26 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   }
   record->compiled = compile_in_agreement(distributed.distribution, compile_it);
   record->trivial_epilogue = acquired.trivial_epilogue;
-  if (!acquired.trivial_epilogue) record->epilogue = claim(acquired.epilogue, options_.executors, false);
+  if (!acquired.trivial_epilogue) {
+    record->epilogue = claim(acquired.epilogue, options_.executors, false);
+    write_in_place(*record);
+  }
   record->times.passes = seconds_since(start);
 
   start = std::chrono::steady_clock::now();
   std::shared_ptr<Entry> entry = make_entry(record->compiled, acquired.trivial_epilogue ? nullptr : &record->epilogue);
   // Sums with fewer roundings than eager's are for those who did not ask for eager's.
-  if (!options_.fusion.eager_numerics) entry->accumulated = accumulated_;
+  if (!options_.fusion.eager_numerics) {
+    entry->accumulated = accumulated_;
+    if (entry->backward) entry->backward->add_to_sums(accumulated_);
+  }
   entry->enables_grad = with_grad && !grad_enabled;
+  entry->differentiated = e->float8_recorded;
   place(*entry, std::move(distributed.placements));
   e->plan = distributed.distribution.plan;
   e->synchronization = distributed.distribution.mode;
-  if (graphs_) {
+  // With "no caching" no entry has a second run.
+  if (graphs_ && cache_ != CacheMode::NoCaching) {
     std::vector<char> by_address;
     for (const frontend::InputSource& s : acquired.sources)
       by_address.push_back(s.kind == frontend::InputSource::Captured);
@@ -470,7 +508,8 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::keep(std::shared_ptr<Cache
   }
   if (cache_ == CacheMode::VaryingValues) {
     const Key& other = key.exact ? key : whole(key);
-    e->kind = std::make_unique<CacheEntry::Kind>(CacheEntry::Kind{other.fingerprint, other.flat.key, other.numbers, {}});
+    e->kind =
+        std::make_unique<CacheEntry::Kind>(CacheEntry::Kind{other.fingerprint, other.flat.key, other.numbers, {}});
     kinds_.emplace(other.hash, e);
     any_varying_ = any_varying_ || e->symbols;
   }

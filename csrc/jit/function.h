@@ -21,6 +21,7 @@
 #include "frontend/structure.h"
 #include "frontend/tracer.h"
 #include "frontend/world.h"
+#include "jit/float8.h"
 #include "jit/symbolic.h"
 #include "jit/turns.h"
 #include "jit/value_checks.h"
@@ -43,6 +44,7 @@ struct CompileRecord {
   Trace epilogue;
   bool trivial_epilogue = true;
   CompileTimes times;
+  Float8Layers float8;
 };
 
 struct InputOfEntry;
@@ -54,7 +56,7 @@ class JitFunction {
   using Runner = std::function<frontend::Ref(frontend::Tracer&, PyObject* fn, PyObject* args, PyObject* kwargs)>;
   static Runner& runner();
 
-  /// `graphs`: how programs run as graphs; null: they do not.
+  /// `graphs`: how programs run as graphs; null: they never do.
   ~JitFunction();
   JitFunction(PyObject* fn, PyObject* module, CacheMode cache, CompileOptions options,
               std::shared_ptr<GraphSettings> graphs = nullptr);
@@ -67,6 +69,8 @@ class JitFunction {
   std::shared_ptr<const CompileRecord> compile_only(PyObject* const* args, size_t nargs, PyObject* names);
 
   void set_sharp_edges(frontend::SharpEdges edges) { edges_ = edges; }
+  void set_float8(Float8Chooser chooser) { float8_ = std::move(chooser); }
+  bool chooses_float8() const { return static_cast<bool>(float8_); }
   PyObject* fn() const { return fn_.get(); }
   size_t hits() const { return hits_; }
   size_t misses() const { return misses_; }
@@ -106,7 +110,7 @@ class JitFunction {
   // How numbers are taken: those of the call as they are, or as symbols; and those that the program reads.
   struct NumberMode {
     bool constant, vary;
-    bool* read;  // set where a number that was read became one of the call
+    bool* read;                        // set where a number that was read became one of the call
     const Varying* varying = nullptr;  // which of them are symbols; null: all or none
   };
   using Entries = std::unordered_multimap<uint64_t, std::shared_ptr<CacheEntry>>;
@@ -144,18 +148,25 @@ class JitFunction {
   std::shared_ptr<ValueStep> step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
                                       std::unordered_map<ValueId, Value>& ours);
   class Checks;
+  void write_in_place(CompileRecord& record) const;
   void add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env);
   void add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks);
   std::shared_ptr<CacheEntry> hit(const Key& key);
   /// Of the function, or of the module's class.
   std::string name() const;
+  /// A transform of the user's by which a program computes something else than the function; empty if there is none.
+  std::string transform() const {
+    return !options_.transforms.empty() ? options_.transforms[0].first : float8_ ? "Float8" : "";
+  }
   PyObject* call_new(Key& key, const Arguments& arguments, Turns::Turn& turn);
   bool is_of_distributed() const;
   PyObject* run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw);
-  PyObject* run_function(const Arguments& a, bool acquiring);
+  PyObject* run_function(const Arguments& a, bool acquiring, std::string* why = nullptr);
+  PyObject* run_unacquired(const Key& key, const Arguments& a);
   /// Error (NotImplemented) where eager would leave the communication out.
   void check_not_distributed(const std::string& why) const;
   PyObject* run_eagerly(const Arguments& args, const std::string& why);
+  void warn_of_eager(const NeedsEager& reason);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
   frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
                            const std::pair<frontend::Ref, frontend::Ref>& proxies);
@@ -169,14 +180,15 @@ class JitFunction {
   frontend::SharpEdges edges_ = frontend::SharpEdges::Allow;
   CompileOptions options_;
   std::shared_ptr<GraphSettings> graphs_;
+  Float8Chooser float8_;  // null: no layer is in float8
   std::shared_ptr<std::atomic<size_t>> accumulated_ = std::make_shared<std::atomic<size_t>>(0);
   Entries entries_;
   /// Which entry takes which numbers, so that a hit evaluates no guards on sizes.
   std::unordered_multimap<uint64_t, Known> known_;
   std::unordered_multimap<uint64_t, std::weak_ptr<CacheEntry>> kinds_;  // by keys without numbers, with varying values
   bool any_varying_ = false;                                            // whether an entry has symbols for what varied
-  std::unordered_multimap<size_t, std::weak_ptr<ValueStep>> steps_;  // what entries may share
-  std::unordered_map<std::string, int64_t> known_ints_;              // that programs read, by place
+  std::unordered_multimap<size_t, std::weak_ptr<ValueStep>> steps_;     // what entries may share
+  std::unordered_map<std::string, int64_t> known_ints_;                 // that programs read, by place
   frontend::Reads::Counters counters_;
   std::map<std::pair<PyObject*, std::string>, std::vector<frontend::Ref>> changed_;  // numbers, by their places
   frontend::ClassUses uses_;
@@ -186,7 +198,9 @@ class JitFunction {
   bool distributed_ = false;    // some program of it takes distributed parameters
   bool compiles_only_ = false;  // compile() stops before programs are built
   bool raised_ = false;         // the function did, when it was acquired last
+  bool warned_ = false;         // of calls that eager runs
   size_t hits_ = 0, misses_ = 0;
+  size_t refuted_ = 0;  // calls whose acquisition raised what the function itself did not raise
   std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;

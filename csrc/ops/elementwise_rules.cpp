@@ -149,9 +149,9 @@ void pow_vjp(VjpContext& c) {
     if (n.arg().is_literal_number() && n.arg().complex() == 0.0) {
       put_reduced(c, 0, c.b("torch.zeros_like", g));
     } else if (n.arg().is_number()) {
-      Expr lower = n.arg().is_literal_number() && n.arg().kind() != Arg::Kind::Complex
-                       ? c.b("torch.pow", x, n.arg().real() - 1)
-                       : c.b("torch.pow", x, c.b("torch.sub", n, 1));
+      Expr lower = !n.arg().is_real_literal() ? c.b("torch.pow", x, c.b("torch.sub", n, 1))
+                   : n.arg().real() == 2      ? x
+                                              : c.b("torch.pow", x, n.arg().real() - 1);
       put_reduced(c, 0, g * conj(c.b("torch.mul", lower, n)));
     } else {
       Expr slope = g * conj(n * c.b("torch.pow", x, n - 1));

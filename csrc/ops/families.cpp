@@ -13,9 +13,11 @@ std::span<const OpDef> sparse();
 std::span<const OpDef> view();
 std::span<const OpDef> shape();
 std::span<const OpDef> index();
+std::span<const OpDef> segments();
 std::span<const OpDef> sort();
 std::span<const OpDef> unique();
 std::span<const OpDef> nn();
+std::span<const OpDef> float8();
 std::span<const OpDef> elementwise(), creation(), random(), reduction();
 }  // namespace prims
 namespace clang {
@@ -33,11 +35,13 @@ std::span<const OpDef> getitem();
 std::span<const OpDef> sort();
 std::span<const OpDef> rearrange();
 std::span<const OpDef> matmul();
+std::span<const OpDef> float8();
 std::span<const OpDef> activation();
 std::span<const OpDef> smooth_activation();
 std::span<const OpDef> softmax();
 std::span<const OpDef> norm();
 std::span<const OpDef> embedding();
+std::span<const OpDef> embedding_bag();
 std::span<const OpDef> loss();
 std::span<const OpDef> dropout();
 std::span<const OpDef> attention();
@@ -66,9 +70,11 @@ constexpr Family kFamilies[] = {
     {"prims", "view", prims::view},
     {"prims", "shape", prims::shape},
     {"prims", "index", prims::index},
+    {"prims", "segments", prims::segments},
     {"prims", "sort", prims::sort},
     {"prims", "unique", prims::unique},
     {"prims", "nn", prims::nn},
+    {"prims", "float8", prims::float8},
     {"prims", "creation", prims::creation},
     {"prims", "random", prims::random},
     {"prims", "reduction", prims::reduction},
@@ -86,11 +92,13 @@ constexpr Family kFamilies[] = {
     {"torch", "sort", torch::sort},
     {"torch", "rearrange", torch::rearrange},
     {"torch", "matmul", torch::matmul},
+    {"torch", "float8", torch::float8},
     {"torch", "activation", torch::activation},
     {"torch", "smooth_activation", torch::smooth_activation},
     {"torch", "softmax", torch::softmax},
     {"torch", "norm", torch::norm},
     {"torch", "embedding", torch::embedding},
+    {"torch", "embedding_bag", torch::embedding_bag},
     {"torch", "loss", torch::loss},
     {"torch", "dropout", torch::dropout},
     {"torch", "attention", torch::attention},

@@ -35,6 +35,22 @@ Dim storage_extent(const Dims& shape, const Dims& strides) {
   return extent;
 }
 
+bool reads_once(const Dims& shape, const Dims& strides) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride, size
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].same(1)) continue;
+    if (!shape[i].is_constant() || !strides[i].is_constant()) return false;
+    steps.emplace_back(strides[i].constant(), shape[i].constant());
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;  // of the finer steps together
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return false;
+    reach += (size - 1) * stride;
+  }
+  return true;
+}
+
 int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank) {
   return canonical_dim(op, size_arg(op, dim).specialize(), rank);
 }

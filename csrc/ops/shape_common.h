@@ -16,6 +16,8 @@ Dim size_arg(std::string_view op, const Arg& arg);
 Dims size_args(std::string_view op, const Arg& list);
 /// How many elements from its first one on a tensor of these sizes and strides reaches in memory.
 Dim storage_extent(const Dims& shape, const Dims& strides);
+/// Whether no place in storage is read twice, for all that the numbers say.
+bool reads_once(const Dims& shape, const Dims& strides);
 /// -rank <= dim < rank, made non-negative; a 0-d tensor counts as 1-d.  Error (Index).
 int64_t wrapped_dim(std::string_view op, const Arg& dim, int64_t rank);
 /// Each one wrapped; Error (Runtime) if one occurs twice.

@@ -13,13 +13,6 @@ namespace {
 
 constexpr int64_t kAlignment = 16;  // bytes
 
-bool is_constant(const TensorType& t) {
-  auto known = [](const Dim& d) { return d.is_constant(); };
-  return std::all_of(t.shape.begin(), t.shape.end(), known) && std::all_of(t.strides.begin(), t.strides.end(), known);
-}
-
-double bytes(const TensorType& t) { return static_cast<double>(t.numel().constant() * itemsize(t.dtype)); }
-
 /// How a matrix lies in memory: [rows, columns] with columns next to each other, or that transposed.
 enum class Lies : uint8_t { ByRows, ByColumns, Otherwise };
 
@@ -47,8 +40,8 @@ struct Product {
 };
 
 bool is_16_bit_matrix_on_a_gpu(const TensorType& t) {
-  return t.device.type == DeviceType::cuda && (t.dtype == DType::bf16 || t.dtype == DType::f16) && t.rank() >= 2 &&
-         is_constant(t) && t.numel().constant() > 0 && lies(t) != Lies::Otherwise;
+  return t.device.type == DeviceType::cuda && is_16_bit(t.dtype) && t.rank() >= 2 && is_constant(t) &&
+         t.numel().constant() > 0 && lies(t) != Lies::Otherwise;
 }
 
 std::optional<Product> product_of(const Call& call) {
@@ -97,7 +90,7 @@ class Aligner {
 
  private:
   void append(const Call* call) {
-    visit_outputs(*call, [&](Value v) { makers_.set(v, call); });
+    sources_.add(*call);
     rewriter_.builder.append(call);
   }
 
@@ -111,7 +104,7 @@ class Aligner {
     const bool narrowed = sizes[kColumns] != p->sizes[kColumns];
     const double copied = seconds_of_padding(p->a, sizes[kRows] != p->sizes[kRows], sizes[kTerms] != p->sizes[kTerms]) +
                           seconds_of_padding(p->b, sizes[kTerms] != p->sizes[kTerms], narrowed) +
-                          (narrowed ? seconds_of_copy(out) + (p->bias.is_value() ? costs_.launch : 0) : 0);
+                          (narrowed ? seconds_of_copy(out, costs_) + (p->bias.is_value() ? costs_.launch : 0) : 0);
     if (p->operations() * costs_.operation <= copied) return {&call};
     Arg result;
     std::vector<const Call*> made = rewriter_.collect(call, [&] { result = aligned(*p, sizes, out); });
@@ -126,25 +119,8 @@ class Aligner {
         p.by_rows ? padded(p.b, sizes[kColumns], sizes[kTerms]) : padded(p.b, sizes[kTerms], sizes[kColumns]);
     if (!p.by_rows) return narrowed(b("torch.matmul", first, second), out);
     Arg bias = p.bias;
-    if (bias.is_value()) bias = pad(bias.value(), {sizes[kColumns]}).arg();
+    if (bias.is_value()) bias = padded_to(b, bias.value(), {sizes[kColumns]}).arg();
     return narrowed(b("torch.linear", first, second, bias), out);
-  }
-
-  // The part of a wider result that is the product.
-  static Arg narrowed(const Expr& wide, const TensorType& out) {
-    if (same(wide.shape(), out.shape)) return wide.arg();
-    const Dims start(out.shape.size(), Dim(0)), step(out.shape.size(), Dim(1));
-    const Expr part = wide.builder()("prims.slice", wide, start, out.shape, step);
-    if (same(part.tensor().strides, out.strides)) return part.arg();
-    return wide.builder()("prims.restride", part, out.strides).arg();
-  }
-
-  // Zeros behind the last element of a dimension, whose result is as the sizes say.
-  Expr pad(Value v, const std::vector<int64_t>& sizes) {
-    ArgList config;
-    for (size_t i = 0; i < sizes.size(); ++i)
-      config.push_back(Arg(Dims{Dim(0), Dim(sizes[i] - v.shape()[i].constant()), Dim(0)}));
-    return rewriter_.builder("prims.pad", v, 0, Arg::list(std::move(config)));
   }
 
   /// A padded matrix, kept for the next product that reads the same memory.
@@ -177,7 +153,7 @@ class Aligner {
       if (p.of == of && same(p.shape, shape) && p.rows == rows && p.columns == columns) return p.matrix;
     Builder& b = rewriter_.builder;
     const Expr flat = is_contiguous(of.tensor()) ? b("torch.reshape", of, shape) : b("torch.transpose", of, 0, 1);
-    const Value matrix = pad(flat.value(), {rows, columns}).value();
+    const Value matrix = padded_to(b, flat.value(), {rows, columns}).value();
     padded_.push_back({of, shape, rows, columns, matrix});
     return matrix;
   }
@@ -185,7 +161,8 @@ class Aligner {
   // The first value in the same memory, if its elements are the value's and lie by rows: what all its views share.
   Value root(Value v) const {
     Value out = v;
-    for (const Call* view = makers_[v]; view && is_pure_view(*view) && view->args[0].is_tensor(); view = makers_[v]) {
+    for (const Call* view = sources_.maker(v); view && is_pure_view(*view) && view->args[0].is_tensor();
+         view = sources_.maker(v)) {
       v = view->args[0].value();
       const TensorType& t = v.tensor();
       if (t.dtype != out.dtype()) break;
@@ -194,23 +171,15 @@ class Aligner {
     return out;
   }
 
-  double seconds_of_copy(const TensorType& t) const { return 2 * bytes(t) * costs_.byte + costs_.launch; }
-
   double seconds_of_padding(Value v, bool rows, bool columns) const {
-    if (!rows && !columns) return 0;
-    while (const Call* view = makers_[v]) {
-      if (!is_pure_view(*view) || !view->args[0].is_tensor()) break;
-      v = view->args[0].value();
-    }
-    const Call* maker = makers_[v];
-    const bool fused = maker && maker->op->executor.empty() && !(maker->op->tags & (kMatmul | kInput));
-    return fused ? 0 : seconds_of_copy(v.tensor());
+    if ((!rows && !columns) || sources_.is_computed(v)) return 0;
+    return seconds_of_copy(sources_.behind_views(v).tensor(), costs_);
   }
 
   const Trace& trace_;
   const AlignmentCosts& costs_;
   Rewriter rewriter_;
-  ValueMap<const Call*> makers_{nullptr};
+  Sources sources_;
   std::vector<Padded> padded_;
 };
 

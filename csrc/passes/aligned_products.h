@@ -23,15 +23,9 @@
 #include <cstddef>
 
 #include "core/trace.h"
+#include "passes/padding.h"
 
 namespace thunder {
-
-/// What decides where it is worth it, in seconds.  Those of an H200; their ratios are other GPUs', too.
-struct AlignmentCosts {
-  double operation = 1 / 200e12 - 1 / 700e12;  ///< what a product of unaligned sizes loses
-  double byte = 1 / 4e12;                      ///< read or written by a copy
-  double launch = 5e-6;
-};
 
 /// `boundary`: a number of calls at the trace's begin (those of a joint trace's forward); set to how many they are in
 /// the result.

@@ -202,7 +202,14 @@ class Differentiator {
                             ? b_("torch.zeros", Arg(t.shape), kw("dtype", t.dtype), kw("device", t.device)).value()
                             : b_("prims.sparse_zeros_like", v).value());
     }
+    if (gradients_[v] && gradients_[v].dtype() != v.dtype())
+      gradients_.set(v, b_("prims.convert_element_type", gradients_[v], v.dtype()).value());
     return gradients_[v] ? Arg(gradients_[v]) : Arg();
+  }
+
+  // A rule may keep more digits than the input has: all that is added up for the input is then rounded once.
+  static bool keeps_digits(DType gradient, DType input) {
+    return gradient == input || (gradient == DType::f32 && (input == DType::bf16 || input == DType::f16));
   }
 
   static bool is_empty(Value v) {
@@ -213,7 +220,7 @@ class Differentiator {
 
   void accumulate(const Call& call, Value input, Value gradient) {
     THUNDER_CHECK(gradient.type().is_tensor() && equal_shapes(gradient.shape(), input.shape()) &&
-                      gradient.dtype() == input.dtype(),
+                      keeps_digits(gradient.dtype(), input.dtype()),
                   Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
                   input.type().str(), user_line(call));
     Value sum = gradients_[input];
@@ -249,7 +256,7 @@ class Differentiator {
     for (auto it = backward.calls.rbegin(); it != backward.calls.rend(); ++it) {
       bool wanted = false;
       visit_outputs(**it, [&](Value v) { wanted |= read[v] != 0; });
-      if (!wanted && !tags_within(**it, kCollective | kWrite)) continue;
+      if (!wanted && !tags_within(**it, kCollective | kWrite | kState)) continue;
       visit_inputs(**it, [&](Value v) { read.set(v, 1); });
       live.push_back(*it);
     }

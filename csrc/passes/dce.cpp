@@ -40,7 +40,7 @@ bool is_start(const Call& c) { return c.op->has(kComm) && c.output.is_value() &&
 }  // namespace
 
 Trace dce(const Trace& trace, bool keep_random) {
-  const uint64_t kept = kWrite | kCollective | kInput | (keep_random ? kRandom : kNoTag);
+  const uint64_t kept = kWrite | kState | kCollective | kInput | (keep_random ? kRandom : kNoTag);
   LiveValues read;
   visit_values(trace.output, [&](Value v) { read.add(v); });
   Trace out = trace.derived();

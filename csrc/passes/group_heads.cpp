@@ -25,7 +25,7 @@ class Grouper {
 
   Trace run() {
     for (const Call* call : trace_.calls) {
-      visit_outputs(*call, [&](Value v) { producers_.set(v, call); });
+      producers_.add(*call);
       if (ops::torch::is_attention(*call->op) && group(*call)) continue;
       for (const Call* c : rewriter_.current(call)) rewriter_.builder.append(c);
     }
@@ -66,7 +66,7 @@ class Grouper {
   // reshape(broadcast(x, [b, h, n, t, d]), [b, h * n, t, d]) with x of shape [b, h, t, d].
   std::optional<Grouped> expanded(Value v) {
     if (v.tensor().rank() != 4) return std::nullopt;
-    const Call* reshape = primitive(v);
+    const Call* reshape = producers_.of(v);
     if (!reshape || !(reshape->op->full_name == "prims.reshape" || reshape->op->full_name == "prims.view"))
       return std::nullopt;
     Value wide = reshape->args[0].value();
@@ -82,7 +82,7 @@ class Grouper {
 
   // The operand of a broadcast along the repeats only; none for anything else.
   Value before_broadcast(Value v) {
-    const Call* call = primitive(v);
+    const Call* call = producers_.of(v);
     if (!call || call->op->full_name != "prims.broadcast_in_dim") return {};
     Value x = call->args[0].value();
     const std::vector<int64_t> dims = call->arguments().integers("broadcast_dims");
@@ -94,21 +94,10 @@ class Grouper {
     return from[kHeads + 1].same(1) ? x : Value();
   }
 
-  // The primitive that makes the value; composites are opened down to it.
-  const Call* primitive(Value v) {
-    const Call* call = producers_[v];
-    while (call && !call->op->is_prim()) {
-      for (const Call* inner : call->body) visit_outputs(*inner, [&](Value out) { producers_.set(out, inner); });
-      if (producers_[v] == call) return nullptr;
-      call = producers_[v];
-    }
-    return call;
-  }
-
   const Trace& trace_;
   const ExecutorList& executors_;
   Rewriter rewriter_;
-  ValueMap<const Call*> producers_;
+  PrimitiveMakers producers_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/dim_algebra.h"
 #include "core/rewrite.h"
+#include "ops/common.h"
 #include "ops/torch/attention.h"
 #include "passes/rewriter.h"
 #include "passes/visit.h"
@@ -29,7 +30,7 @@ class Masks {
   Trace run() {
     for (const Call* call : trace_.calls) {
       note(*call);
-      if (call->op->full_name == kAttention && replace(*call)) continue;
+      if (call->op->full_name == kAttention && (replace(*call) || replace_choice(*call))) continue;
       for (const Call* c : rewriter_.current(call)) rewriter_.builder.append(c);
     }
     return rewriter_.finish();
@@ -38,6 +39,7 @@ class Masks {
  private:
   // What the call makes is known if it has no effect and reads nothing but sizes.
   void note(const Call& call) {
+    if (call.op->full_name == "torch.where") choices_.set(call.output.value(), &call);
     bool constant = effects(call) == 0;
     visit_inputs(call, [&](Value v) { constant = constant && (makers_[v] || sizes_[v]); });
     if (constant) visit_outputs(call, [&](Value v) { makers_.set(v, &call); });
@@ -57,12 +59,43 @@ class Masks {
       else result = rewriter_.builder.call(*call.op, without_mask(call, known.kind == MaskKind::Causal));
     });
     if (window && (made.size() != 1 || !is_taken(*made.front()))) return false;
+    put(call, made, result, mask, known);
+    return true;
+  }
+
+  // A mask that is x where a condition holds, which is known to hold everywhere.
+  bool replace_choice(const Call& call) {
+    const Args a = call.arguments();
+    const Call* choice = a["attn_mask"].is_value() ? choices_[a.value("attn_mask")] : nullptr;
+    if (!choice) return false;
+    const Args of = choice->arguments();
+    const Value condition = of.value("condition"), mask = a.value("attn_mask");
+    if (!makers_[condition] || !of["input"].is_tensor()) return false;
+    const TensorType& chosen = of.tensor("input");
+    if (chosen.requires_grad != mask.requires_grad() || chosen.device != mask.tensor().device) return false;
+    const KnownMask& known = known_mask(condition);
+    if (known.kind != MaskKind::Full) return false;
+    Arg result, simpler;
+    std::vector<const Call*> made = rewriter_.collect(call, [&] {
+      Builder& b = rewriter_.builder;
+      ArgList args = call.args;
+      simpler = ops::expand_to(b, ops::convert(b, of["input"], mask.dtype()), mask.shape());
+      args[static_cast<size_t>(call.op->schema.index_of("attn_mask"))] = simpler;
+      result = b.call(*call.op, std::move(args));
+    });
+    if (!ops::torch::draws_alike(a, simpler.value().tensor())) return false;
+    put(call, made, result, condition, known);
+    return true;
+  }
+
+  // The calls that stand for one of attention, which depend on what the mask is.
+  void put(const Call& call, const std::vector<const Call*>& made, const Arg& result, Value mask,
+           const KnownMask& known) {
     rewriter_.replace_outputs(call, result, "attention with a known mask");
     if (!programs_.at(mask.id()).inputs.empty() && guarded_.insert(mask.id()).second)
       reader_.guard(programs_.at(mask.id()), known);
     for (const Call* m : made)
       for (const Call* c : rewriter_.current(m)) rewriter_.builder.append(c);
-    return true;
   }
 
   static ArgList without_mask(const Call& call, bool causal) {
@@ -134,8 +167,9 @@ class Masks {
   const MaskReader& reader_;
   const ExecutorList& executors_;
   Rewriter rewriter_;
-  ValueSet sizes_;                // numbers that bind symbols of the call
-  ValueMap<const Call*> makers_;  // of what is known
+  ValueSet sizes_;                 // numbers that bind symbols of the call
+  ValueMap<const Call*> makers_;   // of what is known
+  ValueMap<const Call*> choices_;  // by torch.where
   std::unordered_map<ValueId, Trace> programs_;
   std::unordered_set<ValueId> guarded_;
   std::unordered_map<ValueId, KnownMask> known_;

@@ -15,7 +15,12 @@
 //
 //   t0 = ltorch.windowed_attention(q, k, v, 2, 0)
 //
-// where an executor takes that.  What no one else reads of the mask is dead code afterwards.
+// where an executor takes that.  A mask that is chosen by such a condition is what it is where the condition holds, if
+// that is everywhere:
+//
+//   m = ltorch.where(ltorch.ge(ltorch.arange(5), 0), bias, float('-inf'))      ->      bias
+//
+// What no one else reads of the mask is dead code afterwards.
 //
 // A mask of symbolic sizes is classified for the sizes of the call being compiled.  A guard makes the mask for other sizes
 // and checks that its kind is the same.

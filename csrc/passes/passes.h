@@ -5,7 +5,7 @@
 
 namespace thunder {
 
-/// Dead code elimination: drops calls none of whose outputs is read and that have no effect (kWrite, kCollective,
+/// Dead code elimination: drops calls none of whose outputs is read and that have no effect (kWrite, kState, kCollective,
 /// kInput, the start of a communication; a random call is dropped only if `keep_random` is false: eager's generator
 /// advances for it).
 Trace dce(const Trace& trace, bool keep_random = true);

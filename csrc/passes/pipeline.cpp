@@ -6,18 +6,22 @@
 #include "passes/aligned_products.h"
 #include "passes/attention_layout.h"
 #include "passes/autodiff.h"
+#include "passes/batched_products.h"
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_buckets.h"
 #include "passes/distributed/comm_schedule.h"
 #include "passes/distributed/distribute.h"
 #include "passes/distributed/late_waits.h"
 #include "passes/group_heads.h"
+#include "passes/narrow_masks.h"
 #include "passes/one_hot_sums.h"
 #include "passes/passes.h"
 #include "passes/prepare.h"
 #include "passes/reach.h"
 #include "passes/repeated.h"
 #include "passes/row_major.h"
+#include "passes/row_sums.h"
+#include "passes/wide_rows.h"
 
 namespace thunder {
 namespace {
@@ -26,7 +30,10 @@ const PassName kLayout{"attention_layout", "Attention Layout"};
 const PassName kCountedRandom{"counted_random", "Random Numbers By Counting"};
 const PassName kDce{"dce", "Dead Code Elimination"};
 const PassName kCse{"cse", "Common Subexpression Elimination"};
+const PassName kFloat8{"float8", "Linear Layers In Float8"};
+const PassName kRecords{"float8_records", "Maxima In One Record"};
 const PassName kMasks{"known_masks", "Known Masks"};
+const PassName kNarrow{"narrow_masks", "Narrow Masks"};
 const PassName kPrepare{"prepare", "Prepared Arguments"};
 const PassName kRowMajor{"row_major", "Row-Major Values"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
@@ -37,8 +44,11 @@ const PassName kDistribute{"distribute", "Distributed Parameters"};
 const PassName kBuckets{"comm_buckets", "Communication In Buckets"};
 const PassName kLateWaits{"late_waits", "Late Waits"};
 const PassName kSchedule{"comm_schedule", "Communication Schedule"};
+const PassName kRowSums{"row_sums", "Sums Of Rows"};
 const PassName kOpen{"open", "Opening For Fusion"};
 const PassName kAligned{"aligned_products", "Aligned Products"};
+const PassName kBatched{"batched_products", "Batched Products"};
+const PassName kWide{"wide_rows", "Wide Rows"};
 const PassName kSplit{"split", "Forward Backward Split"};
 const PassName kOneHot{"one_hot_sums", "Sums Of One-Hot Rows"};
 const PassName kClaim{"claim", "Transform For Execution"};
@@ -64,7 +74,9 @@ class Pipeline {
       differentiate(t);
     } else {
       t.name = "computation";
-      if (fuses_) t = aligned(t);
+      size_t all = t.calls.size();
+      t = with_row_sums(t, all);
+      if (fuses_) t = aligned(t, all);
       if (distribution_)
         t = run(kDistribute, t, c_.history,
                 [&](const Trace& x) { return distributed::distribute(x, distribution_, collectives_); });
@@ -87,11 +99,17 @@ class Pipeline {
     Trace t = acquired;
     // The user's rewrites see the program as it was acquired, before we take anything out of it.
     for (const auto& [name, transform] : options_.transforms) t = run(name, t, c_.history, transform);
+    // The records of linear layers must still be as the program called them.
+    if (!options_.float8.layers.empty())
+      t = run(kFloat8, t, c_.history, [&](const Trace& x) { return float8(x, options_.float8); });
     // First, since what later passes make of attention depends on its mask.  Kernels for other masks round otherwise.
     if (options_.masks.classify && !options_.fusion.eager_numerics)
       t = run(
-          kMasks, t, c_.history,
-          [&](const Trace& x) { return known_masks(x, options_.masks, options_.executors); }, false);
+          kMasks, t, c_.history, [&](const Trace& x) { return known_masks(x, options_.masks, options_.executors); },
+          false);
+    // Before executors are asked what they make of a mask.
+    t = run(
+        kNarrow, t, c_.history, [](const Trace& x) { return narrow_masks(x); }, false);
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
@@ -133,8 +151,12 @@ class Pipeline {
     // again.
     joint.trace = run(
         kJointCse, joint.trace, c_.history, [&](const Trace& x) { return cse(x, joint.forward_calls); }, false);
+    // The rules put them into the history layer by layer.
+    if (options_.float8.history)
+      joint.trace = run(kRecords, joint.trace, c_.history, [](const Trace& x) { return float8_records(x); });
     // Autodiff is done with whole parameters; what is gathered can still be chosen to be saved or gathered again.
     if (distribution_) distribute(joint);
+    sum_rows(joint);
     const Visible visible = visible_values(joint.trace);
     // A fusion executor computes parts of a composite again as easily as the whole.
     if (fuses_)
@@ -193,20 +215,44 @@ class Pipeline {
     return out;
   }
 
-  Trace aligned(const Trace& t) {
-    size_t all = t.calls.size();
+  Trace with_row_sums(const Trace& t, size_t& boundary) {
+    if (!any_sums_rows(options_.executors)) return t;
+    const RowSumOptions options{options_.fusion.eager_numerics};
     return run(
-        kAligned, t, c_.history, [&](const Trace& x) { return aligned_products(x, all); }, false);
+        kRowSums, t, c_.history, [&](const Trace& x) { return row_sums(x, options_.executors, boundary, options); },
+        false);
   }
 
-  void align_products(JointTrace& joint) {
+  // Once all sums are there, those of gradients too, and before it is decided what is saved.
+  void sum_rows(JointTrace& joint) {
+    replace_calls(joint, [&](size_t& n) { return with_row_sums(joint.trace, n); });
+  }
+
+  // What a pass makes of the joint trace, with the forward's calls in front as before.
+  template <class F>
+  static void replace_calls(JointTrace& joint, F&& pass) {
     size_t forward_calls = joint.forward_calls;
-    const Trace out = run(
-        kAligned, joint.trace, c_.history, [&](const Trace& x) { return aligned_products(x, forward_calls); }, false);
+    const Trace out = pass(forward_calls);
     if (out.calls == joint.trace.calls) return;
     joint.trace = out;
     joint.forward_calls = forward_calls;
     joint.forward.assign(out.calls.begin(), out.calls.begin() + static_cast<ptrdiff_t>(forward_calls));
+  }
+
+  // `boundary`: a number of calls at the trace's begin, as many as they are then.
+  Trace aligned(const Trace& t, size_t& boundary) {
+    const Trace batched = run(
+        kBatched, t, c_.history, [&](const Trace& x) { return batched_products(x, boundary, options_.executors); },
+        false);
+    const Trace aligned = run(
+        kAligned, batched, c_.history, [&](const Trace& x) { return aligned_products(x, boundary); }, false);
+    // Once it is known what is padded.
+    return run(
+        kWide, aligned, c_.history, [&](const Trace& x) { return wide_rows(x, boundary); }, false);
+  }
+
+  void align_products(JointTrace& joint) {
+    replace_calls(joint, [&](size_t& n) { return aligned(joint.trace, n); });
   }
 
   // Opens what a fusion executor sees through, unless an executor before it takes the call whole.

@@ -4,6 +4,7 @@
 
 #include "passes/distributed/plan.h"
 #include "passes/executor.h"
+#include "passes/float8.h"
 #include "passes/known_masks.h"
 #include "passes/pass.h"
 
@@ -15,7 +16,8 @@ struct CompileOptions {
   FusionOptions fusion;
   /// Rewrites of the acquired trace that the user asked for (transforms=), run first, in order.
   std::vector<std::pair<std::string, std::function<Trace(const Trace&)>>> transforms;
-  MaskReader masks;  ///< none: masks of attention stay
+  Float8Options float8;  ///< layers of this program; none: no pass
+  MaskReader masks;      ///< none: masks of attention stay
 };
 
 struct Compiled {

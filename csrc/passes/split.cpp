@@ -121,7 +121,14 @@ class Splitter {
     if (effects(call)) return false;
     if (call.op->has(kComm)) return is_regathered(call);
     if (wide_.count(&call)) return false;
+    if (options_.aggressive_recompute && pads_in_kernels(call)) return true;
     return options_.aggressive_recompute ? is_cheap(call) : is_cast(call);
+  }
+
+  // Padding that is no tensor in memory.
+  bool pads_in_kernels(const Call& call) const {
+    static const Op* pad = Registry::instance().find("prims.pad");
+    return call.op == pad && !in_memory_[aliases_.root(call.output.value())];
   }
 
   // The gather, or the wait for it.
@@ -258,7 +265,7 @@ class Splitter {
     const bool kept_whole = !node.root.type().is_tensor() && !node.root.type().is_future();
     // What is gathered again is the same bit by bit.
     const bool compared = compared_[node.root] && !is_regathered(call);
-    if (kept_whole || compared || convolved_[node.root] || !may_recompute(call))
+    if (kept_whole || compared || convolved_[node.root] || is_small_operand(node.root) || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
@@ -266,6 +273,12 @@ class Splitter {
       if (root == node.root || is_free(root)) return;
       network_.add_edge(nodes_[node_of(root, node.distance + 1)].out, node.in, FlowNetwork::kInfinite);
     });
+  }
+
+  // What products take in float8 is half of what it would be made from once more, and costs a kernel of its own.  Where
+  // parameters are gathered again, what is made of them must not stay instead.
+  bool is_small_operand(Value v) const {
+    return v.type().is_tensor() && is_float8(v.dtype()) && options_.bucket_bytes.empty();
   }
 
   // Far from the backward, bytes weigh more: else long chains would be computed again to save a little.  So do those of

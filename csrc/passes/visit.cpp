@@ -4,6 +4,16 @@
 
 namespace thunder {
 
+const Call* PrimitiveMakers::of(Value v) {
+  const Call* call = makers_[v];
+  while (call && !call->op->is_prim()) {
+    for (const Call* inner : call->body) add(*inner);
+    if (makers_[v] == call) return nullptr;
+    call = makers_[v];
+  }
+  return call;
+}
+
 uint64_t tags_within(const Call& call, uint64_t mask) {
   uint64_t found = call.op->tags & mask;
   for (const Call* inner : call.body) found |= tags_within(*inner, mask);

@@ -76,6 +76,19 @@ class ValueMap {
 };
 using ValueSet = ValueMap<char>;
 
+/// The primitives that make values; composites are opened down to them where they are asked for.
+class PrimitiveMakers {
+ public:
+  void add(const Call& call) {
+    visit_outputs(call, [&](Value v) { makers_.set(v, &call); });
+  }
+  /// Null for an input, and where a composite passes its argument on.
+  const Call* of(Value v);
+
+ private:
+  ValueMap<const Call*> makers_{nullptr};
+};
+
 /// As visit_inputs(), without the symbols that the body binds for itself.
 template <class F>
 void visit_outer_inputs(const Call& call, F&& fn) {

@@ -42,6 +42,17 @@ bool is_plain(const at::Tensor& t) {
          !t.is_nested() && !t._is_zerotensor() && !t.is_neg() && !t.is_conj() && !t.is_inference();
 }
 
+// The node at the end of the edge, if it adds to a leaf's .grad.
+AccumulateGrad* accumulation_of(const Node& node, size_t i) {
+  Node* next = node.next_edge(i).function.get();
+  return next && typeid(*next) == typeid(AccumulateGrad) ? static_cast<AccumulateGrad*>(next) : nullptr;
+}
+
+bool is_plain_leaf(AccumulateGrad& node) {
+  const at::Tensor& leaf = node.variable;
+  return leaf.defined() && leaf.is_leaf() && leaf.requires_grad() && !has_hooks(node);
+}
+
 }  // namespace
 
 bool LeafAccumulation::allowed_now(const Node& node) {
@@ -75,13 +86,22 @@ bool LeafAccumulation::may_add_to(const at::Tensor& gradient, const at::Tensor& 
                                     [&](const auto& range) { return range.first < end && begin < range.second; });
 }
 
+bool LeafAccumulation::any(const Node& node, const std::vector<size_t>& results) {
+  return std::any_of(results.begin(), results.end(), [&](size_t i) {
+    AccumulateGrad* at_end = accumulation_of(node, i);
+    if (!at_end) return false;
+    std::lock_guard lock(Access::mutex(*at_end));
+    return is_plain_leaf(*at_end) && at_end->variable.grad().defined();
+  });
+}
+
 bool LeafAccumulation::add(size_t i, Add add) {
-  Node* next = node_.next_edge(i).function.get();
-  if (!next || typeid(*next) != typeid(AccumulateGrad)) return false;
-  auto& node = static_cast<AccumulateGrad&>(*next);
+  AccumulateGrad* at_end = accumulation_of(node_, i);
+  if (!at_end) return false;
+  AccumulateGrad& node = *at_end;
   std::lock_guard lock(Access::mutex(node));
+  if (!is_plain_leaf(node)) return false;
   const at::Tensor& leaf = node.variable;
-  if (!leaf.defined() || !leaf.is_leaf() || !leaf.requires_grad() || has_hooks(node)) return false;
   const at::Tensor& gradient = leaf.grad();
   if (!may_add_to(gradient, leaf) || !on_stream_of(node, gradient.device()) || !add(gradient)) return false;
   torch::autograd::impl::bump_version(gradient);

@@ -29,6 +29,8 @@ class LeafAccumulation final : public Accumulation {
   LeafAccumulation(const torch::autograd::Node& node, const std::vector<c10::IValue>& inputs,
                    std::atomic<size_t>& count);
   bool add(size_t i, Add add) override;
+  /// Whether a leaf that one of these results is a gradient of has one that is added to.
+  static bool any(const torch::autograd::Node& node, const std::vector<size_t>& results);
 
  private:
   bool may_add_to(const at::Tensor& gradient, const at::Tensor& leaf) const;

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <unordered_map>
 
 #include "core/error.h"
 #include "passes/reach.h"
@@ -145,21 +144,25 @@ struct ThunderBackward final : Node {
   // The gradients; None for those that were added to the leaves' own.  Below autograd.
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, variable_list grads, const GraphLease* lease,
                                bool accumulate) const {
-    if (lease) {
+    // A sum is rounded otherwise where a product is added to it, so that happens whether or not there is a graph.
+    const bool adds = accumulate && LeafAccumulation::any(*this, entry->backward->accumulable());
+    if (lease && !adds) {
       for (at::Tensor& g : grads)
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
       const bool plain =
           std::all_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
       if (plain)
         if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads)) return *std::move(results);
-      lease->add_kept(inputs);
     }
+    if (lease) lease->add_kept(inputs);
     add_cotangents(inputs, grads);
     grads.clear();
     std::optional<LeafAccumulation> accumulation;
-    if (accumulate) accumulation.emplace(*this, inputs, *entry->accumulated);
+    if (adds) accumulation.emplace(*this, inputs, *entry->accumulated);
+    GraphRun timed;
+    if (graph_row && !adds) timed = entry->graphs->start_backward(graph_row, inputs);
     inputs = entry->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
-    if (entry->graphs) entry->graphs->backward_has_run();
+    if (entry->graphs) entry->graphs->backward_has_run(timed, inputs);
     return inputs;
   }
 
@@ -192,8 +195,9 @@ struct ThunderBackward final : Node {
                   "function that was called outside of them. Call the original function there");
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
-    // A replay leaves all gradients in its own memory, so programs that also run as graphs do the same.
-    const bool accumulate = run_by_engine.exchange(false) && all_used && entry->accumulated && !entry->graphs &&
+    // A replay may leave all gradients in its own memory: programs that run as such graphs do the same.
+    const bool accumulate = run_by_engine.exchange(false) && all_used && entry->accumulated &&
+                            (!entry->graphs || entry->graphs->copies_gradients()) &&
                             !entry->backward->accumulable().empty() && LeafAccumulation::allowed_now(*this);
     torch::autograd::edge_list edges;
     if (create_graph) {
@@ -207,10 +211,11 @@ struct ThunderBackward final : Node {
       results =
           communicating(*entry, [&] { return run(std::move(results), std::move(grads), lease.get(), accumulate); });
     }
+    if (entry->differentiated) *entry->differentiated = true;
     variable_list out(num_outputs());
     if (!all_used) drop_unused(results, used);
     for (const auto& p : entry->placements)
-      if (p) {
+      if (p && p->plan) {
         ++p->plan->backwards;
         break;
       }
@@ -246,7 +251,8 @@ struct ThunderBackward final : Node {
   std::shared_ptr<const Entry> entry;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
-  std::shared_ptr<GraphLease> graph;  // what a recording of the forward saved
+  std::shared_ptr<GraphLease> graph;    // what a recording of the forward saved
+  std::shared_ptr<GraphRow> graph_row;  // where backwards are to be timed
   std::mutex mutex;
   bool released = false;
   std::atomic<bool> run_by_engine{false};  // from its announcement to the run itself
@@ -315,15 +321,15 @@ class Recording {
     for (size_t i = 0; i < inputs.size(); ++i) {
       record_.add(inputs[i]);
       const at::Tensor* t = entry->has_gradient[i] ? defined_tensor(inputs[i]) : nullptr;
-      if (const distributed::Placement* p = entry->placement(i); p && t) t = &p->parameter;
+      if (const distributed::Placement* p = entry->placement(i); p && t) t = &p->current();
       if (!t || !t->requires_grad()) continue;
       edges_[i] = torch::autograd::impl::gradient_edge(*t);
       any_ = true;
     }
   }
 
-  // `graph`: the recording that ran, on `kept`, which then are all inputs; else null.
-  void finish(const Values& kept, Values& leaves, std::shared_ptr<GraphLease> graph) {
+  // `run.lease`: on the recording that ran, on `kept`, which then are all inputs; else null.
+  void finish(const Values& kept, Values& leaves, GraphRun run) {
     if (!any_) return;
     separate_outputs(leaves);
     auto node = make_node<ThunderBackward>(entry_);
@@ -332,7 +338,8 @@ class Recording {
       if (defined_tensor(leaves[i])) torch::autograd::set_history(leaves[i].toTensor(), node);
       else node->add_input_metadata(Node::undefined_input());
     }
-    if (graph) save_graph(*node, kept, leaves, std::move(graph));
+    node->graph_row = std::move(run.row);
+    if (run.lease) save_graph(*node, kept, leaves, std::move(run.lease));
     else save(*node, kept, leaves);
   }
 
@@ -383,6 +390,8 @@ class Recording {
         node.saved.emplace_back();
       }
     }
+    const auto numbers = outputs.begin() + static_cast<ptrdiff_t>(entry_->num_outputs);
+    node.numbers.assign(numbers, outputs.end());
     node.graph = std::move(graph);
   }
 
@@ -437,151 +446,24 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
   std::optional<Recording> recording;
   if (grad) recording.emplace(entry, inputs);
   Values leaves;
-  std::shared_ptr<GraphLease> graph;
+  GraphRun run;
   {
     BelowAutograd guard;
     if (computing) *computing = true;
-    if (e.graphs && grad == (e.backward != nullptr)) graph = e.graphs->forward(e, inputs, leaves);
-    if (!graph) leaves = communicating(e, [&] { return e.forward->run(std::move(inputs)); });
+    if (e.graphs && grad == (e.backward != nullptr)) run = e.graphs->forward(e, inputs, leaves);
+    if (!run.lease) {
+      leaves = communicating(e, [&] { return e.forward->run(std::move(inputs)); });
+      if (run.timer) e.graphs->forward_has_run(run, leaves);
+    }
     if (computing) *computing = false;
   }
-  if (recording) recording->finish(graph ? inputs : kept, leaves, graph);
+  const bool wrote = run.lease && run.lease->graph().recording->writes();
+  if (recording) recording->finish(run.lease ? inputs : kept, leaves, std::move(run));
   leaves.resize(e.num_outputs);
   if (!e.epilogue) return leaves;
+  if (e.plain && (wrote || e.plain->may_write(kept))) return e.plain->finish(std::move(kept), std::move(leaves), wrote);
   kept.insert(kept.end(), std::make_move_iterator(leaves.begin()), std::make_move_iterator(leaves.end()));
   return e.epilogue->run(std::move(kept));
-}
-
-// ---- make_entry -----------------------------------------------------------------------------------------------------
-
-namespace {
-
-// The dimensions from the outermost in memory on, of a type without gaps whatever its sizes are; nothing for others.
-std::vector<int64_t> memory_order(const TensorType& t) {
-  std::vector<int64_t> order;
-  std::vector<bool> placed(t.shape.size());
-  Dim stride = 1;
-  for (size_t n = 0; n < t.shape.size(); ++n) {
-    // From the innermost on; of those that fit the last one.
-    size_t d = t.shape.size();
-    while (d-- > 0)
-      if (!placed[d] && (t.strides[d].same(stride) || t.shape[d].same(1))) break;
-    if (d >= t.shape.size()) return {};
-    placed[d] = true;
-    order.insert(order.begin(), static_cast<int64_t>(d));
-    stride = stride * t.shape[d];
-  }
-  return order;
-}
-
-Entry::Layout layout_of_cotangent(const Type& type) {
-  Entry::Layout out;
-  if (!type.is_tensor()) return out;
-  const TensorType& t = type.tensor();
-  out.sparse = !t.strided();
-  if (out.sparse) return out;
-  out.known = true;
-  for (size_t i = 0; i < t.shape.size(); ++i) {
-    if (!t.shape[i].is_constant() || !t.strides[i].is_constant()) {
-      out.known = false;
-      out.order = memory_order(t);
-      return out;
-    }
-    out.sizes.push_back(t.shape[i].constant());
-    out.strides.push_back(t.strides[i].constant());
-  }
-  return out;
-}
-
-int64_t index_of(const std::vector<Value>& values, Value v) {
-  for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] && values[i] == v) return static_cast<int64_t>(i);
-  return -1;
-}
-
-void flatten_leaves(const Arg& a, ArgList& out) {
-  if (!a.is_sequence()) return out.push_back(a);
-  for (const Arg& item : a.items()) flatten_leaves(item, out);
-}
-
-void add_backward(Entry& entry, const Compiled& c) {
-  entry.num_saved_tensors = c.saved_tensors;
-  entry.num_saved_numbers = c.saved.size() - c.saved_tensors;
-  entry.backward = Program::build(c.backward);
-  entry.differentiable_outputs = c.differentiable_outputs;
-  entry.reaches = c.reaches;
-  size_t num_saved = c.saved.size();
-  THUNDER_ASSERT(c.backward.inputs.size() == num_saved + c.differentiable_outputs.size(), "the backward takes ",
-                 c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ",
-                 c.differentiable_outputs.size(), " differentiable outputs");
-  for (size_t i = num_saved; i < c.backward.inputs.size(); ++i)
-    entry.cotangents.push_back(layout_of_cotangent(c.backward.inputs[i].type()));
-  ArgList gradients;
-  flatten_leaves(c.backward.output, gradients);
-  THUNDER_ASSERT(gradients.size() == c.forward.inputs.size(), "the backward gives ", gradients.size(),
-                 " gradients for ", c.forward.inputs.size(), " inputs");
-  for (const Arg& g : gradients) entry.has_gradient.push_back(!g.is_none());
-  entry.input_is_saved.resize(c.forward.inputs.size());
-  for (size_t i = 0; i < c.saved_tensors; ++i) {
-    entry.saved_is_input.push_back(index_of(c.forward.inputs, c.saved[i]));
-    entry.saved_is_output.push_back(index_of(c.flat_outputs, c.saved[i]));
-    if (int64_t in = entry.saved_is_input.back(); in >= 0) entry.input_is_saved[static_cast<size_t>(in)] = 1;
-  }
-}
-
-// Inputs of the forward that the epilogue copies into, itself or through detach().
-std::vector<size_t> find_written_inputs(const Trace& epilogue, size_t num_inputs) {
-  std::unordered_map<Value, size_t, ValueHash> input;
-  for (size_t i = 0; i < num_inputs; ++i) input.emplace(epilogue.inputs[i], i);
-  std::vector<size_t> out;
-  for (const Call* c : epilogue.calls) {
-    if (c->args.empty() || !c->args[0].is_value() || !c->output.is_value()) continue;
-    auto it = input.find(c->args[0].value());
-    if (it == input.end()) continue;
-    if (c->op->has(kWrite)) out.push_back(it->second);
-    else if (c->op->has(kIdentity)) input.emplace(c->output.value(), it->second);
-  }
-  return out;
-}
-
-}  // namespace
-
-void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
-                std::vector<char> by_address) {
-  entry.graphs = std::make_shared<EntryGraphs>(std::move(settings), compiled, std::move(by_address));
-}
-
-void place(Entry& entry, std::vector<std::shared_ptr<const distributed::Placement>> placements) {
-  for (size_t i = 0; entry.backward && i < placements.size(); ++i)
-    if (placements[i] && placements[i]->planned().trainable) entry.has_gradient[i] = 1;
-  entry.placements = std::move(placements);
-}
-
-std::shared_ptr<Entry> make_entry(const Compiled& c, const Trace* epilogue) {
-  auto entry = std::make_shared<Entry>();
-  entry->name = c.forward.name;
-  if (c.has_backward) {
-    // The printed forward also returns its inputs ('flat_args'), which would keep them alive: the program does not.
-    Trace forward = c.forward;
-    ArgList leaves;
-    for (Value v : c.flat_outputs) leaves.push_back(v ? Arg(v) : Arg());
-    entry->num_outputs = leaves.size();
-    for (Value v : c.saved) leaves.emplace_back(v);
-    forward.output = Arg::tuple(std::move(leaves));
-    entry->forward = Program::build(forward);
-    add_backward(*entry, c);
-  } else {
-    entry->forward = Program::build(c.forward);
-    entry->num_outputs = entry->forward->num_outputs();
-  }
-  if (epilogue) {
-    entry->epilogue = Program::build(*epilogue);
-    entry->written_inputs = find_written_inputs(*epilogue, entry->forward->num_inputs());
-    THUNDER_ASSERT(entry->epilogue->num_inputs() == entry->forward->num_inputs() + entry->num_outputs,
-                   "the epilogue takes ", entry->epilogue->num_inputs(), " inputs, the forward has ",
-                   entry->forward->num_inputs(), " and ", entry->num_outputs, " outputs");
-  }
-  return entry;
 }
 
 }  // namespace thunder

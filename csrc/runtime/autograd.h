@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "passes/pipeline.h"
 #include "runtime/distributed/placements.h"
 #include "runtime/graphs.h"
+#include "runtime/plain_epilogue.h"
 #include "runtime/program.h"
 
 namespace thunder {
@@ -35,6 +37,8 @@ struct Entry {
     bool known = false;
     std::vector<int64_t> order;  ///< where sizes are symbols: the dimensions in memory, the outermost first; or nothing
     bool sparse = false;         ///< of whatever layout it comes
+    /// Memory for the cotangent of such an output.
+    at::Tensor memory_for(const at::Tensor& output) const;
   };
   std::vector<Layout> cotangents;
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
@@ -55,11 +59,15 @@ struct Entry {
   /// outputs are returned as they are.
   std::shared_ptr<Program> epilogue;
   std::vector<size_t> written_inputs;  ///< those that the epilogue writes into
+  std::optional<PlainEpilogue> plain;  ///< what is done in its place, where it does no more
 
   /// Counts the gradients that a backward added to the leaves' .grad while it ran; null: it never does.
   std::shared_ptr<std::atomic<size_t>> accumulated;
 
-  /// Runs the programs as graphs where it can; null unless the user asked for it.
+  /// Set once a backward of this or another entry has run; null: nobody asks.
+  std::shared_ptr<std::atomic<bool>> differentiated;
+
+  /// Runs the programs as graphs where it can; null if it never is to.
   std::shared_ptr<EntryGraphs> graphs;
 
   bool needs_python() const { return forward->needs_python() || (epilogue && epilogue->needs_python()); }
@@ -71,8 +79,8 @@ std::shared_ptr<Entry> make_entry(const Compiled& compiled, const Trace* epilogu
 /// Says which inputs of the forward are distributed parameters, one per input.  The backward runs for those whose
 /// gradients it keeps, too.
 void place(Entry& entry, std::vector<std::shared_ptr<const distributed::Placement>> placements);
-/// From now on the entry's programs run as graphs.  `by_address`, per input of the forward: it is the same tensor at
-/// every call, and read where it lies.  Needs the GIL.
+/// From now on the entry's programs run as graphs where they can.  `by_address`, per input of the forward: it is the same
+/// tensor at every call, and read where it lies.  Needs the GIL.
 void use_graphs(Entry& entry, std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
                 std::vector<char> by_address);
 

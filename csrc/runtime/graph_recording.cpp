@@ -1,9 +1,15 @@
 #include "runtime/graph_recording.h"
 
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/Device.h>
+
+#include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "runtime/interop.h"
@@ -15,7 +21,26 @@ namespace {
 
 using Values = std::vector<c10::IValue>;
 
-size_t failures = 0;  // of recordings in this process
+size_t failures = 0;                // of recordings in this process
+std::atomic<int64_t> kept_here{0};  // bytes, by all recordings of the process
+
+// Of the device's memory, all recordings together keep at most a 64th, and a new one an eighth of what is free; those of
+// one program keep at most 256 MiB, or a quarter of its parameters if that is more.
+constexpr int64_t kShareOfAll = 64, kShareOfFree = 8, kLeast = int64_t{256} << 20, kShareOfParameters = 4;
+
+// How operators compute that are not told so by their arguments.
+uint64_t operator_settings() {
+  const at::Context& c = at::globalContext();
+  uint64_t word = 0;
+  for (bool on : {c.userEnabledCuDNN(), c.benchmarkCuDNN(), c.deterministicCuDNN(), c.userEnabledMathSDP(),
+                  c.allowFP16AccumulationCuBLAS(), c.deterministicFillUninitializedMemory()})
+    word = word << 1 | static_cast<uint64_t>(on);
+  for (at::CuBLASReductionOption o : {c.allowFP16ReductionCuBLAS(), c.allowBF16ReductionCuBLAS()})
+    word = word << 4 | static_cast<uint64_t>(o);
+  for (at::Float32Op op : {at::Float32Op::MATMUL, at::Float32Op::CONV, at::Float32Op::RNN})
+    word = word << 4 | static_cast<uint64_t>(c.float32Precision(at::Float32Backend::CUDA, op));
+  return word;
+}
 
 PyObject* checked(PyObject* owned) {
   if (!owned) throw_python_error();
@@ -72,13 +97,32 @@ at::Tensor range_of(const at::Tensor& t) {
 
 // ---- GraphSettings --------------------------------------------------------------------------------------------------
 
-GraphSettings::GraphSettings(std::string name_of_function, PyObject* object)
-    : function(std::move(name_of_function)), recorder(hold_python(object)) {
+GraphSettings::GraphSettings(std::string name_of_function, PyObject* object, bool by_itself)
+    : function(std::move(name_of_function)), recorder(hold_python(object)), automatic(by_itself) {
   std::shared_ptr<void> name = hold(PyObject_GetAttrString(object, "device"));
   const char* text = PyUnicode_AsUTF8(get(name));
   if (!text) throw_python_error();
   device = c10::Device(text).type();
   warm_up = PyObject_IsTrue(get(hold(PyObject_GetAttrString(object, "warm_up")))) == 1;
+}
+
+std::string GraphSettings::refusal() const {
+  if (!automatic) return {};
+  std::shared_ptr<void> why = hold(PyObject_CallMethod(get(recorder), "refuses", nullptr));
+  if (get(why) == Py_None) return {};
+  const char* text = PyUnicode_AsUTF8(get(why));
+  if (!text) throw_python_error();
+  return text;
+}
+
+int64_t GraphSettings::most_bytes(int index, int64_t kept, int64_t parameters) const {
+  if (!automatic) return std::numeric_limits<int64_t>::max();
+  std::shared_ptr<void> memory = hold(PyObject_CallMethod(get(recorder), "memory", "i", index));
+  long long total = 0, free = 0;
+  if (!PyArg_ParseTuple(get(memory), "LL", &total, &free)) throw_python_error();
+  const int64_t of_program = std::max(kLeast, parameters / kShareOfParameters) - kept;
+  return std::min(
+      {of_program, static_cast<int64_t>(total) / kShareOfAll - kept_here, static_cast<int64_t>(free) / kShareOfFree});
 }
 
 void* GraphSettings::stream(int index) const {
@@ -94,68 +138,142 @@ bool GraphSettings::somebody_records() const {
 // ---- GraphRecording -------------------------------------------------------------------------------------------------
 
 at::Tensor alias_without_history(const at::Tensor& t) {
-  return at::Tensor(
-      t.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
+  // The tensors of inference mode count no versions.
+  return at::Tensor(t.unsafeGetTensorImpl()->shallow_copy_and_detach(
+      t.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED) : c10::VariableVersion(0),
+      /*allow_tensor_metadata_change=*/true));
 }
 
 at::Tensor memory_of(const at::Tensor& t) { return is_plain(t) ? t : range_of(t); }
 
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
-  if (to.size() == 1) to[0].copy_(from[0]);
-  else if (!to.empty()) at::_foreach_copy_(to, from);
+  // PyTorch copies those of one type by one kernel.
+  std::vector<char> done(to.size(), 0);
+  for (size_t i = 0; i < to.size(); ++i) {
+    std::vector<at::Tensor> targets, sources;
+    for (size_t j = i; j < to.size(); ++j) {
+      if (done[j] || to[j].scalar_type() != to[i].scalar_type()) continue;
+      targets.push_back(to[j]);
+      sources.push_back(from[j]);
+      done[j] = 1;
+    }
+    if (targets.size() == 1) targets[0].copy_(sources[0]);
+    else if (!targets.empty()) at::_foreach_copy_(targets, sources);
+  }
+}
+
+void write_results(const Values& inputs, const Values& results, const GraphRecording::Writes& writes) {
+  std::vector<at::Tensor> to, from;
+  for (const auto& [result, input] : writes) {
+    const at::Tensor &source = results[result].toTensor(), &target = inputs[input].toTensor();
+    if (source.const_data_ptr() == target.const_data_ptr() && source.strides() == target.strides()) continue;
+    to.push_back(target);
+    from.push_back(source);
+  }
+  copy_tensors(to, from);
 }
 
 void GraphRecording::Body::run() {
   BelowAutograd guard;
   Values values = program->run(inputs);
-  if (!ran) {
-    results = std::move(values);
-    ran = true;
-    return;
-  }
-  for (size_t i = 0; i < values.size(); ++i)
-    if (const at::Tensor* t = defined_tensor(values[i])) memory_of(results[i].toTensor()).copy_(memory_of(*t));
+  if (!ran) results = std::move(values);
+  else
+    for (size_t i = 0; i < values.size(); ++i)
+      if (const at::Tensor* t = defined_tensor(values[i])) memory_of(results[i].toTensor()).copy_(memory_of(*t));
+  ran = true;
+  write_results(inputs, results, writes);
 }
 
+// With the alignment that kernels were chosen for.
 at::Tensor GraphRecording::buffer_for(size_t i, const at::Tensor& t) {
   inputs_[i].flat = !is_plain(t);
-  return at::empty_strided(t.sizes(), t.strides(), t.options());
+  const auto item = static_cast<int64_t>(t.itemsize());
+  const auto off = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16);
+  bytes_ += static_cast<int64_t>(at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
+  if (off == 0 || off % item != 0) return at::empty_strided(t.sizes(), t.strides(), t.options());
+  const at::Tensor range = range_of(t);
+  return at::empty({range.numel() + off / item}, t.options()).as_strided(t.sizes(), t.strides(), off / item);
 }
 
-std::shared_ptr<GraphRecording> GraphRecording::record(GraphSettings& settings, std::shared_ptr<const Program> program,
-                                                       const Values& inputs, std::vector<Place> places, int index,
+// What the program is to read in place of the caller's.
+c10::IValue GraphRecording::given(size_t i, const c10::IValue& value) {
+  Input& in = inputs_[i];
+  if (in.place == Place::Unread) return {};
+  if (in.place == Place::Number) return value;
+  const at::Tensor& t = value.toTensor();
+  in.address = t.const_data_ptr();
+  if (in.place == Place::Buffer || in.place == Place::Learned) {
+    in.sizes = t.sizes().vec();
+    in.strides = t.strides().vec();
+  }
+  return in.place == Place::Buffer ? buffer_for(i, t) : alias_without_history(t);
+}
+
+std::shared_ptr<GraphRecording> GraphRecording::record(std::shared_ptr<GraphSettings> settings,
+                                                       std::shared_ptr<const Program> program, const Values& inputs,
+                                                       std::vector<Place> places, Writes writes, int index,
                                                        bool shared) {
   auto r = std::make_shared<GraphRecording>();
-  r->stream_ = settings.stream(index);
+  r->stream_ = settings->stream(index);
+  r->operators_ = operator_settings();
   r->body_ = std::make_shared<Body>();
   r->body_->program = std::move(program);
+  // What stands for a recorder elsewhere really runs the program once more, which must not be seen.
+  const bool captures = settings->device == c10::DeviceType::CUDA;
+  if (captures) r->body_->writes = writes;
   r->inputs_.resize(inputs.size());
   r->body_->inputs.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     r->inputs_[i].place = places[i];
-    if (places[i] == Place::Unread) continue;
-    const at::Tensor& t = inputs[i].toTensor();
-    r->inputs_[i].address = t.const_data_ptr();
-    r->body_->inputs[i] = places[i] == Place::Buffer ? r->buffer_for(i, t) : alias_without_history(t);
+    r->body_->inputs[i] = r->given(i, inputs[i]);
   }
   r->copy_in(inputs);
   std::shared_ptr<void> run = callable(r->body_);
-  settings.recording = true;
-  PyObject* replay =
-      PyObject_CallMethod(get(settings.recorder), "record", "OiO", get(run), index, shared ? Py_True : Py_False);
-  settings.recording = false;
-  if (!replay) ++failures;
-  r->replay_ = hold(replay);
+  GraphSettings::recording = true;
+  PyObject* made =
+      PyObject_CallMethod(get(settings->recorder), "record", "OiO", get(run), index, shared ? Py_True : Py_False);
+  GraphSettings::recording = false;
+  if (!made) ++failures;
+  const std::shared_ptr<void> held = hold(made);
+  PyObject* replay = nullptr;
+  long long kept = 0;
+  if (!PyArg_ParseTuple(get(held), "OL", &replay, &kept)) throw_python_error();
+  r->replay_ = hold_python(replay);
+  r->body_->writes = std::move(writes);
   r->epoch_ = failures;
-  ++settings.captures;
+  r->bytes_ += kept;
+  kept_here += r->bytes_;
+  settings->bytes += r->bytes_;
+  ++settings->captures;
+  r->settings_ = std::move(settings);
   return r;
+}
+
+GraphRecording::~GraphRecording() {
+  if (!settings_) return;
+  kept_here -= bytes_;
+  settings_->bytes -= bytes_;
+}
+
+bool GraphRecording::reads_learned() const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [](const Input& in) { return in.place == Place::Learned; });
 }
 
 bool GraphRecording::outdated() const { return epoch_ != failures; }
 
 bool GraphRecording::fits(const Values& inputs) const {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs_[i].place == Place::Address && inputs[i].toTensor().const_data_ptr() != inputs_[i].address) return false;
+  if (operators_ != operator_settings()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input& in = inputs_[i];
+    if (in.place == Place::Number && !(body_->inputs[i] == inputs[i])) return false;
+    if (in.place == Place::Unread || in.place == Place::Held || in.place == Place::Number) continue;
+    const at::Tensor* t = defined_tensor(inputs[i]);
+    if (!t) continue;
+    if (in.place != Place::Buffer && t->const_data_ptr() != in.address) return false;
+    const bool read_as_it_lies = in.place == Place::Learned || in.flat;
+    if (read_as_it_lies && (t->sizes() != at::IntArrayRef(in.sizes) || t->strides() != at::IntArrayRef(in.strides)))
+      return false;
+  }
   return true;
 }
 
@@ -175,10 +293,10 @@ void GraphRecording::copy_in(const Values& inputs) const {
   copy_tensors(to, from);
 }
 
-void GraphRecording::replay(GraphSettings& settings, const Values& inputs) const {
+void GraphRecording::replay(const Values& inputs) const {
   copy_in(inputs);
   Py_DECREF(checked(PyObject_CallNoArgs(get(replay_))));
-  ++settings.replays;
+  ++settings_->replays;
   ++count;
 }
 

@@ -8,9 +8,11 @@
 #include <ATen/core/ivalue.h>
 #include <Python.h>
 
+#include <atomic>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/program.h"
@@ -21,25 +23,37 @@ namespace thunder {
 ///
 /// `recorder` has these attributes:
 ///   device: the type of device whose programs it records, "cuda"
-///   record(run, index, shared): records what `run()` does on device `index`, and returns what replays it.  `run` may
-///     be called again: then it leaves its results in the memory of the first ones.  `shared`: the recording's memory
-///     may be that of other shared recordings, all of which are replayed one after another.
+///   record(run, index, shared): records what `run()` does on device `index`, and returns what replays it and how many
+///     bytes it keeps.  `run` may be called again: then it leaves its results in the memory of the first ones.
+///     `shared`: the recording's memory may be that of other shared recordings, all of which are replayed one after
+///     another.
 ///   warm_up: whether a program must have run once before it is recorded, so that it finds loaded what it needs
 ///   capturing(): whether somebody else is recording on the current stream
-///   stream(index): a number for the current stream; asked only where `device` is not "cuda"
+///   stream(index), timer(): a number for the current stream, and an object with stop() and read() that times a run
+///     (graph_timing.h); asked only where `device` is not "cuda"
+/// and, where they are automatic,
+///   refuses(): why nothing is recorded in this process, or None
+///   memory(index): the bytes that the device has, and those that are free
 struct GraphSettings {
-  GraphSettings(std::string function, PyObject* recorder);
+  /// `automatic`: what pays and keeps little is recorded, and nothing warns; else all that can be.
+  GraphSettings(std::string function, PyObject* recorder, bool automatic);
   /// The current stream of a device in this thread.
   void* stream(int index) const;
   bool somebody_records() const;
+  /// Why nothing is recorded in this process; or empty.
+  std::string refusal() const;
+  /// How many bytes one program's recordings may keep that keep `kept` by now and read `parameters` by their addresses.
+  int64_t most_bytes(int index, int64_t kept, int64_t parameters) const;
 
   std::string function;  ///< the user's name for it, for warnings
   std::shared_ptr<void> recorder;
+  bool automatic;
   c10::DeviceType device;
   bool warm_up;
   size_t captures = 0, replays = 0, ungraphed = 0;
-  bool recording = false;     ///< one recording at a time
-  std::set<void*> replaying;  ///< streams on which a shared recording is being replayed and read
+  std::map<std::string, size_t> why;     ///< what is not recorded, or not any more: how many programs, by the reason
+  std::atomic<int64_t> bytes{0};         ///< that its recordings keep
+  static inline bool recording = false;  ///< one recording at a time in the process
 };
 
 class GraphRecording {
@@ -48,33 +62,48 @@ class GraphRecording {
   enum class Place : uint8_t {
     Unread,
     Address,  ///< where the caller's tensor lies; a replay needs it to lie there again
+    Learned,  ///< the same of a tensor that may be another one in each call: its layout is compared, too
     Buffer,   ///< in memory of the recording, into which a replay copies the caller's
     Held,     ///< in memory of another recording, given when this one was made
+    Number,   ///< of the host, the same in each replay
   };
 
-  /// Copies `inputs` and records the program on them.  The Python error of a recorder that fails is thrown.
-  static std::shared_ptr<GraphRecording> record(GraphSettings& settings, std::shared_ptr<const Program> program,
-                                                const std::vector<c10::IValue>& inputs, std::vector<Place> places,
-                                                int index, bool shared);
+  /// From a result into an input.
+  using Writes = std::vector<std::pair<size_t, size_t>>;
 
-  /// Whether inputs with the same metadata lie where the recording reads them.
+  ~GraphRecording();
+
+  /// Copies `inputs` and records the program on them, and then copies of results into inputs (`writes`).  The Python
+  /// error of a recorder that fails is thrown.
+  static std::shared_ptr<GraphRecording> record(std::shared_ptr<GraphSettings> settings,
+                                                std::shared_ptr<const Program> program,
+                                                const std::vector<c10::IValue>& inputs, std::vector<Place> places,
+                                                Writes writes, int index, bool shared);
+
+  /// Whether inputs of the same kinds have the layouts and lie where the recording reads them, and operators are set as
+  /// they were (TF32, cuDNN, ...).
   bool fits(const std::vector<c10::IValue>& inputs) const;
   /// Copies what is to be copied, and replays.  An undefined tensor stands for zeros.
-  void replay(GraphSettings& settings, const std::vector<c10::IValue>& inputs) const;
+  void replay(const std::vector<c10::IValue>& inputs) const;
 
   /// In the recording's memory; the next replay overwrites them.
   const std::vector<c10::IValue>& results() const { return body_->results; }
   /// What the program reads: the caller's tensors or copies of them.
   const std::vector<c10::IValue>& inputs() const { return body_->inputs; }
   Place place(size_t i) const { return inputs_[i].place; }
+  bool reads_learned() const;
+  bool writes() const { return !body_->writes.empty(); }
   void* stream() const { return stream_; }
+  c10::DeviceType device() const { return settings_->device; }
   /// Recordings before a failure: PyTorch may have had to give its generator another state then.
   bool outdated() const;
   mutable size_t count = 0;  ///< of replays
+  int64_t bytes() const { return bytes_; }
 
   struct Body {
     std::shared_ptr<const Program> program;
     std::vector<c10::IValue> inputs, results;
+    Writes writes;
     bool ran = false;
     void run();
   };
@@ -84,19 +113,27 @@ class GraphRecording {
     Place place = Place::Unread;
     const void* address = nullptr;
     bool flat = false;  ///< copied as a range of memory: its elements overlap or have gaps
+    std::vector<int64_t> sizes, strides;
   };
   void copy_in(const std::vector<c10::IValue>& inputs) const;
+  c10::IValue given(size_t i, const c10::IValue& value);
   at::Tensor buffer_for(size_t i, const at::Tensor& t);
 
+  std::shared_ptr<GraphSettings> settings_;
   std::shared_ptr<Body> body_;
   std::vector<Input> inputs_;
   std::shared_ptr<void> replay_;
   void* stream_ = nullptr;
   size_t epoch_ = 0;
+  uint64_t operators_ = 0;
+  int64_t bytes_ = 0;
 };
 
 /// Copies each tensor into its partner in as few launches as possible.
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from);
+/// Copies results into inputs, except those that lie there already.
+void write_results(const std::vector<c10::IValue>& inputs, const std::vector<c10::IValue>& results,
+                   const std::vector<std::pair<size_t, size_t>>& writes);
 /// The range of memory in which the tensor's elements lie, where they overlap or have gaps; else the tensor.  PyTorch's
 /// copies refuse to write to elements that overlap.
 at::Tensor memory_of(const at::Tensor& t);

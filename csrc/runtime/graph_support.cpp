@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/rewrite.h"
 #include "passes/visit.h"
+#include "runtime/generators.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
@@ -13,12 +14,40 @@ namespace {
 
 bool is_del(const Call& call) { return call.op->name == "prims.python_del"; }
 
+bool any_within(const Call& call, bool (*holds)(const Call&)) {
+  return holds(call) ||
+         std::any_of(call.body.begin(), call.body.end(), [&](const Call* c) { return any_within(*c, holds); });
+}
+
+bool has_parameter(const Op& op, std::string_view name) {
+  return std::any_of(op.schema.params.begin(), op.schema.params.end(), [&](const Param& p) { return p.name == name; });
+}
+
+// PyTorch makes indices of a mask, whose number the host asks for.
+bool puts_by_mask(const Call& call) {
+  if (!has_parameter(*call.op, "indices")) return false;
+  bool found = false;
+  visit_values(call.arguments()["indices"], [&](Value v) {
+    found |= v.type().is_tensor() && (v.dtype() == DType::boolean || v.dtype() == DType::u8);
+  });
+  return found;
+}
+
+// Only the device's own generator has states for graphs.
+bool takes_generator(const Call& call) {
+  return std::any_of(call.args.begin(), call.args.end(), [](const Arg& a) {
+    return a.kind() == Arg::Kind::Opaque && a.opaque().object &&
+           is_generator(static_cast<PyObject*>(a.opaque().object.get()));
+  });
+}
+
 class Check {
  public:
   Check(DeviceType type, Device& device) : type_(type), device_(device) {}
 
   std::string run(const Trace& trace) {
-    std::unordered_set<Value, ValueHash> read, given(trace.inputs.begin(), trace.inputs.end());
+    std::unordered_set<Value, ValueHash> read;
+    given_.insert(trace.inputs.begin(), trace.inputs.end());
     for (const Call* c : trace.calls) {
       if (is_del(*c)) continue;
       check(*c);
@@ -27,7 +56,7 @@ class Check {
     for (Value v : trace.inputs)
       if (read.count(v)) check_edge(v, "reads");
     for_each_value(trace.output, [&](Value v) {
-      if (!given.count(v)) check_edge(v, "gives");
+      if (!given_.count(v)) check_edge(v, "gives");
     });
     return why_;
   }
@@ -38,8 +67,9 @@ class Check {
     if (why_.empty()) why_ = cat(parts...);
   }
 
+  // A number is one of the call, or follows from those: it belongs to the row for which a program is recorded.
   void check_edge(Value v, const char* does) {
-    if (!v.type().is_tensor()) return refuse("it ", does, " '", v.name(), "', a number that the host computes");
+    if (!v.type().is_tensor()) return;
     const TensorType& t = v.tensor();
     if (t.device.type == type_) return check_place(v);
     // The random state of attention kernels, which lies where the kernel's tensors do while a graph is recorded.
@@ -50,19 +80,25 @@ class Check {
   void check_place(Value v) {
     const TensorType& t = v.tensor();
     if (!t.strided()) return refuse("'", v.name(), "' is sparse");
-    for (const Dim& d : t.shape)
-      if (!d.is_constant()) return refuse("the size of '", v.name(), "' depends on data");
     if (device_.index >= 0 && t.device.index >= 0 && t.device.index != device_.index)
       return refuse("it works on ", device_.str(), " and ", t.device.str());
     device_ = t.device;
   }
 
+  // Into an input itself, which is read where it lies then.
+  bool writes_in_place(const Call& call) const {
+    return call.body.empty() && !call.args.empty() && call.args[0].is_value() &&
+           given_.count(call.args[0].value()) != 0;
+  }
+
   void check(const Call& call) {
-    const uint64_t tags = tags_within(call, kHostSync | kDataDependent | kCollective | kWrite | kRandom);
+    const uint64_t tags = tags_within(call, kHostSync | kDataDependent | kCollective | kWrite | kRandom | kWaits);
     const std::string where = call.op->print_name + user_line(call);
     if (tags & (kHostSync | kDataDependent)) refuse("the host waits for a result of ", where);
+    if ((tags & kWaits) || any_within(call, puts_by_mask)) refuse("the host may wait for the device in ", where);
+    if ((tags & kRandom) && any_within(call, takes_generator)) refuse(where, " draws from a generator of its own");
     if (tags & kCollective) refuse(where, " communicates");
-    if (tags & kWrite) refuse(where, " writes to the caller's memory");
+    if ((tags & kWrite) && !writes_in_place(call)) refuse(where, " writes to the caller's memory");
     if (!find_lowering(call.op->executor)) refuse(where, " is Python code");
     for_each_output(call, [&](Value v) {
       if (!v.type().is_tensor()) return;
@@ -73,6 +109,7 @@ class Check {
 
   DeviceType type_;
   Device& device_;
+  std::unordered_set<Value, ValueHash> given_;
   std::string why_;
 };
 
@@ -80,6 +117,31 @@ class Check {
 
 bool computes(const Trace& trace) {
   return !std::all_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return is_del(*c); });
+}
+
+int64_t most_live_bytes(const Trace& trace) {
+  const Aliases aliases(trace.calls);
+  auto bytes_of = [](Value v) -> int64_t {
+    if (!v.type().is_tensor()) return 0;
+    int64_t n = itemsize(v.dtype());
+    for (const Dim& d : v.tensor().shape) n *= d.is_constant() ? d.constant() : 0;
+    return n;
+  };
+  ValueSet made;
+  int64_t live = 0, most = 0;
+  for (const Call* c : trace.calls) {
+    if (is_del(*c)) {
+      for (const Arg& a : c->args) visit_values(a, [&](Value v) { live -= made[v] ? bytes_of(v) : 0; });
+      continue;
+    }
+    visit_outputs(*c, [&](Value v) {
+      if (!(aliases.root(v) == v) || made[v]) return;
+      made.set(v, 1);
+      live += bytes_of(v);
+    });
+    most = std::max(most, live);
+  }
+  return most;
 }
 
 std::string why_not_recorded(const Trace& trace, DeviceType type, Device& device) {

@@ -14,4 +14,7 @@ std::string why_not_recorded(const Trace& trace, DeviceType type, Device& device
 /// Whether the trace has anything to run.
 bool computes(const Trace& trace);
 
+/// The most bytes that what the trace makes has at once, as far as sizes are constants: about what a recording keeps.
+int64_t most_live_bytes(const Trace& trace);
+
 }  // namespace thunder

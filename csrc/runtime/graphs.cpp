@@ -1,12 +1,16 @@
 #include "runtime/graphs.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/error.h"
 #include "core/warning.h"
+#include "passes/visit.h"
+#include "passes/write_in_place.h"
 #include "runtime/autograd.h"
 #include "runtime/convert.h"
 #include "runtime/gil.h"
@@ -18,11 +22,26 @@ namespace thunder {
 namespace {
 
 using Values = std::vector<c10::IValue>;
-using Place = GraphRecording::Place;
 
-constexpr size_t kForwards = 4;   // recordings of a forward at a time: each has the memory of a whole call
-constexpr size_t kBackwards = 2;  // of the backward of each: one whose gradients are kept, one whose are added to those
-constexpr int kStrikes = 8;       // recordings thrown away with hardly a replay, after which there are no more
+// How many recordings, and how long they are worth while.
+struct Limits {
+  size_t forwards;   // of one row at a time: each has the memory of a whole call
+  size_t backwards;  // of the backward of each: one whose gradients are kept, one whose are added to those
+  size_t rows;       // with recordings
+  size_t replays;    // after which a recording was worth making
+  size_t same;       // calls after the first in which a tensor lay in one place
+  size_t patience;   // calls that wait for arguments to stay where they are, before they are copied
+};
+constexpr Limits kAskedFor{4, 2, 64, 1, 1, 0};
+constexpr Limits kAutomatic{2, 1, 8, 16, 2, 8};
+const Limits& limits(const GraphSettings& s) { return s.automatic ? kAutomatic : kAskedFor; }
+
+constexpr int kStrikes = 8;                // recordings thrown away with hardly a replay, after which there are no more
+constexpr int kMoves = 2;                  // of those, after which large arguments are copied
+constexpr size_t kRows = 64;               // of sizes, that are remembered
+constexpr size_t kPostponed = 32;          // calls that could not be recorded, after which no more are tried
+constexpr int64_t kLarge = 1 << 20;        // bytes of an argument that is not to be copied
+constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
 
 std::string message_of(const std::exception_ptr& exception) {
   if (!set_python_error(exception)) return "an unknown error";
@@ -34,21 +53,6 @@ std::string message_of(const std::exception_ptr& exception) {
   PyErr_Clear();
   for (PyObject* o : {type, value, traceback, text}) Py_XDECREF(o);
   return out;
-}
-
-const void* storage_of(const at::Tensor& t) { return t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr; }
-
-bool same_place(const at::Tensor& a, const at::Tensor& b) {
-  return a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
-         a.dtype() == b.dtype();
-}
-
-// The input at the places whose memory the tensor lies in, or -1.
-int64_t input_below(const Values& inputs, const at::Tensor& t) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (const at::Tensor* in = defined_tensor(inputs[i]); in && storage_of(*in) == storage_of(t))
-      return static_cast<int64_t>(i);
-  return -1;
 }
 
 // A mode wants to see every operator, and hooks every saved tensor.
@@ -64,11 +68,19 @@ T take_out(std::vector<T>& list, size_t i) {
   return out;
 }
 
-struct SharedReplay {
-  SharedReplay(GraphSettings& s, void* on) : settings(s), stream(on) { settings.replaying.insert(stream); }
-  ~SharedReplay() { settings.replaying.erase(stream); }
-  GraphSettings& settings;
-  void* stream;
+// While a recording that shares its memory is replayed and read, no other is on that stream.
+class SharedReplay {
+ public:
+  explicit SharedReplay(void* on) : stream_(on) { streams().insert(on); }
+  ~SharedReplay() { streams().erase(stream_); }
+  static bool any(void* on) { return streams().count(on) != 0; }
+
+ private:
+  static std::set<void*>& streams() {
+    static auto* s = new std::set<void*>;
+    return *s;
+  }
+  void* stream_;
 };
 
 struct Busy {
@@ -76,6 +88,41 @@ struct Busy {
   ~Busy() { flag = false; }
   bool& flag;
 };
+
+int64_t bytes_of(const at::Tensor& t) {
+  return static_cast<int64_t>(at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
+}
+
+std::string megabytes(int64_t bytes) { return cat((bytes + (1 << 19)) >> 20, " MB"); }
+
+// Whether none of these inputs, or a view of one, is saved for the backward.
+bool saves_no(const Compiled& c, const std::vector<size_t>& inputs) {
+  const Aliases aliases(c.forward.calls);
+  return std::none_of(c.saved.begin(), c.saved.end(), [&](Value saved) {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](size_t i) { return aliases.root(saved) == c.forward.inputs[i]; });
+  });
+}
+
+std::vector<const void*> memory_of_all(const Values& values) {
+  std::vector<const void*> out;
+  for (const c10::IValue& v : values)
+    if (const at::Tensor* t = defined_tensor(v); t && t->has_storage())
+      out.push_back(t->storage().unsafeGetStorageImpl());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Bytes of the results that lie in none of these.
+int64_t bytes_beside(const Values& results, const std::vector<const void*>& given) {
+  int64_t bytes = 0;
+  for (const c10::IValue& v : results)
+    if (const at::Tensor* t = defined_tensor(v);
+        t && t->has_storage() &&
+        !std::binary_search(given.begin(), given.end(), static_cast<const void*>(t->storage().unsafeGetStorageImpl())))
+      bytes += bytes_of(*t);
+  return bytes;
+}
 
 }  // namespace
 
@@ -92,68 +139,189 @@ void GraphLease::add_kept(Values& saved) const {
     if (graph_->saved[i].from == ForwardGraph::Saved::From::Kept) saved[i] = graph_->saved[i].tensor;
 }
 
-EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled,
+EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& entry, const Compiled& compiled,
                          std::vector<char> by_address)
-    : settings_(std::move(settings)), by_address_(std::move(by_address)) {
+    : settings_(std::move(settings)), by_address_(std::move(by_address)), written_(by_address_.size(), 0) {
   Device device;
   const DeviceType type = settings_->device == c10::DeviceType::CUDA ? DeviceType::cuda : DeviceType::cpu;
-  auto check = [&](Road& road, const char* what, const Trace& trace) {
-    // Where there is nothing to record there is nothing to warn of.
-    if (!computes(trace)) return give_up(road, what, "");
-    if (std::string why = why_not_recorded(trace, type, device); !why.empty()) give_up(road, what, why);
+  auto check = [&](Road& road, const Trace& trace) {
+    // Where there is nothing to record there is nothing to tell.
+    if (!computes(trace)) road.off = true;
+    else if (std::string why = why_not_recorded(trace, type, device); !why.empty()) give_up(road, why);
+    if (!road.off) road.live = most_live_bytes(trace);
   };
-  check(forward_, "forward", compiled.forward);
+  check(forward_, compiled.forward);
   index_ = std::max<int>(0, device.index);
   forward_.warm = backward_.warm = !settings_->warm_up;
+  for (size_t i = 0; i < compiled.forward.inputs.size(); ++i)
+    if (!compiled.forward.inputs[i].type().is_tensor()) numbers_.push_back(i);
+  for (size_t i : entry.written_inputs) written_[i] = 1;
+  in_place_.resize(by_address_.size());
+  for (size_t i : written_in_place(compiled.forward)) in_place_[i] = 1;
+  arguments_.resize(by_address_.size());
+  may_write_ = entry.plain && saves_no(compiled, entry.written_inputs);
+  if (!forward_.off)
+    if (std::string why = settings_->refusal(); !why.empty()) give_up(forward_, why);
   if (forward_.off || !compiled.has_backward) return;
-  check(backward_, "backward", compiled.backward);
+  check(backward_, compiled.backward);
 }
 
-void EntryGraphs::give_up(Road& road, const char* what, const std::string& why) {
+// ---- what is recorded -----------------------------------------------------------------------------------------------
+
+void EntryGraphs::give_up(Road& road, const std::string& why) {
   road.off = true;
-  if (why.empty()) return;
-  const std::string program = cat("the ", what, " of '", settings_->function, "'");
+  if (settings_->automatic) {
+    ++settings_->why[cat(road.what, ": ", why)];
+    return;
+  }
+  const std::string program = cat("the ", road.what, " of '", settings_->function, "'");
   warn_once(cat("graphs: ", program, why), cat("[CUDAGraphTransform] ", program, " runs without a CUDA graph: ", why));
 }
 
-void EntryGraphs::discard(Road& road, const char* what, const GraphRecording& recording) {
-  road.strikes = recording.count > 1 ? 0 : road.strikes + 1;
-  if (road.strikes >= kStrikes) give_up(road, what, "its parameters lie elsewhere at almost every call");
+// For this row of sizes, or for all where there is but one.
+void EntryGraphs::give_up(Road& road, GraphRow::Road& row, const std::string& why) {
+  if (numbers_.empty() || !settings_->automatic) return give_up(road, why);
+  row.off = true;
+  ++settings_->why[cat(road.what, ": ", why)];
+}
+
+void EntryGraphs::discard(Road& road, const GraphRecording& recording) {
+  const bool used = recording.count > limits(*settings_).replays;
+  road.strikes = used ? 0 : road.strikes + 1;
+  if (!used && recording.reads_learned()) copies_ = copies_ || ++moves_ >= kMoves;
+  if (road.strikes >= kStrikes) give_up(road, "what it reads in place lies elsewhere at almost every call");
+}
+
+bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
+  if (!settings_->automatic) return true;
+  const RunTimes::Verdict verdict = row.times.verdict();
+  if (verdict == RunTimes::Verdict::DoesNot) give_up(road, row, row.times.why());
+  return verdict == RunTimes::Verdict::Pays;
+}
+
+int64_t EntryGraphs::most_bytes(const Values& inputs) const {
+  int64_t kept = 0, parameters = 0;
+  for (const auto& row : rows_)
+    for (const auto& g : row->graphs) {
+      kept += g->recording->bytes();
+      for (const auto& b : g->backwards) kept += b->recording->bytes();
+    }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const at::Tensor* t = by_address_[i] ? defined_tensor(inputs[i]) : nullptr) parameters += bytes_of(*t);
+  return settings_->most_bytes(index_, kept, parameters);
+}
+
+bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most) {
+  if (bytes <= most) return false;
+  give_up(road, row, cat("it would keep ", megabytes(bytes), ", and may keep ", megabytes(std::max<int64_t>(0, most))));
+  return true;
+}
+
+std::shared_ptr<GraphRow> EntryGraphs::row_of(const Values& inputs) {
+  Values numbers;
+  for (size_t i : numbers_) numbers.push_back(inputs[i]);
+  auto it = std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r->numbers == numbers; });
+  if (it == rows_.end()) {
+    if (rows_.size() >= kRows) {
+      auto oldest = std::min_element(rows_.begin(), rows_.end(), [](const auto& a, const auto& b) {
+        return std::pair(!a->graphs.empty(), a->last_use) < std::pair(!b->graphs.empty(), b->last_use);
+      });
+      take_out(rows_, static_cast<size_t>(oldest - rows_.begin()));
+    }
+    rows_.push_back(std::make_shared<GraphRow>(std::move(numbers)));
+    it = rows_.end() - 1;
+  }
+  (*it)->last_use = ++calls_;
+  return *it;
+}
+
+void EntryGraphs::learn(const Values& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor* t = by_address_[i] ? nullptr : defined_tensor(inputs[i]);
+    if (!t || !t->has_storage()) continue;
+    const void* now = t->const_data_ptr();
+    arguments_[i].same = now == arguments_[i].last ? arguments_[i].same + 1 : 0;
+    arguments_[i].last = now;
+  }
+}
+
+// Nothing while large arguments do not stay where they are; `why` says so.
+std::optional<std::vector<GraphRecording::Place>> EntryGraphs::places_for(const Values& inputs, size_t postponed,
+                                                                          std::string* why) const {
+  std::vector<Place> places;
+  int64_t copied = 0;
+  bool may_stay = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor* t = defined_tensor(inputs[i]);
+    if (!t) {
+      places.push_back(inputs[i].isNone() ? Place::Unread : Place::Number);
+      continue;
+    }
+    const bool in_place = !by_address_[i] && (in_place_[i] || (!copies_ && (written_[i] || bytes_of(*t) >= kLarge)));
+    const bool stays = in_place && arguments_[i].same >= limits(*settings_).same;
+    places.push_back(by_address_[i] ? Place::Address : stays ? Place::Learned : Place::Buffer);
+    if (places[i] == Place::Buffer) copied += bytes_of(*t);
+    may_stay = may_stay || (in_place && !stays);
+    if (in_place_[i] && !stays && !by_address_[i]) *why = "an argument that it writes to lies elsewhere in each call";
+  }
+  const bool waits = may_stay && postponed < limits(*settings_).patience;
+  if (!why->empty()) return std::nullopt;
+  if (!waits && (!settings_->automatic || copied <= kMostCopied)) return places;
+  *why = cat(megabytes(copied), " of arguments would be copied in each call");
+  return std::nullopt;
 }
 
 // ---- forward --------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<GraphLease> EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& outputs) {
-  if (forward_.off) return nullptr;
+GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& outputs) {
+  GraphRun run;
+  if (forward_.off) return run;
   Gil gil;
   void* stream = settings_->stream(index_);
   const bool shared = entry.backward == nullptr;
-  const bool usable = forward_.warm.exchange(true) && !somebody_watches(!shared) && !settings_->recording &&
-                      (!shared || !settings_->replaying.count(stream)) && (!stream || !settings_->somebody_records());
-  std::shared_ptr<ForwardGraph> graph = usable ? find_forward(inputs, stream) : nullptr;
-  if (usable && !graph && !forward_.off) graph = record_forward(entry, inputs, stream);
+  const bool alone =
+      !somebody_watches(!shared) && !GraphSettings::recording && (!stream || !settings_->somebody_records());
+  const bool usable = alone && forward_.warm.exchange(true) && (!shared || !SharedReplay::any(stream));
+  run.row = row_of(inputs);
+  std::shared_ptr<ForwardGraph> graph = usable ? find_forward(*run.row, inputs, stream) : nullptr;
+  if (!graph) learn(inputs);
+  if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward))
+    graph = record_forward(entry, run.row, inputs, stream);
   if (!graph) {
     ++settings_->ungraphed;
-    return nullptr;
+    if (forward_.off || run.row->forward.off) run.row.reset();
+    else if (alone && settings_->automatic) run.timer = run.row->forward.times.start(*settings_, index_);
+    if (run.timer) run.given = memory_of_all(inputs);
+    return run;
   }
-  auto lease = std::make_shared<GraphLease>(graph);
+  run.lease = std::make_shared<GraphLease>(graph);
   std::optional<SharedReplay> replaying;
-  if (shared) replaying.emplace(*settings_, stream);
-  graph->recording->replay(*settings_, inputs);
-  outputs = hand_over(*graph, inputs);
-  return lease;
+  if (shared) replaying.emplace(stream);
+  // What may fail comes first: a replay may write to inputs.
+  std::vector<at::Tensor> to, from;
+  outputs = graph->outputs_for(inputs, to, from);
+  graph->recording->replay(inputs);
+  copy_tensors(to, from);
+  return run;
 }
 
-std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(const Values& inputs, void* stream) {
+void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results) {
+  if (!run.timer) return;
+  Gil gil;
+  run.timer->stop();
+  run.row->forward.results = bytes_beside(results, run.given);
+}
+
+std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Values& inputs, void* stream) {
   std::shared_ptr<ForwardGraph> found;
-  for (size_t i = 0; i < graphs_.size() && !found;) {
-    ForwardGraph& g = *graphs_[i];
+  for (size_t i = 0; i < row.graphs.size() && !found;) {
+    ForwardGraph& g = *row.graphs[i];
     const bool ours = g.recording->stream() == stream && !g.busy;
     const bool stale = g.lost || g.recording->outdated() || (ours && !g.recording->fits(inputs));
-    if (ours && !stale) found = graphs_[i];
+    if (ours && !stale) found = row.graphs[i];
     if (stale && !g.busy) {
-      std::shared_ptr<ForwardGraph> gone = take_out(graphs_, i);
-      discard(forward_, "forward", *gone->recording);
+      std::shared_ptr<ForwardGraph> gone = take_out(row.graphs, i);
+      discard(forward_, *gone->recording);
     } else {
       ++i;
     }
@@ -161,116 +329,75 @@ std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(const Values& inputs, vo
   return found;
 }
 
-std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, const Values& inputs, void* stream) {
-  if (graphs_.size() >= kForwards) {
-    auto idle = std::find_if(graphs_.begin(), graphs_.end(), [](const auto& g) { return !g->busy; });
-    if (idle == graphs_.end()) return nullptr;
-    take_out(graphs_, static_cast<size_t>(idle - graphs_.begin()));
+// Whether the row may have one more recording; the one that is not in use, or the row that was not for longest, goes.
+bool EntryGraphs::make_room(GraphRow& row) {
+  const Limits& most = limits(*settings_);
+  if (row.graphs.size() >= most.forwards) {
+    auto idle = std::find_if(row.graphs.begin(), row.graphs.end(), [](const auto& g) { return !g->busy; });
+    if (idle == row.graphs.end()) return false;
+    take_out(row.graphs, static_cast<size_t>(idle - row.graphs.begin()));
   }
+  if (!row.graphs.empty()) return true;
+  GraphRow* oldest = nullptr;
+  size_t recorded = 0;
+  for (const auto& r : rows_) {
+    if (r->graphs.empty()) continue;
+    ++recorded;
+    if (!oldest || r->last_use < oldest->last_use) oldest = r.get();
+  }
+  if (recorded < most.rows) return true;
+  const std::vector<std::shared_ptr<ForwardGraph>> gone = std::move(oldest->graphs);
+  oldest->graphs.clear();
+  return true;
+}
+
+// Of the epilogue, if all that it writes to is read where it lies.
+GraphRecording::Writes EntryGraphs::writes_of(const Entry& entry, const std::vector<Place>& places) const {
+  if (!may_write_) return {};
+  const auto& writes = entry.plain->writes;
+  const bool in_place = std::all_of(writes.begin(), writes.end(), [&](const auto& w) {
+    return by_address_[w.second] || places[w.second] == Place::Learned;
+  });
+  return in_place ? writes : GraphRecording::Writes();
+}
+
+std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, const std::shared_ptr<GraphRow>& row,
+                                                          const Values& inputs, void* stream) {
   auto graph = std::make_shared<ForwardGraph>();
+  graph->row = row;
   try {
-    std::vector<Place> places;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      places.push_back(!entry.forward->reads_input(i) ? Place::Unread
-                       : by_address_[i]               ? Place::Address
-                                                      : Place::Buffer);
-      const at::Tensor* t = places[i] == Place::Unread ? nullptr : defined_tensor(inputs[i]);
-      THUNDER_CHECK(places[i] == Place::Unread || (t && t->device().type() == settings_->device &&
-                                                   t->layout() == at::kStrided && t->has_storage()),
-                    NotImplemented, "graph", "an input is no plain tensor on the device");
-    }
-    graph->recording =
-        GraphRecording::record(*settings_, entry.forward, inputs, std::move(places), index_, entry.backward == nullptr);
-    if (std::string why = plan_outputs(entry, inputs, *graph); !why.empty()) {
-      give_up(forward_, "forward", why);
+    std::string why;
+    std::optional<std::vector<Place>> places = places_for(inputs, row->postponed, &why);
+    if (!places) {
+      if (++row->postponed > kPostponed) give_up(forward_, row->forward, why);
       return nullptr;
     }
-    plan_saved(entry, inputs, *graph);
+    GraphRecording::Writes writes = writes_of(entry, *places);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool written = std::any_of(writes.begin(), writes.end(), [&](const auto& w) { return w.second == i; });
+      if (!written && !entry.forward->reads_input(i)) (*places)[i] = Place::Unread;
+      const at::Tensor* t = defined_tensor(inputs[i]);
+      THUNDER_CHECK((*places)[i] == Place::Unread || (*places)[i] == Place::Number ||
+                        (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
+                    NotImplemented, "graph", "an input is no plain tensor on the device");
+    }
+    if (!make_room(*row)) return nullptr;
+    const int64_t most = most_bytes(inputs);
+    if (too_large(forward_, row->forward, std::max(forward_.live, row->forward.results), most)) return nullptr;
+    graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
+                                              index_, entry.backward == nullptr);
+    if (too_large(forward_, row->forward, graph->recording->bytes(), most)) return nullptr;
+    if (why = graph->plan(entry, inputs); !why.empty()) {
+      give_up(forward_, row->forward, why);
+      return nullptr;
+    }
   } catch (...) {
-    give_up(forward_, "forward", cat("recording it failed: ", message_of(std::current_exception())));
+    give_up(forward_, cat("recording it failed: ", message_of(std::current_exception())));
     return nullptr;
   }
-  graphs_.push_back(graph);
+  row->postponed = 0;
+  row->graphs.push_back(graph);
   return graph;
-}
-
-std::string EntryGraphs::plan_outputs(const Entry& entry, const Values& inputs, ForwardGraph& graph) const {
-  using From = ForwardGraph::Output::From;
-  const Values &results = graph.recording->results(), &read = graph.recording->inputs();
-  for (size_t i = 0; i < entry.num_outputs; ++i) {
-    ForwardGraph::Output out;
-    if (int64_t input = entry.forward->output_is_input(i); input >= 0) {
-      out = {From::Input, static_cast<size_t>(input)};
-    } else if (const at::Tensor* t = defined_tensor(results[i])) {
-      if (t->device().type() != settings_->device || !t->has_storage()) return "it gives a tensor on another device";
-      out.from = From::Copy;
-      if (int64_t below = input_below(read, *t); below >= 0) {
-        const auto input = static_cast<size_t>(below);
-        const bool whole = same_place(*t, read[input].toTensor());
-        if (!by_address_[input] && !whole) return "an output lies in the memory of an argument";
-        out = {by_address_[input] ? From::Alias : From::Input, by_address_[input] ? i : input};
-      }
-      for (size_t j = 0; j < i; ++j)
-        if (const at::Tensor* other = defined_tensor(results[j]); other && other->is_same(*t)) out = {From::Output, j};
-    }
-    graph.outputs.push_back(out);
-  }
-  return {};
-}
-
-void EntryGraphs::plan_saved(const Entry& entry, const Values& inputs, ForwardGraph& graph) const {
-  using From = ForwardGraph::Saved::From;
-  const Values &results = graph.recording->results(), &read = graph.recording->inputs();
-  auto written = [&](const at::Tensor& t) {
-    return std::any_of(entry.written_inputs.begin(), entry.written_inputs.end(), [&](size_t i) {
-      const at::Tensor* w = defined_tensor(inputs[i]);
-      return w && storage_of(*w) == storage_of(t);
-    });
-  };
-  for (size_t i = 0; i < entry.num_saved_tensors; ++i) {
-    ForwardGraph::Saved s;
-    s.input = entry.saved_is_input[i];
-    if (const at::Tensor* t = defined_tensor(results[entry.num_outputs + i])) {
-      s.tensor = *t;
-      const bool is_input = s.input >= 0;
-      if (is_input) s.tensor = read[static_cast<size_t>(s.input)].toTensor();
-      else s.input = input_below(read, *t);
-      const bool caller = s.input >= 0 && by_address_[static_cast<size_t>(s.input)];
-      if (caller && written(*t)) s.from = From::Copied;
-      else if (caller && is_input) s.from = From::Caller;
-      // What was copied into the recording keeps its value, whatever the epilogue writes.
-      else if (s.input >= 0 && written(inputs[static_cast<size_t>(s.input)].toTensor())) s.input = -1;
-      for (size_t j = 0; s.input < 0 && s.output < 0 && j < entry.num_outputs; ++j)
-        if (const at::Tensor* out = defined_tensor(results[j]); out && storage_of(*out) == storage_of(*t))
-          s.output = static_cast<int64_t>(j);
-    }
-    graph.saved.push_back(std::move(s));
-  }
-}
-
-Values EntryGraphs::hand_over(const ForwardGraph& graph, const Values& inputs) const {
-  using From = ForwardGraph::Output::From;
-  const Values& results = graph.recording->results();
-  Values out;
-  out.reserve(graph.outputs.size());
-  std::vector<at::Tensor> to, from;
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    const ForwardGraph::Output& o = graph.outputs[i];
-    at::Tensor copy;
-    if (o.from == From::Copy) {
-      const at::Tensor& t = results[i].toTensor();
-      copy = at::empty_strided(t.sizes(), t.strides(), t.options());
-      from.push_back(memory_of(t));
-      to.push_back(memory_of(copy));
-    }
-    out.push_back(o.from == From::Copy     ? c10::IValue(std::move(copy))
-                  : o.from == From::Alias  ? c10::IValue(alias_without_history(results[i].toTensor()))
-                  : o.from == From::Input  ? inputs[o.index]
-                  : o.from == From::Output ? out[o.index]
-                                           : results[i]);
-  }
-  copy_tensors(to, from);
-  return out;
 }
 
 // ---- backward -------------------------------------------------------------------------------------------------------
@@ -280,25 +407,62 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   if (backward_.off) return std::nullopt;
   Gil gil;
   ForwardGraph& graph = lease.graph();
+  const std::shared_ptr<GraphRow> row = graph.row.lock();
   if (void* stream = settings_->stream(index_); stream != graph.recording->stream()) graph.lost = true;
-  const bool usable = backward_.warm && !graph.lost && !somebody_watches(false) && !settings_->recording &&
+  const bool usable = row && backward_.warm && !graph.lost && !somebody_watches(false) && !GraphSettings::recording &&
                       (!graph.recording->stream() || !settings_->somebody_records());
   Values inputs = saved;
   lease.add_kept(inputs);
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);
   std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs) : nullptr;
-  if (usable && !found && !backward_.off) found = record_backward(entry, graph, inputs);
+  if (usable && !found && !backward_.off && !row->backward.off && wanted(backward_, row->backward))
+    found = record_backward(entry, graph, inputs);
   if (!found) {
     ++settings_->ungraphed;
     return std::nullopt;
   }
   Busy busy(found->busy);
-  found->recording->replay(*settings_, inputs);
-  Values gradients = found->recording->results();
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (const at::Tensor* g = defined_tensor(gradients[i]))
-      gradients[i] = found->owned[i] ? alias_without_history(*g) : g->clone();
+  found->recording->replay(inputs);
+  return gradients_of(*found);
+}
+
+Values EntryGraphs::gradients_of(const ForwardGraph::Backward& b) const {
+  Values gradients = b.recording->results();
+  std::vector<at::Tensor> to, from;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor* g = defined_tensor(gradients[i]);
+    if (!g) continue;
+    if (b.owned[i]) {
+      gradients[i] = alias_without_history(*g);
+      continue;
+    }
+    at::Tensor copy = at::empty_strided(g->sizes(), g->strides(), g->options());
+    from.push_back(memory_of(*g));
+    to.push_back(memory_of(copy));
+    gradients[i] = std::move(copy);
+  }
+  copy_tensors(to, from);
   return gradients;
+}
+
+GraphRun EntryGraphs::start_backward(std::shared_ptr<GraphRow> row, const Values& inputs) const {
+  GraphRun run;
+  if (!row || backward_.off || !settings_->automatic) return run;
+  Gil gil;
+  void* stream = settings_->stream(index_);
+  if (row->backward.off || somebody_watches(false) || (stream && settings_->somebody_records())) return run;
+  run.row = std::move(row);
+  run.timer = run.row->backward.times.start(*settings_, index_);
+  if (run.timer) run.given = memory_of_all(inputs);
+  return run;
+}
+
+void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
+  backward_.warm = true;
+  if (!run.timer) return;
+  Gil gil;
+  run.timer->stop();
+  run.row->backward.results = bytes_beside(results, run.given);
 }
 
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph& graph, const Values& inputs) {
@@ -311,7 +475,7 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph&
       continue;
     }
     take_out(graph.backwards, i);
-    discard(backward_, "backward", *b->recording);
+    discard(backward_, *b->recording);
   }
   return nullptr;
 }
@@ -319,32 +483,37 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph&
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry& entry, ForwardGraph& graph,
                                                                      const Values& given) {
   using From = ForwardGraph::Saved::From;
-  if (graph.backwards.size() >= kBackwards) return nullptr;
+  if (graph.backwards.size() >= limits(*settings_).backwards) return nullptr;
+  const std::shared_ptr<GraphRow> row = graph.row.lock();
   auto b = std::make_shared<ForwardGraph::Backward>();
   try {
     Values inputs = given;
     std::vector<Place> places;
+    const size_t saved = graph.saved.size(), numbers = saved + entry.num_saved_numbers;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool is_saved = i < graph.saved.size();
-      const From from = is_saved ? graph.saved[i].from : From::Copied;
-      places.push_back(from == From::Kept ? Place::Held : from == From::Caller ? Place::Address : Place::Buffer);
-      if (!entry.backward->reads_input(i) || (is_saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
-      if (is_saved || places[i] == Place::Unread) continue;
-      const Entry::Layout& layout = entry.cotangents[i - graph.saved.size()];
-      const at::Tensor& output =
-          graph.recording->results()[entry.differentiable_outputs[i - graph.saved.size()]].toTensor();
-      inputs[i] = at::empty_strided(layout.sizes, layout.strides, output.options());
-      THUNDER_CHECK(layout.known && inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
+      const From from = i < saved ? graph.saved[i].from : From::Copied;
+      places.push_back(i >= saved && i < numbers ? Place::Number
+                       : from == From::Kept      ? Place::Held
+                       : from == From::Caller    ? Place::Address
+                                                 : Place::Buffer);
+      if (!entry.backward->reads_input(i) || (i < saved && !defined_tensor(inputs[i]))) places[i] = Place::Unread;
+      if (i < numbers || places[i] == Place::Unread) continue;
+      const size_t output = entry.differentiable_outputs[i - numbers];
+      inputs[i] = entry.cotangents[i - numbers].memory_for(graph.recording->results()[output].toTensor());
+      THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                     "the gradient of an output has gaps in its layout");
     }
-    b->recording = GraphRecording::record(*settings_, entry.backward, inputs, std::move(places), index_, false);
+    const int64_t most = most_bytes(graph.recording->inputs());
+    if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
+    b->recording = GraphRecording::record(settings_, entry.backward, inputs, std::move(places), {}, index_, false);
+    if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;
   } catch (...) {
-    give_up(backward_, "backward", cat("recording it failed: ", message_of(std::current_exception())));
+    give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));
     return nullptr;
   }
   for (const c10::IValue& g : b->recording->results()) {
     const at::Tensor* t = defined_tensor(g);
-    b->owned.push_back(t && t->has_storage() && t->storage().use_count() == 1);
+    b->owned.push_back(!settings_->automatic && t && t->has_storage() && t->storage().use_count() == 1);
   }
   graph.backwards.push_back(b);
   return b;

@@ -1,14 +1,20 @@
-// When the programs of a compiled function run as graphs: which recording a call may use, and who owns its memory.
+// When the programs of a compiled function run as graphs: what is recorded, which recording a call may use, and who
+// owns its memory.
 //
 // A recording's memory is overwritten by its next replay, so at any time it belongs to one user:
 //  - Outputs are copied out of a forward's recording right after the replay: they are small beside what a program
 //    computes, and a caller may keep as many of them as it likes.
 //  - What is saved for the backward stays in the recording.  Autograd's node holds a GraphLease; until that is gone the
 //    recording is busy, and another call makes a second one or runs the program as it is.
-//  - Gradients are handed out where they lie, since together they are as large as the parameters.  The recording is
-//    busy while their memory has another owner (the parameters' .grad).
+//  - Gradients are copied out, too.  Where the user asked for graphs they are handed out where they lie, since together
+//    they are as large as the parameters: the recording is then busy while their memory has another owner (the
+//    parameters' .grad).
 // Recordings that keep nothing from one replay to the next share memory; each other has a pool of its own.  A recording
-// belongs to the stream on which it was made: that orders its replays.
+// belongs to the stream on which it was made, which orders its replays, and to one row of sizes and numbers.
+//
+// Where nobody asked for graphs, a program is recorded for a row of sizes that several runs had, if the device waits for
+// the host (graph_timing.h) and what it would keep is little.  Tensors among the arguments are copied into the
+// recording, except those that are large or written to and lay in one place for some calls.
 #pragma once
 
 #include <atomic>
@@ -19,17 +25,18 @@
 
 #include "passes/pipeline.h"
 #include "runtime/graph_recording.h"
+#include "runtime/graph_timing.h"
 
 namespace thunder {
 
 struct Entry;
-class EntryGraphs;
+struct GraphRow;
 
 /// A forward that was recorded, with the recordings of its backward.
 struct ForwardGraph {
   struct Output {
     enum class From : uint8_t {
-      Result,  ///< as the program gave it: not a tensor
+      Result,  ///< as the program gave it: not a tensor, or one that only the graph itself reads
       Copy,
       Alias,  ///< of a tensor that is read by its address
       Input,  ///< the caller's own tensor
@@ -57,11 +64,26 @@ struct ForwardGraph {
   };
 
   std::shared_ptr<GraphRecording> recording;
+  std::weak_ptr<GraphRow> row;
   std::vector<Output> outputs;
   std::vector<Saved> saved;
   std::vector<std::shared_ptr<Backward>> backwards;
   std::atomic<bool> busy{false};
   std::atomic<bool> lost{false};  ///< a backward ran on another stream: nothing orders it before the next replay
+
+  bool by_address(size_t input) const {
+    const GraphRecording::Place p = recording->place(input);
+    return p == GraphRecording::Place::Address || p == GraphRecording::Place::Learned;
+  }
+  /// Where outputs and saved tensors lie.  Why they cannot be given, or empty.
+  std::string plan(const Entry& entry, const std::vector<c10::IValue>& inputs);
+  /// The outputs of a replay, whose elements are yet to be copied from `from` to `to`.
+  std::vector<c10::IValue> outputs_for(const std::vector<c10::IValue>& inputs, std::vector<at::Tensor>& to,
+                                       std::vector<at::Tensor>& from) const;
+
+ private:
+  std::string plan_outputs(const Entry& entry);
+  void plan_saved(const Entry& entry, const std::vector<c10::IValue>& inputs);
 };
 
 /// The right to what a forward's recording holds.  May be dropped in any thread.
@@ -79,45 +101,97 @@ class GraphLease {
   std::shared_ptr<ForwardGraph> graph_;
 };
 
+/// What is known of a program's runs for one row of sizes and numbers.  Needs the GIL.
+struct GraphRow {
+  explicit GraphRow(std::vector<c10::IValue> n) : numbers(std::move(n)) {}
+  std::vector<c10::IValue> numbers;
+  struct Road {
+    RunTimes times;
+    int64_t results = 0;  ///< bytes
+    bool off = false;
+  };
+  Road forward, backward;
+  std::vector<std::shared_ptr<ForwardGraph>> graphs;
+  size_t postponed = 0;
+  uint64_t last_use = 0;
+};
+
+/// A run of a program: as a graph, or as it is and perhaps timed.
+struct GraphRun {
+  std::shared_ptr<GraphLease> lease;  ///< null: the program is to be run as it is
+  std::shared_ptr<GraphRow> row;      ///< null: nothing is to be learned of it
+  std::shared_ptr<RunTimer> timer;
+  std::vector<const void*> given;  ///< memory of the inputs of a timed run
+};
+
 class EntryGraphs {
  public:
-  /// Warns if a program cannot be recorded.
-  EntryGraphs(std::shared_ptr<GraphSettings> settings, const Compiled& compiled, std::vector<char> by_address);
+  /// Says why a program cannot be recorded, if it cannot.  `by_address`, per input of the forward: it is the same tensor
+  /// at every call.
+  EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& entry, const Compiled& compiled,
+              std::vector<char> by_address);
 
-  /// Runs the forward as a graph, below autograd; null if the program is to be run as it is.
-  std::shared_ptr<GraphLease> forward(const Entry& entry, const std::vector<c10::IValue>& inputs,
-                                      std::vector<c10::IValue>& outputs);
+  /// Runs the forward as a graph, below autograd, if it can.
+  GraphRun forward(const Entry& entry, const std::vector<c10::IValue>& inputs, std::vector<c10::IValue>& outputs);
   /// The same for the backward: `saved` as unpacked, cotangents as autograd gives them.
   std::optional<std::vector<c10::IValue>> backward(const Entry& entry, const GraphLease& lease,
                                                    const std::vector<c10::IValue>& saved,
                                                    const std::vector<at::Tensor>& cotangents);
-  /// The backward has run as it is: what its first run loads and compiles is there.
-  void backward_has_run() { backward_.warm = true; }
+  /// Before a backward runs as it is; `row` may be null.
+  GraphRun start_backward(std::shared_ptr<GraphRow> row, const std::vector<c10::IValue>& inputs) const;
+  /// A program has run as it is: what its first run loads and compiles is there.
+  void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
+  void backward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
+  /// Whether gradients are tensors of their own, so that a backward may also add to a leaf's .grad.
+  bool copies_gradients() const { return settings_->automatic; }
 
  private:
+  using Values = std::vector<c10::IValue>;
+  using Place = GraphRecording::Place;
   // A program's state.
   struct Road {
+    const char* what;
     std::atomic<bool> off{false}, warm{false};
-    int strikes = 0;  // recordings in a row that were hardly used
+    int strikes = 0;   // recordings in a row that were hardly used
+    int64_t live = 0;  // most_live_bytes() of its trace
   };
-  // Warns if there is a reason.
-  void give_up(Road& road, const char* what, const std::string& why);
-  void discard(Road& road, const char* what, const GraphRecording& recording);
-  std::shared_ptr<ForwardGraph> find_forward(const std::vector<c10::IValue>& inputs, void* stream);
-  std::shared_ptr<ForwardGraph> record_forward(const Entry& entry, const std::vector<c10::IValue>& inputs,
-                                               void* stream);
-  std::string plan_outputs(const Entry& entry, const std::vector<c10::IValue>& inputs, ForwardGraph& graph) const;
-  void plan_saved(const Entry& entry, const std::vector<c10::IValue>& inputs, ForwardGraph& graph) const;
-  std::vector<c10::IValue> hand_over(const ForwardGraph& graph, const std::vector<c10::IValue>& inputs) const;
-  std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const std::vector<c10::IValue>& inputs);
+  // Where a tensor among the arguments lay in the last calls that were no replays.
+  struct Argument {
+    const void* last = nullptr;
+    size_t same = 0;
+  };
+
+  void give_up(Road& road, const std::string& why);
+  void give_up(Road& road, GraphRow::Road& row, const std::string& why);
+  void discard(Road& road, const GraphRecording& recording);
+  bool wanted(Road& road, GraphRow::Road& row);
+  bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
+  int64_t most_bytes(const Values& inputs) const;
+  std::shared_ptr<GraphRow> row_of(const Values& inputs);
+  void learn(const Values& inputs);
+  std::optional<std::vector<Place>> places_for(const Values& inputs, size_t postponed, std::string* why) const;
+  std::shared_ptr<ForwardGraph> find_forward(GraphRow& row, const Values& inputs, void* stream);
+  std::shared_ptr<ForwardGraph> record_forward(const Entry& entry, const std::shared_ptr<GraphRow>& row,
+                                               const Values& inputs, void* stream);
+  bool make_room(GraphRow& row);
+  GraphRecording::Writes writes_of(const Entry& entry, const std::vector<Place>& places) const;
+  std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs);
   std::shared_ptr<ForwardGraph::Backward> record_backward(const Entry& entry, ForwardGraph& graph,
-                                                          const std::vector<c10::IValue>& inputs);
+                                                          const Values& inputs);
+  Values gradients_of(const ForwardGraph::Backward& b) const;
 
   std::shared_ptr<GraphSettings> settings_;
-  std::vector<char> by_address_;
-  int index_ = 0;  // of the device
-  Road forward_, backward_;
-  std::vector<std::shared_ptr<ForwardGraph>> graphs_;
+  std::vector<char> by_address_, written_;  // per input of the forward
+  std::vector<char> in_place_;              // the same: the forward itself writes to it
+  std::vector<size_t> numbers_;             // inputs that are no tensors
+  std::vector<Argument> arguments_;
+  bool may_write_ = false;  // what the epilogue writes to is not saved for the backward: a graph may end with it
+  bool copies_ = false;     // large arguments, too: they lie elsewhere too often
+  int moves_ = 0;           // recordings that were hardly used, and read arguments where they lay
+  int index_ = 0;           // of the device
+  Road forward_{"forward"}, backward_{"backward"};
+  std::vector<std::shared_ptr<GraphRow>> rows_;
+  uint64_t calls_ = 0;
 };
 
 }  // namespace thunder

@@ -20,7 +20,8 @@ class Accumulation {
   virtual ~Accumulation() = default;
   /// Adds to the tensor; false if it cannot be added to like that, which leaves the tensor as it was.
   using Add = c10::function_ref<bool(const at::Tensor&)>;
-  /// Calls `add` with the tensor for output `i` of the program, if there is one.  Whether the result was added.
+  /// Calls `add` with the tensor for output `i` of the program, if there is one; `i` is 0 for Instruction::sums().
+  /// Whether the result was added.
   virtual bool add(size_t i, Add add) = 0;
 };
 
@@ -76,6 +77,9 @@ class Instruction {
   virtual bool needs_python() const { return false; }
   /// Whether it may add its one result to a tensor that is there, by accumulated().
   virtual bool can_accumulate() const { return false; }
+  /// Where it keeps sums of what its one operand gives: the instruction that makes the operand may add there, and then
+  /// leaves None. Null for instructions without.
+  virtual Accumulation* sums() { return nullptr; }
   virtual std::string str() const = 0;
 
   /// Loaded in this order, each once, if `moves_operands`; registers whose last reader is this call are then moved by
@@ -85,12 +89,15 @@ class Instruction {
   std::vector<uint32_t> drops;
   bool moves_operands = true;
   int32_t adds_to = -1;  ///< the program's output that its result is, where nothing else reads it; else -1
-  std::string where;     ///< the user's line, for errors
+  Accumulation* reader_sums = nullptr;  ///< sums() of what alone reads its result, where a product may be added to them
+  std::string where;                    ///< the user's line, for errors
 
  protected:
   /// Adds the result to the caller's tensor if there is one that `add` takes, and leaves none in the register.
   bool accumulated(Frame& frame, Accumulation::Add add) const {
-    if (adds_to < 0 || !frame.accumulation || !frame.accumulation->add(static_cast<size_t>(adds_to), add)) return false;
+    const bool is_output = adds_to >= 0;
+    Accumulation* sums = is_output ? frame.accumulation : frame.watched ? nullptr : reader_sums;
+    if (!sums || !sums->add(is_output ? static_cast<size_t>(adds_to) : 0, add)) return false;
     drop(frame);
     frame.registers[static_cast<size_t>(outputs[0])] = c10::IValue();
     return true;

@@ -42,6 +42,8 @@ struct Program::Impl {
   std::vector<Operand> outputs;
   std::vector<int64_t> output_inputs;
   std::vector<size_t> accumulable;
+  std::vector<std::pair<Instruction*, Accumulation*>> summands;  // what makes them, and the sums of what reads them
+  std::vector<std::unique_ptr<Accumulation>> counted_sums;
   bool needs_python = false;
   std::optional<c10::Device> device;  // the GPU that the program works on
 };
@@ -160,6 +162,8 @@ class Compiler final : public Assembler {
     for (Value v : flat_results(call.output))
       instruction->outputs.push_back(v && last_.count(v) ? static_cast<int32_t>(take(v)) : -1);
     if (call.output.is_value()) makers_[call.output.value()] = instruction.get();
+    if (Accumulation* sums = instruction->sums())
+      if (Instruction* maker = adding_maker(call.args[0])) impl_->summands.emplace_back(maker, sums);
     if (checks_results()) expect(call, *instruction);
     impl_->needs_python |= instruction->needs_python();
     impl_->instructions.push_back(std::move(instruction));
@@ -227,11 +231,18 @@ class Compiler final : public Assembler {
 
   void find_accumulable() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      auto maker = outputs_[i].is_value() ? makers_.find(outputs_[i].value()) : makers_.end();
-      if (maker == makers_.end() || reads_.at(maker->first) != 1 || !maker->second->can_accumulate()) continue;
-      maker->second->adds_to = static_cast<int32_t>(i);
+      Instruction* maker = adding_maker(outputs_[i]);
+      if (!maker) continue;
+      maker->adds_to = static_cast<int32_t>(i);
       impl_->accumulable.push_back(i);
     }
+  }
+
+  // The instruction that makes a value for one reader and can add it to something; else null.
+  Instruction* adding_maker(const Arg& a) const {
+    auto maker = a.is_value() ? makers_.find(a.value()) : makers_.end();
+    if (maker == makers_.end() || reads_.at(maker->first) != 1 || !maker->second->can_accumulate()) return nullptr;
+    return maker->second;
   }
 
   const Trace& trace_;
@@ -335,6 +346,20 @@ void compare(const Expectation& e, const c10::IValue& result) {
                  ", the operator gave ", Type(got).str(), " with strides ", str(got.strides));
 }
 
+class Counted final : public Accumulation {
+ public:
+  Counted(Accumulation& sums, std::shared_ptr<std::atomic<size_t>> count) : sums_(sums), count_(std::move(count)) {}
+  bool add(size_t i, Add add) override {
+    if (!sums_.add(i, add)) return false;
+    ++*count_;
+    return true;
+  }
+
+ private:
+  Accumulation& sums_;
+  const std::shared_ptr<std::atomic<size_t>> count_;
+};
+
 [[noreturn]] void rethrow_with_line(const Instruction& instruction) {
   try {
     throw;
@@ -394,6 +419,13 @@ size_t Program::num_outputs() const { return impl_->outputs.size(); }
 bool Program::reads_input(size_t i) const { return impl_->input_registers.at(i) >= 0; }
 int64_t Program::output_is_input(size_t i) const { return impl_->output_inputs.at(i); }
 const std::vector<size_t>& Program::accumulable() const { return impl_->accumulable; }
+
+void Program::add_to_sums(std::shared_ptr<std::atomic<size_t>> count) {
+  for (const auto& [maker, sums] : impl_->summands) {
+    impl_->counted_sums.push_back(std::make_unique<Counted>(*sums, count));
+    maker->reader_sums = impl_->counted_sums.back().get();
+  }
+}
 bool Program::needs_python() const { return impl_->needs_python; }
 
 std::string Program::str() const {

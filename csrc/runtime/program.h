@@ -7,6 +7,7 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class Program {
   int64_t output_is_input(size_t i) const;
   /// Outputs that the program can add to a tensor of the caller's.
   const std::vector<size_t>& accumulable() const;
+  /// From now on results are added to the sums of what alone reads them (Instruction::sums), and rounded once with these.
+  /// `count` goes up by one for each.  Before the first run.
+  void add_to_sums(std::shared_ptr<std::atomic<size_t>> count);
   /// Whether an instruction calls Python.  If not, the caller may release the GIL around run(); if so, run() takes the
   /// GIL for those instructions itself when the caller does not hold it.
   bool needs_python() const;

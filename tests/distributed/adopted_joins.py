@@ -40,7 +40,7 @@ def adopted(group, way, broadcast=True):
     if way != "ddp":
         with pytest.raises(RuntimeError, match="call the module once"):
             model.join(step=print)
-    for counts in ([1, 1, 1], [0, 3, 2], [2, 0, 0]):
+    for counts in ([1, 1, 1, 1], [0, 3, 2, 1], [2, 0, 0, 0]):
         first = counts[0] == counts[1]
         for m, o in zip((model, expected), optimizers, strict=True):
             given = {"step": lambda: step(optimizers[0])} if m is model and way != "ddp" else {}

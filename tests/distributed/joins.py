@@ -1,5 +1,7 @@
 """Cases of processes with different numbers of batches: against one process that has all the data."""
 
+import time
+
 import models
 import pytest
 import torch
@@ -90,7 +92,7 @@ def steps(group, strategy, counts, optimizer="SGD", with_step=True, by_world=Tru
 def epochs(group, strategy):
     """Contexts one after the other; who has most data changes, and one has nothing to do."""
     run = Run(group, strategy, "AdamW")
-    for counts in ([0, 3, 1], [2, 2, 2], [3, 0, 0], [0, 0, 0]):
+    for counts in ([0, 3, 1, 0], [2, 2, 2, 2], [3, 0, 0, 4], [0, 0, 0, 0]):
         run.epoch(counts[: run.world])
         run.check()
     with run.model.join(enable=False):
@@ -139,7 +141,7 @@ def exceptions(group, strategy):
         raise KeyError
     run.optimizer.zero_grad()
     run.step_alike()
-    run.epoch([1, 2])
+    run.epoch([1, 2, 0, 1][: run.world])
     run.check()
 
 
@@ -213,6 +215,15 @@ def shadows_are_alike(group, strategy):
     check_shadow(model, batch_of(0, 0, group.size()))
 
 
+def a_late_rank(group, strategy):
+    """The last rank's shards are waited for by one rank, and that one by a rank of the other copy: nobody differs."""
+    model = thunder.jit(wrap(models.make(), group, strategy, "BLOCK"))
+    for step in range(2):
+        if step and group.rank() == group.size() - 1:
+            time.sleep(4)  # longer than the watch's patience
+        model(batch_of(0, 0, group.size())).sum().backward()
+
+
 def check_shadow(model, batch):
     """A shadow step starts what a program starts."""
     plan = model._original._thunder_plan.plan
@@ -256,12 +267,6 @@ def backwards(group, strategy):
     with pytest.raises(RuntimeError, match="0 backwards followed a call"), run.model.join(**run.options):
         run.model(batch_of(0, 0, run.world))
         run.model(batch_of(0, 0, run.world))
-
-
-def several_copies(group):
-    model = thunder.jit(wrap(models.make(), group, "ZERO3 hybrid", "BLOCK"))
-    with pytest.raises(NotImplementedError, match="shards are in several copies"):
-        model.join(step=lambda: None)
 
 
 def refusals(group, strategy):

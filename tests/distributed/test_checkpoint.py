@@ -1,11 +1,17 @@
 """Checkpoints hold whole parameters, whatever number of processes writes or reads them."""
 
+from types import SimpleNamespace
+
 import checkpoints
 import models
+import parallel_checkpoints
 import pytest
 import torch
+from torch.distributed.tensor import Shard
+from torch.distributed.tensor.placement_types import _StridedShard
 
 from thunder.distributed import StateDictOptions, get_model_state_dict, load, load_model_state_dict, save
+from thunder.distributed.tensor_parallel._state import _rows_are
 
 _slow = pytest.mark.slow
 STRATEGIES = ["ZERO3", pytest.param("ddp", marks=_slow), pytest.param("ZERO2", marks=_slow)]
@@ -88,3 +94,37 @@ def test_without_processes(recwarn, tmp_path):
 def test_a_failed_save_leaves_the_checkpoint_before_it(workers, tmp_path):
     workers.run(3, checkpoints.overwrite, "ZERO3", tmp_path / "checkpoint")
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
+
+
+WAYS = ["ours 2x2", "pytorch 2x2", "ours 4x1", "pytorch 4x1", "ours 1x2", "pytorch 1x2"]
+
+
+@pytest.mark.parametrize(
+    "way, others",
+    [
+        ("ours 2x2", ["pytorch 4x1"]),
+        ("pytorch 2x2", ["ours 2x2"]),
+        *(pytest.param(way, WAYS, marks=_slow) for way in WAYS),
+    ],
+)
+def test_rows_of_parts(workers, way, others, tmp_path):
+    def world(way):
+        return 2 if "1x2" in way else 4
+
+    written, *_ = workers.run(world(way), parallel_checkpoints.write, way, tmp_path)
+    for other in others:
+        workers.run(world(other), parallel_checkpoints.read, other, tmp_path, written)
+    parallel_checkpoints.read(None, None, tmp_path, written)
+
+
+def test_rows_of_parts_in_process_groups(workers):
+    workers.run(4, parallel_checkpoints.groups)
+
+
+def test_rows_of_parts_that_pytorch_divides_otherwise():
+    def spec(rows, *sizes):
+        placements = (_StridedShard(0, split_factor=sizes[1]), Shard(0))
+        return SimpleNamespace(mesh=SimpleNamespace(shape=sizes), shape=(rows, 3), placements=placements)
+
+    assert _rows_are(spec(7, 2, 2), (4, 3)) and _rows_are(spec(9, 4, 3), (3, 3, 3))
+    assert not _rows_are(spec(7, 3, 2), (4, 3))

@@ -47,9 +47,32 @@ def test_refusals(workers, strategy):
     workers.run(2, joins.refusals, strategy)
 
 
+HYBRIDS = ["ZERO2 hybrid", "ZERO3 hybrid", "ZERO3 hybrid of one", "ZERO3 hybrid of four"]
+COUNTS_OF_COPIES = {"no data in the first copy": [0, 0, 3, 1], "no data in some": [2, 0, 0, 3]}
+
+
+def _of_copies():
+    for strategy, counts, way in itertools.product(HYBRIDS, COUNTS_OF_COPIES, WAYS):
+        often = (strategy, counts, way) == ("ZERO3 hybrid", "no data in the first copy", "those with data")
+        if way != "SGD alone":
+            given = (strategy, COUNTS_OF_COPIES[counts], WAYS[way])
+            yield pytest.param(*given, id=f"{strategy}-{counts}-{way}", marks=[] if often else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("strategy, counts, options", list(_of_copies()))
+def test_steps_of_shards_in_several_copies(workers, strategy, counts, options):
+    test_steps(workers, strategy, counts, options)
+
+
+def test_a_late_rank_of_shards_in_several_copies(workers):
+    workers.run(4, joins.a_late_rank, "ZERO3 hybrid")
+
+
 @pytest.mark.slow
-def test_shards_in_several_copies(workers):
-    workers.run(4, joins.several_copies)
+@pytest.mark.parametrize("strategy", HYBRIDS[:2])
+@pytest.mark.parametrize("case", [joins.epochs, joins.other_calls, joins.exceptions, joins.shadows_are_alike])
+def test_case_of_shards_in_several_copies(workers, case, strategy):
+    workers.run(4, case, strategy)
 
 
 @pytest.mark.slow
@@ -74,7 +97,13 @@ def test_errors(workers, case, strategy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize("way, broadcast", [("ddp", True), ("ddp", False), ("fsdp", False), ("ZERO3", False)])
+@pytest.mark.parametrize(
+    "way, broadcast, world",
+    [
+        *itertools.product(["ddp"], [True, False], [2, 3]),
+        *itertools.product(["fsdp", "ZERO3"], [False], [2, 3]),
+        ("fsdp hybrid", False, 4),
+    ],
+)
 def test_adopted(workers, way, broadcast, world):
     workers.run(world, adopted_joins.adopted, way, broadcast)

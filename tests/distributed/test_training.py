@@ -32,6 +32,11 @@ def test_gradients_have_the_bits_of_one_process(workers, strategy, world):
     workers.run(world, training.exact_gradients, strategy)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_kept_gradients_are_added_to_in_place(workers, strategy):
+    workers.run(2, training.kept_in_place, strategy)
+
+
 def _hybrid_settings():
     for number, (s, b, e) in enumerate(itertools.product(["ZERO2 hybrid", "ZERO3 hybrid"], BUCKETINGS, EXTRAS)):
         yield pytest.param(s, b, e, marks=[] if (number + number // 4) % 4 == 0 else pytest.mark.slow)

@@ -1,5 +1,7 @@
 """Cases of training steps, which run on each process: against one process that has all the data."""
 
+import contextlib
+import copy
 import functools
 
 import models
@@ -96,6 +98,29 @@ def exact_gradients(group, strategy):
     expected(data.flatten(0, 1)).backward()
     for p, q in zip(model.parameters(), expected.parameters(), strict=True):
         assert torch.equal(whole(p.grad), q.grad / world)
+
+
+def kept_in_place(group, strategy):
+    """Products are added to what no_sync() keeps, and never to a cotangent that the caller holds."""
+    rank, world = group.rank(), group.size()
+    module = nn.Sequential(nn.Linear(5, 7, bias=False), nn.ReLU(), nn.Linear(7, 3))
+    for p in module.parameters():
+        p.data = torch.randint(-2, 3, p.shape, generator=torch.Generator().manual_seed(p.numel())).float()
+    expected = copy.deepcopy(module)
+    model = thunder.jit(wrap(module, group, strategy, "AUTO"))
+    data = torch.randint(-3, 4, (3, world, 1, 5), generator=torch.Generator().manual_seed(1)).float()
+    cotangent = torch.ones(1, 3)
+    for i in range(3):
+        # The bias of a batch of one has the cotangent itself for its gradient.
+        with no_sync(model) if i < 2 else contextlib.nullcontext():
+            model(data[i, rank]).backward(cotangent)
+        for x in data[i]:
+            expected(x).backward(torch.ones(1, 3) / world)
+    assert torch.equal(cotangent, torch.ones(1, 3))
+    for p, q in zip(model.parameters(), expected.parameters(), strict=True):
+        assert_close(whole(p.grad), q.grad, rtol=1e-6, atol=1e-6)
+    # Two weights, in the second and the third backward; ZeRO3 keeps rows, which are reduced first.
+    assert thunder.compile_stats(model)["accumulated_gradients"] == (0 if strategy == "ZERO3" else 4)
 
 
 def mixed_precision(group, strategy):

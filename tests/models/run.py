@@ -74,13 +74,15 @@ def step(function, model, batch):
     return {"loss": loss.detach(), **results}
 
 
-def differences(got, want):
-    """What is missing, of another type or too far away."""
+def differences(got, want, exact=None):
+    """What is missing, of another type or too far away: from `want`, and from `exact` more than twice as far as the
+    tensor of `want` that is furthest from it."""
     if got.keys() != want.keys():
         return [f"only one of the two has {', '.join(sorted(got.keys() ^ want.keys())[:3])}"]
     gradients = [t.norm() for name, t in want.items() if name.startswith("gradient")]
     largest = max(gradients, default=torch.tensor(0.0)).double()
     wrong = []
+    worst = max(relative(w, exact[n]) for n, w in want.items()) if exact else 0
     for name, expected in want.items():
         actual = got[name]
         if actual.shape != expected.shape or actual.dtype != expected.dtype:
@@ -89,9 +91,38 @@ def differences(got, want):
         actual, expected = actual.double(), expected.double()
         floor = FLOOR * largest if name.startswith("gradient") else 0.0
         difference = torch.where(actual == expected, 0, actual - expected).norm()  # infinities are equal to themselves
-        if not difference <= TOLERANCE * expected.nan_to_num(0, 0, 0).norm() + floor:
+        allowed = TOLERANCE * expected.nan_to_num(0, 0, 0).norm() + floor
+        if exact is not None and not difference <= allowed:
+            difference = (actual - exact[name]).norm()
+            allowed = 2 * worst * exact[name].norm() + floor
+        if not difference <= allowed:
             wrong.append(f"{name} differs by {difference / expected.norm():.1e} of its norm")
     return wrong
+
+
+def relative(got, exact):
+    return (got.double() - exact).norm() / exact.double().norm().clamp(min=1e-30)
+
+
+def compared(got, want, exact=None):
+    wrong = []
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        found = differences(g, w, exact[i] if exact else None)
+        wrong += [f"another batch: {difference}" for difference in found] if i else found
+    return wrong
+
+
+def in_double(model, batches):
+    """Eager's steps in float64; None for a model that has a type of its own."""
+    exact = copy.deepcopy(model).double()
+    try:
+        return [step(exact, exact, {k: in_double_if_real(v) for k, v in batch.items()}) for batch in batches]
+    except RuntimeError:
+        return None
+
+
+def in_double_if_real(value):
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def milliseconds(function, rounds=5):
@@ -118,9 +149,9 @@ def check(name):
     # The first run may leave attributes in modules (hooks, tables); the second one should find all as it is.
     row["compilations"] = thunder.cache_misses(compiled)
     got.append(step(compiled, model, batches[2]))
-    wrong = differences(got[0], want[0])
-    for g, w in zip(got[1:], want[1:], strict=True):
-        wrong += [f"another batch: {difference}" for difference in differences(g, w)]
+    wrong = compared(got, want)
+    if wrong and (exact := in_double(eager, batches)):
+        wrong = compared(got, want, exact)
     if thunder.cache_misses(compiled) != row["compilations"]:
         wrong.append(f"compiled anew for equal shapes: {thunder.explain_miss(compiled)}")
     if wrong:

@@ -9,6 +9,8 @@ pytest.register_assert_rewrite("fusion_checks", "graph_checks")
 
 # Files whose tests say nothing about a device: there the default device decides where their tensors are.
 _BY_DEFAULT_DEVICE = (
+    "test_float8",
+    "test_float8_delayed",
     "test_jit",
     "test_jit_errors",
     "test_jit_modules",

@@ -48,10 +48,13 @@ def error(got, want):
     return ((got - want).norm() / want.norm().clamp_min(1e-30)).item() if got.numel() else 0.0
 
 
-def check(f, *args, fused=True, slack=None):
-    """Compiled against eager; both against eager in float64, where twice eager's error and the slack are allowed."""
+def check(f, *args, fused=True, slack=None, eager=None):
+    """Compiled against eager; both against eager in float64, where twice eager's error and the slack are allowed.
+
+    `eager`: what eager runs in place of `f`, with the same types; None: `f`.
+    """
     compiled = thunder.jit(f)
-    got, eager, exact = run(compiled, args), run(f, args), run(f, [in_double(a) for a in args])
+    got, eager, exact = run(compiled, args), run(eager or f, args), run(f, [in_double(a) for a in args])
     for kind in (0, 1):
         assert len(got[kind]) == len(eager[kind])
         for g, e, x in zip(got[kind], eager[kind], exact[kind], strict=True):

@@ -1,4 +1,4 @@
-"""Programs as CUDA graphs: what the tests of thunder.transforms.CUDAGraphTransform share.
+"""Programs as CUDA graphs: what the tests of `graphs=True` and `graphs="auto"` share.
 
 On the CPU a stand-in records: its replay runs the program again and overwrites the memory of its results, as a graph's
 replay does, so that whoever reads a recording's memory too late reads other numbers.  With `pytest --device cuda` the
@@ -25,6 +25,11 @@ class Recorder:
         self.elsewhere = False
         self.fail = None
         self.shared = []
+        self.kept = 1000  # bytes, by each recording
+        self.refusal = None
+        self.total, self.free = 1 << 40, 1 << 40
+        self.issued, self.device_takes, self.behind = 500.0, 400.0, False
+        self.not_ready = 0  # how often a timer has nothing yet
 
     def capturing(self):
         return self.elsewhere
@@ -38,7 +43,30 @@ class Recorder:
             run()  # a capture draws nothing
         if self.fail:
             raise self.fail
-        return run
+        return run, self.kept
+
+    def refuses(self):
+        return self.refusal
+
+    def memory(self, index):
+        return self.total, self.free
+
+    def timer(self):
+        return Timer(self)
+
+
+class Timer:
+    """Of one run, whose times the test decides."""
+
+    def __init__(self, recorder):
+        self.recorder, self.wait = recorder, recorder.not_ready
+
+    def stop(self):
+        self.times = self.recorder.issued, self.recorder.device_takes, self.recorder.behind
+
+    def read(self):
+        self.wait -= 1
+        return None if self.wait >= 0 else self.times
 
 
 class Transform:
@@ -58,7 +86,13 @@ def graphed(f):
 
 
 def counts(f):
-    return tuple(thunder.compile_stats(f)["graphs"].values())
+    stats = thunder.compile_stats(f)["graphs"]
+    return stats["captures"], stats["replays"], stats["ungraphed"]
+
+
+def reasons(f):
+    """Why programs are not recorded, as one text."""
+    return "; ".join(thunder.compile_stats(f)["graphs"]["why"])
 
 
 def randn(*shape, **options):
@@ -101,3 +135,49 @@ def train(run, module, xs):
 def warm(nets, calls=2):
     train(nets[1], nets[2], [randn(3, 8) for _ in range(calls)])
     nets[2].zero_grad()
+
+
+# ---- graphs="auto" -------------------------------------------------------------------------------------------------
+
+
+def automatic(f, recorder=None, **options):
+    """`thunder.jit(f)`; on the CPU with a recorder that stands for the default one."""
+    before = thunder._graphs._automatic
+    if not ON_GPU:
+        thunder._graphs._automatic = recorder or Recorder()
+    try:
+        return thunder.jit(f, **options)
+    finally:
+        thunder._graphs._automatic = before
+
+
+class Block(nn.Module):
+    def __init__(self, width, dropout):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        return x + self.dropout(self.down(torch.nn.functional.gelu(self.up(self.norm(x)))))
+
+
+class Deep(nn.Module):
+    """So many launches that the host is what takes the time."""
+
+    def __init__(self, blocks=12, width=32, dropout=0.0):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(width, dropout) for _ in range(blocks))
+        self.head = nn.Linear(width, 8)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def deep_pair(blocks=12 if ON_GPU else 2, **options):
+    """The same module twice: compiled without graphs and with the default; and the two modules."""
+    torch.manual_seed(0)
+    plain, other = (Deep(blocks, **options).to(DEVICE) for _ in range(2))
+    other.load_state_dict(plain.state_dict())
+    return (thunder.jit(plain, graphs=False), automatic(other)), (plain, other)

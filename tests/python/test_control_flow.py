@@ -77,6 +77,7 @@ def test_associative_scan():
     for n in SIZES:
         arguments = [torch.rand(3, n, 2), torch.randn(3, n, 2)]
         check(scanned_in_parallel, scanned, arguments, compiled)
+    assert not thunder.compile_stats(compiled)["eager_calls"]
 
 
 def test_scan():

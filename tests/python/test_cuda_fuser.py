@@ -42,6 +42,14 @@ def test_against_float64(name, rows, columns, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rows", [2, 16, 60, 70])
+def test_sums_of_many_columns(rows, dtype):
+    columns = (8, 40) if ON_CPU else (520, 513)
+    x = on_device(randn(rows, *columns, dtype=dtype))
+    check(lambda x, y: x.float().sum(0) * 0.5 + y, x, on_device(randn(*columns)), slack=SLACK)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_memory_that_is_not_aligned(dtype):
     rows, columns = (24, 128) if ON_CPU else (200, 4096)
     memory = on_device(randn(rows * columns + 1, dtype=dtype, grad=False))

@@ -66,7 +66,7 @@ def test_layouts_of_arguments(make):
     for _ in range(4):
         x = make()
         close(f(x), torch.sin(x) + x)
-    assert counts(f)[1] == 3
+    assert counts(f)[1] == (0 if ON_GPU and not x.numel() else 3)  # on a GPU nothing is launched, so nothing recorded
 
 
 def test_the_same_tensor_twice_and_an_argument_returned():
@@ -164,7 +164,7 @@ def test_a_parameter_replaced(nets):
 def test_parameters_that_move_at_every_call_end_the_recording():
     module = nn.Linear(4, 4).to(DEVICE)
     f = graphed(module)
-    with torch.no_grad(), pytest.warns(RuntimeWarning, match="lie elsewhere at almost every call"):
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="elsewhere at almost every call"):
         for _ in range(12):
             module.weight.data = module.weight.data.clone()
             x = randn(2, 4)
@@ -226,8 +226,8 @@ def test_operators_in_python_are_refused():
     close(f(x), x * 2 + 1)
 
 
-def test_without_the_transform_nothing_is_counted():
-    f = thunder.jit(lambda x: x + 1)
+def test_without_graphs_nothing_is_counted():
+    f = thunder.jit(lambda x: x + 1, graphs=False)
     f(randn(2))
     assert "graphs" not in thunder.compile_stats(f)
 
@@ -312,7 +312,7 @@ def test_on_a_side_stream():
     assert counts(f)[1] > 6
 
 
-class Broken(thunder.transforms._Recorder):
+class Broken(thunder._graphs.Recorder):
     def record(self, run, index, shared):
         return super().record(lambda: (run(), torch.cuda.synchronize()), index, shared)
 

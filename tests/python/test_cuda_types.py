@@ -220,6 +220,38 @@ def test_grouped_heads_are_not_expanded():
         assert int(bf16.split()[0]) < int(f32.split()[0])
 
 
+DECODING = """
+def attend(q, k, v, mask):
+    k, v = (t[:, :, None].expand(-1, -1, 4, -1, -1).reshape(t.shape[0], -1, *t.shape[2:]) for t in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+def tensors(rows=1, length=64, **options):
+    make = lambda *shape: torch.randn(shape, device="cuda", **({"dtype": torch.bfloat16} | options))
+    return make(2, 8, rows, 64), make(2, 2, length, 64), make(2, 2, length, 64)
+
+def names(*args):
+    compiled = thunder.jit(attend)
+    with torch.no_grad():
+        out = compiled(*args)
+    calls = [c for c in thunder.last_traces(compiled)[-1].calls if c.name != "python_del" and not c.is_view]
+    print(tuple(out.shape), out.stride(), *[c.name for c in calls if "attention" in c.name or "restride" in c.name])
+
+seen = torch.ones(2, 1, 1, 64, dtype=torch.bool, device="cuda")
+names(*tensors(), seen)
+names(*tensors(), seen.expand(2, 8, 1, 64))
+names(*tensors(), torch.zeros(1, 1, 1, 64, device="cuda", dtype=torch.bfloat16))
+names(*tensors(), torch.zeros(2, 8, 1, 64, device="cuda", dtype=torch.bfloat16))
+names(*tensors(rows=2), seen)
+names(*tensors(), None)
+"""
+
+
+def test_one_query_a_head_under_a_mask():
+    lines = in_fake_cuda(DECODING)
+    assert lines[:3] == ["(2, 8, 1, 64) (512, 64, 64, 1) decoding_attention"] * 3
+    assert all("decoding" not in line for line in lines[3:])
+
+
 DEVICES = """
 def fn(x):
     return x + torch.arange(3, device="cuda") + torch.ones(3, device=x.device) + torch.full((3,), 2.0, device="cuda:0")

@@ -33,7 +33,7 @@ def test_supported_function(capsys):
 
 def test_operators_by_name():
     report = examine(lambda a: torch.sin(a) @ a, torch.randn(3, 3), quiet=True)
-    assert report.executors == {"torch.sin": {"aten": 1}, "torch.matmul": {"aten": 1}}
+    assert report.executors == {"torch.sin": {"aten": 1}, "torch.matmul": {"onednn": 1}}
 
 
 def test_unsupported_function_with_the_users_line(capsys):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from aliasing_checks import difference, tensors
 from op_checks import name_of, op_db, samples
+from short_run import ALL
 
 IN_PLACE = [op for op in op_db if op.inplace_variant is not None]
 OUT = [op for op in op_db if op.supports_out]
@@ -104,7 +105,7 @@ def check(name, differences, program, args, kwargs, grad):
 
 @pytest.mark.parametrize("op", IN_PLACE, ids=name_of)
 def test_in_place(op):
-    for i, sample in enumerate(some_samples(op, 2)):
+    for i, sample in enumerate(some_samples(op, 2 if ALL else 1)):
         if not isinstance(sample.input, torch.Tensor):
             continue
         args = (sample.input, *sample.args)

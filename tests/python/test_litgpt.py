@@ -14,7 +14,7 @@ import thunder
 ZOO = zoo.architectures()
 everywhere = pytest.mark.parametrize("name", ZOO)
 # Of what says little more with each of them; `make test-all` takes all.
-SAMPLED = list(ZOO) if os.environ.get("THUNDER_ALL_SAMPLES") else list(ZOO)[::8]
+SAMPLED = list(ZOO) if os.environ.get("THUNDER_ALL_SAMPLES") else list(ZOO)[::12]
 
 # Between two computations in float32, of which neither is exact: the roundings of two layers.
 ROUNDINGS = 32 * torch.finfo(torch.float32).eps

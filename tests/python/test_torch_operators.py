@@ -497,6 +497,7 @@ def test_rows(rows, shape, dtype):
     x = randn(*shape).detach().to(dtype)
     i = torch.tensor(rows, dtype=torch.long, device=DEVICE)
     added = x.flatten(1)[i % 5].reshape(*i.shape, *shape[1:]) if x.dim() > 1 else x[i % 5]
+    weights = lambda n: torch.arange(n, device=DEVICE).sin()
     functions = [lambda x, i, v: x[i], lambda x, i, v: x.index_put((i,), v, accumulate=True)]
     for f in functions:
         for t in (x, x.transpose(0, -1).contiguous().transpose(0, -1)):
@@ -504,9 +505,12 @@ def test_rows(rows, shape, dtype):
             found = []
             for g, t in zip((f, thunder.jit(f)), inputs, strict=True):
                 made = g(t, i, added)
-                gradient = torch.autograd.grad(made.float().sin().sum(), t)[0] if t.requires_grad else None
+                loss = (made.float() * weights(made.numel()).view_as(made)).sum()
+                gradient = torch.autograd.grad(loss, t)[0] if t.requires_grad else None
                 found.append((made, made.stride(), gradient))
-            torch.testing.assert_close(*found)
+            # Sums of 16 bits are rounded once where they are kernels, eager's after each addition.
+            near = {"rtol": 0.06, "atol": 0.1} if dtype == torch.bfloat16 else {}
+            torch.testing.assert_close(*found, **near)
 
 
 def test_rows_that_are_not_there():

@@ -8,9 +8,10 @@ import functools
 
 import torch
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, register_fsdp_forward_method
-from torch.distributed.tensor import Shard
+from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.utils import _apply_to_tensors, _to_kwargs
 
+from .._tracing import current_tracer
 from ..module import ThunderModule
 from ._adopt import NotAdopted, refuse
 from ._agree import agree_on_parameters
@@ -110,6 +111,8 @@ def adopt(model, module):
 def undo(model, module, state):
     """Makes a module FSDP's again, of which no program has run."""
     state.plan.forget()
+    for p in state.parameters.values():
+        p.__dict__.pop("_thunder_layout", None)
     for table, content in state.before:
         table.clear()
         table.update(content)
@@ -154,7 +157,8 @@ def _check(module, sharded, groups):
             (g.reduce_grads and not g.all_reduce_grads, "set_requires_all_reduce()"),
             (getattr(g, "_all_reduce_hook", None) is not None, "set_all_reduce_hook()"),
             (getattr(g, "gradient_divide_factor", None) is not None, "set_gradient_divide_factor()"),
-            (any(p.is_dtensor for p in g.fsdp_params), "parameters that were DTensors"),
+            (getattr(g.mesh_info, "is_spmd_mesh", False), "dp_mesh_dims"),
+            (not all(_is_known(_layout_of(p)) for p in g.fsdp_params), "DTensors of layouts that are not known"),
             (any(p.fsdp_placement != Shard(0) for p in g.fsdp_params), "shards of other dimensions than the first"),
             (any(type(p._sharded_local_tensor) is not torch.Tensor for p in g.fsdp_params), "tensor subclasses"),
         ):
@@ -171,6 +175,19 @@ def _check(module, sharded, groups):
         for name, value in m.__dict__.items():
             if getattr(getattr(value, "__func__", None), "__globals__", None) is patched:
                 raise NotAdopted(f"fully_shard with register_fsdp_forward_method(..., {name!r}) is not compiled")
+
+
+def _layout_of(parameter):
+    """(mesh, placements) of a parameter that was a DTensor before; None of a plain one."""
+    if not parameter.is_dtensor:
+        return None
+    name = "_unsharded_dtensor_spec" if hasattr(parameter, "_unsharded_dtensor_spec") else "_tp_spec"  # PyTorch 2.11
+    spec = getattr(parameter, name)
+    return spec.mesh, spec.placements
+
+
+def _is_known(layout):
+    return layout is None or (layout[0].ndim == 1 and type(layout[1][0]) in (Shard, Replicate))
 
 
 def _is_fsdps(kind):
@@ -225,7 +242,8 @@ def _distribute(module, groups):
     for name, p in own.items():
         fsdp_param, bucket = places[p]
         memory = fsdp_param._sharded_param_data.view(fsdp_param.padded_sharded_param_size).data
-        add_shard(state, name, p, memory, owners[p], bucket, dtypes[name], kept[name])
+        shape, layout = fsdp_param._orig_size, _layout_of(fsdp_param)
+        add_shard(state, name, p, memory, owners[p], bucket, dtypes[name], kept[name], shape, layout)
     state.follow()
     return state
 
@@ -243,7 +261,7 @@ def _put_hooks(module, policy):
     """What of FSDP's hooks is computation: the casts of its mixed precision, which programs record."""
 
     def before(_, args, kwargs):
-        if not torch.compiler.is_compiling():
+        if not current_tracer():
             raise RuntimeError(
                 f"[jit] {type(module).__name__} was called outside of the compiled module, which alone gathers its "
                 "parameters; call what thunder.jit returned"

@@ -2,11 +2,22 @@
 
 import torch
 from torch import distributed
+from torch.distributed.tensor import DTensor
 
 from .._watching import watched
 from ._plan import state_of
-from .tensor_parallel._layers import sharding_of
+from .tensor_parallel._layers import other_parts_of
 from .tensor_parallel._regions import reduced
+
+
+def _local(parameter):
+    """This process's part of a gradient."""
+    g = parameter.grad
+    if isinstance(g, DTensor):
+        if g.placements != parameter.placements:  # of eager's backward
+            parameter.grad = g = g.redistribute(placements=parameter.placements)
+        g = g.to_local()
+    return g
 
 
 @torch.no_grad()
@@ -15,7 +26,7 @@ def clip_grad_norm_(module, max_norm, norm_type=2.0, error_if_nonfinite=False):
     `max_norm`.
 
     Args:
-        module: A module that is wrapped by `ddp` or `fsdp`, tensor parallel, or both, compiled or not.
+        module: A module that is wrapped by `ddp` or `fsdp`, tensor parallel (by PyTorch, too), or both, jitted or not.
         max_norm: The largest norm.
         norm_type: p of the p-norm; `float("inf")` for the largest magnitude.
         error_if_nonfinite: A norm that is infinite or no number raises, and the gradients stay as they are.
@@ -28,16 +39,17 @@ def clip_grad_norm_(module, max_norm, norm_type=2.0, error_if_nonfinite=False):
     """
     state = state_of(module)
     parameters = dict(module.named_parameters()) if state is None else state.parameters
-    if state is None and not any(map(sharding_of, parameters.values())):
-        raise RuntimeError("[distributed] the module is not distributed: wrap it with ddp() or fsdp() first")
     # By the processes that have parts of the same layers (tensor parallelism), in the order of the parameters.
+    sharded = {} if state is None else state.sharded
+    others = {name: other_parts_of(p, planned=name in sharded) for name, p in parameters.items()}
+    if state is None and not any(others.values()):
+        raise RuntimeError("[distributed] the module is not distributed: wrap it with ddp() or fsdp() first")
     parts, wholes, device = {None: []}, {None: []}, None
     for name, p in parameters.items():
         device = p.device
-        of = getattr(sharding_of(p), "p", None)
-        gradients = (parts if state is not None and name in state.sharded else wholes).setdefault(of, [])
+        gradients = (parts if name in sharded else wholes).setdefault(others[name], [])
         if p.grad is not None:
-            gradients.append(getattr(p.grad, "_local_tensor", p.grad))
+            gradients.append(_local(p))
     every = [g for of in (parts, wholes) for gradients in of.values() for g in gradients]
     wide = any(g.dtype in (torch.float64, torch.complex128) for g in every)
     dtype = torch.float64 if wide else torch.float32
@@ -58,7 +70,7 @@ def clip_grad_norm_(module, max_norm, norm_type=2.0, error_if_nonfinite=False):
 
     keys = list({**parts, **wholes})
     norms = torch.stack([total(parts.get(k, ())) for k in keys])
-    if state is not None and state.sharded:
+    if sharded:
         with watched(state.group, "the others' norms"):
             distributed.all_reduce(norms, getattr(distributed.ReduceOp, "MAX" if infinite else "SUM"), state.group)
     norm = torch.zeros((), device=device, dtype=dtype)

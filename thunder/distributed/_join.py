@@ -12,6 +12,7 @@ from torch.distributed.algorithms.join import Join, JoinHook, _JoinConfig
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import _C
+from .._tracing import current_tracer
 from ..module import Unadopted
 from ._plan import state_of
 from ._wrap import broadcast
@@ -29,14 +30,10 @@ def join_hook(model, divide_by_initial_world_size=True, step=None, shadows=True,
     """What a context calls for a module that Thunder distributes, once it has no more data.
 
     Raises:
-        NotImplementedError: The module is sharded, and `step` is None; or its shards are in several copies.
+        NotImplementedError: The module is sharded, and `step` is None.
         RuntimeError: The module is not distributed, or has nothing to train.
     """
     state = distributed_state(model)
-    if state.replicas is not None:
-        raise NotImplementedError(
-            "[join] a module whose shards are in several copies (a mesh of 2 dimensions) has no join(); use a mesh of 1"
-        )
     if not any(p.requires_grad for p in state.parameters.values()):
         raise RuntimeError("[join] the module has no parameter with a gradient; call it without join()")
     if shadows and state.sharded and step is None:
@@ -89,7 +86,7 @@ def _joining(kind):
 
     class Joining(kind):
         def __call__(self, *args, **kwargs):
-            if self._join_config.enable and not torch.compiler.is_compiling():
+            if self._join_config.enable and not current_tracer():
                 state_of(self._original).joining.notify()
             return super().__call__(*args, **kwargs)
 
@@ -110,6 +107,8 @@ class Hook(JoinHook):
         self.before = state.joining.before if state.joining else type(model)
         wrapper = model._original
         self.wrapper = wrapper if isinstance(wrapper, DistributedDataParallel) else None
+        copy = 0 if state.replicas is None else state.replicas.rank()
+        self._place = copy * state.group.size() + state.group.rank()  # among all processes
         self._backwards = None  # how many there are to be before the next call
         state.joining = self
 
@@ -125,8 +124,8 @@ class Hook(JoinHook):
         differentiates = torch.is_grad_enabled()
         synchronizes = differentiates and state.synchronizes
         reduces = synchronizes or (differentiates and state.regather)
-        said = [float(differentiates), float(synchronizes), *(0.0 for _ in range(state.group.size()))]
-        said[2 + state.group.rank()] = 1.0
+        said = [float(differentiates), float(synchronizes), *(0.0 for _ in range(state.everyone.size()))]
+        said[2 + self._place] = 1.0
         heard = self.reduced(said, "sum")
         if work is not None:
             work.wait()
@@ -143,7 +142,7 @@ class Hook(JoinHook):
         """A call of the others."""
         self._check_backward()
         state = self.state
-        differentiates, synchronizes = self._hear(self.reduced([0.0] * (2 + state.group.size()), "sum"))
+        differentiates, synchronizes = self._hear(self.reduced([0.0] * (2 + state.everyone.size()), "sum"))
         if self.wrapper is not None:
             self.wrapper._check_and_sync_module_buffers()
             self.wrapper.require_forward_param_sync = synchronizes
@@ -172,13 +171,14 @@ class Hook(JoinHook):
         if self.state.joining is not self:
             return
         self.state.joining, self.state.plan.joining = None, False
-        self.state.plan.first, self.state.plan.scale = 0, 1.0
+        self.state.plan.first, self.state.plan.scale = (0, 0), 1.0
         self.model._join_config = _JoinConfig.construct_disabled_join_config()
         object.__setattr__(self.model, "__class__", self.before)
 
     def reduced(self, values, op):
         """Numbers of all processes, reduced."""
-        return self.state.plan.all_reduce(torch.tensor(values, device=device_of(self.state)), op, "the calls in join()")
+        values = torch.tensor(values, device=device_of(self.state))
+        return _C.all_reduce(self.state.everyone.group_name, values, op, "the calls in join()")
 
     def _hear(self, heard):
         """What kind of call it is: (whether it has a backward, whether gradients are reduced for the optimizer)."""
@@ -193,9 +193,10 @@ class Hook(JoinHook):
             if heard.device.type != "cpu":  # others have not looked
                 _C.post_failure(text)
             raise RuntimeError(text)
-        state.plan.first = active[0]
+        copy, rank = divmod(active[0], state.group.size())
+        state.plan.first = rank, copy
         if not self.by_world:
-            state.plan.scale = state.group.size() / len(active)
+            state.plan.scale = state.everyone.size() / len(active)
         return differentiating > 0, synchronizing > 0
 
     def _check_backward(self):

@@ -123,7 +123,7 @@ class DistributedState:
         self.kind = kind
         self.param_dtype, self.reduce_dtype = param_dtype, reduce_dtype
         self.parameters = {}
-        self.sharded = set()
+        self.sharded = {}  # the shapes of what is gathered, by name
         self.others = {}  # that the module has as well, which are each process's own
         self.regather = regather
         self.joining = None  # the hook of the join() that calls are in

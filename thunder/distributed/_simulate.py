@@ -90,7 +90,7 @@ def simulate(
         raise TypeError("[simulate] args is a tuple of the call's arguments, got a tensor")
     module, options = model, ([], "fused", "eager")
     if isinstance(model, ThunderModule):
-        _, of_model, *options, _ = model._options
+        _, of_model, *options = model._options[:-2]
         module, executors = model._original, executors or of_model
     if any(state_of(m) is not None for m in module.modules()):
         raise RuntimeError("[simulate] the module, or a part of it, is distributed already; give one that is not")

@@ -95,11 +95,12 @@ def _mean(state, name, p, gradient):
         whole = torch.zeros_like(p, dtype=dtype) if gradient is None else gradient.to(dtype, copy=True)
         distributed.all_reduce(whole, group=state.everyone)
         return (whole / processes).to(p.dtype)
-    rows = -(-p.shape[0] // world)
-    padded = torch.zeros((rows * world, *p.shape[1:]), dtype=dtype, device=p.device)
+    shape = state.sharded[name]
+    rows = -(-shape[0] // world)
+    padded = torch.zeros((rows * world, *shape[1:]), dtype=dtype, device=p.device)
     if gradient is not None:
-        padded[: p.shape[0]] = gradient
-    mine = padded.new_empty((rows, *p.shape[1:]))
+        padded[: shape[0]] = gradient
+    mine = padded.new_empty((rows, *shape[1:]))
     distributed.reduce_scatter_tensor(mine, padded, group=state.group)
     if state.replicas is not None:
         distributed.all_reduce(mine, group=state.replicas)

@@ -169,7 +169,7 @@ def _shard(state, mesh, name, parameter, owners, bucket, param_dtype):
     add_shard(state, name, sharded, memory, owners, bucket, param_dtype or parameter.dtype)
 
 
-def add_shard(state, name, sharded, memory, owners, bucket, dtype, kept=False):
+def add_shard(state, name, sharded, memory, owners, bucket, dtype, kept=False, shape=None, layout=None):
     """The parameter `sharded`, a DTensor of rows, becomes one of the plan's.
 
     Args:
@@ -178,6 +178,8 @@ def add_shard(state, name, sharded, memory, owners, bucket, dtype, kept=False):
         bucket: The number of its collectives.
         dtype: What it is gathered in.
         kept: Whether the backward takes what the forward gathered, though it gathers others again.
+        shape: Of what the processes gather; None: of the DTensor.
+        layout: How that is a part of the DTensor: (mesh, placements) over other processes; None: it is the whole.
     """
     spec, count = sharded.data._spec, sharded.data._local_tensor.shape[0]
 
@@ -185,10 +187,14 @@ def add_shard(state, name, sharded, memory, owners, bucket, dtype, kept=False):
         return DTensor(local[:count], spec, requires_grad=False)
 
     dtype = str(dtype).removeprefix("torch.")
-    shape = list(sharded.shape)
-    state.plan.add_sharded(name, sharded, memory, shape, dtype, bucket, gradient, _holders(owners), kept)
+    shape = list(sharded.shape if shape is None else shape)
+    if layout is not None:
+        sharded._thunder_layout = layout
+    state.plan.add_sharded(
+        name, sharded, memory, shape, dtype, bucket, gradient, _holders(owners), kept, layout is not None
+    )
     state.parameters[name] = sharded
-    state.sharded.add(name)
+    state.sharded[name] = tuple(shape)
 
 
 def _holders(owners):
@@ -234,7 +240,10 @@ def _parameters_of(module):
     parameters = dict(module.named_parameters())
     for name, p in parameters.items():
         if isinstance(p, DTensor):
-            raise RuntimeError(f"[distributed] {name} is a DTensor already")
+            raise RuntimeError(
+                f"[distributed] {name} is a DTensor already. Shard what parallelize_module() has made parallel by "
+                "PyTorch's fully_shard(), which thunder.jit compiles"
+            )
         if not p.dtype.is_floating_point and not p.dtype.is_complex and p.requires_grad:
             raise RuntimeError(f"[distributed] {name} is trainable and of dtype {p.dtype}")
     return parameters

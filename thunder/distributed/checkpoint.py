@@ -17,13 +17,14 @@ import torch
 from torch import distributed
 from torch.distributed import checkpoint as dcp
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.utils._pytree import tree_map_only
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._dtensor_spec import TensorMeta
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from .._watching import watched
 from ._plan import group_of_mesh, state_of
 from .tensor_parallel._layers import sharding_of
-from .tensor_parallel._state import as_dtensor, part_of, whole_of
+from .tensor_parallel._state import as_dtensor, from_dtensor, mesh_of_rows, part_of, whole_of
 
 
 @dataclasses.dataclass
@@ -81,10 +82,11 @@ def get_model_state_dict(module, options=None, rank=None):
     return out if keeps else {}
 
 
-def _represent(value, options):
+def _represent(value, options, parameter=None):
+    """A tensor of a state dict, that lies on the processes as `parameter` does; None: it is one."""
     if not isinstance(value, torch.Tensor):
         return value
-    parameter, value = value, value.detach()
+    parameter, value = value if parameter is None else parameter, value.detach()
     if options.full_state_dict:
         group = _group_in(value)
         with watched(group, "the others' parts") if group is not None else contextlib.nullcontext():
@@ -150,7 +152,7 @@ def _like(value, own):
     if not isinstance(value, torch.Tensor) or not isinstance(own, torch.Tensor):
         return value
     if sharding_of(own) is not None:
-        value = part_of(value.full_tensor() if isinstance(value, DTensor) else value, own)
+        value = from_dtensor(value, own) if isinstance(value, DTensor) else part_of(value, own)
     if value.shape != own.shape:
         return value
     if isinstance(value, DTensor):
@@ -159,8 +161,16 @@ def _like(value, own):
         value = value.full_tensor()
     if not isinstance(own, DTensor):
         return value
-    # A copy of the rows: a view would keep the whole tensor.
-    return distribute_tensor(value, own.device_mesh, own.placements, src_data_rank=None).clone()
+    return _divided(value, own)
+
+
+def _divided(value, own):
+    """A whole tensor as a DTensor is one. A copy: a view would keep the whole."""
+    sizes, first = compute_local_shape_and_global_offset(own.shape, own.device_mesh, own.placements)
+    part = value[tuple(slice(i, i + n) for i, n in zip(first, sizes, strict=True))].to(own.device)
+    part = part.clone(memory_format=torch.contiguous_format)
+    spec = dataclasses.replace(own._spec, tensor_meta=TensorMeta(own.shape, own.stride(), part.dtype))
+    return DTensor(part, spec, requires_grad=False)
 
 
 @torch.no_grad()
@@ -179,12 +189,13 @@ def get_optimizer_state_dict(optimizer, options=None, rank=None):
     options = options or StateDictOptions()
     keeps = not options.rank0_only or _rank(optimizer, rank) == 0
 
-    def represent(value):
-        value = _represent(value, options)
-        return value if keeps else None
-
-    tree = tree_map_only(torch.Tensor, represent, optimizer.state_dict())
-    return tree if keeps else {}
+    tree, parameters = optimizer.state_dict(), _parameters_of(optimizer)
+    state = {
+        number: {k: _represent(v, options, parameters[number] if _is_like(v, parameters[number]) else None)
+                 for k, v in fields.items()}
+        for number, fields in tree["state"].items()
+    }
+    return {**tree, "state": state} if keeps else {}
 
 
 def load_optimizer_state_dict(state_dict, optimizer):
@@ -311,7 +322,7 @@ def _local(fields, p):
     """What an optimizer keeps of a tensor parallel parameter, as the parameter is."""
     if sharding_of(p) is None:
         return fields
-    return {k: v.to_local() if isinstance(v, DTensor) else v for k, v in fields.items()}
+    return {k: from_dtensor(v, p) if isinstance(v, DTensor) and v.dim() > 0 else v for k, v in fields.items()}
 
 
 def _empty_state(name, optimizer, metadata):
@@ -331,7 +342,7 @@ def _empty_state(name, optimizer, metadata):
         elif p.dim() > 0 and stored.size == as_dtensor(p.detach(), p).shape:
             room = as_dtensor(torch.zeros_like(p, dtype=stored.properties.dtype, requires_grad=False), p)
         else:
-            room = torch.zeros(stored.size, dtype=stored.properties.dtype)
+            room = torch.zeros(stored.size, dtype=stored.properties.dtype, device="cpu")
         state.setdefault(number, {})[field] = room
     return {**tree, "state": state}
 
@@ -349,17 +360,31 @@ def _rank(value, rank):
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
+def _group_of_parameters(parameters, wrapped):
+    """The processes that have all of a model's parameters; `wrapped`: those that data parallelism is over, or None."""
+    parallel = next((p for p in parameters if sharding_of(p) is not None), None)
+    if parallel is None:
+        # Those of the largest mesh: a part of the parameters may be sharded by rows alone.
+        meshes = [p.device_mesh for p in parameters if isinstance(p, DTensor)]
+        largest = max(meshes, key=lambda mesh: mesh.ndim, default=None)
+        return wrapped if largest is None or (wrapped is not None and largest.ndim == 1) else group_of_mesh(largest)
+    sharding = sharding_of(parallel)
+    if isinstance(parallel, DTensor):
+        with contextlib.suppress(NotImplementedError):
+            return group_of_mesh(mesh_of_rows(parallel, sharding))
+    elif wrapped is None:
+        return sharding.process_group()
+    # Nobody knows of a smaller group that has all of the parameters.
+    return distributed.group.WORLD
+
+
 def _group_in(value):
     if isinstance(value, torch.nn.Module):
-        parallel = next((s for s in map(sharding_of, value.parameters()) if s is not None), None)
-        # With data parallelism beside it there is no smaller group that has all of the parameters.
-        if parallel is not None and _group_of(value) is not None:
-            return distributed.group.WORLD
-        return _group_of(value) if parallel is None else parallel.process_group()
+        return _group_of_parameters(list(value.parameters()), _group_of(value))
     if isinstance(value, DTensor):
         return group_of_mesh(value.device_mesh)
     if isinstance(value, torch.optim.Optimizer):
-        value = [g["params"] for g in value.param_groups]
+        return _group_of_parameters([p for g in value.param_groups for p in g["params"]], None)
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (list, tuple)):

@@ -27,7 +27,9 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "executors/aten/float8.h"
 #include "executors/aten/random.h"
+#include "executors/aten/segments.h"
 #include "runtime/convert.h"
 
 namespace thunder::aten {
@@ -147,15 +149,17 @@ c10::IValue as_strided_scatter(const KernelArgs& a) {
   return out;
 }
 
-c10::IValue slice_scatter(const KernelArgs& a) {
+at::Tensor write_slice(const KernelArgs& a, at::Tensor out) {
   Ints start = a.ints(2), end = a.ints(3), step = a.is_none(4) ? Ints() : a.ints(4);
-  at::Tensor out = copy_with_gaps(a.tensor(0));
   at::Tensor part = out;
   for (size_t d = 0; d < start.size(); ++d)
     part = at::slice(part, static_cast<int64_t>(d), start[d], end[d], step.empty() ? 1 : step[d]);
   part.copy_(a.tensor(1));
   return out;
 }
+
+c10::IValue slice_scatter(const KernelArgs& a) { return write_slice(a, copy_with_gaps(a.tensor(0))); }
+c10::IValue slice_scatter_in_place(const KernelArgs& a) { return write_slice(a, a.tensor(0)); }
 
 // Per dimension (low, high, interior).
 c10::IValue pad(const KernelArgs& a) {
@@ -319,7 +323,13 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.uniform_at", uniform_at},
       {"prims.normal_at", normal_at},
       {"prims.randint_at", randint_at},
+      {"prims.group_index", group_index},
+      {"prims.segment_sum", segment_sum},
+      {"prims.embedding_bag_max", embedding_bag_max},
+      {"prims.float8_scales", float8_scales},
+      {"prims.float8_record", float8_record},
       {"prims.slice_scatter", slice_scatter},
+      {"prims.slice_scatter_", slice_scatter_in_place},
       {"prims.as_strided_scatter", as_strided_scatter},
       {"prims.pad", pad},
       {"prims.sum", sum},

@@ -22,26 +22,25 @@ class ProductCall final : public Instruction {
 
   void run(Frame& frame) const override {
     const at::Tensor &a = frame.registers[operands[0].reg].toTensor(), &b = frame.registers[operands[1].reg].toTensor();
-    if (accumulated(frame, [&](const at::Tensor& sum) { return add_to(sum, a, b); })) return;
+    if (accumulated(frame, [&](const at::Tensor& sum) { return add_product(sum, a, b); })) return;
     at::Tensor out = at::mm(a, b);
     if (!drops.empty()) drop(frame);
     if (outputs[0] >= 0) frame.registers[static_cast<size_t>(outputs[0])] = std::move(out);
   }
-
- private:
-  // BLAS adds to a matrix that lies by row or by column without a copy.  PyTorch's own product of float16 on the CPU
-  // takes so long that nothing is gained, and for few terms it is slower if it adds.
-  static bool add_to(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
-    if (sum.dim() != 2 || sum.size(0) != a.size(0) || sum.size(1) != b.size(1) ||
-        sum.scalar_type() != a.scalar_type() || sum.device() != a.device() || !sum.is_non_overlapping_and_dense())
-      return false;
-    if (sum.is_cpu() && sum.scalar_type() == at::kHalf) return false;
-    sum.addmm_(a, b);
-    return true;
-  }
 };
 
 }  // namespace
+
+// BLAS adds to a matrix that lies by row or by column without a copy.  PyTorch's own product of float16 on the CPU takes
+// so long that nothing is gained, and for few terms it is slower if it adds.
+bool add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  if (sum.dim() != 2 || a.dim() != 2 || sum.size(0) != a.size(0) || sum.size(1) != b.size(1) ||
+      sum.scalar_type() != a.scalar_type() || sum.device() != a.device() || !sum.is_non_overlapping_and_dense())
+    return false;
+  if (sum.is_cpu() && sum.scalar_type() == at::kHalf) return false;
+  sum.addmm_(a, b);
+  return true;
+}
 
 std::unique_ptr<Instruction> lower_product(const Op& op, const Call& call, const Assembler& assembler) {
   if (std::none_of(std::begin(kProducts), std::end(kProducts), [&](const char* p) { return op.full_name == p; }))

@@ -16,6 +16,8 @@
 namespace thunder::attention {
 namespace {
 
+using ops::torch::EagerAttention;
+
 // By Python: PyTorch's C++ functions for it live in its CUDA library, which a build must do without.
 long call_number(const char* module, const char* function, const char* format, int argument, bool pair) {
   PyObject* m = PyImport_ImportModule(module);
@@ -73,8 +75,8 @@ at::Tensor shell(const TensorType& t) {
   return out;
 }
 
-// Whether eager takes cuDNN for the call.
-std::optional<bool> eager_is_cudnn(const Args& a) {
+// Who computes the call in eager.
+std::optional<EagerAttention> eager_attention(const Args& a) {
   const bool windowed = a.op().full_name == ops::torch::kWindowedAttention;
   if (other_gpu || windowed || a.real("dropout_p") == 0 || !at::globalContext().hasCUDA()) return std::nullopt;
   try {
@@ -85,7 +87,8 @@ std::optional<bool> eager_is_cudnn(const Args& a) {
     const int64_t choice =
         at::_fused_sdp_choice(query, shell(a.tensor("key")), shell(a.tensor("value")), mask, a.real("dropout_p"),
                               a.flag("is_causal"), ops::torch::attention_scale(a), a.flag("enable_gqa"));
-    return choice == static_cast<int64_t>(at::SDPBackend::cudnn_attention);
+    if (choice == static_cast<int64_t>(at::SDPBackend::cudnn_attention)) return EagerAttention::Cudnn;
+    return choice == static_cast<int64_t>(at::SDPBackend::math) ? EagerAttention::Math : EagerAttention::Fused;
   } catch (const c10::Error&) {  // a PyTorch that looks at memory for it
     return std::nullopt;
   }
@@ -108,7 +111,7 @@ ops::torch::AttentionSupport support_of(const Args& a) {
   Gpu gpu = gpu_of(device);
   out.capability = gpu.capability;
   out.cudnn_version = gpu.cudnn_version;
-  out.eager_is_cudnn = eager_is_cudnn(a);
+  out.eager = eager_attention(a);
   return out;
 }
 

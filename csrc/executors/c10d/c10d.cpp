@@ -1,7 +1,5 @@
 #include "executors/c10d/c10d.h"
 
-#include <ATen/ops/add.h>
-
 #include <optional>
 
 #include "core/error.h"
@@ -103,7 +101,7 @@ class Wait final : public Instruction {
 };
 
 // keep_gradient and add_kept_gradient.
-class Keep final : public Instruction {
+class Keep final : public Instruction, public Accumulation {
  public:
   Keep(const Call& call, const Assembler& assembler, bool adds)
       : name_(call.op->print_name),
@@ -113,12 +111,20 @@ class Keep final : public Instruction {
     operands.push_back(assembler.natural(call.args[0]));
   }
   std::string str() const override { return name_; }
+  Accumulation* sums() override { return this; }
+  bool add(size_t, Add add) override { return distributed::add_to_kept_gradient(plan_, index_, add); }
+
   void run(Frame& frame) const override {
-    at::Tensor g = operands[0].load(frame).toTensor();
+    c10::IValue operand = operands[0].load(frame);
+    // None: what makes it has added it to what is kept.
+    at::Tensor g = operand.isNone() ? at::Tensor() : std::move(operand).toTensor();
     drop(frame);
-    if (!adds_) return distributed::keep_gradient(plan_, index_, std::move(g));
-    const at::Tensor kept = distributed::take_kept_gradient(plan_, index_);
-    if (kept.defined()) g = at::add(g, kept);
+    if (!adds_) {
+      if (g.defined()) distributed::keep_gradient(plan_, index_, std::move(g));
+      return;
+    }
+    g = g.defined() ? distributed::with_kept_gradient(plan_, index_, std::move(g))
+                    : distributed::take_kept_gradient(plan_, index_);
     if (outputs[0] >= 0) frame.registers[static_cast<size_t>(outputs[0])] = std::move(g);
   }
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <memory>
+#include <optional>
 
 #include "core/error.h"
 #include "executors/c10d/communicator.h"
@@ -31,6 +32,7 @@ class Shadow {
         placements_(distributed::placements_of(plan)),
         gathering_(plan.group),
         reducing_(plan.reduce_group),
+        replicas_(plan.copies > 1 ? std::optional<Communicator>(plan.replicas) : std::nullopt),
         used_(at::zeros({static_cast<int64_t>(plan.parameters.size())},
                         placements_.at(0)->local.options().dtype(at::kFloat).requires_grad(false))) {
     for (size_t i : distributed::parameters_with_kept_gradients(plan.id)) used_[static_cast<int64_t>(i)] = 1;
@@ -48,11 +50,14 @@ class Shadow {
   // Waiting is safe behind the gathers that the plan says come before: others start the reduction without later ones.
   void reduce(const Bucket& bucket) {
     const bool of_used = bucket[0] == plan_.used_index(), sharded = !of_used && plan_.parameters[bucket[0]].sharded;
-    const std::string what = cat(sharded ? "reduce_scatter of " : "all_reduce of ", plan_.bucket_name(bucket));
+    const char* name = sharded ? "reduce_scatter" : "all_reduce";
+    const std::string what = cat(name, replicas_ ? "_replicas of " : " of ", plan_.bucket_name(bucket));
     auto c = reducing_.begin(what);
     for (size_t i : bucket) c->inputs.push_back(of_used ? used_ : mine(i));
-    if (sharded) reducing_.reduce_scatter(*c, "avg", what);
-    else reducing_.all_reduce(*c, of_used ? "max" : "avg", what);
+    const char* op = of_used ? "max" : "avg";
+    if (sharded) reducing_.reduce_scatter(*c, op, what);
+    else reducing_.all_reduce(*c, op, what);
+    if (replicas_) replicas_->reduce_further(*c, op, what);
     c->wait();
     if (of_used) used_ = c->outputs[0];
     else
@@ -88,6 +93,7 @@ class Shadow {
   const CommunicationPlan& plan_;
   const std::vector<std::shared_ptr<const distributed::Placement>> placements_;
   const Communicator gathering_, reducing_;
+  const std::optional<Communicator> replicas_;
   at::Tensor used_;
   std::vector<std::pair<size_t, at::Tensor>> means_;
 };

@@ -1,5 +1,7 @@
 #include "executors/fuser/fuser.h"
 
+#include <c10/util/Float8_e4m3fn.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -12,12 +14,14 @@
 #include "executors/fuser/fused_kernel.h"
 #include "fuser/open.h"
 #include "fuser/partition.h"
+#include "fuser/scalar.h"
 
 namespace thunder {
 namespace {
 
 constexpr int64_t kRowBufferBytes = 256 << 10;  // on a thread's stack, and well within its second level cache
-constexpr int64_t kCachedBytes = 160;           // of one thread: about 40 registers
+// A thread walks over all rows, instead of parts of them, where that leaves threads enough.
+constexpr int64_t kFewRows = 64, kManyColumns = int64_t{1} << 18;
 
 std::atomic<bool> always_emit_cuda{false};
 
@@ -77,19 +81,24 @@ class FuserExecutor final : public Executor {
   }
 
   static bool caches_too_much(const fuser::Kernel& k) {
-    return k.cached_bytes * fuser::cuda_shape(k).chunks > kCachedBytes;
+    return k.cached_bytes * fuser::cuda_shape(k).chunks > fuser::kCachedBytes;
   }
 
   static bool lower_cuda(const fuser::Fusion& f, FusedKernel& k, bool eager) {
     for (int lanes = widest_lanes(f); lanes >= 1; lanes /= 2) {
       fuser::LowerOptions options{.lanes = lanes,
                                   .cached = true,
+                                  .keep_singles = true,
                                   .online = !eager,
                                   .split_rows = fuser::LowerOptions::SplitRows::Long,
+                                  .few_rows = kFewRows,
+                                  .many_columns = kManyColumns,
                                   .eager_rounding = eager,
                                   .exact = f.exact};
       auto kernel = lower(f, options);
       if (!kernel) continue;
+      options.keep_singles = !caches_too_much(*kernel);
+      if (!options.keep_singles) kernel = lower(f, options);
       // Random numbers give way to loads: they cost no memory traffic.
       options.draw_again = kernel->caches_draws && caches_too_much(*kernel);
       if (options.draw_again) kernel = lower(f, options);
@@ -209,6 +218,9 @@ std::vector<std::pair<std::string, std::string>> cuda_texts_of(const Trace& trac
 
 void set_always_emit_cuda(bool on) { always_emit_cuda = on; }
 
-std::shared_ptr<Executor> make_fuser_executor() { return std::make_shared<FuserExecutor>(); }
+std::shared_ptr<Executor> make_fuser_executor() {
+  fuser::set_float8_saturates(static_cast<float>(c10::Float8_e4m3fn(1000.0f)) == 448.0f);
+  return std::make_shared<FuserExecutor>();
+}
 
 }  // namespace thunder

@@ -318,7 +318,7 @@ class FusionCall final : public Instruction {
                      v.shape.blocks_per_multiprocessor);
       v.at_once = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
     }
-    if (!k.columns.empty()) v.finish = batch.cuda_kernel(name + "_finish", device, why);
+    if (k.has_finish()) v.finish = batch.cuda_kernel(name + "_finish", device, why);
     v.kernel = std::move(main);
     return &v;
   }
@@ -350,7 +350,7 @@ class FusionCall final : public Instruction {
     const at::IntArrayRef arguments = of_kernel.arguments.in(sizes, room);
     c10::SmallVector<int32_t, 8> narrow(arguments.begin(), arguments.end());
     at::Tensor partial;
-    int parts = static_cast<int>(grid.x) * v->shape.parts;
+    int parts = static_cast<int>(k.extrema.empty() ? grid.x : grid.x * grid.y);
     if (v->finish)
       partial =
           allocate(c10::DeviceType::CUDA, {parts * fuser::partial_bytes(k, fuser::Target::Cuda, cols)}, {1}, at::kByte);
@@ -367,7 +367,7 @@ class FusionCall final : public Instruction {
     v->kernel->launch(device, grid, block, 0, stream, params.data());
     if (!v->finish) return true;
     params.push_back(&parts);
-    const CudaDim finish_grid{static_cast<unsigned>((cols + 31) / 32), 1, 1};
+    const CudaDim finish_grid{k.extrema.empty() ? static_cast<unsigned>((cols + 31) / 32) : 1, 1, 1};
     v->finish->launch(device, finish_grid, {32, fuser::kFinishRows, 1}, 0, stream, params.data());
     return true;
   }

@@ -85,6 +85,9 @@ void windowed_flash_vjp(VjpContext& c) {
                        kw("window_size_left", a["left"]), kw("window_size_right", a["right"])));
 }
 
+// The efficient kernel reads a mask, and writes its gradient, in rows of a multiple of so many elements.
+constexpr int64_t kMaskRow = 16;
+
 // ---- memory-efficient attention -------------------------------------------------------------------------------------
 
 Types efficient_types(const Args& a) {
@@ -105,12 +108,68 @@ Types efficient_backward_types(const Args& a) {
   return out;
 }
 
+// The kernel reads the gradient with the heads inside, and copies any other.
+Expr heads_inside_gradient(const Expr& g) {
+  const TensorType &t = g.tensor(), wanted = heads_inside(t, t.shape, t.dtype);
+  for (size_t i = 0; i < t.shape.size(); ++i)
+    if (!t.shape[i].same(1) && !t.strides[i].same(wanted.strides[i]))
+      return g.builder()("prims.restride", g, wanted.strides);
+  return g;
+}
+
 void efficient_vjp(VjpContext& c) {
   if (!c.has_grad(0)) return;
   const Args a = c.args();
-  put_gradients(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", dense_last(c.grad(0)), a["query"],
-                       a["key"], a["value"], a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3), a["dropout_p"],
-                       a["is_causal"], kw("scale", a["scale"])));
+  put_gradients(c, c.b("sdpa.scaled_dot_product_efficient_attention_backward", heads_inside_gradient(c.grad(0)),
+                       a["query"], a["key"], a["value"], a["attn_mask"], c.out(0), c.out(1), c.out(2), c.out(3),
+                       a["dropout_p"], a["is_causal"], kw("scale", a["scale"])));
+}
+
+// With a mask that requires a gradient: a composite, in whose body the mask is repeated, so that the gradient of what
+// several calls read is added up before it is repeated.
+
+Types efficient_backward_types_with_mask(const Args& a) {
+  const TensorType &q = a.tensor("query"), &k = a.tensor("key");
+  Types out = cpu_flash_backward_types(a);
+  const Dim &rows = q.shape[2], &columns = k.shape[2], stored = ceildiv(columns, kMaskRow) * kMaskRow;
+  out.push_back(result(q, {q.shape[0], q.shape[1], rows, columns},
+                       {q.shape[1] * rows * stored, rows * stored, stored, Dim(1)}, q.dtype));
+  return out;
+}
+
+Expr expanded(const Expr& mask, const Args& a) {
+  const Dims &q = a.tensor("query").shape, &k = a.tensor("key").shape;
+  return mask.builder()("torch.expand", mask, Dims{q[0], q[1], q[2], k[2]});
+}
+
+Arg trained_mask_body(Builder& b, const Args& a) {
+  return b.call_named("sdpa.grad_forward_scaled_dot_product_efficient_attention" + drawing(a),
+                      {a["query"], a["key"], a["value"], expanded(b.expr(a["attn_mask"]), a).arg(), a["dropout_p"],
+                       a["is_causal"], a["scale"]},
+                      {});
+}
+
+// In float32 where there is something to add up: autodiff rounds the sum over all calls.
+Expr summed_to(const Expr& gradient, const Dims& mask) {
+  const size_t more = gradient.shape().size() - mask.size();
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < gradient.shape().size(); ++i)
+    if (i < more || !(mask[i - more] == gradient.shape()[i])) dims.push_back(static_cast<int64_t>(i));
+  if (dims.empty()) return gradient;
+  const Expr sum =
+      gradient.builder()("torch.sum", gradient, Arg(dims), true, kw("dtype", compute_type(gradient.dtype())));
+  return ops::torch_reshape(sum, mask);
+}
+
+void trained_mask_vjp(VjpContext& c) {
+  if (!c.has_grad(0)) return;
+  const Args a = c.args();
+  const Expr gradients =
+      c.b("sdpa.scaled_dot_product_efficient_attention_backward_with_mask", heads_inside_gradient(c.grad(0)),
+          a["query"], a["key"], a["value"], expanded(c.in("attn_mask"), a), c.out(0), c.out(1), c.out(2), c.out(3),
+          a["dropout_p"], a["is_causal"], kw("scale", a["scale"]));
+  put_gradients(c, gradients);
+  c.put("attn_mask", summed_to(gradients[3], c.in("attn_mask").shape()));
 }
 
 // ---- records --------------------------------------------------------------------------------------------------------
@@ -204,6 +263,17 @@ constexpr OpDef kRecords[] = {
      .doc = "Its gradients; none for the mask.", .tags = kTags, .meta = efficient_backward_types,
      .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, "
              "philox_seed, philox_offset, dropout_p, [True, True, True, False], is_causal, scale=scale)"},
+    {.schema = "scaled_dot_product_efficient_attention_backward_with_mask(Tensor grad_out, Tensor query, Tensor key, "
+               "Tensor value, Tensor attn_mask, Tensor out, Tensor logsumexp, Tensor philox_seed, "
+               "Tensor philox_offset, float dropout_p, bool is_causal, *, float? scale=None) "
+               "-> (Tensor, Tensor, Tensor, Tensor)",
+     .doc = "Its gradients; that of the mask is one for each score.", .tags = kTags,
+     .meta = efficient_backward_types_with_mask,
+     .aten = "_scaled_dot_product_efficient_attention_backward(grad_out, query, key, value, attn_mask, out, logsumexp, "
+             "philox_seed, philox_offset, dropout_p, [True, True, True, True], is_causal, scale=scale)"},
+    {.schema = "efficient_attention_with_trained_mask" ATTENTION_PARAMS EFFICIENT_RESULTS,
+     .doc = "Attention by CUDA's memory-efficient kernel, with the log-sum-exp and the random state; the mask has a "
+            "gradient.", .tags = kTags, .body = trained_mask_body, .vjp = trained_mask_vjp},
 };
 // clang-format on
 
@@ -230,10 +300,8 @@ const char* kernel_name(AttentionKernel kernel) {
   THUNDER_ASSERT(false, "no kernel");
 }
 
-// The efficient kernel reads the mask in rows of 16 elements: rows are padded in memory, and cut to their size again by
-// a view.
+// Rows are padded in memory, and cut to their size again by a view.
 Expr aligned_mask(const Expr& mask, const Dim& columns) {
-  constexpr int64_t kRow = 16;
   Builder& b = mask.builder();
   Expr m = mask;
   if (m.shape().back() != columns) {
@@ -242,24 +310,19 @@ Expr aligned_mask(const Expr& mask, const Dim& columns) {
     m = b("torch.expand", m, wide);
   }
   const TensorType& t = m.tensor();
-  const Dim padded = ceildiv(columns, kRow) * kRow;
+  const Dim padded = ceildiv(columns, kMaskRow) * kMaskRow;
   bool aligned = t.strides.back() == 1;
   for (size_t i = 0; i + 1 < t.shape.size(); ++i) {
     // A single row, too, is read beyond its end: only its stride says that there is something.
     const bool reads_next = t.shape[i] != 1 || padded != columns;
-    aligned &= !reads_next || (mod(t.strides[i], kRow) == 0 && (t.shape[i] != 1 || t.strides[i] >= padded));
+    aligned &= !reads_next || (mod(t.strides[i], kMaskRow) == 0 && (t.shape[i] != 1 || t.strides[i] >= padded));
   }
   if (aligned) return m;
-  Dims shape = m.shape();
-  shape.back() = padded;
-  Arg rows = ops::full(b, shape, 0.0, m.dtype(), t.device);
-  Dims start(shape.size(), Dim(0)), step(shape.size(), Dim(1));
-  Expr filled = b("prims.slice_scatter", rows, m, start, m.shape(), step);
-  return b("prims.slice", filled, start, m.shape(), step);
-}
-
-Expr expanded(const Expr& mask, const TensorType& q, const TensorType& k) {
-  return mask.builder()("torch.expand", mask, Dims{q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
+  if (padded == columns) return b("prims.restride", m, contiguous_strides(t.shape));
+  ArgList config(t.shape.size(), Dims{0, 0, 0});
+  config.back() = Dims{0, padded - columns, 0};
+  const Dims start(t.shape.size(), Dim(0)), step(t.shape.size(), Dim(1));
+  return b("prims.slice", b("prims.pad", m, 0.0, Arg::list(std::move(config))), start, t.shape, step);
 }
 
 Expr readable_mask(Builder& b, const Args& a) {
@@ -285,7 +348,12 @@ Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string
   Arg mask;
   if (a.has("attn_mask")) {
     mask = readable_mask(b, a).arg();
-    if (kernel == AttentionKernel::Efficient) mask = expanded(b.expr(mask), a.tensor("query"), a.tensor("key")).arg();
+    if (kernel == AttentionKernel::Efficient && !prefix.empty() && mask.value().requires_grad())
+      return first(b, b.call_named("sdpa.efficient_attention_with_trained_mask",
+                                   {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],
+                                    attention_scale(a)},
+                                   {}));
+    if (kernel == AttentionKernel::Efficient) mask = expanded(b.expr(mask), a).arg();
   }
   return first(b, b.call_named("sdpa." + prefix + kernel_name(kernel) + drawing(a),
                                {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],

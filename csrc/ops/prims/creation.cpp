@@ -91,8 +91,8 @@ constexpr OpDef kRecords[] = {
      .doc = "start, start + step, ..., start + (length - 1) * step.", .tags = kTags | kCheap, .meta = length_meta,
      .body = iota_body},
     {.schema = "tensor_from_sequence(any data, *, dtype dtype, device device) -> Tensor",
-     .doc = "The tensor of the numbers in nested lists of equal lengths, or of one number.", .tags = kTags,
-     .meta = tensor_from_sequence_meta},
+     .doc = "The tensor of the numbers in nested lists of equal lengths, or of one number.",
+     .tags = kTags | kWaits, .meta = tensor_from_sequence_meta},
 };
 // clang-format on
 

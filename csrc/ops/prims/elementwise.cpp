@@ -315,7 +315,7 @@ constexpr OpDef kRecords[] = {
      .tags = kTags, .meta = convert_meta, .vjp = convert_vjp,
      .aten = "_to_copy(a, dtype=dtype)", .scalar = "a"},
     {.schema = "device_put(Tensor a, device device) -> Tensor", .doc = "A copy on another device.",
-     .meta = device_put_meta, .vjp = device_put_vjp, .aten = "_to_copy(a, device=device)"},
+     .tags = kWaits, .meta = device_put_meta, .vjp = device_put_vjp, .aten = "_to_copy(a, device=device)"},
     {.schema = "clone(Tensor a, *, memory_format? memory_format=None) -> Tensor",
      .doc = "A copy; in the layout of `a` if that has no gaps, or in the one asked for.", .tags = kTags,
      .meta = clone_meta, .vjp = identity_vjp, .aten = "clone", .scalar = "a"},

@@ -219,8 +219,12 @@ void as_strided_vjp(VjpContext& c) {
   Dims size = c.args().dims("size"), stride = c.args().dims("stride");
   Dim out_extent = storage_extent(size, stride), in_extent = storage_extent(in.shape, in.strides);
   Expr row = zeros(c.b, {max(out_extent, in_extent)}, in);
-  Expr index = c.b("torch.reshape", storage_index(c.b, size, stride, in.device), Dims{Dim(-1)});
-  row = c.b("torch.index_add", row, 0, index, c.b("torch.reshape", c.grad(), Dims{Dim(-1)}));
+  if (reads_once(size, stride)) {
+    row = c.b("prims.as_strided_scatter", row, c.grad(), size, stride);
+  } else {
+    Expr index = c.b("torch.reshape", storage_index(c.b, size, stride, in.device), Dims{Dim(-1)});
+    row = c.b("torch.index_add", row, 0, index, c.b("torch.reshape", c.grad(), Dims{Dim(-1)}));
+  }
   if (!is_non_overlapping_and_dense(in.shape, in.strides)) {  // an expanded input: its elements share the gradient
     Expr own = c.b("torch.reshape", storage_index(c.b, in.shape, in.strides, in.device), Dims{Dim(-1)});
     Expr count = c.b("torch.index_add", zeros(c.b, row.shape(), in), 0, own,
@@ -560,6 +564,10 @@ constexpr OpDef kRecords[] = {
      .tags = kShape,
      .meta = slice_scatter_meta,
      .vjp = slice_scatter_vjp},
+    {.schema = "slice_scatter_(Tensor a, Tensor src, int[] start_indices, int[] end_indices, int[] strides) -> Tensor",
+     .doc = "slice_scatter into the memory of `a`, which it returns.",
+     .tags = kWrite,
+     .meta = slice_scatter_meta},
     {.schema = "as_strided_scatter(Tensor a, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
      .doc = "A copy of `a` in which the elements that as_strided would read are `src`.",
      .tags = kShape,

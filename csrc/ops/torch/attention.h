@@ -2,6 +2,7 @@
 // (aten/src/ATen/native/transformers), repeated, because the kernels themselves do not check everything.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -23,14 +24,17 @@ enum class AttentionKernel {
   Efficient,  ///< CUDA
 };
 
+/// Who computes a call in eager: cuDNN, another of PyTorch's fused kernels, or matrix products and softmax.
+enum class EagerAttention : uint8_t { Cudnn, Fused, Math };
+
 /// What may be taken, from outside of the call: PyTorch's switches (torch.nn.attention.sdpa_kernel) and the GPU.
 struct AttentionSupport {
   bool flash = true, efficient = true, cudnn = true;
   int capability = 90;        ///< of the CUDA device: 10 * major + minor
   int64_t cudnn_version = 0;  ///< 0: there is no cuDNN
   bool cudnn_bias = true;     ///< whether masks are for cuDNN, too
-  /// Whether eager leaves this call, which has dropout, to cuDNN; none: not asked.
-  std::optional<bool> eager_is_cudnn = std::nullopt;
+  /// For this call, which has dropout; none: not asked.
+  std::optional<EagerAttention> eager = std::nullopt;
 };
 
 /// The kernel that eager takes on the CPU; on CUDA flash where it can, else efficient, else math.
@@ -38,6 +42,9 @@ AttentionKernel attention_kernel(const Args& args, const AttentionSupport& suppo
 
 /// Whether cuDNN's kernel can take the call.
 bool fits_cudnn_attention(const Args& args, const AttentionSupport& support);
+
+/// Whether a mask with the same elements draws the same numbers: without dropout none are drawn.
+bool draws_alike(const Args& args, const TensorType& mask);
 
 /// By how many zeros a CUDA kernel's operand is longer than a head that it cannot read: 16-bit kernels read 8 elements
 /// at a time, the efficient kernel 4 of float32.

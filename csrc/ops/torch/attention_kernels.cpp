@@ -61,13 +61,19 @@ bool last_stride_is_one(const Params& p, bool ignore_singleton) {
 
 bool one_or(const Dim& d, const Dim& n) { return d == n || d == 1; }
 
+bool mask_broadcasts(const Params& p) {
+  if (!p.mask) return true;
+  const Dims &m = p.mask->shape, scores{p.q.shape[0], p.q.shape[1], p.q.shape[2], p.k.shape[2]};
+  if (m.size() > scores.size()) return false;
+  for (size_t i = 0; i < m.size(); ++i)
+    if (!one_or(m[i], scores[scores.size() - m.size() + i])) return false;
+  return true;
+}
+
 bool mask_shape_fits(const Params& p) {
   if (!p.mask) return true;
-  const Dims& m = p.mask->shape;
-  if (p.mask->requires_grad || (m.size() != 2 && m.size() != 4)) return false;
-  size_t n = m.size();
-  if (!one_or(m[n - 2], p.q.shape[2]) || !one_or(m[n - 1], p.k.shape[2])) return false;
-  return n == 2 || (one_or(m[0], p.q.shape[0]) && one_or(m[1], p.q.shape[1]));
+  const size_t rank = p.mask->shape.size();
+  return !p.mask->requires_grad && (rank == 2 || rank == 4) && mask_broadcasts(p);
 }
 
 bool flash_cpu_fits(const Params& p) {
@@ -102,10 +108,21 @@ bool flash_cuda_fits(const Params& p, int capability) {
   return last_stride_is_one(p, true);
 }
 
-bool efficient_fits(const Params& p, int capability) {
+// The kernel gives the gradient in the query's type, which is then the mask's.  It counts blocks of threads by samples
+// and heads: for more of them PyTorch cuts the batch, and adds up the parts' gradients of a mask as if they were one's.
+// Where eager cannot be asked who draws dropout's numbers, its rule for this kernel.
+bool trained_mask_fits(const Params& p, const AttentionSupport& support) {
+  constexpr int64_t kMostBlocks = 65535;
+  if (!p.mask || !p.mask->requires_grad) return true;
+  if (p.mask->dtype != p.q.dtype || p.q.shape[0] > kMostBlocks || p.q.shape[1] > kMostBlocks) return false;
+  if (p.dropout == 0) return true;
+  return support.eager ? *support.eager == EagerAttention::Fused : p.mask->strides.back() == 1;
+}
+
+bool efficient_fits(const Params& p, const AttentionSupport& support) {
   if (p.windowed || !fits_fused(p) || !(is_half(p.q.dtype) || p.q.dtype == DType::f32) || !keeps_some(p)) return false;
-  if (capability < 80 && p.q.dtype == DType::bf16) return false;
-  if (p.mask && p.mask->requires_grad) return false;
+  if (support.capability < 80 && p.q.dtype == DType::bf16) return false;
+  if (!mask_broadcasts(p) || !trained_mask_fits(p, support)) return false;
   int64_t alignment = is_half(p.q.dtype) ? 8 : 4;
   for (const TensorType* t : {&p.q, &p.v})
     if (mod(t->shape[3], alignment) != 0 || t->shape[3] == 0) return false;
@@ -144,13 +161,18 @@ bool dropout_fits_cudnn(const Params& p, const AttentionSupport& support) {
   constexpr int64_t kPreferred = 91500, kSixteenths = 16;
   if (p.dropout == 0) return true;
   if (!keeps_some(p)) return false;
-  if (support.eager_is_cudnn) return *support.eager_is_cudnn;
+  if (support.eager) return *support.eager == EagerAttention::Cudnn;
   const int major = support.capability / 10;
   return support.cudnn_version > kPreferred && (major == 9 || major == 10) &&
          p.dropout * kSixteenths == std::floor(p.dropout * kSixteenths);
 }
 
 }  // namespace
+
+// PyTorch's choice of a kernel looks at the mask's last stride.
+bool draws_alike(const Args& args, const TensorType& mask) {
+  return args.real("dropout_p") == 0 || mask.strides.back().same(1) == args.tensor("attn_mask").strides.back().same(1);
+}
 
 Dim attention_padding(const TensorType& t) {
   const bool half = is_half(t.dtype);
@@ -166,8 +188,7 @@ AttentionKernel attention_kernel(const Args& args, const AttentionSupport& suppo
   if (p.q.device.type != DeviceType::cuda) return AttentionKernel::Math;
   if (p.mask && p.causal) return AttentionKernel::Math;
   if (support.flash && flash_cuda_fits(p, support.capability)) return AttentionKernel::FlashCuda;
-  return support.efficient && efficient_fits(p, support.capability) ? AttentionKernel::Efficient
-                                                                    : AttentionKernel::Math;
+  return support.efficient && efficient_fits(p, support) ? AttentionKernel::Efficient : AttentionKernel::Math;
 }
 
 bool fits_cudnn_attention(const Args& args, const AttentionSupport& support) {

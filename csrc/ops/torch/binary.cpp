@@ -187,6 +187,7 @@ Arg heaviside_body(Builder& b, const Args& a) {
 // Exponents that eager computes without pow(); an empty result if it is another.
 Arg cheap_power(Builder& b, const Arg& x, double n) {
   DType t = x.value().dtype();
+  if (n == 1) return b("prims.clone", x);
   if (n == 2) return b("prims.mul", x, x);
   if (n == 3) return b("prims.mul", b("prims.mul", x, x), x);
   if (!is_inexact(t)) return {};

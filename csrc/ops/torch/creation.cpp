@@ -298,7 +298,7 @@ constexpr uint64_t kTags = kCreation | kNoGrad;
 #define THUNDER_EVEN_RANGE(name, overload, start, end, more, given, text, function)                         \
   {.schema = name overload "(" start " start, " end " end, int steps" more ", " THUNDER_FACTORY_OPTIONS     \
              ") -> Tensor",                                                                                 \
-   .doc = text, .tags = kTags, .body = function,                                                            \
+   .doc = text, .tags = sizeof(overload) > 1 ? kTags | kWaits : kTags, .body = function,                    \
    .aten = name overload "(start, end, steps" given ", dtype=dtype, device=device)", .python = "torch." name}
 constexpr OpDef kRecords[] = {
     {.schema = "zeros(int[] ...size, " THUNDER_FACTORY_OPTIONS ") -> Tensor", .doc = "Zeros.", .tags = kTags,

@@ -100,7 +100,7 @@ constexpr OpDef kRecords[] = {
      .aten = "embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)",
      .python = "torch.nn.functional.embedding"},
     {.schema = "embedding_renorm(Tensor weight, Tensor indices, float max_norm, float norm_type) -> Tensor",
-     .doc = "The weight with the rows at indices scaled down to a p-norm of at most max_norm.", .tags = kNoGrad,
+     .doc = "The weight with the rows at indices scaled down to a p-norm of at most max_norm.", .tags = kNoGrad | kWaits,
      .body = embedding_renorm_body, .aten = "embedding_renorm",
      .python = "torch.ops.aten.embedding_renorm torch.embedding_renorm_"},
     {.schema = "embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, "

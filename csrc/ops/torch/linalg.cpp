@@ -197,10 +197,10 @@ Arg inner_body(Builder& b, const Args& a) {
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor, Tensor, Tensor)",
-     .doc = "U, S and V^H with A = U diag(S) V^H; the singular values fall.", .meta = svd_meta, .vjp = svd_vjp,
-     .aten = "linalg_svd(A, full_matrices, driver=driver)", .python = "torch.linalg.svd"},
+     .doc = "U, S and V^H with A = U diag(S) V^H; the singular values fall.", .tags = kWaits, .meta = svd_meta,
+     .vjp = svd_vjp, .aten = "linalg_svd(A, full_matrices, driver=driver)", .python = "torch.linalg.svd"},
     {.schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", .doc = "The singular values, which fall.",
-     .body = svdvals_body, .aten = "linalg_svdvals(A, driver=driver)", .python = "torch.linalg.svdvals"},
+     .tags = kWaits, .body = svdvals_body, .aten = "linalg_svdvals(A, driver=driver)", .python = "torch.linalg.svdvals"},
     {.schema = "linalg_matrix_norm(Tensor A, any ord='fro', int[:] dim=[-2, -1], bool keepdim=False, *, "
                "dtype? dtype=None) -> Tensor",
      .doc = "A norm of the matrices in two dimensions: 'fro', 'nuc', 1, 2, inf and their negatives.",

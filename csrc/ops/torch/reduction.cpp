@@ -404,7 +404,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.sum torch.Tensor.sum"},
     {.schema = "sum_to_size(Tensor input, int[] ...size) -> Tensor",
      .doc = "The input summed over the dimensions along which a tensor of `size` would be broadcast to its shape.",
-     .tags = kReduction | kLinear | kReturnsInput, .body = sum_to_size_body, .vjp = sum_to_size_vjp, .aten = "sum_to_size",
+     .tags = kReduction | kLinear | kReturnsInput, .body = sum_to_size_body, .vjp = sum_to_size_vjp,
      .python = "torch.Tensor.sum_to_size"},
     {.schema = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The sum over `dim`, not-a-numbers counting as 0.", .tags = kReduction, .body = nansum_body,
@@ -532,7 +532,7 @@ constexpr OpDef kRecords[] = {
      .doc = "log(exp(x0) + exp(x1) + ...) up to each element along `dim`, without overflow.", .tags = kNoTag,
      .body = scan_by<kLogcumsumexp>, .aten = "logcumsumexp", .python = "torch.logcumsumexp torch.Tensor.logcumsumexp"},
     {.schema = "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
-     .doc = "The gradient of cumprod's input.", .tags = kNoTag, .meta = cumprod_backward_meta,
+     .doc = "The gradient of cumprod's input.", .tags = kWaits, .meta = cumprod_backward_meta,
      .aten = "cumprod_backward", .python = "torch.ops.aten.cumprod_backward"},
 };
 // clang-format on

@@ -203,7 +203,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.nanmedian torch.Tensor.nanmedian"},
     {.schema = "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor, Tensor)",
      .doc = "The most frequent along a dimension.",
-     .tags = kReduction,
+     .tags = kReduction | kWaits,
      .meta = mode_meta,
      .vjp = selection_vjp,
      .aten = "mode",

@@ -70,6 +70,37 @@ void narrow_vjp(VjpContext& c) {
   c.put("input", c.b("torch.slice_backward", c.grad(), c.in("input").shape(), n.dim, n.start, n.end, 1));
 }
 
+struct Sliced {
+  int64_t dim;
+  Dim start, end, step;
+};
+
+// Bounds are clamped as Python's are.
+Sliced sliced(const Args& a, const TensorType& t) {
+  THUNDER_CHECK(t.rank() > 0, Index, "slice", "slice() cannot be applied to a 0-dim tensor.");
+  const int64_t dim = wrapped_dim("slice", a["dim"], t.rank());
+  const Dim& size = t.shape[static_cast<size_t>(dim)];
+  const auto bound = [&](const Arg& given, const Dim& missing) {
+    if (given.is_none()) return missing;
+    const Dim i = size_arg("slice", given);
+    return max(min(i < 0 ? i + size : i, size), Dim(0));
+  };
+  const Dim step = size_arg("slice", a["step"]), start = bound(a["start"], 0);
+  THUNDER_CHECK(step > 0, Runtime, "slice", "slice step must be positive, got ", step);
+  return {dim, start, max(bound(a["end"], size), start), step};
+}
+
+Arg slice_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  Sliced s = sliced(a, x.tensor());
+  return slice_dim(x, s.dim, s.start, s.end, s.step);
+}
+
+void slice_vjp(VjpContext& c) {
+  Sliced s = sliced(c.args(), c.in("input").tensor());
+  c.put("input", c.b("torch.slice_backward", c.grad(), c.in("input").shape(), s.dim, s.start, s.end, s.step));
+}
+
 Arg diagonal_body(Builder& b, const Args& a) {
   return b("prims.diagonal", a["input"], a["offset"], a["dim1"], a["dim2"]);
 }
@@ -281,6 +312,13 @@ constexpr OpDef kRecords[] = {
      .vjp = narrow_vjp,
      .aten = "narrow",
      .python = "torch.narrow torch.Tensor.narrow"},
+    {.schema = "slice(Tensor input, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+     .doc = "input[start:end:step] along a dimension.",
+     .tags = kTags,
+     .body = slice_body,
+     .vjp = slice_vjp,
+     .aten = "slice.Tensor",
+     .python = "torch.ops.aten.slice torch.ops.aten.slice.Tensor"},
     {.schema = "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor",
      .doc = "A diagonal, as the last dimension.",
      .tags = kTags,

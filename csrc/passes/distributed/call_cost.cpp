@@ -118,9 +118,9 @@ Work product(const Call& c) {
   return {2 * numel_of_outputs(c) * size(*a, -1), Arithmetic::Product, a->dtype};
 }
 
-constexpr std::array kProducts = {"prims.matmul", "prims.linear", "torch.matmul", "torch.linear",
-                                  "torch.mm",     "torch.bmm",    "torch.mv",     "torch.dot",
-                                  "torch.vdot",   "torch.addmm",  "torch.addmv",  "torch.baddbmm"};
+constexpr std::array kProducts = {"prims.matmul", "prims.linear",  "torch.matmul",    "torch.linear", "torch.mm",
+                                  "torch.bmm",    "torch.mv",      "torch.dot",       "torch.vdot",   "torch.addmm",
+                                  "torch.addmv",  "torch.baddbmm", "torch._scaled_mm"};
 
 bool is_one_of(const auto& names, const std::string& name) {
   return std::any_of(names.begin(), names.end(), [&](const char* n) { return name == n; });

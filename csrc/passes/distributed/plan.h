@@ -71,9 +71,9 @@ struct CommunicationPlan {
   CommunicationOrder order;
   bool synchronizes = true;  ///< false within no_sync()
   bool keeps = false;        ///< gradients were kept once
-  /// Within join(): the rank whose first programs decide about the order, as the group's first may have no data, what
-  /// the mean over all processes is multiplied by, and how many backwards have run.
-  int first = 0;
+  /// Within join(): the rank whose first programs decide about the order, as the group's first may have no data, and its
+  /// rank in `replicas`; what the mean over all processes is multiplied by, and how many backwards have run.
+  int first = 0, first_copy = 0;
   double scale = 1;
   size_t backwards = 0;
   bool joining = false, told = false;  ///< a call tells processes without data; the next one has

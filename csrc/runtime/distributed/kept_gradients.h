@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/FunctionRef.h>
 
 #include <string>
 #include <vector>
@@ -10,6 +11,10 @@ namespace thunder::distributed {
 
 /// Adds the gradient to what is kept; the first one is kept as it is.
 void keep_gradient(const std::string& plan, size_t parameter, at::Tensor gradient);
+/// Calls `add` with what is kept, if nobody else holds its memory; false if there is none such, or `add` says so.
+bool add_to_kept_gradient(const std::string& plan, size_t parameter, c10::function_ref<bool(const at::Tensor&)> add);
+/// The gradient and what is kept, which is forgotten.
+at::Tensor with_kept_gradient(const std::string& plan, size_t parameter, at::Tensor gradient);
 /// What is kept, which is forgotten; undefined if nothing is.
 at::Tensor take_kept_gradient(const std::string& plan, size_t parameter);
 /// Which parameters something is kept of.

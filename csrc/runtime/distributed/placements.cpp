@@ -23,10 +23,20 @@ Table& table() {
   return *t;
 }
 
+// What this process holds of a DTensor.  Needs the GIL.
+at::Tensor local_of(PyObject* dtensor) {
+  static PyObject* name = PyUnicode_InternFromString("_local_tensor");
+  PyObject* inner = PyObject_GetAttr(dtensor, name);
+  if (!inner) throw_python_error();
+  at::Tensor out = torch_py::tensor(inner);
+  Py_DECREF(inner);
+  return out;
+}
+
 }  // namespace
 
 at::Tensor Placement::gradient(at::Tensor g) const {
-  if (plan->scale != 1) g = at::mul(g, plan->scale);
+  if (plan && plan->scale != 1) g = at::mul(g, plan->scale);
   if (!wrap) return g;
   Gil gil;
   PyObject* given = to_python(c10::IValue(std::move(g)));
@@ -51,18 +61,27 @@ void Placement::check() const {
   if (!p.sharded || local.numel() == 0) return;
   const void* now = nullptr;
   if (parameter.unsafeGetTensorImpl()->is_python_dispatch()) {
-    PyObject* object = to_python(c10::IValue(parameter));
-    PyObject* inner = object ? PyObject_GetAttrString(object, "_local_tensor") : nullptr;
-    Py_XDECREF(object);
-    if (!inner) throw_python_error();
-    const at::Tensor& t = torch_py::tensor(inner);
+    PyObject* dtensor = to_python(c10::IValue(parameter));
+    if (!dtensor) throw_python_error();
+    const at::Tensor t = local_of(dtensor);
+    Py_DECREF(dtensor);
     now = t.numel() > 0 ? t.const_data_ptr() : local.const_data_ptr();
-    Py_DECREF(inner);
   } else {
     now = parameter.numel() > 0 ? parameter.const_data_ptr() : local.const_data_ptr();
   }
   THUNDER_CHECK(now == local.const_data_ptr(), Runtime, "distributed", p.name,
                 " lies in other memory than when the model was wrapped", kAgain);
+}
+
+const at::Tensor& Placement::current() const {
+  return object ? torch_py::tensor(static_cast<PyObject*>(object.get())) : parameter;
+}
+
+bool Placement::holds() const {
+  if (current().requires_grad() != trainable) return false;
+  const at::Tensor now = local_of(static_cast<PyObject*>(object.get()));
+  return now.scalar_type() == local.scalar_type() && now.sizes() == local.sizes() && now.strides() == local.strides() &&
+         (now.numel() == 0 || now.const_data_ptr() == local.const_data_ptr());
 }
 
 void place(PyObject* parameter, Placement placement) {

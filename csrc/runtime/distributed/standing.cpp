@@ -90,13 +90,13 @@ std::optional<Failure> Watch::disagreement() {
       continue;
     }
     if (p.report.started >= mine.number) continue;
-    uint64_t started = 0;
+    std::optional<uint64_t> started;  // none: this rank is no member of that group, and nobody waits for it there
     for (const auto& w : Monitor::get().all()) {
       if (w->name_ != other.group) continue;
       const std::lock_guard lock(w->mutex_);
       started = w->started_;
     }
-    if (started < other.number)
+    if (started && *started < other.number)
       return Failure{-1, cat("the ranks run different programs, which wait for each other: ", both)};
   }
   return std::nullopt;

@@ -25,7 +25,17 @@ using Preference = void*;
 
 // Numbers of cublasLtMatmulDescAttributes_t, of cublasLtMatmulPreferenceAttributes_t, and of enumerations among their
 // values.
-enum DescAttribute { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
+enum DescAttribute {
+  kTransposeA = 3,
+  kTransposeB = 4,
+  kEpilogue = 7,
+  kBiasPointer = 8,
+  kMultiprocessors = 15,
+  kScalePointerA = 17,
+  kScalePointerB = 18,
+  kFastAccumulation = 25,
+  kBiasType = 26
+};
 enum PreferenceAttribute {
   kWorkspaceLimit = 1,
   kReductionSchemes = 3,
@@ -35,7 +45,8 @@ enum PreferenceAttribute {
   kMinAlignmentD = 8
 };
 enum ReductionScheme { kInPlace = 1, kInComputeType = 2 };
-constexpr int kEpilogueBias = 4, kReal32 = 0, kReal16 = 2, kBfloat16 = 14, kCompute32 = 68;
+constexpr int kEpilogueBias = 4, kReal32 = 0, kReal16 = 2, kBfloat16 = 14, kFloat8E4M3 = 28, kFloat8E5M2 = 29,
+              kCompute32 = 68;
 
 struct Api {
   int (*create)(Handle*);

@@ -24,7 +24,15 @@ constexpr float kWorthwhile = 0.96f;        // of the first choice's time: less 
 // Partial sums in the compute type only: never rounded to 16 bits on the way, whatever PyTorch allows itself.
 constexpr uint32_t kReductions = kInPlace | kInComputeType;
 
-int type_of(DType t) { return t == DType::bf16 ? kBfloat16 : t == DType::f16 ? kReal16 : kReal32; }
+int type_of(DType t) {
+  switch (t) {
+    case DType::bf16: return kBfloat16;
+    case DType::f16: return kReal16;
+    case DType::f8e4m3fn: return kFloat8E4M3;
+    case DType::f8e5m2: return kFloat8E5M2;
+    default: return kReal32;
+  }
+}
 
 void require(const Api& api, int status, const char* doing) {
   THUNDER_CHECK(status == 0, Runtime, "cublaslt", doing, ": ", api.status_string(status));
@@ -49,6 +57,11 @@ CacheKey cache_key(const Api& api, const MatrixProduct& p, int device) {
   for (int64_t n : {static_cast<int64_t>(p.dtype), p.m, p.n, p.k, int64_t{p.transpose_first},
                     int64_t{p.transpose_second}, p.first_stride, p.second_stride, int64_t{p.bias}})
     key.add(n);
+  if (p.float8)
+    for (int64_t n :
+         {static_cast<int64_t>(p.float8->first), static_cast<int64_t>(p.float8->second), int64_t{p.float8->fast}})
+      key.add(n);
+  if (p.left_free) key.add(p.left_free);
   return key.key();
 }
 
@@ -64,10 +77,11 @@ std::shared_ptr<const Product> Product::get(const Api& api, const MatrixProduct&
 }
 
 Product::Product(const Api& api, const MatrixProduct& p) : api_(api), problem_(p) {
-  first_ = make_layout(api, p.dtype, p.transpose_first, p.m, p.k, p.first_stride);
-  second_ = make_layout(api, p.dtype, p.transpose_second, p.k, p.n, p.second_stride);
+  const MatrixProduct::Float8 operands = p.float8.value_or(MatrixProduct::Float8{p.dtype, p.dtype, false});
+  first_ = make_layout(api, operands.first, p.transpose_first, p.m, p.k, p.first_stride);
+  second_ = make_layout(api, operands.second, p.transpose_second, p.k, p.n, p.second_stride);
   out_ = make_layout(api, p.dtype, false, p.m, p.n, p.m);
-  if (!p.bias) desc_ = describe(nullptr);
+  if (!p.bias && !p.float8 && !p.left_free) desc_ = describe(0, {});
 }
 
 Product::~Product() {
@@ -75,7 +89,7 @@ Product::~Product() {
     if (l) api_.layout_destroy(l);
 }
 
-Product::Description Product::describe(const void* bias) const {
+Product::Description Product::describe(int device, const Operands& o) const {
   if (desc_) return desc_;
   MatmulDesc desc = nullptr;
   require(api_, api_.desc_create(&desc, kCompute32, kReal32), "cublasLtMatmulDescCreate");
@@ -83,9 +97,21 @@ Product::Description Product::describe(const void* bias) const {
   const int32_t first = problem_.transpose_first, second = problem_.transpose_second, epilogue = kEpilogueBias;
   api_.desc_set(desc, kTransposeA, &first, sizeof first);
   api_.desc_set(desc, kTransposeB, &second, sizeof second);
+  if (problem_.left_free) {
+    const int32_t used = std::max(cuda_device_properties(device).multiprocessors - problem_.left_free, 1);
+    api_.desc_set(desc, kMultiprocessors, &used, sizeof used);
+  }
   if (problem_.bias) {
     api_.desc_set(desc, kEpilogue, &epilogue, sizeof epilogue);
-    api_.desc_set(desc, kBiasPointer, &bias, sizeof bias);
+    api_.desc_set(desc, kBiasPointer, &o.bias, sizeof o.bias);
+  }
+  if (problem_.float8) {
+    const int8_t fast = problem_.float8->fast;
+    const int32_t bias_type = type_of(problem_.dtype);
+    api_.desc_set(desc, kScalePointerA, &o.first_scale, sizeof o.first_scale);
+    api_.desc_set(desc, kScalePointerB, &o.second_scale, sizeof o.second_scale);
+    api_.desc_set(desc, kFastAccumulation, &fast, sizeof fast);
+    if (problem_.bias) api_.desc_set(desc, kBiasType, &bias_type, sizeof bias_type);
   }
   return owned;
 }
@@ -94,7 +120,7 @@ int Product::launch(const Run& run, const Choice& choice) const {
   const float one = 1, zero = 0;
   const Operands& o = run.operands;
   void* memory = choice.workspace ? run.workspace(choice.workspace) : nullptr;
-  return api_.matmul(handle(api_, run.device), describe(o.bias).get(), &one, o.first, first_, o.second, second_,
+  return api_.matmul(handle(api_, run.device), describe(run.device, o).get(), &one, o.first, first_, o.second, second_,
                      o.accumulate ? &one : &zero, o.out, out_, o.out, out_, &choice.algorithm, memory, choice.workspace,
                      run.stream);
 }
@@ -120,7 +146,7 @@ std::vector<Product::Choice> Product::proposed(int device, size_t workspace) con
     api_.preference_set(preference, attribute, &alignment, sizeof alignment);
   std::array<Heuristic, kProposals> found{};
   int count = 0;
-  const int status = api_.heuristics(handle(api_, device), describe(nullptr).get(), first_, second_, out_, out_,
+  const int status = api_.heuristics(handle(api_, device), describe(device, {}).get(), first_, second_, out_, out_,
                                      preference, kProposals, found.data(), &count);
   api_.preference_destroy(preference);
   std::vector<Choice> out;
@@ -139,7 +165,7 @@ std::optional<Product::Choice> Product::remembered(int device, UsedCache& used) 
   std::memcpy(&workspace, bytes->data() + sizeof c.algorithm, sizeof workspace);
   Heuristic checked{};
   const int status =
-      api_.check(handle(api_, device), describe(nullptr).get(), first_, second_, out_, out_, &c.algorithm, &checked);
+      api_.check(handle(api_, device), describe(device, {}).get(), first_, second_, out_, out_, &c.algorithm, &checked);
   if (status != 0 || checked.status != 0 || workspace > kMaxWorkspace) return std::nullopt;
   c.workspace = workspace;
   return c;

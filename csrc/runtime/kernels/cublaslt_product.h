@@ -26,7 +26,8 @@ namespace thunder::cublaslt {
 struct Operands {
   const void *first = nullptr, *second = nullptr, *bias = nullptr;
   void* out = nullptr;
-  bool accumulate = false;  ///< the product is added to what `out` holds
+  bool accumulate = false;                                     ///< the product is added to what `out` holds
+  const void *first_scale = nullptr, *second_scale = nullptr;  ///< of float8, a float each
 };
 constexpr uintptr_t kAlignment = 16;
 
@@ -38,6 +39,8 @@ class Product {
   ~Product();
   Product(const Product&) = delete;
   Product& operator=(const Product&) = delete;
+
+  const MatrixProduct& problem() const { return problem_; }
 
   /// Gives memory on the stream for the length of the run.
   using Workspace = std::function<void*(size_t bytes)>;
@@ -73,11 +76,11 @@ class Product {
   std::optional<Choice> known(int device, bool measure, UsedCache& used) const;
   std::optional<Choice> choice(const Run& run, bool measure, UsedCache& used) const;
   void remember(int device, const Choice& choice, UsedCache& used) const;
-  Description describe(const void* bias) const;
+  Description describe(int device, const Operands& operands) const;
 
   const Api& api_;
   const MatrixProduct problem_;
-  Description desc_;  // of a product without a bias, whose address it would hold
+  Description desc_;  // if it holds no addresses (of a bias, of scales) and nothing of a device
   Layout first_ = nullptr, second_ = nullptr, out_ = nullptr;
   mutable std::mutex mutex_;
   mutable std::array<Known, kMaxDevices> known_;

@@ -45,9 +45,11 @@ std::string resolve_all(void* handle, CudaApi& api) {
   functions.find("cuEventCreate", api.cuEventCreate);
   functions.find("cuEventRecord", api.cuEventRecord);
   functions.find("cuEventSynchronize", api.cuEventSynchronize);
+  functions.find("cuEventQuery", api.cuEventQuery);
   functions.find("cuEventElapsedTime", api.cuEventElapsedTime);
   functions.find("cuEventDestroy_v2", api.cuEventDestroy_v2);
   functions.find("cuStreamIsCapturing", api.cuStreamIsCapturing);
+  functions.find("cuThreadExchangeStreamCaptureMode", api.cuThreadExchangeStreamCaptureMode);
   return functions.missing;
 }
 
@@ -126,5 +128,11 @@ CudaContextScope::CudaContextScope(int device) {
 CudaContextScope::~CudaContextScope() {
   if (changed_) require_cuda().cuCtxSetCurrent(before_);
 }
+
+RelaxedCaptureScope::RelaxedCaptureScope() : mode_(2) {  // CU_STREAM_CAPTURE_MODE_RELAXED
+  check_cuda(require_cuda().cuThreadExchangeStreamCaptureMode(&mode_), "cuda", "changing the capture mode");
+}
+
+RelaxedCaptureScope::~RelaxedCaptureScope() { require_cuda().cuThreadExchangeStreamCaptureMode(&mode_); }
 
 }  // namespace thunder

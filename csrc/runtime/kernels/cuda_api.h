@@ -31,9 +31,11 @@ struct CudaApi {
   int (*cuEventCreate)(void** event, unsigned flags);
   int (*cuEventRecord)(void* event, void* stream);
   int (*cuEventSynchronize)(void* event);
+  int (*cuEventQuery)(void* event);
   int (*cuEventElapsedTime)(float* milliseconds, void* start, void* end);
   int (*cuEventDestroy_v2)(void* event);
   int (*cuStreamIsCapturing)(void* stream, int* status);
+  int (*cuThreadExchangeStreamCaptureMode)(int* mode);
 };
 
 /// The driver, initialised; null without one, and `why_not` says why.
@@ -55,6 +57,18 @@ class CudaContextScope {
  private:
   void* before_ = nullptr;
   bool changed_ = false;
+};
+
+/// Within it this thread may do what other threads' captures of CUDA graphs forbid by default: ask for events.
+class RelaxedCaptureScope {
+ public:
+  RelaxedCaptureScope();
+  ~RelaxedCaptureScope();
+  RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
+  RelaxedCaptureScope& operator=(const RelaxedCaptureScope&) = delete;
+
+ private:
+  int mode_;
 };
 
 }  // namespace thunder

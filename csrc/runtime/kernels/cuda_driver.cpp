@@ -187,6 +187,43 @@ float CudaTimer::stop() {
   return milliseconds;
 }
 
+CudaStopwatch::CudaStopwatch(int device, void* stream) : device_(device), stream_(stream) {
+  const CudaContextScope scope(device);
+  for (void*& e : events_) check_cuda(require_cuda().cuEventCreate(&e, 0), "cuda", "making an event");
+  record(0);
+}
+
+CudaStopwatch::~CudaStopwatch() {
+  const CudaContextScope scope(device_);
+  for (void* e : events_) require_cuda().cuEventDestroy_v2(e);
+}
+
+void CudaStopwatch::record(size_t which) {
+  check_cuda(require_cuda().cuEventRecord(events_[which], stream_), "cuda", "recording an event");
+}
+
+void CudaStopwatch::stop() {
+  const CudaContextScope scope(device_);
+  record(1);
+}
+
+bool CudaStopwatch::passed(size_t which) const {
+  constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
+  const CudaContextScope scope(device_);
+  const RelaxedCaptureScope relaxed;
+  const int status = require_cuda().cuEventQuery(events_[which]);
+  if (status != kNotReady) check_cuda(status, "cuda", "asking for an event");
+  return status == 0;
+}
+
+float CudaStopwatch::milliseconds() const {
+  const CudaContextScope scope(device_);
+  float milliseconds = 0;
+  check_cuda(require_cuda().cuEventElapsedTime(&milliseconds, events_[0], events_[1]), "cuda",
+             "reading the time between events");
+  return milliseconds;
+}
+
 bool cuda_is_capturing(int device, void* stream) {
   const CudaContextScope scope(device);
   int status = 0;

@@ -99,6 +99,29 @@ class CudaTimer {
   std::array<void*, 2> events_{};
 };
 
+/// When the device came to the start and to the end of work on a stream.  Waits for nothing.
+class CudaStopwatch {
+ public:
+  /// The start.
+  CudaStopwatch(int device, void* stream);
+  ~CudaStopwatch();
+  CudaStopwatch(const CudaStopwatch&) = delete;
+  CudaStopwatch& operator=(const CudaStopwatch&) = delete;
+  void stop();
+  bool has_begun() const { return passed(0); }
+  bool has_ended() const { return passed(1); }
+  /// Between start and end, once the end is there.
+  float milliseconds() const;
+
+ private:
+  void record(size_t which);
+  bool passed(size_t which) const;
+
+  int device_;
+  void* stream_;
+  std::array<void*, 2> events_{};
+};
+
 /// Whether what is launched on the stream goes into a CUDA graph instead of running.
 bool cuda_is_capturing(int device, void* stream);
 

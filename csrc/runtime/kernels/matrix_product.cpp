@@ -57,4 +57,21 @@ std::optional<MatrixProduct> matrix_product(const TensorType& a, const TensorTyp
                        second->transpose, first->stride, second->stride, false};
 }
 
+std::optional<MatrixProduct> float8_product(const TensorType& a, const TensorType& b, DType out, bool fast) {
+  constexpr int64_t kUnit = 16;
+  const auto is_float8 = [](DType t) { return t == DType::f8e4m3fn || t == DType::f8e5m2; };
+  const bool both_wide = a.dtype == DType::f8e5m2 && b.dtype == DType::f8e5m2;
+  if (!is_float8(a.dtype) || !is_float8(b.dtype) || both_wide) return std::nullopt;
+  if (out != DType::bf16 && out != DType::f16 && out != DType::f32) return std::nullopt;
+  TensorType alike = a;
+  alike.dtype = b.dtype;
+  std::optional<MatrixProduct> p = matrix_product(alike, b, false);
+  if (!p || !p->transpose_first || p->transpose_second) return std::nullopt;
+  for (int64_t n : {p->m, p->k, p->first_stride, p->second_stride})
+    if (n % kUnit != 0) return std::nullopt;
+  p->dtype = out;
+  p->float8 = MatrixProduct::Float8{b.dtype, a.dtype, fast};
+  return p;
+}
+
 }  // namespace thunder

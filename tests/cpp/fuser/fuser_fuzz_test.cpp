@@ -77,8 +77,13 @@ class FuserFuzz {
                                             {.lanes = 2, .section = 4}};
     for (int lanes : {8, 4, 2})
       for (bool cached : {true, false})
-        out.push_back(
-            {.lanes = lanes, .cached = cached, .online = cached, .split_rows = cached ? Split::Always : Split::Never});
+        out.push_back({.lanes = lanes,
+                       .cached = cached,
+                       .keep_singles = lanes != 4,
+                       .online = cached,
+                       .split_rows = cached ? Split::Always : Split::Never,
+                       .few_rows = lanes == 4 ? 0 : 64});
+    out.push_back({.cached = true, .keep_singles = true});
     return out;
   }
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/print.h"
 #include "fuser/emit.h"
+#include "fuser/emulated_cuda.h"
 #include "fuser/loops.h"
 #include "fuzz/random.h"
 #include "runtime/kernels/host_compiler.h"
@@ -25,8 +26,23 @@ constexpr int kPerturbed = 8;
 
 // The unit roundoff of what kernels compute in.
 double roundoff(DType t) { return t == DType::f64 ? 0x1p-52 : 0x1p-23; }
-double storage_roundoff(DType t) { return t == DType::bf16 ? 0x1p-8 : t == DType::f16 ? 0x1p-10 : roundoff(t); }
-double smallest(DType t) { return t == DType::f16 ? 0x1p-24 : t == DType::f64 ? 1e-300 : 1e-37; }
+double storage_roundoff(DType t) {
+  switch (t) {
+    case DType::bf16: return 0x1p-8;
+    case DType::f16: return 0x1p-10;
+    case DType::f8e4m3fn: return 0x1p-6;  // eight of them are an eighth, one last digit
+    case DType::f8e5m2: return 0x1p-5;
+    default: return roundoff(t);
+  }
+}
+double smallest(DType t) {
+  switch (t) {
+    case DType::f16: return 0x1p-24;
+    case DType::f8e4m3fn: return 0x1p-9;
+    case DType::f8e5m2: return 0x1p-16;
+    default: return t == DType::f64 ? 1e-300 : 1e-37;
+  }
+}
 
 bool ordinary(double x, DType t) {
   if (t == DType::f64 || !std::isfinite(x) || x == 0) return true;
@@ -135,14 +151,20 @@ std::vector<TensorType> plain_types(const std::vector<Value>& of) {
   return out;
 }
 
+// What only the host's printer knows.
+bool for_host(const fuser::Kernel& k) {
+  return !k.row_buffers.empty() ||
+         std::any_of(k.phases.begin(), k.phases.end(), [](const fuser::Phase& p) { return !p.ahead.empty(); });
+}
+
 }  // namespace
 
 void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena,
                        const std::string& where) {
   auto shared = std::make_shared<const Expectation>(std::move(expected));
-  auto one = [&](const fuser::Kernel& kernel, bool as_loops) {
+  auto one = [&](const fuser::Kernel& kernel, How how) {
     Run r{.kernel = kernel,
-          .loops = as_loops,
+          .how = how,
           .name = cat("k", runs_.size()),
           .text = "",
           .where = where,
@@ -157,25 +179,36 @@ void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_pt
           .cols = fuser::usual(kernel.cols),
           .input_types = plain_types(kernel.inputs),
           .output_types = plain_types(kernel.outputs)};
-    r.text = as_loops ? loops(kernel, r.name) : fuser::emit_host(kernel, r.name);
+    r.text = how == How::Host    ? fuser::emit_host(kernel, r.name)
+             : how == How::Loops ? loops(kernel, r.name)
+                                 : emulated(kernel, r.name);
     runs_.push_back(std::move(r));
   };
-  one(fusion.plain, false);
-  for (const fuser::Kernel& k : fusion.lowered) one(k, k.lanes > 1 || k.cached);
+  one(fusion.plain, How::Host);
+  for (const fuser::Kernel& k : fusion.lowered) {
+    one(k, k.lanes > 1 || k.cached ? How::Loops : How::Host);
+    if (!for_host(k)) one(k, How::Cuda);
+  }
 }
 
 std::vector<std::string> KernelChecks::run() {
   if (runs_.empty()) return {};
-  std::string source = fuser::host_prelude() + loops_prelude(), error;
-  for (const Run& r : runs_) source += r.text;
+  std::string source = fuser::host_prelude() + loops_prelude(), cuda = emulation_prelude(), error;
+  for (const Run& r : runs_) (r.how == How::Cuda ? cuda : source) += r.text;
   std::shared_ptr<HostModule> module = compile_host(source, &error);
   if (!module) return {"the kernels do not compile: " + error.substr(0, 4000)};
+  std::shared_ptr<HostModule> emulation = compile_host(cuda, &error, {"-O1"});
+  if (!emulation) return {"the emulated kernels do not compile: " + error.substr(0, 4000)};
   int* misaligned = static_cast<int*>(module->symbol("th_misaligned"));
   std::vector<std::string> out;
   for (const Run& r : runs_) {
-    void* finish = !r.loops && !r.kernel.columns.empty() ? module->symbol(r.name + "_finish") : nullptr;
-    for (const std::string& what : run_one(r, {module->symbol(r.name), finish, misaligned}))
-      out.push_back(cat(r.where, ", ", r.loops ? "as loops" : "on the host", ": ", what, "\n", r.text));
+    const std::shared_ptr<HostModule>& of = r.how == How::Cuda ? emulation : module;
+    const std::string suffix = r.how == How::Cuda ? "_grid" : "";
+    const bool finishes = r.how == How::Cuda ? r.kernel.has_finish() : r.how == How::Host && !r.kernel.columns.empty();
+    void* finish = finishes ? of->symbol(r.name + "_finish" + suffix) : nullptr;
+    const char* const how[] = {"on the host", "as loops", "as emulated threads"};
+    for (const std::string& what : run_one(r, {of->symbol(r.name + suffix), finish, misaligned}))
+      out.push_back(cat(r.where, ", ", how[static_cast<size_t>(r.how)], ": ", what, "\n", r.text));
   }
   return out;
 }
@@ -241,13 +274,40 @@ int KernelChecks::call_host(const Run& r, const Functions& f, const void* const*
   return status;
 }
 
+// As FusionCall launches it, on a GPU of two multiprocessors.
+int KernelChecks::call_cuda(const Run& r, const Functions& f, const void* const* in, void* const* out, bool backwards) {
+  using Grid =
+      int (*)(const void* const*, void* const*, char*, const int64_t*, const double*, const int*, const int*, int, int);
+  const fuser::Kernel& k = r.kernel;
+  const fuser::CudaShape s = fuser::cuda_shape(k);
+  const fuser::CudaBlocks blocks = fuser::cuda_blocks(k, r.rows, r.cols);
+  int grid[] = {static_cast<int>(blocks.x), static_cast<int>(blocks.y)};
+  if (s.persistent && grid[1] > 0)
+    grid[0] = std::clamp(grid[0], 1, std::max(1, 2 * s.blocks_per_multiprocessor / grid[1]));
+  if (grid[0] == 0 || grid[1] == 0) return 0;
+  const int64_t bytes = f.finish ? fuser::partial_bytes(k, fuser::Target::Cuda, r.cols) : 0;
+  const bool extrema = !k.extrema.empty();
+  const int parts = extrema ? grid[0] * grid[1] : grid[0];
+  std::vector<double> partial(static_cast<size_t>(parts * bytes) / 8 + 1, std::nan(""));
+  char* sums = reinterpret_cast<char*>(partial.data());
+  const int block[] = {s.threads, s.rows_per_block};
+  const int status =
+      reinterpret_cast<Grid>(f.kernel)(in, out, sums, r.sizes.data(), r.numbers.data(), grid, block, parts, backwards);
+  if (status || !f.finish) return status;
+  const int finish_grid[] = {extrema ? 1 : static_cast<int>((r.cols + 31) / 32), 1},
+            finish_block[] = {32, fuser::kFinishRows};
+  return reinterpret_cast<Grid>(f.finish)(in, out, sums, r.sizes.data(), r.numbers.data(), finish_grid, finish_block,
+                                          parts, backwards);
+}
+
 int KernelChecks::call(const Run& r, const Functions& f, const std::vector<void*>& tensors,
-                       const std::vector<void*>& out) {
+                       const std::vector<void*>& out, bool backwards) {
   std::vector<void*> in = tensors;
   for (size_t i = 0; i < in.size(); ++i)
     in[i] = static_cast<char*>(in[i]) + r.offsets[i] * itemsize(r.kernel.inputs[i].dtype());
   *f.misaligned = 0;
-  if (!r.loops) return call_host(r, f, in.data(), out.data());
+  if (r.how == How::Host) return call_host(r, f, in.data(), out.data());
+  if (r.how == How::Cuda) return call_cuda(r, f, in.data(), out.data(), backwards);
   return reinterpret_cast<int (*)(const void* const*, void* const*, const int64_t*, const double*)>(f.kernel)(
       in.data(), out.data(), r.sizes.data(), r.numbers.data());
 }
@@ -261,7 +321,8 @@ std::vector<std::unique_ptr<Memory>> KernelChecks::inputs_of(const Run& r) {
 std::vector<std::string> KernelChecks::run_one(const Run& r, const Functions& functions) {
   const Memories in = inputs_of(r), out = memories(r.output_types);
   if (r.kernel.outputs.size() != r.outputs.size()) return {"the variant has other outputs"};
-  if (call(r, functions, pointers(in), pointers(out)) != 0) return {"reports an index outside of its tensor"};
+  const int status = call(r, functions, pointers(in), pointers(out));
+  if (status != 0) return {status == 2 ? "threads wait without end" : "reports an index outside of its tensor"};
   std::vector<std::string> wrong;
   if (*functions.misaligned) wrong.push_back("a vector at an address that is not a multiple of its size");
   for (size_t i = 0; i < out.size(); ++i) {
@@ -270,8 +331,23 @@ std::vector<std::string> KernelChecks::run_one(const Run& r, const Functions& fu
     if (std::string what = compare(*out[i]->read(), r.expected->outputs[at], r.expected->spread[at]); !what.empty())
       wrong.push_back(cat("output ", i, ": ", what));
   }
+  if (r.how == How::Cuda) {
+    for (const std::string& what : run_backwards(r, functions, out)) wrong.push_back(what);
+    return wrong;
+  }
   for (bool last_first : {false, true})
     for (const std::string& what : run_in_place(r, functions, last_first, out)) wrong.push_back(what);
+  return wrong;
+}
+
+std::vector<std::string> KernelChecks::run_backwards(const Run& r, const Functions& functions,
+                                                     const Memories& expected) {
+  const Memories in = inputs_of(r), out = memories(r.output_types);
+  if (call(r, functions, pointers(in), pointers(out), true) != 0) return {"fails with threads in another order"};
+  std::vector<std::string> wrong;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (std::memcmp(out[i]->data(), expected[i]->data(), expected[i]->size()) != 0)
+      wrong.push_back(cat("output ", i, " depends on the order of threads"));
   return wrong;
 }
 
@@ -304,13 +380,11 @@ std::vector<std::string> KernelChecks::compile_cuda_texts() {
   std::vector<std::string> where;
   for (size_t i = 0; i < runs_.size(); ++i) {
     const fuser::Kernel& k = runs_[i].kernel;
-    const bool for_host = !k.row_buffers.empty() || std::any_of(k.phases.begin(), k.phases.end(),
-                                                                [](const fuser::Phase& p) { return !p.ahead.empty(); });
     if (i % kTogether == 0) {
       sources.push_back({cat("kernels", i), fuser::cuda_prelude()});
       where.emplace_back();
     }
-    if (for_host) continue;
+    if (runs_[i].how == How::Cuda || for_host(k)) continue;
     sources.back().source += fuser::emit_cuda(k, runs_[i].name);
     where.back() += " " + runs_[i].name;
   }

@@ -29,21 +29,23 @@ std::optional<Expectation> expect(const Fused& fusion, const std::vector<referen
 /// The kernels of several programs.
 class KernelChecks {
  public:
-  /// The kernel as `emit_host` prints it, and its variants as loops.  Symbols are their hints in the environment of the
-  /// thread.  `where` is printed with a finding.
+  /// The kernel as `emit_host` prints it, its variants as loops, and as `emit_cuda` prints them.  Symbols are their hints
+  /// in the environment of the thread.  `where` is printed with a finding.
   void add(const Fused& fusion, Expectation expected, std::shared_ptr<Arena> arena, const std::string& where);
   size_t size() const { return runs_.size(); }
-  /// Compiles and runs all on the host; what is wrong.  Each is run again with outputs in the memory of inputs, as far as
-  /// it allows that, which must change nothing.
+  /// Compiles and runs all on the host; what is wrong.  CUDA's threads are emulated, in two orders that must give the
+  /// same.  The others are run again with outputs in the memory of inputs, as far as they allow that, which must change
+  /// nothing.
   std::vector<std::string> run();
   int ran_in_place() const { return in_place_; }
   /// Compiles the CUDA text of all with NVRTC; what is wrong.
   std::vector<std::string> compile_cuda_texts();
 
  private:
+  enum class How : uint8_t { Host, Loops, Cuda };
   struct Run {
     fuser::Kernel kernel;
-    bool loops;
+    How how;
     std::string name, text, where;
     std::shared_ptr<const Expectation> expected;
     std::vector<Value> inputs, outputs;  // in the order of the expectation
@@ -58,9 +60,13 @@ class KernelChecks {
     int* misaligned;
   };
   static int call_host(const Run& run, const Functions& f, const void* const* in, void* const* out);
-  static int call(const Run& run, const Functions& f, const std::vector<void*>& in, const std::vector<void*>& out);
+  static int call_cuda(const Run& run, const Functions& f, const void* const* in, void* const* out, bool backwards);
+  static int call(const Run& run, const Functions& f, const std::vector<void*>& in, const std::vector<void*>& out,
+                  bool backwards = false);
   static std::vector<std::unique_ptr<Memory>> inputs_of(const Run& run);
   std::vector<std::string> run_one(const Run& run, const Functions& functions);
+  std::vector<std::string> run_backwards(const Run& run, const Functions& functions,
+                                         const std::vector<std::unique_ptr<Memory>>& expected);
   std::vector<std::string> run_in_place(const Run& run, const Functions& functions, bool last_first,
                                         const std::vector<std::unique_ptr<Memory>>& expected);
   std::vector<Run> runs_;

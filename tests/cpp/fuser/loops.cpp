@@ -61,6 +61,7 @@ std::string loops(const Kernel& k, const std::string& name) {
   for (size_t i = 0; i < k.numbers.size(); ++i)
     out += "  const double f" + std::to_string(i) + " = numbers[" + std::to_string(i) + "];\n";
   out += "  const int64 K = " + chunks + ";\n" + pointers(k);
+  for (const Accumulator& a : k.extrema) out += "  " + a.type + " " + a.name + " = " + identity(a) + ";\n";
   for (const Accumulator& a : k.columns)
     out += "  " + a.type + " " + a.name + "_all[" + cols + "];\n  for (auto& x : " + a.name +
            "_all) x = " + identity(a) + ";\n";
@@ -77,9 +78,14 @@ std::string loops(const Kernel& k, const std::string& name) {
     out += "    for (I q = 0; q < " + (p.chunks ? std::to_string(p.chunks) : chunks) +
            "; ++q) {\n      const int k = q; (void)k;\n";
     indent(out, p.chunk, 3);
+    for (const Turned& t : p.turned)
+      out += "      Vec<" + t.type + ", " + lanes + "> " + t.name + "[1]; const int i = 0; (void)i;\n";
     out += "      for (int j = 0; j < " + lanes + "; ++j) {\n";
     indent(out, p.lane, 4);
     out += "      }\n";
+    for (const Turned& t : p.turned)
+      out += "      for (int j = 0; j < " + lanes + "; ++j) out" + std::to_string(t.output) + "[(" + lanes +
+             " * q + j) * " + k.sizes.known(k.rows) + " + r] = " + t.name + "[0].at[j];\n";
     indent(out, p.stores, 3);
     out += "    }\n";
     // As where several threads' sums are brought under one maximum: of nothing but -inf it is not a number.
@@ -88,7 +94,12 @@ std::string loops(const Kernel& k, const std::string& name) {
   }
   indent(out, k.row_stores, 2);
   out += "  }\n";
-  if (!k.columns.empty()) {
+  if (!k.extrema.empty()) indent(out, k.finish, 1);
+  if (k.last) {
+    out += lines(k.last->row, 1) + "  for (I q = 0; q < K; ++q) {\n    const int k = q; (void)k;\n" +
+           lines(k.last->chunk, 2) + "    for (int j = 0; j < " + lanes + "; ++j) {\n" + lines(k.last->lane, 3) +
+           "    }\n" + lines(k.last->stores, 2) + "  }\n";
+  } else if (!k.columns.empty()) {
     out += "  for (I c = 0; c < " + cols + "; ++c) {\n";
     for (const Accumulator& a : k.columns) out += "    const " + a.type + " " + a.name + " = " + a.name + "_all[c];\n";
     indent(out, k.finish, 2);

@@ -223,6 +223,25 @@ TEST_CASE("lower: sums over the first dimension have a column each, and are fini
   CHECK(k.rows == 4);
 }
 
+TEST_CASE("lower: sums over few rows of many columns are finished where they are made, in vectors") {
+  const std::string in = kIn + "  # c: \"cpu f32[8]\"\n";
+  const std::string sums =
+      "  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n  t2 = prims.add(t1, c)  # t2: \"cpu f32[8]\"\n";
+  Program p(in + sums + "  return t2\n", "a, c");
+  const LowerOptions few{.lanes = 4, .few_rows = 4, .many_columns = 8};
+  const Kernel k = p.lower(few, {0}).value();
+  REQUIRE(k.last);
+  CHECK(k.finish.empty());
+  CHECK(!k.has_finish());
+  CHECK(k.last->chunk.size() == 2);  // the summand, and what is stored
+  CHECK(k.last->stores.size() == 1);
+  CHECK(!p.lower({.lanes = 4, .few_rows = 3, .many_columns = 8}, {0})->last);
+  CHECK(!p.lower({.lanes = 4, .few_rows = 4, .many_columns = 9}, {0})->last);
+  // With a sum of each row threads share rows.
+  Program both(in + sums + "  t3 = prims.sum(a, [1])  # t3: \"cpu f32[4]\"\n  return (t2, t3)\n", "a, c");
+  CHECK(both.lower(few, {0}).value().has_finish());
+}
+
 TEST_CASE("lower: dimensions are summed up as they lie in memory where they are not the first or last ones") {
   const std::string last = "f32[2, 5, 3, 4] strides=(60, 1, 20, 5)", in = "  # a: \"cpu " + last + "\"\n";
   Program p(in + "  t1 = prims.neg(a)  # t1: \"cpu " + last +
@@ -410,6 +429,9 @@ TEST_CASE("lower: every move gives the elements that the evaluator gives") {
       {"cat rows", "a, b", "cpu f32[4, 8]", "prims.cat([a, b], 0)", "cpu f32[8, 8]"},
       {"pad", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(1, 0, 0), (-2, 3, 0)])", "cpu f32[5, 9]"},
       {"pad lanes", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(0, 0, 0), (8, 8, 0)])", "cpu f32[4, 24]"},
+      {"pad between", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(1, 2, 1), (2, 0, 2)])", "cpu f32[10, 24]"},
+      {"pad between, cut", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(-1, 0, 2), (-2, -3, 1)])", "cpu f32[9, 10]"},
+      {"pad between rows", "a", "cpu f32[4, 8]", "prims.pad(a, 1.5, [(1, 0, 1), (0, 0, 0)])", "cpu f32[8, 8]"},
       {"pad cuts all", "a", "cpu f32[4, 1]", "prims.pad(a, 1.5, [(1, 0, 0), (2, -1, 0)])", "cpu f32[5, 2]"},
   };
   KernelChecks checks;

@@ -41,6 +41,27 @@ double half_value(uint16_t bits) {
   return sign * (e == 0 ? m * 0x1p-24 : std::ldexp(1 + m / 1024.0, e - 15));
 }
 
+// The eight bits of a number of so many bits of mantissa that is known to be one, and the number of bits.
+uint8_t small_bits(double x, int mantissa, int bias) {
+  const auto sign = static_cast<uint8_t>(std::signbit(x) ? 0x80 : 0);
+  if (std::isnan(x)) return 0x7f;
+  if (std::isinf(x)) return sign | 0x7c;
+  x = std::fabs(x);
+  const double least = std::ldexp(1, 1 - bias - mantissa);
+  if (x < std::ldexp(1, 1 - bias)) return static_cast<uint8_t>(sign | static_cast<uint8_t>(x / least));
+  const int e = std::ilogb(x);
+  const auto m = static_cast<uint8_t>(std::ldexp(std::ldexp(x, -e) - 1, mantissa));
+  return static_cast<uint8_t>(sign | (e + bias) << mantissa | m);
+}
+
+double small_value(uint8_t bits, int mantissa, int bias, bool infinity) {
+  const double sign = bits & 0x80 ? -1 : 1;
+  const int e = (bits & 0x7f) >> mantissa, m = bits & ((1 << mantissa) - 1);
+  if (infinity && e == 31) return m ? std::nan("") : sign * INFINITY;
+  if (!infinity && (bits & 0x7f) == 0x7f) return std::nan("");
+  return sign * (e == 0 ? std::ldexp(m, 1 - bias - mantissa) : std::ldexp(1 + std::ldexp(m, -mantissa), e - bias));
+}
+
 void store(DType t, void* to, reference::Element e) {
   switch (t) {
     case DType::f64: return put(to, e.re);
@@ -48,6 +69,8 @@ void store(DType t, void* to, reference::Element e) {
     case DType::bf16:
       return put(to, static_cast<uint16_t>(get<uint32_t>(std::vector<float>{static_cast<float>(e.re)}.data()) >> 16));
     case DType::f16: return put(to, half_bits(e.re));
+    case DType::f8e4m3fn: return put(to, small_bits(e.re, 3, 7));
+    case DType::f8e5m2: return put(to, small_bits(e.re, 2, 15));
     case DType::i64: return put(to, e.i);
     case DType::i32: return put(to, static_cast<int32_t>(e.i));
     case DType::i16: return put(to, static_cast<int16_t>(e.i));
@@ -68,6 +91,8 @@ reference::Element load(DType t, const void* from) {
       return Element::real(static_cast<double>(get<float>(&bits)));
     }
     case DType::f16: return Element::real(half_value(get<uint16_t>(from)));
+    case DType::f8e4m3fn: return Element::real(small_value(get<uint8_t>(from), 3, 7, false));
+    case DType::f8e5m2: return Element::real(small_value(get<uint8_t>(from), 2, 15, true));
     case DType::i64: return Element::integer(get<int64_t>(from));
     case DType::i32: return Element::integer(get<int32_t>(from));
     case DType::i16: return Element::integer(get<int16_t>(from));

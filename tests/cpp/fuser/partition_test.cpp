@@ -170,6 +170,71 @@ TEST_CASE("partition: what is widened is stored, and not its cast") {
   CHECK(wide_made == 0);
 }
 
+TensorType on_gpu(Dims shape, DType dtype = DType::bf16) {
+  TensorType t = f32(std::move(shape));
+  t.dtype = dtype;
+  t.device = Device{DeviceType::cuda, 0};
+  return t;
+}
+
+TEST_CASE("partition: a copy that moves pieces of memory on a GPU is a kernel") {
+  const auto kernels = [](const TensorType& t, const std::vector<int64_t>& order) {
+    Builder b = pass_builder();
+    const Expr turned = b("prims.transpose", b.input(t, "x"), Arg(order));
+    const Trace trace = b.finish("f", b("pt.heavy", b("prims.restride", turned, contiguous_strides(turned.shape()))));
+    return partitioned(trace).fusions.size();
+  };
+  CHECK(kernels(on_gpu({4, 6, 8}), {1, 0, 2}) == 1);
+  CHECK(kernels(on_gpu({4, 6, 8}), {2, 1, 0}) == 0);   // element by element
+  CHECK(kernels(on_gpu({4, 6, 12}), {1, 0, 2}) == 0);  // 24 bytes
+  CHECK(kernels(f32({4, 6, 8}), {1, 0, 2}) == 0);      // on the CPU
+}
+
+TEST_CASE("partition: what is gathered for many rows on a GPU is gathered once") {
+  const auto kernels = [](int64_t rows, bool gpu) {
+    Builder b = pass_builder();
+    const auto tensor = [&](Dims shape) { return gpu ? on_gpu(std::move(shape)) : f32(std::move(shape)); };
+    const Expr padded =
+        b("prims.pad", b.input(tensor({3, 5}), "bias"), 0, Arg::list({Arg(Dims{0, 0, 0}), Arg(Dims{0, 3, 0})}));
+    const Expr view = b("prims.broadcast_in_dim", padded, Dims{1, 3, 8}, Arg::list({1, 2}));
+    const Expr wide = b("prims.broadcast_in_dim", view, Dims{rows, 3, 8}, Arg::list({0, 1, 2}));
+    const Expr sum = b("prims.add", b.input(tensor({rows, 3, 8}), "x"), wide);
+    Partitioned p = partitioned(b.finish("f", b("prims.neg", sum)));
+    return p.fusions.size();
+  };
+  CHECK(kernels(64, true) == 2);
+  CHECK(kernels(63, true) == 1);
+  CHECK(kernels(64, false) == 1);
+}
+
+// Sums of several large results, with so many calls in between, and their own sum.
+std::vector<size_t> kernels_of_sums(int between, bool kept) {
+  Builder b = pass_builder();
+  Expr x{b, b.input(f32({8, 8}), "x")}, total;
+  ArgList results;
+  for (int i = 0; i < 2; ++i) {
+    x = b("pt.heavy", x);
+    if (kept) results.push_back(x.arg());
+    const Expr sum = b("prims.sum", b("prims.neg", x), Arg::list({0}));
+    total = i == 0 ? sum : b("prims.add", total, sum);
+    for (int k = 0; k < between; ++k) x = b("pt.heavy", x);
+  }
+  results.push_back(total.arg());
+  results.push_back(x.arg());
+  Partitioned p = partitioned(b.finish("f", Arg::tuple(results)));
+  test::code(p.trace);
+  std::vector<size_t> out;
+  for (const test::Fused& f : p.fusions) out.push_back(f.inputs.size());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TEST_CASE("partition: a small sum does not wait for a far reader with what it is made of") {
+  CHECK(kernels_of_sums(4, false) == std::vector<size_t>{2});
+  CHECK(kernels_of_sums(60, false) == std::vector<size_t>{1, 2});
+  CHECK(kernels_of_sums(60, true) == std::vector<size_t>{2});  // it is in memory anyway
+}
+
 TEST_CASE("partition: a kernel that nobody wants to make leaves its calls") {
   Builder b = pass_builder();
   Value x = b.input(f32({4}), "x");

@@ -165,9 +165,9 @@ TEST_CASE("random: numbers are made ahead where columns are neighbours, and draw
   Program along(draw("uniform_at", "f32", "4, 8") + "  return t1\n");
   CHECK(made_ahead(along.lower(host).value()) == 1);
   CHECK(made_ahead(along.lower({}).value()) == 0);
-  Program across(draw("uniform_at", "f32", "4, 8") +
-                 "  t2 = prims.transpose(t1, [1, 0])  # t2: \"cpu f32[8, 4] strides=(1, 8)\"\n  t3 = "
-                 "prims.restride(t2, [4, 1])  # t3: \"cpu f32[8, 4]\"\n  return t3\n");
+  Program across(draw("uniform_at", "f32", "4, 8, 3") +
+                 "  t2 = prims.transpose(t1, [2, 1, 0])  # t2: \"cpu f32[3, 8, 4] strides=(1, 3, 24)\"\n  t3 = "
+                 "prims.restride(t2, [32, 4, 1])  # t3: \"cpu f32[3, 8, 4]\"\n  return t3\n");
   CHECK(made_ahead(across.lower(host).value()) == 0);
   Program computed(
       "  t0 = prims.neg(s)  # t0: \"cpu i64[2]\"\n  t1 = prims.uniform_at(t0, [4, 8], "

@@ -97,6 +97,10 @@ class Draw {
   Value indices(Shape shape, int64_t below, DType t = DType::i64);
   /// A row of positions of which no two are the same; `length` <= `below`.
   Value distinct_indices(int64_t length, int64_t below);
+  /// A row of positions from 0 to `below` - 1, in order.
+  Value sorted_indices(int64_t length, int64_t below);
+  /// The same with 0 in front.
+  Value offsets(int64_t length, int64_t below);
   Value mask(Shape shape);
   Shape shape(int64_t min_rank = 0, int64_t max_rank = 4);
   DType float_type();
@@ -111,6 +115,7 @@ class Draw {
   std::optional<Value> number_value(NumberKind kind);
 
  private:
+  Value row(const std::vector<int64_t>& numbers);
   Generator& g_;
 };
 

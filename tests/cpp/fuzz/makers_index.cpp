@@ -83,6 +83,45 @@ Made small_integers(Draw& d) {
   return m;
 }
 
+Made group_index(Draw& d) {
+  const int64_t groups = d.random.between(0, 4), n = groups == 0 ? 0 : d.random.between(0, 6);
+  return Named{{"index", d.indices({n}, groups, index_type(d))}, {"groups", groups}, {"skips", d.random.chance(0.5)}};
+}
+
+Made segment_sum(Draw& d) {
+  Value v = with_rank(d, 1);
+  if (is_bool(v.dtype()) || is_complex(v.dtype())) return std::nullopt;
+  const int64_t dim = d.random.below(v.rank()), slices = Draw::size(v, dim), segments = d.random.between(0, 3),
+                length = d.random.between(1, 3), n = slices == 0 ? 0 : segments * length;
+  const bool regular = d.random.chance(0.5);
+  Named m = {{param(d, 0), v},
+             {"dim", dim},
+             {"places", d.indices({n}, slices)},
+             {"weights", nullptr},
+             {"skips", d.random.chance(0.5)}};
+  m["length"] = regular ? length : 0;
+  m["starts"] = regular ? Arg() : Arg(d.sorted_indices(segments + 1, n + 1));
+  if (d.random.chance(0.5)) m["weights"] = d.tensor({.dtype = v.dtype(), .shape = Shape{n}, .values = {}});
+  return m;
+}
+
+// prims.embedding_bag_max, and torch.embedding_bag with bags of one length or by offsets.
+Made embedding_bag(Draw& d) {
+  const int64_t rows = d.random.between(1, 4), bags = d.random.between(1, 3), length = d.random.between(1, 3);
+  const bool regular = d.op.schema.name == "embedding_bag" && d.random.chance(0.5);
+  static const std::vector<const char*> modes = {"sum", "mean", "max"};
+  const char* mode = d.random.pick(modes);
+  Value weight = floats(d, {rows, d.random.between(1, 3)});
+  const Shape shape = regular ? Shape{bags, length} : Shape{bags * length};
+  Named m = {
+      {"weight", weight},   {"input", d.indices(shape, rows)}, {"indices", d.indices(shape, rows)}, {"mode", mode},
+      {"offsets", nullptr}, {"per_sample_weights", nullptr},   {"include_last_offset", false},      {"padding_idx", 0}};
+  if (!regular) m["offsets"] = d.offsets(bags, bags * length);
+  if (std::string(mode) == "sum" && d.random.chance(0.5))
+    m["per_sample_weights"] = d.tensor({.dtype = weight.dtype(), .shape = shape, .values = {}});
+  return m;
+}
+
 Made repeats(Draw& d) {
   Value v = with_rank(d, 1);
   int64_t dim = random_dim(d, v);
@@ -267,6 +306,10 @@ void add_index_makers(Makers& m) {
             {"torch.getitem", key},
             {"torch.setitem", key},
             {"prims.repeat_index", small_integers},
+            {"prims.group_index", group_index},
+            {"prims.segment_sum", segment_sum},
+            {"prims.embedding_bag_max", embedding_bag},
+            {"torch.embedding_bag", embedding_bag},
             {"torch.repeat_interleave.tensor", repeats},
             {"torch.repeat_interleave", repeat_number},
             {"torch.one_hot", one_hot},

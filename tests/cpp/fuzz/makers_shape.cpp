@@ -114,6 +114,14 @@ Made slice_one(Draw& d) {
   return m;
 }
 
+// Bounds beyond the ends, too.
+Made slice_by_bounds(Draw& d) {
+  Value v = with_rank(d, 1);
+  int64_t dim = random_dim(d, v), n = Draw::size(v, dim);
+  auto bound = [&] { return d.random.chance(0.3) ? Arg() : Arg(d.random.between(-n - 2, n + 2)); };
+  return Named{{param(d, 0), v}, {"dim", dim}, {"start", bound()}, {"end", bound()}, {"step", d.random.between(1, 3)}};
+}
+
 Made select(Draw& d) {
   Value v = with_rank(d, 1);
   int64_t dim = random_dim(d, v), n = Draw::size(v, dim);
@@ -449,6 +457,7 @@ void add_shape_makers(Makers& m) {
             {"torch.narrow.tensor", slice_one},
             {"prims.narrow_at", slice_one},
             {"clang.slice_in_dim", slice_one},
+            {"torch.slice", slice_by_bounds},
             {"torch.select", select},
             {"torch.split.sizes", split_sizes},
             {"torch.split_with_sizes", split_sizes},

@@ -25,6 +25,8 @@ int fails[4] = {0, 0, 0, 0};
 int count = 4, runs = 0, last = -1, checks = 0, searches = 0, live = 0;
 int transposes[2] = {-1, -1}, epilogue = 0;
 const void* bias = nullptr;
+const void* scales[2] = {nullptr, nullptr};
+int used = -1, fast = -1, bias_type = -1, types[3] = {-1, -1, -1}, layouts = 0;
 u64 last_workspace = 0, limit = 0;
 const void* arguments[3];
 float scale = -1;  // beta
@@ -38,9 +40,17 @@ int cublasLtMatmulDescSetAttribute(void*, int which, const void* v, unsigned lon
   if (which == 3 || which == 4) transposes[which - 3] = *(const int*)v;
   if (which == 7) epilogue = *(const int*)v;
   if (which == 8) bias = *(const void* const*)v;
+  if (which == 15) used = *(const int*)v;
+  if (which == 17 || which == 18) scales[which - 17] = *(const void* const*)v;
+  if (which == 25) fast = *(const signed char*)v;
+  if (which == 26) bias_type = *(const int*)v;
   return 0;
 }
-int cublasLtMatrixLayoutCreate(void** l, int, u64, u64, long long) { *l = things; ++live; return 0; }
+int cublasLtMatrixLayoutCreate(void** l, int type, u64, u64, long long) {
+  types[layouts++ % 3] = type;
+  *l = things; ++live;
+  return 0;
+}
 int cublasLtMatrixLayoutDestroy(void*) { --live; return 0; }
 int cublasLtMatmulPreferenceCreate(void** p) { *p = things; ++live; return 0; }
 int cublasLtMatmulPreferenceDestroy(void*) { --live; return 0; }
@@ -195,5 +205,51 @@ TEST_CASE("cublaslt: a product is added to what is there once its algorithm is k
           if (!w.run(p).empty() || scale != 0) return 6;
           // In another process.
           return Product(api, kProblem).ready(0, true) ? 0 : 7;
+        }) == 0);
+}
+
+TEST_CASE("cublaslt: float8 operands have types and scales of their own") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          MatrixProduct problem = kProblem;
+          problem.bias = true;
+          problem.float8 = MatrixProduct::Float8{DType::f8e4m3fn, DType::f8e5m2, false};
+          const float scales[2] = {1, 2};
+          const auto run = [&](const MatrixProduct& p) {
+            Operands o{&w.first, &w.second, &w.bias, &w.out};
+            o.first_scale = scales, o.second_scale = scales + 1;
+            return Product(api, p).run(
+                0, nullptr, o, [&](size_t) { return w.memory; }, true);
+          };
+          if (!run(problem).empty()) return 1;
+          const auto& types = w.library.variable<int[3]>("types");
+          if (types[0] != 28 || types[1] != 29 || types[2] != 14) return 2;
+          const auto& given = w.library.variable<const void* [2]>("scales");
+          if (given[0] != scales || given[1] != scales + 1) return 3;
+          if (w.library.variable<int>("fast") != 0 || w.library.variable<int>("bias_type") != 14) return 4;
+          // Another kind of sum is another product, with measurements of its own.
+          const int searches = w.library.variable<int>("searches");
+          problem.float8->fast = true;
+          if (!run(problem).empty() || w.library.variable<int>("fast") != 1) return 5;
+          if (w.library.variable<int>("searches") == searches) return 6;
+          return w.library.variable<int>("live") == 0 ? 0 : 7;
+        }) == 0);
+}
+
+TEST_CASE("cublaslt: a product that leaves multiprocessors free has a choice of its own") {
+  if (!can_fake()) return;
+  CHECK(in_world([](World& w, const cublaslt::Api& api) {
+          const int& used = w.library.variable<int>("used");
+          if (!w.run(Product(api, kProblem)).empty() || used != -1) return 1;
+          MatrixProduct problem = kProblem;
+          problem.left_free = 2;
+          const int searches = w.library.variable<int>("searches");
+          if (!w.run(Product(api, problem)).empty()) return 2;
+          if (used != cuda_device_properties(0).multiprocessors - 2) return 3;
+          if (w.library.variable<int>("searches") == searches) return 4;
+          // Of more than there are one is left for it.
+          problem.left_free = 1 << 20;
+          if (!w.run(Product(api, problem)).empty() || used != 1) return 5;
+          return w.library.variable<int>("live") == 0 ? 0 : 6;
         }) == 0);
 }

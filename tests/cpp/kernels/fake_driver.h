@@ -53,10 +53,12 @@ int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, un
 }
 // Of a clock that stands still unless somebody sets it forward.
 float now = 0, recorded[64];
-int events = 0, live_events = 0, capturing = 0;
+int events = 0, live_events = 0, capturing = 0, capture_mode = 0;
 int cuEventCreate(void** e, unsigned) { *e = recorded + events++; ++live_events; return 0; }
 int cuEventRecord(void* e, void* stream) { launch_stream = stream; *(float*)e = now; return 0; }
 int cuEventSynchronize(void*) { return 0; }
+int cuEventQuery(void*) { return 0; }
+int cuThreadExchangeStreamCaptureMode(int* mode) { const int last = capture_mode; capture_mode = *mode, *mode = last; return 0; }
 int cuEventElapsedTime(float* ms, void* a, void* b) { *ms = *(float*)b - *(float*)a; return 0; }
 int cuEventDestroy_v2(void*) { --live_events; return 0; }
 int cuStreamIsCapturing(void*, int* status) { *status = capturing; return 0; }

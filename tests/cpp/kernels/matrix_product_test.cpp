@@ -98,4 +98,23 @@ TEST_CASE("matrix product: what BLAS cannot read is refused") {
 }
 
 }  // namespace
+TEST_CASE("matrix product: float8 operands have what is summed up along memory, in sizes that 16 divides") {
+  const DType e4m3 = DType::f8e4m3fn, e5m2 = DType::f8e5m2, out = DType::bf16;
+  const TensorType a = tensor({5, 32}, {32, 1}, e5m2), b = tensor({32, 48}, {1, 32}, e4m3);
+  const std::optional<MatrixProduct> p = float8_product(a, b, out, true);
+  REQUIRE(p);
+  CHECK(p->dtype == out);
+  CHECK(p->float8 == MatrixProduct::Float8{e4m3, e5m2, true});
+  CHECK((p->m == 48 && p->n == 5 && p->k == 32 && p->transpose_first && !p->transpose_second));
+  CHECK(!matrix_product(a, b, false));
+  // By rows where it must be by columns, and the other way round.
+  CHECK(!float8_product(a, tensor({32, 48}, {48, 1}, e4m3), out, true));
+  CHECK(!float8_product(tensor({5, 32}, {1, 5}, e4m3), b, out, true));
+  CHECK(!float8_product(tensor({5, 24}, {24, 1}, e4m3), tensor({24, 48}, {1, 24}, e4m3), out, true));
+  CHECK(!float8_product(a, tensor({32, 40}, {1, 32}, e4m3), out, true));
+  CHECK(!float8_product(a, tensor({32, 48}, {1, 32}, e5m2), out, true));
+  CHECK(!float8_product(tensor({5, 32}, {32, 1}), tensor({32, 48}, {1, 32}), out, true));
+  CHECK(!float8_product(a, b, DType::f64, true));
+}
+
 }  // namespace thunder::test

@@ -103,7 +103,7 @@ def describe(out, other, tensors):
 CASES = []
 FUNCTIONS = {
     "one_hot": F.one_hot, "pad": F.pad, "getitem": lambda x, k: x[k], "index": lambda x, i: torch.ops.aten.index(x, i),
-    "numpy_T": lambda x: x.T, "slice_backward": torch.ops.aten.slice_backward,
+    "numpy_T": lambda x: x.T, "slice": torch.ops.aten.slice, "slice_backward": torch.ops.aten.slice_backward,
         "select_backward": torch.ops.aten.select_backward,
     "diagonal_backward": torch.ops.aten.diagonal_backward, "unfold_backward": torch.ops.aten.unfold_backward,
     "value_selecting_reduction_backward": torch.ops.aten.value_selecting_reduction_backward, "adjoint": torch.adjoint,
@@ -169,6 +169,8 @@ SHAPES = [
 
 
 def shape_cases():
+    for size, stride in [((2, 2), (4, 2)), ((2, 3), (6, 2)), ((3, 2), (1, 1)), ((2, 2), (0, 1)), ((1, 3), (1, 2))]:
+        case("as_strided", MAT, X, size, stride)
     for x in SHAPES:
         n = 1
         for s in x.shape:
@@ -187,6 +189,11 @@ def shape_cases():
             case("narrow", x, X, a, 0, 1)
             case("narrow", x, X, a, -1, 1)
             case("narrow", x, X, a, 1, 9)
+            case("slice", x, X, a, 0, -1, 2)
+            case("slice", x, X, a, 1)
+            case("slice", x, X, a, -9, 9)
+            case("slice", x, X, a, 2, 1)
+            case("slice", x, X, a, 0, 1, 0)
             case("split", x, X, 2, a)
             case("chunk", x, X, 3, a)
             case("flip", x, X, [a])

@@ -100,6 +100,17 @@ TEST_CASE("autodiff: empty gradients give zeros, which are made only where nothi
         "t9 = ltorch.zeros([4], dtype=torch.float32, device=torch.device('cpu'))\nreturn ((t2, t3, t4), (t9, t8))\n");
 }
 
+TEST_CASE("autodiff: gradients with more digits than their input are rounded once, when they are added up") {
+  Builder b = pass_builder();
+  TensorType narrow = f32({2}, true);
+  narrow.dtype = DType::bf16;
+  Value x = b.input(narrow, "x");
+  Trace t = b.finish("f", Arg::tuple({b("pt.wide", x), b("pt.wide", x)}));
+  CHECK(code(autodiff(t).trace) ==
+        "t1 = pt.wide(x)\nt2 = pt.wide(x)\nt5 = pt.float(t4)\nt6 = pt.float(t3)\nt7 = ltorch.add(t5, t6)\n"
+        "t8 = prims.convert_element_type(t7, torch.bfloat16)\nreturn ((t1, t2), (t8,))\n");
+}
+
 TEST_CASE("autodiff: refuses an operator without a rule, and a rule that gives another type") {
   Builder b = pass_builder();
   Value x = b.input(f32({2}, true), "x");

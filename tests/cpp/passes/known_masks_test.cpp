@@ -72,6 +72,21 @@ TEST_CASE("known_masks: others stay") {
   stays(none, none.b("torch.scaled_dot_product_attention", none.q, none.k, none.k), MaskKind::Causal, 0);
 }
 
+TEST_CASE("known_masks: a choice by a condition that is known to hold everywhere is none") {
+  const auto text = [](MaskKind kind, bool keeps_gradient) {
+    Program p;
+    const Expr bias{p.b, p.b.input(f32({1, 4, 5, 5}, true), "bias")};
+    const Expr other{p.b, p.b.input(f32({5, 5}, true), "other")};
+    const Expr mask = keeps_gradient ? p.b("torch.where", p.mask(), bias, -1e9)
+                                     : p.b("torch.where", p.mask(), p.x, other);  // only the other has one
+    return p.after(p.attention(p.k, mask).arg(), kind);
+  };
+  CHECK(text(MaskKind::Full, true).find("scaled_dot_product_attention(q, k, k, bias, 0.0, False)") !=
+        std::string::npos);
+  CHECK(text(MaskKind::Causal, true).find("where") != std::string::npos);
+  CHECK(text(MaskKind::Full, false).find("where") != std::string::npos);
+}
+
 KnownMask is_window(const Trace&) { return {MaskKind::Window, 2, 0}; }
 
 std::shared_ptr<Executor> taking_windows(bool takes) {

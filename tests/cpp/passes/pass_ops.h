@@ -64,6 +64,7 @@ inline void register_pass_ops() {
   r.add("pt", {.schema = "heavy(Tensor a) -> Tensor", .doc = "", .meta = like_a, .vjp = heavy_vjp});
   r.add("pt", {.schema = "opaque(Tensor a) -> Tensor", .doc = "", .meta = like_a});
   r.add("pt", {.schema = "bad(Tensor a) -> Tensor", .doc = "", .meta = like_a, .vjp = bad_vjp});
+  r.add("pt", {.schema = "wide(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = like_a, .vjp = half_vjp});
   r.add("pt", {.schema = "half(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = half_meta, .vjp = half_vjp});
   r.add("pt", {.schema = "float(Tensor a) -> Tensor", .doc = "", .tags = cheap, .meta = float_meta});
   r.add("pt", {.schema = "rand(Tensor a) -> Tensor", .doc = "", .tags = kRandom | kNoGrad, .meta = like_a});

@@ -7,12 +7,14 @@
 namespace thunder::reference {
 namespace {
 
-// Bits of mantissa behind the point, least normal exponent, greatest finite value, whether there is an infinity.
+// Bits of mantissa behind the point, least normal exponent, greatest finite value, whether there is an infinity, and
+// whether what is too large becomes the greatest.
 struct FloatFormat {
   int mantissa;
   int min_exponent;
   double max;
   bool infinity;
+  bool saturates = false;
 };
 
 FloatFormat format_of(DType t) {
@@ -20,7 +22,7 @@ FloatFormat format_of(DType t) {
     case DType::f16:
     case DType::c32: return {10, -14, 65504.0, true};
     case DType::bf16: return {7, -126, 3.3895313892515355e38, true};
-    case DType::f8e4m3fn: return {3, -6, 448.0, false};
+    case DType::f8e4m3fn: return {3, -6, 448.0, false, true};
     case DType::f8e4m3fnuz: return {3, -7, 240.0, false};
     case DType::f8e5m2: return {2, -14, 57344.0, true};
     case DType::f8e5m2fnuz: return {2, -15, 57344.0, false};
@@ -29,6 +31,7 @@ FloatFormat format_of(DType t) {
 }
 
 double round_to_format(const FloatFormat& f, double x) {
+  if (f.saturates && std::fabs(x) > f.max) return std::copysign(f.max, x);
   if (!std::isfinite(x) || x == 0) return std::isinf(x) && !f.infinity ? std::numeric_limits<double>::quiet_NaN() : x;
   int exponent = std::max(std::ilogb(x), f.min_exponent);
   double ulp = std::ldexp(1.0, exponent - f.mantissa);

@@ -307,6 +307,74 @@ Datum repeat_index(const Inputs& in) {
   return out;
 }
 
+Datum group_index(const Inputs& in) {
+  const Array& index = in.tensor("index");
+  const int64_t groups = in.integer("groups");
+  ArrayPtr order = make_array(DType::i64, index.device, {0}),
+           starts = make_array(DType::i64, index.device, {groups + 1});
+  auto append_all = [&](int64_t number) {
+    for (int64_t k = 0; k < index.numel(); ++k)
+      if (index.data[at(k)].i == number) order->data.push_back(Element::integer(k));
+  };
+  for (int64_t r = 0; r < groups; ++r) {
+    append_all(r);
+    starts->data[at(r + 1)] = Element::integer(order->numel());
+  }
+  if (in.flag("skips")) append_all(-1);
+  order->shape[0] = order->numel();
+  if (order->numel() != index.numel()) throw Undefined("an index is out of range");
+  return Datum::sequence({order, starts});
+}
+
+Datum segment_sum(const Inputs& in) {
+  const Array &a = in.tensor("a"), &places = in.tensor("places");
+  const size_t dim = at(wrap_dim(in.integer("dim"), a.rank()));
+  const int64_t length = in.integer("length");
+  Shape shape = a.shape;
+  shape[dim] = in.has("starts") ? in.tensor("starts").numel() - 1 : places.numel() / length;
+  auto start = [&](int64_t r) { return in.has("starts") ? in.tensor("starts").data[at(r)].i : r * length; };
+  ArrayPtr out = make_array(a.dtype, a.device, shape);
+  size_t k = 0;
+  for_each_index(shape, [&](Shape i) {
+    const int64_t r = i[dim];
+    Element sum;
+    for (int64_t p = start(r); p < start(r + 1); ++p) {
+      if (p < 0 || p >= places.numel()) throw Undefined("a segment is out of range");
+      if (in.flag("skips") && places.data[at(p)].i == -1) continue;
+      i[dim] = places.data[at(p)].i;
+      if (i[dim] < 0 || i[dim] >= a.shape[dim]) throw Undefined("a place is out of range");
+      const Element& e = a.data[at(flat(a.shape, i))];
+      sum = plus(sum, in.has("weights") ? times(e, in.tensor("weights").data[at(p)]) : e);
+    }
+    out->data[k++] = in.store(a.dtype, sum);
+  });
+  return out;
+}
+
+Datum embedding_bag_max(const Inputs& in) {
+  const Array &weight = in.tensor("weight"), &indices = in.tensor("indices"), &offsets = in.tensor("offsets");
+  const int64_t bags = offsets.numel(), cols = weight.shape[1];
+  ArrayPtr out = make_array(weight.dtype, weight.device, {bags, cols}),
+           rows = make_array(DType::i64, weight.device, {bags, cols});
+  for (int64_t r = 0; r < bags; ++r) {
+    const int64_t end = r + 1 < bags ? offsets.data[at(r + 1)].i : indices.numel();
+    if (offsets.data[at(0)].i != 0 || end > indices.numel()) throw Undefined("an offset is out of range");
+    for (int64_t c = 0; c < cols; ++c) {
+      const size_t k = at(r * cols + c);
+      rows->data[k].i = -1;
+      for (int64_t p = offsets.data[at(r)].i; p < end; ++p) {
+        const int64_t row = indices.data[at(p)].i;
+        if (row < 0 || row >= weight.shape[0]) throw Undefined("an index is out of range");
+        const Element& e = weight.data[at(row * cols + c)];
+        if (row == in.integer("padding_idx") || (rows->data[k].i >= 0 && e.re <= out->data[k].re)) continue;
+        out->data[k] = e;
+        rows->data[k].i = row;
+      }
+    }
+  }
+  return Datum::sequence({out, rows});
+}
+
 Datum nonzero(const Inputs& in) {
   const Array& a = in.tensor("a");
   ArrayPtr out = make_array(DType::i64, a.device, {0, a.rank()});
@@ -379,6 +447,9 @@ void add_indexing(Kernels& k) {
   k["prims.masked_scatter"] = masked_scatter;
   k["torch.masked_scatter_backward"] = masked_scatter_backward;
   k["prims.repeat_index"] = repeat_index;
+  k["prims.group_index"] = group_index;
+  k["prims.segment_sum"] = segment_sum;
+  k["prims.embedding_bag_max"] = embedding_bag_max;
   k["prims.nonzero"] = nonzero;
   k["prims.item"] = item;
   k["prims.bincount"] = bincount;

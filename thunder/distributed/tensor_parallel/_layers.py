@@ -8,7 +8,7 @@ import dataclasses
 
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn import functional as F
 
 from ._regions import (
@@ -20,6 +20,7 @@ from ._regions import (
     gathered,
     own_part,
     part_sizes,
+    processes_of,
     reduce_from_group,
     scatter_sequence,
     scatter_to_group,
@@ -37,6 +38,22 @@ class Sharding:
 
     def process_group(self):
         return self.group.get_group() if isinstance(self.group, DeviceMesh) else self.group
+
+
+def other_parts_of(parameter, planned=False):
+    """The Processes that have a tensor parallel parameter together; None of one that each has whole.
+
+    Args:
+        planned: Whether a plan shards it by rows, or what of it is a part of a DTensor of PyTorch's.
+    """
+    if sharding_of(parameter) is not None:
+        return sharding_of(parameter).p
+    layout = getattr(parameter, "_thunder_layout", None)
+    if layout is None and isinstance(parameter, DTensor) and not planned:
+        layout = parameter.device_mesh, parameter.placements
+    if layout is None or layout[0].ndim != 1 or isinstance(layout[1][0], Replicate):
+        return None
+    return processes_of(layout[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,16 +145,20 @@ class VocabularyParallelEmbedding(nn.Embedding):
     def forward(self, indices):
         t = self._thunder_layouts
         sizes, rank = t.in_sizes, t.p.rank
-        first, count = sum(sizes[:rank]), sizes[rank]
         indices = _all_indices(indices, t)
-        if count == 0:
-            return _from_partial(self.weight.new_zeros((*indices.shape, self.weight.shape[1])) + self.weight.sum(), t)
-        own = (indices >= first) & (indices < first + count)
-        index = (indices - first).masked_fill(~own, 0)
-        padding = None if self.padding_idx is None else self.padding_idx - first
-        if padding is not None and not 0 <= padding < count:
-            padding = None
-        return _from_partial(F.embedding(index, self.weight, padding).masked_fill(~own.unsqueeze(-1), 0.0), t)
+        return _from_partial(embed_part(indices, self.weight, sum(sizes[:rank]), sizes[rank], self.padding_idx), t)
+
+
+def embed_part(indices, weight, first, count, padding_idx):
+    """The vectors of `count` words of the vocabulary from the `first` one on, and zeros for the others."""
+    if count == 0:
+        return weight.new_zeros((*indices.shape, weight.shape[1])) + weight.sum()
+    own = (indices >= first) & (indices < first + count)
+    index = (indices - first).masked_fill(~own, 0)
+    padding = None if padding_idx is None else padding_idx - first
+    if padding is not None and not 0 <= padding < count:
+        padding = None
+    return F.embedding(index, weight, padding).masked_fill(~own.unsqueeze(-1), 0.0)
 
 
 def _all_indices(indices, t):

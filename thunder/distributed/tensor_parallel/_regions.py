@@ -4,6 +4,7 @@ A tensor is replicated (each process has the whole), sharded (each has a part al
 over the processes is the whole). Each function takes one of these to another, and its backward takes the gradient back:
 
     copy_to_group       replicated -> replicated    the gradients of the processes are summed
+    count_once          replicated -> replicated    the first process's gradient, which is then summed, stays
     reduce_from_group   partial -> replicated       the gradient stays
     scatter_to_group    replicated -> sharded       the gradient is gathered
     gather_from_group   sharded -> replicated       the gradient's part
@@ -132,6 +133,12 @@ def copy_to_group(x, group):
     """The tensor itself, which each process reads with parameters of its own: its gradient is the sum of theirs."""
     p = processes_of(group)
     return _region(x, p, lambda x: x.view_as(x), lambda g: reduced(g, "sum", p))
+
+
+def count_once(x, group):
+    """The tensor itself, which all go on with alike, though the sum of the processes' gradients becomes its own."""
+    p = processes_of(group)
+    return _region(x, p, lambda x: x.view_as(x), lambda g: g if p.rank == 0 else torch.zeros_like(g))
 
 
 def reduce_from_group(x, group):

@@ -1,0 +1,17 @@
+// Attention of one query a head under a mask on NVIDIA GPUs: a token that is generated with a static cache.
+//
+// Takes torch.scaled_dot_product_attention without gradients where each head has a single query and the mask is the
+// same for all heads.  PyTorch's and cuDNN's kernels for masks divide work by queries, so that one query a head leaves
+// most of a GPU idle, and the memory-efficient one wants each grouped head of keys repeated.  The arithmetic is in
+// float32, and the order of sums does not depend on timing.
+#pragma once
+
+#include <memory>
+
+#include "passes/executor.h"
+
+namespace thunder {
+
+std::shared_ptr<Executor> make_decoding_executor();
+
+}  // namespace thunder

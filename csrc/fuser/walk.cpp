@@ -1,0 +1,79 @@
+#include "fuser/walk.h"
+
+namespace thunder::fuser {
+namespace {
+
+constexpr int64_t kManyElements = 1 << 15;  // that one block of threads would take long for
+
+// The matrix that turned roots, or else extrema of all elements, are of; nothing if they are of different ones.
+bool find_tiled(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+  const auto add = [&](const Size& rows, const Size& cols) {
+    if (walk.tiled) return walk.rows == rows && walk.cols == cols;
+    walk.rows = rows, walk.cols = cols, walk.tiled = true;
+    return true;
+  };
+  for (const Root& r : roots)
+    if (const Value matrix = turned_source(r.value, producer); matrix && !add(sizes(matrix)[0], sizes(matrix)[1]))
+      return false;
+  if (walk.tiled) return true;
+  for (const Root& r : roots) {
+    const Call& call = *producer(r.value);
+    if (kind_of(call) != Kind::Reduce) continue;
+    const Value x = call.arguments().value("a");
+    if (!is_extremum_of_all(call) || usual_numel(x) < kManyElements) {
+      walk = {};
+      return true;
+    }
+    const Size cols = sizes(x).back();
+    if (!add(*quotient(numel(x), cols), cols)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Value turned_source(Value root, const Producer& producer) {
+  const Call& copy = *producer(root);
+  if (copy.op->full_name != "prims.restride" || root.rank() != 2 || !is_contiguous(root.tensor())) return {};
+  const Call* t = producer(copy.arguments().value("a"));
+  if (!t || t->op->full_name != "prims.transpose" || t->arguments().integers("permutation")[0] != 1) return {};
+  const Value matrix = t->arguments().value("a");
+  const Sizes shape = sizes(matrix);
+  const bool rows = is_contiguous(matrix.tensor()) && !shape[0].is(1) && !shape[1].is(1);
+  return rows ? matrix : Value();
+}
+
+bool is_extremum_of_all(const Call& call) {
+  if (call.op->full_name != "prims.amax" && call.op->full_name != "prims.amin") return false;
+  const TensorType& out = call.output.value().tensor();
+  const Value x = call.arguments().value("a");
+  if (out.device.type != DeviceType::cuda || out.dtype != DType::f32 || !numel(call.output.value()).is(1)) return false;
+  return !sizes(x).empty() && !sizes(x).back().is(1) && usual(sizes(x).back()) < usual_numel(x);
+}
+
+bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+  walk = {};
+  Walk tiled;
+  if (!find_tiled(roots, producer, tiled)) return false;
+  Size longest = 1;
+  for (const Root& r : roots) {
+    const Call* call = producer(r.value);
+    if (const Size n = numel(r.value); usual(n) > usual(longest)) longest = n;
+    if (kind_of(*call) != Kind::Reduce) continue;
+    if (tiled.tiled) {
+      if (!is_extremum_of_all(*call) || !(numel(call->arguments().value("a")) == tiled.rows * tiled.cols)) return false;
+      continue;
+    }
+    const Reduction one = reduction_of(*call);
+    if (one.which == Reduced::Neither) return false;
+    if (walk.reduces && (!(one.rows == walk.rows) || !(one.cols == walk.cols) || one.order != walk.order)) return false;
+    walk = {one.rows, one.cols, true, one.order, {}};
+    if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
+  }
+  if (walk.reduces) return usual(longest) <= usual(walk.rows * walk.cols);
+  if (!tiled.tiled) walk = {1, longest, false};
+  else walk = tiled;
+  return !tiled.tiled || longest.is(1) || longest == tiled.rows * tiled.cols;
+}
+
+}  // namespace thunder::fuser

@@ -1,0 +1,111 @@
+#include "passes/batching.h"
+
+#include <algorithm>
+
+#include "ops/common.h"
+#include "ops/shape_common.h"
+
+namespace thunder {
+namespace {
+
+// Dimensions behind the batch's.
+std::vector<int64_t> behind(std::vector<int64_t> dims, int64_t rank) {
+  for (int64_t& d : dims) d += d < 0 ? rank + 1 : 1;
+  return dims;
+}
+
+std::vector<int64_t> with_batch(std::vector<int64_t> dims, int64_t rank) {
+  dims = behind(std::move(dims), rank);
+  dims.insert(dims.begin(), 0);
+  return dims;
+}
+
+Dims in_front(const Dim& first, Dims rest) {
+  rest.insert(rest.begin(), first);
+  return rest;
+}
+
+int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }
+
+}  // namespace
+
+Expr Batching::whole(Value v) {
+  if (is_batch(v)) return b_.expr(batches_[v]);
+  std::vector<int64_t> dims;
+  for (int64_t d = 1; d <= v.rank(); ++d) dims.push_back(d);
+  return b_("prims.broadcast_in_dim", v, in_front(size_, v.shape()), Arg(dims));
+}
+
+bool Batching::put(const Call& call) {
+  bool any = false;
+  visit_outer_inputs(call, [&](Value v) { any = any || is_batch(v); });
+  if (!any) {
+    b_.append(&call);
+    return !effects(call);
+  }
+  if (effects(call)) return false;
+  if (call.op->is_prim()) return put_primitive(call);
+  // A composite that made no call does nothing but hand on its argument, and is none.
+  return !call.body.empty() &&
+         std::all_of(call.body.begin(), call.body.end(), [&](const Call* inner) { return put(*inner); });
+}
+
+bool Batching::put_primitive(const Call& call) {
+  if (!call.output.is_value() || !call.output.value().type().is_tensor()) return false;
+  const Value out = call.output.value();
+  const bool before = b_.grad_enabled();
+  b_.set_grad_enabled(before && out.tensor().requires_grad);
+  bool known = true;
+  const Arg result = batched(call, known);
+  b_.set_grad_enabled(before);
+  if (!known) return false;
+  const TensorType& t = result.value().tensor();
+  if (t.dtype != out.dtype() || !ops::equal(t.shape, in_front(size_, out.shape()))) return false;
+  set(out, result);
+  return true;
+}
+
+Arg Batching::batched(const Call& call, bool& known) {
+  const Args a = call.arguments();
+  const std::string& name = call.op->full_name;
+  if (call.op->has(kPointwise) && !call.op->has(kCreation)) {
+    ArgList args;
+    for (const Arg& x : call.args) args.push_back(x.is_tensor() ? whole(x.value()).arg() : x);
+    return b_.call(*call.op, std::move(args));
+  }
+  if (name == "prims.cat") {
+    ArgList parts;
+    for (Value v : a.values("tensors")) parts.push_back(whole(v));
+    return b_(name, Arg::list(std::move(parts)), dim_behind(a, call.output.value().rank()));
+  }
+  if (name == "prims.matmul") return b_(name, whole(a.value("a")), whole(a.value("b")));
+  if (call.args.empty() || !call.args[0].is_tensor() || !is_batch(call.args[0].value())) return known = false, Arg();
+  const Expr x = b_.expr(now(call.args[0].value()));
+  const int64_t rank = call.args[0].value().rank();
+  const Dims out = in_front(size_, call.output.value().shape());
+  if (name == "prims.view" || name == "prims.reshape") return ops::reshape(x, out);
+  if (name == "prims.restride" || name == "prims.clone") return x;
+  if (name == "prims.detach") return b_(name, x);
+  if (name == "prims.linear" && !is_batch(a.value("w")) && !(a.has("bias") && is_batch(a.value("bias"))))
+    return b_(name, x, a["w"], a["bias"]);
+  if (name == "prims.broadcast_in_dim")
+    return b_(name, x, out, Arg(with_batch(a.integers("broadcast_dims"), call.output.value().rank())));
+  if (name == "prims.transpose") return b_(name, x, Arg(with_batch(a.integers("permutation"), rank)));
+  if (name == "prims.squeeze") return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (name == "prims.flip") return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (name == "prims.slice")
+    return b_(name, x, in_front(0, a.dims("start_indices")), in_front(size_, a.dims("end_indices")),
+              in_front(1, a.dims("strides")));
+  if (name == "prims.pad") {
+    ArgList config = a["config"].items();
+    config.insert(config.begin(), Arg(Dims(3, Dim(0))));
+    return b_(name, x, a["value"], Arg::list(std::move(config)));
+  }
+  for (const char* reduction : {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"})
+    if (name == reduction && rank > 0) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (name == "prims.var" && rank > 0)
+    return b_(name, x, Arg(behind(a.integers("dims"), rank)), kw("correction", a["correction"]));
+  return known = false, Arg();
+}
+
+}  // namespace thunder

@@ -1,0 +1,63 @@
+// Whether the host keeps a program's device waiting: what its first runs take, measured without waiting for them.
+//
+// A graph helps where launches take longer than what they launch.  The host's time to issue a run is taken beside that
+// of the device between the run's start and its end there, which is as long if the device waits for the host, and
+// longer if not.  The device's is asked for in later calls, when it is there.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/graph_recording.h"
+
+namespace thunder {
+
+/// In microseconds.
+struct RunTime {
+  double issued = 0;    ///< until the last launch had returned
+  double device = 0;    ///< from the run's start on the device to its end
+  bool behind = false;  ///< the device had not begun with the run when all of it was issued
+};
+
+/// Times one run, which begins where it is made.
+class RunTimer {
+ public:
+  virtual ~RunTimer() = default;
+  /// The run is issued.
+  void stop();
+  bool stopped() const { return stopped_; }
+  /// Nothing while the device is not through with it.
+  virtual std::optional<RunTime> read() = 0;
+
+  static std::shared_ptr<RunTimer> start(const GraphSettings& settings, int index);
+
+ protected:
+  virtual void stop_now() = 0;
+
+ private:
+  bool stopped_ = false;
+};
+
+/// What the first runs of a program tell, for one row of its sizes.  Needs the GIL.
+class RunTimes {
+ public:
+  enum class Verdict : uint8_t { Open, Pays, DoesNot };
+  /// By what is known by now.
+  Verdict verdict();
+  /// Why a recording does not pay, as the end of a sentence.
+  const std::string& why() const { return why_; }
+  /// Times a run that is about to be issued; null where no more are needed.
+  std::shared_ptr<RunTimer> start(const GraphSettings& settings, int index);
+
+ private:
+  void settle();
+
+  std::vector<std::shared_ptr<RunTimer>> running_;
+  size_t runs_ = 0, waited_ = 0, bound_ = 0, not_bound_ = 0;
+  Verdict verdict_ = Verdict::Open;
+  std::string why_;
+};
+
+}  // namespace thunder

@@ -1,0 +1,137 @@
+// Rows and columns of many lengths, dealt to the threads of a GPU: the kernels run as emulated threads.
+#include <doctest.h>
+
+#include "core/error.h"
+#include "core/parse.h"
+#include "fuser/emit.h"
+#include "fuser/kernel_checks.h"
+#include "fuzz/random.h"
+#include "ops/families.h"
+#include "runtime/kernels/host_compiler.h"
+
+namespace thunder::test {
+namespace {
+
+using fuser::LowerOptions;
+
+// Rows `x` of [rows, cols]; `y` has the same elements in another order in memory.
+struct Rows {
+  int64_t rows, cols;
+  std::string matrix(const char* type = "bf16") const { return cat("\"cpu ", type, "[", rows, ", ", cols, "]"); }
+  std::string full(const char* type = "bf16") const { return matrix(type) + "\""; }
+  std::string turned() const { return matrix() + cat(" strides=(1, ", rows, ")\""); }
+  std::string row(const char* more = "") const { return cat("\"cpu f32[", rows, "]", more, "\""); }
+  std::string column() const { return cat("\"cpu f32[", cols, "]\""); }
+  // A value of the rows, broadcast over the columns.
+  std::string spread(const std::string& name, const std::string& of) const {
+    return cat("  ", name, " = prims.broadcast_in_dim(", of, ", [", rows, ", ", cols, "], [0])  # ", name, ": ",
+               matrix("f32"), " strides=(1, 0)\"\n");
+  }
+};
+
+std::string softmax(const Rows& r) {
+  return "  # x: " + r.full() + "\n  t1 = prims.convert_element_type(x, torch.float32)  # t1: " + r.full("f32") +
+         "\n  t2 = prims.amax(t1, [1])  # t2: " + r.row() + "\n" + r.spread("t3", "t2") +
+         "  t4 = prims.sub(t1, t3)  # t4: " + r.full("f32") + "\n  t5 = prims.exp(t4)  # t5: " + r.full("f32") +
+         "\n  t6 = prims.sum(t5, [1])  # t6: " + r.row() + "\n" + r.spread("t7", "t6") +
+         "  t8 = prims.div(t5, t7)  # t8: " + r.full("f32") + "\n  return (t2, t6, t8)\n";
+}
+
+// Sums of rows that the result needs, and of columns; `y` is read along the columns of memory.
+std::string norm_gradient(const Rows& r) {
+  return "  # x: " + r.full() + "\n  # y: " + r.turned() +
+         "\n  t1 = prims.convert_element_type(x, torch.float32)  # t1: " + r.full("f32") +
+         "\n  t2 = prims.convert_element_type(y, torch.float32)  # t2: " + r.matrix("f32") +
+         cat(" strides=(1, ", r.rows, ")\"\n") + "  t3 = prims.mul(t1, t2)  # t3: " + r.full("f32") +
+         "\n  t4 = prims.sum(t3, [1])  # t4: " + r.row() + "\n" + r.spread("t5", "t4") +
+         "  t6 = prims.sub(t1, t5)  # t6: " + r.full("f32") + "\n  t7 = prims.sum(t3, [0])  # t7: " + r.column() +
+         "\n  t8 = prims.sum(t1, [0])  # t8: " + r.column() + "\n  return (t4, t6, t7, t8)\n";
+}
+
+std::string column_sum(const Rows& r) {
+  return "  # x: " + r.full() + "\n  # y: " + r.full() + "\n  t1 = prims.mul(x, y)  # t1: " + r.full() +
+         "\n  t2 = prims.convert_element_type(t1, torch.float32)  # t2: " + r.full("f32") +
+         "\n  t3 = prims.sum(t2, [0])  # t3: " + r.column() + "\n  return (t1, t3)\n";
+}
+
+std::string turned_copy(const Rows& r) {
+  return "  # y: " + r.turned() + "\n  t1 = prims.mul(y, 2.0)  # t1: " + r.turned() +
+         "\n  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: " + r.full() + "\n  return t2\n";
+}
+
+// Whether the program is one kernel: rows of one element are not told from columns.
+bool add(KernelChecks& checks, const std::string& name, const std::string& inputs, const std::string& body) {
+  const Trace trace = parse("import torch\nimport thunder.core.prims as prims\n\ndef f(" + inputs + "):\n" + body);
+  std::map<ValueId, const Call*> maker;
+  for (const Call* c : trace.calls) maker[c->output.value().id()] = c;
+  std::vector<fuser::Root> roots;
+  for_each_value(trace.output, [&](Value v) { roots.push_back({v, true}); });
+  const fuser::Producer producer = [&](Value v) {
+    const auto it = maker.find(v.id());
+    return it == maker.end() ? nullptr : it->second;
+  };
+  const fuser::Materialized none = [](Value) { return false; };
+  const std::optional<fuser::Kernel> plain = fuser::lower(roots, producer, none, {});
+  if (!plain) return false;
+  Fused f{.roots = roots,
+          .calls = trace.calls,
+          .inputs = plain->inputs,
+          .outputs = plain->outputs,
+          .plain = *plain,
+          .lowered = {}};
+  for (int lanes : {8, 4, 1}) {
+    const LowerOptions options{
+        .lanes = lanes, .cached = true, .keep_singles = lanes != 4, .split_rows = LowerOptions::SplitRows::Long};
+    if (auto k = fuser::lower(roots, producer, none, options)) f.lowered.push_back(*k);
+  }
+  fuzz::Random random(7);
+  std::vector<reference::Datum> values;
+  for (Value v : f.inputs) {
+    std::vector<int64_t> shape;
+    for (const Dim& d : v.shape()) shape.push_back(d.constant());
+    auto a = reference::make_array(v.dtype(), v.tensor().device, shape);
+    for (auto& e : a->data) e = reference::Element::real(reference::round_real(v.dtype(), random.uniform(-1, 1)));
+    values.push_back(reference::Datum(a));
+  }
+  checks.add(f, expect(f, values, trace.arena, 1).value(), trace.arena, name);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("emit_cuda: rows and columns of any length, read along rows and across them") {
+  std::string why_not;
+  if (host_compiler_command(&why_not).empty()) {
+    MESSAGE("skipped: " << why_not);
+    return;
+  }
+  ops::register_all();
+  KernelChecks checks;
+  for (int64_t rows : {3, 70})
+    for (int64_t cols : {1, 2, 49, 96, 776, 3104}) {
+      const Rows r{rows, cols};
+      const std::string at = cat(" of ", rows, " x ", cols);
+      CHECK(add(checks, "softmax" + at, "x", softmax(r)));
+      CHECK(add(checks, "norm's gradient" + at, "x, y", norm_gradient(r)) == (cols > 1));
+      CHECK(add(checks, "sum of columns" + at, "x, y", column_sum(r)));
+      CHECK(add(checks, "turned copy" + at, "y", turned_copy(r)));
+    }
+  for (const std::string& wrong : checks.run()) FAIL_CHECK(wrong);
+}
+
+TEST_CASE("cuda_shape: no thread of a row idles where its chunks can be dealt evenly") {
+  fuser::Kernel k;
+  k.phases.emplace_back();
+  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Add, ""});
+  k.lanes = 8;
+  k.usual_rows = 100000;
+  for (int64_t chunks : {1, 2, 3, 4, 6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384}) {
+    k.cols = k.usual_cols = 8 * chunks;
+    const fuser::CudaShape s = fuser::cuda_shape(k);
+    CAPTURE(chunks);
+    CHECK(s.threads * s.chunks == chunks);
+    CHECK(s.threads * s.rows_per_block <= 512);
+  }
+}
+
+}  // namespace thunder::test

@@ -1,0 +1,59 @@
+#include "fuser/decoding.h"
+
+#include <doctest.h>
+
+#include "fuser/emit.h"
+#include "runtime/kernels/nvrtc.h"
+
+namespace thunder::test {
+namespace {
+
+using namespace fuser::decoding;
+
+TEST_CASE("decoding: heads whose rows are read 16 bytes at a time by a warp at most") {
+  CHECK(supported({64, 4, DType::bf16, DType::boolean}));
+  CHECK(supported({256, 1, DType::f16, DType::f16}));
+  CHECK(supported({128, 1, DType::f32, DType::f32}));
+  CHECK(supported({80, 3, DType::bf16, DType::f32}));
+  CHECK(!supported({256, 1, DType::f32, DType::boolean}));
+  CHECK(!supported({60, 1, DType::bf16, DType::boolean}));
+  CHECK(!supported({64, 1, DType::f64, DType::boolean}));
+  CHECK(!supported({64, 1, DType::bf16, DType::f16}));
+}
+
+TEST_CASE("decoding: keys are split where heads and batches leave multiprocessors idle") {
+  const Problem p{64, 4, DType::bf16, DType::boolean};
+  CHECK(launch_of(p, 1, 8, 1024, 132).splits == 16);  // of 64 keys each
+  CHECK(launch_of(p, 1, 8, 8192, 132).splits == 33);
+  CHECK(launch_of(p, 1, 1, 1 << 20, 132).splits == kMostSplits);
+  CHECK(launch_of(p, 8, 8, 4096, 132).splits == 5);
+  CHECK(launch_of(p, 64, 8, 4096, 132).splits == 1);
+  CHECK(launch_of(p, 1, 8, 5, 132).splits == 1);
+  CHECK(partial_numbers(p, launch_of(p, 64, 8, 4096, 132), 64, 8) == 0);
+  CHECK(partial_numbers(p, launch_of(p, 1, 8, 1024, 132), 1, 8) == 8 * 4 * 16 * 66);
+  CHECK(join_threads(p) == 64);
+  CHECK(join_threads({80, 1, DType::f16, DType::boolean}) == 96);
+}
+
+TEST_CASE("decoding: many queries of a head of keys are shared among blocks") {
+  CHECK(launch_of({64, 32, DType::bf16, DType::boolean}, 1, 1, 64, 132).groups == 4);
+  CHECK(launch_of({64, 12, DType::bf16, DType::boolean}, 1, 1, 64, 132).groups == 2);
+  CHECK(launch_of({64, 13, DType::bf16, DType::boolean}, 1, 1, 64, 132).groups == 13);
+}
+
+TEST_CASE("decoding: the kernels compile for every type") {
+  std::string why;
+  if (!nvrtc_available(&why)) {
+    MESSAGE("skipped: " << why);
+    return;
+  }
+  std::vector<CudaSource> sources;
+  for (DType t : {DType::f32, DType::bf16, DType::f16})
+    for (DType mask : {DType::boolean, DType::f32, t})
+      for (int64_t size : {64, 80})
+        sources.push_back({"decoding", fuser::cuda_prelude() + kernels_text({size, mask == t ? 3 : 4, t, mask})});
+  for (const CompiledCubin& c : compile_cuda(sources, 9, 0)) CHECK_MESSAGE(c.ok(), c.log);
+}
+
+}  // namespace
+}  // namespace thunder::test

@@ -1,0 +1,154 @@
+"""torch.vmap inside of compiled functions: compiled where there are rules for what the function calls, else eager's."""
+
+import pytest
+import torch
+
+import thunder
+
+W = torch.randn(3)
+
+
+def compared(f, *args):
+    """The compiled function, after its results and gradients were compared with eager's."""
+    compiled, runs = thunder.jit(f), []
+    for g in (compiled, f):
+        inputs = [a.clone().requires_grad_() for a in args]
+        results = g(*inputs)
+        results = results if isinstance(results, tuple) else (results,)
+        total = sum(r.sin().sum() for r in results)
+        gradients = torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else []
+        runs.append([*results, *gradients])
+    for got, want in zip(*runs, strict=True):
+        # What a result does not depend on has no gradient, or zeros.
+        torch.testing.assert_close(torch.zeros_like(args[0]) if got is None else got, want)
+    return compiled
+
+
+def keeps_what_is_the_same(x):
+    kept = []
+    y = torch.vmap(lambda r: kept.append(W * 2) or r * 3)(x)
+    return y + kept[0]
+
+
+COMPILED = {
+    "pointwise": lambda x: torch.vmap(lambda r: r.sin() * W + 1)(x),
+    "reduction": lambda x: torch.vmap(lambda r: (r * W).sum() + r.amax())(x),
+    "softmax": lambda x: torch.vmap(lambda r: torch.softmax(r, 0) * r.mean())(x),
+    "product": lambda x: torch.vmap(lambda r: r @ W)(x),
+    "linear": lambda x: torch.vmap(lambda r: torch.nn.functional.linear(r, W[None]))(x),
+    "several": lambda x: torch.vmap(lambda r, s: (r + s.sum(), s * W), in_dims=(0, 1), out_dims=1)(x, x.t() * 2),
+    "a dict": lambda x: torch.vmap(lambda d: d["a"] * d["b"])({"a": x, "b": x + 1}),
+    "not batched": lambda x: torch.vmap(lambda r, w: r * w, in_dims=(0, None))(x, W),
+    "keywords": lambda x: torch.vmap(lambda r, *, scale: r * scale)(x, scale=2.0),
+    "the same for all": lambda x: torch.vmap(lambda r: torch.ones(2))(x) + x.sum(),
+    "nested": lambda x: torch.vmap(lambda r: torch.vmap(lambda e: e * e + 1)(r))(x),
+    "shapes": lambda x: torch.vmap(lambda r: r.reshape(3, 1).expand(3, r.shape[0]) * 2)(x),
+    "scalars of another type": lambda x: torch.vmap(lambda r: r.double().sum() * r)(x),
+    "without gradients": lambda x: torch.vmap(lambda r: r * r.detach())(x),
+    "the same result twice": lambda x: torch.vmap(lambda r: ((y := r * 2), y))(x),
+    "what is kept and the same for all": keeps_what_is_the_same,
+    "nothing": lambda x: torch.vmap(lambda r: r * 2)(x[:0]),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled(name):
+    compiled = compared(COMPILED[name], torch.randn(4, 3))
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+def writes(x):
+    y = x.clone()
+    torch.vmap(lambda r: r.add_(1))(y)
+    return y
+
+
+def writes_outside(x):
+    y = torch.zeros(3)
+    torch.vmap(lambda r: y.mul_(2) + r)(x)
+    return y + x
+
+
+def keeps_a_sample(x):
+    kept = []
+    torch.vmap(lambda r: kept.append(r * 2) or r * 3)(x)
+    return kept[0] + x
+
+
+def writes_into_a_copy_that_is_a_view(x):
+    y = x.reshape(2, 2, 3).transpose(1, 2) * 1
+    z = torch.vmap(lambda r: r.t().reshape(-1))(y)
+    z.mul_(2)
+    return y, z
+
+
+LEFT = {
+    "an operator without a rule": lambda x: torch.vmap(lambda r: r.cumsum(0))(x),
+    "a view": lambda x: torch.vmap(lambda r: r.view(3, 1))(x),
+    "the sample itself": lambda x: torch.vmap(lambda r: r)(x),
+    "a size in the values": lambda x: torch.vmap(lambda r: r * W[W > 0].sum())(x),
+    "a view of the batch": writes_into_a_copy_that_is_a_view,
+    "a view of another result": lambda x: torch.vmap(lambda r: ((y := r * 2), y.reshape(3, 1)))(x),
+    "writes": writes,
+    "writes outside": writes_outside,
+    "chunks": lambda x: torch.vmap(lambda r: r * 2, chunk_size=2)(x),
+    "several dimensions": lambda x: torch.vmap(lambda r: (r * 2, r + 1), out_dims=(0, 1))(x),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_left_to_eager(name):
+    compiled = compared(LEFT[name], torch.randn(4, 3))
+    (reason,) = thunder.compile_stats(compiled)["eager_calls"]
+    assert "vmap" in reason
+
+
+REFUSED = {
+    "a sample outside": keeps_a_sample,
+    "a branch": lambda x: torch.vmap(lambda r: r if r.sum() > 0 else -r)(x),
+    "a number": lambda x: torch.vmap(lambda r: r * r.sum().item())(x),
+    "other results": lambda x: torch.vmap(lambda r: (r.sum(), 3))(x),
+    "random numbers": lambda x: torch.vmap(lambda r: r + torch.rand(3))(x),
+    "no batch": lambda x: torch.vmap(lambda r: r, in_dims=None)(x),
+    "other sizes": lambda x: torch.vmap(lambda r, s: r + s)(x, x[:2]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_eager_refuses(name):
+    x = torch.randn(4, 3)
+    with pytest.raises(Exception) as eager:  # noqa: PT011  - whichever it is
+        REFUSED[name](x)
+    with pytest.raises(type(eager.value)):
+        thunder.jit(REFUSED[name])(x)
+
+
+def test_samples_have_the_strides_of_eagers():
+    def program(x):
+        strides = []
+        y = torch.vmap(lambda r: strides.append(r.stride()) or r * 2, in_dims=1)(x)
+        return y, strides
+
+    x = torch.randn(4, 3)
+    (got, got_strides), (want, strides) = thunder.jit(program)(x), program(x)
+    assert torch.equal(got, want)
+    assert got_strides == strides == [(3,)]
+
+
+def test_random_numbers_are_eagers():
+    x = torch.randn(4, 3)
+    f = lambda x: torch.vmap(lambda r: r + torch.rand(3), randomness="different")(x)  # noqa: E731
+    compiled = thunder.jit(f)
+    torch.manual_seed(0)
+    want = f(x)
+    torch.manual_seed(0)
+    assert torch.equal(compiled(x), want)
+
+
+def test_other_sizes_run_the_same_program():
+    compiled = thunder.jit(lambda x: torch.vmap(lambda r: r * r.sum())(x))
+    for n in (4, 7, 2, 9):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x), x * x.sum(1, keepdim=True))
+    assert thunder.cache_misses(compiled) == 2
+    assert not thunder.compile_stats(compiled)["eager_calls"]

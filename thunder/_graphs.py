@@ -1,0 +1,152 @@
+"""Who records programs as CUDA graphs, and whether one does so without being asked."""
+
+import contextlib
+import gc
+import os
+import weakref
+
+import torch
+
+
+def recorder(graphs):
+    """What `graphs`, an argument of jit, stands for: a recorder or None, and whether it decides by itself."""
+    if graphs is False:
+        return None, False
+    if graphs is True:
+        return Recorder(), False
+    if isinstance(graphs, str) and graphs == "auto":
+        return automatic_recorder(), True
+    raise ValueError(f"[jit] unknown graphs {graphs!r}; there are 'auto', True, False")
+
+
+_automatic = None
+
+
+def automatic_recorder():
+    """One for all functions: its streams, and the libraries' workspaces for these, are there once."""
+    global _automatic
+    if _automatic is None:
+        _automatic = Recorder()
+    return _automatic
+
+
+class Recorder:
+    """Records with torch.cuda.CUDAGraph, on streams and in memory pools of its own.
+
+    csrc/runtime/graph_recording.h says what the parts mean.
+    """
+
+    device = "cuda"
+    warm_up = True  # loads kernels and makes the libraries' handles, which a capture does not allow
+
+    def __init__(self):
+        self._streams = {}  # by device and stream: one to record on, since the default stream cannot be recorded
+        self._shared = {}  # the same: a pool, and the graphs that lie in it
+
+    @staticmethod
+    def capturing():
+        return torch.cuda.is_current_stream_capturing()
+
+    @staticmethod
+    def refuses():
+        if not torch.cuda.is_available():
+            return "there is no CUDA device"
+        for variable, effect in (
+            ("CUDA_LAUNCH_BLOCKING", "makes each launch wait"),
+            ("PYTORCH_NO_CUDA_MEMORY_CACHING", "gives PyTorch's memory back at once"),
+        ):
+            if os.environ.get(variable, "0") not in ("", "0"):
+                return f"{variable} {effect}"
+        if torch.cuda.get_allocator_backend() != "native":
+            return f"PyTorch's memory comes from {torch.cuda.get_allocator_backend()}"
+        return None
+
+    @staticmethod
+    def memory(index):
+        free, total = torch.cuda.mem_get_info(index)
+        return total, free + torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+
+    def record(self, run, index, shared):
+        with torch.cuda.device(index):
+            current = torch.cuda.current_stream()
+            key = (index, current.cuda_stream)
+            if key not in self._streams:
+                self._streams[key] = torch.cuda.Stream()
+            pool = self._shared_pool(key) if shared else torch.cuda.graph_pool_handle()
+            before = _bytes_of(pool)
+            graph = torch.cuda.CUDAGraph()
+            torch.cuda.synchronize()
+            try:
+                self._capture(graph, run, index, pool, self._streams[key])
+            except BaseException:
+                self._shared.pop(key, None)
+                raise
+            current.wait_stream(self._streams[key])
+            if shared:
+                self._shared[key][1].add(graph)
+            kept = _bytes_of(pool)
+        if not kept:
+            # It would be given to others between replays.
+            raise RuntimeError("PyTorch took its memory elsewhere, as within torch.cuda.use_mem_pool()")
+        return graph.replay, kept - before
+
+    def _shared_pool(self, key):
+        # PyTorch gives up a pool with the last graph in it.
+        if key not in self._shared or not self._shared[key][1]:
+            self._shared[key] = torch.cuda.graph_pool_handle(), weakref.WeakSet()
+        return self._shared[key][0]
+
+    @staticmethod
+    def _capture(graph, run, index, pool, stream):
+        with _no_garbage_collection(), torch.cuda.stream(stream):
+            # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.
+            torch.cuda.current_blas_handle()
+            # Not "global": other threads may allocate memory meanwhile.
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                run()
+            except BaseException:
+                with contextlib.suppress(RuntimeError):
+                    _end(graph, index, pool)
+                raise
+            _end(graph, index, pool)
+
+
+def _bytes_of(pool):
+    return sum(segment["total_size"] for segment in torch.cuda.memory_snapshot(pool))
+
+
+@contextlib.contextmanager
+def _no_garbage_collection():
+    # What it frees (another graph, an event) may not be freed during a capture.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _end(graph, index, pool):
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        # The capture was broken off, by a call that waits for the GPU; PyTorch leaves its state as it is then.
+        with contextlib.suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(index, pool)
+            torch._C._cuda_releasePool(index, pool)
+        _repair_generator(index)
+        raise
+
+
+def _repair_generator(index):
+    """Releases of PyTorch before 2.12 may leave the device's generator in a state that only a capture can use."""
+    generator = torch.cuda.default_generators[index]
+    with contextlib.suppress(RuntimeError):
+        offset = generator.get_offset()
+        try:
+            torch.empty(1, device=f"cuda:{index}").uniform_()
+        except RuntimeError:
+            generator.graphsafe_set_state(generator.clone_state())
+        generator.set_offset(offset)

@@ -1,0 +1,34 @@
+"""torch.vmap inside compiled functions: the function runs on one sample, and its calls are made for the whole batch."""
+
+import functools
+
+import torch
+from torch._functorch import vmap as _vmap
+
+from ._tracing import current_tracer
+
+
+def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+    """What PyTorch's function of that name gives; what there is no rule for is left to eager."""
+    tracer = current_tracer()
+    _, dims, flat, spec = _vmap._process_batched_inputs(in_dims, args, func)
+    if chunk_size is not None or not isinstance(out_dims, int):
+        tracer.leave_to_eager("torch.vmap with chunks, or with a dimension for each result")
+    function = functools.partial(func, **kwargs) if kwargs else func
+    batches = [t.movedim(dim, 0) for t, dim in zip(flat, dims, strict=True) if dim is not None]
+    structure = None
+
+    def run(*samples):
+        nonlocal structure
+        left = iter(samples)
+        given = [next(left) if dim is not None else t for t, dim in zip(flat, dims, strict=True)]
+        results, structure = _vmap.tree_flatten(tracer.call_user(function, tuple(_vmap.tree_unflatten(given, spec))))
+        if not all(isinstance(t, torch.Tensor) for t in results):
+            tracer.leave_to_eager("torch.vmap of a function that returns something else than tensors")
+        return results
+
+    try:
+        results = tracer.batched(run, batches)
+    except NotImplementedError as e:
+        tracer.leave_to_eager(f"torch.vmap: {e}")
+    return _vmap.tree_unflatten([t.movedim(0, out_dims) for t in results], structure)
