@@ -5,6 +5,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/types.h"
+#include "executors/c10d/peers.h"
 #include "executors/c10d/shadow.h"
 #include "jit/distribution.h"
 #include "passes/distributed/plan.h"
@@ -219,6 +220,28 @@ void bind_distributed(nb::module_& m) {
         if (ticket > 0) distributed::Watch::of(group)->drop(ticket);
       },
       nb::arg("group"), nb::arg("ticket"));
+  m.def(
+      "peer_memory_bytes",
+      [](int world, size_t inbox, size_t outbox) {
+        return peers::Layout{.world = world, .inbox_bytes = inbox, .outbox_bytes = outbox}.bytes();
+      },
+      nb::arg("world"), nb::arg("inbox"), nb::arg("outbox"), "Of each process's shared memory.");
+  m.def(
+      "peers_available",
+      [] {
+        std::string why;
+        return peers::available(&why) ? "" : why;
+      },
+      "Empty, or why collectives cannot be copies between GPUs here.");
+  m.def(
+      "connect_peers",
+      [](const std::string& group, int rank, int device, size_t inbox, size_t outbox, std::vector<uint64_t> addresses) {
+        const peers::Layout layout{
+            .world = static_cast<int>(addresses.size()), .inbox_bytes = inbox, .outbox_bytes = outbox};
+        Peers::connect(group, layout, rank, device, std::move(addresses));
+      },
+      nb::arg("group"), nb::arg("rank"), nb::arg("device"), nb::arg("inbox"), nb::arg("outbox"), nb::arg("addresses"),
+      "Collectives of the group go through memory that lies at these addresses, by rank, and is zero.");
   m.def(
       "stop_watching",
       [](const std::string& group) {

@@ -118,6 +118,7 @@ def _distribute(wrapper):
     state = AdoptedState(wrapper, group, group, kind="ddp")
     replicate(state, module, parameters, size)
     state.others = ignored
+    state.share_memory()
     return state
 
 

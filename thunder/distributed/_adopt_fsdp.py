@@ -245,6 +245,7 @@ def _distribute(module, groups):
         shape, layout = fsdp_param._orig_size, _layout_of(fsdp_param)
         add_shard(state, name, p, memory, owners[p], bucket, dtypes[name], kept[name], shape, layout)
     state.follow()
+    state.share_memory()
     return state
 
 

@@ -9,6 +9,7 @@ import weakref
 from torch import distributed
 
 from .. import _C
+from ._peers import share_memory
 
 
 class FSDPType(enum.Enum):
@@ -101,6 +102,7 @@ class DistributedState:
 
     Attributes:
         group: The processes that share one copy of the parameters.
+        reduce_group: The same processes, for collectives of gradients.
         replicas: With hybrid sharding the processes that have the same rows as this one; else None.
         everyone: All of these processes.
     """
@@ -118,7 +120,7 @@ class DistributedState:
         replicas=None,
         everyone=None,
     ):
-        self.group = group
+        self.group, self.reduce_group = group, reduce_group
         self.replicas, self.everyone = replicas, everyone or group
         self.kind = kind
         self.param_dtype, self.reduce_dtype = param_dtype, reduce_dtype
@@ -142,6 +144,12 @@ class DistributedState:
             *(() if replicas is None else (replicas.group_name, replicas.size())),
         )
         _states.add(self)
+
+    def share_memory(self):
+        """Collectives become copies between GPUs where they can; every process has to call this."""
+        share_memory(self.group, gathers=True, reduces=self.reduce_group is self.group)
+        if self.reduce_group is not self.group:
+            share_memory(self.reduce_group, gathers=False, reduces=True)
 
     def check(self, module):
         """RuntimeError if a parameter was replaced or added since the module was wrapped."""

@@ -22,7 +22,7 @@ from ._plan import (
 )
 
 
-def ddp(model, *, broadcast_from=0, bucket_size_in_mb="auto", process_group=None):
+def ddp(model, *, broadcast_from=0, bucket_size_in_mb="auto", process_group=None, transport="auto"):
     """Replicates a module: every process computes on data of its own, and gradients are averaged over the processes.
 
     Args:
@@ -30,6 +30,8 @@ def ddp(model, *, broadcast_from=0, bucket_size_in_mb="auto", process_group=None
         broadcast_from: The rank in the group whose parameters and buffers all processes take; None: each keeps its own.
         bucket_size_in_mb: The most megabytes of gradients that one collective reduces; "auto": 64.
         process_group: The processes; None: all.
+        transport: What moves gradients: "backend", the process group's; "auto": copies between GPUs where all
+            processes' are linked on one machine, else the backend.
 
     Returns:
         The module.
@@ -43,12 +45,20 @@ def ddp(model, *, broadcast_from=0, bucket_size_in_mb="auto", process_group=None
     parameters = _parameters_of(module)
     if any(p.is_meta for p in parameters.values()):
         raise RuntimeError("[distributed] the module has parameters on the meta device; give them memory first")
-    agree_on_parameters(group, parameters, "ddp", bucket_size_in_mb)
+    agree_on_parameters(group, parameters, "ddp", bucket_size_in_mb, _checked(transport))
     if broadcast_from is not None:
         broadcast([*parameters.values(), *module.buffers()], group, broadcast_from)
     state = DistributedState(group, group, kind="ddp")
     replicate(state, module, parameters, bucket_size_in_mb)
+    if transport == "auto":
+        state.share_memory()
     return _attach(model, module, state)
+
+
+def _checked(transport):
+    if transport not in ("auto", "backend"):
+        raise ValueError(f'[distributed] transport: "auto" or "backend" was expected, got {transport!r}')
+    return transport
 
 
 def replicate(state, module, parameters, bucket_size_in_mb):
@@ -71,6 +81,7 @@ def fsdp(
     param_dtype=None,
     reduce_dtype=None,
     in_flight_mb="auto",
+    transport="auto",
 ):
     """Shards a module: each process keeps a part of each parameter, of its gradient and of the optimizer's state.
 
@@ -93,6 +104,8 @@ def fsdp(
         reduce_dtype: What gradients are reduced in; None: the dtype of the gathered parameters.
         in_flight_mb: The most megabytes of parameters that are gathered ahead of their use, and of gradients that are
             being reduced; one bucket may be more. "auto": 256.
+        transport: What moves parameters and gradients: "backend", the process group's; "auto": copies between GPUs
+            where all processes' are linked on one machine, else the backend.
 
     Returns:
         The module. Make its optimizer afterwards: the parameters are other objects.
@@ -113,7 +126,7 @@ def fsdp(
     replicas = mesh.get_group(0) if mesh is not None and mesh.ndim == 2 and mesh.size(0) > 1 else None
     everyone = group_of_mesh(mesh) if replicas is not None else group
     parameters = _parameters_of(module)
-    settings = (sharding_strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight_mb)
+    settings = (sharding_strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight_mb, _checked(transport))
     agree_on_parameters(everyone, parameters, "fsdp", *settings)
     _materialise(module, device)
     parameters = _parameters_of(module)
@@ -138,6 +151,8 @@ def fsdp(
         _shard(state, mesh, name, parameter, owners[parameter], buckets[name], param_dtype)
     if replicas is not None and broadcast_from is None:
         broadcast([getattr(p.data, "_local_tensor", p) for p in state.parameters.values()], replicas, 0)
+    if transport == "auto":
+        state.share_memory()
     return _attach(model, module, state)
 
 

@@ -94,7 +94,7 @@ Communication::~Communication() {
 }
 
 Communicator::Communicator(const std::string& group)
-    : group_(distributed::group_named(group)), watch_(distributed::Watch::of(group)) {}
+    : group_(distributed::group_named(group)), watch_(distributed::Watch::of(group)), peers_(Peers::of(group_)) {}
 
 c10::intrusive_ptr<Communication> Communicator::begin(const std::string& what) const {
   watch_->check(what);
@@ -104,6 +104,7 @@ c10::intrusive_ptr<Communication> Communicator::begin(const std::string& what) c
 void Communicator::all_gather(Communication& c, const std::string& what) const {
   static const Operator gather("c10d::_allgather_base_"), gather_all("c10d::allgather_into_tensor_coalesced_");
   for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) * world()));
+  if (peers_ && peers_->takes_gather(c.inputs)) return c.add(peers_->all_gather(c.outputs, c.inputs), watch_, what);
   if (together(c)) return c.add(gather_all({list_of(c.outputs), list_of(c.inputs), group()}), watch_, what);
   for (size_t i = 0; i < c.inputs.size(); ++i) c.add(gather({c.outputs[i], c.inputs[i], group()}), watch_, what);
 }
@@ -120,6 +121,8 @@ void Communicator::reduce_scatter(Communication& c, const std::string& op, const
   static const Operator scatter("c10d::_reduce_scatter_base_"), scatter_all("c10d::reduce_scatter_tensor_coalesced_");
   const c10::IValue how = reduction(op, c.inputs[0]);
   for (const at::Tensor& t : c.inputs) c.outputs.push_back(rows(t, t.size(0) / world()));
+  if (peers_ && peers_->takes_reduce_scatter(c.inputs, op))
+    return c.add(peers_->reduce_scatter(c.outputs, c.inputs, op), watch_, what);
   if (together(c)) return c.add(scatter_all({list_of(c.outputs), list_of(c.inputs), group(), how}), watch_, what);
   for (size_t i = 0; i < c.inputs.size(); ++i) c.add(scatter({c.outputs[i], c.inputs[i], group(), how}), watch_, what);
 }
@@ -154,6 +157,8 @@ void Communicator::reduce_further(Communication& c, const std::string& op, const
 
 void Communicator::reduce_outputs(Communication& c, const std::string& op, const std::string& what) const {
   static const Operator reduce("c10d::allreduce_"), reduce_all("c10d::allreduce_coalesced_");
+  if (peers_ && peers_->takes_all_reduce(c.outputs, op))
+    return c.add(peers_->all_reduce(c.outputs, op), watch_, what);
   const c10::IValue how = reduction(op, c.outputs[0]);
   if (op == "avg" && !has_all(c.outputs[0])) c.divisor = world();
   if (together(c)) return c.add(reduce_all({list_of(c.outputs), group(), how}), watch_, what);

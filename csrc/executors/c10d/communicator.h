@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "executors/c10d/peers.h"
 #include "runtime/distributed/watch.h"
 
 namespace thunder {
@@ -59,6 +60,7 @@ class Communicator {
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<distributed::Watch> watch_;
+  std::shared_ptr<Peers> peers_;  // null: the backend communicates
 };
 
 }  // namespace thunder

@@ -406,15 +406,31 @@ void Watch::explain(const std::string& what, const std::string& error) {
   throw Error(ErrorKind::Runtime, cat("[distributed] ", what, " failed: ", error, others));
 }
 
+void Watch::on_failure(std::function<void()> release) {
+  const std::lock_guard lock(mutex_);
+  releases_.push_back(std::move(release));
+}
+
 void Watch::fail(const Failure& f) {
+  std::vector<std::function<void()>> releases;
   {
     const std::lock_guard lock(mutex_);
     outbox_.reset();
     if (failure_) return;
     failure_ = f;
     failed_ = true;
+    releases.swap(releases_);
     changed_.notify_all();
     for (auto& [ticket, p] : pending_) p->signal->set(&Signal::failed);
+  }
+  for (auto& release : releases) {
+    std::thread([release = std::move(release)] {
+      try {
+        release();
+      } catch (const std::exception&) {
+        // A device that has failed waits for nothing.
+      }
+    }).detach();
   }
   // Never released: the group's end joins gloo's threads, which wait for the other ranks until their timeout.
   if (c10d::ProcessGroup* kept = group_.lock().release()) {

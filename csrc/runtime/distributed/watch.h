@@ -318,6 +318,9 @@ class Watch {
   /// after Intervals::reason if `error` is that of a broken connection, whose cause is another rank.
   void post_failure(const std::string& error) noexcept;
 
+  /// Calls `release`, in a thread of its own, once the group has failed: what waits on a device for other ranks ends.
+  void on_failure(std::function<void()> release);
+
   /// For of().
   Watch(const std::string& group_name, const c10::intrusive_ptr<c10d::ProcessGroup>& group);
   ~Watch();
@@ -374,6 +377,7 @@ class Watch {
   uint64_t tickets_ = 0, started_ = 0, finished_ = 0, beats_ = 0, warned_ = 0;
   int explaining_ = 0;
   std::optional<detail::Failure> failure_, outbox_;
+  std::vector<std::function<void()>> releases_;
   std::atomic<bool> failed_{false};
   std::vector<detail::Peer> peers_;
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -64,12 +65,12 @@ TEST_CASE("fork: within MayFork a thread keeps nobody waiting, and NoFork holds 
     std::this_thread::sleep_for(milliseconds(200));
     inside = false;
   });
-  while (!waiting) std::this_thread::yield();
+  CHECK(eventually([&] { return waiting.load(); }));
   const auto start = std::chrono::steady_clock::now();
   CHECK(in_child([] { return 0; }) == 0);
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
   stop = true;
-  while (!inside) std::this_thread::yield();
+  CHECK(eventually([&] { return inside.load(); }));
   CHECK(in_child([&] { return inside ? 1 : 0; }) == 0);
   waiter.join();
 }
@@ -102,13 +103,15 @@ TEST_CASE("fork: a child compiles what its parent is compiling") {
   const Environment cxx("CXX", slow);
   const std::string source = "extern \"C\" int number() { return 7; }";
   auto number = [&] {
-    const auto module = compile_host(source, &error);
+    std::string problem;
+    const auto module = compile_host(source, &problem);
+    if (!module) std::fputs(problem.c_str(), stderr);
     return module ? reinterpret_cast<int (*)()>(module->symbol("number"))() : -1;
   };
   std::atomic<int> first{0}, second{0};
   std::thread compiling([&] { first = number(); });
   std::thread sharing([&] { second = number(); });
-  while (!std::filesystem::exists(begun)) std::this_thread::sleep_for(milliseconds(5));
+  CHECK(eventually([&] { return std::filesystem::exists(begun); }));
   std::this_thread::sleep_for(milliseconds(50));
   const pid_t child = start_child([&] { return number() == 7 ? 0 : 1; });
   std::this_thread::sleep_for(milliseconds(50));

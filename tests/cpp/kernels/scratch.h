@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "runtime/kernels/process.h"
 
@@ -83,6 +86,17 @@ inline size_t count_entries(const std::string& folder) {
   return n;
 }
 
+/// Waits until `condition` holds; false after a minute without it.
+template <class Condition>
+bool eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 /// Starts `body` in a forked child, which exits with what it returns.
 template <class Body>
 pid_t start_child(Body body) {
@@ -99,9 +113,13 @@ pid_t start_child(Body body) {
   return pid;
 }
 
+/// The exit status of a child; -1 for a signal, with which a child that takes more than a minute is ended.
 inline int wait_for(pid_t pid) {
   int status = 0;
-  ::waitpid(pid, &status, 0);
+  if (!eventually([&] { return ::waitpid(pid, &status, WNOHANG) != 0; })) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
+  }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

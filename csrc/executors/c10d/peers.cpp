@@ -1,0 +1,177 @@
+#include "executors/c10d/peers.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "core/error.h"
+#include "core/warning.h"
+#include "fuser/emit.h"
+#include "runtime/cuda_module.h"
+#include "runtime/distributed/watch.h"
+#include "runtime/kernels/current_stream.h"
+
+namespace thunder {
+namespace {
+
+// Below it the counters take longer than the bytes.
+constexpr int64_t kLeastBytes = 256 << 10;
+
+class PeerWork final : public c10d::Work {
+ public:
+  PeerWork(int device, std::shared_ptr<peers::Done> done) : device_(device), done_(std::move(done)) {}
+
+  bool isCompleted() override { return done_->query(); }
+  bool isSuccess() const override { return done_->query(); }
+  void synchronize() override { done_->block(current_cuda_stream(device_)); }
+  bool wait(std::chrono::milliseconds) override {
+    synchronize();
+    return true;
+  }
+  // None: wait() orders streams.
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return {}; }
+
+ private:
+  const int device_;
+  const std::shared_ptr<peers::Done> done_;
+};
+
+std::shared_ptr<CudaModule> reductions() {
+  static const std::shared_ptr<CudaModule> module =
+      CudaModule::of("peers", fuser::cuda_prelude() + peers::reduction_text());
+  return module;
+}
+
+const char* suffix_of(at::ScalarType t) {
+  switch (t) {
+    case at::kBFloat16:
+      return "bf16";
+    case at::kHalf:
+      return "f16";
+    case at::kFloat:
+      return "f32";
+    case at::kDouble:
+      return "f64";
+    default:
+      return nullptr;
+  }
+}
+
+// Null, after a warning, if it cannot be compiled.
+const CudaKernel* reduction_for(at::ScalarType t, int device) {
+  std::string why;
+  const CudaKernel* kernel = reductions()->find(cat("peers_reduce_", suffix_of(t)), device, &why);
+  if (!kernel) warn_once("peers", cat("[distributed] a kernel cannot be compiled: ", why));
+  return kernel;
+}
+
+struct Known {
+  c10::weak_intrusive_ptr<c10d::ProcessGroup> group;
+  std::shared_ptr<Peers> peers;
+};
+
+std::mutex& known_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+// Never destroyed: streams may still wait when the process ends.
+std::vector<Known>& known() {
+  static auto* all = new std::vector<Known>;
+  return *all;
+}
+
+std::vector<size_t> bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<size_t> out;
+  for (const at::Tensor& t : tensors) out.push_back(t.nbytes());
+  return out;
+}
+
+}  // namespace
+
+void Peers::connect(const std::string& group, const peers::Layout& layout, int rank, int device,
+                    std::vector<uint64_t> bases) {
+  auto memory = std::make_shared<peers::PeerMemory>(layout, rank, device, std::move(bases));
+  // All processes reduce this way or none: who cannot says so here.
+  for (const at::ScalarType t : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble})
+    THUNDER_CHECK(!layout.inbox_bytes || reduction_for(t, device), Runtime, "distributed",
+                  "gradients cannot be reduced without kernels of our own");
+  distributed::Watch::of(group)->on_failure([memory] { memory->release(); });
+  const std::lock_guard lock(known_mutex());
+  std::erase_if(known(), [](const Known& k) { return k.group.expired(); });
+  known().push_back({c10::weak_intrusive_ptr<c10d::ProcessGroup>(distributed::group_named(group)),
+                     std::make_shared<Peers>(std::move(memory))});
+}
+
+std::shared_ptr<Peers> Peers::of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  const std::lock_guard lock(known_mutex());
+  for (const Known& k : known())
+    if (k.group.lock() == group) return k.peers;
+  return nullptr;
+}
+
+bool Peers::holds(const std::vector<at::Tensor>& inputs) const {
+  int64_t bytes = 0;
+  for (const at::Tensor& t : inputs) {
+    if (!t.is_cuda() || t.device().index() != memory_->device()) return false;
+    bytes += static_cast<int64_t>(t.nbytes());
+  }
+  return bytes >= kLeastBytes && !cuda_is_capturing(memory_->device(), current_cuda_stream(memory_->device()));
+}
+
+bool Peers::reduces(const std::vector<at::Tensor>& inputs, const std::string& op) const {
+  const at::ScalarType type = inputs[0].scalar_type();
+  return memory_->layout().inbox_bytes && (op == "sum" || op == "avg") && suffix_of(type) && holds(inputs) &&
+         std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return t.scalar_type() == type; });
+}
+
+bool Peers::takes_gather(const std::vector<at::Tensor>& inputs) const {
+  return memory_->layout().outbox_bytes && holds(inputs);
+}
+
+bool Peers::takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const std::string& op) const {
+  return reduces(inputs, op);
+}
+
+bool Peers::takes_all_reduce(const std::vector<at::Tensor>& inputs, const std::string& op) const {
+  return memory_->layout().outbox_bytes && reduces(inputs, op);
+}
+
+peers::Operands Peers::operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const {
+  peers::Operands o;
+  for (const auto* tensors : {&inputs, &outputs})
+    for (const at::Tensor& t : *tensors)
+      THUNDER_CHECK(t.is_contiguous(), Runtime, "distributed", "a contiguous tensor was expected, got strides ",
+                    t.strides(), " for shape ", t.sizes());
+  for (const at::Tensor& t : inputs) o.sources.push_back(t.const_data_ptr());
+  for (const at::Tensor& t : outputs) o.results.push_back(t.mutable_data_ptr());
+  o.element = inputs[0].element_size();
+  return o;
+}
+
+template <class Make>
+Peers::WorkPtr Peers::run(const peers::Operands& o, Make make) {
+  const int device = memory_->device();
+  return c10::make_intrusive<PeerWork>(device, memory_->run(current_cuda_stream(device), o, make));
+}
+
+Peers::WorkPtr Peers::all_gather(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
+  return run(operands(outputs, inputs), [&](peers::Steps& s) { return s.all_gather(bytes_of(inputs)); });
+}
+
+Peers::WorkPtr Peers::reduce_scatter(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                                     const std::string& op) {
+  peers::Operands o = operands(outputs, inputs);
+  o.kernel = reduction_for(inputs[0].scalar_type(), memory_->device());
+  o.mean = op == "avg";
+  return run(o, [&](peers::Steps& s) { return s.reduce_scatter(bytes_of(inputs)); });
+}
+
+Peers::WorkPtr Peers::all_reduce(const std::vector<at::Tensor>& tensors, const std::string& op) {
+  peers::Operands o = operands(tensors, tensors);
+  o.kernel = reduction_for(tensors[0].scalar_type(), memory_->device());
+  o.mean = op == "avg";
+  return run(o, [&](peers::Steps& s) { return s.all_reduce(bytes_of(tensors)); });
+}
+
+}  // namespace thunder

@@ -1,0 +1,51 @@
+// Collectives by copies between GPUs that reach each other's memory, beside those of the process group's backend:
+// see runtime/kernels/peer_steps.h.  Kernels of NCCL hold multiprocessors while they wait and while they move bytes,
+// and a matrix product that fills all multiprocessors takes a second round for what is left; copy engines hold none.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/kernels/peer_memory.h"
+
+namespace thunder {
+
+class Peers {
+ public:
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  /// From here on collectives of this group go this way where takes() says so, on every process of it.
+  static void connect(const std::string& group, const peers::Layout& layout, int rank, int device,
+                      std::vector<uint64_t> bases);
+  /// Of a group; null where there is none.
+  static std::shared_ptr<Peers> of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+
+  explicit Peers(std::shared_ptr<peers::PeerMemory> memory) : memory_(std::move(memory)) {}
+
+  /// Whether they lie on the device and are large enough, which all processes answer alike: sizes and dtypes are equal.
+  bool takes_gather(const std::vector<at::Tensor>& inputs) const;
+  bool takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const std::string& op) const;
+  bool takes_all_reduce(const std::vector<at::Tensor>& inputs, const std::string& op) const;
+
+  WorkPtr all_gather(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs);
+  WorkPtr reduce_scatter(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
+                         const std::string& op);
+  /// Where they lie.
+  WorkPtr all_reduce(const std::vector<at::Tensor>& tensors, const std::string& op);
+
+ private:
+  bool holds(const std::vector<at::Tensor>& inputs) const;
+  bool reduces(const std::vector<at::Tensor>& inputs, const std::string& op) const;
+  peers::Operands operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
+  template <class Make>
+  WorkPtr run(const peers::Operands& o, Make make);
+
+  const std::shared_ptr<peers::PeerMemory> memory_;
+};
+
+}  // namespace thunder

@@ -1,0 +1,105 @@
+// Collectives among processes whose GPUs reach each other's memory, as copies and counters: no kernel waits for another
+// process, and none but the sums' takes multiprocessors from the computation.
+//
+// Each process has memory that the others write to (its inbox, a part for each of them) and read from (its outbox), both
+// in slots that are used in turn, and counters that the others set.  Counters only grow; a slot is used again once all
+// who had to read it have said so.  What a process does is a list of steps on two streams, the same list up to ranks on
+// each of them.
+//
+//   reduce_scatter   send: my part of everybody else's slice into their inbox
+//                    receive: my slice = mean of what I have and what came
+//   all_gather       send: my part into my outbox;  receive: everybody else's from their outbox
+//   all_reduce       the first, whose result goes into the outbox too, and the second's receiving half
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace thunder::peers {
+
+/// Which of a process's counters: how far the process `by` has come with this one.  They lie one a cache line.
+enum class Counter {
+  Sent,      // chunks in this process's inbox
+  Consumed,  // of this process's chunks in its inbox
+  Staged,    // chunks in its outbox
+  Taken      // chunks of this process's outbox
+};
+inline constexpr size_t kCounters = 4, kCounterStride = 64;
+
+/// The memory of one process that all reach: counters, the inbox, the outbox.
+struct Layout {
+  int world = 1;
+  size_t inbox_bytes = 0, outbox_bytes = 0;  // 0: no collectives that need one
+  uint32_t slots = 4;                        // at least 2 for all_reduce
+
+  size_t counter(Counter c, int by) const;
+  /// Bytes of a slot, of one sender's part of the inbox and of the outbox: what a chunk holds at most.
+  size_t inbox_chunk() const;
+  size_t outbox_chunk() const;
+  /// Offsets in the memory.
+  size_t inbox(int from, uint32_t number, int owner) const;
+  size_t outbox(uint32_t number) const;
+  size_t bytes() const;
+};
+
+/// Where bytes lie: in this process's tensor, or in a process's shared memory.
+struct Location {
+  enum class In { Source, Result, Shared } in = In::Source;
+  int rank = 0;       // of Shared
+  size_t tensor = 0;  // of the others: which of the collective's
+  size_t offset = 0;
+};
+
+struct Step {
+  enum class Kind {
+    Await,   // until this process's own counter is `value` at least
+    Tell,    // rank's counter, which counts this process, is `value`
+    Copy,    // `bytes` from `from` to `to`
+    Reduce,  // `to` (and `also`) = the mean or sum of `from` and of this process's inbox, a slot of each other process
+  };
+  Kind kind = Kind::Copy;
+  bool receives = false;  // on the receiving stream, else on the sending one
+  Counter counter = Counter::Sent;
+  int rank = 0;
+  uint32_t value = 0;  // of a counter; of Reduce: the chunk's number
+  Location from = {}, to = {}, also = {};
+  bool has_also = false;
+  size_t bytes = 0;
+};
+
+/// The steps of one process.  Collectives of a group follow each other in the same order on every process.
+class Steps {
+ public:
+  Steps(const Layout& layout, int rank) : layout_(layout), rank_(rank) {}
+
+  /// `bytes` are those of each source, world times those of its result.
+  std::vector<Step> reduce_scatter(const std::vector<size_t>& bytes);
+  /// `bytes` are those of each source.
+  std::vector<Step> all_gather(const std::vector<size_t>& bytes);
+  /// `bytes` are those of each result, which is its source too.
+  std::vector<Step> all_reduce(const std::vector<size_t>& bytes);
+
+  /// Of slices of a tensor that is reduced on all processes: multiples of what a vector register holds.
+  static size_t slice(size_t bytes, int world);
+
+ private:
+  struct Chunk {
+    size_t tensor, offset;
+    std::vector<size_t> bytes;  // by rank: the last slices may be shorter
+    std::vector<size_t> begin;  // by rank: where the chunk starts in the whole tensor
+  };
+
+  void send(std::vector<Step>& out, const Chunk& c);
+  void reduce(std::vector<Step>& out, const Chunk& c, bool gathers);
+  void take(std::vector<Step>& out, const Chunk& c, uint32_t number) const;
+  void await_all(std::vector<Step>& out, Counter c, uint32_t value, bool receives) const;
+  void tell_all(std::vector<Step>& out, Counter c, uint32_t value, bool receives) const;
+  std::vector<Chunk> chunks(const std::vector<size_t>& bytes, size_t most, bool whole) const;
+
+  const Layout layout_;
+  const int rank_;
+  uint32_t sent_ = 0, staged_ = 0;  // chunks until now
+};
+
+}  // namespace thunder::peers

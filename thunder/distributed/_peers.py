@@ -1,0 +1,82 @@
+"""Memory that the processes of a group on one machine share, for collectives by copies between their GPUs."""
+
+import os
+import platform
+
+import torch
+from torch import distributed
+
+from .. import _C
+from .._watching import watched
+
+# Of each process and group. A chunk of a collective is a fraction of it; more would hide no more.
+INBOX_BYTES, OUTBOX_BYTES = 64 << 20, 32 << 20
+MOST_PROCESSES = 16
+
+# By the group's name: the group, and its memory, which lives as long; None where the backend communicates.
+_shared = {}
+
+
+def share_memory(group, *, gathers, reduces):
+    """Collectives of the group become copies between GPUs, where all of its processes can; each has to call this.
+
+    Args:
+        gathers: Whether parameters are gathered in the group.
+        reduces: Whether gradients are reduced in it; with `gathers` also such as every process gets whole.
+    """
+    if group.size() < 2 or group.size() > MOST_PROCESSES or distributed.get_backend(group) != "nccl":
+        return
+    name = group.group_name
+    if name in _shared and _shared[name][0] is group:
+        return
+    _shared[name] = group, None
+    inbox, outbox = INBOX_BYTES if reduces else 0, OUTBOX_BYTES if gathers else 0
+    with watched(group, "the agreement on shared memory"):
+        if not _all_can(group):
+            return
+        memory, handle = _mapped(group, _C.peer_memory_bytes(group.size(), inbox, outbox))
+    device = memory.device.index
+    _C.connect_peers(name, group.rank(), device, inbox, outbox, handle.buffer_ptrs)
+    _shared[name] = group, (memory, handle)
+
+
+def _all_can(group):
+    """Whether all processes are on this machine, on GPUs of their own that reach each other."""
+    device = torch.cuda.current_device()
+    why = _C.peers_available()
+    mine = (platform.node(), _boot(), str(torch.cuda.get_device_properties(device).uuid), why == "")
+    all_of_them = [None] * group.size()
+    distributed.all_gather_object(all_of_them, mine, group=group)
+    same_machine = len({(node, boot) for node, boot, _, _ in all_of_them}) == 1
+    own_gpus = len({gpu for _, _, gpu, _ in all_of_them}) == group.size()
+    return same_machine and own_gpus and all(able for *_, able in all_of_them) and _linked(group)
+
+
+def _boot():
+    """Another one for each start of a machine: containers may have equal names."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _linked(group):
+    """Whether every process's GPU reaches all GPUs that the process sees."""
+    device, count = torch.cuda.current_device(), torch.cuda.device_count()
+    able = all(other == device or torch.cuda.can_device_access_peer(device, other) for other in range(count))
+    answer = torch.tensor(int(able), device="cuda")
+    distributed.all_reduce(answer, distributed.ReduceOp.MIN, group=group)
+    return bool(answer.item())
+
+
+def _mapped(group, size):
+    """Zeros on this GPU, and where each process's lie."""
+    from torch.distributed import _symmetric_memory
+
+    # Copies need no multicast object, which is one more thing that a machine may not have.
+    os.environ.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
+    memory = _symmetric_memory.empty(size, dtype=torch.uint8, device=torch.device("cuda", torch.cuda.current_device()))
+    memory.zero_()
+    torch.cuda.synchronize()
+    return memory, _symmetric_memory.rendezvous(memory, group.group_name)
