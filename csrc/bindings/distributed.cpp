@@ -235,13 +235,14 @@ void bind_distributed(nb::module_& m) {
       "Empty, or why collectives cannot be copies between GPUs here.");
   m.def(
       "connect_peers",
-      [](const std::string& group, int rank, int device, size_t inbox, size_t outbox, std::vector<uint64_t> addresses) {
+      [](const std::string& group, int rank, int device, size_t inbox, size_t outbox, int64_t least,
+         std::vector<uint64_t> addresses) {
         const peers::Layout layout{
             .world = static_cast<int>(addresses.size()), .inbox_bytes = inbox, .outbox_bytes = outbox};
-        Peers::connect(group, layout, rank, device, std::move(addresses));
+        Peers::connect(group, layout, rank, device, least, std::move(addresses));
       },
-      nb::arg("group"), nb::arg("rank"), nb::arg("device"), nb::arg("inbox"), nb::arg("outbox"), nb::arg("addresses"),
-      "Collectives of the group go through memory that lies at these addresses, by rank, and is zero.");
+      nb::arg("group"), nb::arg("rank"), nb::arg("device"), nb::arg("inbox"), nb::arg("outbox"), nb::arg("least"), nb::arg("addresses"),
+      "Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and is zero.");
   m.def(
       "stop_watching",
       [](const std::string& group) {

@@ -1,11 +1,13 @@
 """Training on several processes gives the parameters that training on one gives."""
 
 import itertools
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 import training
 
 STRATEGIES = ["ddp", "ZERO2", "ZERO3"]
@@ -81,3 +83,18 @@ def test_nccl_of_one_process():
     program = Path(__file__).with_name("nccl_alone.py")
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200)
     assert done.stdout == "done\n", done.stdout + done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="collectives by copies are between two GPUs")
+def test_copies_between_two_gpus(tmp_path):
+    program = Path(__file__).with_name("nccl_pair.py")
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, program, str(rank), tmp_path / "store"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=250)[0].decode() for rank in ranks]
+    assert said[0].endswith("steps done\ndone\n"), said
+    assert ranks[1].returncode == -signal.SIGKILL, said

@@ -103,7 +103,8 @@ def test_repeated_heads_are_read_as_they_are():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
     compiled = check(program, *operands(), mask_up_to(300, 700))
-    assert "reshape" not in str(thunder.last_traces(compiled)[-1])
+    lines = str(thunder.last_traces(compiled)[-1]).splitlines()
+    assert not any("reshape" in line for line in lines if not line.lstrip().startswith("#"))
 
 
 def test_layouts_and_offsets():
@@ -114,7 +115,7 @@ def test_layouts_and_offsets():
     check(attend, q, k[:, :, 3:], v[:, :, 3:], mask[..., 3:])
     wide = torch.randn(2, 8, 256, 72, device="cuda", dtype=torch.bfloat16)
     check(attend, q, wide[..., 8:], v, mask)
-    # What lies at no multiple of 16 bytes is left to PyTorch.
+    # What lies at no multiple of 16 bytes is left to PyTorch, on a copy: its kernels read 16 bytes at a time as well.
     check(attend, q, wide[..., 3:67], v, mask)
 
 

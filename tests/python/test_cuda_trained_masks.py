@@ -94,7 +94,8 @@ def test_only_the_mask_requires_a_gradient():
     q, k, v = (t.detach() for t in operands(49, 49, 32))
     bias = bias_of(1, H, 49, 49)
     fn = lambda b: attention(*(t.to(b.dtype) for t in (q, k, v)), b)
-    compiled = check(fn, [bias], EFFICIENT, results_are=("out", "dmask"))
+    # Eager's kernel fails in its own backward here: "LSE is not correctly aligned".
+    compiled = check(fn, [bias], EFFICIENT, eager_by=(SDPBackend.MATH,), results_are=("out", "dmask"))
     assert "efficient_attention_backward_with_mask" in backward_names(compiled)
 
 
@@ -119,8 +120,9 @@ def test_one_mask_for_several_layers(kind, dtype, rows):
         return layers(q, bias, seen.view(1, 1, rows, rows))
 
     tensors = [made(H, rows, 64, dtype, batch=16), bias_of(rows, rows, H, dtype=dtype)]
-    # The keys of this mask do not lie next to each other, so eager computes all layers in float32.
-    compiled = check(fn, tensors, EFFICIENT, times=3, results_are=("out", "dq", "dbias"))
+    # The keys of this mask do not lie next to each other, so eager computes all layers in float32; a kernel in 16 bits
+    # rounds the probabilities and their gradients, too.
+    compiled = check(fn, tensors, EFFICIENT, times=5, results_are=("out", "dq", "dbias"))
     forward = str(thunder.last_traces(compiled)[-1])
     assert forward.count("prims.where(") == (0 if kind == "all seen" else 1)
     assert names(compiled).count(EFFICIENT) == 4

@@ -12,6 +12,8 @@ from .._watching import watched
 # Of each process and group. A chunk of a collective is a fraction of it; more would hide no more.
 INBOX_BYTES, OUTBOX_BYTES = 64 << 20, 32 << 20
 MOST_PROCESSES = 16
+# Of a collective: below it the counters take longer than the bytes.
+LEAST_BYTES = 256 << 10
 
 # By the group's name: the group, and its memory, which lives as long; None where the backend communicates.
 _shared = {}
@@ -36,7 +38,7 @@ def share_memory(group, *, gathers, reduces):
             return
         memory, handle = _mapped(group, _C.peer_memory_bytes(group.size(), inbox, outbox))
     device = memory.device.index
-    _C.connect_peers(name, group.rank(), device, inbox, outbox, handle.buffer_ptrs)
+    _C.connect_peers(name, group.rank(), device, inbox, outbox, LEAST_BYTES, handle.buffer_ptrs)
     _shared[name] = group, (memory, handle)
 
 

@@ -14,9 +14,6 @@
 namespace thunder {
 namespace {
 
-// Below it the counters take longer than the bytes.
-constexpr int64_t kLeastBytes = 256 << 10;
-
 class PeerWork final : public c10d::Work {
  public:
   PeerWork(int device, std::shared_ptr<peers::Done> done) : device_(device), done_(std::move(done)) {}
@@ -89,7 +86,7 @@ std::vector<size_t> bytes_of(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-void Peers::connect(const std::string& group, const peers::Layout& layout, int rank, int device,
+void Peers::connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
                     std::vector<uint64_t> bases) {
   auto memory = std::make_shared<peers::PeerMemory>(layout, rank, device, std::move(bases));
   // All processes reduce this way or none: who cannot says so here.
@@ -100,7 +97,7 @@ void Peers::connect(const std::string& group, const peers::Layout& layout, int r
   const std::lock_guard lock(known_mutex());
   std::erase_if(known(), [](const Known& k) { return k.group.expired(); });
   known().push_back({c10::weak_intrusive_ptr<c10d::ProcessGroup>(distributed::group_named(group)),
-                     std::make_shared<Peers>(std::move(memory))});
+                     std::make_shared<Peers>(std::move(memory), least)});
 }
 
 std::shared_ptr<Peers> Peers::of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
@@ -116,7 +113,7 @@ bool Peers::holds(const std::vector<at::Tensor>& inputs) const {
     if (!t.is_cuda() || t.device().index() != memory_->device()) return false;
     bytes += static_cast<int64_t>(t.nbytes());
   }
-  return bytes >= kLeastBytes && !cuda_is_capturing(memory_->device(), current_cuda_stream(memory_->device()));
+  return bytes >= least_ && !cuda_is_capturing(memory_->device(), current_cuda_stream(memory_->device()));
 }
 
 bool Peers::reduces(const std::vector<at::Tensor>& inputs, const std::string& op) const {

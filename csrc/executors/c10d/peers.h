@@ -19,13 +19,14 @@ class Peers {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  /// From here on collectives of this group go this way where takes() says so, on every process of it.
-  static void connect(const std::string& group, const peers::Layout& layout, int rank, int device,
+  /// From here on collectives of this group of `least` bytes and more go this way where takes_...() say so, on every
+  /// process of it.
+  static void connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
                       std::vector<uint64_t> bases);
   /// Of a group; null where there is none.
   static std::shared_ptr<Peers> of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
-  explicit Peers(std::shared_ptr<peers::PeerMemory> memory) : memory_(std::move(memory)) {}
+  Peers(std::shared_ptr<peers::PeerMemory> memory, int64_t least) : memory_(std::move(memory)), least_(least) {}
 
   /// Whether they lie on the device and are large enough, which all processes answer alike: sizes and dtypes are equal.
   bool takes_gather(const std::vector<at::Tensor>& inputs) const;
@@ -46,6 +47,7 @@ class Peers {
   WorkPtr run(const peers::Operands& o, Make make);
 
   const std::shared_ptr<peers::PeerMemory> memory_;
+  const int64_t least_;
 };
 
 }  // namespace thunder

@@ -1,6 +1,7 @@
 #include "executors/cudnn/cudnn.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -52,9 +53,12 @@ Expr laid_out_like(const Expr& g, const Expr& out) {
 
 // PyTorch keeps the backward's plans by the layouts of query, key, value and bias and by the options, byte for byte,
 // but not by the gradient's layout.  A plan that an eager call has made for another layout would read ours wrongly, and
-// the other way round.  Minus zero is no dropout either, and keeps our plans, which all read the output's layout, apart
-// from everybody else's; with dropout nothing does.
-double dropout_of_plan(const Args& a) { return a.real("dropout_p") == 0 ? -0.0 : a.real("dropout_p"); }
+// the other way round.  Minus zero is no dropout either, and the next double is the same probability in the kernel's
+// float32: both keep our plans, which all read the output's layout, apart from everybody else's.
+double dropout_of_plan(const Args& a) {
+  const double p = a.real("dropout_p");
+  return p == 0 ? -0.0 : std::nextafter(p, 0.5);
+}
 
 // An empty bias would be taken for one: without a bias it is undefined.
 void vjp(VjpContext& c) {

@@ -147,7 +147,11 @@ class DecodingCall final : public Instruction {
   }
 
   at::Tensor by_pytorch(const std::array<at::Tensor, 4>& t) const {
-    const at::Tensor y = at::scaled_dot_product_attention(t[0], t[1], t[2], t[3], 0.0, false, scale_, grouped_);
+    // PyTorch's kernels for GPUs read 16 bytes at a time wherever they are, and fail where that is not aligned.
+    std::array<at::Tensor, 3> x = {t[0], t[1], t[2]};
+    for (at::Tensor& of : x)
+      if (!is_aligned(of)) of = of.clone(at::MemoryFormat::Contiguous);
+    const at::Tensor y = at::scaled_dot_product_attention(x[0], x[1], x[2], t[3], 0.0, false, scale_, grouped_);
     if (y.strides() == at::IntArrayRef(out_strides_)) return y;
     return at::empty_strided(y.sizes(), out_strides_, y.options()).copy_(y);
   }

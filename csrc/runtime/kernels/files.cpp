@@ -163,7 +163,8 @@ PrivateFolder::PrivateFolder() {
     folder_ = std::move(opened.file);
     // Where a file system has no locks there are none for those who look for leftovers either.
     if (folder_) lock(folder_, 0);
-  } while (folder_ && !is_still(path_, folder_));
+    // Who looks for leftovers may take away what is not locked yet.
+  } while (problem_ == ENOENT || (folder_ && !is_still(path_, folder_)));
 }
 
 PrivateFolder::~PrivateFolder() {

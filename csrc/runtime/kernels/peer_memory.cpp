@@ -63,11 +63,11 @@ void* new_event() {
   return event;
 }
 
-// `waiting` goes on once `stream` has come as far as now.
-void order(void* stream, void* waiting) {
+// The streams `waiting` go on once `stream` has come as far as now.
+void order(void* stream, const std::vector<void*>& waiting) {
   void* event = new_event();
   check(require_cuda().cuEventRecord(event, stream), "recording an event");
-  check(api().cuStreamWaitEvent(waiting, event, 0), "waiting for an event");
+  for (void* w : waiting) check(api().cuStreamWaitEvent(w, event, 0), "waiting for an event");
   require_cuda().cuEventDestroy_v2(event);
 }
 
@@ -103,6 +103,7 @@ TH_D void peers_sum(V* out, V* also, const V* own, const peers_parts& parts, int
   W sum[N];
 #pragma unroll
   for (int k = 0; k < N; ++k) sum[k] = W(0);
+#pragma unroll 2
   for (int p = 0; p <= others; ++p) {
     const V* from = p == before ? own : static_cast<const V*>(parts.at[p < before ? p : p - 1]);
     const V v = from[i];
@@ -138,7 +139,8 @@ TH_D void peers_reduce(T* out, T* also, const T* own, const peers_parts& parts, 
 
 void PeerMemory::reduce(const Step& s, const Operands& o, void* stream) const {
   constexpr unsigned kThreads = 256;
-  constexpr int64_t kBlocks = 4096;
+  // Two on each multiprocessor of the largest GPUs: more are no faster, and wait longer beside a matrix product.
+  constexpr int64_t kBlocks = 264;
   Parts parts{};
   int others = layout_.world - 1;
   for (int r = 0, k = 0; r < layout_.world; ++r)
@@ -182,24 +184,29 @@ PeerMemory::PeerMemory(const Layout& layout, int rank, int device, std::vector<u
                 "distributed", "at most ", kMostPeers + 1, " processes share memory, got ", layout.world, " with ",
                 bases_.size(), " addresses");
   const CudaContextScope context(device);
-  send_ = new_stream();
-  receive_ = new_stream();
+  for (void*& stream : streams_) stream = new_stream();
 }
 
 std::shared_ptr<Done> PeerMemory::issue(void* stream, const Operands& o, const std::vector<Step>& steps) {
   const CudaContextScope context(device_);
-  order(stream, send_);
-  order(stream, receive_);
+  std::vector<void*> used;
+  for (size_t lane = 0; lane < kLanes; ++lane)
+    if (std::any_of(steps.begin(), steps.end(), [&](const Step& s) { return static_cast<size_t>(s.lane) == lane; }))
+      used.push_back(streams_[lane]);
+  if (used.empty()) used.push_back(streams_[0]);
+  order(stream, used);
   for (const Step& s : steps) step(s, o);
-  order(send_, receive_);
+  void* last = used.back();
+  used.pop_back();
+  for (void* other : used) order(other, {last});
   void* event = new_event();
-  check(require_cuda().cuEventRecord(event, receive_), "recording an event");
+  check(require_cuda().cuEventRecord(event, last), "recording an event");
   return std::make_shared<Done>(device_, event);
 }
 
 void PeerMemory::step(const Step& s, const Operands& o) const {
   constexpr unsigned kAtLeast = 0;
-  void* stream = s.receives ? receive_ : send_;
+  void* stream = streams_[static_cast<size_t>(s.lane)];
   switch (s.kind) {
     case Step::Kind::Await:
       return check(api().cuStreamWaitValue32_v2(stream, shared(rank_, layout_.counter(s.counter, s.rank)), s.value,

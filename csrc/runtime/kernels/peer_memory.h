@@ -1,6 +1,7 @@
 // The steps of peer_steps.h, issued to a GPU: copy engines move the bytes, and streams wait for counters in memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -44,7 +45,7 @@ struct Operands {
 /// CUDA functions that reduce, behind the fuser's prelude: "peers_reduce_bf16", _f16, _f32, _f64.
 std::string reduction_text();
 
-/// One process's view of memory that all processes of a group have mapped; and two streams of its own.
+/// One process's view of memory that all processes of a group have mapped; and streams of its own.
 class PeerMemory {
  public:
   /// `bases`: where each process's memory of layout.bytes() bytes begins, of which the counters are zero; by rank.
@@ -79,7 +80,7 @@ class PeerMemory {
   const std::vector<uint64_t> bases_;
   std::mutex mutex_;
   Steps steps_;
-  void *send_ = nullptr, *receive_ = nullptr;
+  std::array<void*, kLanes> streams_{};
 };
 
 }  // namespace thunder::peers

@@ -69,20 +69,20 @@ std::vector<Steps::Chunk> Steps::chunks(const std::vector<size_t>& bytes, size_t
   return out;
 }
 
-void Steps::await_all(std::vector<Step>& out, Counter c, uint32_t value, bool receives) const {
+void Steps::await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const {
   for (int r = 0; r < layout_.world; ++r)
     if (r != rank_)
-      out.push_back({.kind = Step::Kind::Await, .receives = receives, .counter = c, .rank = r, .value = value});
+      out.push_back({.kind = Step::Kind::Await, .lane = lane, .counter = c, .rank = r, .value = value});
 }
 
-void Steps::tell_all(std::vector<Step>& out, Counter c, uint32_t value, bool receives) const {
+void Steps::tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const {
   for (int r = 0; r < layout_.world; ++r)
     if (r != rank_)
-      out.push_back({.kind = Step::Kind::Tell, .receives = receives, .counter = c, .rank = r, .value = value});
+      out.push_back({.kind = Step::Kind::Tell, .lane = lane, .counter = c, .rank = r, .value = value});
 }
 
 void Steps::send(std::vector<Step>& out, const Chunk& c) {
-  if (sent_ >= layout_.slots) await_all(out, Counter::Consumed, sent_ - layout_.slots + 1, false);
+  if (sent_ >= layout_.slots) await_all(out, Counter::Consumed, sent_ - layout_.slots + 1, Lane::Send);
   // Each process begins with another one, so that no process's links are asked for by all at once.
   for (int k = 1; k < layout_.world; ++k) {
     const int to = (rank_ + k) % layout_.world;
@@ -97,20 +97,20 @@ void Steps::send(std::vector<Step>& out, const Chunk& c) {
 }
 
 void Steps::reduce(std::vector<Step>& out, const Chunk& c, bool gathers) {
-  await_all(out, Counter::Sent, sent_ + 1, true);
-  if (gathers && staged_ >= layout_.slots) await_all(out, Counter::Taken, staged_ - layout_.slots + 1, true);
+  await_all(out, Counter::Sent, sent_ + 1, Lane::Reduce);
+  if (gathers && staged_ >= layout_.slots) await_all(out, Counter::Taken, staged_ - layout_.slots + 1, Lane::Reduce);
   const auto mine = static_cast<size_t>(rank_);
   if (c.bytes[mine])
     out.push_back({.kind = Step::Kind::Reduce,
-                   .receives = true,
+                   .lane = Lane::Reduce,
                    .value = sent_,
                    .from = {Location::In::Source, 0, c.tensor, c.begin[mine]},
                    .to = {Location::In::Result, 0, c.tensor, gathers ? c.begin[mine] : c.offset},
                    .also = {Location::In::Shared, rank_, 0, layout_.outbox(staged_)},
                    .has_also = gathers,
                    .bytes = c.bytes[mine]});
-  tell_all(out, Counter::Consumed, ++sent_, true);
-  if (gathers) tell_all(out, Counter::Staged, ++staged_, true);
+  tell_all(out, Counter::Consumed, ++sent_, Lane::Reduce);
+  if (gathers) tell_all(out, Counter::Staged, ++staged_, Lane::Reduce);
 }
 
 void Steps::take(std::vector<Step>& out, const Chunk& c, uint32_t number) const {
@@ -118,18 +118,18 @@ void Steps::take(std::vector<Step>& out, const Chunk& c, uint32_t number) const 
     const int from = (rank_ + k) % layout_.world;
     const auto part = static_cast<size_t>(from);
     out.push_back({.kind = Step::Kind::Await,
-                   .receives = true,
+                   .lane = Lane::Take,
                    .counter = Counter::Staged,
                    .rank = from,
                    .value = number + 1});
     if (c.bytes[part])
       out.push_back({.kind = Step::Kind::Copy,
-                     .receives = true,
+                     .lane = Lane::Take,
                      .from = {Location::In::Shared, from, 0, layout_.outbox(number)},
                      .to = {Location::In::Result, 0, c.tensor, c.begin[part]},
                      .bytes = c.bytes[part]});
     out.push_back({.kind = Step::Kind::Tell,
-                   .receives = true,
+                   .lane = Lane::Take,
                    .counter = Counter::Taken,
                    .rank = from,
                    .value = number + 1});
@@ -152,19 +152,19 @@ std::vector<Step> Steps::all_gather(const std::vector<size_t>& bytes) {
     whole.push_back(bytes[i] * static_cast<size_t>(layout_.world));
     if (bytes[i])
       out.push_back({.kind = Step::Kind::Copy,
-                     .receives = true,
+                     .lane = Lane::Take,
                      .from = {Location::In::Source, 0, i, 0},
                      .to = {Location::In::Result, 0, i, static_cast<size_t>(rank_) * bytes[i]},
                      .bytes = bytes[i]});
   }
   for (const Chunk& c : chunks(whole, layout_.outbox_chunk(), true)) {
     const uint32_t number = staged_++;
-    if (number >= layout_.slots) await_all(out, Counter::Taken, number - layout_.slots + 1, false);
+    if (number >= layout_.slots) await_all(out, Counter::Taken, number - layout_.slots + 1, Lane::Send);
     out.push_back({.kind = Step::Kind::Copy,
                    .from = {Location::In::Source, 0, c.tensor, c.offset},
                    .to = {Location::In::Shared, rank_, 0, layout_.outbox(number)},
                    .bytes = c.bytes[static_cast<size_t>(rank_)]});
-    tell_all(out, Counter::Staged, number + 1, false);
+    tell_all(out, Counter::Staged, number + 1, Lane::Send);
     take(out, c, number);
   }
   return out;
@@ -172,14 +172,11 @@ std::vector<Step> Steps::all_gather(const std::vector<size_t>& bytes) {
 
 std::vector<Step> Steps::all_reduce(const std::vector<size_t>& bytes) {
   std::vector<Step> out;
-  const std::vector<Chunk> all = chunks(bytes, std::min(layout_.inbox_chunk(), layout_.outbox_chunk()), false);
-  for (size_t k = 0; k < all.size(); ++k) {
-    send(out, all[k]);
-    reduce(out, all[k], true);
-    // A chunk late: the others have had the time to reduce theirs.
-    if (k > 0) take(out, all[k - 1], staged_ - 2);
+  for (const Chunk& c : chunks(bytes, std::min(layout_.inbox_chunk(), layout_.outbox_chunk()), false)) {
+    send(out, c);
+    reduce(out, c, true);
+    take(out, c, staged_ - 1);
   }
-  if (!all.empty()) take(out, all.back(), staged_ - 1);
   return out;
 }
 

@@ -3,13 +3,13 @@
 //
 // Each process has memory that the others write to (its inbox, a part for each of them) and read from (its outbox), both
 // in slots that are used in turn, and counters that the others set.  Counters only grow; a slot is used again once all
-// who had to read it have said so.  What a process does is a list of steps on two streams, the same list up to ranks on
-// each of them.
+// who had to read it have said so.  What a process does is a list of steps on three streams, the same list up to ranks
+// on each of them.
 //
 //   reduce_scatter   send: my part of everybody else's slice into their inbox
-//                    receive: my slice = mean of what I have and what came
-//   all_gather       send: my part into my outbox;  receive: everybody else's from their outbox
-//   all_reduce       the first, whose result goes into the outbox too, and the second's receiving half
+//                    reduce: my slice = mean of what I have and what came
+//   all_gather       send: my part into my outbox;  take: everybody else's from their outbox
+//   all_reduce       the first, whose result goes into the outbox too, and what the second takes
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ inline constexpr size_t kCounters = 4, kCounterStride = 64;
 struct Layout {
   int world = 1;
   size_t inbox_bytes = 0, outbox_bytes = 0;  // 0: no collectives that need one
-  uint32_t slots = 4;                        // at least 2 for all_reduce
+  uint32_t slots = 4;
 
   size_t counter(Counter c, int by) const;
   /// Bytes of a slot, of one sender's part of the inbox and of the outbox: what a chunk holds at most.
@@ -51,6 +51,10 @@ struct Location {
   size_t offset = 0;
 };
 
+/// A stream.
+enum class Lane { Send, Reduce, Take };
+inline constexpr size_t kLanes = 3;
+
 struct Step {
   enum class Kind {
     Await,   // until this process's own counter is `value` at least
@@ -59,7 +63,7 @@ struct Step {
     Reduce,  // `to` (and `also`) = the mean or sum of `from` and of this process's inbox, a slot of each other process
   };
   Kind kind = Kind::Copy;
-  bool receives = false;  // on the receiving stream, else on the sending one
+  Lane lane = Lane::Send;
   Counter counter = Counter::Sent;
   int rank = 0;
   uint32_t value = 0;  // of a counter; of Reduce: the chunk's number
@@ -93,8 +97,8 @@ class Steps {
   void send(std::vector<Step>& out, const Chunk& c);
   void reduce(std::vector<Step>& out, const Chunk& c, bool gathers);
   void take(std::vector<Step>& out, const Chunk& c, uint32_t number) const;
-  void await_all(std::vector<Step>& out, Counter c, uint32_t value, bool receives) const;
-  void tell_all(std::vector<Step>& out, Counter c, uint32_t value, bool receives) const;
+  void await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
+  void tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
   std::vector<Chunk> chunks(const std::vector<size_t>& bytes, size_t most, bool whole) const;
 
   const Layout layout_;

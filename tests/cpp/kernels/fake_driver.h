@@ -54,7 +54,7 @@ int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, un
 // Of a clock that stands still unless somebody sets it forward.
 float now = 0, recorded[64];
 int events = 0, live_events = 0, capturing = 0, capture_mode = 0;
-int cuEventCreate(void** e, unsigned) { *e = recorded + events++; ++live_events; return 0; }
+int cuEventCreate(void** e, unsigned) { *e = recorded + events++ % 64; ++live_events; return 0; }
 int cuEventRecord(void* e, void* stream) { launch_stream = stream; *(float*)e = now; return 0; }
 int cuEventSynchronize(void*) { return 0; }
 int cuEventQuery(void*) { return 0; }
@@ -62,6 +62,20 @@ int cuThreadExchangeStreamCaptureMode(int* mode) { const int last = capture_mode
 int cuEventElapsedTime(float* ms, void* a, void* b) { *ms = *(float*)b - *(float*)a; return 0; }
 int cuEventDestroy_v2(void*) { --live_events; return 0; }
 int cuStreamIsCapturing(void*, int* status) { *status = capturing; return 0; }
+// Streams that do at once what they are told.
+int streams = 0, ordered = 0, copies = 0, awaited = 0, untimely = 0;
+int cuStreamCreateWithPriority(void** s, unsigned, int) { *s = contexts + ++streams; return 0; }
+int cuStreamWaitEvent(void*, void*, unsigned) { ++ordered; return 0; }
+int cuMemcpyAsync(unsigned long long to, unsigned long long from, unsigned long bytes, void*) {
+  __builtin_memcpy((void*)to, (const void*)from, bytes);
+  ++copies;
+  return 0;
+}
+int cuStreamWaitValue32_v2(void*, unsigned long long at, unsigned value, unsigned) {
+  ++awaited, untimely += (int)(*(unsigned*)at - value) < 0;
+  return 0;
+}
+int cuStreamWriteValue32_v2(void*, unsigned long long at, unsigned value, unsigned) { *(unsigned*)at = value; return 0; }
 })";
 
 /// A library that stands for another: the loader finds it by this name, because one of this name is in the process
