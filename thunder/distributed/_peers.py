@@ -9,8 +9,8 @@ from torch import distributed
 from .. import _C
 from .._watching import watched
 
-# Of each process and group. A chunk of a collective is a fraction of it; more would hide no more.
-INBOX_BYTES, OUTBOX_BYTES = 64 << 20, 32 << 20
+# Of each process and group: room for what others send, and for what they take. A chunk of a collective is a quarter.
+INBOX_BYTES, OUTBOX_BYTES, OUTBOX_BYTES_OF_GATHERS = 64 << 20, 64 << 20, 32 << 20
 MOST_PROCESSES = 16
 # Of a collective: below it the counters take longer than the bytes.
 LEAST_BYTES = 256 << 10
@@ -32,7 +32,9 @@ def share_memory(group, *, gathers, reduces):
     if name in _shared and _shared[name][0] is group:
         return
     _shared[name] = group, None
-    inbox, outbox = INBOX_BYTES if reduces else 0, OUTBOX_BYTES if gathers else 0
+    inbox, outbox = INBOX_BYTES if reduces else 0, 0
+    if gathers:
+        outbox = OUTBOX_BYTES if reduces else OUTBOX_BYTES_OF_GATHERS
     with watched(group, "the agreement on shared memory"):
         if not _all_can(group):
             return

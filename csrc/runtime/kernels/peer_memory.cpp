@@ -16,13 +16,23 @@ namespace {
 
 using DevicePointer = unsigned long long;
 
+// CUstreamBatchMemOpParams: of a wait or a write of 32 bits.
+struct MemoryOperation {
+  int what = 0;
+  DevicePointer address = 0;
+  uint64_t value = 0;
+  unsigned flags = 0;
+  DevicePointer alias = 0;
+  uint64_t unused = 0;
+};
+static_assert(sizeof(MemoryOperation) == 48);
+
 // What no other part of the runtime calls: a driver without them is no error.
 struct Api {
   int (*cuStreamCreateWithPriority)(void** stream, unsigned flags, int priority);
   int (*cuStreamWaitEvent)(void* stream, void* event, unsigned flags);
   int (*cuMemcpyAsync)(DevicePointer to, DevicePointer from, size_t bytes, void* stream);
-  int (*cuStreamWaitValue32_v2)(void* stream, DevicePointer at, uint32_t value, unsigned flags);
-  int (*cuStreamWriteValue32_v2)(void* stream, DevicePointer at, uint32_t value, unsigned flags);
+  int (*cuStreamBatchMemOp_v2)(void* stream, unsigned count, MemoryOperation* operations, unsigned flags);
   std::string missing;
 };
 
@@ -38,8 +48,7 @@ const Api& api() {
     functions.find("cuStreamCreateWithPriority", a.cuStreamCreateWithPriority);
     functions.find("cuStreamWaitEvent", a.cuStreamWaitEvent);
     functions.find("cuMemcpyAsync", a.cuMemcpyAsync);
-    functions.find("cuStreamWaitValue32_v2", a.cuStreamWaitValue32_v2);
-    functions.find("cuStreamWriteValue32_v2", a.cuStreamWriteValue32_v2);
+    functions.find("cuStreamBatchMemOp_v2", a.cuStreamBatchMemOp_v2);
     a.missing = functions.missing;
     return a;
   }();
@@ -70,6 +79,33 @@ void order(void* stream, const std::vector<void*>& waiting) {
   for (void* w : waiting) check(api().cuStreamWaitEvent(w, event, 0), "waiting for an event");
   require_cuda().cuEventDestroy_v2(event);
 }
+
+// Waits and writes of a stream that follow each other are one call.
+class Counters {
+ public:
+  explicit Counters(void* stream) : stream_(stream) {}
+
+  int await(uint64_t address, uint32_t value) { return add(1, address, value); }
+  int tell(uint64_t address, uint32_t value) { return add(2, address, value); }
+  int flush() {
+    if (waiting_.empty()) return 0;
+    const int status =
+        api().cuStreamBatchMemOp_v2(stream_, static_cast<unsigned>(waiting_.size()), waiting_.data(), 0);
+    waiting_.clear();
+    return status;
+  }
+
+ private:
+  // Flags of 0: a wait is for that value at least.
+  int add(int what, uint64_t address, uint32_t value) {
+    constexpr size_t kMost = 64;  // the driver takes 256
+    waiting_.push_back({.what = what, .address = address, .value = value});
+    return waiting_.size() < kMost ? 0 : flush();
+  }
+
+  void* stream_;
+  std::vector<MemoryOperation> waiting_;
+};
 
 constexpr int kMostPeers = 15;
 
@@ -189,13 +225,14 @@ PeerMemory::PeerMemory(const Layout& layout, int rank, int device, std::vector<u
 
 std::shared_ptr<Done> PeerMemory::issue(void* stream, const Operands& o, const std::vector<Step>& steps) {
   const CudaContextScope context(device_);
+  std::array<std::vector<const Step*>, kLanes> lanes;
+  for (const Step& s : steps) lanes[static_cast<size_t>(s.lane)].push_back(&s);
   std::vector<void*> used;
-  for (size_t lane = 0; lane < kLanes; ++lane)
-    if (std::any_of(steps.begin(), steps.end(), [&](const Step& s) { return static_cast<size_t>(s.lane) == lane; }))
-      used.push_back(streams_[lane]);
+  for (size_t i = 0; i < kLanes; ++i)
+    if (!lanes[i].empty()) used.push_back(streams_[i]);
   if (used.empty()) used.push_back(streams_[0]);
   order(stream, used);
-  for (const Step& s : steps) step(s, o);
+  for (size_t i = 0; i < kLanes; ++i) run_lane(lanes[i], o, streams_[i]);
   void* last = used.back();
   used.pop_back();
   for (void* other : used) order(other, {last});
@@ -204,23 +241,20 @@ std::shared_ptr<Done> PeerMemory::issue(void* stream, const Operands& o, const s
   return std::make_shared<Done>(device_, event);
 }
 
-void PeerMemory::step(const Step& s, const Operands& o) const {
-  constexpr unsigned kAtLeast = 0;
-  void* stream = streams_[static_cast<size_t>(s.lane)];
-  switch (s.kind) {
-    case Step::Kind::Await:
-      return check(api().cuStreamWaitValue32_v2(stream, shared(rank_, layout_.counter(s.counter, s.rank)), s.value,
-                                                kAtLeast),
-                   "waiting for a counter");
-    case Step::Kind::Tell:
-      return check(
-          api().cuStreamWriteValue32_v2(stream, shared(s.rank, layout_.counter(s.counter, rank_)), s.value, 0),
-          "setting a counter");
-    case Step::Kind::Copy:
-      return check(api().cuMemcpyAsync(address(s.to, o), address(s.from, o), s.bytes, stream), "copying");
-    case Step::Kind::Reduce:
-      return reduce(s, o, stream);
+void PeerMemory::run_lane(const std::vector<const Step*>& steps, const Operands& o, void* stream) const {
+  Counters counters(stream);
+  for (const Step* s : steps) {
+    if (s->kind == Step::Kind::Await) {
+      check(counters.await(shared(rank_, layout_.counter(s->counter, s->rank)), s->value), "waiting for a counter");
+    } else if (s->kind == Step::Kind::Tell) {
+      check(counters.tell(shared(s->rank, layout_.counter(s->counter, rank_)), s->value), "setting a counter");
+    } else {
+      check(counters.flush(), "waiting for counters");
+      if (s->kind == Step::Kind::Reduce) reduce(*s, o, stream);
+      else check(api().cuMemcpyAsync(address(s->to, o), address(s->from, o), s->bytes, stream), "copying");
+    }
   }
+  check(counters.flush(), "setting counters");
 }
 
 uint64_t PeerMemory::address(const Location& at, const Operands& o) const {
@@ -241,11 +275,11 @@ void PeerMemory::release() const {
   const CudaContextScope context(device_);
   void* stream = new_stream();
   for (int times = 0; times < 50; ++times) {
+    Counters counters(stream);
     for (size_t c = 0; c < kCounters; ++c)
       for (int r = 0; r < layout_.world; ++r)
-        if (api().cuStreamWriteValue32_v2(stream, shared(rank_, layout_.counter(static_cast<Counter>(c), r)), kFarAhead,
-                                          0) != 0)
-          return;
+        if (counters.tell(shared(rank_, layout_.counter(static_cast<Counter>(c), r)), kFarAhead) != 0) return;
+    if (counters.flush() != 0) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }

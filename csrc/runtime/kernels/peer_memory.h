@@ -70,7 +70,7 @@ class PeerMemory {
 
  private:
   std::shared_ptr<Done> issue(void* stream, const Operands& o, const std::vector<Step>& steps);
-  void step(const Step& s, const Operands& o) const;
+  void run_lane(const std::vector<const Step*>& steps, const Operands& o, void* stream) const;
   void reduce(const Step& s, const Operands& o, void* stream) const;
   uint64_t address(const Location& at, const Operands& o) const;
   uint64_t shared(int rank, size_t offset) const { return bases_[static_cast<size_t>(rank)] + offset; }

@@ -71,11 +71,14 @@ int cuMemcpyAsync(unsigned long long to, unsigned long long from, unsigned long 
   ++copies;
   return 0;
 }
-int cuStreamWaitValue32_v2(void*, unsigned long long at, unsigned value, unsigned) {
-  ++awaited, untimely += (int)(*(unsigned*)at - value) < 0;
+struct MemoryOperation { int what; unsigned* at; unsigned value, rest[7]; };
+int cuStreamBatchMemOp_v2(void*, unsigned count, MemoryOperation* o, unsigned) {
+  for (; count > 0; --count, ++o) {
+    if (o->what == 2) *o->at = o->value;
+    else ++awaited, untimely += (int)(*o->at - o->value) < 0;
+  }
   return 0;
 }
-int cuStreamWriteValue32_v2(void*, unsigned long long at, unsigned value, unsigned) { *(unsigned*)at = value; return 0; }
 })";
 
 /// A library that stands for another: the loader finds it by this name, because one of this name is in the process
