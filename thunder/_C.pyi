@@ -669,6 +669,17 @@ def explain(group: str, what: str, error: str) -> None:
 
 def end_waiting(group: str, ticket: int) -> None: ...
 
+def peer_memory_bytes(world: int, inbox: int, outbox: int) -> int:
+    """Of each process's shared memory."""
+
+def peers_available() -> str:
+    """Empty, or why collectives cannot be copies between GPUs here."""
+
+def connect_peers(group: str, rank: int, device: int, inbox: int, outbox: int, least: int, addresses: Sequence[int]) -> None:
+    """
+    Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and is zero.
+    """
+
 def stop_watching(group: str) -> None:
     """The group is about to be destroyed."""
 

@@ -241,8 +241,10 @@ void bind_distributed(nb::module_& m) {
             .world = static_cast<int>(addresses.size()), .inbox_bytes = inbox, .outbox_bytes = outbox};
         Peers::connect(group, layout, rank, device, least, std::move(addresses));
       },
-      nb::arg("group"), nb::arg("rank"), nb::arg("device"), nb::arg("inbox"), nb::arg("outbox"), nb::arg("least"), nb::arg("addresses"),
-      "Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and is zero.");
+      nb::arg("group"), nb::arg("rank"), nb::arg("device"), nb::arg("inbox"), nb::arg("outbox"), nb::arg("least"),
+      nb::arg("addresses"),
+      "Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and "
+      "is zero.");
   m.def(
       "stop_watching",
       [](const std::string& group) {

@@ -48,6 +48,10 @@ def test_norms(workers, strategy, norm_type):
     workers.run(3, wrapping.norms, strategy, norm_type)
 
 
+def test_transports(workers):
+    workers.run(2, wrapping.transports)
+
+
 def test_refusals_of_shards(workers):
     workers.run(2, wrapping.refusals_of_shards)
 

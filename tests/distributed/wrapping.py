@@ -177,6 +177,17 @@ def refusals(group, strategy):
         model(batch)
 
 
+def transports(group):
+    """gloo's collectives stay its own; a name that is none is refused before anything is communicated."""
+    for wrap in (ddp, fsdp):
+        with pytest.raises(ValueError, match='"auto" or "backend" was expected, got \'copies\''):
+            wrap(nn.Linear(4, 2), process_group=group, transport="copies")
+        for transport in ("auto", "backend"):
+            model = thunder.jit(wrap(nn.Linear(4, 2), process_group=group, transport=transport))
+            model(torch.ones(3, 4)).sum().backward()
+            assert all(p.grad is not None for p in model.parameters())
+
+
 def refusals_of_shards(group):
     class Asks(nn.Module):
         def __init__(self, use):

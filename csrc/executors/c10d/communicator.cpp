@@ -157,8 +157,7 @@ void Communicator::reduce_further(Communication& c, const std::string& op, const
 
 void Communicator::reduce_outputs(Communication& c, const std::string& op, const std::string& what) const {
   static const Operator reduce("c10d::allreduce_"), reduce_all("c10d::allreduce_coalesced_");
-  if (peers_ && peers_->takes_all_reduce(c.outputs, op))
-    return c.add(peers_->all_reduce(c.outputs, op), watch_, what);
+  if (peers_ && peers_->takes_all_reduce(c.outputs, op)) return c.add(peers_->all_reduce(c.outputs, op), watch_, what);
   const c10::IValue how = reduction(op, c.outputs[0]);
   if (op == "avg" && !has_all(c.outputs[0])) c.divisor = world();
   if (together(c)) return c.add(reduce_all({list_of(c.outputs), group(), how}), watch_, what);

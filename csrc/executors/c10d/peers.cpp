@@ -41,16 +41,11 @@ std::shared_ptr<CudaModule> reductions() {
 
 const char* suffix_of(at::ScalarType t) {
   switch (t) {
-    case at::kBFloat16:
-      return "bf16";
-    case at::kHalf:
-      return "f16";
-    case at::kFloat:
-      return "f32";
-    case at::kDouble:
-      return "f64";
-    default:
-      return nullptr;
+    case at::kBFloat16: return "bf16";
+    case at::kHalf: return "f16";
+    case at::kFloat: return "f32";
+    case at::kDouble: return "f64";
+    default: return nullptr;
   }
 }
 

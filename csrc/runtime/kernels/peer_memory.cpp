@@ -89,8 +89,7 @@ class Counters {
   int tell(uint64_t address, uint32_t value) { return add(2, address, value); }
   int flush() {
     if (waiting_.empty()) return 0;
-    const int status =
-        api().cuStreamBatchMemOp_v2(stream_, static_cast<unsigned>(waiting_.size()), waiting_.data(), 0);
+    const int status = api().cuStreamBatchMemOp_v2(stream_, static_cast<unsigned>(waiting_.size()), waiting_.data(), 0);
     waiting_.clear();
     return status;
   }
@@ -259,12 +258,9 @@ void PeerMemory::run_lane(const std::vector<const Step*>& steps, const Operands&
 
 uint64_t PeerMemory::address(const Location& at, const Operands& o) const {
   switch (at.in) {
-    case Location::In::Source:
-      return reinterpret_cast<uint64_t>(o.sources[at.tensor]) + at.offset;
-    case Location::In::Result:
-      return reinterpret_cast<uint64_t>(o.results[at.tensor]) + at.offset;
-    case Location::In::Shared:
-      return shared(at.rank, at.offset);
+    case Location::In::Source: return reinterpret_cast<uint64_t>(o.sources[at.tensor]) + at.offset;
+    case Location::In::Result: return reinterpret_cast<uint64_t>(o.results[at.tensor]) + at.offset;
+    case Location::In::Shared: return shared(at.rank, at.offset);
   }
   return 0;
 }

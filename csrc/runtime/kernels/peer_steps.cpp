@@ -71,14 +71,12 @@ std::vector<Steps::Chunk> Steps::chunks(const std::vector<size_t>& bytes, size_t
 
 void Steps::await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const {
   for (int r = 0; r < layout_.world; ++r)
-    if (r != rank_)
-      out.push_back({.kind = Step::Kind::Await, .lane = lane, .counter = c, .rank = r, .value = value});
+    if (r != rank_) out.push_back({.kind = Step::Kind::Await, .lane = lane, .counter = c, .rank = r, .value = value});
 }
 
 void Steps::tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const {
   for (int r = 0; r < layout_.world; ++r)
-    if (r != rank_)
-      out.push_back({.kind = Step::Kind::Tell, .lane = lane, .counter = c, .rank = r, .value = value});
+    if (r != rank_) out.push_back({.kind = Step::Kind::Tell, .lane = lane, .counter = c, .rank = r, .value = value});
 }
 
 void Steps::send(std::vector<Step>& out, const Chunk& c) {
@@ -117,22 +115,16 @@ void Steps::take(std::vector<Step>& out, const Chunk& c, uint32_t number) const 
   for (int k = 1; k < layout_.world; ++k) {
     const int from = (rank_ + k) % layout_.world;
     const auto part = static_cast<size_t>(from);
-    out.push_back({.kind = Step::Kind::Await,
-                   .lane = Lane::Take,
-                   .counter = Counter::Staged,
-                   .rank = from,
-                   .value = number + 1});
+    out.push_back(
+        {.kind = Step::Kind::Await, .lane = Lane::Take, .counter = Counter::Staged, .rank = from, .value = number + 1});
     if (c.bytes[part])
       out.push_back({.kind = Step::Kind::Copy,
                      .lane = Lane::Take,
                      .from = {Location::In::Shared, from, 0, layout_.outbox(number)},
                      .to = {Location::In::Result, 0, c.tensor, c.begin[part]},
                      .bytes = c.bytes[part]});
-    out.push_back({.kind = Step::Kind::Tell,
-                   .lane = Lane::Take,
-                   .counter = Counter::Taken,
-                   .rank = from,
-                   .value = number + 1});
+    out.push_back(
+        {.kind = Step::Kind::Tell, .lane = Lane::Take, .counter = Counter::Taken, .rank = from, .value = number + 1});
   }
 }
 

@@ -43,12 +43,9 @@ struct Machine {
   unsigned char* address(int self, const Location& l) {
     Process& p = all[static_cast<size_t>(self)];
     switch (l.in) {
-      case Location::In::Source:
-        return bytes_of(p.sources[l.tensor]) + l.offset;
-      case Location::In::Result:
-        return bytes_of(p.results[l.tensor]) + l.offset;
-      case Location::In::Shared:
-        return all[static_cast<size_t>(l.rank)].shared.data() + l.offset;
+      case Location::In::Source: return bytes_of(p.sources[l.tensor]) + l.offset;
+      case Location::In::Result: return bytes_of(p.results[l.tensor]) + l.offset;
+      case Location::In::Shared: return all[static_cast<size_t>(l.rank)].shared.data() + l.offset;
     }
     return nullptr;
   }
@@ -60,15 +57,12 @@ struct Machine {
   /// False: it waits.
   bool run(int self, const Step& s) {
     switch (s.kind) {
-      case Step::Kind::Await:
-        return static_cast<int32_t>(*counter(self, s.counter, s.rank) - s.value) >= 0;
+      case Step::Kind::Await: return static_cast<int32_t>(*counter(self, s.counter, s.rank) - s.value) >= 0;
       case Step::Kind::Tell:
         REQUIRE(*counter(s.rank, s.counter, self) == s.value - 1);
         *counter(s.rank, s.counter, self) = s.value;
         return true;
-      case Step::Kind::Copy:
-        std::memcpy(address(self, s.to), address(self, s.from), s.bytes);
-        return true;
+      case Step::Kind::Copy: std::memcpy(address(self, s.to), address(self, s.from), s.bytes); return true;
       case Step::Kind::Reduce: {
         Words sum(s.bytes / 4), part(s.bytes / 4);
         std::memcpy(sum.data(), address(self, s.from), s.bytes);
@@ -130,7 +124,9 @@ void check(const Layout& layout, What what, const std::vector<size_t>& words, in
         Words w(n);
         for (size_t i = 0; i < n; ++i) w[i] = word(static_cast<int>(r), p.sources.size(), i);
         p.sources.push_back(w);
-        p.results.push_back(what == What::Gather ? Words(n * world, 7) : what == What::Scatter ? Words(n / world, 7) : w);
+        p.results.push_back(what == What::Gather    ? Words(n * world, 7)
+                            : what == What::Scatter ? Words(n / world, 7)
+                                                    : w);
       }
       auto steps = what == What::Gather    ? p.steps.all_gather(bytes)
                    : what == What::Scatter ? p.steps.reduce_scatter(bytes)
@@ -214,7 +210,8 @@ TEST_CASE("fuzz: peer steps: every order of processes gives what the collective 
     std::vector<size_t> words;
     for (unsigned n = 1 + random() % 3; n-- > 0;) {
       const size_t size = random() % 700;
-      words.push_back(what == What::Scatter ? size / static_cast<size_t>(l.world) * static_cast<size_t>(l.world) : size);
+      words.push_back(what == What::Scatter ? size / static_cast<size_t>(l.world) * static_cast<size_t>(l.world)
+                                            : size);
     }
     check(l, what, words, 1 + static_cast<int>(random() % 3), random());
   }
