@@ -672,7 +672,7 @@ def end_waiting(group: str, ticket: int) -> None: ...
 def peer_memory_bytes(world: int, inbox: int, outbox: int) -> int:
     """Of each process's shared memory."""
 
-def peers_available() -> str:
+def peers_available(device: int) -> str:
     """Empty, or why collectives cannot be copies between GPUs here."""
 
 def connect_peers(group: str, rank: int, device: int, inbox: int, outbox: int, least: int, addresses: Sequence[int]) -> None:

@@ -228,11 +228,11 @@ void bind_distributed(nb::module_& m) {
       nb::arg("world"), nb::arg("inbox"), nb::arg("outbox"), "Of each process's shared memory.");
   m.def(
       "peers_available",
-      [] {
+      [](int device) {
         std::string why;
-        return peers::available(&why) ? "" : why;
+        return Peers::available(device, &why) ? "" : why;
       },
-      "Empty, or why collectives cannot be copies between GPUs here.");
+      nb::arg("device"), "Empty, or why collectives cannot be copies between GPUs here.");
   m.def(
       "connect_peers",
       [](const std::string& group, int rank, int device, size_t inbox, size_t outbox, int64_t least,

@@ -179,11 +179,11 @@ def refusals(group, strategy):
 
 def transports(group):
     """gloo's collectives stay its own; a name that is none is refused before anything is communicated."""
-    for wrap in (ddp, fsdp):
+    for distribute in (ddp, fsdp):
         with pytest.raises(ValueError, match='"auto" or "backend" was expected, got \'copies\''):
-            wrap(nn.Linear(4, 2), process_group=group, transport="copies")
+            distribute(nn.Linear(4, 2), process_group=group, transport="copies")
         for transport in ("auto", "backend"):
-            model = thunder.jit(wrap(nn.Linear(4, 2), process_group=group, transport=transport))
+            model = thunder.jit(distribute(nn.Linear(4, 2), process_group=group, transport=transport))
             model(torch.ones(3, 4)).sum().backward()
             assert all(p.grad is not None for p in model.parameters())
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import warnings
 
 import torch
 from torch import distributed
@@ -38,7 +39,14 @@ def share_memory(group, *, gathers, reduces):
     with watched(group, "the agreement on shared memory"):
         if not _all_can(group):
             return
-        memory, handle = _mapped(group, _C.peer_memory_bytes(group.size(), inbox, outbox))
+        mapped = None
+        try:
+            mapped = _mapped(group, _C.peer_memory_bytes(group.size(), inbox, outbox))
+        except RuntimeError as e:  # a container may forbid what PyTorch's symmetric memory needs
+            warnings.warn(f"[distributed] memory is not shared, the backend communicates: {e}", stacklevel=2)
+        if not _everywhere(mapped is not None, group):
+            return
+    memory, handle = mapped
     device = memory.device.index
     _C.connect_peers(name, group.rank(), device, inbox, outbox, LEAST_BYTES, handle.buffer_ptrs)
     _shared[name] = group, (memory, handle)
@@ -47,7 +55,7 @@ def share_memory(group, *, gathers, reduces):
 def _all_can(group):
     """Whether all processes are on this machine, on GPUs of their own that reach each other."""
     device = torch.cuda.current_device()
-    why = _C.peers_available()
+    why = _C.peers_available(device)
     mine = (platform.node(), _boot(), str(torch.cuda.get_device_properties(device).uuid), why == "")
     all_of_them = [None] * group.size()
     distributed.all_gather_object(all_of_them, mine, group=group)
@@ -69,7 +77,11 @@ def _linked(group):
     """Whether every process's GPU reaches all GPUs that the process sees."""
     device, count = torch.cuda.current_device(), torch.cuda.device_count()
     able = all(other == device or torch.cuda.can_device_access_peer(device, other) for other in range(count))
-    answer = torch.tensor(int(able), device="cuda")
+    return _everywhere(able, group)
+
+
+def _everywhere(holds, group):
+    answer = torch.tensor(int(holds), device="cuda")
     distributed.all_reduce(answer, distributed.ReduceOp.MIN, group=group)
     return bool(answer.item())
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/warning.h"
 #include "fuser/emit.h"
 #include "runtime/cuda_module.h"
 #include "runtime/distributed/watch.h"
@@ -49,11 +48,14 @@ const char* suffix_of(at::ScalarType t) {
   }
 }
 
-// Null, after a warning, if it cannot be compiled.
-const CudaKernel* reduction_for(at::ScalarType t, int device) {
+const CudaKernel* reduction_for(at::ScalarType t, int device, std::string* why_not) {
+  return reductions()->find(cat("peers_reduce_", suffix_of(t)), device, why_not);
+}
+
+const CudaKernel* require_reduction(at::ScalarType t, int device) {
   std::string why;
-  const CudaKernel* kernel = reductions()->find(cat("peers_reduce_", suffix_of(t)), device, &why);
-  if (!kernel) warn_once("peers", cat("[distributed] a kernel cannot be compiled: ", why));
+  const CudaKernel* kernel = reduction_for(t, device, &why);
+  THUNDER_CHECK(kernel, Runtime, "distributed", "a kernel cannot be compiled: ", why);
   return kernel;
 }
 
@@ -81,13 +83,16 @@ std::vector<size_t> bytes_of(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
+bool Peers::available(int device, std::string* why_not) {
+  if (!peers::available(why_not)) return false;
+  for (const at::ScalarType t : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble})
+    if (!reduction_for(t, device, why_not)) return false;
+  return true;
+}
+
 void Peers::connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
                     std::vector<uint64_t> bases) {
   auto memory = std::make_shared<peers::PeerMemory>(layout, rank, device, std::move(bases));
-  // All processes reduce this way or none: who cannot says so here.
-  for (const at::ScalarType t : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble})
-    THUNDER_CHECK(!layout.inbox_bytes || reduction_for(t, device), Runtime, "distributed",
-                  "gradients cannot be reduced without kernels of our own");
   distributed::Watch::of(group)->on_failure([memory] { memory->release(); });
   const std::lock_guard lock(known_mutex());
   std::erase_if(known(), [](const Known& k) { return k.group.expired(); });
@@ -154,14 +159,14 @@ Peers::WorkPtr Peers::all_gather(const std::vector<at::Tensor>& outputs, const s
 Peers::WorkPtr Peers::reduce_scatter(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,
                                      const std::string& op) {
   peers::Operands o = operands(outputs, inputs);
-  o.kernel = reduction_for(inputs[0].scalar_type(), memory_->device());
+  o.kernel = require_reduction(inputs[0].scalar_type(), memory_->device());
   o.mean = op == "avg";
   return run(o, [&](peers::Steps& s) { return s.reduce_scatter(bytes_of(inputs)); });
 }
 
 Peers::WorkPtr Peers::all_reduce(const std::vector<at::Tensor>& tensors, const std::string& op) {
   peers::Operands o = operands(tensors, tensors);
-  o.kernel = reduction_for(tensors[0].scalar_type(), memory_->device());
+  o.kernel = require_reduction(tensors[0].scalar_type(), memory_->device());
   o.mean = op == "avg";
   return run(o, [&](peers::Steps& s) { return s.all_reduce(bytes_of(tensors)); });
 }

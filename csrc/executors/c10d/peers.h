@@ -19,6 +19,9 @@ class Peers {
  public:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
+  /// Whether the driver and a compiler of kernels are here; if not, `why_not` says what is missing.
+  static bool available(int device, std::string* why_not);
+
   /// From here on collectives of this group of `least` bytes and more go this way where takes_...() say so, on every
   /// process of it.
   static void connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
