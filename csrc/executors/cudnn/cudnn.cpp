@@ -53,11 +53,11 @@ Expr laid_out_like(const Expr& g, const Expr& out) {
 
 // PyTorch keeps the backward's plans by the layouts of query, key, value and bias and by the options, byte for byte,
 // but not by the gradient's layout.  A plan that an eager call has made for another layout would read ours wrongly, and
-// the other way round.  Minus zero is no dropout either, and the next double is the same probability in the kernel's
+// the other way round.  Minus zero is no dropout either, and the double below is the same probability in the kernel's
 // float32: both keep our plans, which all read the output's layout, apart from everybody else's.
 double dropout_of_plan(const Args& a) {
   const double p = a.real("dropout_p");
-  return p == 0 ? -0.0 : std::nextafter(p, 0.5);
+  return p == 0 ? -0.0 : std::nextafter(p, 0.0);
 }
 
 // An empty bias would be taken for one: without a bias it is undefined.
