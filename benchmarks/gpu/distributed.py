@@ -20,7 +20,8 @@ which the other processes' rows hold whatever was in memory, and the loss is non
     4 x       four micro-batches, gradients reduced with the last one
     peak GB   torch.cuda.max_memory_allocated, the optimizer's state included
     first s   the first step; comm s: making the communicators
-    open ms   communication in one step that no computation hides, by the profiler
+    open ms   communication (NCCL's kernels, copies between GPUs) in one step that no computation hides, by the profiler
+    products  ms of matrix products' kernels in that step
     / S       ms over that of the part's `single:thunder`, / compile: over the same strategy's by torch.compile
 """
 
@@ -28,6 +29,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -49,6 +51,7 @@ COLUMNS = (
     ("first s", "first_s", ".1f"),
     ("comm s", "communicators_s", ".1f"),
     ("open ms", "open_ms", ".2f"),
+    ("products", "products_ms", ".1f"),
     ("loss", "loss", ".4f"),
     ("/ S", "over_single", ".3f"),
     ("/ compile", "over_compile", ".3f"),
@@ -111,18 +114,19 @@ def hugging_face(options):
     return Loss(), model.model.layers, ids, targets
 
 
-def by_thunder(strategy, module):
+def by_thunder(strategy, module, transport):
     """(what is called, a context in which gradients are not reduced)."""
     import thunder
     from thunder.distributed import FSDPBucketingStrategy, FSDPType, ddp, fsdp
 
     if strategy == "ddp":
-        module = ddp(module)
+        module = ddp(module, transport=transport)
     elif strategy != "single":
         module = fsdp(
             module,
             sharding_strategy=FSDPType[strategy.upper()],
             bucketing_strategy=FSDPBucketingStrategy.BLOCK,
+            transport=transport,
         )
     run = thunder.jit(module)
     return run, run.no_sync if strategy != "single" else None
@@ -173,13 +177,16 @@ def communicators(device, fake_world):
     return time.perf_counter() - start
 
 
-def open_communication(step, clock):
-    """Milliseconds in which collectives' kernels run and no other kernel does."""
-    spans = [[], []]
+def profile(step, clock):
+    """Milliseconds in which only communication runs, and those of matrix products' kernels."""
+    spans, products = [[], []], 0.0
     for event in one.profiled(step, clock).events():
-        if event.device_type.name == "CUDA":
-            spans["nccl" in event.name.lower()].append((event.time_range.start, event.time_range.end))
-    return uncovered(spans[True], spans[False]) / 1e3
+        if event.device_type.name != "CUDA":
+            continue
+        name, start, end = event.name.lower(), event.time_range.start, event.time_range.end
+        spans["nccl" in name or "ptop" in name].append((start, end))
+        products += end - start if re.search("nvjet|gemm|cutlass|splitk", name) else 0
+    return {"open_ms": uncovered(spans[True], spans[False]) / 1e3, "products_ms": products / 1e3}
 
 
 def uncovered(spans, others):
@@ -242,7 +249,7 @@ def steps(run, without_sync, module, ids, targets, options, result):
     result["issue_ms"] = one.median_times(times)["issue_wall_ms"]
     if clock.cuda:
         result["peak_gb"] = clock.cuda.max_memory_allocated() / 1e9
-        result["open_ms"] = open_communication(step, clock)
+        result |= profile(step, clock)
         optimizer.zero_grad(set_to_none=True)
     four()  # other programs
     optimizer.zero_grad(set_to_none=True)
@@ -263,7 +270,7 @@ def measure(setting, options):
     result["world"] = distributed.get_world_size()
     module, blocks, ids, targets = loss_and_blocks(options)
     if compiler == "thunder":
-        run, without_sync = by_thunder(strategy, module)
+        run, without_sync = by_thunder(strategy, module, options.transport)
     else:
         run, without_sync = by_pytorch(strategy, compiler, module, blocks, options)
     distributed.barrier()
@@ -306,6 +313,8 @@ def part(options, passed_on):
         if rank or done.returncode:
             continue
         row = {"part": name, **json.loads(done.stdout.splitlines()[-1]), "machine": headline.machine(options)}
+        if options.transport != "auto":
+            row["machine"] += f", transport {options.transport}"
         if options.left_free:
             row["machine"] += f", {options.left_free} multiprocessors left free"
         if options.fake_world:
@@ -364,6 +373,7 @@ def main():
     parser.add_argument("--table", default="", metavar="FILE", help="print the table of such a file; nothing runs")
     parser.add_argument("--one", type=setting_of, help="one setting in this process, as the parts run it")
     parser.add_argument("--timeout", type=int, default=200, help="seconds for a setting")
+    parser.add_argument("--transport", choices=("auto", "backend"), default="auto", help="what moves Thunder's bytes")
     parser.add_argument("--left-free", type=int, default=0, metavar="N",
                         help="multiprocessors that Thunder's matrix products leave to NCCL's kernels")  # fmt: skip
     parser.add_argument("--fake-world", type=int, default=0, metavar="N", help="one process of N that are not there")

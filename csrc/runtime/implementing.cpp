@@ -2,7 +2,6 @@
 
 #include "core/builder.h"
 #include "core/error.h"
-#include "passes/executor.h"
 
 namespace thunder {
 namespace {
@@ -33,6 +32,15 @@ const Op& register_implementing_operator(const Op& record, const std::string& ex
   out->executor = executor;
   out->implements = &record;
   return Registry::instance().add(std::move(out), true);
+}
+
+Implementation implementing(const std::string& symbol, const std::string& executor,
+                            std::function<bool(const Call&)> checker) {
+  const Op& record = Registry::instance().get(symbol);
+  Implementation i;
+  i.op = &register_implementing_operator(record, executor, executor + "_" + record.schema.name);
+  i.checker = std::move(checker);
+  return i;
 }
 
 ByAten::ByAten(const Call& call, const Assembler& assembler) {

@@ -1,11 +1,13 @@
 // Operators of executors that run a record's calls in its place.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "core/op.h"
+#include "passes/executor.h"
 #include "runtime/instruction.h"
 
 namespace thunder {
@@ -14,6 +16,10 @@ namespace thunder {
 /// `print_name`.
 const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name,
                                          uint64_t tags = kNoTag);
+
+/// What runs the record `symbol` by an instruction of `executor`, for calls that `checker` takes.
+Implementation implementing(const std::string& symbol, const std::string& executor,
+                            std::function<bool(const Call&)> checker);
 
 /// The record's ATen operator, for what an executor's own way does not take at run time.
 class ByAten {

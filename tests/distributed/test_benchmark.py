@@ -79,7 +79,7 @@ def test_one_process_of_a_fake_world(tmp_path):
 def test_a_part(tmp_path):
     """Every strategy and compiler on two processes: the same loss."""
     settings = ["single:thunder", "ddp:thunder", "zero2:thunder", "zero3:thunder", "ddp:eager", "zero3:eager"]
-    rows = run(tmp_path / "rows", 2, settings)
+    rows = run(tmp_path / "rows", 2, settings, "--transport", "backend")
     for row in rows:
         assert row["loss"] == pytest.approx(rows[0]["loss"], rel=1e-4)
         assert row["ms"] > 0 and row["four_ms"] > 0 and row["world"] == 2

@@ -11,6 +11,7 @@ from thunder import prims
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+on_the_cpu = pytest.mark.skipif(not ON_CPU, reason="a trap on a GPU, after which the process cannot use it")
 ROWS, ENTRIES = (30, 90) if ON_CPU else (300, 1200)  # on a GPU small sums are PyTorch's
 
 
@@ -127,7 +128,7 @@ def test_group_index(groups, dtype):
             assert torch.equal(starts, torch.searchsorted(at_end.sort()[0], torch.arange(groups + 1, device=DEVICE)))
 
 
-@pytest.mark.skipif(not ON_CPU, reason="a trap on a GPU, after which the process cannot use it")
+@on_the_cpu
 def test_out_of_range():
     index, x = numbers(5, 40), normal(40, 16)
     for wrong in (-1, 5, 2**40):
@@ -404,9 +405,8 @@ def test_refused_bags(arguments, error):
             f(*arguments(input, weight))
 
 
+@on_the_cpu
 def test_bags_out_of_range():
-    if not ON_CPU:
-        pytest.skip("a trap on a GPU, after which the process cannot use it")
     input, weight = numbers(ROWS, 8, 4), normal(ROWS, 16, grad=True)
     input[1, 2] = ROWS
     for f in (F.embedding_bag, thunder.jit(F.embedding_bag)):

@@ -32,6 +32,9 @@ def share_memory(group, *, gathers, reduces):
     name = group.group_name
     if name in _shared and _shared[name][0] is group:
         return
+    for other, (known, _) in list(_shared.items()):
+        if known not in distributed.distributed_c10d._world.pg_map:  # it was destroyed
+            del _shared[other]
     _shared[name] = group, None
     inbox, outbox = INBOX_BYTES if reduces else 0, 0
     if gathers:

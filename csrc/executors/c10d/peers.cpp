@@ -116,7 +116,7 @@ bool Peers::holds(const std::vector<at::Tensor>& inputs) const {
   return bytes >= least_ && !cuda_is_capturing(memory_->device(), current_cuda_stream(memory_->device()));
 }
 
-bool Peers::reduces(const std::vector<at::Tensor>& inputs, const std::string& op) const {
+bool Peers::takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const std::string& op) const {
   const at::ScalarType type = inputs[0].scalar_type();
   return memory_->layout().inbox_bytes && (op == "sum" || op == "avg") && suffix_of(type) && holds(inputs) &&
          std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return t.scalar_type() == type; });
@@ -126,12 +126,8 @@ bool Peers::takes_gather(const std::vector<at::Tensor>& inputs) const {
   return memory_->layout().outbox_bytes && holds(inputs);
 }
 
-bool Peers::takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const std::string& op) const {
-  return reduces(inputs, op);
-}
-
 bool Peers::takes_all_reduce(const std::vector<at::Tensor>& inputs, const std::string& op) const {
-  return memory_->layout().outbox_bytes && reduces(inputs, op);
+  return memory_->layout().outbox_bytes && takes_reduce_scatter(inputs, op);
 }
 
 peers::Operands Peers::operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const {

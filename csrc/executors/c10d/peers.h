@@ -44,7 +44,6 @@ class Peers {
 
  private:
   bool holds(const std::vector<at::Tensor>& inputs) const;
-  bool reduces(const std::vector<at::Tensor>& inputs, const std::string& op) const;
   peers::Operands operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
   template <class Make>
   WorkPtr run(const peers::Operands& o, Make make);

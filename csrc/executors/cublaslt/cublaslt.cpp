@@ -156,16 +156,10 @@ class ProductCall final : public Instruction {
 class CublasLtExecutor final : public Executor {
  public:
   CublasLtExecutor() : Executor("cublaslt") {
-    for (const char* symbol : kSymbols) {
-      const Op* op = Registry::instance().find(symbol);
-      THUNDER_ASSERT(op, "there is no operator ", symbol);
-      Implementation i;
-      i.op = &register_implementing_operator(*op, name(), name() + "_" + op->schema.name);
-      i.checker = [](const Call& call) {
-        return product_of(*call.op, call.args) && cublaslt::api() && cuda_available();
-      };
-      register_implementation(symbol, std::move(i));
-    }
+    for (const char* symbol : kSymbols)
+      register_implementation(symbol, implementing(symbol, name(), [](const Call& call) {
+                                return product_of(*call.op, call.args) && cublaslt::api() && cuda_available();
+                              }));
   }
 };
 

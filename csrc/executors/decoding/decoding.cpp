@@ -167,10 +167,8 @@ class DecodingExecutor final : public Executor {
  public:
   DecodingExecutor() : Executor("decoding") {
     const std::string symbol(ops::torch::kAttention);
-    const Op* op = Registry::instance().find(symbol);
-    THUNDER_ASSERT(op, "there is no operator ", symbol);
     Implementation i;
-    i.op = &register_implementing_operator(*op, name(), name() + "_attention");
+    i.op = &register_implementing_operator(Registry::instance().get(symbol), name(), name() + "_attention");
     i.checker = [](const Call& call) { return problem_of(call).has_value(); };
     register_implementation(symbol, std::move(i));
   }

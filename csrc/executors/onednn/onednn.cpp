@@ -156,14 +156,10 @@ bool fits(const Op& op, const ArgList& args) {
 class OneDnnExecutor final : public Executor {
  public:
   OneDnnExecutor() : Executor("onednn") {
-    for (const char* symbol : kSymbols) {
-      const Op* op = Registry::instance().find(symbol);
-      THUNDER_ASSERT(op, "there is no operator ", symbol);
-      Implementation i;
-      i.op = &register_implementing_operator(*op, name(), name() + "_" + op->schema.name);
-      i.checker = [](const Call& call) { return onednn_linear() && fits(*call.op, call.args); };
-      register_implementation(symbol, std::move(i));
-    }
+    for (const char* symbol : kSymbols)
+      register_implementation(symbol, implementing(symbol, name(), [](const Call& call) {
+                                return onednn_linear() && fits(*call.op, call.args);
+                              }));
   }
   std::string unavailable() const override { return onednn_linear() ? "" : "this PyTorch was built without oneDNN"; }
   bool has_eagers_bits() const override { return false; }

@@ -129,18 +129,10 @@ bool sums(DType t) {
 class RowsExecutor final : public Executor {
  public:
   RowsExecutor() : Executor("rows") {
-    add(kGroup, on_cpu_or_gpu);
-    add(kSum, [](const Call& call) { return on_cpu_or_gpu(call) && sums(call.args[0].value().dtype()); });
-  }
-
- private:
-  void add(const char* symbol, std::function<bool(const Call&)> checker) {
-    const Op* op = Registry::instance().find(symbol);
-    THUNDER_ASSERT(op, "there is no operator ", symbol);
-    Implementation i;
-    i.op = &register_implementing_operator(*op, name(), name() + "_" + op->schema.name);
-    i.checker = std::move(checker);
-    register_implementation(symbol, std::move(i));
+    register_implementation(kGroup, implementing(kGroup, name(), on_cpu_or_gpu));
+    register_implementation(kSum, implementing(kSum, name(), [](const Call& call) {
+                              return on_cpu_or_gpu(call) && sums(call.args[0].value().dtype());
+                            }));
   }
 };
 

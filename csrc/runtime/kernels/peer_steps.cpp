@@ -11,6 +11,13 @@ constexpr size_t kAlignment = 256;  // of a chunk: copies and registers of any w
 
 size_t rounded_down(size_t bytes) { return bytes / kAlignment * kAlignment; }
 
+// Of a tensor that is reduced on all processes: a multiple of what a vector register holds.
+size_t slice(size_t bytes, int world) {
+  constexpr size_t kVector = 16;
+  const auto n = static_cast<size_t>(world);
+  return ((bytes + n - 1) / n + kVector - 1) / kVector * kVector;
+}
+
 }  // namespace
 
 // ---- the shared memory -----------------------------------------------------------------------------------------------
@@ -41,12 +48,6 @@ size_t Layout::outbox(uint32_t number) const {
 size_t Layout::bytes() const { return outbox(0) + slots * outbox_chunk(); }
 
 // ---- the steps -------------------------------------------------------------------------------------------------------
-
-size_t Steps::slice(size_t bytes, int world) {
-  constexpr size_t kVector = 16;
-  const auto n = static_cast<size_t>(world);
-  return ((bytes + n - 1) / n + kVector - 1) / kVector * kVector;
-}
 
 /// What a collective takes at a time: `most` bytes of each process's slice.  `whole`: slices are equal parts of the
 /// tensors, else multiples of a vector, of which the last may be shorter.

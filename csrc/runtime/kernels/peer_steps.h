@@ -84,9 +84,6 @@ class Steps {
   /// `bytes` are those of each result, which is its source too.
   std::vector<Step> all_reduce(const std::vector<size_t>& bytes);
 
-  /// Of slices of a tensor that is reduced on all processes: multiples of what a vector register holds.
-  static size_t slice(size_t bytes, int world);
-
  private:
   struct Chunk {
     size_t tensor, offset;

@@ -102,6 +102,7 @@ template <class Body>
 pid_t start_child(Body body) {
   std::fflush(nullptr);
   const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
   if (pid == 0) {
     int status = 99;
     try {
