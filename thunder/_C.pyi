@@ -680,6 +680,11 @@ def connect_peers(group: str, rank: int, device: int, inbox: int, outbox: int, l
     Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and is zero.
     """
 
+def reach_peers(group: str, memory: object, addresses: Sequence[int]) -> None:
+    """
+    Tensors in this process's `memory` are gathered from where they lie; `addresses`: where this process finds each process's, by rank.
+    """
+
 def stop_watching(group: str) -> None:
     """The group is about to be destroyed."""
 

@@ -246,6 +246,14 @@ void bind_distributed(nb::module_& m) {
       "Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and "
       "is zero.");
   m.def(
+      "reach_peers",
+      [](const std::string& group, nb::handle memory, std::vector<uint64_t> addresses) {
+        Peers::reach(group, torch_py::tensor(memory.ptr()), std::move(addresses));
+      },
+      nb::arg("group"), nb::arg("memory"), nb::arg("addresses"),
+      "Tensors in this process's `memory` are gathered from where they lie; `addresses`: where this process finds each "
+      "process's, by rank.");
+  m.def(
       "stop_watching",
       [](const std::string& group) {
         nb::gil_scoped_release released;

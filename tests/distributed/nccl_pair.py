@@ -11,6 +11,7 @@ import training
 from test_training import BUCKETINGS, EXTRAS, STRATEGIES
 from torch import distributed
 
+import thunder
 from thunder import _C
 from thunder.distributed import _peers
 
@@ -27,6 +28,29 @@ def check_collectives(group):
                 if group.rank() == n % 2:
                     torch.cuda._sleep(10_000_000)
                 assert torch.equal(_C.all_reduce(group.group_name, x.clone(), name, "a sum"), expected), (dtype, n)
+
+
+def check_what_is_reached(group):
+    """The owner writes to its part as soon as the gather of the values before is over."""
+
+    @thunder.jit
+    def gather(x):
+        whole = x.new_empty((2 * x.shape[0],))
+        distributed.all_gather_into_tensor(whole, x)
+        return whole
+
+    sizes = (1, 1000, 9 << 20)
+    shards, _kept = _peers.reachable(group, [torch.empty(n, device="meta") for n in sizes])
+    staged = torch.empty(5000, device="cuda")
+    for i in range(30):
+        for x in [*shards, staged]:
+            if group.rank() == i % 2:
+                torch.cuda._sleep(1_000_000)
+            x.fill_(2 * i + group.rank())
+            whole = gather(x)
+            x.fill_(-1)
+            expected = torch.tensor([2.0 * i, 2.0 * i + 1], device="cuda").repeat_interleave(x.shape[0])
+            assert torch.equal(whole, expected), (i, x.shape)
 
 
 def killed(group):
@@ -56,6 +80,7 @@ def main(rank, file):
     _peers.share_memory(group, gathers=True, reduces=True)
     assert _peers._shared[group.group_name][1], "the GPUs are not linked"
     check_collectives(group)
+    check_what_is_reached(group)
     for settings in itertools.product(STRATEGIES, BUCKETINGS, EXTRAS):
         training.steps(group, *settings, "cuda")
     print("steps done", flush=True)

@@ -15,6 +15,8 @@ INBOX_BYTES, OUTBOX_BYTES, OUTBOX_BYTES_OF_GATHERS = 64 << 20, 64 << 20, 32 << 2
 MOST_PROCESSES = 16
 # Of a collective: below it the counters take longer than the bytes.
 LEAST_BYTES = 256 << 10
+# Of a tensor that others copy from.
+ALIGNMENT = 256
 
 # By the group's name: the group, and its memory, which lives as long; None where the backend communicates.
 _shared = {}
@@ -42,17 +44,62 @@ def share_memory(group, *, gathers, reduces):
     with watched(group, "the agreement on shared memory"):
         if not _all_can(group):
             return
-        mapped = None
-        try:
-            mapped = _mapped(group, _C.peer_memory_bytes(group.size(), inbox, outbox))
-        except RuntimeError as e:  # a container may forbid what PyTorch's symmetric memory needs
-            warnings.warn(f"[distributed] memory is not shared, the backend communicates: {e}", stacklevel=2)
-        if not _everywhere(mapped is not None, group):
-            return
+        mapped = _mapped(group, _C.peer_memory_bytes(group.size(), inbox, outbox))
+    if mapped is None:
+        return
     memory, handle = mapped
     device = memory.device.index
     _C.connect_peers(name, group.rank(), device, inbox, outbox, LEAST_BYTES, handle.buffer_ptrs)
-    _shared[name] = group, (memory, handle)
+    _shared[name] = group, mapped
+
+
+def shared_bytes(states):
+    """Of this process's shared memory, which PyTorch's allocator does not count: all groups' and these states'."""
+    return sum(mapped[0].nbytes for mapped in [*(m for _, m in _shared.values()), *(s.reached for s in states)] if mapped)
+
+
+def reachable(group, tensors):
+    """Memory for tensors that the group's processes are to gather: the others copy from where they lie.
+
+    Args:
+        tensors: Their shapes and dtypes, the same ones on every process: tensors on the meta device.
+
+    Returns:
+        For each an uninitialised tensor on the current GPU, of a storage of its own, and what has to live as long as
+        programs gather them; or None where collectives of the group are not copies, or such memory is missing.
+    """
+    if _shared.get(group.group_name, (None, None))[1] is None:
+        return None
+    offsets = [0]
+    for t in tensors:
+        offsets.append(offsets[-1] + -(-t.nbytes // ALIGNMENT) * ALIGNMENT)
+    if offsets[-1] == 0:
+        return None
+    with watched(group, "the agreement on shared memory"):
+        mapped = _mapped(group, offsets[-1])
+    if mapped is None:
+        return None
+    memory, handle = mapped
+    _C.reach_peers(group.group_name, memory, handle.buffer_ptrs)
+    return [_like(t, memory[at : at + t.nbytes]) for t, at in zip(tensors, offsets, strict=False)], mapped
+
+
+def _like(tensor, memory):
+    """An uninitialised tensor in the memory. Its storage ends where it ends: what saves it saves no more."""
+    like = torch.empty(0, dtype=tensor.dtype, device=memory.device)
+    if tensor.nbytes == 0:
+        return like.view(tensor.shape)
+    return like.set_(torch.from_dlpack(memory).untyped_storage(), 0, tensor.shape)
+
+
+def _mapped(group, size):
+    """Zeros on this GPU, and where each process's lie; None unless every process has them."""
+    mapped = None
+    try:
+        mapped = _allocated(group, size)
+    except RuntimeError as e:  # a container may forbid what PyTorch's symmetric memory needs
+        warnings.warn(f"[distributed] memory is not shared, the backend communicates: {e}", stacklevel=3)
+    return mapped if _everywhere(mapped is not None, group) else None
 
 
 def _all_can(group):
@@ -89,8 +136,7 @@ def _everywhere(holds, group):
     return bool(answer.item())
 
 
-def _mapped(group, size):
-    """Zeros on this GPU, and where each process's lie."""
+def _allocated(group, size):
     from torch.distributed import _symmetric_memory
 
     # Copies need no multicast object, which is one more thing that a machine may not have.

@@ -9,7 +9,7 @@ import weakref
 from torch import distributed
 
 from .. import _C
-from ._peers import share_memory
+from ._peers import reachable, share_memory
 
 
 class FSDPType(enum.Enum):
@@ -128,6 +128,7 @@ class DistributedState:
         self.sharded = {}  # the shapes of what is gathered, by name
         self.others = {}  # that the module has as well, which are each process's own
         self.regather = regather
+        self.reached = None  # the memory of the shards where other processes copy from it
         self.joining = None  # the hook of the join() that calls are in
         self.settled = False  # whether a module that PyTorch had wrapped has run a program
         name = self.everyone.group_name
@@ -150,6 +151,11 @@ class DistributedState:
         share_memory(self.group, gathers=True, reduces=self.reduce_group is self.group)
         if self.reduce_group is not self.group:
             share_memory(self.reduce_group, gathers=False, reduces=True)
+
+    def memory_for(self, shards):
+        """Memory that other processes reach, for tensors that programs gather: see reachable()."""
+        tensors, self.reached = reachable(self.group, shards) or (None, None)
+        return tensors
 
     def check(self, module):
         """RuntimeError if a parameter was replaced or added since the module was wrapped."""

@@ -146,26 +146,44 @@ def fsdp(
     buckets = buckets_of_shards(parameters, bucketing_strategy, param_dtype)
     if mesh is None and parameters:
         mesh = DeviceMesh.from_group(group, next(iter(parameters.values())).device.type)
-    owners = owners_of(module)
-    for name, parameter in parameters.items():
-        _shard(state, mesh, name, parameter, owners[parameter], buckets[name], param_dtype)
-    if replicas is not None and broadcast_from is None:
-        broadcast([getattr(p.data, "_local_tensor", p) for p in state.parameters.values()], replicas, 0)
     if transport == "auto":
         state.share_memory()
+    memory = _memory_of_shards(state, parameters, param_dtype)
+    owners = owners_of(module)
+    for name, parameter in parameters.items():
+        _shard(state, mesh, name, parameter, owners[parameter], buckets[name], param_dtype, memory.get(name))
+    if replicas is not None and broadcast_from is None:
+        broadcast([getattr(p.data, "_local_tensor", p) for p in state.parameters.values()], replicas, 0)
     return _attach(model, module, state)
 
 
-def _shard(state, mesh, name, parameter, owners, bucket, param_dtype):
+def _rows(state, parameter):
+    """Of each process's part."""
+    return -(-parameter.shape[0] // state.group.size())
+
+
+def _memory_of_shards(state, parameters, param_dtype):
+    """For parameters that are gathered as they are, by name, if other processes can copy from there."""
+    if not all(p.is_cuda for p in parameters.values()):
+        return {}
+    shards = {
+        name: torch.empty((_rows(state, p), *p.shape[1:]), dtype=p.dtype, device="meta")
+        for name, p in parameters.items()
+        if p.dim() > 0 and param_dtype in (None, p.dtype)
+    }
+    return dict(zip(shards, state.memory_for(list(shards.values())) or (), strict=False))
+
+
+def _shard(state, mesh, name, parameter, owners, bucket, param_dtype, memory):
     if parameter.dim() == 0:  # a DTensor has no rows to split
         state.plan.add_replicated(name, parameter, bucket, _holders(owners))
         state.parameters[name] = parameter
         return
-    world, rank = state.group.size(), state.group.rank()
+    rank, rows = state.group.rank(), _rows(state, parameter)
     whole = parameter.detach().contiguous()
-    rows = -(-whole.shape[0] // world)
     first, last = (min(whole.shape[0], n * rows) for n in (rank, rank + 1))
-    memory = whole.new_zeros((rows, *whole.shape[1:]))
+    memory = whole.new_empty((rows, *whole.shape[1:])) if memory is None else memory
+    memory[last - first :].zero_()
     memory[: last - first].copy_(whole[first:last])
     shape, stride = whole.shape, whole.stride()
     part = DTensor.from_local(

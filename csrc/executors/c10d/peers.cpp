@@ -100,6 +100,27 @@ void Peers::connect(const std::string& group, const peers::Layout& layout, int r
                      std::make_shared<Peers>(std::move(memory), least)});
 }
 
+void Peers::reach(const std::string& group, const at::Tensor& memory, std::vector<uint64_t> bases) {
+  const std::shared_ptr<Peers> peers = of(distributed::group_named(group));
+  THUNDER_ASSERT(peers && bases.size() == static_cast<size_t>(peers->memory_->layout().world), "no peers of ", group);
+  const std::lock_guard lock(peers->mutex_);
+  std::erase_if(peers->regions_, [](const Region& r) { return r.memory.expired(); });
+  peers->regions_.push_back({c10::weak_intrusive_ptr<c10::StorageImpl>(memory.storage().getWeakStorageImpl()),
+                             reinterpret_cast<uint64_t>(memory.const_data_ptr()), memory.nbytes(), std::move(bases)});
+}
+
+std::vector<uint64_t> Peers::reached(const at::Tensor& t) const {
+  const auto begin = reinterpret_cast<uint64_t>(t.const_data_ptr());
+  const std::lock_guard lock(mutex_);
+  for (const Region& r : regions_) {
+    if (r.memory.expired() || begin < r.begin || begin + t.nbytes() > r.begin + r.bytes) continue;
+    std::vector<uint64_t> out = r.bases;
+    for (uint64_t& at : out) at += begin - r.begin;
+    return out;
+  }
+  return {};
+}
+
 std::shared_ptr<Peers> Peers::of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   const std::lock_guard lock(known_mutex());
   for (const Known& k : known())
@@ -149,7 +170,13 @@ Peers::WorkPtr Peers::run(const peers::Operands& o, Make make) {
 }
 
 Peers::WorkPtr Peers::all_gather(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
-  return run(operands(outputs, inputs), [&](peers::Steps& s) { return s.all_gather(bytes_of(inputs)); });
+  peers::Operands o = operands(outputs, inputs);
+  std::vector<bool> reached;
+  for (const at::Tensor& t : inputs) {
+    o.reached.push_back(this->reached(t));
+    reached.push_back(!o.reached.back().empty());
+  }
+  return run(o, [&](peers::Steps& s) { return s.all_gather(bytes_of(inputs), reached); });
 }
 
 Peers::WorkPtr Peers::reduce_scatter(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs,

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ class Peers {
   /// process of it.
   static void connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
                       std::vector<uint64_t> bases);
+  /// From here on tensors of this process that lie in `memory` are gathered from where they lie; `bases`: where this
+  /// process finds each process's memory of the same size, by rank.  Ends with the memory.
+  static void reach(const std::string& group, const at::Tensor& memory, std::vector<uint64_t> bases);
   /// Of a group; null where there is none.
   static std::shared_ptr<Peers> of(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
 
@@ -43,13 +47,22 @@ class Peers {
   WorkPtr all_reduce(const std::vector<at::Tensor>& tensors, const std::string& op);
 
  private:
+  struct Region {
+    c10::weak_intrusive_ptr<c10::StorageImpl> memory;
+    uint64_t begin, bytes;
+    std::vector<uint64_t> bases;
+  };
+
   bool holds(const std::vector<at::Tensor>& inputs) const;
+  std::vector<uint64_t> reached(const at::Tensor& t) const;
   peers::Operands operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
   template <class Make>
   WorkPtr run(const peers::Operands& o, Make make);
 
   const std::shared_ptr<peers::PeerMemory> memory_;
   const int64_t least_;
+  mutable std::mutex mutex_;
+  std::vector<Region> regions_;
 };
 
 }  // namespace thunder

@@ -260,6 +260,7 @@ uint64_t PeerMemory::address(const Location& at, const Operands& o) const {
   switch (at.in) {
     case Location::In::Source: return reinterpret_cast<uint64_t>(o.sources[at.tensor]) + at.offset;
     case Location::In::Result: return reinterpret_cast<uint64_t>(o.results[at.tensor]) + at.offset;
+    case Location::In::Reached: return o.reached[at.tensor][static_cast<size_t>(at.rank)] + at.offset;
     case Location::In::Shared: return shared(at.rank, at.offset);
   }
   return 0;

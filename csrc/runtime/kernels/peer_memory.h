@@ -35,8 +35,10 @@ class Done {
 /// Where a collective's tensors lie, and how they are reduced: `kernel` is of reduction_text(), for elements of
 /// `element` bytes.
 struct Operands {
-  std::vector<const void*> sources;
-  std::vector<void*> results;
+  std::vector<const void*> sources = {};
+  /// For each source where this process finds every process's, by rank; empty if it cannot.  No entries: it finds none.
+  std::vector<std::vector<uint64_t>> reached = {};
+  std::vector<void*> results = {};
   const CudaKernel* kernel = nullptr;
   size_t element = 1;
   bool mean = false;

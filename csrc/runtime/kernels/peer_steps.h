@@ -9,6 +9,8 @@
 //   reduce_scatter   send: my part of everybody else's slice into their inbox
 //                    reduce: my slice = mean of what I have and what came
 //   all_gather       send: my part into my outbox;  take: everybody else's from their outbox
+//                    or, of tensors that all processes reach where they lie, take them there: no slots, and its owner
+//                    may write to it once the collective is done
 //   all_reduce       the first, whose result goes into the outbox too, and what the second takes
 #pragma once
 
@@ -43,15 +45,15 @@ struct Layout {
   size_t bytes() const;
 };
 
-/// Where bytes lie: in this process's tensor, or in a process's shared memory.
+/// Where bytes lie: in this process's tensor, in a source of any process that all reach, or in a process's shared memory.
 struct Location {
-  enum class In { Source, Result, Shared } in = In::Source;
-  int rank = 0;       // of Shared
+  enum class In { Source, Result, Reached, Shared } in = In::Source;
+  int rank = 0;       // of Reached and Shared
   size_t tensor = 0;  // of the others: which of the collective's
   size_t offset = 0;
 };
 
-/// A stream.
+/// A stream.  The second also makes a process's own part of what it gathers.
 enum class Lane { Send, Reduce, Take };
 inline constexpr size_t kLanes = 3;
 
@@ -79,8 +81,9 @@ class Steps {
 
   /// `bytes` are those of each source, world times those of its result.
   std::vector<Step> reduce_scatter(const std::vector<size_t>& bytes);
-  /// `bytes` are those of each source.
-  std::vector<Step> all_gather(const std::vector<size_t>& bytes);
+  /// `bytes` are those of each source; `reached`: which of them all processes reach where they lie, the same ones on
+  /// each.
+  std::vector<Step> all_gather(const std::vector<size_t>& bytes, const std::vector<bool>& reached);
   /// `bytes` are those of each result, which is its source too.
   std::vector<Step> all_reduce(const std::vector<size_t>& bytes);
 
@@ -94,6 +97,7 @@ class Steps {
   void send(std::vector<Step>& out, const Chunk& c);
   void reduce(std::vector<Step>& out, const Chunk& c, bool gathers);
   void take(std::vector<Step>& out, const Chunk& c, uint32_t number) const;
+  void take_reached(std::vector<Step>& out, const std::vector<size_t>& bytes, const std::vector<bool>& reached);
   void await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
   void tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
   std::vector<Chunk> chunks(const std::vector<size_t>& bytes, size_t most, bool whole) const;

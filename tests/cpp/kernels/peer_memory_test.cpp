@@ -36,7 +36,7 @@ TEST_CASE("peer memory: a gather, issued by one process after the other") {
     if (driver.variable<int>("streams") != 2 * static_cast<int>(peers::kLanes)) return 2;
     std::vector<int> a(300, 5), b(300, 7), out(600);
     char stream = 0;
-    const auto gather = [](peers::Steps& s) { return s.all_gather({1200}); };
+    const auto gather = [](peers::Steps& s) { return s.all_gather({1200}, {false}); };
     // The first takes before the second has staged: on a GPU its stream would wait.
     pair.first.run(&stream, {.sources = {a.data()}, .results = {out.data()}}, gather);
     if (driver.variable<int>("untimely") == 0) return 3;
@@ -52,6 +52,22 @@ TEST_CASE("peer memory: a gather, issued by one process after the other") {
   CHECK(status == 0);
 }
 
+TEST_CASE("peer memory: a gather of what both reach") {
+  if (!can_fake()) return;
+  const int status = with_fake_driver([](const FakeDriver&) {
+    Pair pair;
+    std::vector<int> a(300, 5), b(300, 7), out(600);
+    const std::vector<std::vector<uint64_t>> reached = {
+        {reinterpret_cast<uint64_t>(a.data()), reinterpret_cast<uint64_t>(b.data())}};
+    const auto gather = [](peers::Steps& s) { return s.all_gather({1200}, {true}); };
+    pair.first.run(nullptr, {.sources = {a.data()}, .reached = reached, .results = {out.data()}}, gather);
+    for (int i = 0; i < 600; ++i)
+      if (out[static_cast<size_t>(i)] != (i < 300 ? 5 : 7)) return 1;
+    return 0;
+  });
+  CHECK(status == 0);
+}
+
 TEST_CASE("peer memory: after release() nothing waits") {
   if (!can_fake()) return;
   const int status = with_fake_driver([](const FakeDriver& driver) {
@@ -59,7 +75,7 @@ TEST_CASE("peer memory: after release() nothing waits") {
     pair.first.release();
     std::vector<int> a(3000), out(6000);
     pair.first.run(nullptr, {.sources = {a.data()}, .results = {out.data()}},
-                   [](peers::Steps& s) { return s.all_gather({12000}); });
+                   [](peers::Steps& s) { return s.all_gather({12000}, {false}); });
     return driver.variable<int>("awaited") > 0 && driver.variable<int>("untimely") == 0 ? 0 : 1;
   });
   CHECK(status == 0);

@@ -30,6 +30,21 @@ struct Machine {
     std::vector<Words> sources, results;
     std::vector<Step> streams[kLanes];
     size_t at[kLanes] = {};
+    /// Collectives that are not done: where their steps end, and what they read, which is written to afterwards.
+    struct Reading {
+      size_t ends[kLanes] = {};
+      size_t first, last;
+    };
+    std::vector<Reading> readings = {};
+
+    bool done(const Reading& r) const { return std::equal(r.ends, r.ends + kLanes, at, std::less_equal<size_t>()); }
+    void write_to_what_was_read() {
+      std::erase_if(readings, [this](const Reading& r) {
+        if (!done(r)) return false;
+        for (size_t i = r.first; i < r.last; ++i) std::fill(sources[i].begin(), sources[i].end(), 13u);
+        return true;
+      });
+    }
   };
 
   Layout layout;
@@ -44,6 +59,8 @@ struct Machine {
     Process& p = all[static_cast<size_t>(self)];
     switch (l.in) {
       case Location::In::Source: return bytes_of(p.sources[l.tensor]) + l.offset;
+      case Location::In::Reached:
+        return bytes_of(all[static_cast<size_t>(l.rank)].sources[l.tensor]) + l.offset;
       case Location::In::Result: return bytes_of(p.results[l.tensor]) + l.offset;
       case Location::In::Shared: return all[static_cast<size_t>(l.rank)].shared.data() + l.offset;
     }
@@ -98,6 +115,7 @@ struct Machine {
           moved = true;
         }
         if (!moved && run(r, p.streams[k][p.at[k]])) ++p.at[k], moved = true;
+        p.write_to_what_was_read();
       }
       if (!moved) return false;
     }
@@ -110,11 +128,17 @@ uint32_t word(int rank, size_t tensor, size_t i) {
 }
 
 /// Several collectives of the same kind after each other, each process's streams with all of their steps.
-void check(const Layout& layout, What what, const std::vector<size_t>& words, int times, unsigned seed) {
+/// Bit i of `reached`: all processes reach tensor i where it lies.
+void check(const Layout& layout, What what, const std::vector<size_t>& words, unsigned reached, int times,
+           unsigned seed) {
   Machine m(layout, seed);
   const auto world = static_cast<size_t>(layout.world);
   std::vector<size_t> bytes;
-  for (size_t n : words) bytes.push_back(4 * n);
+  std::vector<bool> at_once;
+  for (size_t n : words) {
+    bytes.push_back(4 * n);
+    at_once.push_back((reached >> at_once.size() & 1) != 0);
+  }
   std::vector<std::vector<Words>> given(world);
   for (size_t r = 0; r < world; ++r) {
     Machine::Process& p = m.all[r];
@@ -128,7 +152,7 @@ void check(const Layout& layout, What what, const std::vector<size_t>& words, in
                             : what == What::Scatter ? Words(n / world, 7)
                                                     : w);
       }
-      auto steps = what == What::Gather    ? p.steps.all_gather(bytes)
+      auto steps = what == What::Gather    ? p.steps.all_gather(bytes, at_once)
                    : what == What::Scatter ? p.steps.reduce_scatter(bytes)
                                            : p.steps.all_reduce(bytes);
       for (Step& s : steps) {
@@ -140,6 +164,9 @@ void check(const Layout& layout, What what, const std::vector<size_t>& words, in
         }
         p.streams[static_cast<size_t>(s.lane)].push_back(s);
       }
+      if (what == What::Reduce) continue;
+      p.readings.push_back({.first = first, .last = p.sources.size()});
+      for (size_t k = 0; k < kLanes; ++k) p.readings.back().ends[k] = p.streams[k].size();
     }
   }
   INFO("world ", layout.world, ", slots ", layout.slots, ", seed ", seed);
@@ -183,7 +210,8 @@ TEST_CASE("peer steps: the shared memory's parts do not overlap") {
 
 TEST_CASE("peer steps: nothing to do") {
   Steps s({.world = 2, .inbox_bytes = 4096, .outbox_bytes = 4096}, 0);
-  CHECK(s.all_gather({}).empty());
+  CHECK(s.all_gather({}, {}).empty());
+  CHECK(s.all_gather({0, 0}, {true, false}).empty());
   CHECK(s.reduce_scatter({0}).empty());
   CHECK(s.all_reduce({0, 0}).empty());
 }
@@ -191,9 +219,22 @@ TEST_CASE("peer steps: nothing to do") {
 TEST_CASE("peer steps: a process alone in a slot's turn waits for those who read it") {
   Steps s({.world = 2, .inbox_bytes = 512, .outbox_bytes = 512, .slots = 2}, 0);
   int awaited = 0;
-  for (const Step& step : s.all_gather({3 * 256}))
+  for (const Step& step : s.all_gather({3 * 256}, {false}))
     awaited += step.kind == Step::Kind::Await && step.counter == Counter::Taken;
   CHECK(awaited == 1);
+}
+
+TEST_CASE("peer steps: what all reach takes no slot, and its owner waits until all have it") {
+  Steps s({.world = 3, .inbox_bytes = 0, .outbox_bytes = 0}, 0);
+  const std::vector<Step> steps = s.all_gather({3 * 256, 1024}, {true, true});
+  size_t copied = 0;
+  for (const Step& step : steps) {
+    CHECK(step.to.in != Location::In::Shared);
+    copied += step.bytes;
+  }
+  CHECK(copied == 3 * (3 * 256 + 1024));
+  CHECK(steps.back().counter == Counter::Taken);
+  CHECK(steps.back().kind == Step::Kind::Await);
 }
 
 TEST_CASE("fuzz: peer steps: every order of processes gives what the collective says") {
@@ -213,6 +254,6 @@ TEST_CASE("fuzz: peer steps: every order of processes gives what the collective 
       words.push_back(what == What::Scatter ? size / static_cast<size_t>(l.world) * static_cast<size_t>(l.world)
                                             : size);
     }
-    check(l, what, words, 1 + static_cast<int>(random() % 3), random());
+    check(l, what, words, random(), 1 + static_cast<int>(random() % 3), random());
   }
 }
