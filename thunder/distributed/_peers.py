@@ -13,7 +13,7 @@ from .._watching import watched
 # Of each process and group: room for what others send, and for what they take. A chunk of a collective is a quarter.
 INBOX_BYTES, OUTBOX_BYTES, OUTBOX_BYTES_OF_GATHERS = 64 << 20, 64 << 20, 32 << 20
 MOST_PROCESSES = 16
-# Of a collective: below it the counters take longer than the bytes.
+# Of a sum that all processes get: below it the counters take longer than the bytes.
 LEAST_BYTES = 256 << 10
 # Of a tensor that others copy from.
 ALIGNMENT = 256

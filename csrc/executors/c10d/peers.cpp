@@ -129,12 +129,16 @@ std::shared_ptr<Peers> Peers::of(const c10::intrusive_ptr<c10d::ProcessGroup>& g
 }
 
 bool Peers::holds(const std::vector<at::Tensor>& inputs) const {
-  int64_t bytes = 0;
-  for (const at::Tensor& t : inputs) {
-    if (!t.is_cuda() || t.device().index() != memory_->device()) return false;
-    bytes += static_cast<int64_t>(t.nbytes());
-  }
-  return bytes >= least_ && !cuda_is_capturing(memory_->device(), current_cuda_stream(memory_->device()));
+  const int device = memory_->device();
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](const at::Tensor& t) { return t.is_cuda() && t.device().index() == device; }) &&
+         !cuda_is_capturing(device, current_cuda_stream(device));
+}
+
+bool Peers::large(const std::vector<at::Tensor>& inputs) const {
+  size_t bytes = 0;
+  for (const at::Tensor& t : inputs) bytes += t.nbytes();
+  return static_cast<int64_t>(bytes) >= least_;
 }
 
 bool Peers::takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const std::string& op) const {
@@ -144,11 +148,13 @@ bool Peers::takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const st
 }
 
 bool Peers::takes_gather(const std::vector<at::Tensor>& inputs) const {
-  return memory_->layout().outbox_bytes && holds(inputs);
+  if (!memory_->layout().outbox_bytes || !holds(inputs)) return false;
+  return large(inputs) ||
+         std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return !reached(t).empty(); });
 }
 
 bool Peers::takes_all_reduce(const std::vector<at::Tensor>& inputs, const std::string& op) const {
-  return memory_->layout().outbox_bytes && takes_reduce_scatter(inputs, op);
+  return memory_->layout().outbox_bytes && large(inputs) && takes_reduce_scatter(inputs, op);
 }
 
 peers::Operands Peers::operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const {

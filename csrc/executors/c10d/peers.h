@@ -23,8 +23,8 @@ class Peers {
   /// Whether the driver and a compiler of kernels are here; if not, `why_not` says what is missing.
   static bool available(int device, std::string* why_not);
 
-  /// From here on collectives of this group of `least` bytes and more go this way where takes_...() say so, on every
-  /// process of it.
+  /// From here on collectives of this group go this way where takes_...() say so, on every process of it; sums that all
+  /// get, and gathers of what is not reached, from `least` bytes on.
   static void connect(const std::string& group, const peers::Layout& layout, int rank, int device, int64_t least,
                       std::vector<uint64_t> bases);
   /// From here on tensors of this process that lie in `memory` are gathered from where they lie; `bases`: where this
@@ -35,7 +35,8 @@ class Peers {
 
   Peers(std::shared_ptr<peers::PeerMemory> memory, int64_t least) : memory_(std::move(memory)), least_(least) {}
 
-  /// Whether they lie on the device and are large enough, which all processes answer alike: sizes and dtypes are equal.
+  /// Whether they lie on the device and copies are the faster way, which all processes answer alike: sizes and dtypes are
+  /// equal, and so is what is reached.
   bool takes_gather(const std::vector<at::Tensor>& inputs) const;
   bool takes_reduce_scatter(const std::vector<at::Tensor>& inputs, const std::string& op) const;
   bool takes_all_reduce(const std::vector<at::Tensor>& inputs, const std::string& op) const;
@@ -54,6 +55,7 @@ class Peers {
   };
 
   bool holds(const std::vector<at::Tensor>& inputs) const;
+  bool large(const std::vector<at::Tensor>& inputs) const;
   std::vector<uint64_t> reached(const at::Tensor& t) const;
   peers::Operands operands(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) const;
   template <class Make>

@@ -48,7 +48,7 @@ class Scheduler {
 
   Trace run() {
     find_lazy();
-    start_gathers();
+    start_gather_ahead();
     std::vector<const Call*> tail;
     for (const Call* c : trace_.calls) {
       if (is_own(c) || lazy_.count(c)) continue;
@@ -59,6 +59,7 @@ class Scheduler {
       wait_for_what_it_reads(*c);
       order_.place(c);
       start_reductions(false);
+      start_gather_ahead();
     }
     visit_values(trace_.output, [&](Value v) { wait_for_what_is_returned(v); });
     // Another process may run a program that reads what is left to gather before it starts a reduction.
@@ -149,7 +150,7 @@ class Scheduler {
   }
 
   void wait_for_what_it_reads(const Call& c) {
-    if (wait_for_gathers_of(c)) start_gathers();
+    if (wait_for_gathers_of(c)) start_gather_ahead();
   }
 
   bool wait_for_gathers_of(const Call& c) {
@@ -170,7 +171,7 @@ class Scheduler {
 
   // A parameter, or a view of one, that no call reads.
   void wait_for_what_is_returned(Value v) {
-    if (wait_for_gather_of(v)) start_gathers();
+    if (wait_for_gather_of(v)) start_gather_ahead();
     const Call* maker = order_.maker(v);
     if (maker && lazy_.count(maker)) order_.place(maker);
   }
@@ -188,9 +189,10 @@ class Scheduler {
     if (g.wait) gathered_ahead_ += g.bytes;
   }
 
-  void start_gathers() {
-    while (next_gather_ < gathers_.size() &&
-           (gathered_ahead_ == 0 || gathered_ahead_ + gathers_[next_gather_].bytes <= limit_))
+  // One at a time: a program's first kernels are not to wait until the host has issued all gathers that there is room for.
+  void start_gather_ahead() {
+    if (next_gather_ < gathers_.size() &&
+        (gathered_ahead_ == 0 || gathered_ahead_ + gathers_[next_gather_].bytes <= limit_))
       start_gather();
   }
 

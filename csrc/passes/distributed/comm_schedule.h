@@ -1,9 +1,9 @@
 // Schedule: where in a program collectives start, and where the program waits for them.
 //
 // Precondition: the calls are claimed, and no pass but delete_last_used follows.
-// Gathers start in the plan's order.  The wait for one stands right before the first reader; the next gathers start
-// behind it, so that what is computed from the one hides the others, as long as what was started and not yet waited for
-// stays within `bytes_in_flight` (one bucket may always be).
+// Gathers start in the plan's order.  The wait for one stands right before the first reader; the next gather starts
+// behind it, and behind each call one more, so that what is computed from the one hides the others, as long as what was
+// started and not yet waited for stays within `bytes_in_flight` (one bucket may always be).
 // Reductions start in the plan's order as soon as their gradients are known, and are waited for at the end, or once
 // more than `bytes_in_flight` of gradients are kept by what was started.
 // Processes with different programs gather for different reasons before the same reduction.  A program that waited for

@@ -138,14 +138,25 @@ std::vector<Step> Steps::reduce_scatter(const std::vector<size_t>& bytes) {
   return out;
 }
 
-/// All that is reached counts as one chunk, which has no slot.
+/// This process's part of what it gathers itself.
+void Steps::copy_own(std::vector<Step>& out, size_t tensor, size_t bytes) const {
+  out.push_back({.kind = Step::Kind::Copy,
+                 .lane = Lane::Take,
+                 .from = {Location::In::Source, 0, tensor, 0},
+                 .to = {Location::In::Result, 0, tensor, static_cast<size_t>(rank_) * bytes},
+                 .bytes = bytes});
+}
+
+/// On one stream: every one that waits delays the kernels of the others.
 void Steps::take_reached(std::vector<Step>& out, const std::vector<size_t>& bytes, const std::vector<bool>& reached) {
-  const uint32_t number = ++staged_;
-  tell_all(out, Counter::Staged, number, Lane::Send);
+  const uint32_t number = ++offered_;
+  tell_all(out, Counter::Offered, number, Lane::Take);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    if (reached[i] && bytes[i]) copy_own(out, i, bytes[i]);
   for (int k = 1; k < layout_.world; ++k) {
     const int from = (rank_ + k) % layout_.world;
     out.push_back(
-        {.kind = Step::Kind::Await, .lane = Lane::Take, .counter = Counter::Staged, .rank = from, .value = number});
+        {.kind = Step::Kind::Await, .lane = Lane::Take, .counter = Counter::Offered, .rank = from, .value = number});
     for (size_t i = 0; i < bytes.size(); ++i)
       if (reached[i] && bytes[i])
         out.push_back({.kind = Step::Kind::Copy,
@@ -154,27 +165,23 @@ void Steps::take_reached(std::vector<Step>& out, const std::vector<size_t>& byte
                        .to = {Location::In::Result, 0, i, static_cast<size_t>(from) * bytes[i]},
                        .bytes = bytes[i]});
     out.push_back(
-        {.kind = Step::Kind::Tell, .lane = Lane::Take, .counter = Counter::Taken, .rank = from, .value = number});
+        {.kind = Step::Kind::Tell, .lane = Lane::Take, .counter = Counter::Fetched, .rank = from, .value = number});
   }
-  await_all(out, Counter::Taken, number, Lane::Send);
+  await_all(out, Counter::Fetched, number, Lane::Take);
 }
 
 std::vector<Step> Steps::all_gather(const std::vector<size_t>& bytes, const std::vector<bool>& reached) {
   std::vector<Step> out;
-  std::vector<size_t> staged(bytes.size());
-  size_t at_once = 0;
+  std::vector<size_t> whole(bytes.size());
+  bool any = false;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    (reached[i] ? at_once : staged[i]) += bytes[i] * (reached[i] ? 1 : static_cast<size_t>(layout_.world));
-    if (bytes[i])
-      out.push_back({.kind = Step::Kind::Copy,
-                     .lane = Lane::Reduce,
-                     .from = {Location::In::Source, 0, i, 0},
-                     .to = {Location::In::Result, 0, i, static_cast<size_t>(rank_) * bytes[i]},
-                     .bytes = bytes[i]});
+    any = any || (reached[i] && bytes[i]);
+    if (!reached[i] && bytes[i]) copy_own(out, i, bytes[i]);
+    if (!reached[i]) whole[i] = bytes[i] * static_cast<size_t>(layout_.world);
   }
-  if (at_once) take_reached(out, bytes, reached);
+  if (any) take_reached(out, bytes, reached);
   if (std::all_of(reached.begin(), reached.end(), [](bool r) { return r; })) return out;
-  for (const Chunk& c : chunks(staged, layout_.outbox_chunk(), true)) {
+  for (const Chunk& c : chunks(whole, layout_.outbox_chunk(), true)) {
     const uint32_t number = staged_++;
     if (number >= layout_.slots) await_all(out, Counter::Taken, number - layout_.slots + 1, Lane::Send);
     out.push_back({.kind = Step::Kind::Copy,

@@ -25,9 +25,11 @@ enum class Counter {
   Sent,      // chunks in this process's inbox
   Consumed,  // of this process's chunks in its inbox
   Staged,    // chunks in its outbox
-  Taken      // chunks of this process's outbox
+  Taken,     // chunks of this process's outbox
+  Offered,   // gathers of what is reached where it lies, that it has begun
+  Fetched    // of these, whose parts of this process it has
 };
-inline constexpr size_t kCounters = 4, kCounterStride = 64;
+inline constexpr size_t kCounters = 6, kCounterStride = 64;
 
 /// The memory of one process that all reach: counters, the inbox, the outbox.
 struct Layout {
@@ -53,7 +55,7 @@ struct Location {
   size_t offset = 0;
 };
 
-/// A stream.  The second also makes a process's own part of what it gathers.
+/// A stream.
 enum class Lane { Send, Reduce, Take };
 inline constexpr size_t kLanes = 3;
 
@@ -97,6 +99,7 @@ class Steps {
   void send(std::vector<Step>& out, const Chunk& c);
   void reduce(std::vector<Step>& out, const Chunk& c, bool gathers);
   void take(std::vector<Step>& out, const Chunk& c, uint32_t number) const;
+  void copy_own(std::vector<Step>& out, size_t tensor, size_t bytes) const;
   void take_reached(std::vector<Step>& out, const std::vector<size_t>& bytes, const std::vector<bool>& reached);
   void await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
   void tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
@@ -104,7 +107,7 @@ class Steps {
 
   const Layout layout_;
   const int rank_;
-  uint32_t sent_ = 0, staged_ = 0;  // chunks until now
+  uint32_t sent_ = 0, staged_ = 0, offered_ = 0;  // until now
 };
 
 }  // namespace thunder::peers

@@ -233,7 +233,7 @@ TEST_CASE("peer steps: what all reach takes no slot, and its owner waits until a
     copied += step.bytes;
   }
   CHECK(copied == 3 * (3 * 256 + 1024));
-  CHECK(steps.back().counter == Counter::Taken);
+  CHECK(steps.back().counter == Counter::Fetched);
   CHECK(steps.back().kind == Step::Kind::Await);
 }
 

@@ -174,10 +174,10 @@ TEST_CASE("comm_schedule: as much is gathered ahead as may be") {
   Trace t = three_layers(m);
   CHECK(schedule_code(m, t) ==
         "p11 = prims.all_gather([w1_shard], 'g', 2, 'w1')\n"
-        "p8 = prims.all_gather([w0_shard], 'g', 2, 'w0')\n"
         "w1 = prims.wait(p11)\n"
-        "p14 = prims.all_gather([w2_shard], 'g', 2, 'w2')\n"
+        "p8 = prims.all_gather([w0_shard], 'g', 2, 'w0')\n"
         "t4 = pt.mul(x, w1)\n"
+        "p14 = prims.all_gather([w2_shard], 'g', 2, 'w2')\n"
         "w0 = prims.wait(p8)\n"
         "t5 = pt.mul(t4, w0)\n"
         "w2 = prims.wait(p14)\n"
@@ -186,9 +186,9 @@ TEST_CASE("comm_schedule: as much is gathered ahead as may be") {
   m.d.plan->bytes_in_flight = 1 << 20;
   CHECK(test::without(schedule_code(m, t), "pt.") ==
         "p20 = prims.all_gather([w1_shard], 'g', 2, 'w1')\n"
+        "w1 = prims.wait(p20)\n"
         "p17 = prims.all_gather([w0_shard], 'g', 2, 'w0')\n"
         "p23 = prims.all_gather([w2_shard], 'g', 2, 'w2')\n"
-        "w1 = prims.wait(p20)\n"
         "w0 = prims.wait(p17)\n"
         "w2 = prims.wait(p23)\n"
         "return (t6,)\n");
@@ -211,10 +211,10 @@ TEST_CASE("comm_schedule: views and casts stand where they are read, and what no
         "p7 = prims.all_gather([w0_shard], 'g', 2, 'w0')\n"
         "t8 = prims.wait(p7)\n"
         "p11 = prims.all_gather([w1_shard], 'g', 2, 'w1')\n"
-        "t14 = prims.convert_element_type(w2_shard, torch.float32)\n"
-        "p15 = prims.all_gather([t14], 'g', 2, 'w2')\n"
         "w0 = ltorch.narrow(t8, 0, 0, 3)\n"
         "t4 = pt.mul(x, w0)\n"
+        "t14 = prims.convert_element_type(w2_shard, torch.float32)\n"
+        "p15 = prims.all_gather([t14], 'g', 2, 'w2')\n"
         "w2 = prims.wait(p15)\n"
         "t5 = pt.exp(w2)\n"
         "return (t4, t5)\n");
