@@ -6,6 +6,7 @@ import logging
 import torch
 
 from . import _C
+from ._dataless import DatalessTensor, SmallSizes
 from ._numbers import TracedNumber
 from ._tracing import current_tracer
 
@@ -31,6 +32,17 @@ def mapped(value, fn):
     return fn(value)
 
 
+def dtypes_of_small(func, args, kwargs, dtype_of, around):
+    """As `dtypes`, of small tensors: without an import that takes seconds. What fails may fail for their sizes."""
+    results = _called(func, args, kwargs, dtype_of, around, contextlib.nullcontext, _small_stand_ins(args, kwargs))
+    return [t.dtype for t in tensors(results)]
+
+
+def dtypes(func, args, kwargs, dtype_of, around):
+    """Of the tensors that the call gives, as `call` asks."""
+    return [t.dtype for t in tensors(call(func, args, kwargs, dtype_of, around))]
+
+
 def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullcontext):
     """The call with others in the place of the program's tensors, and traced numbers as they are in this call.
 
@@ -38,22 +50,10 @@ def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullc
         dtype_of: The dtype of what stands for a tensor.
         around: Makes a context for the call.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import, and rarely needed
+    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to make, and rarely needed
 
     def now(mode):
-        made = {}
-        # Under inference_mode() PyTorch dispatches a composition as a whole, without what is inside.
-        with (
-            torch._C.DisableTorchFunction(),
-            torch.random.fork_rng([]),
-            torch.inference_mode(False),
-            torch.no_grad(),
-            _unlogged(),
-            mode(),
-        ):
-            given = mapped((args, kwargs), lambda v: _stand_in(v, made, dtype_of))
-            with around():
-                return func(*given[0], **given[1])
+        return _called(func, args, kwargs, dtype_of, around, mode, _stand_in)
 
     try:
         return now(FakeTensorMode)
@@ -61,6 +61,22 @@ def call(func, args, kwargs, dtype_of=lambda t: t.dtype, around=contextlib.nullc
         if not _wants_data(e) or not all(_is_here(t.device) for t in tensors((args, kwargs))):
             raise
     return now(contextlib.nullcontext)
+
+
+def _called(func, args, kwargs, dtype_of, around, mode, stand_in):
+    made = {}
+    # Under inference_mode() PyTorch dispatches a composition as a whole, without what is inside.
+    with (
+        torch._C.DisableTorchFunction(),
+        torch.random.fork_rng([]),
+        torch.inference_mode(False),
+        torch.no_grad(),
+        _unlogged(),
+        mode(),
+    ):
+        given = mapped((args, kwargs), lambda v: stand_in(v, made, dtype_of))
+        with around():
+            return func(*given[0], **given[1])
 
 
 def _is_here(device):
@@ -89,15 +105,31 @@ def _wants_data(error):
     return name.startswith(("DataDependent", "DynamicOutput")) or "data is not allocated" in str(error)
 
 
-def _stand_in(value, made, dtype_of):
+def _small_stand_ins(args, kwargs):
+    sizes = SmallSizes([shape(t) for t in tensors((args, kwargs))])
+
+    def make(shape, dtype, device):
+        return DatalessTensor(_random_or_ones(sizes.shape(shape), dtype, torch.device("cpu")), device)
+
+    def stand_in(value, made, dtype_of):
+        value = _stand_in(value, made, dtype_of, make)
+        return sizes.of(value) if type(value) is int else value
+
+    return stand_in
+
+
+def _random_or_ones(shape, dtype, device):
+    make = torch.rand if dtype.is_floating_point or dtype.is_complex else torch.ones
+    return make(shape, dtype=dtype, device=device)
+
+
+def _stand_in(value, made, dtype_of, make=_random_or_ones):
     if isinstance(value, TracedNumber):
         return _known(value)
     if not isinstance(value, torch.Tensor):
         return value
     if id(value) not in made:
-        dtype = dtype_of(value)
-        make = torch.rand if dtype.is_floating_point or dtype.is_complex else torch.ones
-        made[id(value)] = make(shape(value), dtype=dtype, device=value.device)
+        made[id(value)] = make(shape(value), dtype_of(value), value.device)
     return made[id(value)]
 
 

@@ -15,6 +15,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _asking, _opaque, _refused, _value_checks
+from ._dataless import any_dataless, run
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
 from ._tracing import current_tracer
@@ -174,12 +175,17 @@ class _Listener(TorchDispatchMode):
         super().__init__()
         self.heard = []
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # else PyTorch imports torch._dynamo at the first operator, which takes seconds
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        results = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        results = run(func, args, kwargs) if any_dataless(args, kwargs) else func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
         views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
         if name not in _MOVES and not views and not name.startswith("prim::"):
-            operands = [t.dtype for t in _asking.tensors((args, kwargs or {}))]
+            operands = [t.dtype for t in _asking.tensors((args, kwargs))]
             self.heard.append((name, [t.dtype for t in _asking.tensors(results)], operands))
         return results
 
@@ -220,7 +226,13 @@ def _plan_now(func, args, kwargs, states):
 
 def _found(func, args, kwargs, states):
     """(plan, whether PyTorch refuses the call)"""
-    ask = functools.partial(_asked, func, args, kwargs)
+    plan = _plan_of(functools.partial(_asked, _asking.dtypes_of_small, func, args, kwargs), states)
+    if plan[1] or plan[0] == "as it is":  # which may come from the small sizes
+        plan = _plan_of(functools.partial(_asked, _asking.dtypes, func, args, kwargs), states)
+    return plan
+
+
+def _plan_of(ask, states):
     under, refusal = ask(states, None)
     without, error = ask((), None)
     if refusal is not None:
@@ -244,7 +256,7 @@ def _results(heard):
     return [(name, results) for name, results, _ in heard[0]], heard[1]
 
 
-def _asked(func, args, kwargs, states, cast):
+def _asked(dtypes, func, args, kwargs, states, cast):
     """(what was computed, None), or (None, the error)"""
     listener = _Listener()
 
@@ -258,10 +270,10 @@ def _asked(func, args, kwargs, states, cast):
         return cast[0] if cast is not None and _is_eligible(t.dtype, t.device, cast[1]) else t.dtype
 
     try:
-        results = _asking.call(func, args, kwargs, dtype_of, listening)
+        results = dtypes(func, args, kwargs, dtype_of, listening)
     except Exception as e:
         return None, e
-    return (listener.heard, [t.dtype for t in _asking.tensors(results)]), None
+    return (listener.heard, results), None
 
 
 def _kind(value):

@@ -1,0 +1,92 @@
+"""What autocast does, asked of small tensors: as PyTorch's tensors without data say, and without torch._dynamo."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from thunder import _asking, _autocast
+from thunder._dataless import DatalessTensor, SmallSizes
+
+STATES = (("cpu", torch.bfloat16),)
+
+
+def floats(*shape, dtype=torch.float32):
+    return torch.empty(shape, dtype=dtype)
+
+
+CALLS = {
+    "linear": (F.linear, floats(64, 768), floats(3072, 768), floats(3072)),
+    "linear of one row": (F.linear, floats(1, 33), floats(17, 33)),
+    "matmul": (torch.matmul, floats(4, 12, 50, 64), floats(4, 12, 64, 50)),
+    "bmm of nothing": (torch.bmm, floats(0, 5, 7), floats(0, 7, 9)),
+    "bmm of two dtypes": (torch.bmm, floats(3, 50, 70), floats(3, 70, 90, dtype=torch.bfloat16)),
+    "conv2d": (F.conv2d, floats(2, 3, 224, 224), floats(96, 3, 4, 4), floats(96), (4, 4)),
+    "depthwise": (F.conv2d, floats(2, 96, 56, 56), floats(96, 1, 7, 7), None, 1, 3, 1, 96),
+    "layer_norm": (F.layer_norm, floats(2, 197, 768), (768,), floats(768), floats(768)),
+    "softmax": (F.softmax, floats(2, 197, 197, dtype=torch.bfloat16), -1),
+    "cat": (torch.cat, [floats(20, 30), floats(20, 30, dtype=torch.bfloat16)], 1),
+    "stack": (torch.stack, [floats(20), floats(20)]),
+    "cross_entropy": (F.cross_entropy, floats(50, 1000, dtype=torch.bfloat16), torch.zeros(50, dtype=torch.int64)),
+    "losses of logits": (F.binary_cross_entropy_with_logits, floats(50, 30), floats(50, 30)),
+    "addmm": (torch.addmm, floats(30), floats(20, 40), floats(40, 30)),
+    "einsum": (torch.einsum, "bhid,bhjd->bhij", floats(2, 12, 50, 64), floats(2, 12, 50, 64)),
+    "norm": (torch.linalg.vector_norm, floats(50, dtype=torch.bfloat16)),
+    "lstm cell": (torch.lstm_cell, floats(20, 30), [floats(20, 40)] * 2, floats(160, 30), floats(160, 40)),
+}
+
+OPEN = ("lstm cell",)
+
+
+def found(dtypes, func, args):
+    def ask(states, cast):
+        return _autocast._asked(dtypes, func, args, {}, states, cast)
+
+    return _autocast._plan_of(ask, STATES)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_small_tensors_say_what_tensors_without_data_say(name, monkeypatch):
+    monkeypatch.setattr(_asking, "shape", lambda t: tuple(t.shape))  # no program is being traced
+    func, *args = CALLS[name]
+    small, exact = found(_asking.dtypes_of_small, func, args), found(_asking.dtypes, func, args)
+    # Where small tensors leave it open PyTorch's are asked.
+    assert (small[1] or small[0] == "as it is") == (name in OPEN)
+    assert small == exact or name in OPEN
+
+
+def test_equal_sizes_stay_equal_and_in_order():
+    sizes = SmallSizes([(0, 1, 8), (768, 3072, 224), (9,)])
+    assert sizes.shape((0, 1, 8, 9, 224, 768, 3072)) == (0, 1, 8, 9, 10, 11, 12)
+    assert SmallSizes([]).shape((5, 100)) == (5, 100)
+
+
+def test_an_operator_that_looks_at_values_is_refused():
+    t = DatalessTensor(torch.ones(3), torch.device("cpu"))
+    with _autocast._Listener(), pytest.raises(NotImplementedError, match="looks at values"):
+        torch.nonzero(t)
+    with pytest.raises(NotImplementedError, match="outside of the mode"):
+        t + 1
+
+
+def test_a_step_under_autocast_imports_no_other_compiler():
+    """torch._dynamo takes seconds, of each first step."""
+    program = """
+import sys
+import torch
+import thunder
+
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten(),
+    torch.nn.Linear(16 * 30 * 30, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 10),
+)
+f = thunder.jit(model)
+with torch.autocast("cpu", torch.bfloat16):
+    loss = torch.nn.functional.cross_entropy(f(torch.randn(4, 3, 32, 32)), torch.arange(4))
+loss.backward()
+print([m for m in ("torch._dynamo", "torch.distributed.tensor") if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
