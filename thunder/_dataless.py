@@ -1,7 +1,7 @@
 """Tensors that only tell which operators PyTorch runs on them, and in which dtypes: small ones stand behind them.
 
-PyTorch's FakeTensorMode knows sizes, strides and each device's own ways as well, but what it calls imports torch._dynamo,
-which takes seconds.
+PyTorch's FakeTensorMode knows sizes, strides and each device's own ways as well, but its imports of torch._dynamo take
+seconds.
 """
 
 import torch

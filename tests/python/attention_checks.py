@@ -27,15 +27,20 @@ def check(
     times=2,
     eager_by=(SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH),
     results_are=("out", "dq", "dk", "dv"),
+    eager_fn=None,
     **options,
 ):
-    """Output and gradients at most twice as wrong as eager's, by that kernel in the forward."""
+    """Output and gradients at most twice as wrong as eager's, by that kernel in the forward.
+
+    Args:
+        eager_fn: The same function, written so that eager takes the kernel; None: `fn`.
+    """
     shape = fn(*(t.detach() for t in tensors)).shape
     cotangent = torch.randn(shape, device="cuda", dtype=torch.float64)
     cotangent = cotangent.transpose(1, 2).contiguous().transpose(1, 2).to(tensors[0].dtype)  # as a projection gives it
     exact = exact_results(fn, tensors, cotangent)
     with sdpa_kernel(list(eager_by)):
-        eager = results(fn, tensors, cotangent)
+        eager = results(eager_fn or fn, tensors, cotangent)
     compiled = thunder.jit(fn, **options)
     least = 1e-3 * max(want.norm().item() for want in exact)  # where rows see one column, dq and dk are zero
     for _ in range(2):

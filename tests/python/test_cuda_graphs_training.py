@@ -398,7 +398,7 @@ def test_large_models_are_left_alone():
     for _ in range(10):
         f(torch.randn(8192, 4096, device="cuda")).sum().backward()
         module.zero_grad()
-    torch.cuda.synchronize()
+        torch.cuda.synchronize()  # a host far ahead would not know yet how long the device takes
     found = thunder.compile_stats(f)["graphs"]
     assert found["captures"] == 0 and found["bytes"] == 0
     assert any("device" in why for why in found["why"]), found

@@ -55,7 +55,8 @@ def share_memory(group, *, gathers, reduces):
 
 def shared_bytes(states):
     """Of this process's shared memory, which PyTorch's allocator does not count: all groups' and these states'."""
-    return sum(mapped[0].nbytes for mapped in [*(m for _, m in _shared.values()), *(s.reached for s in states)] if mapped)
+    everything = [mapped for _, mapped in _shared.values()] + [s.reached for s in states]
+    return sum(memory.nbytes for memory, _ in filter(None, everything))
 
 
 def reachable(group, tensors):
