@@ -243,7 +243,8 @@ void bind_distributed(nb::module_& m) {
       },
       nb::arg("group"), nb::arg("rank"), nb::arg("device"), nb::arg("inbox"), nb::arg("outbox"), nb::arg("least"),
       nb::arg("addresses"),
-      "Collectives of the group go through memory that lies at these addresses, by rank, and is zero; some of them from "
+      "Collectives of the group go through memory that lies at these addresses, by rank, and is zero; some of them "
+      "from "
       "`least` bytes on.");
   m.def(
       "reach_peers",

@@ -59,8 +59,7 @@ struct Machine {
     Process& p = all[static_cast<size_t>(self)];
     switch (l.in) {
       case Location::In::Source: return bytes_of(p.sources[l.tensor]) + l.offset;
-      case Location::In::Reached:
-        return bytes_of(all[static_cast<size_t>(l.rank)].sources[l.tensor]) + l.offset;
+      case Location::In::Reached: return bytes_of(all[static_cast<size_t>(l.rank)].sources[l.tensor]) + l.offset;
       case Location::In::Result: return bytes_of(p.results[l.tensor]) + l.offset;
       case Location::In::Shared: return all[static_cast<size_t>(l.rank)].shared.data() + l.offset;
     }
