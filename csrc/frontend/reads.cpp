@@ -344,6 +344,14 @@ PyObject* instance_dict(PyObject* o) {
 }  // namespace
 
 void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (PyErr_Occurred()) {
+    // Being told of what raised must not disturb the exception.
+    PyObject *t, *v, *tb;
+    PyErr_Fetch(&t, &v, &tb);
+    read_attribute(object, name, nullptr);
+    PyErr_Restore(t, v, tb);
+    return;
+  }
   if (is_proxy(object)) return read_attribute_of_tensor(object, name);
   if (!is_tensor(object) && hooks().is_dtensor(object)) return;  // the program made it
   if (fresh(object)) {
@@ -356,14 +364,6 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     // Its class may be somebody else's.
     PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
     return read_class(type, name, _PyType_Lookup(type, name));
-  }
-  if (PyErr_Occurred()) {
-    // Being told of what raised must not disturb the exception.
-    PyObject *t, *v, *tb;
-    PyErr_Fetch(&t, &v, &tb);
-    read_attribute(object, name, nullptr);
-    PyErr_Restore(t, v, tb);
-    return;
   }
   if (PyModule_Check(object)) {
     PyObject* dict = PyModule_GetDict(object);
