@@ -279,7 +279,7 @@ static bool of_the_compiler(PyObject* found) {
 }
 
 void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
-  if (of_the_compiler(found)) return;
+  if (of_the_compiler(found) || class_written(type, name)) return;
   came_from_outside(found);
   // Classes of C code do not change.
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;

@@ -140,8 +140,10 @@ class Reads final : public interpreter::Observer {
 
   PyObject* read_counter(PyObject* container, PyObject* key, PyObject* now);
   PyObject* read_counter(PyObject* object, PyObject* name);
+  PyObject* read_counter_of_class(PyTypeObject* type, PyObject* name);
   bool written(PyObject* owner, PyObject* key) const;
   bool attribute_written(PyObject* owner, PyObject* name) const;
+  bool class_written(PyTypeObject* type, PyObject* name) const;
   void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
   void will_change(PyObject* container);
   void will_append(PyObject* list);
