@@ -1,7 +1,8 @@
 """Arguments that no record takes: PyTorch is asked what it makes of them.
 
 What PyTorch refuses is refused with its own exception.  What it takes is recorded otherwise: with numbers in the place
-of tensors, tensors in that of arrays, without what is None, by what the function's Python calls, or by the operator as it is.
+of tensors, tensors in that of arrays, without what is None, by what the function's Python calls, or by the operator as
+it is.
 """
 
 import functools

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "frontend/effect.h"
+#include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/interpreter/observer.h"
 #include "frontend/plain_numbers.h"
@@ -237,6 +238,7 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> iterators_;  // that came from outside
   std::string once_, not_kept_;
   std::vector<State> states_;
+  const bool gradients_ = hooks().grad_enabled();  ///< were recorded when acquisition began
   struct Weak {
     Ref reference;
     interpreter::Place place;

@@ -41,7 +41,7 @@ def context_manager(x):
 
 
 def numbers_kept(x):
-    @functools.lru_cache(maxsize=None)
+    @functools.lru_cache(maxsize=64)
     def fibonacci(n):
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
 
