@@ -479,6 +479,17 @@ def _new_tensor(func, args, kwargs):
     return _tensor(torch.tensor, (data, *rest[1:]), given)
 
 
+@_handler("Tensor.new")
+def _new(func, args, kwargs):
+    """A tuple is data and a torch.Size is sizes, as in the constructors of old."""
+    like, *rest = args
+    if kwargs or any(isinstance(x, torch.Tensor) for x in rest):
+        raise NotImplementedError("[new] of a tensor, or with keywords: use new_empty(), new_tensor() or view()")
+    if len(rest) == 1 and isinstance(rest[0], (list, tuple)) and not isinstance(rest[0], torch.Size):
+        return _new_tensor(torch.Tensor.new_tensor, (like, *rest), {})
+    return current_tracer().apply("torch.new_empty", (like, *(rest or (0,))))
+
+
 @_handler("tensor", "as_tensor", "asarray")
 def _tensor(func, args, kwargs):
     tracer = current_tracer()

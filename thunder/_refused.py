@@ -1,7 +1,8 @@
 """Arguments that no record takes: PyTorch is asked what it makes of them.
 
 What PyTorch refuses is refused with its own exception.  What it takes is recorded otherwise: with numbers in the place
-of tensors, without what is None, by what the function's Python calls, or by the operator as it is.
+of tensors, tensors in that of arrays, without what is None, by what the function's Python calls, or by the operator as
+it is.
 """
 
 import functools
@@ -17,10 +18,14 @@ from ._tracing import current_tracer, location, state
 def after(func, args, kwargs, error):
     """(result,) of the call, recorded otherwise; None where the record's error stands."""
     # Records say what eager says, but for types, numbers that are too large, and errors of C++'s library.
-    if isinstance(error, NotImplementedError) or not _is_of_arguments(error):
+    has_arrays = any(map(_is_array, _leaves((args, kwargs))))
+    if isinstance(error, NotImplementedError) or not (_is_of_arguments(error) or has_arrays):
         return None
     try:
-        _asking.call(func, args, kwargs)
+        if _asking.call(func, args, kwargs) is NotImplemented:  # the other operand says what the operator means
+            if has_arrays:
+                current_tracer().leave_to_eager("an operator of NumPy's reads a tensor")
+            return (NotImplemented,)
     except Exception as eagers:
         if not _asking.is_certain(eagers):
             return _recorded(func, args, kwargs, error)
@@ -64,7 +69,7 @@ def _as_eager(func, error):
 
 
 def _recorded(func, args, kwargs, error):
-    for other in (_with_numbers, _without_none):
+    for other in (_with_arrays, _with_numbers, _without_none):
         changed = other(args, kwargs)
         if changed is not None:
             return (current_tracer().handle(func, *changed),)
@@ -100,6 +105,24 @@ def _with_numbers(args, kwargs):
 
     changed = (*args[:1], *_asking.mapped(tuple(args[1:]), number)), _asking.mapped(kwargs, number)
     return changed if found else None
+
+
+def _with_arrays(args, kwargs):
+    """NumPy's arrays as tensors that share their memory; None if there is none."""
+    if not any(map(_is_array, _leaves((args, kwargs)))):
+        return None
+    with torch._C.DisableTorchFunction():
+        return _asking.mapped((args, kwargs), lambda v: torch.as_tensor(v) if _is_array(v) else v)
+
+
+def _leaves(value):
+    found = []
+    _asking.mapped(value, found.append)
+    return found
+
+
+def _is_array(value):
+    return hasattr(value, "__array__") and not isinstance(value, torch.Tensor)
 
 
 def _without_none(args, kwargs):

@@ -105,6 +105,18 @@ bool Reads::attribute_written(PyObject* owner, PyObject* name) const {
          });
 }
 
+// Whether the code wrote what a class has or inherits under the name.
+bool Reads::class_written(PyTypeObject* type, PyObject* name) const {
+  if (attributes_of_.empty() || !type->tp_mro) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
+    if (attribute_written(base, name)) return true;
+    PyObject* dict = reinterpret_cast<PyTypeObject*>(base)->tp_dict;
+    if (dict && PyDict_Contains(dict, name) != 0) return false;
+  }
+  return false;
+}
+
 // Whether a guard says that what was there before the effect is there.
 bool Reads::guarded(const Effect& e) const {
   PyObject* owner = e.owner.get();

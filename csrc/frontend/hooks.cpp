@@ -91,8 +91,11 @@ std::optional<Arg> number_like(PyObject* o) {
   // PyTorch takes a NumPy bool for a number, and no bool.
   if (type == "numpy.bool" || type == "numpy.bool_") return Arg(PyObject_IsTrue(o) == 1 ? 1.0 : 0.0);
   if (PyIndex_Check(o)) {
-    Ref i = Ref::steal(PyNumber_Index(o));
-    return int_to_arg(i.get());
+    PyObject* i = PyNumber_Index(o);
+    if (i) return int_to_arg(Ref::steal(i).get());
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw PythonError();
+    PyErr_Clear();  // an array of several numbers
+    return std::nullopt;
   }
   if (Py_TYPE(o)->tp_as_number && Py_TYPE(o)->tp_as_number->nb_float) {
     Ref f = Ref::steal(PyNumber_Float(o));

@@ -4,6 +4,12 @@ namespace thunder::frontend {
 
 bool is_plain_number(PyObject* o) { return o && (PyLong_CheckExact(o) || PyFloat_CheckExact(o)); }
 
+bool gives_its_entries(PyObject* dict) {
+  if (!PyDict_Check(dict)) return false;
+  static PyObject* getitem = PyUnicode_InternFromString("__getitem__");
+  return PyDict_CheckExact(dict) || _PyType_Lookup(Py_TYPE(dict), getitem) == _PyType_Lookup(&PyDict_Type, getitem);
+}
+
 std::optional<std::string> name_of_key(PyObject* key) {
   if (!key) return std::string();
   if (PyUnicode_CheckExact(key)) {
@@ -25,7 +31,8 @@ PyObject* value_at(PyObject* container, PyObject* key) {
     if (i == -1 && PyErr_Occurred()) PyErr_Clear();
     return i >= 0 && i < PyList_GET_SIZE(container) ? PyList_GET_ITEM(container, i) : nullptr;
   }
-  PyObject* now = PyDict_GetItemWithError(container, key);
+  if (PyType_Check(container)) container = reinterpret_cast<PyTypeObject*>(container)->tp_dict;
+  PyObject* now = container ? PyDict_GetItemWithError(container, key) : nullptr;
   if (!now) PyErr_Clear();
   return now;
 }

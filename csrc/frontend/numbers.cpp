@@ -142,6 +142,12 @@ Value Tracer::value_of_size(const Dim& size) {
     if (const auto& dim = sources_[i].number && sources_[i].integer ? b_.inputs()[i].type().number().dim : std::nullopt;
         dim && dim->same(size))
       return b_.inputs()[i];
+  const bool only_run = !has_hints(size);
+  const std::vector<SymbolId> symbols = size.symbols();
+  if (only_run && symbols.size() == 1 && size.same(Dim::symbol(symbols[0])))
+    if (Value length = arena_->symbol_value(symbols[0])) return length;
+  for (SymbolId s : symbols)
+    if (only_run && !shapes_.knows(Dim::symbol(s))) ask_size(s);
   THUNDER_CHECK(owned_ && has_hints(size), NotImplemented, "jit",
                 "returning an expression of sizes that only the run knows");
   return add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));

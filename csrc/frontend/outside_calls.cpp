@@ -263,12 +263,14 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
   else if (m.name == "vars" && n == 1) {
     ask_everything(arguments[0]);
     if (is_proxy(arguments[0])) read_attribute_of_tensor(arguments[0], text("__dict__").get());
-    if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict) read_whole(*dict);
+    if (PyObject** dict = _PyObject_GetDictPtr(arguments[0]); dict && *dict)
+      fresh(arguments[0]) ? made(*dict) : read_whole(*dict);
   } else if (!looks_at_types(m.name) && !named) {
     read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
   }
   PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
-  if (named && one_of(m.name, {"getattr", "hasattr"})) read_attribute(arguments[0], arguments[1], nullptr);
+  if (named && m.name == "getattr") read_attribute(arguments[0], arguments[1], result);
+  if (named && m.name == "hasattr") read_attribute(arguments[0], arguments[1], nullptr);
   if ((m.name == "locals" || m.name == "__build_class__") && result) made(result);
   take_result(result);
   return result;

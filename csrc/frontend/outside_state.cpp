@@ -183,6 +183,12 @@ std::optional<StateOf> setting_of_mode(PyObject* type) {
   return StateOf{StateOf::Setting, Ref::borrow(setter), Ref::borrow(Py_None)};
 }
 
+bool StateOf::of_gradients() const {
+  if (kind != Setting) return false;
+  static PyObject* setter = helper("SETS_GRADIENTS");
+  return owner.get() == setter;
+}
+
 Ref StateOf::now() const {
   switch (kind) {
     case Memory: return memory_now(owner.get());

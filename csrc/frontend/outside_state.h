@@ -24,6 +24,8 @@ struct StateOf {
 
   /// The state now; null, without an exception, where it cannot be taken.
   Ref now() const;
+  /// Whether gradients are recorded.
+  bool of_gradients() const;
   /// Whether `state` is what now() gives.
   bool is(PyObject* state) const;
   /// False, with an exception set, if it cannot be.

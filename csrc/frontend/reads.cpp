@@ -279,7 +279,7 @@ static bool of_the_compiler(PyObject* found) {
 }
 
 void Reads::read_class(PyTypeObject* type, PyObject* name, PyObject* found) {
-  if (of_the_compiler(found)) return;
+  if (of_the_compiler(found) || class_written(type, name)) return;
   came_from_outside(found);
   // Classes of C code do not change.
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || (type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE)) return;
@@ -344,6 +344,14 @@ PyObject* instance_dict(PyObject* o) {
 }  // namespace
 
 void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
+  if (PyErr_Occurred()) {
+    // Being told of what raised must not disturb the exception.
+    PyObject *t, *v, *tb;
+    PyErr_Fetch(&t, &v, &tb);
+    read_attribute(object, name, nullptr);
+    PyErr_Restore(t, v, tb);
+    return;
+  }
   if (is_proxy(object)) return read_attribute_of_tensor(object, name);
   if (!is_tensor(object) && hooks().is_dtensor(object)) return;  // the program made it
   if (fresh(object)) {
@@ -356,14 +364,6 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
     // Its class may be somebody else's.
     PyTypeObject* type = PyType_Check(object) ? reinterpret_cast<PyTypeObject*>(object) : Py_TYPE(object);
     return read_class(type, name, _PyType_Lookup(type, name));
-  }
-  if (PyErr_Occurred()) {
-    // Being told of what raised must not disturb the exception.
-    PyObject *t, *v, *tb;
-    PyErr_Fetch(&t, &v, &tb);
-    read_attribute(object, name, nullptr);
-    PyErr_Restore(t, v, tb);
-    return;
   }
   if (PyModule_Check(object)) {
     PyObject* dict = PyModule_GetDict(object);

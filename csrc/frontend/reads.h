@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "frontend/effect.h"
+#include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/interpreter/observer.h"
 #include "frontend/plain_numbers.h"
@@ -140,8 +141,10 @@ class Reads final : public interpreter::Observer {
 
   PyObject* read_counter(PyObject* container, PyObject* key, PyObject* now);
   PyObject* read_counter(PyObject* object, PyObject* name);
+  PyObject* read_counter_of_class(PyTypeObject* type, PyObject* name);
   bool written(PyObject* owner, PyObject* key) const;
   bool attribute_written(PyObject* owner, PyObject* name) const;
+  bool class_written(PyTypeObject* type, PyObject* name) const;
   void will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObject* before);
   void will_change(PyObject* container);
   void will_append(PyObject* list);
@@ -235,6 +238,7 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> iterators_;  // that came from outside
   std::string once_, not_kept_;
   std::vector<State> states_;
+  const bool gradients_ = hooks().grad_enabled();  ///< were recorded when acquisition began
   struct Weak {
     Ref reference;
     interpreter::Place place;

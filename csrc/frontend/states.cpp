@@ -49,7 +49,8 @@ void Reads::touch(StateOf of) {
         PyObject_RichCompareBool(s.of.key.get(), of.key.get(), Py_EQ) == 1)
       return;
   interpreter::NotInterpreting scope;
-  Ref now = of.now();
+  // The compiler switches gradients off around functions of the user's that it runs.
+  Ref now = of.of_gradients() ? Ref::borrow(gradients_ ? Py_True : Py_False) : of.now();
   if (!now) {
     keep_not("uses " + of.text() + ", which is not compared with what it is in another call");
     return;

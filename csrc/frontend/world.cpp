@@ -314,8 +314,10 @@ bool WorldGuard::check_classes(std::string* why) {
     if (type->tp_version_tag == c.version && c.version) continue;
     for (const auto* entries : {&c.found, &c.implied})
       for (const Entry& e : *entries)
-        if (_PyType_Lookup(type, e.key.get()) != e.value.get())
+        if (PyObject* now = _PyType_Lookup(type, e.key.get()); now != e.value.get()) {
+          if (why) note_number(c.type.get(), e.key.get(), e.value.get(), value_at(c.type.get(), e.key.get()));
           return fails([&] { return "'" + text_of(e.key.get()) + "' of class " + type->tp_name + " changed"; });
+        }
     c.version = type->tp_version_tag;
   }
   return true;

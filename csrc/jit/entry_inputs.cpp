@@ -73,8 +73,9 @@ std::string text_of(const ValueRead& r, const c10::IValue& answer) {
 void JitFunction::find_counters(const std::vector<frontend::Effect>& effects) {
   using frontend::Effect;
   for (const Effect& e : effects) {
-    if ((e.kind != Effect::Entry && e.kind != Effect::Cell && e.kind != Effect::Element) || !e.owner || !e.after)
-      continue;
+    if (!e.owner || !e.after) continue;
+    const bool of_class = e.kind == Effect::Attribute && PyType_Check(e.owner.get());
+    if (e.kind != Effect::Entry && e.kind != Effect::Cell && e.kind != Effect::Element && !of_class) continue;
     const bool number = frontend::is_plain_number(e.after.get()) || frontend::is_traced_number(e.after.get());
     if (!number || !frontend::is_plain_number(e.before.get())) continue;
     if (frontend::is_plain_number(e.after.get()) && PyObject_RichCompareBool(e.before.get(), e.after.get(), Py_EQ) == 1)

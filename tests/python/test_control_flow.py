@@ -1,5 +1,7 @@
 """Functions that TorchScript compiled, and PyTorch's operators of control flow."""
 
+import enum
+
 import pytest
 import torch
 from torch._higher_order_ops import associative_scan, cond, scan, while_loop
@@ -128,3 +130,46 @@ def _maybe_compile_and_run_fn(x, y):
 def test_a_function_of_the_name_of_pytorchs():
     x = torch.randn(3)
     torch.testing.assert_close(thunder.jit(lambda x: _maybe_compile_and_run_fn(x, 2 * x))(x), -x)
+
+
+class Reduction(enum.Enum):
+    MEAN = "mean"
+    SUM = "sum"
+
+
+COMPARISONS = {
+    "None": lambda x: x == None,  # noqa: E711
+    "not None": lambda x: None != x,  # noqa: E711
+    "a string": lambda x: x == "mean",
+    "a dict": lambda x: x != {},
+    "a list": lambda x: x == [1.0, 2.0],
+    "a member of an enumeration": lambda x: x == Reduction.MEAN or Reduction.SUM != x,
+    "in a list": lambda x: (x in [None, "mean", x], [None, x].index(x)),
+    "the method": lambda x: x.__eq__("mean"),
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparing_a_tensor_with_what_is_none(name):
+    x, f = torch.ones(2), COMPARISONS[name]
+    compiled = thunder.jit(lambda x: (x * 2, f(x)))
+    for _ in range(2):
+        assert compiled(x)[1] == f(x)
+    assert thunder.cache_misses(compiled) == 1
+
+
+def test_patterns_of_a_match():
+    def f(x):
+        match x:
+            case Reduction.MEAN | None | "mean":
+                return torch.zeros(1)
+            case {"x": inner, **others}:
+                return inner * len(others)
+            case torch.Tensor(ndim=2):
+                return x.sum(0)
+            case torch.Tensor():
+                return x + 1
+
+    compiled = thunder.jit(f)
+    for x in (torch.ones(2), torch.ones(2, 3), Reduction.MEAN, {"x": torch.ones(2), "y": 1}, "mean"):
+        torch.testing.assert_close(compiled(x), f(x))

@@ -1,5 +1,7 @@
 """Ints of the world that a program reads and changes (`self.step += 1`): symbols, once it is known that they change."""
 
+import collections
+
 import pytest
 import torch
 from torch import nn
@@ -342,3 +344,62 @@ def test_a_number_that_is_set_to_what_it_was_stays_a_constant():
     for _ in range(4):
         compiled(torch.ones(2))
     assert thunder.cache_misses(compiled) == 1
+
+
+def make_counts_its_calls():
+    class CountsItsCalls(nn.Module):
+        calls, by_object = 0, 2
+
+        def forward(self, x):
+            CountsItsCalls.calls += 1
+            type(self).by_object += 1
+            if CountsItsCalls.calls % 7 == 0:
+                x = x + self.by_object
+            return x * CountsItsCalls.calls - self.calls
+
+    return CountsItsCalls()
+
+
+def test_attributes_of_a_class():
+    models = []
+
+    def make():
+        models.append(make_counts_its_calls())
+        return models[-1]
+
+    check(make, most=5)
+    assert [(type(m).calls, type(m).by_object) for m in models] == [(24, 26)] * 2
+
+
+def test_an_attribute_of_a_class_that_an_object_gets_for_itself():
+    model = make_counts_its_calls()
+
+    def f(x):
+        return x * model.by_object
+
+    compiled = thunder.jit(f)
+    x = torch.ones(2)
+    for i in range(6):
+        type(model).by_object = 3 + i
+        torch.testing.assert_close(compiled(x), f(x))
+    assert thunder.cache_misses(compiled) <= 3
+    model.by_object = 50
+    torch.testing.assert_close(compiled(x), f(x))
+    del model.by_object
+    torch.testing.assert_close(compiled(x), f(x))
+
+
+def test_entries_of_kinds_of_dicts():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.rows = collections.Counter(), collections.defaultdict(int)
+            self.seen = collections.OrderedDict(all=5)
+
+        def forward(self, x):
+            self.calls["all"] += 1
+            self.rows["all"] += x.shape[0]
+            self.seen["all"] += 1
+            return x * self.calls["all"] + self.rows["all"] * self.seen["all"]
+
+    check(Counts, most=4)

@@ -222,3 +222,27 @@ def test_eager_calls_while_other_threads_compile():
         sys.setswitchinterval(interval)
     assert not wrong, wrong[0]
     assert not torch.compiler.is_compiling() and torch.autograd.Function.__dict__["apply"] is apply
+
+
+class ComputesInItsBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            y = x.cos()
+        return gradient * y
+
+
+def test_a_backward_that_switches_gradients_on():
+    compiled = thunder.jit(lambda x: ComputesInItsBackward.apply(x) * 2)
+    for _ in range(3):
+        x = torch.randn(3, requires_grad=True)
+        compiled(x).sum().backward()
+        torch.testing.assert_close(x.grad, 2 * x.detach().cos())
+        assert torch.is_grad_enabled()
+    assert thunder.cache_misses(compiled) == 1

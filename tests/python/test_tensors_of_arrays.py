@@ -76,3 +76,50 @@ def test_requires_grad():
         return y.requires_grad, y.is_leaf
 
     assert thunder.jit(f)(torch.ones(2)) == f(torch.ones(2)) == (True, True)
+
+
+INDICES = {
+    "rows": np.array([2, 0]),
+    "a mask": np.array([True, False, True]),
+    "a number": np.int64(1),
+    "columns": (slice(None), np.array([0, 3, 3])),
+    "pairs": (np.array([0, 1]), np.array([[1], [2]])),
+    "in a list": [np.int64(0), np.int64(2)],
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_arrays_as_indices(name):
+    key = INDICES[name]
+
+    def f(x):
+        y = x.clone()
+        y[key] = x.sum()
+        return x[key], y
+
+    compiled = thunder.jit(f)
+    for _ in range(3):
+        x = torch.randn(3, 4, requires_grad=True)
+        results, expected = compiled(x), f(x)
+        torch.testing.assert_close(results, expected)
+        gradients = [torch.autograd.grad(r[0].sum() + r[1].cos().sum(), x) for r in (results, expected)]
+        torch.testing.assert_close(gradients[0], gradients[1])
+    assert thunder.cache_misses(compiled) == 1
+
+
+def test_an_array_of_indices_that_changes():
+    key = np.array([0, 1])
+    compiled = thunder.jit(lambda x: x[key])
+    x = torch.arange(3.0)
+    for last in (1, 2):
+        key[1] = last
+        assert compiled(x).tolist() == [0, last]
+    with pytest.raises(IndexError):
+        key[1] = 3
+        compiled(x)
+
+
+def test_an_operator_of_numpys():
+    array = np.array([1, 0, 1])
+    compiled = thunder.jit(lambda x: (x == array) & (array == x))
+    assert compiled(torch.ones(3)).tolist() == [True, False, True]

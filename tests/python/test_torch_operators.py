@@ -540,3 +540,18 @@ def test_gradients_lie_as_the_arguments_of_an_operator_without_a_record(transpos
     torch.testing.assert_close(found[1], found[0])
     backward = str(thunder.last_backward_traces(compiled)[-1])
     assert ("bf16[4, 8, 16] strides=(128, 1, 8)" in backward) == transposed
+
+
+def test_new_of_a_tensor():
+    def f(x):
+        empty = x.new(torch.Size([2, 3])), x.new(2, 3), x.new()
+        noise = torch.distributions.Exponential(x.exp()).rsample((2,))
+        return [(e.shape, e.dtype) for e in empty], x.new([1, 2]), x.new((3, 4)), noise.shape, noise
+
+    x = torch.randn(3, dtype=torch.float64, device=DEVICE, requires_grad=True)
+    *result, noise = thunder.jit(f)(x)
+    *expected, _ = f(x)
+    assert result[0] == expected[0] and result[3] == expected[3] and noise.min() > 0
+    torch.testing.assert_close(result[1:3], expected[1:3])
+    (gradient,) = torch.autograd.grad(noise.sum(), x)
+    torch.testing.assert_close(gradient, -noise.sum(0))

@@ -126,3 +126,30 @@ def test_what_is_read_in_inference_mode_is_saved_for_the_backward(name):
     for mask in ([True, False, False], [True, True, False], [True, False, False]):
         found = difference(f, [torch.arange(3.0), torch.tensor(mask)], grad=True, compiled=compiled)
         assert not found, found
+
+
+LENGTHS = {
+    "nonzero": lambda x: x.nonzero().shape[0],
+    "all sizes": lambda x: x.nonzero().shape,
+    "elements": lambda x: x[x > 0].numel(),
+    "an expression": lambda x: (x.nonzero().numel() // 2, x[x > 0].shape[0] * 2 + 1),
+    "two lengths": lambda x: x[x > 0].shape[0] - x[x < 0].shape[0],
+    "unique": lambda x: torch.unique(x).size(0),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_that_are_returned(name):
+    kept = {}
+
+    def f(x):
+        result = kept["length"] = LENGTHS[name](x)
+        return x * 2, result
+
+    compiled = thunder.jit(f)
+    for values in ([1, 2, -1], [0, 0, 0], [1, 0, -1], [5, 0, 0], [1, 2, 3], [-1, -1, 0]):
+        x = torch.tensor(values)
+        expected = f(x)[1]
+        kept.clear()
+        assert compiled(x)[1] == expected and kept["length"] == expected, values
+    assert thunder.cache_misses(compiled) <= 3

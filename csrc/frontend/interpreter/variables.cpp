@@ -232,6 +232,7 @@ Flow setup_annotations(Machine& m, int) {
     return found ? Flow::Next : Flow::Error;
   }
   Ref fresh = Ref::steal(PyDict_New());
+  if (m.observer) m.observer->made(fresh.get());
   return PyObject_SetItem(scope, name.get(), fresh.get()) == 0 ? Flow::Next : Flow::Error;
 }
 
