@@ -226,10 +226,18 @@ def _plan_now(func, args, kwargs, states):
 
 def _found(func, args, kwargs, states):
     """(plan, whether PyTorch refuses the call)"""
-    plan = _plan_of(functools.partial(_asked, _asking.dtypes_of_small, func, args, kwargs), states)
-    if plan[1] or plan[0] == "as it is":  # which may come from the small sizes
-        plan = _plan_of(functools.partial(_asked, _asking.dtypes, func, args, kwargs), states)
-    return plan
+    asked = functools.partial(_asked, _asking.dtypes_of_small, func, args, kwargs)
+    errors = []
+
+    def ask(*how):
+        heard, error = asked(*how)
+        errors.append(error)
+        return heard, error
+
+    plan, refused = _plan_of(ask, states)
+    if refused or (plan == "as it is" and any(errors)):  # it may be the small sizes that PyTorch refuses
+        return _plan_of(functools.partial(_asked, _asking.dtypes, func, args, kwargs), states)
+    return plan, refused
 
 
 def _plan_of(ask, states):

@@ -25,6 +25,10 @@ class SmallSizes:
         return tuple(map(self.of, shape))
 
 
+class LooksAtValues(Exception):
+    """An operator's results depend on values, which small tensors do not have."""
+
+
 class DatalessTensor(torch.Tensor):
     """A tensor on a device, for which PyTorch chooses operators as for any tensor there. `small` lies on the CPU."""
 
@@ -44,7 +48,7 @@ class DatalessTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        raise NotImplementedError(f"{func} was called outside of the mode that runs operators on small tensors")
+        return run(func, args, kwargs or {})
 
 
 def any_dataless(args, kwargs):
@@ -52,13 +56,9 @@ def any_dataless(args, kwargs):
 
 
 def run(func, args, kwargs):
-    """An operator on small tensors; for a mode to call, since what PyTorch does for subclasses imports much, too.
-
-    Raises:
-        NotImplementedError: It looks at values.
-    """
+    """An operator on small tensors. A mode calls it: PyTorch's way to a subclass imports torch.distributed.tensor."""
     if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags):
-        raise NotImplementedError(f"{func} looks at values")
+        raise LooksAtValues(str(func))
     devices = []
 
     def small(t):

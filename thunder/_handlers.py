@@ -481,7 +481,11 @@ def _new_tensor(func, args, kwargs):
 
 @_handler("Tensor.new")
 def _new(func, args, kwargs):
-    """A tuple is data and a torch.Size is sizes, as in the constructors of old."""
+    """A tuple is data and a torch.Size is sizes, as in the constructors of old.
+
+    Raises:
+        NotImplementedError: Of a tensor, which eager gives an alias of; with keywords.
+    """
     like, *rest = args
     if kwargs or any(isinstance(x, torch.Tensor) for x in rest):
         raise NotImplementedError("[new] of a tensor, or with keywords: use new_empty(), new_tensor() or view()")

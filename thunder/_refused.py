@@ -9,6 +9,7 @@ import functools
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
+from torch.utils._pytree import tree_leaves
 
 from . import _asking, _opaque
 from ._python_bodies import body_of
@@ -18,7 +19,7 @@ from ._tracing import current_tracer, location, state
 def after(func, args, kwargs, error):
     """(result,) of the call, recorded otherwise; None where the record's error stands."""
     # Records say what eager says, but for types, numbers that are too large, and errors of C++'s library.
-    has_arrays = any(map(_is_array, _leaves((args, kwargs))))
+    has_arrays = any(map(_is_array, tree_leaves((args, kwargs))))
     if isinstance(error, NotImplementedError) or not (_is_of_arguments(error) or has_arrays):
         return None
     try:
@@ -109,16 +110,10 @@ def _with_numbers(args, kwargs):
 
 def _with_arrays(args, kwargs):
     """NumPy's arrays as tensors that share their memory; None if there is none."""
-    if not any(map(_is_array, _leaves((args, kwargs)))):
+    if not any(map(_is_array, tree_leaves((args, kwargs)))):
         return None
     with torch._C.DisableTorchFunction():
         return _asking.mapped((args, kwargs), lambda v: torch.as_tensor(v) if _is_array(v) else v)
-
-
-def _leaves(value):
-    found = []
-    _asking.mapped(value, found.append)
-    return found
 
 
 def _is_array(value):

@@ -138,8 +138,8 @@ class Reduction(enum.Enum):
 
 
 COMPARISONS = {
-    "None": lambda x: x == None,  # noqa: E711
-    "not None": lambda x: None != x,  # noqa: E711
+    "None": lambda x: x == None,  # noqa: E711  # what is tested
+    "not None": lambda x: None != x,  # noqa: E711  # what is tested
     "a string": lambda x: x == "mean",
     "a dict": lambda x: x != {},
     "a list": lambda x: x == [1.0, 2.0],

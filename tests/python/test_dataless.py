@@ -1,14 +1,16 @@
 """What autocast does, asked of small tensors: as PyTorch's tensors without data say, and without torch._dynamo."""
 
+import contextlib
 import subprocess
 import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._pytree import tree_map_only
 
 from thunder import _asking, _autocast
-from thunder._dataless import DatalessTensor, SmallSizes
+from thunder._dataless import DatalessTensor, LooksAtValues, SmallSizes
 
 STATES = (("cpu", torch.bfloat16),)
 
@@ -40,21 +42,52 @@ CALLS = {
 OPEN = ("lstm cell",)
 
 
-def found(dtypes, func, args):
+@pytest.fixture(autouse=True)
+def no_program_is_traced(monkeypatch):
+    monkeypatch.setattr(_asking, "shape", lambda t: tuple(t.shape))
+
+
+def plan(dtypes, func, args, states):
     def ask(states, cast):
         return _autocast._asked(dtypes, func, args, {}, states, cast)
 
-    return _autocast._plan_of(ask, STATES)
+    return _autocast._plan_of(ask, states)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_small_tensors_say_what_tensors_without_data_say(name, monkeypatch):
-    monkeypatch.setattr(_asking, "shape", lambda t: tuple(t.shape))  # no program is being traced
+def test_small_tensors_say_what_tensors_without_data_say(name):
     func, *args = CALLS[name]
-    small, exact = found(_asking.dtypes_of_small, func, args), found(_asking.dtypes, func, args)
+    small, exact = (plan(dtypes, func, args, STATES) for dtypes in (_asking.dtypes_of_small, _asking.dtypes))
     # Where small tensors leave it open PyTorch's are asked.
     assert (small[1] or small[0] == "as it is") == (name in OPEN)
     assert small == exact or name in OPEN
+
+
+def on_a_gpu(t):
+    return DatalessTensor(t, torch.device("cuda:0"))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_autocast_does_on_a_gpu_is_asked_of_small_tensors(name, monkeypatch):
+    """There a loss is computed in float32 of log_softmax in 16 bits: what no cast of the arguments gives."""
+    monkeypatch.setattr(_asking, "dtypes", pytest.fail)
+    func, *args = CALLS[name]
+    states = (("cuda", torch.bfloat16),)
+    found = _autocast._found(func, tree_map_only(torch.Tensor, on_a_gpu, args), {}, states)
+    lower = {
+        "linear",
+        "linear of one row",
+        "matmul",
+        "bmm of nothing",
+        "bmm of two dtypes",
+        "conv2d",
+        "depthwise",
+        "addmm",
+        "einsum",
+    }
+    expected = {**dict.fromkeys(lower, torch.bfloat16), "cross_entropy": "as it is"}
+    if name in expected:
+        assert found == (expected[name], False)
 
 
 def test_equal_sizes_stay_equal_and_in_order():
@@ -65,10 +98,10 @@ def test_equal_sizes_stay_equal_and_in_order():
 
 def test_an_operator_that_looks_at_values_is_refused():
     t = DatalessTensor(torch.ones(3), torch.device("cpu"))
-    with _autocast._Listener(), pytest.raises(NotImplementedError, match="looks at values"):
-        torch.nonzero(t)
-    with pytest.raises(NotImplementedError, match="outside of the mode"):
-        t + 1
+    for mode in (contextlib.nullcontext, _autocast._Listener):
+        with mode(), pytest.raises(LooksAtValues, match="nonzero"):
+            torch.nonzero(t)
+    assert (t + 1).dtype == torch.float32
 
 
 def test_a_step_under_autocast_imports_no_other_compiler():
@@ -82,11 +115,13 @@ model = torch.nn.Sequential(
     torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten(),
     torch.nn.Linear(16 * 30 * 30, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 10),
 )
-f = thunder.jit(model)
-with torch.autocast("cpu", torch.bfloat16):
-    loss = torch.nn.functional.cross_entropy(f(torch.randn(4, 3, 32, 32)), torch.arange(4))
-loss.backward()
+model.to(DEVICE)
+f = thunder.jit(lambda x, y: torch.nn.functional.cross_entropy(model(x), y))
+with torch.autocast(DEVICE, torch.bfloat16):
+    f(torch.randn(4, 3, 32, 32, device=DEVICE), torch.arange(4, device=DEVICE)).backward()
 print([m for m in ("torch._dynamo", "torch.distributed.tensor") if m in sys.modules])
 """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    program = f"DEVICE = {device!r}\n" + program
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

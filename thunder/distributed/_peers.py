@@ -3,6 +3,7 @@
 import os
 import platform
 import warnings
+import weakref
 
 import torch
 from torch import distributed
@@ -20,6 +21,8 @@ ALIGNMENT = 256
 
 # By the group's name: the group, and its memory, which lives as long; None where the backend communicates.
 _shared = {}
+# By its address, the memory of reachable() that lives.
+_reachable = weakref.WeakValueDictionary()
 
 
 def share_memory(group, *, gathers, reduces):
@@ -53,10 +56,10 @@ def share_memory(group, *, gathers, reduces):
     _shared[name] = group, mapped
 
 
-def shared_bytes(states):
-    """Of this process's shared memory, which PyTorch's allocator does not count: all groups' and these states'."""
-    everything = [mapped for _, mapped in _shared.values()] + [s.reached for s in states]
-    return sum(memory.nbytes for memory, _ in filter(None, everything))
+def shared_bytes():
+    """Of this process's shared memory, which PyTorch's allocator does not count."""
+    groups = [mapped[0] for _, mapped in _shared.values() if mapped]
+    return sum(memory.nbytes for memory in [*groups, *_reachable.values()])
 
 
 def reachable(group, tensors):
@@ -82,6 +85,7 @@ def reachable(group, tensors):
         return None
     memory, handle = mapped
     _C.reach_peers(group.group_name, memory, handle.buffer_ptrs)
+    _reachable[memory.data_ptr()] = memory
     return [_like(t, memory[at : at + t.nbytes]) for t, at in zip(tensors, offsets, strict=False)], mapped
 
 
