@@ -1,7 +1,7 @@
-"""Tensors that only tell which operators PyTorch runs on them, and in which dtypes: small ones stand behind them.
+"""Tensors that only tell which operators PyTorch runs on them, in which dtypes and of which sizes.
 
-PyTorch's FakeTensorMode knows sizes, strides and each device's own ways as well, but its imports of torch._dynamo take
-seconds.
+Small ones stand behind them, or ones on PyTorch's device "meta", of any size.  PyTorch's FakeTensorMode knows each
+device's own ways as well, but its imports of torch._dynamo take seconds.
 """
 
 import torch
@@ -26,25 +26,26 @@ class SmallSizes:
 
 
 class LooksAtValues(Exception):
-    """An operator's results depend on values, which small tensors do not have."""
+    """An operator's results depend on values, which there are not."""
 
 
 class DatalessTensor(torch.Tensor):
-    """A tensor on a device, for which PyTorch chooses operators as for any tensor there. `small` lies on the CPU."""
+    """A tensor on a device, for which PyTorch chooses operators as for any tensor there. `inner` lies on the CPU or on
+    device "meta"."""
 
     @staticmethod
-    def __new__(cls, small, device):
+    def __new__(cls, inner, device):
         return torch.Tensor._make_wrapper_subclass(
             cls,
-            small.shape,
-            strides=small.stride(),
-            storage_offset=small.storage_offset(),
-            dtype=small.dtype,
+            inner.shape,
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
             device=device,
         )
 
-    def __init__(self, small, device):
-        self.small = small
+    def __init__(self, inner, device):
+        self.inner = inner
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -55,22 +56,40 @@ def any_dataless(args, kwargs):
     return any(isinstance(t, DatalessTensor) for t in tree_leaves((args, kwargs)))
 
 
-def run(func, args, kwargs):
-    """An operator on small tensors. A mode calls it: PyTorch's way to a subclass imports torch.distributed.tensor."""
-    if {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags):
+def storage(tensor):
+    """What tells whether tensors share memory: operators that own to no view may give one."""
+    return (tensor.inner if isinstance(tensor, DatalessTensor) else tensor).untyped_storage()._cdata
+
+
+def _has_numbers(func, args):
+    """Whether it takes elements by their numbers, and not those that a mask tells."""
+    masks = (torch.bool, torch.uint8)
+    return func is torch.ops.aten.index.Tensor and not any(t.dtype in masks for t in args[1] if t is not None)
+
+
+_OF_VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_CPU = torch.device("cpu")
+
+
+def run(func, args, kwargs, where=_CPU):
+    """An operator on what stands behind the tensors, which lies on `where`.
+
+    A mode calls it: PyTorch's way to a subclass imports torch.distributed.tensor.
+    """
+    if _OF_VALUES & set(func.tags) and not _has_numbers(func, args):
         raise LooksAtValues(str(func))
     devices = []
 
-    def small(t):
+    def inner(t):
         devices.append(t.device)
-        return t.small if isinstance(t, DatalessTensor) else t.cpu()  # one that a composition has made
+        return t.inner if isinstance(t, DatalessTensor) else t.to(where)  # one that a composition has made
 
-    small_args, small_kwargs = tree_map_only(torch.Tensor, small, (args, kwargs))
+    inner_args, inner_kwargs = tree_map_only(torch.Tensor, inner, (args, kwargs))
     device = kwargs.get("device")
     if device is None:
-        device = next((d for d in devices if d.type != "cpu"), devices[0])
-    else:
-        small_kwargs["device"] = "cpu"
-    results = func(*small_args, **small_kwargs)
+        device = next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.get_default_device())
+    if "device" in kwargs or not devices:
+        inner_kwargs["device"] = where
+    results = func(*inner_args, **inner_kwargs)
     results = tree_map_only(torch.Tensor, lambda t: DatalessTensor(t, device), results)
     return return_and_correct_aliasing(func, args, kwargs, results)

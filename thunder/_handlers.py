@@ -269,7 +269,7 @@ def _needs_data(func, args, kwargs):
     name = getattr(func, "__name__", str(func))
     raise NotImplementedError(
         f"[{name}] this needs the tensor's memory or its autograd graph, which exist only when the compiled function "
-        "runs; call it outside the compiled function"
+        f"runs; call it outside the compiled function\n  at {location()}"
     )
 
 

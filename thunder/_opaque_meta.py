@@ -6,6 +6,8 @@ import functools
 
 import torch
 
+from ._dataless import storage
+from ._sizes_only import SizesOnly, without_memory
 from ._tracing import current_tracer, location
 from .core.proxies import TensorProxy
 
@@ -218,28 +220,43 @@ _ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}
 def describe(overload, values, requires_grad, autocast=()):
     """The Description of a call.  `requires_grad`: a function of a tensor among the arguments; `autocast`: as for
     autocast_for()."""
-    from torch._subclasses.fake_tensor import (  # slow to import, and rarely needed
+    given = [argument(t, requires_grad) for _, t in places(values)]
+    with torch._C.DisableTorchFunction(), autocast_for(autocast):
+        sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
+        if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
+            return _probe(overload, values, given)
+        # What is raised, FakeTensorMode may raise not at all, or with PyTorch's words.
+        if not any(0 in m.shape for m in given):  # of which some compositions give other sizes
+            with contextlib.suppress(Exception):
+                return by_sizes(overload, values, given)
+        return by_fakes(overload, values, given)
+
+
+def by_sizes(overload, values, given):
+    """The Description of operators whose sizes and strides depend on no device."""
+    with SizesOnly():
+        return _run(overload, values, given, without_memory)
+
+
+def by_fakes(overload, values, given):
+    """The Description from PyTorch's FakeTensorMode, or from made-up data where an operator looks at those."""
+    from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
         DynamicOutputShapeException,
         FakeTensorMode,
         UnsupportedOperatorException,
     )
 
-    given = [argument(t, requires_grad) for _, t in places(values)]
-    with torch._C.DisableTorchFunction(), autocast_for(autocast):
-        sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
-        if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
-            return _probe(overload, values, given)
-        try:
-            # Of an operator without a meta function PyTorch may run the kernel, which draws.
-            with torch.random.fork_rng(_devices(given), enabled=is_random(overload)), FakeTensorMode():
-                return _run(overload, values, given, torch.empty_strided)
-        except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
-            return _probe(overload, values, given)
-        except RuntimeError as e:
-            if "data is not allocated" not in str(e):  # which is how C++ code says that it looks at data
-                raise
-            return _probe(overload, values, given)
+    try:
+        # Of an operator without a meta function PyTorch may run the kernel, which draws.
+        with torch.random.fork_rng(_devices(given), enabled=is_random(overload)), FakeTensorMode():
+            return _run(overload, values, given, torch.empty_strided)
+    except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
+        return _probe(overload, values, given)
+    except RuntimeError as e:
+        if "data is not allocated" not in str(e):  # which is how C++ code says that it looks at data
+            raise
+        return _probe(overload, values, given)
 
 
 def argument(t, requires_grad):
@@ -321,11 +338,11 @@ def _origin(result, fakes):
     """
     if result.layout is not torch.strided:
         return None
-    memory = result.untyped_storage()._cdata
+    memory = storage(result)
     for place, t in places(fakes):
         if t.layout is not torch.strided:
             continue
-        if t.untyped_storage()._cdata != memory or not t.numel():
+        if storage(t) != memory or not t.numel():
             continue
         same = t.shape == result.shape and t.stride() == result.stride()
         if t is result or (same and t.storage_offset() == result.storage_offset() and t.dtype == result.dtype):

@@ -9,6 +9,7 @@
 #include "frontend/hooks.h"
 #include "jit/cache_entry.h"
 #include "jit/function.h"
+#include "jit/raised.h"
 #include "passes/counted_random.h"
 #include "passes/visit.h"
 #include "runtime/autograd.h"
@@ -23,50 +24,6 @@ using frontend::Flattened;
 using frontend::Ref;
 
 namespace {
-
-// An exception that was raised.
-struct Raised {
-  Ref type, value, traceback;
-
-  /// Takes the one that Python's error indicator holds.
-  static Raised take() {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    Raised out;
-    out.type = Ref::steal(type);
-    if (value) out.value = Ref::steal(value);
-    if (traceback) {
-      out.traceback = Ref::steal(traceback);
-      PyException_SetTraceback(out.value.get(), traceback);
-    }
-    return out;
-  }
-  /// Takes the C++ exception that is being handled.
-  static Raised current() {
-    frontend::hooks().set_python_error();
-    return take();
-  }
-  void raise() { PyErr_Restore(type.release(), value.release(), traceback.release()); }
-
-  bool is(PyObject* class_of_exceptions) const {
-    return PyErr_GivenExceptionMatches(type.get(), class_of_exceptions) != 0;
-  }
-  std::string text() const {
-    PyObject* text = PyObject_Str(value.get());
-    const char* s = text ? PyUnicode_AsUTF8(text) : nullptr;
-    std::string out = s ? s : "";
-    if (!s) PyErr_Clear();
-    Py_XDECREF(text);
-    return out;
-  }
-  /// By the compiler or one of its operators.
-  bool is_ours() const { return text().starts_with("["); }
-  /// Because the compiler does not do what the program asks for.
-  bool is_refusal() const {
-    return (type.get() == PyExc_NotImplementedError && is_ours()) || text().starts_with("[sharp_edges]");
-  }
-};
 
 // An acquisition that was broken off may have taken the mode of a custom function's forward for the one before it.
 struct SameGradModeIfItRaises {

@@ -1,6 +1,7 @@
 // Calls that run the function itself, because a program in its place would not be what eager is.
 #include "core/error.h"
 #include "jit/cache_entry.h"
+#include "jit/raised.h"
 
 namespace thunder {
 
@@ -29,11 +30,32 @@ PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why
   return PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names);
 }
 
+// Whether the function, which raised, is acquired in no other way, so that a refusal is the last word.
+bool JitFunction::is_last_attempt(const CacheEntry& e, frontend::Tracer& t, const NumberMode& mode) const {
+  if (t.shared_memory_written() || (e.symbols && !e.symbols->constant())) return false;
+  if (t.shapes().assumed() && !t.shapes().asks) return false;
+  if (raised_ && t.asked_whether_compiled && t.seems_compiled) return false;
+  return !mode.vary || !reads_varying(t);
+}
+
+// The message of the exception in flight, a refusal where the function itself can do what was refused; any other is
+// thrown on.
+std::string JitFunction::refusal() const {
+  if (!once_.empty() || compiles_only_ || !transform().empty() || is_of_distributed()) throw;
+  Raised raised = Raised::current();
+  if (raised.is_not_implemented()) return raised.text();
+  raised.raise();
+  throw frontend::PythonError();
+}
+
 // Once for a function, though it may be left to eager in several ways.
 void JitFunction::warn_of_eager(const NeedsEager& reason) {
   if (!reason.warns || warned_) return;
   warned_ = true;
-  const std::string text = cat("[jit] ", reason.why, ". ", module_.get() == Py_None ? "The function" : "The module",
+  const std::string which = module_.get() == Py_None ? "The function" : "The module";
+  // A refusal has the operator's name before it, and lines.
+  const bool is_error = reason.why.starts_with("[");
+  const std::string text = cat(is_error ? "" : "[jit] ", reason.why, is_error ? "\n  " : ". ", which,
                                " runs by eager PyTorch, not compiled");
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) != 0) throw frontend::PythonError();
 }

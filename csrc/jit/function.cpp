@@ -151,16 +151,19 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_known(const Key& key)
   return nullptr;
 }
 
+// Whether the program reads a number of which it need not know the value.
+bool JitFunction::reads_varying(const frontend::Tracer& tracer) {
+  const auto& reads = tracer.value_reads();
+  return std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
+}
+
 // Runs the function on proxies of its arguments.  What the program turns out to ask of a symbol for good is known when
 // it runs once more, so that what follows from it is.
 frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                                         const Arguments& args, NumberMode mode) {
   std::vector<const void*> shared;
   bool asks = false, seems_compiled = true;
-  auto tell = [&] {
-    const auto& reads = tracer->value_reads();
-    *mode.read = std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
-  };
+  auto tell = [&] { *mode.read = reads_varying(*tracer); };
   while (true) {
     tracer = std::make_unique<frontend::Tracer>(shared);
     tracer->shapes().asks = asks;
@@ -169,7 +172,7 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     tracer->draws_ahead = cache_ != CacheMode::SameInput;
     if (mode.vary) tracer->int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
     try {
-      frontend::Acquired acquired = trace(e, key, *tracer, args);
+      frontend::Acquired acquired = trace(e, key, *tracer, args, mode);
       ShapeEnv::Scope scope(tracer->shapes());
       tell();
       if (tracer->shared_memory_written()) shared.push_back(tracer->shared_memory_written());
@@ -241,7 +244,7 @@ std::string JitFunction::flat_key(const Arguments& args, const Key& key) const {
 
 // The result, or none where the program turns out to be none that can be recorded.
 Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
-                            const std::pair<Ref, Ref>& proxies) {
+                            const std::pair<Ref, Ref>& proxies, const std::function<bool()>& is_last) {
   Ref result;
   const size_t failed = failed_operators();
   try {
@@ -256,14 +259,37 @@ Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, co
     if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
     reads.find_arguments_elsewhere();
-    if (tracer.eager.why.empty() && (!learn(reads) || flat_key(args, key) == key.flat.key)) throw;
+    if (tracer.eager.why.empty() && (!learn(reads) || flat_key(args, key) == key.flat.key)) {
+      if (!raised_ || !is_last()) throw;
+      tracer.eager = {refusal(), {}, true};
+    }
     PyErr_Clear();
     if (tracer.eager.why.empty()) throw OtherKey();
   }
   return result;
 }
 
-frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args) {
+// What the program returns and leaves outside, as its outputs.
+frontend::Acquired JitFunction::finish(CacheEntry& e, frontend::Reads& reads, frontend::Tracer& tracer, Ref result,
+                                       frontend::StandIns& copies) {
+  for (frontend::Effect& effect : copies.effects()) {
+    if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
+      reads.made(effect.after.get());
+    e.effects.push_back(std::move(effect));
+  }
+  if (!e.effects.empty()) result = with_effects(result, e.effects);
+  std::vector<PyObject*> leaves;
+  auto origin = [&](PyObject* o) {
+    using frontend::Origin;
+    return !interpreter_enabled() ? Origin::Unknown : reads.made_inside(o) ? Origin::Inside : Origin::Outside;
+  };
+  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
+  if (e.output->holds_dtensor()) throw NeedsEager{"a DTensor that the function computes leaves it", {}, true};
+  return tracer.finish(leaves);
+}
+
+frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args,
+                                      const NumberMode& mode) {
   const bool interprets = interpreter_enabled();
   THUNDER_CHECK(once_.empty(), NotImplemented, "jit", "the program has to be acquired again, and ", once_);
   raised_ = false;
@@ -284,7 +310,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   copies.seal();
   if (interprets) reads.take(copies, key.flat.objects);
   reads.made(proxies.second.get());
-  Ref result = run_traced(reads, tracer, key, args, proxies);
+  Ref result = run_traced(reads, tracer, key, args, proxies, [&] { return is_last_attempt(e, tracer, mode); });
   e.effects = reads.finish(e.world);
   not_kept_ = reads.not_kept();
   find_counters(e.effects);
@@ -292,20 +318,16 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   const bool fits = !once_.empty() && knows_identities(reads);
   if (learn(reads) && !fits && flat_key(args, key) != key.flat.key) throw OtherKey();
   if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor, tracer.eager.warns};
-  for (frontend::Effect& effect : copies.effects()) {
-    if (effect.kind == frontend::Effect::Contents || effect.kind == frontend::Effect::Appended)
-      reads.made(effect.after.get());
-    e.effects.push_back(std::move(effect));
+  try {
+    return finish(e, reads, tracer, std::move(result), copies);
+  } catch (const NeedsEager&) {
+    throw;
+  } catch (const frontend::Interrupted&) {
+    throw;
+  } catch (...) {
+    if (tracer.speaks() || !is_last_attempt(e, tracer, mode)) throw;
+    throw NeedsEager{refusal(), {}, true};
   }
-  if (!e.effects.empty()) result = with_effects(result, e.effects);
-  std::vector<PyObject*> leaves;
-  auto origin = [&](PyObject* o) {
-    using frontend::Origin;
-    return !interprets ? Origin::Unknown : reads.made_inside(o) ? Origin::Inside : Origin::Outside;
-  };
-  e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
-  if (e.output->holds_dtensor()) throw NeedsEager{"a DTensor that the function computes leaves it", {}, true};
-  return tracer.finish(leaves);
 }
 
 namespace {

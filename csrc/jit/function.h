@@ -138,7 +138,11 @@ class JitFunction {
   std::shared_ptr<CacheEntry> compile(const Key& key, const Arguments& args, NumberMode mode);
   frontend::Acquired acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                              const Arguments& args, NumberMode mode);
-  frontend::Acquired trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args);
+  frontend::Acquired trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args,
+                           const NumberMode& mode);
+  static frontend::Acquired finish(CacheEntry& e, frontend::Reads& reads, frontend::Tracer& tracer,
+                                   frontend::Ref result, frontend::StandIns& copies);
+  static bool reads_varying(const frontend::Tracer& tracer);
   static std::pair<frontend::Ref, frontend::Ref> traced(const CacheEntry& e, const Key& key, const Arguments& args,
                                                         frontend::Tracer& tracer, frontend::StandIns& copies);
   static InputOfEntry source_of(CacheEntry& e, const frontend::InputSource& s);
@@ -169,7 +173,10 @@ class JitFunction {
   void warn_of_eager(const NeedsEager& reason);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
   frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
-                           const std::pair<frontend::Ref, frontend::Ref>& proxies);
+                           const std::pair<frontend::Ref, frontend::Ref>& proxies,
+                           const std::function<bool()>& is_last);
+  bool is_last_attempt(const CacheEntry& e, frontend::Tracer& tracer, const NumberMode& mode) const;
+  std::string refusal() const;
   void find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const;
   static void write(const std::vector<frontend::Effect>& effects, const frontend::Flattened& flat, PyObject* values);
   /// Whether a user's function is being traced in this thread.

@@ -1,6 +1,8 @@
 """Options of the test suite, which runs what users get: the default executors, and every trace verified."""
 
 import os
+import random
+import zlib
 
 import pytest
 import shards
@@ -23,6 +25,7 @@ _BY_DEFAULT_DEVICE = (
 
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu", help="where the tests run: cpu or cuda")
+    parser.addoption("--seed", type=int, default=0, help="other random numbers in every test")
     shards.add_options(parser)
 
 
@@ -56,6 +59,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(autouse=True)
+def _seed(request):
+    """A test's random numbers follow from its name, so that the order of the tests decides nothing."""
+    import torch
+
+    seed = zlib.crc32(request.node.nodeid.encode()) + request.config.getoption("--seed")
+    random.seed(seed)
+    torch.manual_seed(seed)
 
 
 @pytest.fixture(autouse=True)

@@ -393,9 +393,10 @@ def test_batch_norm_keeps_its_statistics():
 
 
 def test_batch_norm_trains():
-    eager = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(inplace=True))
+    # In float32 the gradient before the norm, a difference of near numbers, depends on the order of sums.
+    eager = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(inplace=True)).double()
     ours = copy.deepcopy(eager)
-    compiled, x = thunder.jit(ours), torch.randn(4, 2, 5, 5)
+    compiled, x = thunder.jit(ours), torch.randn(4, 2, 5, 5).double()
     for m in (compiled, eager):
         m(x).square().sum().backward()
     for a, b in zip(ours.parameters(), eager.parameters(), strict=True):

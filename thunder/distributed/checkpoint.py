@@ -229,19 +229,25 @@ def save(state, path, *, process_group=None):
     path = os.path.abspath(path)
     if first:
         shutil.rmtree(f"{path}.partial", ignore_errors=True)  # of a run that crashed
+    _from_first(group, None, f"the start of {path}")  # before others make that directory
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*assuming the intent is to save in a single process")
         tree = {name: _tree(value) for name, value in state.items()}
         with watched(group, f"the others' parts of {path}"):
             dcp.save(tree, checkpoint_id=f"{path}.partial", process_group=group)
-    error = _replace(f"{path}.partial", path) if first else None
-    if distributed.is_initialized():
-        box = [error]
-        with watched(group, f"the end of {path}"):
-            distributed.broadcast_object_list(box, group=group, group_src=0)
-        error = box[0]
+    error = _from_first(group, _replace(f"{path}.partial", path) if first else None, f"the end of {path}")
     if error is not None:
         raise error
+
+
+def _from_first(group, value, what):
+    """The first process's `value`, for which the others wait."""
+    if not distributed.is_initialized():
+        return value
+    box = [value]
+    with watched(group, what):
+        distributed.broadcast_object_list(box, group=group, group_src=0)
+    return box[0]
 
 
 def _replace(new, path):
