@@ -68,6 +68,22 @@ class ThunderModule(torch.nn.Module):
     def __dir__(self):
         return dir(self._original)
 
+    # Of nn.Sequential, nn.ModuleList and nn.ModuleDict; others raise their TypeError.
+    def __len__(self):
+        return len(self._original)
+
+    def __bool__(self):
+        return bool(self._original)
+
+    def __iter__(self):
+        return iter(self._original)
+
+    def __getitem__(self, key):
+        return self._original[key]
+
+    def __contains__(self, key):
+        return key in self._original
+
     def train(self, mode=True):
         self._original.train(mode)
         return self

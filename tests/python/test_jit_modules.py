@@ -3,6 +3,7 @@
 import copy
 import io
 
+from eager_checks import check_left_to_eager
 import pytest
 import torch
 from mlp import Mlp
@@ -190,8 +191,19 @@ def test_copies_are_compiled_in_the_same_way():
         torch.testing.assert_close(model(x), expected)
 
 
-def test_backward_hooks_of_modules_are_refused():
+def test_backward_hooks_of_modules_are_left_to_eager():
     layer = torch.nn.Linear(3, 3)
     layer.register_full_backward_hook(lambda module, gradients, of_outputs: None)
-    with pytest.raises(NotImplementedError, match="register_full_backward_hook"):
-        thunder.jit(layer)(torch.randn(2, 3))
+    check_left_to_eager(layer, torch.randn(2, 3), why="register_full_backward_hook")
+
+
+def test_a_compiled_container_is_one():
+    layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    compiled = thunder.jit(layers)
+    assert len(compiled) == 2 and list(compiled) == list(layers) and compiled[1] is layers[1] and layers[0] in compiled
+    assert "a" in thunder.jit(nn.ModuleDict({"a": nn.ReLU()}))
+    other = thunder.jit(nn.Linear(3, 3))
+    assert other
+    for use in (len, iter, lambda m: m[0]):
+        with pytest.raises(TypeError, match="Linear"):
+            use(other)

@@ -96,9 +96,9 @@ def test_a_module_that_is_moved_to_where_it_is(move):
     assert thunder.cache_misses(compiled) == 1
 
 
-def test_a_module_that_changes_is_refused():
+def test_a_module_that_changes_is_left_to_eager():
     compiled = thunder.jit(Moving(lambda m: m.to(torch.float64)))
-    with pytest.raises(NotImplementedError, match=r"\[grad\] reading .grad"):
+    with pytest.warns(UserWarning, match=r"\[grad\] reading .grad"):
         compiled(torch.randn(3, 4, dtype=torch.float64))
 
 
@@ -155,8 +155,7 @@ def test_a_refusal_leaves_the_grad_mode():
     f = thunder.jit(lambda x: Refused.apply(x))
     for enabled in (True, False):
         with torch.set_grad_enabled(enabled):
-            with pytest.raises(NotImplementedError, match=r"\[seed\]"):
-                f(torch.ones(3, requires_grad=True))
+            f(torch.ones(3, requires_grad=True))
             assert torch.is_grad_enabled() == enabled
 
 
