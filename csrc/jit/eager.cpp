@@ -52,12 +52,14 @@ std::string JitFunction::refusal() const {
 void JitFunction::warn_of_eager(const NeedsEager& reason) {
   if (!reason.warns || warned_) return;
   warned_ = true;
-  const std::string which = module_.get() == Py_None ? "The function" : "The module";
+  const bool is_function = module_.get() == Py_None;
+  const std::string which = is_function ? "The function" : "The module";
   // A refusal has the operator's name before it, and lines.
   const bool is_error = reason.why.starts_with("[");
   const std::string text = cat(is_error ? "" : "[jit] ", reason.why, is_error ? "\n  " : ". ", which,
                                " runs by eager PyTorch, not compiled");
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) != 0) throw frontend::PythonError();
+  // A module's __call__ is Python.
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) != 0) throw frontend::PythonError();
 }
 
 // Later calls with the same key, in the same world, need not find that out again.

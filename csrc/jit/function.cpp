@@ -305,7 +305,19 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols) e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.add_size(hint, may_be_one); });
   frontend::StandIns copies(key.flat.containers, uses_);
-  const std::pair<Ref, Ref> proxies = traced(e, key, args, tracer, copies);
+  auto or_eager = [&](auto&& part) {
+    try {
+      return part();
+    } catch (const NeedsEager&) {
+      throw;
+    } catch (const frontend::Interrupted&) {
+      throw;
+    } catch (...) {
+      if (tracer.speaks() || !is_last_attempt(e, tracer, mode)) throw;
+      throw NeedsEager{refusal(), {}, true};
+    }
+  };
+  const std::pair<Ref, Ref> proxies = or_eager([&] { return traced(e, key, args, tracer, copies); });
   if (interprets) reads.begin(fn_.get());
   copies.seal();
   if (interprets) reads.take(copies, key.flat.objects);
@@ -318,16 +330,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   const bool fits = !once_.empty() && knows_identities(reads);
   if (learn(reads) && !fits && flat_key(args, key) != key.flat.key) throw OtherKey();
   if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor, tracer.eager.warns};
-  try {
-    return finish(e, reads, tracer, std::move(result), copies);
-  } catch (const NeedsEager&) {
-    throw;
-  } catch (const frontend::Interrupted&) {
-    throw;
-  } catch (...) {
-    if (tracer.speaks() || !is_last_attempt(e, tracer, mode)) throw;
-    throw NeedsEager{refusal(), {}, true};
-  }
+  return or_eager([&] { return finish(e, reads, tracer, std::move(result), copies); });
 }
 
 namespace {
@@ -425,6 +428,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   } catch (const NeedsEager& reason) {
     THUNDER_CHECK(!compiles_only_, NotImplemented, "simulate", "no program stands for the call: ", reason.why);
     check_not_distributed(reason.why);
+    raised_ = false;  // a warning that is an error is for the caller
     warn_of_eager(reason);
     e->be_eager(key, reason);
     return keep(std::move(e), key);

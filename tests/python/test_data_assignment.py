@@ -1,8 +1,8 @@
 """`tensor.data = value` inside a compiled function: the tensor lies in other memory from there on."""
 
-from eager_checks import check_left_to_eager
 import pytest
 import torch
+from eager_checks import check_left_to_eager
 from torch import nn
 from torch.nn import functional as F
 

@@ -1,8 +1,8 @@
 """.grad and .grad_fn, read in a compiled function."""
 
-from eager_checks import check_left_to_eager
 import pytest
 import torch
+from eager_checks import check_left_to_eager
 
 import thunder
 

@@ -3,9 +3,9 @@
 import copy
 import io
 
-from eager_checks import check_left_to_eager
 import pytest
 import torch
+from eager_checks import check_left_to_eager
 from mlp import Mlp
 from torch import nn
 from torch.testing import assert_close

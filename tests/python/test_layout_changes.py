@@ -1,9 +1,9 @@
 """In-place operators that change a tensor's sizes or strides and leave its data."""
 
-from eager_checks import check_left_to_eager
 import pytest
 import torch
 from aliasing_checks import difference
+from eager_checks import check_left_to_eager
 from test_inplace import agree
 
 import thunder

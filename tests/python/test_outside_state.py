@@ -22,9 +22,9 @@ import warnings
 import weakref
 
 import numpy as np
-from eager_checks import check_left_to_eager
 import pytest
 import torch
+from eager_checks import check_left_to_eager
 
 import thunder
 

@@ -3,11 +3,11 @@
 import gc
 import weakref
 
-from eager_checks import check_left_to_eager
 import pytest
 import torch
 import torch.nn.functional as F
 from devices import DEVICE
+from eager_checks import check_left_to_eager
 
 import thunder
 
@@ -100,7 +100,7 @@ def test_sizes_that_depend_on_data():
         targets = torch.ones(1, 4, dtype=torch.int64)
         return torch.ops.aten._ctc_loss.Tensor(probabilities, targets, lengths + 2, lengths)[1] * 1
 
-    check_left_to_eager(f, torch.tensor([3]), why="sizes are not known before it runs")
+    check_left_to_eager(f, torch.tensor([3]), why="sizes are not known before it runs", compare=False)
 
 
 def test_sizes_that_made_up_data_did_not_tell():
@@ -361,8 +361,8 @@ def test_written_constants():
 
 
 def test_what_depends_on_inputs_or_chance_is_no_constant():
-    with pytest.raises(RuntimeError, match="value"):
-        thunder.jit(lambda x: x if len(x[torch.rand(3) > 0.5]) > 1 else -x)(randn(3))
+    f = lambda x: x if len(x[torch.rand(3) > 2]) > 1 else -x  # noqa: E731
+    check_left_to_eager(f, randn(3), why="value")
     for f in (lambda x: x if x.sum() > 0 else -x, lambda x: x[: torch.ones(3).to(x).mul(x).sum().abs().long()]):
         compiled = thunder.jit(f)
         for x in (randn(3), torch.ones(3), -torch.ones(3)):

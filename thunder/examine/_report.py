@@ -200,6 +200,9 @@ def _examine(fn, module, args, kwargs, executors, rtol, atol):
     except Exception as error:  # reported, whatever it is
         report.supported, report.error = False, error
         return report
+    if reasons := thunder.compile_stats(report.compiled)["eager_calls"]:
+        report.supported, report.error = False, NotImplementedError("; ".join(reasons))
+        return report
     want, have = _flatten(expected, "result", []), _flatten(actual, "result", [])
     if [path for path, _ in want] != [path for path, _ in have]:
         report.comparisons.append(Comparison("result", False, float("nan"), "has another structure"))
