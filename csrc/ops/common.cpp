@@ -117,7 +117,7 @@ Arg expand_to(Builder& b, const Arg& a, const Dims& shape) {
 Dim as_dim(const Arg& a) {
   if (!a.is_value()) return a.dim();
   const NumberType& n = a.value().type().number();
-  THUNDER_CHECK(n.dim, Runtime, "size", "the integer ", a.value().name(),
+  THUNDER_CHECK(n.dim, NotImplemented, "size", "the integer ", a.value().name(),
                 ", known only when the program runs, cannot be a size or a dimension");
   return *n.dim;
 }

@@ -14,7 +14,7 @@ Dim size_arg(std::string_view op, const Arg& arg) {
   THUNDER_CHECK(arg.is_number() && arg.is_value(), Type, op, "an int was expected as a size");
   const NumberType& n = arg.value().type().number();
   THUNDER_CHECK(n.kind == NumberKind::Int, Type, op, "an int was expected as a size, got a ", arg.value().type().str());
-  THUNDER_CHECK(n.dim, Runtime, op, "a size was taken from a value in a tensor (", arg.value().name(),
+  THUNDER_CHECK(n.dim, NotImplemented, op, "a size was taken from a value in a tensor (", arg.value().name(),
                 "), which is known only when the program runs");
   return *n.dim;
 }
