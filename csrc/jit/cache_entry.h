@@ -27,8 +27,9 @@ struct InputOfEntry {
 // The function itself has to run: a program would be another function.
 struct JitFunction::NeedsEager {
   std::string why;
-  frontend::Ref tensor;  // of the world, that no program takes; or null
-  bool warns = false;    // the user is told
+  frontend::Ref tensor;       // of the world, that no program takes; or null
+  bool warns = false;         // the user is told
+  bool of_arguments = false;  // found before the function ran
 };
 
 // What the function turned out to look at in its objects makes another key of the same arguments.

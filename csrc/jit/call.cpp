@@ -124,6 +124,7 @@ std::string JitFunction::name() const {
 
 // A call that no entry fits.
 PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
+  if (refusing_ && refusing_->world.check(nullptr)) throw NeedsEager{refusing_->eager, {}};
   const Progress progress([this] { return name(); });
   ++misses_;
   once_.clear();

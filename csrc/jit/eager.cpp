@@ -62,6 +62,14 @@ void JitFunction::warn_of_eager(const NeedsEager& reason) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) != 0) throw frontend::PythonError();
 }
 
+// A function that is refused whatever the arguments are (their sizes, say) is not acquired for each of them.
+void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const NeedsEager& reason) {
+  constexpr size_t kAttempts = 3;
+  const bool counts = reason.warns && !reason.of_arguments && !reason.tensor && once_.empty() && not_kept_.empty();
+  refusals_ = counts ? refusals_ + 1 : 0;
+  refusing_ = refusals_ >= kAttempts ? e : nullptr;
+}
+
 // Later calls with the same key, in the same world, need not find that out again.
 void JitFunction::CacheEntry::be_eager(const Key& of, const NeedsEager& reason) {
   eager = reason.why;

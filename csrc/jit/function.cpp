@@ -305,7 +305,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   ShapeEnv::Scope scope(tracer.shapes());
   if (e.symbols) e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.add_size(hint, may_be_one); });
   frontend::StandIns copies(key.flat.containers, uses_);
-  auto or_eager = [&](auto&& part) {
+  auto or_eager = [&](bool of_arguments, auto&& part) {
     try {
       return part();
     } catch (const NeedsEager&) {
@@ -314,10 +314,10 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
       throw;
     } catch (...) {
       if (tracer.speaks() || !is_last_attempt(e, tracer, mode)) throw;
-      throw NeedsEager{refusal(), {}, true};
+      throw NeedsEager{refusal(), {}, true, of_arguments};
     }
   };
-  const std::pair<Ref, Ref> proxies = or_eager([&] { return traced(e, key, args, tracer, copies); });
+  const std::pair<Ref, Ref> proxies = or_eager(true, [&] { return traced(e, key, args, tracer, copies); });
   if (interprets) reads.begin(fn_.get());
   copies.seal();
   if (interprets) reads.take(copies, key.flat.objects);
@@ -330,7 +330,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   const bool fits = !once_.empty() && knows_identities(reads);
   if (learn(reads) && !fits && flat_key(args, key) != key.flat.key) throw OtherKey();
   if (!tracer.eager.why.empty()) throw NeedsEager{tracer.eager.why, tracer.eager.tensor, tracer.eager.warns};
-  return or_eager([&] { return finish(e, reads, tracer, std::move(result), copies); });
+  return or_eager(false, [&] { return finish(e, reads, tracer, std::move(result), copies); });
 }
 
 namespace {
@@ -431,6 +431,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
     raised_ = false;  // a warning that is an error is for the caller
     warn_of_eager(reason);
     e->be_eager(key, reason);
+    count_refusal(e, reason);
     return keep(std::move(e), key);
   }
   record->times.acquisition = seconds_since(start);
@@ -500,6 +501,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->captured = e->fingerprint_all(key.flat);
   e->remember();
   record_ = record;
+  refusals_ = 0;
   tracer->keep_drawn();
   last_entry_ = e->entry;
   return keep(std::move(e), key);

@@ -177,6 +177,7 @@ class JitFunction {
                            const std::function<bool()>& is_last);
   bool is_last_attempt(const CacheEntry& e, frontend::Tracer& tracer, const NumberMode& mode) const;
   std::string refusal() const;
+  void count_refusal(const std::shared_ptr<CacheEntry>& e, const NeedsEager& reason);
   void find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const;
   static void write(const std::vector<frontend::Effect>& effects, const frontend::Flattened& flat, PyObject* values);
   /// Whether a user's function is being traced in this thread.
@@ -207,7 +208,9 @@ class JitFunction {
   bool raised_ = false;         // the function did, when it was acquired last
   bool warned_ = false;         // of calls that eager runs
   size_t hits_ = 0, misses_ = 0;
-  size_t refuted_ = 0;  // calls whose acquisition raised what the function itself did not raise
+  size_t refusals_ = 0;                   // one after the other
+  std::shared_ptr<CacheEntry> refusing_;  // the last of too many
+  size_t refuted_ = 0;                    // calls whose acquisition raised what the function itself did not raise
   std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;
