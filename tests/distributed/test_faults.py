@@ -211,7 +211,7 @@ def test_at_a_call_outside_of_programs(call, event, run, record_property, tmp_pa
 def test_at_a_checkpoint(strategy, event, run, record_property, tmp_path):
     path = tmp_path / "checkpoint"
     outcomes = run("at_a_checkpoint", strategy, event, path)
-    assert_others_wait_for(outcomes, event, "the others' parts of ", "save", record_property)
+    assert_others_wait_for(outcomes, event, "the start of ", "save", record_property)
     assert_holds_two_steps(path)
 
 
