@@ -226,9 +226,8 @@ def describe(overload, values, requires_grad, autocast=()):
         if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
             return _probe(overload, values, given)
         # What is raised, FakeTensorMode may raise not at all, or with PyTorch's words.
-        if not any(0 in m.shape for m in given):  # of which some compositions give other sizes
-            with contextlib.suppress(Exception):
-                return by_sizes(overload, values, given)
+        with contextlib.suppress(Exception):
+            return by_sizes(overload, values, given)
         return by_fakes(overload, values, given)
 
 

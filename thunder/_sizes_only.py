@@ -35,11 +35,11 @@ class SizesOnly(TorchDispatchMode):
         return False  # else PyTorch imports torch._dynamo at the first operator
 
     def __torch_dispatch__(self, func, classes, args=(), kwargs=None):
-        if kwargs and kwargs.get("device") == _META:  # what is to stand behind a tensor
+        kwargs = kwargs or {}
+        if kwargs.get("device") == _META:  # what is to stand behind a tensor
             return func(*args, **kwargs)
         if _is_of_fakes(func):
             raise DependsOnDevice(str(func))
-        kwargs = kwargs or {}
         if kernel := _composition(func):
             with self, _without_dynamo(kernel):
                 return kernel(*args, **kwargs)

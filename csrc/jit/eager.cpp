@@ -51,7 +51,6 @@ std::string JitFunction::refusal() const {
 // Once for a function, though it may be left to eager in several ways.
 void JitFunction::warn_of_eager(const NeedsEager& reason) {
   if (!reason.warns || warned_) return;
-  warned_ = true;
   const bool is_function = module_.get() == Py_None;
   const std::string which = is_function ? "The function" : "The module";
   // A refusal has the operator's name before it, and lines.
@@ -60,6 +59,7 @@ void JitFunction::warn_of_eager(const NeedsEager& reason) {
                                " runs by eager PyTorch, not compiled");
   // A module's __call__ is Python.
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) != 0) throw frontend::PythonError();
+  warned_ = true;
 }
 
 // A function that is refused whatever the arguments are (their sizes, say) is not acquired for each of them.

@@ -49,6 +49,14 @@ def test_a_view_that_the_schema_does_not_tell_of_is_one():
     assert not described.computed and described == _opaque_meta.by_fakes(overload, values, given)
 
 
+def test_a_primitive_that_is_a_view_does_not_write_to_its_argument():
+    """The composition reshapes what has no elements by prims.as_strided(), whose schema says so."""
+    given = [_opaque_meta.Tensor((0, 1, 8, 8), (64, 64, 8, 1), torch.float32, torch.device("cpu"), False)]
+    call = torch.ops.aten.im2col.default, [torch.empty(0, 1, 8, 8), [2, 2], [1, 1], [0, 0], [4, 4]], given
+    described = _opaque_meta.by_sizes(*call)
+    assert described.computed[0].shape == (0, 4, 4) and described == _opaque_meta.by_fakes(*call)
+
+
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def test_layouts_are_those_of_the_device(device):
     """An image of few channels that is interpolated is channels last on a CPU alone."""
