@@ -103,6 +103,7 @@ def run(part, entry, device, most):
 
 def main():
     warnings.simplefilter("ignore")
+    warnings.filterwarnings("error", "(?s).*runs by eager PyTorch")  # which would be compared with itself
     torch.set_num_threads(1)
     os.environ.setdefault("THUNDER_VERIFY", "1")
     answers = sys.stdout

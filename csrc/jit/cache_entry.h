@@ -177,6 +177,7 @@ struct JitFunction::CacheEntry {
   bool by_place = false;          // where the tensors lie in their memory matters
   uint64_t last_use = 0;          // in calls of the function
   std::string eager;              // why calls run the function itself; empty: they run the programs
+  bool eager_warns = false;       // the user is told
   bool eager_for_tensor = false;  // since a tensor is one that no program takes
   std::shared_ptr<const Entry> entry;
   std::unique_ptr<frontend::OutputSpec> output;  // the user's result; with effects, a pair of it and their values

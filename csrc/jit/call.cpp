@@ -100,7 +100,7 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     }
     return call_new(key, arguments, turn);
   } catch (const NeedsEager& reason) {
-    return run_eagerly(arguments, reason.why);
+    return run_eagerly(arguments, reason.why, reason.warns);
   }
 }
 
@@ -216,7 +216,7 @@ PyObject* JitFunction::run_function(const Arguments& a, bool acquiring, std::str
 PyObject* JitFunction::run(CacheEntry& e, const Key& call, const Arguments& args, const std::function<void()>* undraw) {
   const Key& key = call.of(e);
   e.last_use = hits_ + misses_;
-  if (!e.eager.empty()) return run_eagerly(args, e.eager);
+  if (!e.eager.empty()) return run_eagerly(args, e.eager, e.eager_warns);
   if (e.plan) {
     check_told(*e.plan);
     e.plan->told = false;

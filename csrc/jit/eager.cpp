@@ -5,6 +5,8 @@
 
 namespace thunder {
 
+using frontend::Ref;
+
 void JitFunction::Key::check_kinds() const {
   if (other_kind) throw NeedsEager{cat("an argument is a tensor ", other_kind_of_tensor(other_kind)), {}};
   if (flat.overriding)
@@ -20,14 +22,17 @@ void JitFunction::check_not_distributed(const std::string& why) const {
 }
 
 // Transforms that the user gave are a part of the function, which eager would leave out without a word.
-PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why) {
+PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why, bool warns) {
   const std::string left_out = transform();
   THUNDER_CHECK(left_out.empty(), NotImplemented, "jit", why,
                 ", where only the function itself can run, without the transform ", left_out,
                 ". Call the function there as it was before thunder.jit, or compile it without transforms");
   check_not_distributed(why);
   ++eager_[why];
-  return PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names);
+  const Ref result = Ref::steal(PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names));
+  // What eager refuses as well is its exception alone.
+  if (!result.get() || (warns && !warn_of_eager(why))) return nullptr;
+  return Py_NewRef(result.get());
 }
 
 // Whether the function, which raised, is acquired in no other way, so that a refusal is the last word.
@@ -48,18 +53,18 @@ std::string JitFunction::refusal() const {
   throw frontend::PythonError();
 }
 
-// Once for a function, though it may be left to eager in several ways.
-void JitFunction::warn_of_eager(const NeedsEager& reason) {
-  if (!reason.warns || warned_) return;
+// Once for a function, though it may be left to eager in several ways.  False with an exception set.
+bool JitFunction::warn_of_eager(const std::string& why) {
+  if (warned_) return true;
   const bool is_function = module_.get() == Py_None;
   const std::string which = is_function ? "The function" : "The module";
   // A refusal has the operator's name before it, and lines.
-  const bool is_error = reason.why.starts_with("[");
-  const std::string text = cat(is_error ? "" : "[jit] ", reason.why, is_error ? "\n  " : ". ", which,
-                               " runs by eager PyTorch, not compiled");
+  const bool is_error = why.starts_with("[");
+  const std::string text =
+      cat(is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled");
   // A module's __call__ is Python.
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) != 0) throw frontend::PythonError();
-  warned_ = true;
+  warned_ = PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) == 0;
+  return warned_;
 }
 
 // A function that is refused whatever the arguments are (their sizes, say) is not acquired for each of them.
@@ -73,6 +78,7 @@ void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const Need
 // Later calls with the same key, in the same world, need not find that out again.
 void JitFunction::CacheEntry::be_eager(const Key& of, const NeedsEager& reason) {
   eager = reason.why;
+  eager_warns = reason.warns;
   symbols = nullptr;
   effects.clear();
   be_for(of);

@@ -428,8 +428,6 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   } catch (const NeedsEager& reason) {
     THUNDER_CHECK(!compiles_only_, NotImplemented, "simulate", "no program stands for the call: ", reason.why);
     check_not_distributed(reason.why);
-    raised_ = false;  // a warning that is an error is for the caller
-    warn_of_eager(reason);
     e->be_eager(key, reason);
     count_refusal(e, reason);
     return keep(std::move(e), key);

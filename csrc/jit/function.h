@@ -169,8 +169,8 @@ class JitFunction {
   PyObject* run_unacquired(const Key& key, const Arguments& a);
   /// Error (NotImplemented) where eager would leave the communication out.
   void check_not_distributed(const std::string& why) const;
-  PyObject* run_eagerly(const Arguments& args, const std::string& why);
-  void warn_of_eager(const NeedsEager& reason);
+  PyObject* run_eagerly(const Arguments& args, const std::string& why, bool warns = false);
+  bool warn_of_eager(const std::string& why);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const Key& key);
   frontend::Ref run_traced(frontend::Reads& reads, frontend::Tracer& tracer, const Key& key, const Arguments& args,
                            const std::pair<frontend::Ref, frontend::Ref>& proxies,

@@ -164,6 +164,7 @@ def check(name):
 def _child(check_one, name, results):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    warnings.filterwarnings("error", "(?s).*runs by eager PyTorch")  # which would be compared with itself
     transformers.logging.set_verbosity_error()
     try:
         row = check_one(name)

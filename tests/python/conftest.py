@@ -33,6 +33,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "fuser: about fused kernels; -m fuser selects such tests")
     # A program that raises where the function does not is run by the function: right, but a defect of the compiler's.
     config.addinivalue_line("filterwarnings", r"error:\[jit\] (compiling|the compiled program) raised:RuntimeWarning")
+    # So is a call that eager runs, which would be compared with itself: a test that is about such a call expects it.
+    config.addinivalue_line("filterwarnings", r"error:(?s).*runs by eager PyTorch:UserWarning")
     os.environ.setdefault("THUNDER_VERIFY", "1")
     device = config.getoption("--device")
     os.environ["THUNDER_TEST_DEVICE"] = device

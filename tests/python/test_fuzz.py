@@ -7,6 +7,7 @@ import types
 import fuzz
 import fuzz_programs
 import fuzzing
+import pytest
 import torch
 from fuzz import FUZZER
 from fuzz_programs import Maker
@@ -44,6 +45,7 @@ def test_a_program_is_the_same_each_time():
     assert str(Maker.made(7)) == str(Maker.made(7)) != str(Maker.made(8))
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*runs by eager PyTorch")
 def test_a_finding_is_reported_small(monkeypatch):
     """If compiled lost every add_(): which program shows it, with little else in it."""
     source = fuzz_programs.Program.source

@@ -216,6 +216,14 @@ def test_what_is_refused_for_several_sizes_is_refused_for_all():
     assert compiled(torch.ones(20)) == 20
 
 
+def test_what_eager_refuses_as_well_is_its_exception_alone():
+    compiled = thunder.jit(lambda x: torch.frac(x > 0) if x.data_ptr() else x)
+    with warnings.catch_warnings(record=True) as seen, pytest.raises(RuntimeError, match="Bool"):
+        warnings.simplefilter("always")
+        compiled(torch.ones(3))
+    assert not [w for w in seen if "eager" in str(w.message)]
+
+
 def test_a_transform_is_not_left_out():
     compiled = thunder.jit(lambda x: x.data_ptr(), transforms=[lambda trace: trace])
     with pytest.raises(NotImplementedError, match=r"\[data_ptr\]"):
@@ -234,6 +242,7 @@ def test_what_cannot_be_done_again_is_refused():
     "fn",
     [lambda x: (x * 1).set_(x), lambda x: x.detach().set_(x.clone()), lambda x: torch.empty(0).set_(x.storage())],
 )
+@pytest.mark.filterwarnings("ignore:(?s).*runs by eager PyTorch")
 def test_operators_that_a_compilation_looked_up_first_stay(fn):
     """PyTorch's dispatcher keeps pointers to the entries of torch.ops, which it makes when they are first needed."""
     # Refused or not, the process must live.
