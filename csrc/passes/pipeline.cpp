@@ -73,6 +73,7 @@ class Pipeline {
     if (c_.has_backward) {
       differentiate(t);
     } else {
+      c_.primal.reset();
       t.name = "computation";
       size_t all = t.calls.size();
       t = with_row_sums(t, all);
@@ -99,6 +100,7 @@ class Pipeline {
     Trace t = acquired;
     // The user's rewrites see the program as it was acquired, before we take anything out of it.
     for (const auto& [name, transform] : options_.transforms) t = run(name, t, c_.history, transform);
+    if (!distribution_ && options_.float8.layers.empty()) c_.primal = t;
     // The records of linear layers must still be as the program called them.
     if (!options_.float8.layers.empty())
       t = run(kFloat8, t, c_.history, [&](const Trace& x) { return float8(x, options_.float8); });

@@ -46,18 +46,17 @@ NodePtr pointer_to(N* node) {
   return node->getptr();
 }
 
-// What stands behind gradients computed with create_graph=True: the values are right, differentiating them is an error.
+// What stands behind gradients computed with create_graph=True by a compiled backward: the values are right,
+// differentiating them is an error.
 struct NoDoubleBackward final : Node {
-  explicit NoDoubleBackward(std::string name) : name_(std::move(name)) {}
+  NoDoubleBackward(std::string name, std::string why) : name_(std::move(name)), why_(std::move(why)) {}
   std::string name() const override { return "ThunderNoDoubleBackward(" + name_ + ")"; }
   variable_list apply(variable_list&&) override {
     throw Error(ErrorKind::Runtime,
-                cat("[", name_,
-                    "] double backward is not supported by this compiled function: its gradients were computed by a "
-                    "compiled program, which autograd cannot differentiate. Call the original function where you need "
-                    "second derivatives"));
+                cat("[", name_, "] double backward is not supported by this compiled function: it cannot be run again for "
+                    "autograd (", why_, "). Call the original function where you need second derivatives"));
   }
-  std::string name_;
+  std::string name_, why_;
 };
 
 // The same values without gaps, with the dimensions in this order in memory, the outermost first.
@@ -188,11 +187,25 @@ struct ThunderBackward final : Node {
     return all ? ~uint64_t{0} : bits;
   }
 
+  // Gradients with a history, see replay.h.
+  variable_list replayed(const variable_list& grads) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
+    }
+    std::vector<char> wanted(num_outputs());
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = next_edge(i).is_valid();
+    variable_list out = entry->replay->gradients(*call_inputs, grads, wanted);
+    if (!torch::autograd::get_current_graph_task_keep_graph()) release_variables();
+    return out;
+  }
+
   variable_list apply(variable_list&& grads) override {
     bool create_graph = c10::GradMode::is_enabled();
     THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
                   "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
                   "function that was called outside of them. Call the original function there");
+    if (create_graph && call_inputs) return replayed(grads);
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
     // A replay may leave all gradients in its own memory: programs that run as such graphs do the same.
@@ -241,7 +254,8 @@ struct ThunderBackward final : Node {
   static at::Tensor without_history(at::Tensor g) { return g.requires_grad() ? g.detach() : g; }
 
   void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges) const {
-    auto node = make_node<NoDoubleBackward>(entry->name);
+    auto node = make_node<NoDoubleBackward>(entry->name,
+                                            entry->replay ? entry->replay->problem() : "parameters are distributed");
     node->set_next_edges(std::move(edges));
     for (at::Tensor& g : gradients) {
       if (g.defined()) torch::autograd::set_history(g, node);
@@ -251,6 +265,7 @@ struct ThunderBackward final : Node {
   std::shared_ptr<const Entry> entry;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
+  std::optional<CallInputs> call_inputs;  // where the call can be replayed
   std::shared_ptr<GraphLease> graph;    // what a recording of the forward saved
   std::shared_ptr<GraphRow> graph_row;  // where backwards are to be timed
   std::mutex mutex;
@@ -318,8 +333,10 @@ bool keep_input(const Entry& e, size_t i, bool grad) {
 class Recording {
  public:
   Recording(const std::shared_ptr<const Entry>& entry, const Values& inputs) : entry_(entry), edges_(inputs.size()) {
+    if (entry->replay && entry->replay->problem().empty()) call_inputs_.emplace();
     for (size_t i = 0; i < inputs.size(); ++i) {
       record_.add(inputs[i]);
+      if (call_inputs_) call_inputs_->add(inputs[i]);
       const at::Tensor* t = entry->has_gradient[i] ? defined_tensor(inputs[i]) : nullptr;
       if (const distributed::Placement* p = entry->placement(i); p && t) t = &p->current();
       if (!t || !t->requires_grad()) continue;
@@ -339,6 +356,7 @@ class Recording {
       else node->add_input_metadata(Node::undefined_input());
     }
     node->graph_row = std::move(run.row);
+    node->call_inputs = std::move(call_inputs_);
     if (run.lease) save_graph(*node, kept, leaves, std::move(run.lease));
     else save(*node, kept, leaves);
   }
@@ -423,6 +441,7 @@ class Recording {
 
   std::shared_ptr<const Entry> entry_;
   torch::autograd::edge_list edges_;
+  std::optional<CallInputs> call_inputs_;
   InputRecord record_;
   bool any_ = false;
 };

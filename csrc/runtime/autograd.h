@@ -12,6 +12,7 @@
 #include "runtime/graphs.h"
 #include "runtime/plain_epilogue.h"
 #include "runtime/program.h"
+#include "runtime/replay.h"
 
 namespace thunder {
 
@@ -43,6 +44,9 @@ struct Entry {
   std::vector<Layout> cotangents;
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
   std::vector<uint64_t> reaches;   ///< per input of the forward: the outputs that depend on it (passes/reach.h)
+
+  /// Where gradients are to be differentiated themselves.  Null without a backward, and where parameters are distributed.
+  std::shared_ptr<Replay> replay;
 
   /// Per saved tensor: the input or the output that it is, or -1.
   std::vector<int64_t> saved_is_input, saved_is_output;
