@@ -66,7 +66,7 @@ def _marked(tensors, started):
 
 def _tags(overload):
     random, communicates = is_random(overload), _communicates(overload)
-    return ("any_layout", *(("random",) if random else ()), *(("collective",) if communicates else ()))
+    return ("any_layout", "autograd", *(("random",) if random else ()), *(("collective",) if communicates else ()))
 
 
 def _several(tensors):

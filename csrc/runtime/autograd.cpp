@@ -205,7 +205,7 @@ struct ThunderBackward final : Node {
     THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
                   "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
                   "function that was called outside of them. Call the original function there");
-    if (create_graph && call_inputs) return replayed(grads);
+    if (create_graph && call_inputs && entry->replay->problem(/*prepared=*/true).empty()) return replayed(grads);
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
     // A replay may leave all gradients in its own memory: programs that run as such graphs do the same.
@@ -255,7 +255,7 @@ struct ThunderBackward final : Node {
 
   void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges) const {
     auto node = make_node<NoDoubleBackward>(entry->name,
-                                            entry->replay ? entry->replay->problem() : "parameters are distributed");
+                                            entry->replay ? entry->replay->problem(true) : "parameters are distributed");
     node->set_next_edges(std::move(edges));
     for (at::Tensor& g : gradients) {
       if (g.defined()) torch::autograd::set_history(g, node);

@@ -7,10 +7,11 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "passes/executor.h"
+#include "passes/replayable.h"
 #include "runtime/program.h"
 
 namespace thunder {
@@ -19,8 +20,9 @@ namespace thunder {
 class CallInputs {
  public:
   void add(const c10::IValue& input);
-  /// The tensor or number; Error (Runtime) if the tensor is gone or has been written to since the call.
-  c10::IValue get(size_t i, const std::string& name) const;
+  /// The tensor or number; Error (Runtime) if the tensor is gone or, unless its values do not matter, has been written to
+  /// since the call.
+  c10::IValue get(size_t i, const std::string& name, bool as_it_was) const;
 
  private:
   struct Input {
@@ -35,24 +37,25 @@ class CallInputs {
 class Replay {
  public:
   /// `primal`: the trace before the compiler's passes; `differentiable`: the outputs that get cotangents.
-  Replay(Trace primal, const std::vector<size_t>& differentiable);
+  Replay(const Trace& primal, const std::vector<size_t>& differentiable);
 
-  /// Why the function cannot be run again to the same end; empty if it can.
-  const std::string& problem() const { return problem_; }
+  /// Why the function cannot be run again to the same end; empty if it can.  `prepared`: makes its program, which may
+  /// find more.
+  std::string problem(bool prepared = false);
 
-  /// The gradients of the inputs that `wanted` marks, undefined where no used output depends on an input.  `cotangents`:
+  /// Once problem(true) is empty: the gradients of the inputs that `wanted` marks, undefined where no used output depends on an input.  `cotangents`:
   /// one per differentiable output, undefined for unused ones.  The results' history leads to the inputs of the call
-  /// and to the cotangents.  Takes the place of the GIL's holder: the GIL is released while autograd runs.
+  /// and to the cotangents.  Releases the GIL while autograd runs.
   torch::autograd::variable_list gradients(const CallInputs& inputs, const torch::autograd::variable_list& cotangents,
                                            const std::vector<char>& wanted);
 
  private:
-  std::shared_ptr<Program> program();
+  void prepare();
 
-  Trace primal_;
-  std::string problem_;
+  const Replayable function_;
   std::mutex mutex_;
   std::shared_ptr<Program> program_;
+  std::string problem_;  // of the claimed calls
 };
 
 }  // namespace thunder

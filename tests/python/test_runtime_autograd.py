@@ -95,26 +95,6 @@ def test_second_backward_is_torchs_error():
         out.backward()
 
 
-def test_create_graph_gives_gradients_that_refuse_to_be_differentiated():
-    f, args = thunder.jit(gelu_mlp), make(*MLP)
-    ours = torch.autograd.grad(f(*args).sum(), args, create_graph=True)
-    want = torch.autograd.grad(gelu_mlp(*args).sum(), args)
-    for a, b in zip(ours, want, strict=True):
-        assert_close(a.detach(), b)
-    for g in ours:
-        with pytest.raises(RuntimeError, match="double backward is not supported"):
-            torch.autograd.grad(g.sum(), args, allow_unused=True, retain_graph=True)
-
-
-def test_create_graph_through_the_cotangent():
-    f, args = thunder.jit(gelu_mlp), make(*MLP)
-    out = f(*args)
-    g = torch.randn_like(out, requires_grad=True)
-    grads = torch.autograd.grad(out, args, g, create_graph=True)
-    with pytest.raises(RuntimeError, match="double backward is not supported"):
-        torch.autograd.grad(grads[0].sum(), g)
-
-
 def test_saved_tensor_hooks():
     f, (x, w1, w2) = thunder.jit(gelu_mlp), make(*MLP)
     packed, unpacked = [], []
