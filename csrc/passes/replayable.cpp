@@ -29,10 +29,10 @@ std::string problem_of(const Trace& trace) {
 
 bool carries(Value v) { return v.type().is_tensor() && v.tensor().requires_grad; }
 
-bool cuts_gradients(const Call& call) {
+bool reads_carrier(const Call& call) {
   bool reads = false;
   visit_inputs(call, [&](Value v) { reads |= carries(v); });
-  return reads && !call.op->has(kNoGrad);
+  return reads;
 }
 
 // `needed` grows by what the calls need for the values in it.
@@ -64,12 +64,15 @@ Replayable replayable(const Trace& trace, const std::vector<size_t>& outputs) {
   for (Value v : chosen.inputs) out.matters.push_back(needed[v]);
 
   Rewriter rewriter(chosen);
+  PrimitiveMakers makers;
   for (const Call* call : chosen.calls) {
     for (const Call* c : rewriter.current(call)) rewriter.builder.append(c);
-    if (!cuts_gradients(*call)) continue;
+    if (!reads_carrier(*call)) continue;
+    makers.add(*call);
     visit_outputs(*call, [&](Value v) {
-      if (v.type().is_tensor() && is_inexact(v.tensor().dtype) && !carries(v))
-        rewriter.replace(v, rewriter.builder("torch.detach", v));
+      if (!v.type().is_tensor() || !is_inexact(v.tensor().dtype) || carries(v)) return;
+      if (const Call* maker = makers.of(v); maker && maker->op->has(kNoGrad)) return;
+      rewriter.replace(v, rewriter.builder("torch.detach", v));
     });
   }
   out.trace = rewriter.finish();

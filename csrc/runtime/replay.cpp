@@ -97,7 +97,8 @@ variable_list Replay::gradients(const CallInputs& inputs, const variable_list& c
     values[i] = inputs.get(i, function_.trace.name, function_.matters[i]);
     if (!wanted[i] || !values[i].isTensor() || !values[i].toTensor().requires_grad()) continue;
     // Of its own for each input: two may be one tensor, and gradients of an input's other uses are not ours.
-    sources[i] = at::alias(values[i].toTensor());
+    const at::Tensor& t = values[i].toTensor();
+    sources[i] = t.layout() == at::kStrided ? at::alias(t) : t.clone();
     values[i] = sources[i];
     sinks.push_back(sources[i]);
   }

@@ -370,6 +370,7 @@ constexpr OpDef kRecords[] = {
      .tags = kShape,
      .body = index_fill_tensor_body,
      .vjp = index_fill_tensor_vjp,
+     .aten = "index_fill.int_Tensor",
      .python = "torch.index_fill torch.Tensor.index_fill"},
     {.schema = "index_put(Tensor input, any[] indices, Tensor values, bool accumulate=False) -> Tensor",
      .doc = "Values written (or added) at index tensors or masks.",

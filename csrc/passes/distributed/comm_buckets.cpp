@@ -30,8 +30,8 @@ class Bucketer {
     for (const Call* c : trace.calls) {
       const int g = singles.gather_of(*c), r = singles.reduction_of(*c);
       if (g < 0 && r < 0) continue;
-      Single s{c, waits[c->output.value()], 0};
-      THUNDER_ASSERT(s.wait, "nothing waits for ", c->output.value().name());
+      const Call* wait = waits[c->output.value()];
+      Single s{c, wait ? wait : unread_wait(*c), 0};
       if (g < 0) s.position = r == static_cast<int>(plan.used_index()) ? trace.calls.size() : gradient_position(*c);
       (g >= 0 ? gathers_ : reductions_).emplace(static_cast<size_t>(g >= 0 ? g : r), s);
     }
@@ -55,6 +55,18 @@ class Bucketer {
   }
 
  private:
+  // Dead code elimination keeps a start, which other processes make as well, and not a wait of which nobody reads.  What
+  // the wait gives is a result of its bucket all the same.
+  const Call* unread_wait(const Call& start) const {
+    Arena& arena = *trace_.arena;
+    const Value future = start.output.value();
+    Call wait;
+    wait.op = &Registry::instance().get("prims.wait");
+    wait.args = {future};
+    wait.output = arena.make_value(Type(future.type().future()[0]));
+    return arena.make_call(std::move(wait));
+  }
+
   // Where the program first reads what is gathered; views of it do not count.
   void find_first_reads() {
     ValueMap<Single*> gathered;
