@@ -7,6 +7,7 @@
 #include "passes/attention_layout.h"
 #include "passes/autodiff.h"
 #include "passes/batched_products.h"
+#include "passes/channels_last.h"
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_buckets.h"
 #include "passes/distributed/comm_schedule.h"
@@ -36,6 +37,8 @@ const PassName kMasks{"known_masks", "Known Masks"};
 const PassName kNarrow{"narrow_masks", "Narrow Masks"};
 const PassName kPrepare{"prepare", "Prepared Arguments"};
 const PassName kRowMajor{"row_major", "Row-Major Values"};
+const PassName kChannelsLast{"channels_last", "Channels Last"};
+const PassName kGradientLayout{"gradient_layout", "Gradients Laid Out As Inputs"};
 const PassName kGroupHeads{"group_heads", "Grouped Heads In Attention"};
 const PassName kRules{"executor_rules", "Executor Gradient Rules"};
 const PassName kAutodiff{"autodiff", "Autodiff"};
@@ -115,6 +118,10 @@ class Pipeline {
     // Leaves the expansions of keys and values behind as dead code.
     t = run(
         kGroupHeads, t, c_.history, [&](const Trace& x) { return group_heads(x, options_.executors); }, false);
+    // Before row_major, which looks at what stands behind a convolution.  Kernels for another layout round otherwise.
+    if (fuses_ && !options_.fusion.eager_numerics)
+      t = run(
+          kChannelsLast, t, c_.history, [](const Trace& x) { return channels_last(x); }, false);
     // Sums of 16 bits are rounded in the order in which they lie in memory.
     if (fuses_ && !options_.fusion.eager_numerics)
       t = run(
@@ -149,6 +156,9 @@ class Pipeline {
       joint = autodiff(x);
       return joint.trace;
     });
+    if (fuses_ && !options_.fusion.eager_numerics)
+      joint.trace = run(
+          kGradientLayout, joint.trace, c_.history, [](const Trace& x) { return gradients_as_inputs(x); }, false);
     // Rules repeat each other, and what the forward has computed.  The forward's own calls stay: split() closes them
     // again.
     joint.trace = run(

@@ -1,0 +1,109 @@
+#include "passes/channels_last.h"
+
+#include <algorithm>
+#include <array>
+
+#include "passes/laid_out.h"
+
+namespace thunder {
+namespace {
+
+// Their values do not depend on the layout, and their results follow it.
+constexpr std::array<std::string_view, 8> kOfImages = {
+    "torch.conv2d", "torch.batch_norm_functional", "torch.max_pool2d", "torch.avg_pool2d", "torch.adaptive_avg_pool2d",
+    "torch.mean",   "torch.sum",                   "torch.cat"};
+
+bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
+bool is_grouped(const Call& call) { return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul); }
+
+const TensorType* image(const Arg& a) {
+  if (!a.is_tensor()) return nullptr;
+  const TensorType& t = a.value().tensor();
+  const bool half = t.dtype == DType::f16 || t.dtype == DType::bf16;
+  return half && t.device.type == DeviceType::cuda && t.rank() == 4 && has_known_layout(t) ? &t : nullptr;
+}
+
+// All convolutions are such that tensor cores take them, channels last; and one at least is not yet.
+bool is_for(const Trace& trace) {
+  bool any = false;
+  for (const Call* call : trace.calls) {
+    if (!is_grouped(*call)) continue;
+    if (!is_convolution(*call) || !image(call->args[0]) || !image(call->args[1])) return false;
+    const Args a = call->arguments();
+    if (!a["groups"].is_literal_number() || a.integer("groups") != 1) return false;
+    any |= is_contiguous(*image(call->args[0]));
+  }
+  return any;
+}
+
+// But for dimensions of one element, whose strides are never used.
+bool lies_so(const TensorType& t, const Dims& strides) {
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (!t.shape[i].same(1) && !t.strides[i].same(strides[i])) return false;
+  return true;
+}
+
+class ChannelsLast {
+ public:
+  explicit ChannelsLast(const Trace& trace) : trace_(trace), layouts_(trace) {}
+
+  Trace run() {
+    size_t convolutions = 0;
+    for (const Call* call : trace_.calls) {
+      convolutions += is_convolution(*call);
+      for (const Call* c : changed(*call)) layouts_.rewriter.builder.append(c);
+    }
+    Trace out = layouts_.finish();
+    return 2 * layouts_.restored(4) <= convolutions ? out : trace_;
+  }
+
+ private:
+  std::vector<const Call*> changed(const Call& call) {
+    if (!is_convolution(call) && !layouts_.reads_any(call)) return {&call};
+    return layouts_.rewriter.collect(call, [&] {
+      if (is_convolution(call)) {
+        put_channels_last(call.args[0].value());
+        put_channels_last(call.args[1].value());
+      }
+      layouts_.again(call, takes(call));
+    });
+  }
+
+  static bool takes(const Call& call) {
+    if (is_indifferent(call)) return true;
+    return !effects(call) && std::find(kOfImages.begin(), kOfImages.end(), call.op->full_name) != kOfImages.end();
+  }
+
+  void put_channels_last(Value v) {
+    const Value now = layouts_.now(v) ? layouts_.now(v) : v;
+    const Dims strides = channels_last_strides(v.shape());
+    if (lies_so(now.tensor(), strides)) return;
+    layouts_.lay_out(v, layouts_.restrided(now, strides));
+  }
+
+  const Trace& trace_;
+  LaidOut layouts_;
+};
+
+}  // namespace
+
+Trace channels_last(const Trace& trace) { return is_for(trace) ? ChannelsLast(trace).run() : trace; }
+
+Trace gradients_as_inputs(const Trace& joint) {
+  const ArgList& gradients = joint.output.items().at(1).items();
+  Rewriter rewriter(joint);
+  for (const Call* call : joint.calls) rewriter.builder.append(call);
+  ArgList out = gradients;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].is_tensor() || !joint.inputs[i].type().is_tensor()) continue;
+    const TensorType &g = gradients[i].value().tensor(), &of = joint.inputs[i].tensor();
+    if (g.rank() != 4 || !has_known_layout(g) || !is_contiguous(of) || lies_so(g, of.strides)) continue;
+    if (lies_so(g, channels_last_strides(g.shape)))
+      out[i] = rewriter.builder("prims.restride", gradients[i].value(), of.strides).arg();
+  }
+  Trace changed = rewriter.finish();
+  changed.output = Arg::tuple({joint.output.items()[0], Arg::tuple(std::move(out))});
+  return changed.calls.size() == joint.calls.size() ? joint : changed;
+}
+
+}  // namespace thunder

@@ -1,0 +1,34 @@
+// Channels last: images between convolutions lie with their channels innermost.
+//
+// Purpose       Convolutions of 16 bits read and write channels last on tensor cores.  For an image that lies otherwise
+//               cuDNN converts operands and results around each of them, forward and backward.
+// Precondition  Before autodiff, so that gradients are laid out alike.  A fusion executor stands in the list: what makes
+//               an image then writes it in any layout at no cost.
+//
+//   t1 = ltorch.conv2d(t0, w1)          # t0: bf16[128, 64, 56, 56]
+//   t2 = ltorch.relu(t1)
+//   t3 = ltorch.conv2d(t2, w2)
+//     -->
+//   t4 = prims.restride(t0, [200704, 1, 3584, 64])
+//   t5 = prims.restride(w1, [576, 1, 192, 64])
+//   t6 = ltorch.conv2d(t4, t5)          # channels last, as all that follows
+//   t7 = ltorch.relu(t6)
+//   ...
+//
+// The pass is for programs of ungrouped convolutions over two dimensions in float16 or bfloat16 on a GPU.  Calls whose
+// result depends on the layout read the image as it was, and so does the caller.  Where that would happen often (group
+// norms between the convolutions), or where grouped convolutions stand between, which have kernels for the other
+// layout, the program stays as it is.
+#pragma once
+
+#include "core/trace.h"
+
+namespace thunder {
+
+Trace channels_last(const Trace& trace);
+
+/// Of a gradient that is channels last, where its tensor, of four dimensions, is not: a copy laid out as that is.
+/// Fused with what makes the gradient this is a write, and autograd would copy it otherwise.
+Trace gradients_as_inputs(const Trace& joint);
+
+}  // namespace thunder

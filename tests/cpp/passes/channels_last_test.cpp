@@ -1,0 +1,128 @@
+#include "passes/channels_last.h"
+
+#include <string>
+
+#include "passes/pass_ops.h"
+#include "passes/passes.h"
+#include "passes/visit.h"
+
+namespace thunder {
+namespace {
+
+using test::code;
+using test::f32;
+using test::pass_builder;
+
+TensorType half(Dims shape) {
+  TensorType t = f32(std::move(shape), true);
+  t.dtype = DType::bf16;
+  t.device = {DeviceType::cuda, 0};
+  return t;
+}
+
+struct Program {
+  Builder b = pass_builder();
+  Expr x{b, b.input(half({2, 8, 6, 5}), "x")};
+  int weights = 0;
+
+  Expr weight(Dim out, Dim in, Dim size) {
+    return Expr(b, b.input(half({out, in, size, size}), "w" + std::to_string(weights++)));
+  }
+  Expr convolution(const Expr& image, Dim out, Dim size = 3, Dim groups = 1) {
+    const Dim in = groups.same(1) ? image.shape()[1] : Dim(1);
+    return b("torch.conv2d", image, weight(out, in, size), nullptr, 1, 1, 1, groups);
+  }
+  Expr norm(const Expr& image) {
+    return b("torch.batch_norm_functional", image, nullptr, nullptr, nullptr, nullptr, true, 0.1, 1e-5)[0];
+  }
+  Trace after(const Expr& result) {
+    const Trace before = b.finish("f", Arg::tuple({result})), out = channels_last(before);
+    CHECK_NOTHROW(verify(out));
+    // Results have the strides that they had.
+    CHECK(same(out.output.items()[0].value().tensor().strides, before.output.items()[0].value().tensor().strides));
+    return out;
+  }
+  void stays(const Expr& result) {
+    const Trace before = b.finish("f", Arg::tuple({result}));
+    CHECK(channels_last(before).calls == before.calls);
+  }
+};
+
+size_t restrides(const Trace& t) {
+  return static_cast<size_t>(std::count_if(t.calls.begin(), t.calls.end(),
+                                           [](const Call* c) { return c->op->full_name == "prims.restride"; }));
+}
+
+// Whether every image of four dimensions and more than one channel that a convolution reads or makes is so.
+bool convolutions_are_channels_last(const Trace& t) {
+  bool all = true;
+  for (const Call* c : t.calls) {
+    if (c->op->full_name != "torch.conv2d") continue;
+    for (Value v : {c->args[0].value(), c->args[1].value(), c->output.value()}) {
+      const TensorType& type = v.tensor();
+      all &= same(type.strides, channels_last_strides(type.shape)) || type.shape[2].same(1);
+    }
+  }
+  return all;
+}
+
+TEST_CASE("channels_last: images between convolutions, through what stands between them") {
+  Program p;
+  const Expr first = p.b("torch.relu", p.norm(p.convolution(p.x, 16)));
+  const Expr second = p.b("torch.add", p.convolution(p.b("torch.max_pool2d", first, 2), 16), 1.0);
+  const Trace t = p.after(p.b("torch.mean", p.convolution(second, 4), Arg::list({2, 3})));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(restrides(t) == 4);  // the first image, three weights
+}
+
+TEST_CASE("channels_last: the caller gets an image as it was") {
+  Program p;
+  const Trace t = p.after(p.convolution(p.b("torch.relu", p.convolution(p.x, 8)), 8));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(restrides(t) == 4);  // the first image, two weights, the result
+}
+
+TEST_CASE("channels_last: a weight of one element an image lies both ways") {
+  Program p;
+  const Trace t = p.after(p.b("torch.sum", p.convolution(p.convolution(p.x, 8, 1), 8, 1)));
+  CHECK(restrides(t) == 1);
+}
+
+TEST_CASE("channels_last: programs that stay") {
+  Program grouped;
+  grouped.stays(grouped.b("torch.sum", grouped.convolution(grouped.convolution(grouped.x, 8, 3, 8), 8)));
+
+  Program none;
+  none.stays(none.b("torch.relu", none.x));
+
+  Program single;
+  single.stays(single.convolution(single.x, 8));  // converted here or by cuDNN
+
+  Program normed;  // a group norm reads images by channels
+  Expr y = normed.x;
+  for (int i = 0; i < 3; ++i) y = normed.b("torch.group_norm", normed.convolution(y, 8), 2);
+  normed.stays(normed.b("torch.sum", y));
+
+  Builder b = pass_builder();
+  const Expr x(b, b.input(f32({2, 8, 6, 5}), "x")), w(b, b.input(f32({8, 8, 3, 3}), "w"));
+  const Trace cpu = b.finish("f", Arg::tuple({b("torch.sum", b("torch.conv2d", b("torch.conv2d", x, w), w))}));
+  CHECK(channels_last(cpu).calls == cpu.calls);
+}
+
+TEST_CASE("gradients_as_inputs: only gradients that are channels last, of tensors that are not") {
+  const auto joint = [](bool last) {
+    Builder b = pass_builder();
+    const Expr w(b, b.input(half({4, 8, 3, 3}), "w")), row(b, b.input(half({4, 8}), "row"));
+    const Expr g = last ? b("prims.restride", w, channels_last_strides(w.shape())) : w;
+    return b.finish("joint", Arg::tuple({Arg::tuple({}), Arg::tuple({b("torch.relu", g), b("torch.relu", row)})}));
+  };
+  const Trace same_layout = joint(false);
+  CHECK(gradients_as_inputs(same_layout).calls == same_layout.calls);
+  const Trace other = joint(true), out = gradients_as_inputs(other);
+  CHECK_NOTHROW(verify(out));
+  CHECK(out.calls.size() == other.calls.size() + 1);
+  CHECK(is_contiguous(out.output.items()[1].items()[0].value().tensor()));
+}
+
+}  // namespace
+}  // namespace thunder
