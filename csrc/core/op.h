@@ -51,7 +51,7 @@ enum Tag : uint64_t {
   kWaits = 1ull << 22,  ///< on a GPU PyTorch's operator may wait for the device: no part of a CUDA graph
   /// Effect class: reads or writes what the compiler's own operators keep from run to run, and nothing else reads.
   kState = 1ull << 23,
-  kAutograd = 1ull << 24,  ///< of an executor's operator: PyTorch's autograd differentiates what it runs, as its rule does
+  kAutograd = 1ull << 24,  ///< an executor's operator whose gradient is autograd's of what it runs
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync | kState;
 

@@ -9,9 +9,14 @@ namespace thunder {
 namespace {
 
 // Their values do not depend on the layout, and their results follow it.
-constexpr std::array<std::string_view, 8> kOfImages = {
-    "torch.conv2d", "torch.batch_norm_functional", "torch.max_pool2d", "torch.avg_pool2d", "torch.adaptive_avg_pool2d",
-    "torch.mean",   "torch.sum",                   "torch.cat"};
+constexpr std::array<std::string_view, 8> kOfImages = {"torch.conv2d",
+                                                       "torch.batch_norm_functional",
+                                                       "torch.max_pool2d",
+                                                       "torch.avg_pool2d",
+                                                       "torch.adaptive_avg_pool2d",
+                                                       "torch.mean",
+                                                       "torch.sum",
+                                                       "torch.cat"};
 
 bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
 bool is_grouped(const Call& call) { return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul); }

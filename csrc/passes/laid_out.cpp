@@ -8,9 +8,9 @@ namespace {
 
 // torch.view and its like refuse some layouts.
 constexpr std::array<std::string_view, 14> kViewsOfAnyLayout = {
-    "torch.permute", "torch.transpose", "torch.t",         "torch.unsqueeze", "torch.squeeze",          "torch.expand",
-    "torch.reshape", "torch.flatten",   "prims.transpose", "prims.squeeze",   "prims.broadcast_in_dim", "prims.slice",
-    "torch.detach",  "prims.same"};
+    "torch.permute",          "torch.transpose", "torch.t",       "torch.unsqueeze", "torch.squeeze",
+    "torch.expand",           "torch.reshape",   "torch.flatten", "prims.transpose", "prims.squeeze",
+    "prims.broadcast_in_dim", "prims.slice",     "torch.detach",  "prims.same"};
 
 }  // namespace
 

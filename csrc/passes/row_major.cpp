@@ -53,8 +53,8 @@ class RowMajor {
     if (!is_permuted(out.tensor())) return false;
     bool one_is_by_rows = false;
     visit_inputs(call, [&](Value v) {
-      one_is_by_rows |= v.type().is_tensor() && has_known_layout(v.tensor()) && is_contiguous(v.tensor()) && v.rank() >= 2 &&
-                        v.shape().back().same(out.shape().back());
+      one_is_by_rows |= v.type().is_tensor() && has_known_layout(v.tensor()) && is_contiguous(v.tensor()) &&
+                        v.rank() >= 2 && v.shape().back().same(out.shape().back());
     });
     const auto it = readers_.find(out.id());
     return one_is_by_rows && it != readers_.end() &&

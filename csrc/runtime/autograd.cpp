@@ -53,8 +53,10 @@ struct NoDoubleBackward final : Node {
   std::string name() const override { return "ThunderNoDoubleBackward(" + name_ + ")"; }
   variable_list apply(variable_list&&) override {
     throw Error(ErrorKind::Runtime,
-                cat("[", name_, "] double backward is not supported by this compiled function: it cannot be run again for "
-                    "autograd (", why_, "). Call the original function where you need second derivatives"));
+                cat("[", name_,
+                    "] double backward is not supported by this compiled function: it cannot be run again for "
+                    "autograd (",
+                    why_, "). Call the original function where you need second derivatives"));
   }
   std::string name_, why_;
 };
@@ -254,8 +256,8 @@ struct ThunderBackward final : Node {
   static at::Tensor without_history(at::Tensor g) { return g.requires_grad() ? g.detach() : g; }
 
   void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges) const {
-    auto node = make_node<NoDoubleBackward>(entry->name,
-                                            entry->replay ? entry->replay->problem(true) : "parameters are distributed");
+    auto node = make_node<NoDoubleBackward>(
+        entry->name, entry->replay ? entry->replay->problem(true) : "parameters are distributed");
     node->set_next_edges(std::move(edges));
     for (at::Tensor& g : gradients) {
       if (g.defined()) torch::autograd::set_history(g, node);
@@ -266,8 +268,8 @@ struct ThunderBackward final : Node {
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
   std::optional<CallInputs> call_inputs;  // where the call can be replayed
-  std::shared_ptr<GraphLease> graph;    // what a recording of the forward saved
-  std::shared_ptr<GraphRow> graph_row;  // where backwards are to be timed
+  std::shared_ptr<GraphLease> graph;      // what a recording of the forward saved
+  std::shared_ptr<GraphRow> graph_row;    // where backwards are to be timed
   std::mutex mutex;
   bool released = false;
   std::atomic<bool> run_by_engine{false};  // from its announcement to the run itself

@@ -28,7 +28,8 @@ bool hides_history(const Op& op) {
 bool differentiable(const at::Tensor& t) { return t.defined() && t.requires_grad(); }
 
 // The engine must not be entered with the GIL.
-variable_list differentiate(const variable_list& outputs, const variable_list& inputs, const variable_list& cotangents) {
+variable_list differentiate(const variable_list& outputs, const variable_list& inputs,
+                            const variable_list& cotangents) {
   WithoutGil released(PyGILState_Check());
   return torch::autograd::grad(outputs, inputs, cotangents, /*retain_graph=*/true, /*create_graph=*/true,
                                /*allow_unused=*/true);
@@ -55,9 +56,10 @@ c10::IValue CallInputs::get(size_t i, const std::string& name, bool as_it_was) c
   THUNDER_CHECK(impl, Runtime, name, "create_graph=True: input ", i,
                 " of the compiled call is gone. Keep a reference to it until its gradients are computed");
   at::Tensor t(std::move(impl));
-  THUNDER_CHECK(!as_it_was || t.is_inference() || t._version() == input.version, Runtime, name, "create_graph=True: input ", i,
-                " of the compiled call, of shape ", t.sizes(), ", is at version ", t._version(), " and was at version ",
-                input.version, " in the call: it has been modified by an inplace operation");
+  THUNDER_CHECK(!as_it_was || t.is_inference() || t._version() == input.version, Runtime, name,
+                "create_graph=True: input ", i, " of the compiled call, of shape ", t.sizes(), ", is at version ",
+                t._version(), " and was at version ", input.version,
+                " in the call: it has been modified by an inplace operation");
   return t;
 }
 

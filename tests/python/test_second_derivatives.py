@@ -1,4 +1,4 @@
-"""Gradients with create_graph=True, differentiated once more: the compiled function's equal eager's, or an error says why."""
+"""Gradients with create_graph=True, differentiated once more: they equal eager's, or an error says why."""
 
 import gc
 import weakref

@@ -2,9 +2,11 @@
 
 #include <string>
 
+#include "fuzz/random.h"
 #include "passes/pass_ops.h"
 #include "passes/passes.h"
 #include "passes/visit.h"
+#include "reference/evaluator.h"
 
 namespace thunder {
 namespace {
@@ -107,6 +109,48 @@ TEST_CASE("channels_last: programs that stay") {
   const Expr x(b, b.input(f32({2, 8, 6, 5}), "x")), w(b, b.input(f32({8, 8, 3, 3}), "w"));
   const Trace cpu = b.finish("f", Arg::tuple({b("torch.sum", b("torch.conv2d", b("torch.conv2d", x, w), w))}));
   CHECK(channels_last(cpu).calls == cpu.calls);
+}
+
+TEST_CASE("channels_last: random programs give the same") {
+  int changed = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    fuzz::Random random(seed);
+    Program p;
+    std::vector<Expr> images = {p.convolution(p.x, 4)};
+    const auto any = [&] { return images[static_cast<size_t>(random.between(0, int64_t(images.size()) - 1))]; };
+    for (int i = 0; i < 10; ++i) {
+      const Expr image = any(), last = images.back();
+      switch (random.between(0, 13)) {
+        case 0: images.push_back(p.convolution(image, 4, random.chance(0.5) ? 3 : 1)); break;
+        case 1: images.push_back(p.b("torch.relu", image)); break;
+        case 2: images.push_back(p.b("torch.add", image, 0.5)); break;
+        case 3: images.push_back(p.norm(image)); break;
+        case 4: images.push_back(p.b("torch.max_pool2d", image, 1)); break;
+        case 5: images.push_back(p.b("torch.avg_pool2d", image, 1)); break;
+        case 6: images.push_back(p.b("torch.flip", image, Arg::list({3}))); break;
+        case 7: images.push_back(p.b("torch.mul", p.b("torch.mean", image, Arg::list({2, 3}), true), last)); break;
+        case 8: images.push_back(p.b("torch.transpose", p.b("torch.transpose", image, 1, 2), 1, 2)); break;
+        default: images.push_back(p.convolution(image, 4)); break;
+      }
+      if (!same(images.back().shape(), images[0].shape())) images.pop_back();
+    }
+    const Trace before = p.b.finish("f", Arg::tuple({images.back(), any()})), after = channels_last(before);
+    CHECK_NOTHROW(verify(after));
+    for (size_t i : {0, 1})
+      CHECK(same(before.output.items()[i].value().tensor().strides, after.output.items()[i].value().tensor().strides));
+    changed += after.calls != before.calls;
+    std::vector<reference::Datum> inputs;
+    for (Value v : before.inputs) {
+      reference::Array a;
+      a.dtype = DType::bf16;
+      for (const Dim& d : v.shape()) a.shape.push_back(d.constant());
+      for (int64_t n = v.tensor().numel().constant(); n > 0; --n)
+        a.data.push_back(reference::Element::real(static_cast<double>(random.between(-8, 8)) / 4));
+      inputs.emplace_back(std::make_shared<reference::Array>(std::move(a)));
+    }
+    CHECK(reference::same_datum(reference::evaluate(before, inputs), reference::evaluate(after, inputs)));
+  }
+  CHECK(changed > 30);
 }
 
 TEST_CASE("gradients_as_inputs: only gradients that are channels last, of tensors that are not") {

@@ -98,6 +98,21 @@ TEST_CASE("comm_buckets: gathers stand in the order in which the program reads, 
   CHECK(*m.d.plan->order.gathers == Buckets{{1}, {0}, {2}});
 }
 
+TEST_CASE("comm_buckets: a parameter that nobody reads, once dead code elimination has taken its wait") {
+  SmallModel m;
+  Value w0 = m.parameter(f32({4}), true);
+  m.parameter(f32({4}), true);
+  for (auto& p : m.d.plan->parameters) p.bucket = 0;
+  Collectives singles;
+  const Trace t = dce(distributed::distribute(m.b.finish("f", Arg::tuple({m.b("pt.exp", w0)})), m.d, singles));
+  Positions positions;
+  Order none;
+  const Trace out = distributed::comm_buckets(t, *m.d.plan, singles, m.d.plan->order.gathers, none, positions);
+  const std::string text = code(out);
+  CHECK(text.find("prims.all_gather([w0_shard, w1_shard], 'g', 2, 'w0 and 1 more')") != std::string::npos);
+  CHECK(text.find("(w0, ") != std::string::npos);
+}
+
 TEST_CASE("comm_buckets: a later program follows the first one's order") {
   SmallModel m;
   Trace t = three_layers(m);
