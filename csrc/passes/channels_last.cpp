@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kOfImages = {"torch.conv2d",
                                                        "torch.cat"};
 
 bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
-bool is_grouped(const Call& call) { return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul); }
+bool is_any_convolution(const Call& call) { return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul); }
 
 const TensorType* image(const Arg& a) {
   if (!a.is_tensor()) return nullptr;
@@ -32,7 +32,7 @@ const TensorType* image(const Arg& a) {
 bool is_for(const Trace& trace) {
   bool any = false;
   for (const Call* call : trace.calls) {
-    if (!is_grouped(*call)) continue;
+    if (!is_any_convolution(*call)) continue;
     if (!is_convolution(*call) || !image(call->args[0]) || !image(call->args[1])) return false;
     const Args a = call->arguments();
     if (!a["groups"].is_literal_number() || a.integer("groups") != 1) return false;

@@ -29,8 +29,8 @@ struct Compiled {
   /// gradient (or None) per input of the forward.
   Trace backward;
   TraceHistory backward_history;
-  /// What the user's program computes, before the compiler's own passes; nothing where a layer's state or a group of
-  /// processes makes it another program, or where nothing is differentiated.
+  /// With gradients: the user's program before the compiler's own passes.  Nothing where layers are in float8, or
+  /// parameters distributed.
   std::optional<Trace> primal;
   std::vector<Value> flat_outputs;  ///< of the forward, in order (may hold inputs); an empty Value for a literal
   std::vector<Value> saved;         ///< of the forward, in the order of the backward's inputs: tensors, then numbers

@@ -189,6 +189,10 @@ struct ThunderBackward final : Node {
     return all ? ~uint64_t{0} : bits;
   }
 
+  std::string why_no_replay() const {
+    return call_inputs ? entry->replay->problem(*call_inputs) : "parameters are distributed, or layers in float8";
+  }
+
   // Gradients with a history, see replay.h.
   variable_list replayed(const variable_list& grads) {
     {
@@ -207,7 +211,8 @@ struct ThunderBackward final : Node {
     THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
                   "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
                   "function that was called outside of them. Call the original function there");
-    if (create_graph && call_inputs && entry->replay->problem(/*prepared=*/true).empty()) return replayed(grads);
+    const std::string no_replay = create_graph ? why_no_replay() : std::string();
+    if (create_graph && no_replay.empty()) return replayed(grads);
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
     // A replay may leave all gradients in its own memory: programs that run as such graphs do the same.
@@ -239,7 +244,7 @@ struct ThunderBackward final : Node {
       out[i] = without_history(std::move(results[i]).toTensor());
       if (const distributed::Placement* p = entry->placement(i)) out[i] = p->gradient(std::move(out[i]));
     }
-    if (create_graph) forbid_double_backward(out, std::move(edges));
+    if (create_graph) forbid_double_backward(out, std::move(edges), no_replay);
     return out;
   }
 
@@ -255,9 +260,9 @@ struct ThunderBackward final : Node {
   // A gradient that is a saved tensor or a cotangent as it came must not take that one's history along.
   static at::Tensor without_history(at::Tensor g) { return g.requires_grad() ? g.detach() : g; }
 
-  void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges) const {
-    auto node = make_node<NoDoubleBackward>(
-        entry->name, entry->replay ? entry->replay->problem(true) : "parameters are distributed");
+  void forbid_double_backward(variable_list& gradients, torch::autograd::edge_list edges,
+                              const std::string& why) const {
+    auto node = make_node<NoDoubleBackward>(entry->name, why);
     node->set_next_edges(std::move(edges));
     for (at::Tensor& g : gradients) {
       if (g.defined()) torch::autograd::set_history(g, node);
@@ -267,7 +272,7 @@ struct ThunderBackward final : Node {
   std::shared_ptr<const Entry> entry;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
-  std::optional<CallInputs> call_inputs;  // where the call can be replayed
+  std::optional<CallInputs> call_inputs;  // where the entry has a replay
   std::shared_ptr<GraphLease> graph;      // what a recording of the forward saved
   std::shared_ptr<GraphRow> graph_row;    // where backwards are to be timed
   std::mutex mutex;
@@ -335,7 +340,7 @@ bool keep_input(const Entry& e, size_t i, bool grad) {
 class Recording {
  public:
   Recording(const std::shared_ptr<const Entry>& entry, const Values& inputs) : entry_(entry), edges_(inputs.size()) {
-    if (entry->replay && entry->replay->problem().empty()) call_inputs_.emplace();
+    if (entry->replay) call_inputs_.emplace();
     for (size_t i = 0; i < inputs.size(); ++i) {
       record_.add(inputs[i]);
       if (call_inputs_) call_inputs_->add(inputs[i]);

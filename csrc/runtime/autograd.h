@@ -45,7 +45,7 @@ struct Entry {
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
   std::vector<uint64_t> reaches;   ///< per input of the forward: the outputs that depend on it (passes/reach.h)
 
-  /// Where gradients are to be differentiated themselves.  Null without a backward, and where parameters are distributed.
+  /// Where gradients are to be differentiated themselves.  Null without a backward, and where Compiled::primal is.
   std::shared_ptr<Replay> replay;
 
   /// Per saved tensor: the input or the output that it is, or -1.

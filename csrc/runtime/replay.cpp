@@ -49,42 +49,55 @@ void CallInputs::add(const c10::IValue& v) {
   if (!t.is_inference()) input.version = t._version();
 }
 
-c10::IValue CallInputs::get(size_t i, const std::string& name, bool as_it_was) const {
+c10::IValue CallInputs::get(size_t i) const {
   const Input& input = inputs_.at(i);
-  if (!input.tensor) return input.number;
-  c10::intrusive_ptr<c10::TensorImpl> impl = input.tensor->lock();
-  THUNDER_CHECK(impl, Runtime, name, "create_graph=True: input ", i,
-                " of the compiled call is gone. Keep a reference to it until its gradients are computed");
-  at::Tensor t(std::move(impl));
-  THUNDER_CHECK(!as_it_was || t.is_inference() || t._version() == input.version, Runtime, name,
-                "create_graph=True: input ", i, " of the compiled call, of shape ", t.sizes(), ", is at version ",
-                t._version(), " and was at version ", input.version,
-                " in the call: it has been modified by an inplace operation");
-  return t;
+  return input.tensor ? at::Tensor(input.tensor->lock()) : input.number;
 }
 
-Replay::Replay(const Trace& primal, const std::vector<size_t>& differentiable)
-    : function_(replayable(primal, differentiable)) {}
+std::string CallInputs::problem(size_t i, bool as_it_was) const {
+  if (!inputs_.at(i).tensor) return {};
+  const at::Tensor t = get(i).toTensor();
+  if (!t.defined()) return cat("input ", i, " of the call is gone: keep a reference to it");
+  const uint32_t then = inputs_[i].version, now = t.is_inference() ? then : static_cast<uint32_t>(t._version());
+  if (!as_it_was || now == then) return {};
+  return cat("input ", i, " of the call, of shape ", t.sizes(), ", is at version ", now, " and was at version ", then,
+             ": it has been modified by an inplace operation");
+}
 
-std::string Replay::problem(bool prepared) {
-  if (!function_.problem.empty() || !prepared) return function_.problem;
+std::string Replay::problem(const CallInputs& inputs) {
+  std::string found = problem();
+  for (size_t i = 0; found.empty() && i < matters_.size(); ++i)
+    if (program_->reads_input(i)) found = inputs.problem(i, matters_[i]);
+  return found;
+}
+
+const std::string& Replay::problem() {
   const WithoutGil released(PyGILState_Check());  // who waits for the lock must not keep its holder from the GIL
   std::lock_guard lock(mutex_);
-  if (!program_ && problem_.empty()) {
+  if (!prepared_) {
     const Gil gil;
     prepare();
+    prepared_ = true;
   }
   return problem_;
 }
 
 void Replay::prepare() {
-  const Trace claimed = claim(function_.trace, Executors::instance().always(), /*drop_identities=*/false);
-  for (const Call* call : claimed.calls)
-    if (const Op* op = call->op->implements; op && hides_history(*op)) {
-      problem_ = cat("autograd does not follow ", op->full_name);
-      return;
-    }
-  program_ = Program::build(claimed);
+  Replayable function = replayable(primal_, differentiable_);
+  problem_ = std::move(function.problem);
+  if (!problem_.empty()) return;
+  try {
+    const Trace claimed = claim(function.trace, Executors::instance().always(), /*drop_identities=*/false);
+    for (const Call* call : claimed.calls)
+      if (const Op* op = call->op->implements; op && hides_history(*op)) {
+        problem_ = cat("autograd does not follow ", op->full_name);
+        return;
+      }
+    program_ = Program::build(claimed);
+    matters_ = std::move(function.matters);
+  } catch (const Error& error) {  // an operator that PyTorch alone does not run
+    problem_ = error.what();
+  }
 }
 
 variable_list Replay::gradients(const CallInputs& inputs, const variable_list& cotangents,
@@ -96,7 +109,7 @@ variable_list Replay::gradients(const CallInputs& inputs, const variable_list& c
   variable_list sources(wanted.size()), sinks;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (!program_->reads_input(i)) continue;
-    values[i] = inputs.get(i, function_.trace.name, function_.matters[i]);
+    values[i] = inputs.get(i);
     if (!wanted[i] || !values[i].isTensor() || !values[i].toTensor().requires_grad()) continue;
     // Of its own for each input: two may be one tensor, and gradients of an input's other uses are not ours.
     const at::Tensor& t = values[i].toTensor();

@@ -20,9 +20,10 @@ namespace thunder {
 class CallInputs {
  public:
   void add(const c10::IValue& input);
-  /// The tensor or number; Error (Runtime) if the tensor is gone or, unless its values do not matter, has been written to
-  /// since the call.
-  c10::IValue get(size_t i, const std::string& name, bool as_it_was) const;
+  /// Why input `i` is not what it was: gone, or, if `as_it_was`, written to since the call; empty if it is.
+  std::string problem(size_t i, bool as_it_was) const;
+  /// The tensor or number; an undefined tensor for one that is gone.
+  c10::IValue get(size_t i) const;
 
  private:
   struct Input {
@@ -33,29 +34,33 @@ class CallInputs {
   std::vector<Input> inputs_;
 };
 
-/// The function that an entry was compiled from, for PyTorch's autograd.  Its program is made at the first use.
+/// The function that an entry was compiled from, for PyTorch's autograd.  All work on it waits for its first use.
 class Replay {
  public:
   /// `primal`: the trace before the compiler's passes; `differentiable`: the outputs that get cotangents.
-  Replay(const Trace& primal, const std::vector<size_t>& differentiable);
+  Replay(Trace primal, std::vector<size_t> differentiable)
+      : primal_(std::move(primal)), differentiable_(std::move(differentiable)) {}
 
-  /// Why the function cannot be run again to the same end; empty if it can.  `prepared`: makes its program, which may
-  /// find more.
-  std::string problem(bool prepared = false);
+  /// Why the function cannot be run again to the same end on the inputs of this call; empty if it can.
+  std::string problem(const CallInputs& inputs);
 
-  /// Once problem(true) is empty: the gradients of the inputs that `wanted` marks, undefined where no used output depends on an input.  `cotangents`:
-  /// one per differentiable output, undefined for unused ones.  The results' history leads to the inputs of the call
-  /// and to the cotangents.  Releases the GIL while autograd runs.
+  /// Once problem() is empty: the gradients of the inputs that `wanted` marks, undefined where no used output depends on
+  /// an input.  `cotangents`: one per differentiable output, undefined for unused ones.  The results' history leads to
+  /// the inputs of the call and to the cotangents.  Releases the GIL while autograd runs.
   torch::autograd::variable_list gradients(const CallInputs& inputs, const torch::autograd::variable_list& cotangents,
                                            const std::vector<char>& wanted);
 
  private:
+  const std::string& problem();
   void prepare();
 
-  const Replayable function_;
+  const Trace primal_;
+  const std::vector<size_t> differentiable_;
   std::mutex mutex_;
+  bool prepared_ = false;
+  std::vector<char> matters_;  // per input: its values are read, and not only its memory
   std::shared_ptr<Program> program_;
-  std::string problem_;  // of the claimed calls
+  std::string problem_;
 };
 
 }  // namespace thunder

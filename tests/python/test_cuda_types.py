@@ -333,6 +333,20 @@ x = torch.randn(2, 4, 3, 5, device="cuda").to(memory_format=torch.channels_last)
 norm = lambda x: F.batch_norm(x, None, None, training=True)
 for f in (lambda x: torch.roll(x, 1, 2), lambda x: torch.roll(x, (1, 2), (2, 1)), lambda x: F.group_norm(x, 2), norm):
     print(*thunder.jit(f)(x).stride())
+images = x.bfloat16().requires_grad_()
+weight = torch.randn(8, 4, 3, 3, device="cuda", dtype=torch.bfloat16)
+for f in (
+    lambda x: F.max_pool2d(x, 2),
+    lambda x: F.avg_pool2d(x, 2),
+    lambda x: F.adaptive_avg_pool2d(x, 1),
+    lambda x: F.adaptive_avg_pool2d(x, 2),
+    lambda x: torch.cat([x, 2 * x], 1),
+    lambda x: x.mean((2, 3), keepdim=True),
+    lambda x: x.sum(1, keepdim=True),
+    lambda x: F.conv2d(x, weight, padding=1),
+    lambda x: F.relu(x).reshape(2, -1),
+):
+    run(f, images)
 for shape in ((4, 3), (4, 3, 5), (4, 3, 5, 6), (2, 3, 2, 2, 2)):
     run(norm, torch.randn(shape, device="cuda", requires_grad=True))
 """

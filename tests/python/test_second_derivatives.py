@@ -211,17 +211,22 @@ def test_memory_is_not_kept_for_it():
     del h
     gc.collect()
     assert lives() is None
-    with pytest.raises(RuntimeError, match="input 0 of the compiled call is gone"):
-        torch.autograd.grad(out.sum(), x, create_graph=True)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    assert_close(g.detach(), torch.full_like(x, 6))
+    with pytest.raises(RuntimeError, match="input 0 of the call is gone"):
+        g.sum().backward()
 
 
 def test_an_input_that_was_written_to():
-    f = thunder.jit(lambda x, b: (x + b).sin())
+    f = thunder.jit(lambda x, b: x.sin() + b)
     x, b = tensor(4), torch.randn(4, dtype=torch.float64)
     out = f(x, b)
+    expected = x.cos().detach()
     b.add_(1)
+    (g,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    assert_close(g.detach(), expected)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        torch.autograd.grad(out.sum(), x, create_graph=True)
+        g.sum().backward()
 
 
 def test_a_graph_that_was_freed():
@@ -274,7 +279,7 @@ def checked(op, sample, dtype):
     try:
         got = run(thunder.jit(lambda *args, **kwargs: op.op(*args, **kwargs)))
     except RuntimeError as e:
-        if "double backward is not supported" in str(e):
+        if "double backward is not supported" in str(e) and "modified by an inplace" not in str(e):
             return False
         raise
     assert len(got) == len(expected)
