@@ -72,8 +72,8 @@ _OF_VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _CPU = torch.device("cpu")
 
 
-def run(func, args, kwargs, where=_CPU, kernel=None):
-    """An operator on what stands behind the tensors, which lies on `where`, by `kernel` if one is given.
+def run(func, args, kwargs, where=_CPU):
+    """An operator on what stands behind the tensors, which lies on `where`.
 
     A mode calls it: PyTorch's way to a subclass imports torch.distributed.tensor.
     """
@@ -91,7 +91,7 @@ def run(func, args, kwargs, where=_CPU, kernel=None):
         device = next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.get_default_device())
     if "device" in kwargs or not devices:
         inner_kwargs["device"] = where
-    results = (kernel or func)(*inner_args, **inner_kwargs)
+    results = func(*inner_args, **inner_kwargs)
     results = tree_map_only(torch.Tensor, lambda t: DatalessTensor(t, device), results)
     if getattr(func, "return_type", None) is RETURN_TYPE.VIEW:  # whatever the schema of prims.as_strided() says
         return results

@@ -10,7 +10,6 @@ import inspect
 import types
 
 import torch
-from torch._decomp import meta_table
 from torch._subclasses import fake_impls
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -46,7 +45,7 @@ class SizesOnly(TorchDispatchMode):
                 return kernel(*args, **kwargs)
         with self:
             results = func.decompose(*args, **kwargs)
-        return run(func, args, kwargs, _META, _of_table(func)) if results is NotImplemented else results
+        return run(func, args, kwargs, _META) if results is NotImplemented else results
 
 
 # For these FakeTensorMode has code of its own, which gives what the device "meta" gives.
@@ -114,14 +113,7 @@ def _without_dynamo(kernel):
 
 
 def _kernel(func):
-    return func.py_kernels.get(torch._C.DispatchKey.Meta) or _of_table(func)
-
-
-@functools.cache
-def _of_table(func):
-    """A meta function that PyTorch keeps for fake tensors, and has not registered; None for others."""
-    registered = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "Meta")
-    return None if registered else meta_table.get(func)
+    return func.py_kernels.get(torch._C.DispatchKey.Meta)
 
 
 def _codes(func):

@@ -19,7 +19,9 @@ constexpr std::array<std::string_view, 8> kOfImages = {"torch.conv2d",
                                                        "torch.cat"};
 
 bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
-bool is_any_convolution(const Call& call) { return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul); }
+bool is_any_convolution(const Call& call) {
+  return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul);
+}
 
 const TensorType* image(const Arg& a) {
   if (!a.is_tensor()) return nullptr;

@@ -156,6 +156,7 @@ class Pipeline {
       joint = autodiff(x);
       return joint.trace;
     });
+    // Before anything reads gradients: collectives take them as parameters lie.  Only channels_last makes others so.
     if (fuses_ && !options_.fusion.eager_numerics)
       joint.trace = run(
           kGradientLayout, joint.trace, c_.history, [](const Trace& x) { return gradients_as_inputs(x); }, false);

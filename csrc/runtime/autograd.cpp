@@ -119,6 +119,11 @@ struct ThunderBackward final : Node {
     released = true;
   }
 
+  // A node that saved nothing may run again, as PyTorch's own may.  With the mutex.
+  void check_runs_once() const {
+    TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
+  }
+
   // The engine says so right before a run after which nobody needs what is saved.
   void will_release_variables() override { run_by_engine = true; }
 
@@ -127,8 +132,7 @@ struct ThunderBackward final : Node {
   // use.  Outside of BelowAutograd: hooks of the user may run.
   std::vector<c10::IValue> unpack_saved(std::shared_ptr<GraphLease>& lease) {
     std::lock_guard<std::mutex> lock(mutex);
-    // A node that saved nothing may run again, as PyTorch's own may.
-    TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
+    check_runs_once();
     std::vector<c10::IValue> inputs;
     inputs.reserve(saved.size() + numbers.size() + entry->cotangents.size());
     for (SavedVariable& s : saved) inputs.emplace_back(s.unpack(pointer_to(this)));
@@ -189,19 +193,20 @@ struct ThunderBackward final : Node {
     return all ? ~uint64_t{0} : bits;
   }
 
-  std::string why_no_replay() const {
-    return call_inputs ? entry->replay->problem(*call_inputs) : "parameters are distributed, or layers in float8";
+  std::string why_no_rerun() const {
+    return call_inputs ? entry->rerun->problem(*call_inputs) : "parameters are distributed, or layers in float8";
   }
 
-  // Gradients with a history, see replay.h.
-  variable_list replayed(const variable_list& grads) {
+  // Gradients with a history, see rerun.h.
+  variable_list gradients_by_rerun(const variable_list& grads) {
+    run_by_engine = false;
     {
       std::lock_guard<std::mutex> lock(mutex);
-      TORCH_CHECK(!released || (saved.empty() && entry->num_saved_numbers == 0), torch::autograd::ERR_BACKWARD_TWICE);
+      check_runs_once();
     }
     std::vector<char> wanted(num_outputs());
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = next_edge(i).is_valid();
-    variable_list out = entry->replay->gradients(*call_inputs, grads, wanted);
+    variable_list out = entry->rerun->gradients(*call_inputs, grads, wanted);
     if (!torch::autograd::get_current_graph_task_keep_graph()) release_variables();
     return out;
   }
@@ -211,11 +216,11 @@ struct ThunderBackward final : Node {
     THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
                   "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
                   "function that was called outside of them. Call the original function there");
-    const std::string no_replay = create_graph ? why_no_replay() : std::string();
-    if (create_graph && no_replay.empty()) return replayed(grads);
+    const std::string no_rerun = create_graph ? why_no_rerun() : std::string();
+    if (create_graph && no_rerun.empty()) return gradients_by_rerun(grads);
     const uint64_t used = used_outputs(grads);
     const bool all_used = used == ~uint64_t{0};
-    // A replay may leave all gradients in its own memory: programs that run as such graphs do the same.
+    // A CUDA graph may leave all gradients in its own memory: programs that run as such graphs do the same.
     const bool accumulate = run_by_engine.exchange(false) && all_used && entry->accumulated &&
                             (!entry->graphs || entry->graphs->copies_gradients()) &&
                             !entry->backward->accumulable().empty() && LeafAccumulation::allowed_now(*this);
@@ -244,7 +249,7 @@ struct ThunderBackward final : Node {
       out[i] = without_history(std::move(results[i]).toTensor());
       if (const distributed::Placement* p = entry->placement(i)) out[i] = p->gradient(std::move(out[i]));
     }
-    if (create_graph) forbid_double_backward(out, std::move(edges), no_replay);
+    if (create_graph) forbid_double_backward(out, std::move(edges), no_rerun);
     return out;
   }
 
@@ -272,7 +277,7 @@ struct ThunderBackward final : Node {
   std::shared_ptr<const Entry> entry;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
-  std::optional<CallInputs> call_inputs;  // where the entry has a replay
+  std::optional<CallInputs> call_inputs;  // where the entry has a rerun
   std::shared_ptr<GraphLease> graph;      // what a recording of the forward saved
   std::shared_ptr<GraphRow> graph_row;    // where backwards are to be timed
   std::mutex mutex;
@@ -340,7 +345,7 @@ bool keep_input(const Entry& e, size_t i, bool grad) {
 class Recording {
  public:
   Recording(const std::shared_ptr<const Entry>& entry, const Values& inputs) : entry_(entry), edges_(inputs.size()) {
-    if (entry->replay) call_inputs_.emplace();
+    if (entry->rerun) call_inputs_.emplace();
     for (size_t i = 0; i < inputs.size(); ++i) {
       record_.add(inputs[i]);
       if (call_inputs_) call_inputs_->add(inputs[i]);

@@ -12,7 +12,7 @@
 #include "runtime/graphs.h"
 #include "runtime/plain_epilogue.h"
 #include "runtime/program.h"
-#include "runtime/replay.h"
+#include "runtime/rerun.h"
 
 namespace thunder {
 
@@ -46,7 +46,7 @@ struct Entry {
   std::vector<uint64_t> reaches;   ///< per input of the forward: the outputs that depend on it (passes/reach.h)
 
   /// Where gradients are to be differentiated themselves.  Null without a backward, and where Compiled::primal is.
-  std::shared_ptr<Replay> replay;
+  std::shared_ptr<Rerun> rerun;
 
   /// Per saved tensor: the input or the output that it is, or -1.
   std::vector<int64_t> saved_is_input, saved_is_output;

@@ -78,7 +78,7 @@ void add_backward(Entry& entry, const Compiled& c) {
   entry.backward = Program::build(c.backward);
   entry.differentiable_outputs = c.differentiable_outputs;
   entry.reaches = c.reaches;
-  if (c.primal) entry.replay = std::make_shared<Replay>(*c.primal, c.differentiable_outputs);
+  if (c.primal) entry.rerun = std::make_shared<Rerun>(*c.primal, c.differentiable_outputs);
   size_t num_saved = c.saved.size();
   THUNDER_ASSERT(c.backward.inputs.size() == num_saved + c.differentiable_outputs.size(), "the backward takes ",
                  c.backward.inputs.size(), " inputs, the forward saves ", num_saved, " and has ",

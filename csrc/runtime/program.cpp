@@ -389,6 +389,7 @@ std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs, Accumulat
   FrameLease lease(impl_->num_registers);
   Frame& frame = *lease;
   frame.accumulation = accumulation;
+  // Autograd, too, sees what operators do and nothing else.
   frame.watched = operators_are_watched() || c10::GradMode::is_enabled();
   for (size_t i = 0; i < inputs.size(); ++i)
     if (int32_t r = impl_->input_registers[i]; r >= 0) frame.registers[r] = std::move(inputs[i]);

@@ -69,17 +69,6 @@ def test_layouts_are_those_of_the_device(device):
     assert described == _opaque_meta.by_fakes(*call)
 
 
-def test_meta_functions_that_are_not_registered():
-    """cuDNN's recurrent networks have one in a table that FakeTensorMode reads."""
-    shapes = [(5, 3, 8), (32, 8), (32, 8), (32,), (32,), (1, 3, 8), (1, 3, 8)]
-    given = [_opaque_meta.Tensor(s, torch.empty(s).stride(), torch.float32, torch.device("cpu"), True) for s in shapes]
-    x, *w, h, c = (torch.empty(s) for s in shapes)
-    values = [x, w, 4, None, h, c, 2, 8, 0, 1, False, 0.0, True, False, [], None]
-    described = _opaque_meta.by_sizes(torch.ops.aten._cudnn_rnn.default, values, given)
-    assert [m.shape for m in described.computed[:3]] == [(5, 3, 8), (1, 3, 8), (1, 3, 8)]
-    assert described == _opaque_meta.by_fakes(torch.ops.aten._cudnn_rnn.default, values, given)
-
-
 def test_a_first_step_imports_no_other_compiler():
     program = """
 import sys

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/parse.h"
 #include "core/verify.h"
-#include "passes/replayable.h"
+#include "passes/rerunnable.h"
 
 namespace thunder::fuzz {
 
@@ -143,11 +143,11 @@ std::vector<std::string> check_passes(const Program& program, const Passes& pass
   c.step("cse", [&] { c.check_trace("cse", passes.cse(t)); });
   c.step("claim", [&] { c.check_trace("claim", passes.claim(t, {executors[1]})); });
   c.step("delete_last_used", [&] { c.check_trace("delete_last_used", passes.delete_last_used(t)); });
-  c.step("replayable", [&] {
+  c.step("rerunnable", [&] {
     std::vector<size_t> outputs(t.output.items().size());
     std::iota(outputs.begin(), outputs.end(), 0);
-    const Replayable r = replayable(t, outputs);
-    if (r.problem.empty()) c.check_trace("replayable", r.trace);
+    const Rerunnable r = rerunnable(t, outputs);
+    if (r.problem.empty()) c.check_trace("rerunnable", r.trace);
   });
   c.step("all passes", [&] {
     Trace all = passes.delete_last_used(passes.claim(passes.cse(passes.dce(t)), executors));

@@ -1,4 +1,4 @@
-#include "runtime/replay.h"
+#include "runtime/rerun.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/alias.h>
@@ -64,14 +64,14 @@ std::string CallInputs::problem(size_t i, bool as_it_was) const {
              ": it has been modified by an inplace operation");
 }
 
-std::string Replay::problem(const CallInputs& inputs) {
+std::string Rerun::problem(const CallInputs& inputs) {
   std::string found = problem();
   for (size_t i = 0; found.empty() && i < matters_.size(); ++i)
     if (program_->reads_input(i)) found = inputs.problem(i, matters_[i]);
   return found;
 }
 
-const std::string& Replay::problem() {
+const std::string& Rerun::problem() {
   const WithoutGil released(PyGILState_Check());  // who waits for the lock must not keep its holder from the GIL
   std::lock_guard lock(mutex_);
   if (!prepared_) {
@@ -82,8 +82,8 @@ const std::string& Replay::problem() {
   return problem_;
 }
 
-void Replay::prepare() {
-  Replayable function = replayable(primal_, differentiable_);
+void Rerun::prepare() {
+  Rerunnable function = rerunnable(primal_, differentiable_);
   problem_ = std::move(function.problem);
   if (!problem_.empty()) return;
   try {
@@ -100,8 +100,8 @@ void Replay::prepare() {
   }
 }
 
-variable_list Replay::gradients(const CallInputs& inputs, const variable_list& cotangents,
-                                const std::vector<char>& wanted) {
+variable_list Rerun::gradients(const CallInputs& inputs, const variable_list& cotangents,
+                               const std::vector<char>& wanted) {
   // The trace has autocast's casts already, and so has what is differentiated.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const c10::AutoGradMode grad(true);

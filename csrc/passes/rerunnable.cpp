@@ -1,4 +1,4 @@
-#include "passes/replayable.h"
+#include "passes/rerunnable.h"
 
 #include "core/error.h"
 #include "passes/autodiff.h"
@@ -49,7 +49,7 @@ void add_needed(const std::vector<const Call*>& calls, ValueSet& needed) {
 
 }  // namespace
 
-Replayable replayable(const Trace& trace, const std::vector<size_t>& outputs) {
+Rerunnable rerunnable(const Trace& trace, const std::vector<size_t>& outputs) {
   Trace chosen = trace;
   ArgList kept;
   for (size_t i : outputs) kept.push_back(trace.output.items().at(i));
@@ -57,7 +57,7 @@ Replayable replayable(const Trace& trace, const std::vector<size_t>& outputs) {
   // A draw of which nothing depends advances the generator, which the call itself has done.
   chosen = dce(chosen, /*keep_random=*/false);
 
-  Replayable out{chosen, {}, problem_of(chosen)};
+  Rerunnable out{chosen, {}, problem_of(chosen)};
   ValueSet needed;
   for_each_value(chosen.output, [&](Value v) { needed.set(v, 1); });
   add_needed(chosen.calls, needed);

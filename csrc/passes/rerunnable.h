@@ -1,7 +1,7 @@
-// Replayable: the trace that PyTorch's autograd may run and differentiate in place of the compiled program.
+// Rerunnable: the trace that PyTorch's autograd may run and differentiate in place of the compiled program.
 //
 // Purpose       A compiled backward has no derivative.  Where a gradient is to be differentiated itself, the function
-//               runs again by PyTorch's operators with autograd on (runtime/replay.h), from the arguments of the call.
+//               runs again by PyTorch's operators with autograd on (runtime/rerun.h), from the arguments of the call.
 // Precondition  The trace is as it was acquired: composites whole, no gradient taken, a flat tuple as output.
 //
 //   t1 = ltorch.mul(t0, 2)       # t0 requires grad, t1 does not: torch.no_grad()
@@ -26,13 +26,13 @@
 
 namespace thunder {
 
-struct Replayable {
+struct Rerunnable {
   Trace trace;                ///< returns the outputs that were asked for, in their order
   std::vector<char> matters;  ///< per input: an output depends on its values; the others are read for nothing
   std::string problem;        ///< why the trace must not be run again; empty if it may
 };
 
 /// `outputs`: indices into the trace's output.
-Replayable replayable(const Trace& trace, const std::vector<size_t>& outputs);
+Rerunnable rerunnable(const Trace& trace, const std::vector<size_t>& outputs);
 
 }  // namespace thunder

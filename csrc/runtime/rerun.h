@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "passes/replayable.h"
+#include "passes/rerunnable.h"
 #include "runtime/program.h"
 
 namespace thunder {
 
-/// The inputs of one call, for a replay: tensors by weak references, so that none lives longer for it.
+/// The inputs of one call, for a rerun: tensors by weak references, so that none lives longer for it.
 class CallInputs {
  public:
   void add(const c10::IValue& input);
@@ -35,10 +35,10 @@ class CallInputs {
 };
 
 /// The function that an entry was compiled from, for PyTorch's autograd.  All work on it waits for its first use.
-class Replay {
+class Rerun {
  public:
   /// `primal`: the trace before the compiler's passes; `differentiable`: the outputs that get cotangents.
-  Replay(Trace primal, std::vector<size_t> differentiable)
+  Rerun(Trace primal, std::vector<size_t> differentiable)
       : primal_(std::move(primal)), differentiable_(std::move(differentiable)) {}
 
   /// Why the function cannot be run again to the same end on the inputs of this call; empty if it can.
