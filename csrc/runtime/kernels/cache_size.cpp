@@ -24,6 +24,13 @@ constexpr uint64_t kPage = 4096;  // what a file system gives to files
 constexpr time_t kHour = 3600;
 constexpr size_t kFolderDigits = 2, kEntryDigits = 62;
 
+constexpr int kMostLooks = 8;  // one process does not tidy up for others forever
+
+uint64_t size_of(const Descriptor& file) {
+  struct stat info;
+  return ::fstat(file.get(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
 uint64_t pages_of(uint64_t bytes) { return (bytes + kPage - 1) / kPage; }
 
 int64_t nanoseconds_of(const timespec& t) { return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec; }
@@ -82,15 +89,18 @@ void count_added(const Descriptor& folder, uint64_t bytes, uint64_t limit) {
       ::openat(folder.get(), kCounter, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!counter) return;
   const uint64_t added = pages_of(bytes), most = limit / kPage;
-  struct stat info;
-  if (write_file(counter, {std::string(added, '\0')}) != 0 || ::fstat(counter.get(), &info) != 0) return;
-  const auto counted = static_cast<uint64_t>(info.st_size);
+  if (write_file(counter, {std::string(added, '\0')}) != 0) return;
+  uint64_t counted = size_of(counter);
   // A new counter may belong to a folder that has entries already.
   if (counted <= most && counted != added) return;
   if (::flock(counter.get(), LOCK_EX | LOCK_NB) != 0) return;  // another process looks
-  const uint64_t left = evict(folder, most, most - most / 4);
-  // A file system that refuses makes the next store look again.
-  if (::ftruncate(counter.get(), static_cast<off_t>(std::max<uint64_t>(left, 1))) != 0) return;
+  for (int look = 0; look < kMostLooks; ++look) {
+    const uint64_t left = evict(folder, most, most - most / 4), now = size_of(counter);
+    // What others stored meanwhile may not have been seen.
+    counted = std::max<uint64_t>(left + (now - std::min(now, counted)), 1);
+    // A file system that refuses makes the next store look again.
+    if (::ftruncate(counter.get(), static_cast<off_t>(counted)) != 0 || counted <= most) return;
+  }
 }
 
 void mark_used(const Descriptor& entry) {

@@ -2,6 +2,7 @@
 
 #include <doctest.h>
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct Output {
 
 std::string of_f() { return "f"; }
 
+/// The message with "*" for its number of seconds, which must be one with one decimal.
+std::string without_time(const std::string& message) {
+  return std::regex_replace(message, std::regex("[0-9]+\\.[0-9] s"), "* s");
+}
+
 TEST_CASE("progress: a terminal has one line, which goes") {
   Output out(true);
   {
@@ -39,8 +45,8 @@ TEST_CASE("progress: a terminal has one line, which goes") {
     Progress::step("compiling", [] { return std::string(200, 'x'); });
   }
   REQUIRE(out.lines.size() == 4);
-  CHECK(out.lines[0].find("thunder: f, 0.0 s: acquiring g") != std::string::npos);
-  CHECK(out.lines[1].find("f, 0.0 s: rewriting") != std::string::npos);
+  CHECK(without_time(out.lines[0]).find("thunder: f, * s: acquiring g") != std::string::npos);
+  CHECK(without_time(out.lines[1]).find("f, * s: rewriting") != std::string::npos);
   CHECK(out.lines[2].size() < 90);  // with control characters
   CHECK(out.lines[3] == "\r\033[K");
   CHECK(out.logs.empty());
@@ -52,8 +58,8 @@ TEST_CASE("progress: a log has a message for each phase, and one at the end") {
     const Progress p(of_f);
     for (const char* phase : {"acquiring", "acquiring", "rewriting"}) Progress::step(phase);
   }
-  CHECK(out.logs ==
-        std::vector<std::string>{"f: acquiring, after 0.0 s", "f: rewriting, after 0.0 s", "f: compiled, 0.0 s"});
+  for (std::string& log : out.logs) log = without_time(log);
+  CHECK(out.logs == std::vector<std::string>{"f: acquiring, after * s", "f: rewriting, after * s", "f: compiled, * s"});
   CHECK(out.lines.empty());
 }
 

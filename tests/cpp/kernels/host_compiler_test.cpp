@@ -198,8 +198,8 @@ TEST_CASE("host compiler: temporary folders that killed processes left are remov
   const Environment temporary("TMPDIR", folder.path());
   std::string error;
   // A compiler that waits.
-  const std::string slow = folder.path() + "/slow", go = folder.path() + "/go";
-  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) while [ ! -e ", go,
+  const std::string slow = folder.path() + "/slow", begun = folder.path() + "/begun", go = folder.path() + "/go";
+  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) : > ", begun, "; while [ ! -e ", go,
                        " ]; do sleep 0.02; done;; esac\nexec ", host_compiler_command(&error).front(), " \"$@\"\n"));
   std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
   auto folders = [&] {
@@ -208,17 +208,14 @@ TEST_CASE("host compiler: temporary folders that killed processes left are remov
       if (entry.is_directory()) out.push_back(entry.path().string());
     return out;
   };
+  // Returns once the compiler runs: a child that has not become the compiler yet holds its parent's locks.
   auto start = [&](int n) {
-    const std::vector<std::string> before = folders();
-    auto is_new = [&](const std::string& f) {
-      return std::find(before.begin(), before.end(), f) == before.end() && std::filesystem::exists(f + "/kernels.cpp");
-    };
+    std::filesystem::remove(begun);
     const pid_t child = start_child([&] {
       const Environment cxx("CXX", slow);
       return compile_host(cat("extern \"C\" int number() { return ", n, "; }"), &error) ? 0 : 1;
     });
-    for (std::vector<std::string> now = folders(); std::none_of(now.begin(), now.end(), is_new); now = folders())
-      ::usleep(10000);
+    CHECK(eventually([&] { return std::filesystem::exists(begun); }));
     return child;
   };
   const pid_t killed = start(1);
@@ -230,8 +227,6 @@ TEST_CASE("host compiler: temporary folders that killed processes left are remov
   std::filesystem::create_directory(own_data);
   write_file(own_data + "/data", "not ours");
   const pid_t living = start(2);
-  // The other process looks for what is left once its own folder is there.
-  for (int i = 0; i < 1000 && std::filesystem::exists(left); ++i) ::usleep(10000);
   CHECK(!std::filesystem::exists(left));
   REQUIRE_MESSAGE(compile_host(kDouble, &error), error);  // looks, too
   CHECK(contents(own_data + "/data") == "not ours");
