@@ -39,7 +39,7 @@ def _marked(op):
     return pytest.param(op, marks=pytest.mark.xfail(not ON_CPU, reason=why, strict=True) if why else ())
 
 
-TAKEN = [op for op in OPERATORS if taken(name_of(op), 2)]
+TAKEN = [op for op in OPERATORS if taken(name_of(op), 4)]
 
 
 @pytest.mark.parametrize("op", map(_marked, TAKEN), ids=map(name_of, TAKEN))

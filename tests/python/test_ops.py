@@ -82,7 +82,7 @@ def _forward_dtypes(op):
     if ALL:
         return dtypes_of(op, DEVICE, ALL_DTYPES)
     first, *others = dtypes_of(op, DEVICE, ONE_OF_A_CLASS)
-    return [first, *(turn(name_of(op), others) if others and taken(name_of(op), 2) else [])]
+    return [first, *(turn(name_of(op), others) if others and taken(name_of(op), 4) else [])]
 
 
 @pytest.mark.parametrize("op, dtype", _parameters("test_forward", OPS, _forward_dtypes))
