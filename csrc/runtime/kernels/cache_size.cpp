@@ -23,7 +23,6 @@ constexpr const char* kCounter = "size";
 constexpr uint64_t kPage = 4096;  // what a file system gives to files
 constexpr time_t kHour = 3600;
 constexpr size_t kFolderDigits = 2, kEntryDigits = 62;
-
 constexpr int kMostLooks = 8;  // one process does not tidy up for others forever
 
 uint64_t size_of(const Descriptor& file) {

@@ -96,11 +96,8 @@ TEST_CASE("fork: a child compiles what its parent is compiling") {
     MESSAGE("skipped: " << error);
     return;
   }
-  const std::string slow = own.folder.path() + "-slow", begun = slow + "-begun", go = slow + "-go";
-  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) : > ", begun, "; while [ ! -e ", go,
-                       " ]; do sleep 0.02; done;; esac\nexec ", command.front(), " \"$@\"\n"));
-  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
-  const Environment cxx("CXX", slow);
+  const WaitingCompiler slow(command.front());
+  const Environment cxx("CXX", slow.path);
   const std::string source = "extern \"C\" int number() { return 7; }";
   auto number = [&] {
     std::string problem;
@@ -111,15 +108,14 @@ TEST_CASE("fork: a child compiles what its parent is compiling") {
   std::atomic<int> first{0}, second{0};
   std::thread compiling([&] { first = number(); });
   std::thread sharing([&] { second = number(); });
-  CHECK(eventually([&] { return std::filesystem::exists(begun); }));
+  CHECK(eventually([&] { return std::filesystem::exists(slow.begun); }));
   std::this_thread::sleep_for(milliseconds(50));
   const pid_t child = start_child([&] { return number() == 7 ? 0 : 1; });
   std::this_thread::sleep_for(milliseconds(50));
-  write_file(go, "");
+  write_file(slow.go, "");
   CHECK(wait_for(child) == 0);
   compiling.join();
   sharing.join();
   CHECK(first == 7);
   CHECK(second == 7);
-  for (const std::string& file : {slow, begun, go}) std::filesystem::remove(file);
 }

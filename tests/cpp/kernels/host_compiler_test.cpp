@@ -194,14 +194,10 @@ TEST_CASE("host compiler: each library is its own, whatever was loaded before un
 TEST_CASE("host compiler: temporary folders that killed processes left are removed and those of living ones are not") {
   if (!have_compiler() || !in_own_process()) return;
   const OwnCache own;
+  std::string error;
+  const WaitingCompiler slow(host_compiler_command(&error).front());
   const Folder folder;
   const Environment temporary("TMPDIR", folder.path());
-  std::string error;
-  // A compiler that waits.
-  const std::string slow = folder.path() + "/slow", begun = folder.path() + "/begun", go = folder.path() + "/go";
-  write_file(slow, cat("#!/bin/sh\ncase $* in *--version*) ;; *) : > ", begun, "; while [ ! -e ", go,
-                       " ]; do sleep 0.02; done;; esac\nexec ", host_compiler_command(&error).front(), " \"$@\"\n"));
-  std::filesystem::permissions(slow, std::filesystem::perms::owner_all);
   auto folders = [&] {
     std::vector<std::string> out;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
@@ -210,12 +206,12 @@ TEST_CASE("host compiler: temporary folders that killed processes left are remov
   };
   // Returns once the compiler runs: a child that has not become the compiler yet holds its parent's locks.
   auto start = [&](int n) {
-    std::filesystem::remove(begun);
+    std::filesystem::remove(slow.begun);
     const pid_t child = start_child([&] {
-      const Environment cxx("CXX", slow);
+      const Environment cxx("CXX", slow.path);
       return compile_host(cat("extern \"C\" int number() { return ", n, "; }"), &error) ? 0 : 1;
     });
-    CHECK(eventually([&] { return std::filesystem::exists(begun); }));
+    CHECK(eventually([&] { return std::filesystem::exists(slow.begun); }));
     return child;
   };
   const pid_t killed = start(1);
@@ -231,7 +227,7 @@ TEST_CASE("host compiler: temporary folders that killed processes left are remov
   REQUIRE_MESSAGE(compile_host(kDouble, &error), error);  // looks, too
   CHECK(contents(own_data + "/data") == "not ours");
   CHECK(folders().size() == 2);
-  write_file(go, "");
+  write_file(slow.go, "");
   CHECK(wait_for(living) == 0);
   CHECK(folders() == std::vector<std::string>{own_data});
 }

@@ -72,6 +72,18 @@ inline void write_file(const std::string& path, const std::string& bytes) {
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
+/// A compiler that waits: each compilation makes the file `begun`, and goes on once there is the file `go`.
+struct WaitingCompiler {
+  Folder folder;
+  std::string path = folder.path() + "/cxx", begun = folder.path() + "/begun", go = folder.path() + "/go";
+
+  explicit WaitingCompiler(const std::string& program) {
+    write_file(path, "#!/bin/sh\ncase $* in *--version*) ;; *) : > " + begun + "; while [ ! -e " + go +
+                         " ]; do sleep 0.02; done;; esac\nexec " + program + " \"$@\"\n");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+};
+
 inline size_t count_files(const std::string& folder) {
   size_t n = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) n += entry.is_regular_file();
