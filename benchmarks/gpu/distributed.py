@@ -5,7 +5,9 @@
     python benchmarks/gpu/distributed.py --table results.jsonl
     torchrun --standalone --nproc-per-node 1 benchmarks/gpu/distributed.py --fake-world 4 --append memory.jsonl
 
-A setting is `single`, `ddp`, `zero2` or `zero3`, and `thunder`, `torch.compile` or `eager`.  One run is a part: ratios
+A setting is `single`, `ddp`, `zero2`, `zero3` or `tensor`, and `thunder`, `torch.compile` or `eager`.  `tensor` is a
+mesh of pairs: PyTorch's `parallelize_module` in a pair, `fully_shard` over the pairs where there are several; a pair
+computes on one batch, and only Hugging Face's models have a plan here.  One run is a part: ratios
 are made within a part alone, since the machines of two runs differ.  Each setting runs in fresh processes with empty
 caches.  The communicators are made before the clock starts.
 
@@ -39,7 +41,7 @@ import time
 import headline
 import peer as one
 
-STRATEGIES, COMPILERS = ("single", "ddp", "zero2", "zero3"), ("thunder", "torch.compile", "eager")
+STRATEGIES, COMPILERS = ("single", "ddp", "zero2", "zero3", "tensor"), ("thunder", "torch.compile", "eager")
 COLUMNS = (
     ("ms", "ms", ".2f"),
     ("min", "ms_min", ".2f"),
@@ -61,35 +63,41 @@ COLUMNS = (
 # ---- one setting on one process --------------------------------------------------------------------------------------
 
 
-def loss_and_blocks(options):
+def loss_and_blocks(options, batch_number):
     """A module that gives the loss of (ids, targets), the list of its blocks, and the two inputs."""
     import torch
 
     if options.model.startswith("hf:"):
-        return hugging_face(options)
+        return hugging_face(options, batch_number)
     import litgpt_import
 
     gpt, ids, targets = one.build(options)
-    numbers = torch.Generator(device=ids.device).manual_seed(1 + torch.distributed.get_rank())
+    numbers = torch.Generator(device=ids.device).manual_seed(1 + batch_number)
     vocabulary = gpt.config.vocab_size
     ids, targets = (torch.randint(0, vocabulary, t.shape, device=t.device, generator=numbers) for t in (ids, targets))
     return litgpt_import.with_loss(gpt), gpt.transformer.h, ids, targets
 
 
-def hugging_face(options):
-    """`hf:llama-1b`: Hugging Face's Llama in the shape of Llama 3.2 1B."""
+LLAMAS = {  # width, width of the MLP, layers, heads, heads of keys, vocabulary
+    "hf:llama-1b": (2048, 8192, 16, 32, 8, 128256),  # the shape of Llama 3.2 1B
+    "hf:llama-tiny": (64, 128, 2, 4, 2, 512),  # whether it runs
+}
+
+
+def hugging_face(options, batch_number):
     import torch
     import transformers
 
-    if options.model != "hf:llama-1b":
-        raise SystemExit(f"no model is named {options.model!r}: a name of litgpt's, or hf:llama-1b")
+    if options.model not in LLAMAS:
+        raise SystemExit(f"no model is named {options.model!r}: a name of litgpt's, or one of {', '.join(LLAMAS)}")
+    width, inner, layers, heads, key_heads, vocabulary = LLAMAS[options.model]
     config = transformers.LlamaConfig(
-        hidden_size=2048,
-        intermediate_size=8192,
-        num_hidden_layers=options.layers or 16,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        vocab_size=128256,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=options.layers or layers,
+        num_attention_heads=heads,
+        num_key_value_heads=key_heads,
+        vocab_size=vocabulary,
         max_position_embeddings=options.seq,
         use_cache=False,
     )
@@ -106,7 +114,7 @@ def hugging_face(options):
             logits = self.model(input_ids=ids).logits
             return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
-    numbers = torch.Generator(device=options.device).manual_seed(1 + torch.distributed.get_rank())
+    numbers = torch.Generator(device=options.device).manual_seed(1 + batch_number)
     shape = (options.batch, options.seq)
     ids, targets = (
         torch.randint(0, config.vocab_size, shape, device=options.device, generator=numbers) for _ in range(2)
@@ -150,6 +158,39 @@ def by_pytorch(strategy, compiler, module, blocks, options):
         fully_shard(block, reshard_after_forward=strategy == "zero3")
     fully_shard(module, reshard_after_forward=strategy == "zero3")
     return module, lambda: _without_sync(module)
+
+
+def in_pairs(compiler, module, blocks, options):
+    """Tensor parallel by one plan of PyTorch's for all compilers, and shards over the pairs, as torchtitan does it."""
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    if not options.model.startswith("hf:"):
+        raise SystemExit(f"tensor has no plan for {options.model!r}: one of {', '.join(LLAMAS)}")
+    pairs = torch.distributed.get_world_size() // 2
+    mesh = init_device_mesh(options.device, (pairs, 2), mesh_dim_names=("pairs", "pair"))
+    plan = {"model.model.embed_tokens": RowwiseParallel(input_layouts=Replicate())}
+    plan |= {f"model.model.layers.*.self_attn.{name}_proj": ColwiseParallel() for name in "qkv"}
+    plan |= {f"model.model.layers.*.mlp.{name}_proj": ColwiseParallel() for name in ("gate", "up")}
+    plan |= {f"model.model.layers.*.{name}": RowwiseParallel() for name in ("self_attn.o_proj", "mlp.down_proj")}
+    plan["model.lm_head"] = ColwiseParallel(output_layouts=Replicate())
+    parallelize_module(module, mesh["pair"], plan)
+    if compiler == "torch.compile":
+        for block in blocks:
+            block.compile()
+    if pairs > 1:
+        for block in blocks:
+            fully_shard(block, mesh=mesh["pairs"])
+        fully_shard(module, mesh=mesh["pairs"])
+    if compiler == "thunder":
+        import thunder
+
+        run = thunder.jit(module)
+        return run, run.no_sync if pairs > 1 else None
+    return module, (lambda: _without_sync(module)) if pairs > 1 else None
 
 
 @contextlib.contextmanager
@@ -277,8 +318,11 @@ def measure(setting, options):
         torch._C._set_sm_carveout_experimental(options.left_free)
     result = {"setting": setting, "communicators_s": communicators(options.device, options.fake_world)}
     result["world"] = distributed.get_world_size()
-    module, blocks, ids, targets = loss_and_blocks(options)
-    if compiler == "thunder":
+    rank = distributed.get_rank()
+    module, blocks, ids, targets = loss_and_blocks(options, rank // 2 if strategy == "tensor" else rank)
+    if strategy == "tensor":
+        run, without_sync = in_pairs(compiler, module, blocks, options)
+    elif compiler == "thunder":
         run, without_sync = by_thunder(strategy, module, options.transport)
     else:
         run, without_sync = by_pytorch(strategy, compiler, module, blocks, options)

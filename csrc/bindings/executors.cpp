@@ -12,6 +12,7 @@
 #include "executors/cublaslt/cublaslt.h"
 #include "executors/cudnn/cudnn.h"
 #include "executors/decoding/decoding.h"
+#include "executors/depthwise/depthwise.h"
 #include "executors/fuser/fuser.h"
 #include "executors/onednn/onednn.h"
 #include "executors/python/python.h"
@@ -34,10 +35,11 @@ void register_executors() {
   register_fuser_lowering();
   std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), rows = make_rows_executor();
   std::shared_ptr<Executor> c10d = make_c10d_executor(), onednn = make_onednn_executor();
-  std::shared_ptr<Executor> decoding = make_decoding_executor();
-  for (const auto& e : {decoding, onednn, rows, cublaslt, cudnn, sdpa, fuser, c10d, aten, python}) all.add(e);
+  std::shared_ptr<Executor> decoding = make_decoding_executor(), depthwise = make_depthwise_executor();
+  for (const auto& e : {decoding, depthwise, onednn, rows, cublaslt, cudnn, sdpa, fuser, c10d, aten, python})
+    all.add(e);
   // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn, onednn, cublaslt, rows, decoding}) all.add_default(e);
+  for (const auto& e : {fuser, sdpa, cudnn, onednn, cublaslt, rows, depthwise, decoding}) all.add_default(e);
   all.add_always(c10d);
   all.add_always(aten);
   all.add_always(python);

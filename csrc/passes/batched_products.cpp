@@ -122,10 +122,7 @@ class Batcher {
   // copies its operands.
   bool opens(const Call& call) {
     if (call.body.empty() || is_batched_product(call) || effects(call) != 0 || !holds_change(call)) return false;
-    const ExecutorList always = Executors::instance().always();
-    return std::none_of(executors_.begin(), executors_.end(), [&](const auto& e) {
-      return std::find(always.begin(), always.end(), e) == always.end() && e->find(call);
-    });
+    return !find_specialist(executors_, call);
   }
 
   bool holds_change(const Call& call) {

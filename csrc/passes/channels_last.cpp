@@ -30,14 +30,15 @@ const TensorType* image(const Arg& a) {
   return half && t.device.type == DeviceType::cuda && t.rank() == 4 && has_known_layout(t) ? &t : nullptr;
 }
 
-// All convolutions are such that tensor cores take them, channels last; and one at least is not yet.
+bool is_grouped(const Call& call) { return call.arguments().integer("groups") != 1; }
+
+// All convolutions are of images that can lie channels last; and one at least is not yet.
 bool is_for(const Trace& trace) {
   bool any = false;
   for (const Call* call : trace.calls) {
     if (!is_any_convolution(*call)) continue;
     if (!is_convolution(*call) || !image(call->args[0]) || !image(call->args[1])) return false;
-    const Args a = call->arguments();
-    if (!a["groups"].is_literal_number() || a.integer("groups") != 1) return false;
+    if (!call->arguments()["groups"].is_literal_number()) return false;
     any |= is_contiguous(*image(call->args[0]));
   }
   return any;
@@ -52,7 +53,8 @@ bool lies_so(const TensorType& t, const Dims& strides) {
 
 class ChannelsLast {
  public:
-  explicit ChannelsLast(const Trace& trace) : trace_(trace), layouts_(trace) {}
+  ChannelsLast(const Trace& trace, const ExecutorList& executors)
+      : trace_(trace), executors_(executors), layouts_(trace) {}
 
   Trace run() {
     size_t convolutions = 0;
@@ -61,7 +63,8 @@ class ChannelsLast {
       for (const Call* c : changed(*call)) layouts_.rewriter.builder.append(c);
     }
     Trace out = layouts_.finish();
-    return 2 * layouts_.restored(4) <= convolutions ? out : trace_;
+    const bool all = std::all_of(out.calls.begin(), out.calls.end(), [&](const Call* c) { return has_kernels(*c); });
+    return all && 2 * layouts_.restored(4) <= convolutions ? out : trace_;
   }
 
  private:
@@ -74,6 +77,13 @@ class ChannelsLast {
       }
       layouts_.again(call, takes(call));
     });
+  }
+
+  bool has_kernels(const Call& call) const { return !is_convolution(call) || !is_grouped(call) || is_taken(call); }
+  // The call, or one that it consists of.
+  bool is_taken(const Call& call) const {
+    return find_specialist(executors_, call) ||
+           std::any_of(call.body.begin(), call.body.end(), [&](const Call* c) { return is_taken(*c); });
   }
 
   static bool takes(const Call& call) {
@@ -89,12 +99,15 @@ class ChannelsLast {
   }
 
   const Trace& trace_;
+  const ExecutorList& executors_;
   LaidOut layouts_;
 };
 
 }  // namespace
 
-Trace channels_last(const Trace& trace) { return is_for(trace) ? ChannelsLast(trace).run() : trace; }
+Trace channels_last(const Trace& trace, const ExecutorList& executors) {
+  return is_for(trace) ? ChannelsLast(trace, executors).run() : trace;
+}
 
 Trace gradients_as_inputs(const Trace& joint) {
   const ArgList& gradients = joint.output.items().at(1).items();

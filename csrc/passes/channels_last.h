@@ -15,17 +15,18 @@
 //   t7 = ltorch.relu(t6)
 //   ...
 //
-// The pass is for programs of ungrouped convolutions over two dimensions in float16 or bfloat16 on a GPU.  Calls whose
-// result depends on the layout read the image as it was, and so does the caller.  Where that would happen often (group
-// norms between the convolutions), or where grouped convolutions stand between, which have kernels for the other
-// layout, the program stays as it is.
+// The pass is for programs of convolutions over two dimensions in float16 or bfloat16 on a GPU.  Calls whose result
+// depends on the layout read the image as it was, and so does the caller.  Where that would happen often (group norms
+// between the convolutions) the program stays as it is; so it does where a grouped convolution stands between, for which
+// ATen's kernels want the other layout and no other executor takes this one.
 #pragma once
 
 #include "core/trace.h"
+#include "passes/executor.h"
 
 namespace thunder {
 
-Trace channels_last(const Trace& trace);
+Trace channels_last(const Trace& trace, const ExecutorList& executors);
 
 /// Of a gradient that is channels last, where its tensor, of four dimensions, is not: a copy laid out as that is.
 /// Fused with what makes the gradient this is a write, and autograd would copy it otherwise.

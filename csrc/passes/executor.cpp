@@ -29,6 +29,14 @@ const Implementation* Executor::find(const Call& call) const {
   return find_in(implementations_, call.op->name, call);
 }
 
+const Implementation* find_specialist(const ExecutorList& list, const Call& call) {
+  const ExecutorList always = Executors::instance().always();
+  for (const auto& e : list)
+    if (std::find(always.begin(), always.end(), e) == always.end())
+      if (const Implementation* found = e->find(call)) return found;
+  return nullptr;
+}
+
 void Executor::register_implementation(std::string symbol, Implementation implementation) {
   implementations_[std::move(symbol)].push_back(std::move(implementation));
 }

@@ -85,6 +85,9 @@ class Executor {
 
 using ExecutorList = std::vector<std::shared_ptr<Executor>>;
 
+/// What takes the call before those executors that stand last in every list; null if nothing does.
+const Implementation* find_specialist(const ExecutorList& list, const Call& call);
+
 /// Executors by name.
 class Executors {
  public:

@@ -121,7 +121,7 @@ class Pipeline {
     // Before row_major, which looks at what stands behind a convolution.  Kernels for another layout round otherwise.
     if (fuses_ && !options_.fusion.eager_numerics)
       t = run(
-          kChannelsLast, t, c_.history, [](const Trace& x) { return channels_last(x); }, false);
+          kChannelsLast, t, c_.history, [&](const Trace& x) { return channels_last(x, options_.executors); }, false);
     // Sums of 16 bits are rounded in the order in which they lie in memory.
     if (fuses_ && !options_.fusion.eager_numerics)
       t = run(

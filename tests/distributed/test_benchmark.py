@@ -1,5 +1,6 @@
 """The benchmark of several GPUs, on the CPU and small: that it runs, and what it makes of what it measured."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -83,3 +84,19 @@ def test_a_part(tmp_path):
     for row in rows:
         assert row["loss"] == pytest.approx(rows[0]["loss"], rel=1e-4)
         assert row["ms"] > 0 and row["four_ms"] > 0 and row["world"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+def test_pairs(tmp_path, processes):
+    """Tensor parallel in pairs, on four processes with shards over the pairs: the loss of one process."""
+    settings = ["single:thunder", "tensor:thunder", "tensor:eager"]
+    rows = run(tmp_path / "rows", processes, settings, "--model", "hf:llama-tiny")
+    for row in rows:
+        assert row["loss"] == pytest.approx(rows[0]["loss"], rel=1e-4)
+        assert row["ms"] > 0 and row["four_ms"] > 0 and row["world"] == processes
+
+
+def test_pairs_have_a_plan_for_models_of_one_kind(benchmark):
+    with pytest.raises(SystemExit, match="no plan for 'pythia-14m'"):
+        benchmark.in_pairs("thunder", None, [], argparse.Namespace(model="pythia-14m"))

@@ -374,3 +374,28 @@ finally:
 
 def test_cross_entropy_under_autocast_is_seen_through():
     in_fake_cuda(CROSS_ENTROPY)
+
+
+CONVOLUTIONS = """
+def by(size=3, stride=1, padding=1, dilation=1, groups=24, dtype=torch.bfloat16, last=True):
+    x = torch.randn(2, 24, 20, 17, device="cuda", dtype=dtype)
+    x = x.to(memory_format=torch.channels_last) if last else x
+    w = torch.randn(24, 24 // groups, size, size, device="cuda", dtype=dtype)
+    compiled = thunder.jit(lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, groups))
+    compiled(x, w)
+    print(*[c.name for c in thunder.last_traces(compiled)[-1].calls if "convolution" in c.name])
+
+by()
+by(7, 2, 3, dtype=torch.float32)
+by(last=False)
+by(groups=1)
+by(dilation=2)
+by(stride=3)
+by(9)
+by(dtype=torch.float64)
+"""
+
+
+def test_depthwise_convolutions():
+    lines = in_fake_cuda(CONVOLUTIONS)
+    assert lines == ["depthwise_convolution"] * 2 + ["torch.convolution"] * 6

@@ -26,6 +26,7 @@ struct Program {
   Builder b = pass_builder();
   Expr x{b, b.input(half({2, 8, 6, 5}), "x")};
   int weights = 0;
+  ExecutorList executors;
 
   Expr weight(Dim out, Dim in, Dim size) {
     return Expr(b, b.input(half({out, in, size, size}), "w" + std::to_string(weights++)));
@@ -38,7 +39,7 @@ struct Program {
     return b("torch.batch_norm_functional", image, nullptr, nullptr, nullptr, nullptr, true, 0.1, 1e-5)[0];
   }
   Trace after(const Expr& result) {
-    const Trace before = b.finish("f", Arg::tuple({result})), out = channels_last(before);
+    const Trace before = b.finish("f", Arg::tuple({result})), out = channels_last(before, executors);
     CHECK_NOTHROW(verify(out));
     // Results have the strides that they had.
     CHECK(same(out.output.items()[0].value().tensor().strides, before.output.items()[0].value().tensor().strides));
@@ -46,7 +47,7 @@ struct Program {
   }
   void stays(const Expr& result) {
     const Trace before = b.finish("f", Arg::tuple({result}));
-    CHECK(channels_last(before).calls == before.calls);
+    CHECK(channels_last(before, executors).calls == before.calls);
   }
 };
 
@@ -55,14 +56,15 @@ size_t restrides(const Trace& t) {
                                            [](const Call* c) { return c->op->full_name == "prims.restride"; }));
 }
 
-// Whether every image of four dimensions and more than one channel that a convolution reads or makes is so.
+// Whether every image that a convolution reads or makes is so.  Strides of dimensions of one element are never used.
 bool convolutions_are_channels_last(const Trace& t) {
   bool all = true;
   for (const Call* c : t.calls) {
     if (c->op->full_name != "torch.conv2d") continue;
     for (Value v : {c->args[0].value(), c->args[1].value(), c->output.value()}) {
       const TensorType& type = v.tensor();
-      all &= same(type.strides, channels_last_strides(type.shape)) || type.shape[2].same(1);
+      const Dims strides = channels_last_strides(type.shape);
+      for (size_t i = 0; i < 4; ++i) all &= type.shape[i].same(1) || type.strides[i].same(strides[i]);
     }
   }
   return all;
@@ -90,6 +92,36 @@ TEST_CASE("channels_last: a weight of one element an image lies both ways") {
   CHECK(restrides(t) == 1);
 }
 
+// Takes grouped convolutions of images that lie channels last.
+std::shared_ptr<Executor> grouped_executor() {
+  auto e = std::make_shared<Executor>("grouped");
+  Implementation i;
+  i.checker = [](const Call& c) {
+    const TensorType& x = c.args[0].value().tensor();
+    return same(x.strides, channels_last_strides(x.shape));
+  };
+  i.op = &e->register_operator({.schema = "convolution_of_groups(Tensor input, Tensor weight, Tensor? bias, "
+                                          "int[:] stride, int[:] padding, int[:] dilation, bool transposed, "
+                                          "int[:] output_padding, int groups) -> Tensor"});
+  e->register_implementation("torch.convolution", i);
+  return e;
+}
+
+TEST_CASE("channels_last: a grouped convolution that an executor takes so") {
+  for (bool taken : {true, false}) {
+    Program p;
+    if (taken) p.executors = {grouped_executor()};
+    const Expr y = p.b("torch.sum", p.convolution(p.convolution(p.x, 8, 3, 8), 8));
+    if (!taken) {
+      p.stays(y);
+      continue;
+    }
+    const Trace t = p.after(y);
+    CHECK(convolutions_are_channels_last(t));
+    CHECK(restrides(t) == 2);  // the image, and a weight that lies only one way
+  }
+}
+
 TEST_CASE("channels_last: programs that stay") {
   Program grouped;
   grouped.stays(grouped.b("torch.sum", grouped.convolution(grouped.convolution(grouped.x, 8, 3, 8), 8)));
@@ -108,7 +140,7 @@ TEST_CASE("channels_last: programs that stay") {
   Builder b = pass_builder();
   const Expr x(b, b.input(f32({2, 8, 6, 5}), "x")), w(b, b.input(f32({8, 8, 3, 3}), "w"));
   const Trace cpu = b.finish("f", Arg::tuple({b("torch.sum", b("torch.conv2d", b("torch.conv2d", x, w), w))}));
-  CHECK(channels_last(cpu).calls == cpu.calls);
+  CHECK(channels_last(cpu, {}).calls == cpu.calls);
 }
 
 TEST_CASE("channels_last: random programs give the same") {
@@ -134,7 +166,7 @@ TEST_CASE("channels_last: random programs give the same") {
       }
       if (!same(images.back().shape(), images[0].shape())) images.pop_back();
     }
-    const Trace before = p.b.finish("f", Arg::tuple({images.back(), any()})), after = channels_last(before);
+    const Trace before = p.b.finish("f", Arg::tuple({images.back(), any()})), after = channels_last(before, {});
     CHECK_NOTHROW(verify(after));
     for (size_t i : {0, 1})
       CHECK(same(before.output.items()[i].value().tensor().strides, after.output.items()[i].value().tensor().strides));
