@@ -258,7 +258,10 @@ def steps(run, without_sync, module, ids, targets, options, result):
     from torch import distributed
 
     clock = one.Clock(options.device)
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4, fused=True)
+    of_type = {}  # the fused optimizer takes plain tensors and DTensors apart
+    for p in module.parameters():
+        of_type.setdefault(type(p.data), []).append(p)
+    optimizer = torch.optim.AdamW([{"params": group} for group in of_type.values()], lr=1e-4, fused=True)
 
     def step():
         run(ids, targets).backward()

@@ -90,6 +90,7 @@ def test_a_part(tmp_path):
 @pytest.mark.parametrize("processes", [2, 4])
 def test_pairs(tmp_path, processes):
     """Tensor parallel in pairs, on four processes with shards over the pairs: the loss of one process."""
+    pytest.importorskip("transformers", reason="requirements/models.txt")
     settings = ["single:thunder", "tensor:thunder", "tensor:eager"]
     rows = run(tmp_path / "rows", processes, settings, "--model", "hf:llama-tiny")
     for row in rows:
