@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "fuser/items.h"
 #include "fuser/lifetimes.h"
+#include "fuser/order.h"
 #include "fuser/roots.h"
 #include "fuser/scalar.h"
 
@@ -488,8 +489,6 @@ class Partitioner {
   // ---- the new program ----------------------------------------------------------------------------------------------
 
   Trace rebuild() {
-    Trace out = trace_.derived();
-    out_ = &out.calls;
     placed_.assign(items_.size(), 0);
     for (size_t i = 0; i < items_.size(); ++i) {
       if (items_[i].kind == Kind::Barrier) emit_item(static_cast<int>(i));
@@ -497,6 +496,8 @@ class Partitioner {
         emit_root(static_cast<int>(i));
     }
     visit_values(trace_.output, [&](Value v) { need(v); });
+    Trace out = trace_.derived();
+    out.calls = in_order(out_);
     return out;
   }
 
@@ -511,10 +512,11 @@ class Partitioner {
     if (placed_[static_cast<size_t>(i)]) return;
     placed_[static_cast<size_t>(i)] = 1;
     const Item& item = items_[static_cast<size_t>(i)];
-    if (effect_before_[static_cast<size_t>(i)] >= 0) emit_item(effect_before_[static_cast<size_t>(i)]);
-    const Call* call = item.claimed ? item.claimed : item.call;
-    visit_inputs(*call, [&](Value v) { need(v); });
-    out_->push_back(call);
+    const auto runs = [](const Item& of) { return of.claimed ? of.claimed : of.call; };
+    const int before = effect_before_[static_cast<size_t>(i)];
+    if (before >= 0) emit_item(before);
+    visit_inputs(*runs(item), [&](Value v) { need(v); });
+    out_.push_back({runs(item), i, false, before >= 0 ? runs(items_[static_cast<size_t>(before)]) : nullptr});
   }
 
   void emit_root(int i) {
@@ -523,7 +525,7 @@ class Partitioner {
     const Call* call = ops_[static_cast<size_t>(g)];
     if (!call || !emitted_.insert(g).second) return;
     visit_inputs(*call, [&](Value v) { need(v); });
-    out_->push_back(call);
+    out_.push_back({call, groups_[static_cast<size_t>(g)].last, true});
   }
 
   const Trace& trace_;
@@ -544,7 +546,7 @@ class Partitioner {
   std::map<int, std::vector<int>> barrier_reads_;
   std::vector<const Call*> ops_;
   std::set<int> emitted_;
-  std::vector<const Call*>* out_ = nullptr;
+  std::vector<Placed> out_;
 };
 
 }  // namespace

@@ -70,30 +70,37 @@ def own_part(x, dim, sizes, p):
     return part.clone(memory_format=torch.contiguous_format)
 
 
-def _padded(x, n):
-    """With `n` rows."""
-    if x.shape[0] == n:
+def _padded(x, dim, n):
+    """With `n` along `dim`."""
+    if x.shape[dim] == n:
         return x
-    return torch.cat([x, x.new_zeros((n - x.shape[0], *x.shape[1:]))])
+    shape = list(x.shape)
+    shape[dim] = n - x.shape[dim]
+    return torch.cat([x, x.new_zeros(shape)], dim)
+
+
+# Collectives join tensors along their first dimension. Parts are sent as they lie, and lie one behind the other along
+# another dimension by a copy that reads and writes whole rows: a tensor whose last dimension came first would be read
+# and written with large steps.
 
 
 def gathered(x, dim, sizes, p):
     """The parts of all processes, one behind the other along `dim`, without a gradient."""
-    most = max(sizes)
-    rows = _padded(x.movedim(dim, 0), most).contiguous()
-    whole = _arrived(torch.ops._c10d_functional.all_gather_into_tensor(rows, p.world, p.name))
-    if min(sizes) < most:
-        whole = torch.cat([whole.narrow(0, i * most, n) for i, n in enumerate(sizes)])
-    return whole.movedim(0, dim).contiguous()
+    part = _padded(x, dim, max(sizes)).contiguous()
+    whole = _arrived(torch.ops._c10d_functional.all_gather_into_tensor(part, p.world, p.name))
+    parts = whole.view(p.world, *part.shape)
+    if min(sizes) < max(sizes):
+        return torch.cat([parts[i].narrow(dim, 0, n) for i, n in enumerate(sizes)], dim)
+    return parts.movedim(0, dim).flatten(dim, dim + 1).contiguous()
 
 
 def reduced_part(x, dim, sizes, p):
     """This process's part, along `dim`, of the sum over the processes, without a gradient."""
-    most, rows = max(sizes), x.movedim(dim, 0)
-    if min(sizes) < most:
-        rows = torch.cat([_padded(part, most) for part in rows.split(sizes)])
-    part = _arrived(torch.ops._c10d_functional.reduce_scatter_tensor(rows.contiguous(), "sum", p.world, p.name))
-    return part.narrow(0, 0, sizes[p.rank]).movedim(0, dim).contiguous()
+    if min(sizes) < max(sizes):
+        x = torch.cat([_padded(part, dim, max(sizes)) for part in x.split(sizes, dim)], dim)
+    parts = x.unflatten(dim, (p.world, max(sizes))).movedim(dim, 0).flatten(0, 1).contiguous()
+    part = _arrived(torch.ops._c10d_functional.reduce_scatter_tensor(parts, "sum", p.world, p.name))
+    return part.narrow(dim, 0, sizes[p.rank]).contiguous()
 
 
 def exchanged(x, dim, sizes, new_dim, new_sizes, p):
