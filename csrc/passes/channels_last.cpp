@@ -44,13 +44,6 @@ bool is_for(const Trace& trace) {
   return any;
 }
 
-// But for dimensions of one element, whose strides are never used.
-bool lies_so(const TensorType& t, const Dims& strides) {
-  for (size_t i = 0; i < strides.size(); ++i)
-    if (!t.shape[i].same(1) && !t.strides[i].same(strides[i])) return false;
-  return true;
-}
-
 class ChannelsLast {
  public:
   ChannelsLast(const Trace& trace, const ExecutorList& executors)

@@ -20,6 +20,12 @@ bool has_known_layout(const TensorType& t) {
          std::all_of(t.strides.begin(), t.strides.end(), known);
 }
 
+bool lies_so(const TensorType& t, const Dims& strides) {
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (!t.shape[i].same(1) && !t.strides[i].same(strides[i])) return false;
+  return true;
+}
+
 bool is_permuted(const TensorType& t) {
   if (t.rank() < 2 || !has_known_layout(t) || is_contiguous(t) || t.numel().constant() == 0) return false;
   int64_t last = 1;

@@ -41,6 +41,8 @@ class LaidOut {
 
 /// Whether shape and strides are numbers.
 bool has_known_layout(const TensorType& t);
+/// Whether these are the strides, but for those of dimensions of one element, which are never used.
+bool lies_so(const TensorType& t, const Dims& strides);
 /// Whether the layout is known, and holds each element once and without gaps, but not by rows.
 bool is_permuted(const TensorType& t);
 /// Whether values alone, not where they lie, make the results: pointwise operators, views of any layout, and reshape,

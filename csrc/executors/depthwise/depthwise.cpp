@@ -10,6 +10,7 @@
 #include "core/warning.h"
 #include "fuser/depthwise.h"
 #include "fuser/emit.h"
+#include "passes/laid_out.h"
 #include "runtime/allocate.h"
 #include "runtime/convert.h"
 #include "runtime/cuda_module.h"
@@ -30,13 +31,6 @@ using depthwise::Problem;
 constexpr const char *kForward = "torch.convolution", *kBackward = "torch.convolution_backward";
 constexpr int64_t kChannels = 1, kRows = 2, kColumns = 3;  // dimensions of an image
 
-bool lies_channels_last(const TensorType& t) {
-  const Dims strides = channels_last_strides(t.shape);
-  for (size_t i = 0; i < strides.size(); ++i)
-    if (!t.shape[i].same(1) && !t.strides[i].same(strides[i])) return false;
-  return true;
-}
-
 std::optional<std::array<int64_t, 2>> pair(const Dims& dims) {
   if (dims.size() != 2 || !dims[0].is_constant() || !dims[1].is_constant()) return std::nullopt;
   return std::array<int64_t, 2>{dims[0].constant(), dims[1].constant()};
@@ -47,7 +41,7 @@ std::optional<Problem> problem_of(const Args& a, const Dim& columns) {
   const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
   if (x.device.type != DeviceType::cuda || x.rank() != 4 || w.rank() != 4 || a.flag("transposed")) return std::nullopt;
   const bool constant = std::all_of(w.shape.begin(), w.shape.end(), [](const Dim& d) { return d.is_constant(); });
-  if (!constant || !lies_channels_last(x)) return std::nullopt;
+  if (!constant || !lies_so(x, channels_last_strides(x.shape))) return std::nullopt;
   const int64_t channels = w.shape[0].constant();
   if (w.shape[1].constant() != 1 || !x.shape[kChannels].same(channels) || !a.dim("groups").same(channels))
     return std::nullopt;
@@ -73,6 +67,8 @@ std::optional<Problem> problem_of_forward(const Call& call) {
 
 std::optional<Problem> problem_of_backward(const Call& call) {
   const Args a = call.arguments();
+  const ArgList& mask = a["output_mask"].items();
+  if (std::none_of(mask.begin(), mask.end(), [](const Arg& wanted) { return wanted.boolean(); })) return std::nullopt;
   return problem_of(a, a.tensor("grad_output").shape[kColumns]);
 }
 
