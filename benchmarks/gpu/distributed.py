@@ -85,6 +85,7 @@ LLAMAS = {  # width, width of the MLP, layers, heads, heads of keys, vocabulary
 
 
 def hugging_face(options, batch_number):
+    """A Llama of Hugging Face's in one of these shapes."""
     import torch
     import transformers
 
@@ -170,7 +171,9 @@ def in_pairs(compiler, module, blocks, options):
 
     if not options.model.startswith("hf:"):
         raise SystemExit(f"tensor has no plan for {options.model!r}: one of {', '.join(LLAMAS)}")
-    pairs = torch.distributed.get_world_size() // 2
+    pairs, alone = divmod(torch.distributed.get_world_size(), 2)
+    if alone:
+        raise SystemExit(f"tensor has pairs of processes, and there are {2 * pairs + 1}")
     mesh = init_device_mesh(options.device, (pairs, 2), mesh_dim_names=("pairs", "pair"))
     plan = {"model.model.embed_tokens": RowwiseParallel(input_layouts=Replicate())}
     plan |= {f"model.model.layers.*.self_attn.{name}_proj": ColwiseParallel() for name in "qkv"}

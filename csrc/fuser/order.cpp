@@ -10,7 +10,7 @@
 
 namespace thunder::fuser {
 
-std::vector<const Call*> in_order(const std::vector<Placed>& calls) {
+std::vector<const Call*> calls_in_order(const std::vector<Placed>& calls) {
   std::unordered_map<const Call*, size_t> index;
   ValueMap<int> maker{-1};
   std::vector<std::vector<size_t>> readers(calls.size());

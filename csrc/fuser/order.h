@@ -27,6 +27,6 @@ struct Placed {
 
 /// The calls, each after what it needs; of those that are ready the one that stood first goes first.  `calls` are in an
 /// order in which each comes after what it needs.
-std::vector<const Call*> in_order(const std::vector<Placed>& calls);
+std::vector<const Call*> calls_in_order(const std::vector<Placed>& calls);
 
 }  // namespace thunder::fuser

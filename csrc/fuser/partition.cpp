@@ -497,7 +497,7 @@ class Partitioner {
     }
     visit_values(trace_.output, [&](Value v) { need(v); });
     Trace out = trace_.derived();
-    out.calls = in_order(out_);
+    out.calls = calls_in_order(out_);
     return out;
   }
 

@@ -272,19 +272,12 @@ class Backward final : public Convolution {
 class DepthwiseExecutor final : public Executor {
  public:
   DepthwiseExecutor() : Executor("depthwise") {
-    add(kForward, "depthwise_convolution", [](const Call& call) { return problem_of_forward(call).has_value(); });
-    add(kBackward, "depthwise_convolution_backward",
-        [](const Call& call) { return problem_of_backward(call).has_value(); });
+    register_implementation(
+        kForward, implementing(kForward, name(), [](const Call& c) { return problem_of_forward(c).has_value(); }));
+    register_implementation(
+        kBackward, implementing(kBackward, name(), [](const Call& c) { return problem_of_backward(c).has_value(); }));
   }
   bool has_eagers_bits() const override { return false; }
-
- private:
-  void add(const char* symbol, const char* print_name, std::function<bool(const Call&)> checker) {
-    Implementation i;
-    i.op = &register_implementing_operator(Registry::instance().get(symbol), name(), print_name);
-    i.checker = std::move(checker);
-    register_implementation(symbol, std::move(i));
-  }
 };
 
 }  // namespace

@@ -14,18 +14,23 @@ namespace {
 constexpr const char* kCuda = R"(
 extern "C" {
 struct cuda_dim { unsigned x, y, z; };
-cuda_dim cuda_thread, cuda_block, cuda_grid;
+cuda_dim cuda_thread, cuda_block, cuda_grid, cuda_size;
 int cuda_trapped = 0;
 void (*cuda_sync)() = nullptr;
 }
 #define threadIdx cuda_thread
 #define blockIdx cuda_block
 #define gridDim cuda_grid
+#define blockDim cuda_size
 #define __global__
+#define __device__
+#define __forceinline__ inline
+#define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 #define __shared__ static
 #define __syncthreads() cuda_sync()
 #define TH_D static inline
+static inline int min(int a, int b) { return a < b ? a : b; }
 struct int4 { int x, y, z, w; };
 static inline int __shfl_xor_sync(unsigned, int x, int mask) {
   static int all[1024];
@@ -96,6 +101,7 @@ CudaOnHost::CudaOnHost(const std::string& kernels) {
   thread_ = static_cast<Dim*>(module_->symbol("cuda_thread"));
   block_ = static_cast<Dim*>(module_->symbol("cuda_block"));
   grid_ = static_cast<Dim*>(module_->symbol("cuda_grid"));
+  size_ = static_cast<Dim*>(module_->symbol("cuda_size"));
   trapped_ = static_cast<int*>(module_->symbol("cuda_trapped"));
   misaligned_ = static_cast<int*>(module_->symbol("th_misaligned"));
   *static_cast<void (**)()>(module_->symbol("cuda_sync")) = &Block::wait;
@@ -103,6 +109,7 @@ CudaOnHost::CudaOnHost(const std::string& kernels) {
 
 void CudaOnHost::launch(Grid grid, unsigned threads, const std::function<void()>& thread) {
   *grid_ = {grid.x, grid.y, 1};
+  *size_ = {threads, 1, 1};
   *trapped_ = *misaligned_ = 0;
   Block block(threads, thread);
   for (unsigned y = 0; y < grid.y; ++y)

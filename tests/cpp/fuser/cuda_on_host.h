@@ -32,7 +32,7 @@ class CudaOnHost {
     unsigned x, y, z;
   };
   std::shared_ptr<HostModule> module_;
-  Dim *thread_, *block_, *grid_;
+  Dim *thread_, *block_, *grid_, *size_;
   int *trapped_, *misaligned_;
 };
 

@@ -2,8 +2,11 @@
 
 #include <doctest.h>
 
-#include "fuser/emit.h"
-#include "runtime/kernels/nvrtc.h"
+#include <vector>
+
+#include "fuser/compiles.h"
+#include "fuser/cuda_on_host.h"
+#include "fuzz/random.h"
 
 namespace thunder::test {
 namespace {
@@ -75,23 +78,130 @@ TEST_CASE("depthwise: strips cover all rows and columns") {
   CHECK(launch_of(plan, 1, 56, 56, 132).segments > 1);
 }
 
-TEST_CASE("depthwise: the kernels compile for every type") {
-  std::string why;
-  if (!nvrtc_available(&why)) {
-    MESSAGE("skipped: " << why);
-    return;
+// ---- numbers, by the text on the host ---------------------------------------------------------------------------------
+
+using Numbers = std::vector<float>;
+
+Numbers random_numbers(int64_t n, uint64_t seed) {
+  fuzz::Random random(seed);
+  Numbers out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(static_cast<float>(random.between(-8, 8)));
+  return out;
+}
+
+// A convolution, small whole numbers, and what each kernel must give: sums of these are exact.
+struct Convolution {
+  Problem p;
+  int64_t batch, height, width;
+  int64_t out_height = (height + 2 * p.padding_y - p.height) / p.stride_y + 1;
+  int64_t out_width = (width + 2 * p.padding_x - p.width) / p.stride_x + 1;
+  int64_t taps = p.height * p.width;
+  Numbers x = random_numbers(batch * height * width * p.channels, 1);
+  Numbers w = random_numbers(p.channels * taps, 2);
+  Numbers bias = random_numbers(p.channels, 3);
+  Numbers g = random_numbers(batch * out_height * out_width * p.channels, 4);
+  Numbers y = Numbers(g.size()), dx = Numbers(x.size()), dw = Numbers(w.size()), db = Numbers(bias.size());
+
+  void compute() {
+    for (int64_t n = 0; n < batch; ++n)
+      for (int64_t oy = 0; oy < out_height; ++oy)
+        for (int64_t ox = 0; ox < out_width; ++ox)
+          for (int64_t c = 0; c < p.channels; ++c) element(n, oy, ox, c);
   }
-  std::vector<CudaSource> sources;
+
+ private:
+  void element(int64_t n, int64_t oy, int64_t ox, int64_t c) {
+    const auto out = static_cast<size_t>(((n * out_height + oy) * out_width + ox) * p.channels + c);
+    const auto channel = static_cast<size_t>(c);
+    y[out] += bias[channel];
+    db[channel] += g[out];
+    for (int64_t k = 0; k < taps; ++k) {
+      const int64_t iy = oy * p.stride_y - p.padding_y + k / p.width, ix = ox * p.stride_x - p.padding_x + k % p.width;
+      if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
+      const auto in = static_cast<size_t>(((n * height + iy) * width + ix) * p.channels + c);
+      const auto tap = static_cast<size_t>(c * taps + k);
+      y[out] += x[in] * w[tap];
+      dx[in] += g[out] * w[tap];
+      dw[tap] += g[out] * x[in];
+    }
+  }
+};
+
+class OnHost {
+ public:
+  OnHost(const Convolution& c, Kind kind) : c_(c), plan_(plan_of(c.p, kind, true)), cuda_(text_of(plan_)) {}
+
+  Numbers forward() {
+    Numbers y(c_.g.size());
+    launch("depthwise_forward", c_.out_height, c_.out_width, c_.x.data(), c_.w.data(), c_.bias.data(), y.data());
+    return y;
+  }
+  Numbers input() {
+    Numbers dx(c_.x.size());
+    launch("depthwise_input", c_.height, c_.width, c_.g.data(), c_.w.data(), dx.data());
+    return dx;
+  }
+  std::pair<Numbers, Numbers> weight() {
+    const Launch l = launch_of(plan_, c_.batch, c_.out_height, c_.out_width, kMultiprocessors);
+    Numbers parts(static_cast<size_t>(partial_numbers(plan_, l))), dw(c_.w.size()), db(c_.bias.size());
+    launch("depthwise_weight", c_.out_height, c_.out_width, c_.g.data(), c_.x.data(), parts.data());
+    auto* join = cuda_.kernel<void(const float*, float*, float*, int, int)>("depthwise_join");
+    const auto channels = static_cast<int>(c_.p.channels);
+    cuda_.launch({static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(results_of(plan_))}, kJoinThreads,
+                 [&] { join(parts.data(), dw.data(), db.data(), channels, static_cast<int>(l.blocks_x)); });
+    return {dw, db};
+  }
+
+ private:
+  static constexpr int64_t kMultiprocessors = 3;
+
+  template <class... P>
+  void launch(const char* name, int64_t rows, int64_t columns, P... pointers) {
+    const Launch l = launch_of(plan_, c_.batch, rows, columns, kMultiprocessors);
+    auto* kernel = cuda_.kernel<void(P..., int, int, int, int, int, int, int, int, int)>(name);
+    const auto n = [](int64_t i) { return static_cast<int>(i); };
+    cuda_.launch({static_cast<unsigned>(l.blocks_x), static_cast<unsigned>(plan_.blocks_y)},
+                 static_cast<unsigned>(kThreads / plan_.lanes * plan_.lanes), [&] {
+                   kernel(pointers..., n(c_.p.channels), n(plan_.lanes), n(c_.height), n(c_.width), n(c_.out_height),
+                          n(c_.out_width), n(l.segment), n(l.segments), n(l.strips));
+                 });
+  }
+
+  const Convolution& c_;
+  const Plan plan_;
+  CudaOnHost cuda_;
+};
+
+TEST_CASE("depthwise: results and gradients, on the host") {
+  const auto problem = [](int64_t channels, int64_t h, int64_t w, int64_t sy, int64_t sx, int64_t py, int64_t px) {
+    return Problem{channels, h, w, sy, sx, py, px, 0, DType::f32};
+  };
+  const std::vector<Convolution> convolutions = {{problem(12, 3, 3, 1, 1, 1, 1), 2, 9, 8},
+                                                 {problem(6, 5, 4, 2, 1, 2, 0), 3, 11, 9},
+                                                 {problem(5, 7, 7, 1, 1, 3, 3), 1, 5, 6},
+                                                 {problem(136, 2, 3, 1, 2, 0, 2), 1, 3, 7}};
+  for (Convolution c : convolutions) {
+    c.p.columns = c.out_width;
+    c.compute();
+    CHECK(OnHost(c, Kind::Forward).forward() == c.y);
+    CHECK(OnHost(c, Kind::Input).input() == c.dx);
+    const auto [dw, db] = OnHost(c, Kind::Weight).weight();
+    CHECK(dw == c.dw);
+    CHECK(db == c.db);
+  }
+}
+
+TEST_CASE("depthwise: the kernels compile for every type") {
+  std::vector<std::string> texts;
   for (DType t : {DType::f32, DType::bf16, DType::f16})
     for (int64_t size : {1, 2, 3, 7})
       for (int64_t stride : {1, 2})
         for (Kind kind : {Kind::Forward, Kind::Input, Kind::Weight}) {
           Problem p = filter(size, stride, size == 2 ? 5 : 96);
           p.dtype = t;
-          if (supported(p))
-            sources.push_back({"depthwise", fuser::cuda_prelude() + text_of(plan_of(p, kind, size == 3)), {}});
+          if (supported(p)) texts.push_back(text_of(plan_of(p, kind, size == 3)));
         }
-  for (const CompiledCubin& c : compile_cuda(sources, 9, 0)) CHECK_MESSAGE(c.ok(), c.log);
+  check_compiles("depthwise", texts);
 }
 
 }  // namespace

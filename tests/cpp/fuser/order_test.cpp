@@ -10,7 +10,7 @@
 namespace thunder {
 namespace {
 
-using fuser::in_order;
+using fuser::calls_in_order;
 using fuser::Placed;
 using test::f32;
 using test::pass_builder;
@@ -28,7 +28,7 @@ struct Program {
   }
   std::string order() const {
     std::string out;
-    for (const Call* c : in_order(calls)) {
+    for (const Call* c : calls_in_order(calls)) {
       const auto at = std::find_if(calls.begin(), calls.end(), [&](const Placed& p) { return p.call == c; });
       out += std::to_string(at->place) + " ";
     }
@@ -84,7 +84,7 @@ TEST_CASE("order: of random programs each call comes after what it needs, once")
       values.push_back(p.add(any(), any(), static_cast<int>(random.between(0, 40)), random.chance(0.3)));
       if (i > 0 && random.chance(0.1)) p.calls.back().after = p.calls[p.calls.size() - 2].call;
     }
-    const std::vector<const Call*> out = in_order(p.calls);
+    const std::vector<const Call*> out = calls_in_order(p.calls);
     REQUIRE(out.size() == p.calls.size());
     ValueSet made;
     made.set(values[0].value(), 1);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/parse.h"
+#include "fuser/compiles.h"
 #include "fuser/emit.h"
 #include "fuser/kernel_checks.h"
 #include "fuser/loops.h"
@@ -15,7 +16,6 @@
 #include "ops/families.h"
 #include "passes/pass_ops.h"
 #include "runtime/kernels/host_compiler.h"
-#include "runtime/kernels/nvrtc.h"
 
 namespace thunder::test {
 namespace {
@@ -196,21 +196,14 @@ TEST_CASE("tiles: blocks cover the matrix") {
 }
 
 TEST_CASE("tiles: NVRTC compiles them, with float8 instructions and without") {
-  std::string why;
-  if (!nvrtc_available(&why)) {
-    MESSAGE("skipped: " << why);
-    return;
-  }
-  std::vector<CudaSource> sources;
+  std::vector<std::string> texts;
   const std::vector<std::pair<std::string, std::string>> types = {
       {"bf16", "bfloat16"}, {"f8_e4m3fn", "float8_e4m3fn"}, {"f8_e5m2", "float8_e5m2"}};
   for (const auto& [type, name] : types) {
     const Program p(both("cuda:0", "32", "24", type, name) + kExtremum + "  return (t3, t5, t7)\n", "a, b");
-    for (int lanes : {1, 4, 8})
-      sources.push_back({"tiles", fuser::cuda_prelude() + emit_cuda(p.lower({.lanes = lanes}).value(), "tiles")});
+    for (int lanes : {1, 4, 8}) texts.push_back(emit_cuda(p.lower({.lanes = lanes}).value(), "tiles"));
   }
-  for (const auto& [major, minor] : {std::pair(9, 0), std::pair(8, 0)})
-    for (const CompiledCubin& c : compile_cuda(sources, major, minor)) CHECK_MESSAGE(c.ok(), c.log);
+  check_compiles("tiles", texts, {{9, 0}, {8, 0}});
 }
 
 /// What the shared text needs of CUDA, by threads of the host: one block after the other.  Kernels are linked without
