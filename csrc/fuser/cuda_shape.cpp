@@ -20,6 +20,13 @@ constexpr int kMostSums = 48;             // registers of theirs that leave room
 constexpr int kFewRegisters = 48;         // for operands and sums, with which as many threads run at once
 constexpr int64_t kJoinBytes = 40 << 10;  // of shared memory, of which a block has 48 kB
 constexpr int kBusyThreads = 1 << 16;     // that keep a GPU's memory busy
+constexpr int kColumnBlock = 256;         // threads of a block that walks over columns
+constexpr int kWholeRows = 32;            // rows side by side of a block that has all rows of its columns
+constexpr int kRowsEach = 16;         // of such a thread, if there are blocks enough
+constexpr int kMostRowsEach = 64;     // that it may add up without runs
+constexpr int kLeastRowsEach = 4;     // that take it less time than a second kernel
+constexpr int64_t kWholeBlocks = 132;     // that keep the multiprocessors of a large GPU busy
+constexpr int kColumnThreads = 32;        // of the columns of a tile: fewer columns have fewer partial sums
 constexpr int kTransposedThreads = 8;     // of a row, where the rows of a block lie together in an operand
 constexpr int kTransposedBlock = 256;     // threads of such a block
 constexpr int kMostOfRows = 512;          // threads of a block that has several rows
@@ -109,17 +116,36 @@ void deal_transposed(int64_t chunks, CudaShape& s) {
   s.rows_per_block = kTransposedBlock / kTransposedThreads;
 }
 
+// Blocks that have all rows of their columns, so that no partial sums are written and read again, where the threads of
+// all blocks are many, or their rows few.
+bool deal_whole(const Kernel& k, int64_t chunks, CudaShape& s) {
+  if (!k.rows.is_number()) return false;  // they may be many more the next time
+  int rows = 1, rows_each = 0;
+  int64_t blocks = 0;
+  for (;; rows *= 2) {
+    s.threads = power_of_two(chunks, 1, kColumnBlock / rows);
+    blocks = rounded_up(chunks, s.threads);
+    rows_each = each(k.usual_rows, rows);
+    if ((rows_each <= kRowsEach && blocks >= 2 * kWholeBlocks) || rows == kWholeRows || rows * 2 > k.usual_rows) break;
+  }
+  s.rows_per_block = rows;
+  s.whole = rows_each <= (blocks < kWholeBlocks ? kLeastRowsEach : kMostRowsEach);
+  return s.whole;
+}
+
 // Columns are tiled over blocks.  Rows follow each other in memory, so any number of threads may have one.
 void deal_columns(const Kernel& k, int64_t chunks, CudaShape& s) {
   if (k.rows_together > 0 && !k.last) return deal_transposed(chunks, s);
-  const int64_t tiles = rounded_up(chunks, kBlockThreads);
-  s.threads = static_cast<int>(rounded_up(chunks, tiles));
+  if (!k.last && deal_whole(k, chunks, s)) return;
+  const int64_t widest = k.last ? kBlockThreads : k.lanes == 1 ? 2 * kColumnThreads : kColumnThreads;
+  s.threads = each(chunks, each(chunks, widest));
+  s.rows_per_block = 1;
   if (k.last) return;  // a thread walks over all rows
   double best = -1;
-  for (int rows = 1; rows * s.threads <= kBlockThreads * 3 / 2; ++rows) {
+  for (int rows = 1; rows * s.threads <= kColumnBlock; ++rows) {
     const int threads = rows * s.threads;
     const double rate = static_cast<double>(threads) / static_cast<double>(rounded_up(threads, 32) * 32) +
-                        0.2 * std::min(threads, kBlockThreads) / kBlockThreads;
+                        0.2 * threads / kColumnBlock;
     if (rate <= best) continue;
     best = rate;
     s.rows_per_block = rows;
@@ -159,8 +185,8 @@ CudaShape cuda_shape(const Kernel& k) {
   if (reduces_rows(k)) deal_rows(k, chunks, s);
   else if (walks_columns(k)) deal_columns(k, chunks, s);
   else deal_tiles(k, chunks, s);
-  s.persistent = k.has_finish();
-  while (s.persistent && s.rows_per_block > 1 && join_bytes(k, s) > kJoinBytes)
+  s.persistent = k.has_finish() && !s.whole;
+  while (k.has_finish() && s.rows_per_block > 1 && join_bytes(k, s) > kJoinBytes)
     s.rows_per_block = (s.rows_per_block + 1) / 2;
   // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
   // for each thread's.
@@ -169,6 +195,8 @@ CudaShape cuda_shape(const Kernel& k) {
   s.blocks_per_multiprocessor = std::max(1, most / threads);
   return s;
 }
+
+bool finishes_apart(const Kernel& k) { return k.has_finish() && !cuda_shape(k).whole; }
 
 CudaBlocks cuda_blocks(const Kernel& k, int64_t rows, int64_t cols) {
   const CudaShape s = cuda_shape(k);
@@ -180,7 +208,7 @@ CudaBlocks cuda_blocks(const Kernel& k, int64_t rows, int64_t cols) {
   }
   if (k.tiled)
     return {rounded_up(cols / k.lanes, s.threads), rounded_up(rows, int64_t{kTurnedRows} * s.rows_per_block)};
-  out.x = k.last ? 1 : rounded_up(rows, s.rows_per_block);
+  out.x = k.last || s.whole ? 1 : rounded_up(rows, s.rows_per_block);
   if (!reduces_rows(k)) out.y = rounded_up(cols / k.lanes, int64_t{s.threads} * s.chunks);
   return out;
 }

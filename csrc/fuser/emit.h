@@ -43,6 +43,7 @@ struct CudaShape {
   int chunks = 1;                     ///< of a row that a thread works on (K)
   int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
   bool persistent = false;            ///< at most as many blocks as run at once, each walks over several rows
+  bool whole = false;                 ///< a block walks over all rows of its columns, and stores what their sums make
 };
 constexpr int kRowThreads = 512;  ///< of a row: two blocks share a multiprocessor, one loads while the other computes
 constexpr int64_t kCachedBytes = 160;  ///< of one thread: about 40 registers
@@ -53,6 +54,8 @@ struct CudaBlocks {
 };
 CudaBlocks cuda_blocks(const Kernel& kernel, int64_t rows, int64_t cols);
 constexpr int kFinishRows = 32;
+/// Whether a second function adds up what several blocks have of sums of columns, or of extrema.
+bool finishes_apart(const Kernel& kernel);
 /// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., numbers..., [partial]) and, if it has one,
 /// NAME_finish(inputs..., outputs..., sizes..., numbers..., partial, parts) for blocks of 32 x kFinishRows threads: one for
 /// each 32 columns whose sums are found, one for extrema of all.

@@ -107,54 +107,75 @@ std::string sections(const Kernel& k, const CudaShape& s) {
   return out;
 }
 
+// Takes up what a part has of an accumulator's sum.
+std::string add_part(const Kernel& k, const Accumulator& a, const std::string& high, const std::string& low) {
+  if (!rounds(a)) return line(2, a.name + " = " + combine_function(a.combine) + "(" + a.name + ", " + high + ");");
+  const std::string runs = has_runs(k, a, Target::Cuda) ? " " + a.name + "_low += " + low + ";" : "";
+  return line(2, "th_total(" + a.name + "_high, " + a.name + "_low, " + high + ");" + runs);
+}
+
 std::string finish(const Kernel& k, const std::string& name) {
-  // The loads of several parts are in flight at once.
-  const std::string cols = k.sizes.known(k.cols), unroll = "#pragma unroll 8\n";
+  const std::string cols = k.sizes.known(k.cols);
   std::string out = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kFinishRows) + ") " + name +
                     "_finish(" + parameters(k) + "const char* __restrict__ partial, int parts) {\n";
   out += line(1, "using I = long long;");
   out += line(1, "const I c = I(blockIdx.x) * 32 + threadIdx.x;");
   const ColumnPlaces places(k, Target::Cuda);
-  const std::string size = places.all(), each = "for (int s = threadIdx.y; s < parts && c < " + cols +
-                                                "; s += " + std::to_string(kFinishRows) + ") ";
+  std::string walk, joined;
   places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
     const auto part = [&](const std::string& offset) {
-      return "((const " + a.type + "*)(partial + I(s) * " + size + " + " + places.sum(at, offset) + "))[c]";
+      return "((const " + a.type + "*)(partial + I(s) * " + places.all() + " + " + places.sum(at, offset) + "))[c]";
     };
-    const std::string joined = "th_reduce_y<" + std::to_string(kFinishRows) + ">(" + a.name + ", [](" + a.type +
-                               " a, " + a.type + " b) { return " + combine_function(a.combine) + "(a, b); });";
     out += line(1, a.type + " " + a.name + " = " + identity(a) + ";");
-    if (rounds(a)) {
-      const std::string totals = a.name + "_high, " + a.name + "_low", runs = has_runs(k, a, Target::Cuda) ? " " : "";
-      out += line(1, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;") + unroll;
-      out += line(1, each + "{ th_total(" + totals + ", " + part("0") + ");" +
-                         (runs.empty() ? "" : " " + a.name + "_low += " + part(bytes) + ";") + " }");
-      out += line(1, a.name + " = th_whole(" + totals + ");");
-    } else {
-      out += unroll;
-      out += line(1, each + a.name + " = " + combine_function(a.combine) + "(" + a.name + ", " + part("0") + ");");
-    }
-    out += line(1, a.name + " = " + joined);
+    if (rounds(a)) out += line(1, a.type + " " + a.name + "_high = 0, " + a.name + "_low = 0;");
+    walk += add_part(k, a, part("0"), part(bytes));
+    if (rounds(a)) joined += line(1, a.name + " = th_whole(" + a.name + "_high, " + a.name + "_low);");
+    joined += line(1, a.name + " = th_reduce_y<" + std::to_string(kFinishRows) + ">(" + a.name + ", [](" + a.type +
+                          " a, " + a.type + " b) { return " + combine_function(a.combine) + "(a, b); });");
   });
+  // The loads of several parts are in flight at once.
+  out += "#pragma unroll 8\n" + line(1, "for (int s = threadIdx.y; s < parts && c < " + cols + "; s += " +
+                                            std::to_string(kFinishRows) + ") {");
+  out += walk + line(1, "}") + joined;
   out += line(1, "if (threadIdx.y != 0 || c >= " + cols + ") return;");
   indent(out, k.finish, 1);
   return out + "}\n";
 }
 
-// The threads of a block that have the same columns join their sums.
+// Columns of a block, dealt to all its threads.
+int columns_each(const Kernel& k, const CudaShape& s) {
+  return (s.chunks * k.lanes + s.rows_per_block - 1) / s.rows_per_block;
+}
+
+std::string over_columns(const Kernel& k, const CudaShape& s) {
+  return "#pragma unroll\n" + line(2, "for (int n = 0; n < " + std::to_string(columns_each(k, s)) + "; ++n) {") +
+         line(3, "const int i = (n * " + std::to_string(s.rows_per_block) + " + threadIdx.y) * T + threadIdx.x;") +
+         line(3, "if (i >= " + std::to_string(s.threads * s.chunks * k.lanes) + " || first + i >= " +
+                     k.sizes.known(k.cols) + ") break;");
+}
+
+// The threads of a block that have the same columns join their sums: parts of the sums over all rows, or these sums,
+// which `finish` makes something of.
 std::string join_rows(const Kernel& k, const CudaShape& s) {
-  const int width = s.threads * s.chunks * k.lanes, all = s.threads * s.rows_per_block;
+  const int width = s.threads * s.chunks * k.lanes;
   const std::string rows = std::to_string(s.rows_per_block), columns = std::to_string(width),
                     lanes = std::to_string(k.lanes), size = std::to_string(width * s.rows_per_block);
   std::string out = line(1, "__shared__ double room[" + std::to_string((join_bytes(k, s) + 7) / 8) + "];") +
                     line(1, "const I first = I(blockIdx.y) * " + columns + ";");
   const ColumnPlaces places(k, Target::Cuda);
+  const std::string each_column = over_columns(k, s);
+  std::string finish;
   places.for_each([&](const Accumulator& a, const std::string& at, const std::string& bytes) {
     const bool runs = has_runs(k, a, Target::Cuda);
+    if (s.whole) {
+      out += line(1, a.type + " " + a.name + "_sum[" + std::to_string(columns_each(k, s)) + "];");
+      finish += line(3, "const " + a.type + " " + a.name + " = " + a.name + "_sum[n];");
+    }
     const auto fill = [&](const std::string& to, const std::string& from) {
       return line(3, to + "[((threadIdx.y * K + k) * T + threadIdx.x) * " + lanes + " + j] = " + from + "[k][j];");
     };
     const auto store = [&](const std::string& offset, const std::string& value) {
+      if (s.whole) return line(3, a.name + "_sum[n] = " + value + ";");
       return line(3, "((" + a.type + "*)(partial + " + places.sum(at, offset) + "))[first + i] = " + value + ";");
     };
     out += line(1, "{") + line(2, a.type + "* highs = (" + a.type + "*)room;") +
@@ -163,8 +184,7 @@ std::string join_rows(const Kernel& k, const CudaShape& s) {
            "#pragma unroll\n" + line(2, "for (int j = 0; j < " + lanes + "; ++j) {") +
            fill("highs", runs ? a.name + "_high" : a.name) + (runs ? fill("lows", a.name + "_low") : "") +
            line(2, "}") + line(2, "__syncthreads();");
-    out += line(2, "for (int i = threadIdx.y * T + threadIdx.x; i < " + columns + " && first + i < " +
-                       k.sizes.known(k.cols) + "; i += " + std::to_string(all) + ") {");
+    out += each_column;
     const std::string each = "for (int s = i + " + columns + "; s < " + size + "; s += " + columns + ") ";
     out += line(3, a.type + " high = highs[i]" + (rounds(a) ? runs ? ", low = lows[i];" : ", low = 0;" : ";"));
     if (!rounds(a)) out += line(3, each + "high = " + combine_function(a.combine) + "(high, highs[s]);");
@@ -172,7 +192,10 @@ std::string join_rows(const Kernel& k, const CudaShape& s) {
     out += runs ? store("0", "high") + store(bytes, "low") : store("0", rounds(a) ? "th_whole(high, low)" : "high");
     out += line(2, "}") + line(1, "}");
   });
-  return out;
+  if (!s.whole) return out;
+  out += line(1, "{") + each_column + line(3, "const I c = first + i;") + finish;
+  indent(out, k.finish, 3);
+  return out + line(2, "}") + line(1, "}");
 }
 
 // What a thread does with the sums of its columns, which are over all rows.
@@ -185,9 +208,10 @@ std::string last_phase(const Kernel& k, const std::string& chunk) {
          });
 }
 
-// The column sums of each block are a part of their own.
-std::string store_partial_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
+// The column sums of each block are a part of their own, unless it has all rows.
+std::string store_sums(const Kernel& k, const CudaShape& s, const std::string& chunk) {
   const std::string lanes = std::to_string(k.lanes);
+  if (s.whole) return join_rows(k, s);
   const ColumnPlaces places(k, Target::Cuda);
   std::string out = line(1, "partial += (long long)(blockIdx.x) * " + places.all() + ";");
   if (s.rows_per_block > 1) return out + join_rows(k, s);
@@ -355,9 +379,9 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
     out += line(2, "if (++run < " + std::to_string(kRun) + ") continue;") + line(2, "run = 0;") + totals +
            line(1, "}") + line(1, "{") + totals + line(1, "}");
   if (k.last) out += last_phase(k, chunk);
-  if (k.has_finish()) out += store_partial_sums(k, s, chunk);
+  if (k.has_finish()) out += store_sums(k, s, chunk);
   out += "}\n";
-  if (k.has_finish()) out += finish(k, name);
+  if (k.has_finish() && !s.whole) out += finish(k, name);
   return out;
 }
 

@@ -238,6 +238,26 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
   return {Reduced::Inner, kept, gone, {}};
 }
 
+constexpr int64_t kTogether = 64;  // bytes
+
+// A dimension in the middle: columns are all that is kept.  Neighbours of them lie together in pieces that memory is
+// read in.
+Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
+  Reduction r{Reduced::Outer, 1, 1, {}};
+  const size_t rank = t.shape.size();
+  size_t innermost = rank;
+  for (const bool reduced : {true, false})
+    for (size_t i = 0; i < rank; ++i) {
+      if (is_reduced[i] != reduced) continue;
+      (reduced ? r.rows : r.cols) *= t.shape[i];
+      r.order.push_back(i);
+      if (!reduced && !Size(t.shape[i]).is(1)) innermost = i;
+    }
+  const bool together = innermost < rank && t.strides[innermost].same(1) &&
+                        usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
+  return together ? r : Reduction();
+}
+
 }  // namespace
 
 Reduction reduction_of(const Call& call) {
@@ -250,6 +270,7 @@ Reduction reduction_of(const Call& call) {
   if (r.which != Reduced::Neither) return r;
   order = memory_order(a.tensor());
   r = in_order(shape, is_reduced, order);
+  if (r.which == Reduced::Neither) return across(a.tensor(), is_reduced);
   size_t last = 0;
   for (size_t i : order) {
     if (is_reduced[i] || shape[i].is(1)) continue;

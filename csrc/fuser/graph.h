@@ -38,14 +38,15 @@ int64_t usual_numel(Value v);
 size_t dim_of(const Call& call, size_t rank);
 std::vector<bool> dims_of(const Call& call, size_t rank);
 
-/// Which dimensions a reduction keeps: it must reduce the last ones (rows of the input become elements) or the first
-/// ones (columns do), dimensions of size 1 aside.
+/// Which dimensions a reduction keeps: the first ones (rows of the input become elements) or the last ones (columns
+/// do), dimensions of size 1 aside.
 enum class Reduced : uint8_t { Neither, Inner, Outer };
 struct Reduction {
   Reduced which = Reduced::Neither;
   Size rows = 1, cols = 1;
-  /// Not empty: the dimensions are the first or last ones only as the operand lies in memory, which is this order of
-  /// them (sums of [N, C, H, W] over all but C, channels last).  Those that are kept are in order all the same.
+  /// Not empty: the dimensions are the first or last ones only in this order of them.  That of memory (sums of
+  /// [N, C, H, W] over all but C, channels last), or else those that are reduced before those that are kept (sums of
+  /// [B, T, C] over T).  Those that are kept are in order all the same.
   std::vector<size_t> order;
 };
 Reduction reduction_of(const Call& call);

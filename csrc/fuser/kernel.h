@@ -106,7 +106,7 @@ struct Kernel {
   int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
   Size numel() const { return rows * cols; }
-  /// Whether a second function adds up what several threads have of sums of columns, or of extrema.
+  /// Whether what several threads have of sums of columns, or of extrema, is added up at the end.
   bool has_finish() const { return (!columns.empty() && !last) || !extrema.empty(); }
   /// Whether a launch takes numbers besides tensors.
   bool has_arguments() const { return !sizes.empty() || !numbers.empty(); }

@@ -8,6 +8,7 @@
 #include "passes/autodiff.h"
 #include "passes/batched_products.h"
 #include "passes/channels_last.h"
+#include "passes/conversions.h"
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_buckets.h"
 #include "passes/distributed/comm_schedule.h"
@@ -55,6 +56,8 @@ const PassName kWide{"wide_rows", "Wide Rows"};
 const PassName kSplit{"split", "Forward Backward Split"};
 const PassName kOneHot{"one_hot_sums", "Sums Of One-Hot Rows"};
 const PassName kClaim{"claim", "Transform For Execution"};
+const PassName kConverted{"converted_products", "Converted Products"};
+const PassName kJoined{"joined_conversions", "Joined Conversions"};
 const PassName kDel{"delete_last_used", "Delete Last Used"};
 
 class Pipeline {
@@ -332,6 +335,12 @@ class Pipeline {
     // outside.
     t = run(
         kDce, t, history, [](const Trace& x) { return dce(x); }, false);
+    // Once kernels have taken what conversions they can.  Eager rounds a product before it converts it.
+    if (!options_.fusion.eager_numerics)
+      t = run(
+          kConverted, t, history, [&](const Trace& x) { return converted_products(x, options_.executors); }, false);
+    t = run(
+        kJoined, t, history, [&](const Trace& x) { return joined_conversions(x, options_.executors); }, false);
     // Before what decides about the plan's own waits.
     if (distributed::has_waits(t))
       t = run(

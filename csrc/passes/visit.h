@@ -39,6 +39,9 @@ void visit_symbols(const Call& call, F&& fn) {
   for (const Call* inner : call.body) visit_symbols(*inner, fn);
 }
 
+/// The operator that a call stands for, whoever runs it: "torch.linear", "prims.all_gather".
+inline const Op& meant_by(const Call& call) { return call.op->implements ? *call.op->implements : *call.op; }
+
 /// Every value that the call reads, now or when it is opened.  Symbols that the body binds for itself are among them.
 template <class F>
 void visit_inputs(const Call& call, F&& fn) {

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from devices import ON_CPU, on_device
 from fusion_checks import check
 from fusion_programs import program, randn, rms_norm
@@ -55,3 +56,32 @@ def test_memory_that_is_not_aligned(dtype):
     memory = on_device(randn(rows * columns + 1, dtype=dtype, grad=False))
     x = memory[1:].view(rows, columns).requires_grad_()
     check(rms_norm, x, on_device(randn(columns, dtype=dtype)), slack=SLACK)
+
+
+def adaptive_norm(x, scale, shift):
+    return F.layer_norm(x, x.shape[-1:]) * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
+
+
+def excite(x, scale, shift):
+    return x * torch.sigmoid((x * scale.unsqueeze(1)).mean(1, keepdim=True)) + shift.unsqueeze(1)
+
+
+def softmax_of_columns(x, scale, shift):
+    return torch.softmax(x * scale.unsqueeze(1), 1) + shift.unsqueeze(1)
+
+
+def largest(x, scale, shift):
+    return (x * scale.unsqueeze(1)).amax(1) + shift, torch.logsumexp(x * shift.unsqueeze(1), 1)
+
+
+SIZES = [(2, 3, 32), (3, 1, 40), (1, 20, 33), (4, 7, 3)]
+SIZES_ON_GPU = [*SIZES, (3, 300, 768), (64, 20, 1), (5, 1000, 40), (2, 4096, 129), (600, 3, 1024), (300, 80, 512)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("sizes", SIZES if ON_CPU else SIZES_ON_GPU, ids=str)
+@pytest.mark.parametrize("function", [adaptive_norm, excite, softmax_of_columns, largest])
+def test_dimensions_in_the_middle(function, sizes, dtype):
+    first, _, last = sizes
+    args = randn(*sizes, dtype=dtype), randn(first, last, dtype=dtype), randn(first, last, dtype=dtype)
+    check(function, *map(on_device, args), slack=SLACK)

@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_reshape_copy.h>
 #include <ATen/ops/_to_copy.h>
 #include <ATen/ops/amax.h>
@@ -15,6 +16,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/permute.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/slice.h>
@@ -299,6 +301,24 @@ c10::IValue tensor_from_sequence(const KernelArgs& a) {
   return at::_to_copy(t, options(a, 1, 2));
 }
 
+// ---- conversions ----------------------------------------------------------------------------------------------------
+
+// In one launch where PyTorch can.
+c10::IValue convert_element_types(const KernelArgs& a) {
+  const at::ScalarType type = a.value(1).toScalarType();
+  std::vector<at::Tensor> from, to;
+  for (size_t i = 0; i < a.length(0); ++i) {
+    from.push_back(a.element(0, i).toTensor());
+    to.push_back(at::empty_like(from.back(), from.back().options().dtype(type)));
+  }
+  at::_foreach_copy_(to, from);
+  return to;
+}
+
+c10::IValue matmul_as(const KernelArgs& a) {
+  return at::_to_copy(at::matmul(a.tensor(0), a.tensor(1)), at::TensorOptions(a.value(2).toScalarType()));
+}
+
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
 c10::IValue size(const KernelArgs& a) { return a.tensor(0).size(a.integer(1)); }
@@ -307,6 +327,8 @@ c10::IValue item(const KernelArgs& a) { return a.tensor(0).item(); }
 
 const std::unordered_map<std::string, Kernel>& kernels() {
   static const std::unordered_map<std::string, Kernel> table = {
+      {"prims.convert_element_types", convert_element_types},
+      {"prims.matmul_as", matmul_as},
       {"prims.slice", slice},
       {"prims.broadcast_in_dim", broadcast_in_dim},
       {"prims.transpose", transpose},

@@ -24,7 +24,8 @@ namespace {
 using cublaslt::Operands;
 using cublaslt::Product;
 
-constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm", "torch.linear", "prims.matmul", "torch._scaled_mm"};
+constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm", "torch.linear", "prims.matmul", "prims.matmul_as",
+                                    "torch._scaled_mm"};
 
 /// Places among the arguments; 0 for those that the operator does not have.
 struct Places {
@@ -51,6 +52,10 @@ std::optional<MatrixProduct> product_of(const Op& op, const ArgList& args) {
   if (!scaled && a.dtype != DType::bf16 && a.dtype != DType::f16) return std::nullopt;
   std::optional<MatrixProduct> p =
       scaled ? float8_product(op, args) : matrix_product(a, b, op.full_name == "torch.linear");
+  if (p && op.full_name == "prims.matmul_as") {
+    if (Args(op, args).dtype("dtype") != DType::f32) return std::nullopt;
+    p->wide = true;
+  }
   const size_t at = places_of(op).bias;
   if (!p || at == 0 || args[at].is_none()) return p;
   if (!args[at].is_tensor()) return std::nullopt;

@@ -318,7 +318,7 @@ class FusionCall final : public Instruction {
                      v.shape.blocks_per_multiprocessor);
       v.at_once = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
     }
-    if (k.has_finish()) v.finish = batch.cuda_kernel(name + "_finish", device, why);
+    if (fuser::finishes_apart(k)) v.finish = batch.cuda_kernel(name + "_finish", device, why);
     v.kernel = std::move(main);
     return &v;
   }

@@ -134,6 +134,22 @@ Types where_meta(const Args& a) {
 
 Types convert_meta(const Args& a) { return {pointwise_type(a, {"a"}, a.dtype("dtype"))}; }
 
+Types convert_types_meta(const Args& a) {
+  const Op& one = Registry::instance().get("prims.convert_element_type");
+  Types out;
+  for (const Arg& t : a["tensors"].items()) {
+    const ArgList args = {t, a["dtype"]};
+    out.push_back(convert_meta(Args(one, args))[0]);
+  }
+  return out;
+}
+
+Arg convert_element_types_body(Builder& b, const Args& a) {
+  ArgList out;
+  for (const Arg& t : a["tensors"].items()) out.push_back(b("prims.convert_element_type", t, a["dtype"]));
+  return Arg::list(std::move(out));
+}
+
 Types device_put_meta(const Args& a) {
   TensorType t = a.tensor("a");
   t.strides = preserve_format_strides(t);
@@ -314,6 +330,9 @@ constexpr OpDef kRecords[] = {
             "part.",
      .tags = kTags, .meta = convert_meta, .vjp = convert_vjp,
      .aten = "_to_copy(a, dtype=dtype)", .scalar = "a"},
+    {.schema = "convert_element_types(Tensor[] tensors, dtype dtype) -> Tensor[]",
+     .doc = "convert_element_type of each tensor.", .tags = kCheap, .meta = convert_types_meta,
+     .body = convert_element_types_body},
     {.schema = "device_put(Tensor a, device device) -> Tensor", .doc = "A copy on another device.",
      .tags = kWaits, .meta = device_put_meta, .vjp = device_put_vjp, .aten = "_to_copy(a, device=device)"},
     {.schema = "clone(Tensor a, *, memory_format? memory_format=None) -> Tensor",

@@ -163,6 +163,16 @@ void convolution_vjp(VjpContext& c) {
   if (bias) c.put("bias", r[2]);
 }
 
+Types matmul_as_meta(const Args& a) {
+  TensorType t = matmul_meta(a)[0].tensor();
+  t.dtype = a.dtype("dtype");
+  return {std::move(t)};
+}
+
+Arg matmul_as_body(Builder& b, const Args& a) {
+  return b("prims.convert_element_type", b("prims.matmul", a["a"], a["b"]), a["dtype"]);
+}
+
 // ---- random ---------------------------------------------------------------------------------------------------------
 
 Types bernoulli_like_meta(const Args& args) {
@@ -179,6 +189,9 @@ constexpr OpDef kRecords[] = {
     {.schema = "matmul(Tensor a, Tensor b) -> Tensor",
      .doc = "Matrix product of two matrices, or of two batches of matrices with equal batch dimensions.",
      .tags = kMatmul, .meta = matmul_meta, .vjp = matmul_vjp, .aten = "matmul"},
+    {.schema = "matmul_as(Tensor a, Tensor b, dtype dtype) -> Tensor",
+     .doc = "matmul(a, b), converted to another dtype. An executor may leave out the rounding to the first one.",
+     .tags = kMatmul, .meta = matmul_as_meta, .body = matmul_as_body},
     {.schema = "linear(Tensor a, Tensor w, Tensor? bias) -> Tensor",
      .doc = "a @ w^T + bias over the last dimension of a; w has 2 dimensions, bias 1.",
      .tags = kMatmul, .meta = linear_meta, .vjp = linear_vjp, .aten = "linear"},

@@ -171,8 +171,6 @@ int64_t bytes_read(const Call& c, Value v) {
 
 }  // namespace
 
-const Op& meant_by(const Call& call) { return call.op->implements ? *call.op->implements : *call.op; }
-
 int64_t bytes_of(const Type& type) {
   if (type.is_tensor()) return elements(type.tensor(), true) * itemsize(type.tensor().dtype);
   int64_t n = 0;

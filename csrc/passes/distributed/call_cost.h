@@ -6,9 +6,6 @@
 
 namespace thunder::distributed {
 
-/// The operator that a call stands for, whoever runs it: "torch.linear", "prims.all_gather".
-const Op& meant_by(const Call& call);
-
 /// Bytes of the tensor's elements, those that lie in one place counted once; of a future, of all its tensors; 0 for
 /// other values.  Error (NotImplemented) for a size that only a run can tell.
 int64_t bytes_of(const Type& type);

@@ -62,6 +62,7 @@ CacheKey cache_key(const Api& api, const MatrixProduct& p, int device) {
          {static_cast<int64_t>(p.float8->first), static_cast<int64_t>(p.float8->second), int64_t{p.float8->fast}})
       key.add(n);
   if (p.left_free) key.add(p.left_free);
+  if (p.wide) key.add("wide");
   return key.key();
 }
 
@@ -80,7 +81,7 @@ Product::Product(const Api& api, const MatrixProduct& p) : api_(api), problem_(p
   const MatrixProduct::Float8 operands = p.float8.value_or(MatrixProduct::Float8{p.dtype, p.dtype, false});
   first_ = make_layout(api, operands.first, p.transpose_first, p.m, p.k, p.first_stride);
   second_ = make_layout(api, operands.second, p.transpose_second, p.k, p.n, p.second_stride);
-  out_ = make_layout(api, p.dtype, false, p.m, p.n, p.m);
+  out_ = make_layout(api, p.wide ? DType::f32 : p.dtype, false, p.m, p.n, p.m);
   if (!p.bias && !p.float8 && !p.left_free) desc_ = describe(0, {});
 }
 

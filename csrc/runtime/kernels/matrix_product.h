@@ -14,7 +14,7 @@ namespace thunder {
 /// out(m, n) = first(m, k) second(k, n), all stored by column.  `first` is the tensor product's second operand,
 /// `second` its first.
 struct MatrixProduct {
-  DType dtype = DType::f32;  ///< of the result, and of what is multiplied unless that is float8
+  DType dtype = DType::f32;  ///< of the result unless it is wide, and of what is multiplied unless that is float8
   int64_t m = 0, n = 0, k = 0;
   bool transpose_first = false, transpose_second = false;  ///< stored as (k, m), as (n, k)
   int64_t first_stride = 0, second_stride = 0;             ///< from column to column; out's is m
@@ -27,6 +27,7 @@ struct MatrixProduct {
     auto operator<=>(const Float8&) const = default;
   };
   std::optional<Float8> float8 = {};
+  bool wide = false;      ///< the result is in float32
   int32_t left_free = 0;  ///< multiprocessors of the device that the kernel leaves to others beside it
 
   auto operator<=>(const MatrixProduct&) const = default;

@@ -54,6 +54,18 @@ std::string column_sum(const Rows& r) {
          "\n  t3 = prims.sum(t2, [0])  # t3: " + r.column() + "\n  return (t1, t3)\n";
 }
 
+// Three matrices side by side, and something made of their sums.
+std::string middle_sum(const Rows& r) {
+  const std::string shape = cat("[3, ", r.rows, ", ", r.cols, "]\""), full = "\"cpu bf16" + shape,
+                    wide = "\"cpu f32" + shape, column = cat("\"cpu f32[3, ", r.cols, "]\"");
+  return "  # x: " + full + "\n  # y: " + full + "\n  t1 = prims.mul(x, y)  # t1: " + full +
+         "\n  t2 = prims.convert_element_type(t1, torch.float32)  # t2: " + wide +
+         "\n  t3 = prims.sum(t2, [1])  # t3: " + column +
+         "\n  t4 = prims.convert_element_type(x, torch.float32)  # t4: " + wide +
+         "\n  t5 = prims.amax(t4, [1])  # t5: " + column + "\n  t6 = prims.mul(t3, t5)  # t6: " + column +
+         "\n  return (t1, t3, t5, t6)\n";
+}
+
 std::string turned_copy(const Rows& r) {
   return "  # y: " + r.turned() + "\n  t1 = prims.mul(y, 2.0)  # t1: " + r.turned() +
          "\n  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: " + r.full() + "\n  return t2\n";
@@ -115,7 +127,14 @@ TEST_CASE("emit_cuda: rows and columns of any length, read along rows and across
       CHECK(add(checks, "norm's gradient" + at, "x, y", norm_gradient(r)) == (cols > 1));
       CHECK(add(checks, "sum of columns" + at, "x, y", column_sum(r)));
       CHECK(add(checks, "turned copy" + at, "y", turned_copy(r)));
+      CHECK(add(checks, "sum over the middle" + at, "x, y", middle_sum(r)) == (cols == 1 || cols * 4 >= 64));
     }
+  // More rows than the threads of a block walk over.
+  for (int64_t cols : {2, 49, 96}) {
+    const Rows r{2100, cols};
+    CHECK(add(checks, cat("sum of 2100 x ", cols), "x, y", column_sum(r)));
+    CHECK(add(checks, cat("sum over the middle of 2100 x ", cols), "x, y", middle_sum(r)) == (cols * 4 >= 64));
+  }
   for (const std::string& wrong : checks.run()) FAIL_CHECK(wrong);
 }
 

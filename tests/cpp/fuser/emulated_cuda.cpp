@@ -194,7 +194,7 @@ const std::string& emulation_prelude() {
 
 std::string emulated(const Kernel& kernel, const std::string& name) {
   std::string out = emit_cuda(kernel, name) + grid_of(kernel, name, false);
-  if (kernel.has_finish()) out += grid_of(kernel, name + "_finish", true);
+  if (finishes_apart(kernel)) out += grid_of(kernel, name + "_finish", true);
   return out;
 }
 

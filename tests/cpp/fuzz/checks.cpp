@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/parse.h"
 #include "core/verify.h"
+#include "passes/conversions.h"
 #include "passes/rerunnable.h"
 
 namespace thunder::fuzz {
@@ -143,6 +144,15 @@ std::vector<std::string> check_passes(const Program& program, const Passes& pass
   c.step("cse", [&] { c.check_trace("cse", passes.cse(t)); });
   c.step("claim", [&] { c.check_trace("claim", passes.claim(t, {executors[1]})); });
   c.step("delete_last_used", [&] { c.check_trace("delete_last_used", passes.delete_last_used(t)); });
+  c.step("conversions", [&] {
+    const auto converts = [](const Op& op) {
+      return op.name.starts_with("prims.convert_element_type") || op.name.starts_with("prims.matmul");
+    };
+    const ExecutorList list = {std::make_shared<TestExecutor>("fuzzconverts", converts), executors[1]};
+    const Trace products = converted_products(passes.claim(t, list), list);
+    c.check_trace("converted_products", products);
+    c.check_trace("joined_conversions", joined_conversions(products, list, {.device = DeviceType::cpu}));
+  });
   c.step("rerunnable", [&] {
     std::vector<size_t> outputs(t.output.items().size());
     std::iota(outputs.begin(), outputs.end(), 0);

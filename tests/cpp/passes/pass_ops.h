@@ -9,6 +9,7 @@
 #include "core/verify.h"
 #include "ops/families.h"
 #include "passes/executor.h"
+#include "passes/visit.h"
 
 namespace thunder::test {
 
@@ -117,6 +118,35 @@ inline std::shared_ptr<Executor> executor_for(const std::string& name, const std
     def.vjp = of.vjp;
     const Op& op = e->register_operator(def, name + "_" + of.schema.name);
     e->register_implementation(symbol, {.checker = {}, .op = &op, .transform = {}, .grad_transform = {}});
+  }
+  return e;
+}
+
+/// Of the operator that an executor's one stands for.
+inline Types implemented_types(const Args& args) {
+  Builder b(std::make_shared<Arena>());
+  Types types;
+  visit_values(b.call(*args.op().implements, args.list()), [&](Value v) { types.push_back(v.type()); });
+  return types;
+}
+
+/// An executor that runs `symbols`, as "<name>_<operator>"; passes see what its operators stand for.
+inline std::shared_ptr<Executor> implementing_executor(const std::string& name,
+                                                       const std::vector<std::string>& symbols) {
+  ops::register_all();
+  auto e = std::make_shared<Executor>(name);
+  for (const std::string& symbol : symbols) {
+    const Op& record = Registry::instance().get(symbol);
+    auto op = std::make_unique<Op>(record);
+    op->level = name;
+    op->full_name = op->name = name + "." + record.schema.name;
+    op->print_name = name + "_" + record.schema.name;
+    op->meta = implemented_types;
+    op->body = nullptr;
+    op->executor = name;
+    op->implements = &record;
+    const Op& added = Registry::instance().add(std::move(op), true);
+    e->register_implementation(symbol, {.checker = {}, .op = &added, .transform = {}, .grad_transform = {}});
   }
   return e;
 }

@@ -45,7 +45,8 @@ TEST_CASE("compile: without gradients one program, from acquisition to `del`") {
   CHECK(titles(c.history) ==
         std::vector<std::string>{"", "Narrow Masks", "Grouped Heads In Attention", "Prepared Arguments",
                                  "Dead Code Elimination", "Common Subexpression Elimination", "Sums Of One-Hot Rows",
-                                 "Transform For Execution", "Dead Code Elimination", "Delete Last Used"});
+                                 "Transform For Execution", "Dead Code Elimination", "Converted Products", "Joined Conversions",
+                                 "Delete Last Used"});
   CHECK(c.flat_outputs == std::vector<Value>{h.value(), Value(), x});
 }
 

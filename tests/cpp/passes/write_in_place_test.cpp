@@ -13,26 +13,13 @@ using test::code;
 
 constexpr const char* kOps[] = {"prims.index_copy", "prims.index_copy_", "prims.add", "prims.same"};
 
-Types like_first(const Args& args) { return {args.list()[0].value().type()}; }
-
 // Runs what the tests' programs consist of; `in_place`: what writes to its operand, too.
 std::shared_ptr<Executor> executor(bool in_place) {
-  auto e = std::make_shared<Executor>(in_place ? "runs" : "copies");
-  for (const char* name : kOps) {
-    const Op& record = Registry::instance().get(name);
-    if (record.has(kWrite) && !in_place) continue;
-    auto op = std::make_unique<Op>(record);
-    op->level = e->name();
-    op->full_name = op->name = e->name() + "." + record.schema.name;
-    op->print_name = e->name() + "_" + record.schema.name;
-    op->meta = like_first;
-    op->body = nullptr;
-    op->executor = e->name();
-    op->implements = &record;
-    const Op& added = Registry::instance().add(std::move(op), true);
-    e->register_implementation(name, {.checker = {}, .op = &added, .transform = {}, .grad_transform = {}});
-  }
-  return e;
+  ops::register_all();
+  std::vector<std::string> symbols;
+  for (const char* name : kOps)
+    if (in_place || !Registry::instance().get(name).has(kWrite)) symbols.emplace_back(name);
+  return test::implementing_executor(in_place ? "runs" : "copies", symbols);
 }
 
 const std::string kWrite1 = "  t0 = prims.index_copy(k, 0, i, v)  # t0: \"cpu f32[4, 2]\"\n";
