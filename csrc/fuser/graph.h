@@ -46,7 +46,7 @@ struct Reduction {
   Size rows = 1, cols = 1;
   /// Not empty: the dimensions are the first or last ones only in this order of them.  That of memory (sums of
   /// [N, C, H, W] over all but C, channels last), or else those that are reduced before those that are kept (sums of
-  /// [B, T, C] over T).  Those that are kept are in order all the same.
+  /// [B, T, C] over T, on a GPU).  Those that are kept are in order all the same.
   std::vector<size_t> order;
 };
 Reduction reduction_of(const Call& call);

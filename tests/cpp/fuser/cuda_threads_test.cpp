@@ -56,8 +56,8 @@ std::string column_sum(const Rows& r) {
 
 // Three matrices side by side, and something made of their sums.
 std::string middle_sum(const Rows& r) {
-  const std::string shape = cat("[3, ", r.rows, ", ", r.cols, "]\""), full = "\"cpu bf16" + shape,
-                    wide = "\"cpu f32" + shape, column = cat("\"cpu f32[3, ", r.cols, "]\"");
+  const std::string shape = cat("[3, ", r.rows, ", ", r.cols, "]\""), full = "\"cuda:0 bf16" + shape,
+                    wide = "\"cuda:0 f32" + shape, column = cat("\"cuda:0 f32[3, ", r.cols, "]\"");
   return "  # x: " + full + "\n  # y: " + full + "\n  t1 = prims.mul(x, y)  # t1: " + full +
          "\n  t2 = prims.convert_element_type(t1, torch.float32)  # t2: " + wide +
          "\n  t3 = prims.sum(t2, [1])  # t3: " + column +

@@ -253,11 +253,15 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
   CHECK(k.columns.size() == 1);
   CHECK(k.division == fuser::Division::None);
   SUBCASE("what is reduced comes first where it lies between") {
-    Program other(
-        "  # a: \"cpu f32[2, 5, 16]\"\n  t1 = prims.neg(a)  # t1: \"cpu f32[2, 5, 16]\"\n"
-        "  t2 = prims.sum(t1, [1])  # t2: \"cpu f32[2, 16]\"\n  return (t1, t2)\n",
-        "a");
-    const Kernel middle = other.lower({.lanes = 4}).value();
+    const auto on = [](const std::string& device) {
+      return Program("  # a: \"" + device + " f32[2, 5, 16]\"\n  t1 = prims.neg(a)  # t1: \"" + device +
+                         " f32[2, 5, 16]\"\n  t2 = prims.sum(t1, [1])  # t2: \"" + device +
+                         " f32[2, 16]\"\n  return (t1, t2)\n",
+                     "a")
+          .lower({.lanes = 4});
+    };
+    CHECK(!on("cpu"));
+    const Kernel middle = on("cuda:0").value();
     CHECK(middle.rows == 5);
     CHECK(middle.cols == 32);
     CHECK(middle.columns.size() == 1);
@@ -308,7 +312,8 @@ TEST_CASE("lower: dimensions that no index tells apart are one row") {
 TEST_CASE("lower: what does not fit one walk over rows is refused") {
   const std::string sum = "  t1 = prims.sum(a, [1])  # t1: \"cpu f32[4]\"\n";
   SUBCASE("a middle dimension behind which too few elements lie together") {
-    Program p("  # a: \"cpu f32[2, 3, 4]\"\n  t1 = prims.sum(a, [1])  # t1: \"cpu f32[2, 4]\"\n  return t1\n", "a");
+    Program p("  # a: \"cuda:0 f32[2, 3, 4]\"\n  t1 = prims.sum(a, [1])  # t1: \"cuda:0 f32[2, 4]\"\n  return t1\n",
+              "a");
     CHECK(!p.lower());
   }
   SUBCASE("reductions of other rows") {
