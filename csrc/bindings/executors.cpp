@@ -31,6 +31,7 @@ void register_executors() {
   std::shared_ptr<Executor> aten = make_aten_executor(), python = make_python_executor();
   std::shared_ptr<Executor> cudnn = make_cudnn_executor(), sdpa = make_sdpa_executor();
   for (const auto& e : {cudnn, sdpa}) aten::lower_by_records(e->name());
+  lower_cudnn_of_any_length();
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
   std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), rows = make_rows_executor();

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
-from attention_checks import check, error, made, names, results
+from attention_checks import check, error, exact_results, made, names, results
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import thunder
@@ -291,3 +291,40 @@ def test_dropout_in_a_recorded_graph():
         seen.append([out.detach(), *torch.autograd.grad(out.sum(), tensors)])
     assert not torch.equal(seen[-1][0], seen[-2][0])
     assert all(t.isfinite().all() for t in seen[-1])
+
+
+@pytest.mark.parametrize("kind", ["causal", "queries", "keys", "both", "bias"])
+@pytest.mark.parametrize("heads, kv_heads", [(8, 8), (8, 2), (4, 1)])
+def test_one_program_for_all_lengths(kind, heads, kv_heads):
+    """cuDNN takes no single query or key: they are the executor's own."""
+    dtype, size = torch.bfloat16, 64
+
+    def made(*shape):
+        return (torch.randn(shape, device="cuda", dtype=torch.float64) / 8).to(dtype).requires_grad_()
+
+    def fn(x, y, w, bias):
+        q, k, v = (
+            (of @ part).unflatten(-1, (-1, size)).transpose(1, 2)
+            for of, part in zip((x, y, y), w.split([heads * size, kv_heads * size, kv_heads * size], 1), strict=True)
+        )
+        if bias is not None:
+            bias = bias[..., : q.shape[2], : k.shape[2]]
+        out = F.scaled_dot_product_attention(q, k, v, bias, is_causal=kind == "causal", enable_gqa=heads != kv_heads)
+        return out.transpose(1, 2).flatten(2) * 2
+
+    w = made(96, (heads + 2 * kv_heads) * size)
+    bias = made(1, heads, 80, 80).detach() if kind == "bias" else None
+    compiled = thunder.jit(fn)
+    for length in (40, 72, 1, 8, 1, 33):
+        x, y = made(2, 24 if kind == "keys" else length, 96), made(2, 24 if kind == "queries" else length, 96)
+        cotangent = made(2, x.shape[1], heads * size).detach()
+        exact = exact_results(lambda *t: fn(*t, None if bias is None else bias.double()), (x, y, w), cotangent)
+        with sdpa_kernel(SDPBackend.MATH):
+            eager = results(lambda *t: fn(*t, bias), (x, y, w), cotangent)
+        ours = results(lambda *t: compiled(*t, bias), (x, y, w), cotangent)
+        for name, mine, theirs, want in zip(("out", "dx", "dy", "dw"), ours, eager, exact, strict=True):
+            assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
+            allowed = 2 * error(theirs, want, 1e-9) + torch.finfo(dtype).eps
+            assert error(mine, want, 1e-9) <= allowed, (length, name)
+    assert thunder.cache_misses(compiled) == 2, thunder.explain_miss(compiled)
+    assert any("cudnn" in c.name for c in thunder.last_traces(compiled)[-1].calls)

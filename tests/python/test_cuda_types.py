@@ -399,3 +399,27 @@ by(dtype=torch.float64)
 def test_depthwise_convolutions():
     lines = in_fake_cuda(CONVOLUTIONS)
     assert lines == ["depthwise_convolution"] * 2 + ["torch.convolution"] * 6
+
+
+LENGTHS = """
+def lengths(fn, tensors):
+    compiled = thunder.jit(fn)
+    for n in (40, 72, 1, 8, 1, 33):
+        compiled(*tensors(n))
+    names = [c.name for c in thunder.last_traces(compiled)[-1].calls]
+    return thunder.cache_misses(compiled), "cudnnex_grad_forward_scaled_dot_product_attention" in names
+
+def attention(q, k, v, **options):
+    q, k, v = (t.unflatten(-1, (8, 64)).transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2).flatten(2) * 2
+
+of = lambda n: torch.randn(2, n, 512, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+print(*lengths(lambda q, k, v: attention(q, k, v, is_causal=True), lambda n: (of(n), of(n), of(n))))
+print(*lengths(attention, lambda n: (of(24), of(n), of(n))))
+print(*lengths(attention, lambda n: (of(n), of(24), of(24))))
+"""
+
+
+def test_one_program_for_all_lengths():
+    """The first call's, and one for any length after it, 1 among them."""
+    assert in_fake_cuda(LENGTHS) == ["2 True"] * 3

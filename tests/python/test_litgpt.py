@@ -8,6 +8,7 @@ import litgpt_zoo as zoo
 import pytest
 import torch
 from devices import DEVICE
+from short_run import turn
 
 import thunder
 
@@ -137,8 +138,9 @@ def check_error_is_eagers(name, dtype, batch):
     assert not wrong, wrong
 
 
-@everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "name, dtype", [(name, dtype) for name in ZOO for dtype in turn(name, [torch.float32, torch.bfloat16])]
+)
 def test_error_is_eagers(name, dtype):
     check_error_is_eagers(name, dtype, zoo.tokens())
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "executors/attention/kernels.h"
+#include "executors/cudnn/any_length.h"
 
 namespace thunder {
 namespace {
@@ -127,5 +128,11 @@ bool takes(const Call& call) {
 }  // namespace
 
 std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", {kRecords, takes, call_kernel, bias}); }
+
+void lower_cudnn_of_any_length() {
+  register_lowering("cudnn", [by_records = *find_lowering("cudnn")](const Call& call, const Assembler& assembler) {
+    return cudnn::with_any_length(call, assembler, by_records(call, assembler));
+  });
+}
 
 }  // namespace thunder

@@ -12,4 +12,8 @@ namespace thunder {
 
 std::shared_ptr<Executor> make_cudnn_executor();
 
+/// Once its operators are lowered by their records: lengths that are known at run time may be 1, which cuDNN does not
+/// take.
+void lower_cudnn_of_any_length();
+
 }  // namespace thunder

@@ -137,12 +137,18 @@ bool fits_bulk_copies(const TensorType& t) {
   return rows_are_aligned(t);
 }
 
+// One query, or one key, cuDNN does not take.  Where it is known at run time alone whether there is one, the executor
+// has another way for it, which draws no dropout.
+bool is_one(const Dim& length, const Params& p) {
+  return (length.is_constant() || p.dropout != 0) && length == 1;
+}
+
 // Before 9.15.1 the last block of a length that no block divides could be wrong.
 bool lengths_fit_cudnn(const Params& p, int64_t version) {
   constexpr int64_t kBlock = 128, kFixed = 91501;
   const Dim &rows = p.q.shape[2], &columns = p.k.shape[2];
   ShapeEnv::Exactly scope;
-  if (rows == 1 || columns == 1 || (p.causal && rows != columns)) return false;
+  if (is_one(rows, p) || is_one(columns, p) || (p.causal && rows != columns)) return false;
   return version >= kFixed || (mod(rows, kBlock) == 0 && mod(columns, kBlock) == 0);
 }
 
