@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -13,8 +14,11 @@
 namespace thunder {
 namespace {
 
-bool is_conversion(const Call& call) {
-  return meant_by(call).full_name == "prims.convert_element_type" && call.args[0].is_tensor();
+// The primitive that a call is, or that a composite such as Tensor.to() consists of; null for others.
+const Call* conversion_in(const Call& call) {
+  if (meant_by(call).full_name == "prims.convert_element_type") return call.args[0].is_tensor() ? &call : nullptr;
+  const bool one = call.body.size() == 1 && call.output.is_value() && call.body[0]->output.is_value();
+  return one && call.body[0]->output.value() == call.output.value() ? conversion_in(*call.body[0]) : nullptr;
 }
 
 // As it was before an executor claimed it.
@@ -60,12 +64,13 @@ const Call* product_as(const Call& product, const Call& conversion, const Trace&
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-using Form = std::tuple<DType, DType, int, const Op*>;  // what is converted to what, on which device, and by whom
+using Form = std::tuple<DType, DType, int, std::string>;  // what is converted to what, on which device, and by whom
 
 struct Group {
   size_t place = 0;
   int64_t bytes = 0;
   std::vector<const Call*> conversions;
+  const Call* claimed = nullptr;  // one of them as the trace has it
 };
 
 // The results' bytes are known, and elements lie alike on both sides.
@@ -82,18 +87,20 @@ std::vector<Group> groups_of(const Trace& trace, const JoinLimits& limits) {
   std::vector<Group> groups;
   std::map<Form, size_t> open;
   for (size_t i = 0; i < trace.calls.size(); ++i) {
-    const Call& call = *trace.calls[i];
-    if (!is_conversion(call) || !is_input[call.args[0].value()] || !can_join(call, limits)) continue;
+    const Call* one = conversion_in(*trace.calls[i]);
+    if (!one || !is_input[one->args[0].value()] || !can_join(*one, limits)) continue;
+    const Call& call = *one;
     const TensorType& to = call.output.value().tensor();
     const int64_t bytes = to.numel().constant() * itemsize(to.dtype);
-    const Form form{call.args[0].value().dtype(), to.dtype, to.device.index, call.op};
+    const Form form{call.args[0].value().dtype(), to.dtype, to.device.index, trace.calls[i]->op->executor};
     const auto [known, fresh] = open.try_emplace(form, groups.size());
     if (fresh || groups[known->second].bytes + bytes > limits.results) {
       known->second = groups.size();
-      groups.push_back({i, 0, {}});
+      groups.push_back({i, 0, {}, nullptr});
     }
     Group& group = groups[known->second];
     group.conversions.push_back(&call);
+    group.claimed = trace.calls[i];
     group.bytes += bytes;
   }
   return groups;
@@ -128,10 +135,10 @@ Trace converted_products(const Trace& trace, const ExecutorList& executors) {
   bool any = false;
   for (const Call* c : trace.calls) {
     if (is_product(*c)) products.set(c->output.value(), c);
-    if (!is_conversion(*c)) continue;
-    const Value from = c->args[0].value();
-    if (!products[from] || readers[from] != 1) continue;
-    const Call* call = product_as(*products[from], *c, trace);
+    const Call* conversion = conversion_in(*c);
+    const Value from = conversion ? conversion->args[0].value() : Value();
+    if (!conversion || !products[from] || readers[from] != 1) continue;
+    const Call* call = product_as(*products[from], *conversion, trace);
     if (!takes(executors, *products[from], *call)) continue;
     converted.set(from, call);
     any = true;
@@ -139,8 +146,9 @@ Trace converted_products(const Trace& trace, const ExecutorList& executors) {
   if (!any) return trace;
   Trace out = trace.derived();
   for (const Call* c : trace.calls) {
+    const Call* conversion = conversion_in(*c);
     if (is_product(*c) && converted[c->output.value()]) out.calls.push_back(converted[c->output.value()]);
-    else if (!is_conversion(*c) || !converted[c->args[0].value()]) out.calls.push_back(c);
+    else if (!conversion || !converted[conversion->args[0].value()]) out.calls.push_back(c);
   }
   return claim(out, executors);
 }
@@ -153,7 +161,7 @@ Trace joined_conversions(const Trace& trace, const ExecutorList& executors, cons
   for (const Group& group : groups_of(trace, limits)) {
     if (group.conversions.size() < 2) continue;
     const Call* call = joined(group, trace);
-    if (!takes(executors, *group.conversions.front(), *call)) continue;
+    if (!takes(executors, *group.claimed, *call)) continue;
     at.emplace(group.place, call);
     for (const Call* c : group.conversions) is_joined.set(c->output.value(), 1);
   }
@@ -162,7 +170,7 @@ Trace joined_conversions(const Trace& trace, const ExecutorList& executors, cons
   for (size_t i = 0; i < trace.calls.size(); ++i) {
     const Call* c = trace.calls[i];
     if (const auto it = at.find(i); it != at.end()) out.calls.push_back(it->second);
-    if (!is_conversion(*c) || !is_joined[c->output.value()]) out.calls.push_back(c);
+    if (!conversion_in(*c) || !is_joined[c->output.value()]) out.calls.push_back(c);
   }
   return claim(out, executors);
 }

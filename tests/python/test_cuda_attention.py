@@ -322,9 +322,10 @@ def test_one_program_for_all_lengths(kind, heads, kv_heads):
         with sdpa_kernel(SDPBackend.MATH):
             eager = results(lambda *t: fn(*t, bias), (x, y, w), cotangent)
         ours = results(lambda *t: compiled(*t, bias), (x, y, w), cotangent)
+        least = 1e-3 * max(want.norm().item() for want in exact)  # a single key has no gradient
         for name, mine, theirs, want in zip(("out", "dx", "dy", "dw"), ours, eager, exact, strict=True):
             assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
-            allowed = 2 * error(theirs, want, 1e-9) + torch.finfo(dtype).eps
-            assert error(mine, want, 1e-9) <= allowed, (length, name)
+            allowed = 2 * error(theirs, want, least) + torch.finfo(dtype).eps
+            assert error(mine, want, least) <= allowed, (length, name)
     assert thunder.cache_misses(compiled) == 2, thunder.explain_miss(compiled)
     assert any("cudnn" in c.name for c in thunder.last_traces(compiled)[-1].calls)

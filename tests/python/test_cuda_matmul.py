@@ -249,3 +249,31 @@ def test_odd_rows_and_terms():
     x = (torch.randn(8191, 1023, device="cuda") / 8).to(torch.bfloat16).requires_grad_()
     w = (torch.randn(1023, 2047, device="cuda") / 8).to(torch.bfloat16).requires_grad_()
     check(lambda x, w: torch.matmul(x.sin(), w.cos()).float().sin(), x, w)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("sizes", [(64, 128, 256), (33, 40, 8), (1, 16, 24), (7, 5, 3)], ids=str)
+def test_gradients_of_parameters_under_autocast(sizes, dtype):
+    """They are products in float32; the second step adds to the first one's."""
+    rows, features, out = sizes
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(features, out), torch.nn.GELU(), torch.nn.Linear(out, features)).cuda()
+    x = torch.randn(rows, features, device="cuda")
+
+    def gradients(fn, autocast=True):
+        model.zero_grad()
+        for scale in (1, -0.5):
+            with torch.autocast("cuda", dtype, enabled=autocast):
+                y = fn((scale * x).to(next(model.parameters()).dtype))
+            y.square().mean().mul(100).backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    compiled = thunder.jit(model)
+    ours, eager = gradients(compiled), gradients(model)
+    names = [c.name for c in thunder.last_backward_traces(compiled)[-1].calls]
+    assert all(n % 8 for n in sizes[1:]) or "cublaslt_matmul_as" in names, names
+    exact = gradients(model.double(), autocast=False)
+    for mine, theirs, want in zip(ours, eager, exact, strict=True):
+        assert mine.dtype == torch.float32
+        error = [((g.double() - want).norm() / want.norm()).item() for g in (mine, theirs)]
+        assert error[0] <= 2 * error[1] + 1e-3, error

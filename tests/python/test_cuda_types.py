@@ -423,3 +423,23 @@ print(*lengths(attention, lambda n: (of(n), of(24), of(24))))
 def test_one_program_for_all_lengths():
     """The first call's, and one for any length after it, 1 among them."""
     assert in_fake_cuda(LENGTHS) == ["2 True"] * 3
+
+
+CONVERSIONS = """
+def model(x, *parameters):  # as under autocast
+    for w, b in zip(parameters[::2], parameters[1::2]):
+        x = F.linear(x.bfloat16(), w.bfloat16(), b.to(torch.bfloat16))
+    return x
+
+made = lambda *shape: torch.randn(*shape, device="cuda", requires_grad=True)
+arguments = [made(32, 64)] + [made(*shape) for _ in range(6) for shape in ((64, 64), (64,))]
+compiled, out, grads = run(model, *arguments)
+for traces in (thunder.last_traces, thunder.last_backward_traces):
+    calls = [c.name for c in traces(compiled)[-1].calls]
+    print(calls.count("torch_convert_element_types_prim_impl"), sum(name.endswith((".to", ".bfloat16")) for name in calls))
+assert {g.dtype for g in grads} == {torch.float32}
+"""
+
+
+def test_parameters_are_converted_in_one_call():
+    assert in_fake_cuda(CONVERSIONS)[0] == "1 0"

@@ -64,10 +64,10 @@ struct Attention {
   }
 
   // By the softmax's derivative, from its weights: those of the forward again.
-  std::vector<at::Tensor> backward(const at::Tensor& gradient, const at::Tensor& out, const at::Tensor& log_sum) const {
+  std::vector<at::Tensor> backward(const at::Tensor& gradient, const at::Tensor& log_sum) const {
     const at::Tensor weights = scores().sub_(log_sum).exp_(), g = gradient.to(at::kFloat);
     const at::Tensor of_weights = at::matmul(g, wide(value, query).transpose(-2, -1)),
-                     of_row = g.mul(out.to(at::kFloat)).sum(-1, true),
+                     of_row = of_weights.mul(weights).sum(-1, true),  // exact for a single key, whose weight has none
                      of_scores = of_weights.sub(of_row).mul_(weights).mul_(scale);
     const auto like = [](const at::Tensor& x, const at::Tensor& result) { return at::empty_like(x).copy_(result); };
     return {like(query, at::matmul(of_scores, wide(key, query))),
@@ -92,7 +92,7 @@ class AnyLength final : public Instruction {
     if (a.query.size(2) > 1 && a.key.size(2) > 1) return run_by_cudnn(frame);
     std::vector<at::Tensor> results;
     if (op_.schema.index_of("grad_out") >= 0) {
-      results = a.backward(tensor(frame, "grad_out"), tensor(frame, "out"), tensor(frame, "logsumexp"));
+      results = a.backward(tensor(frame, "grad_out"), tensor(frame, "logsumexp"));
     } else {
       auto [out, log_sum] = a.forward();
       results = {std::move(out), std::move(log_sum)};
