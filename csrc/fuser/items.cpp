@@ -2,24 +2,68 @@
 
 #include <algorithm>
 
+#include "fuser/long_rows.h"
 #include "fuser/open.h"
 #include "passes/repeated.h"
 
 namespace thunder::fuser {
 
+namespace {
+
+// Whether a value is computed by calls that can be fused, below views.
+class Computed {
+ public:
+  void add(const Call& call) {
+    bool is = kind_of(call) != Kind::Barrier && !is_view(call);
+    if (!is && is_view(call)) visit_inputs(call, [&](Value v) { is = is || of(v); });
+    if (is) visit_outputs(call, [&](Value v) { values_.set(v, 1); });
+  }
+  bool of(Value v) const { return values_[v] != 0; }
+
+ private:
+  ValueSet values_;
+};
+
+// Long rows in two steps; false if some are left.  PyTorch's sum of what is there already takes no longer than ours.
+bool divide_long_rows(std::vector<const Call*>& parts, const Computed& before, const std::shared_ptr<Arena>& arena) {
+  const auto is_long = [](const Call* part) { return kind_of(*part) == Kind::Reduce && has_long_rows(*part); };
+  if (std::none_of(parts.begin(), parts.end(), is_long)) return true;
+  Computed computed = before;
+  std::vector<const Call*> out;
+  for (const Call* part : parts) {
+    std::vector<const Call*> calls = {part};
+    if (is_long(part)) {
+      if (!computed.of(part->arguments().value("a"))) return false;
+      calls = in_two_steps(*part, arena);
+      if (calls.empty()) return false;
+    }
+    for (const Call* c : calls) {
+      computed.add(*c);
+      out.push_back(c);
+    }
+  }
+  parts = std::move(out);
+  return true;
+}
+
+}  // namespace
+
 std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& behind, bool eager) {
   std::vector<Item> out;
+  Computed computed;
   for (const Call* call : trace.calls) {
     std::vector<const Call*> parts;
     const std::string& executor = call->op->executor;
     const bool ours = executor.empty() || std::find(behind.begin(), behind.end(), executor) != behind.end();
     const bool as_eager = eager && adds_up_as_eager(*call->op);
-    if (!ours || as_eager || !open_into(*call, *trace.arena, parts)) {
+    if (!ours || as_eager || !open_into(*call, *trace.arena, parts) ||
+        !divide_long_rows(parts, computed, trace.arena)) {
       out.push_back({call, call, Kind::Barrier});
       continue;
     }
     const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
     for (const Call* part : parts) {
+      computed.add(*part);
       // Outside of kernels it runs as it was claimed, if it is the claimed call, or the last of the views that make
       // it up; and needs no more than they do (full_like() has a tensor for its sizes alone).
       const bool whole = (parts.size() == 1 || only_views) && part->output.is_value() && call->output.is_value() &&

@@ -85,3 +85,31 @@ def test_dimensions_in_the_middle(function, sizes, dtype):
     first, _, last = sizes
     args = randn(*sizes, dtype=dtype), randn(first, last, dtype=dtype), randn(first, last, dtype=dtype)
     check(function, *map(on_device, args), slack=SLACK)
+
+
+LOSSES = {
+    "mse": F.mse_loss,
+    "huber": F.smooth_l1_loss,
+    "bce": F.binary_cross_entropy_with_logits,
+    "norm": lambda x, y: (x - y).norm(),
+    "sums": lambda x, y: (x * y).flatten(1).sum(1),
+    "means": lambda x, y: (x - y).square().mean(tuple(range(1, x.dim()))),
+    "largest": lambda x, y: (x * y).flatten(1).amax(1),
+    "softmax": lambda x, y: torch.softmax((x * y).flatten(1), 1).amax(1),
+    "scaled": lambda x, y: x / (x * y).abs().mean(),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("sizes", [(3, 5, 7)] if ON_CPU else [(2, 3, 300, 301), (1, 131101), (700, 800)], ids=str)
+@pytest.mark.parametrize("name", LOSSES)
+def test_few_rows_of_many_elements(name, sizes, dtype):
+    x, y = randn(*sizes, dtype=dtype), torch.sigmoid(randn(*sizes, dtype=dtype, grad=False))
+    check(LOSSES[name], on_device(x), on_device(y), slack=SLACK)
+
+
+@pytest.mark.parametrize("name", ["mse", "means", "softmax"])
+def test_few_rows_that_lie_otherwise(name):
+    sizes = (2, 3, 4, 5) if ON_CPU else (2, 40, 60, 70)
+    x, y = (randn(*sizes).detach().to(memory_format=torch.channels_last) for _ in range(2))
+    check(LOSSES[name], on_device(x.requires_grad_()), on_device(y), slack=SLACK)

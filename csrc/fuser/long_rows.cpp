@@ -1,0 +1,94 @@
+#include "fuser/long_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/builder.h"
+#include "fuser/graph.h"
+#include "fuser/walk.h"
+
+namespace thunder::fuser {
+namespace {
+
+constexpr int64_t kLong = int64_t{1} << 17;  // elements, which one block walks over no faster than two kernels start
+constexpr int64_t kFew = 128;                // rows, with which not every multiprocessor has a block
+constexpr int64_t kParts = 1024;             // of all rows together
+constexpr int64_t kUnit = 16;                // elements of a part, so that it is read in vectors
+
+Expr reshaped(Builder& b, const Expr& x, const Dims& shape) {
+  const bool is_view = view_strides(x.shape(), x.tensor().strides, shape).has_value();
+  return b(is_view ? "prims.view" : "prims.reshape", x, shape);
+}
+
+// What a reduction may meet once more without a change.
+std::optional<Arg> neutral(const Call& reduction) {
+  const std::string& name = reduction.op->full_name;
+  const DType t = reduction.arguments().value("a").dtype();
+  if (name == "prims.sum" || name == "prims.prod") {
+    const int value = name == "prims.sum" ? 0 : 1;
+    return is_floating(t) ? Arg(static_cast<double>(value)) : Arg(value);
+  }
+  if (name == "prims.any" || name == "prims.all") return t == DType::boolean ? Arg(name == "prims.all") : Arg();
+  if (!is_floating(t)) return std::nullopt;
+  return Arg(name == "prims.amax" ? -INFINITY : INFINITY);
+}
+
+// Parts of a row of n elements: as many as divide it, else so many that the last one is padded.
+int64_t parts_of(int64_t n, int64_t rows) {
+  const int64_t most = std::max<int64_t>(kParts / rows, 2);
+  for (int64_t parts = most; parts * 2 > most; --parts)
+    if (n % (parts * kUnit) == 0) return parts;
+  return most;
+}
+
+}  // namespace
+
+bool has_long_rows(const Call& reduction) {
+  const Value a = reduction.arguments().value("a");
+  if (a.tensor().device.type != DeviceType::cuda || is_extremum_of_all(reduction)) return false;
+  const Reduction r = reduction_of(reduction);
+  return r.which == Reduced::Inner && usual(r.cols) >= kLong && usual(r.rows) < kFew;
+}
+
+std::vector<const Call*> in_two_steps(const Call& reduction, const std::shared_ptr<Arena>& arena) {
+  const Value a = reduction.arguments().value("a");
+  const Reduction r = reduction_of(reduction);
+  if (!r.rows.is_number() || !r.cols.is_number()) return {};
+  const int64_t n = r.cols.number(), parts = parts_of(n, std::max<int64_t>(r.rows.number(), 1)),
+                length = (n + parts * kUnit - 1) / (parts * kUnit) * kUnit;
+  const std::optional<Arg> padding = neutral(reduction);
+  if (parts * length != n && (!padding || padding->is_none())) return {};
+  // The sum of all elements goes over them as they lie.
+  std::vector<size_t> order = r.order.empty() && r.rows.is(1) ? memory_order(a.tensor()) : r.order;
+  Builder b(arena);
+  b.set_location(reduction.location);
+  b.set_grad_enabled(false);
+  Expr x = b.expr(a);
+  if (!std::is_sorted(order.begin(), order.end()))
+    x = b("prims.transpose", x, std::vector<int64_t>(order.begin(), order.end()));
+  const Dims& kept = reduction.output.value().shape();
+  const auto with = [&](std::initializer_list<int64_t> more) {
+    Dims shape = kept;
+    shape.insert(shape.end(), more.begin(), more.end());
+    return shape;
+  };
+  if (parts * length != n) {
+    ArgList config(kept.size(), Arg(Dims{0, 0, 0}));
+    config.emplace_back(Dims{0, parts * length - n, 0});
+    x = b("prims.pad", reshaped(b, x, with({n})), *padding, Arg::list(std::move(config)));
+  }
+  const std::vector<int64_t> last = {static_cast<int64_t>(kept.size()) + 1};
+  const std::string& op = reduction.op->full_name;
+  const Expr partial = b(op, reshaped(b, x, with({parts, length})), last);
+  std::vector<const Call*> out = b.calls();
+  Call whole = reduction;
+  whole.args = {partial.arg(), Arg(std::vector<int64_t>{static_cast<int64_t>(kept.size())})};
+  whole.body = {};
+  out.push_back(arena->make_call(std::move(whole)));
+  return out;
+}
+
+}  // namespace thunder::fuser
