@@ -22,9 +22,9 @@ constexpr int64_t kJoinBytes = 40 << 10;  // of shared memory, of which a block 
 constexpr int kBusyThreads = 1 << 16;     // that keep a GPU's memory busy
 constexpr int kColumnBlock = 256;         // threads of a block that walks over columns
 constexpr int kWholeRows = 32;            // rows side by side of a block that has all rows of its columns
-constexpr int kRowsEach = 16;         // of such a thread, if there are blocks enough
-constexpr int kMostRowsEach = 64;     // that it may add up without runs
-constexpr int kLeastRowsEach = 4;     // that take it less time than a second kernel
+constexpr int kRowsEach = 16;             // of such a thread, if there are blocks enough
+constexpr int kMostRowsEach = 64;         // that it may add up without runs
+constexpr int kLeastRowsEach = 4;         // that take it less time than a second kernel
 constexpr int64_t kWholeBlocks = 132;     // that keep the multiprocessors of a large GPU busy
 constexpr int kColumnThreads = 32;        // of the columns of a tile: fewer columns have fewer partial sums
 constexpr int kTransposedThreads = 8;     // of a row, where the rows of a block lie together in an operand
@@ -144,8 +144,8 @@ void deal_columns(const Kernel& k, int64_t chunks, CudaShape& s) {
   double best = -1;
   for (int rows = 1; rows * s.threads <= kColumnBlock; ++rows) {
     const int threads = rows * s.threads;
-    const double rate = static_cast<double>(threads) / static_cast<double>(rounded_up(threads, 32) * 32) +
-                        0.2 * threads / kColumnBlock;
+    const double rate =
+        static_cast<double>(threads) / static_cast<double>(rounded_up(threads, 32) * 32) + 0.2 * threads / kColumnBlock;
     if (rate <= best) continue;
     best = rate;
     s.rows_per_block = rows;

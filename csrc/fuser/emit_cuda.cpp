@@ -134,8 +134,8 @@ std::string finish(const Kernel& k, const std::string& name) {
                           " a, " + a.type + " b) { return " + combine_function(a.combine) + "(a, b); });");
   });
   // The loads of several parts are in flight at once.
-  out += "#pragma unroll 8\n" + line(1, "for (int s = threadIdx.y; s < parts && c < " + cols + "; s += " +
-                                            std::to_string(kFinishRows) + ") {");
+  out += "#pragma unroll 8\n" + line(1, "for (int s = threadIdx.y; s < parts && c < " + cols +
+                                            "; s += " + std::to_string(kFinishRows) + ") {");
   out += walk + line(1, "}") + joined;
   out += line(1, "if (threadIdx.y != 0 || c >= " + cols + ") return;");
   indent(out, k.finish, 1);
@@ -150,8 +150,8 @@ int columns_each(const Kernel& k, const CudaShape& s) {
 std::string over_columns(const Kernel& k, const CudaShape& s) {
   return "#pragma unroll\n" + line(2, "for (int n = 0; n < " + std::to_string(columns_each(k, s)) + "; ++n) {") +
          line(3, "const int i = (n * " + std::to_string(s.rows_per_block) + " + threadIdx.y) * T + threadIdx.x;") +
-         line(3, "if (i >= " + std::to_string(s.threads * s.chunks * k.lanes) + " || first + i >= " +
-                     k.sizes.known(k.cols) + ") break;");
+         line(3, "if (i >= " + std::to_string(s.threads * s.chunks * k.lanes) +
+                     " || first + i >= " + k.sizes.known(k.cols) + ") break;");
 }
 
 // The threads of a block that have the same columns join their sums: parts of the sums over all rows, or these sums,

@@ -254,8 +254,8 @@ Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
       r.order.push_back(i);
       if (!reduced && !Size(t.shape[i]).is(1)) innermost = i;
     }
-  const bool together = innermost < rank && t.strides[innermost].same(1) &&
-                        usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
+  const bool together =
+      innermost < rank && t.strides[innermost].same(1) && usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
   return together ? r : Reduction();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -36,12 +37,37 @@ std::optional<Arg> neutral(const Call& reduction) {
   return Arg(name == "prims.amax" ? -INFINITY : INFINITY);
 }
 
-// Parts of a row of n elements: as many as divide it, else so many that the last one is padded.
-int64_t parts_of(int64_t n, int64_t rows) {
-  const int64_t most = std::max<int64_t>(kParts / rows, 2);
-  for (int64_t parts = most; parts * 2 > most; --parts)
-    if (n % (parts * kUnit) == 0) return parts;
-  return most;
+// Whether a part ends where some dimension does: no index within it is divided then.
+bool ends_with_dimension(int64_t length, const std::vector<int64_t>& sizes) {
+  int64_t inner = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    inner *= sizes[i];
+    if (length % inner != 0 && inner % length != 0) return false;
+  }
+  return true;
+}
+
+// Parts of a row of these sizes: as many as divide it, else so many that the last one is padded.
+int64_t parts_of(const std::vector<int64_t>& sizes, int64_t rows) {
+  const int64_t n = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>()),
+                most = std::max<int64_t>(kParts / rows, 2), least = std::max<int64_t>(most / 4, 2);
+  int64_t divides = 0;
+  for (int64_t parts = most; parts >= least; --parts) {
+    if (n % (parts * kUnit) != 0) continue;
+    if (ends_with_dimension(n / parts, sizes)) return parts;
+    if (divides == 0) divides = parts;
+  }
+  return divides > 0 ? divides : most;
+}
+
+// The sizes of what is reduced, from the outermost in memory.
+std::vector<int64_t> reduced_sizes(const Call& reduction, const std::vector<size_t>& order) {
+  const Dims& shape = reduction.arguments().value("a").shape();
+  const std::vector<bool> is_reduced = dims_of(reduction, shape.size());
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (const size_t d = order.empty() ? i : order[i]; is_reduced[d]) out.push_back(shape[d].constant());
+  return out;
 }
 
 }  // namespace
@@ -57,12 +83,13 @@ std::vector<const Call*> in_two_steps(const Call& reduction, const std::shared_p
   const Value a = reduction.arguments().value("a");
   const Reduction r = reduction_of(reduction);
   if (!r.rows.is_number() || !r.cols.is_number()) return {};
-  const int64_t n = r.cols.number(), parts = parts_of(n, std::max<int64_t>(r.rows.number(), 1)),
+  // The sum of all elements goes over them as they lie.
+  const std::vector<size_t> order = r.order.empty() && r.rows.is(1) ? memory_order(a.tensor()) : r.order;
+  const int64_t n = r.cols.number(),
+                parts = parts_of(reduced_sizes(reduction, order), std::max<int64_t>(r.rows.number(), 1)),
                 length = (n + parts * kUnit - 1) / (parts * kUnit) * kUnit;
   const std::optional<Arg> padding = neutral(reduction);
   if (parts * length != n && (!padding || padding->is_none())) return {};
-  // The sum of all elements goes over them as they lie.
-  std::vector<size_t> order = r.order.empty() && r.rows.is(1) ? memory_order(a.tensor()) : r.order;
   Builder b(arena);
   b.set_location(reduction.location);
   b.set_grad_enabled(false);

@@ -14,6 +14,7 @@
 // with what changes nothing.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/trace.h"

@@ -49,7 +49,8 @@ ValueMap<int> count_readers(const Trace& trace) {
 bool is_product(const Call& call) {
   const std::string& name = meant_by(call).full_name;
   return (name == "prims.matmul" || name == "torch.matmul" || name == "torch.mm") && call.output.is_value() &&
-         call.args[0].value().tensor().shape.size() == call.args[1].value().tensor().shape.size() && call.symbols.empty();
+         call.args[0].value().tensor().shape.size() == call.args[1].value().tensor().shape.size() &&
+         call.symbols.empty();
 }
 
 const Call* product_as(const Call& product, const Call& conversion, const Trace& trace) {

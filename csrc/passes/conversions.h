@@ -27,8 +27,8 @@ namespace thunder {
 Trace converted_products(const Trace& trace, const ExecutorList& executors);
 
 struct JoinLimits {
-  int64_t result = int64_t{8} << 20;    ///< bytes of one result: a longer conversion is no matter of launches
-  int64_t results = int64_t{32} << 20;  ///< bytes of all results of a call, which exist from then on
+  int64_t result = int64_t{8} << 20;     ///< bytes of one result: a longer conversion is no matter of launches
+  int64_t results = int64_t{32} << 20;   ///< bytes of all results of a call, which exist from then on
   DeviceType device = DeviceType::cuda;  ///< where the launch of a kernel takes long
 };
 

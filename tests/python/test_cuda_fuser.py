@@ -84,7 +84,7 @@ SIZES_ON_GPU = [*SIZES, (3, 300, 768), (64, 20, 1), (5, 1000, 40), (2, 4096, 129
 def test_dimensions_in_the_middle(function, sizes, dtype):
     first, _, last = sizes
     args = randn(*sizes, dtype=dtype), randn(first, last, dtype=dtype), randn(first, last, dtype=dtype)
-    check(function, *map(on_device, args), slack=SLACK)
+    check(function, *map(on_device, args), slack=torch.finfo(dtype).eps)  # of some sizes there are few numbers
 
 
 LOSSES = {

@@ -436,7 +436,8 @@ arguments = [made(32, 64)] + [made(*shape) for _ in range(6) for shape in ((64, 
 compiled, out, grads = run(model, *arguments)
 for traces in (thunder.last_traces, thunder.last_backward_traces):
     calls = [c.name for c in traces(compiled)[-1].calls]
-    print(calls.count("torch_convert_element_types_prim_impl"), sum(name.endswith((".to", ".bfloat16")) for name in calls))
+    alone = sum(name.endswith((".to", ".bfloat16")) for name in calls)
+    print(calls.count("torch_convert_element_types_prim_impl"), alone)
 assert {g.dtype for g in grads} == {torch.float32}
 """
 

@@ -24,8 +24,8 @@ namespace {
 using cublaslt::Operands;
 using cublaslt::Product;
 
-constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm", "torch.linear", "prims.matmul", "prims.matmul_as",
-                                    "torch._scaled_mm"};
+constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm",        "torch.linear",
+                                    "prims.matmul", "prims.matmul_as", "torch._scaled_mm"};
 
 /// Places among the arguments; 0 for those that the operator does not have.
 struct Places {

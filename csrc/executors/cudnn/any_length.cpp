@@ -68,7 +68,7 @@ struct Attention {
     const at::Tensor weights = scores().sub_(log_sum).exp_(), g = gradient.to(at::kFloat);
     const at::Tensor of_weights = at::matmul(g, wide(value, query).transpose(-2, -1)),
                      of_row = of_weights.mul(weights).sum(-1, true),  // exact for a single key, whose weight has none
-                     of_scores = of_weights.sub(of_row).mul_(weights).mul_(scale);
+        of_scores = of_weights.sub(of_row).mul_(weights).mul_(scale);
     const auto like = [](const at::Tensor& x, const at::Tensor& result) { return at::empty_like(x).copy_(result); };
     return {like(query, at::matmul(of_scores, wide(key, query))),
             like(key, narrow(at::matmul(of_scores.transpose(-2, -1), query.to(at::kFloat)), key)),

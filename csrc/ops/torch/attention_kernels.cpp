@@ -139,9 +139,7 @@ bool fits_bulk_copies(const TensorType& t) {
 
 // One query, or one key, cuDNN does not take.  Where it is known at run time alone whether there is one, the executor
 // has another way for it, which draws no dropout.
-bool is_one(const Dim& length, const Params& p) {
-  return (length.is_constant() || p.dropout != 0) && length == 1;
-}
+bool is_one(const Dim& length, const Params& p) { return (length.is_constant() || p.dropout != 0) && length == 1; }
 
 // Before 9.15.1 the last block of a length that no block divides could be wrong.
 bool lengths_fit_cudnn(const Params& p, int64_t version) {

@@ -204,7 +204,8 @@ std::vector<std::string> KernelChecks::run() {
   for (const Run& r : runs_) {
     const std::shared_ptr<HostModule>& of = r.how == How::Cuda ? emulation : module;
     const std::string suffix = r.how == How::Cuda ? "_grid" : "";
-    const bool finishes = r.how == How::Cuda ? fuser::finishes_apart(r.kernel) : r.how == How::Host && !r.kernel.columns.empty();
+    const bool finishes =
+        r.how == How::Cuda ? fuser::finishes_apart(r.kernel) : r.how == How::Host && !r.kernel.columns.empty();
     void* finish = finishes ? of->symbol(r.name + "_finish" + suffix) : nullptr;
     const char* const how[] = {"on the host", "as loops", "as emulated threads"};
     for (const std::string& what : run_one(r, {of->symbol(r.name + suffix), finish, misaligned}))

@@ -13,23 +13,23 @@ using test::code;
 
 // `products`: who has products that give another dtype.
 ExecutorList executors(bool products = true) {
-  std::vector<std::string> of_blas = {"prims.matmul"}, of_all = {"prims.convert_element_type", "prims.add", "prims.exp",
-                                                                 "prims.matmul", "prims.convert_element_types",
-                                                                 "prims.copy_data_"};
+  std::vector<std::string> of_blas = {"prims.matmul"},
+                           of_all = {"prims.convert_element_type",  "prims.add",       "prims.exp", "prims.matmul",
+                                     "prims.convert_element_types", "prims.copy_data_"};
   if (products) of_blas.emplace_back("prims.matmul_as");
   return {test::implementing_executor(products ? "blas" : "old", of_blas), test::implementing_executor("all", of_all)};
 }
 
 Trace parsed(const std::string& text) {
   ops::register_all();
-  return parse("import torch\nimport thunder.core.prims as prims\n\ndef f(w, v, x):\n  # w: \"cuda:0 f32[4, 4]\"\n"
-               "  # v: \"cuda:0 f32[8]\"\n  # x: \"cuda:0 bf16[4, 4]\"\n" +
-               text);
+  return parse(
+      "import torch\nimport thunder.core.prims as prims\n\ndef f(w, v, x):\n  # w: \"cuda:0 f32[4, 4]\"\n"
+      "  # v: \"cuda:0 f32[8]\"\n  # x: \"cuda:0 bf16[4, 4]\"\n" +
+      text);
 }
 
 const std::string kProduct = "  t0 = prims.matmul(x, x)  # t0: \"cuda:0 bf16[4, 4]\"\n",
-                  kConverted =
-                      "  t1 = prims.convert_element_type(t0, torch.float32)  # t1: \"cuda:0 f32[4, 4]\"\n";
+                  kConverted = "  t1 = prims.convert_element_type(t0, torch.float32)  # t1: \"cuda:0 f32[4, 4]\"\n";
 
 std::string with_products(const std::string& text, bool products = true) {
   const ExecutorList list = executors(products);
@@ -45,18 +45,19 @@ TEST_CASE("converted_products: the product gives what its only reader makes of i
 }
 
 TEST_CASE("converted_products: nothing to do, and refused") {
-  const std::string product = "t0 = blas_matmul(x, x)\n", converted = "t1 = all_convert_element_type(t0, torch.float32)\n";
+  const std::string product = "t0 = blas_matmul(x, x)\n",
+                    converted = "t1 = all_convert_element_type(t0, torch.float32)\n";
   CHECK(with_products(kProduct + "  return t0\n") == product + "return t0\n");
   CHECK(with_products(kProduct + kConverted + "  return (t0, t1)\n") == product + converted + "return (t0, t1)\n");
   // By an executor that has no such product, whatever others have.
   CHECK(with_products(kProduct + kConverted + "  return t1\n", false) ==
         "t0 = old_matmul(x, x)\n" + converted + "return t1\n");
-  const std::string computed =
-      "  t0 = prims.exp(x)  # t0: \"cuda:0 bf16[4, 4]\"\n" + kConverted + "  return t1\n";
+  const std::string computed = "  t0 = prims.exp(x)  # t0: \"cuda:0 bf16[4, 4]\"\n" + kConverted + "  return t1\n";
   CHECK(with_products(computed) == "t0 = all_exp(x)\n" + converted + "return t1\n");
 }
 
-std::string with_joined(const std::string& text, const JoinLimits& limits = {}, const ExecutorList& list = executors()) {
+std::string with_joined(const std::string& text, const JoinLimits& limits = {},
+                        const ExecutorList& list = executors()) {
   return code(joined_conversions(claim(parsed(text), list), list, limits));
 }
 
