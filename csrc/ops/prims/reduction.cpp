@@ -1,6 +1,7 @@
 // Primitives that combine the elements along dimensions.  Results drop the reduced dimensions and are laid out
 // row-major.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/builder.h"
@@ -60,6 +61,41 @@ Types var_meta(const Args& a) {
   THUNDER_CHECK(is_inexact(x.dtype), Runtime, "var", "std and var only support floating point and complex dtypes");
   a.real("correction");  // refuses what is not a real number
   return {reduced(a, real_part_type(x.dtype))};
+}
+
+// What squared distances are divided by: never less than nothing.
+Arg degrees_of_freedom(const Dim& count, double correction) {
+  const bool whole = correction == std::floor(correction);
+  if (count.is_constant() || !whole)
+    return Arg(std::max(0.0, static_cast<double>(count.specialize()) - correction));
+  return real_number(max(count - static_cast<int64_t>(correction), Dim(0)));
+}
+
+// The first element along the reduced dimensions is taken off: the variance of equal elements is 0, as eager's, and that
+// of elements far from 0 loses no digits.
+Arg var_body(Builder& b, const Args& a) {
+  const std::vector<int64_t> dims = reduced_dims(a);
+  Expr x = b.expr(a["a"]);
+  const Dims shape = x.shape();
+  Dims kept = shape;
+  Dim count = 1;
+  for (int64_t d : dims) {
+    if (kept.empty()) continue;
+    count = count * kept[static_cast<size_t>(d)];
+    kept[static_cast<size_t>(d)] = 1;
+  }
+  if (count.is_constant() && count.constant() > 1 && !shape.empty()) {
+    const Dims start(shape.size(), Dim(0)), step(shape.size(), Dim(1));
+    x = b("prims.sub", x, b("torch.expand", b("prims.slice", x, start, kept, step), shape));
+  }
+  const Expr mean = b("prims.div", b("prims.sum", x, dims), real_number(count)),
+             distance = b("prims.sub", x, b("torch.expand", b("torch.reshape", mean, kept), shape));
+  Expr squares = b("prims.mul", distance, distance);
+  if (is_complex(x.dtype())) {
+    const Expr re = b("torch.real", distance), im = b("torch.imag", distance);
+    squares = re * re + im * im;
+  }
+  return b("prims.div", b("prims.sum", squares, dims), degrees_of_freedom(count, a.real("correction")));
 }
 
 Types scan_meta(const Args& a) {
@@ -214,7 +250,7 @@ constexpr OpDef kRecords[] = {
      .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .aten = "argmin"},
     {.schema = "var(Tensor a, int[] dims, *, Number correction) -> Tensor",
      .doc = "The variance over `dims`: squared distances from the mean, summed and divided by count - correction.",
-     .tags = kReduction, .meta = var_meta, .vjp = var_vjp},
+     .tags = kReduction, .meta = var_meta, .body = var_body, .vjp = var_vjp},
     {.schema = "cumsum(Tensor a, int dim) -> Tensor", .doc = "Sums of all elements up to each one along `dim`.",
      .tags = kLinear, .meta = scan_meta, .vjp = cumsum_vjp, .aten = "cumsum"},
     {.schema = "cumprod(Tensor a, int dim) -> Tensor", .doc = "Products of all elements up to each one along `dim`.",
