@@ -18,11 +18,11 @@ nb::dict describe_param(const Param& p) {
 }
 
 // In the order of their bits.
-constexpr const char* kTagNames[] = {"pointwise",  "reduction",   "view",       "shape",          "creation",
-                                     "matmul",     "random",      "collective", "write",          "host_sync",
-                                     "no_grad",    "commutative", "cheap",      "data_dependent", "input",
-                                     "comparison", "identity",    "linear",     "returns_input",  "any_layout",
-                                     "steps",      "comm",        "waits",      "state",          "autograd"};
+constexpr const char* kTagNames[] = {
+    "pointwise",  "reduction",  "view",      "shape",    "creation",      "matmul",     "random",
+    "collective", "write",      "host_sync", "no_grad",  "commutative",   "cheap",      "data_dependent",
+    "input",      "comparison", "identity",  "linear",   "returns_input", "any_layout", "steps",
+    "comm",       "waits",      "state",     "autograd", "whole"};
 
 nb::list tag_names(const Op& op) {
   nb::list out;

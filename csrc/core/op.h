@@ -52,6 +52,7 @@ enum Tag : uint64_t {
   /// Effect class: reads or writes what the compiler's own operators keep from run to run, and nothing else reads.
   kState = 1ull << 23,
   kAutograd = 1ull << 24,  ///< an executor's operator whose gradient is autograd's of what it runs
+  kWhole = 1ull << 25,     ///< PyTorch's operator gives what its parts do not (the mean of infinities): not for kernels
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync | kState;
 

@@ -158,8 +158,8 @@ std::string over_columns(const Kernel& k, const CudaShape& s) {
 // which `finish` makes something of.
 std::string join_rows(const Kernel& k, const CudaShape& s) {
   const int width = s.threads * s.chunks * k.lanes;
-  const std::string rows = std::to_string(s.rows_per_block), columns = std::to_string(width),
-                    lanes = std::to_string(k.lanes), size = std::to_string(width * s.rows_per_block);
+  const std::string columns = std::to_string(width), lanes = std::to_string(k.lanes),
+                    size = std::to_string(width * s.rows_per_block);
   std::string out = line(1, "__shared__ double room[" + std::to_string((join_bytes(k, s) + 7) / 8) + "];") +
                     line(1, "const I first = I(blockIdx.y) * " + columns + ";");
   const ColumnPlaces places(k, Target::Cuda);

@@ -21,7 +21,7 @@
 
 namespace thunder::fuser {
 
-/// Whether one block of threads would take long for each of its rows.
+/// Whether one block of threads would take long for each row of a reduction, or of a variance.
 bool has_long_rows(const Call& reduction);
 /// The calls in its place; none where a row can be neither divided nor padded.
 std::vector<const Call*> in_two_steps(const Call& reduction, const std::shared_ptr<Arena>& arena);

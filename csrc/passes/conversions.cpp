@@ -45,11 +45,11 @@ ValueMap<int> count_readers(const Trace& trace) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-// A product of two tensors that an executor can be asked to give in another dtype.
+// A product of two matrices, which an executor can be asked to give in another dtype.
 bool is_product(const Call& call) {
   const std::string& name = meant_by(call).full_name;
   return (name == "prims.matmul" || name == "torch.matmul" || name == "torch.mm") && call.output.is_value() &&
-         call.args[0].value().tensor().shape.size() == call.args[1].value().tensor().shape.size() &&
+         call.args[0].value().tensor().shape.size() == 2 && call.args[1].value().tensor().shape.size() == 2 &&
          call.symbols.empty();
 }
 
@@ -140,7 +140,8 @@ Trace converted_products(const Trace& trace, const ExecutorList& executors) {
     const Value from = conversion ? conversion->args[0].value() : Value();
     if (!conversion || !products[from] || readers[from] != 1) continue;
     const Call* call = product_as(*products[from], *conversion, trace);
-    if (!takes(executors, *products[from], *call)) continue;
+    // Those that run everything have no such product.
+    if (!find_specialist(executors, *call) || !takes(executors, *products[from], *call)) continue;
     converted.set(from, call);
     any = true;
   }

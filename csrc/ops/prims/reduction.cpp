@@ -66,8 +66,7 @@ Types var_meta(const Args& a) {
 // What squared distances are divided by: never less than nothing.
 Arg degrees_of_freedom(const Dim& count, double correction) {
   const bool whole = correction == std::floor(correction);
-  if (count.is_constant() || !whole)
-    return Arg(std::max(0.0, static_cast<double>(count.specialize()) - correction));
+  if (count.is_constant() || !whole) return Arg(std::max(0.0, static_cast<double>(count.specialize()) - correction));
   return real_number(max(count - static_cast<int64_t>(correction), Dim(0)));
 }
 

@@ -477,19 +477,19 @@ constexpr OpDef kRecords[] = {
      .aten = "std.dim", .python = "torch.std torch.Tensor.std"},
     {.schema = "var_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) "
                "-> (Tensor, Tensor)",
-     .doc = "The variance and the mean over `dim`.", .tags = kReduction, .body = var_mean_body,
+     .doc = "The variance and the mean over `dim`.", .tags = kReduction | kWhole, .body = var_mean_body,
      .aten = "var_mean.correction", .python = "torch.var_mean"},
     {.schema = "std_mean(Tensor input, int[]? dim=None, *, Number? correction=1, bool keepdim=False) "
                "-> (Tensor, Tensor)",
-     .doc = "The standard deviation and the mean over `dim`.", .tags = kReduction, .body = std_mean_body,
+     .doc = "The standard deviation and the mean over `dim`.", .tags = kReduction | kWhole, .body = std_mean_body,
      .aten = "std_mean.correction", .python = "torch.std_mean"},
     {.schema = "var_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) "
                "-> (Tensor, Tensor)",
-     .doc = "The variance, divided by count - 1 (unbiased) or count, and the mean over `dim`.", .tags = kReduction,
+     .doc = "The variance, divided by count - 1 (unbiased) or count, and the mean over `dim`.", .tags = kReduction | kWhole,
      .body = var_mean_body, .aten = "var_mean.dim", .python = "torch.var_mean"},
     {.schema = "std_mean.dim(Tensor input, int[]? dim=None, bool unbiased=True, bool keepdim=False) "
                "-> (Tensor, Tensor)",
-     .doc = "The square root of that variance, and the mean over `dim`.", .tags = kReduction,
+     .doc = "The square root of that variance, and the mean over `dim`.", .tags = kReduction | kWhole,
      .body = std_mean_body, .aten = "std_mean.dim", .python = "torch.std_mean"},
     {.schema = "var.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) -> Tensor",
      .doc = "As var, with the divisor chosen first.", .tags = kReduction, .body = var_body, .vjp = var_vjp,
@@ -499,11 +499,11 @@ constexpr OpDef kRecords[] = {
      .aten = "std.dim(input, dim, unbiased, keepdim)", .python = "torch.std torch.Tensor.std"},
     {.schema = "var_mean.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) "
                "-> (Tensor, Tensor)",
-     .doc = "As var_mean, with the divisor chosen first.", .tags = kReduction, .body = var_mean_body,
+     .doc = "As var_mean, with the divisor chosen first.", .tags = kReduction | kWhole, .body = var_mean_body,
      .aten = "var_mean.dim(input, dim, unbiased, keepdim)", .python = "torch.var_mean"},
     {.schema = "std_mean.unbiased(Tensor input, bool unbiased, int[]? dim=None, bool keepdim=False) "
                "-> (Tensor, Tensor)",
-     .doc = "As std_mean, with the divisor chosen first.", .tags = kReduction, .body = std_mean_body,
+     .doc = "As std_mean, with the divisor chosen first.", .tags = kReduction | kWhole, .body = std_mean_body,
      .aten = "std_mean.dim(input, dim, unbiased, keepdim)", .python = "torch.std_mean"},
     {.schema = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor",
      .doc = "log(sum(exp(input))) over `dim`, with the largest element taken out before exp.", .tags = kReduction,
