@@ -32,8 +32,9 @@ std::optional<Arg> neutral(const Call& reduction) {
     const int value = name == "prims.sum" ? 0 : 1;
     return is_floating(t) ? Arg(static_cast<double>(value)) : Arg(value);
   }
-  if (name == "prims.any" || name == "prims.all") return t == DType::boolean ? Arg(name == "prims.all") : Arg();
-  if (!is_floating(t)) return std::nullopt;
+  if (t == DType::boolean) return Arg(name == "prims.all");
+  const bool extremum = name == "prims.amax" || name == "prims.amin";
+  if (!extremum || !is_floating(t)) return std::nullopt;
   return Arg(name == "prims.amax" ? -INFINITY : INFINITY);
 }
 
@@ -89,7 +90,7 @@ std::vector<const Call*> in_two_steps(const Call& reduction, const std::shared_p
                 parts = parts_of(reduced_sizes(reduction, order), std::max<int64_t>(r.rows.number(), 1)),
                 length = (n + parts * kUnit - 1) / (parts * kUnit) * kUnit;
   const std::optional<Arg> padding = neutral(reduction);
-  if (parts * length != n && (!padding || padding->is_none())) return {};
+  if (parts * length != n && !padding) return {};
   Builder b(arena);
   b.set_location(reduction.location);
   b.set_grad_enabled(false);

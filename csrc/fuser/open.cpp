@@ -9,11 +9,8 @@ namespace thunder::fuser {
 namespace {
 
 // What stands for a claimed primitive in the eyes of kind_of(): the call of the primitive itself.
-const Call* unclaimed(const Call& call, Arena& arena) {
-  if (!call.op->implements || !call.op->implements->is_prim()) return &call;
-  Call plain = call;
-  plain.op = call.op->implements;
-  return arena.make_call(std::move(plain));
+const Call* as_primitive(const Call& call, Arena& arena) {
+  return meant_by(call).is_prim() ? unclaimed(call, arena) : &call;
 }
 
 // Parts without elements add nothing to a cat, and have no place in a kernel.
@@ -37,7 +34,7 @@ const Call* without_empty_parts(const Call& call, Arena& arena) {
 }  // namespace
 
 bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
-  const Call* plain = without_empty_parts(*unclaimed(call, arena), arena);
+  const Call* plain = without_empty_parts(*as_primitive(call, arena), arena);
   if (kind_of(*plain) != Kind::Barrier) {
     out.push_back(plain);
     return true;

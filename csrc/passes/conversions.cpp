@@ -21,14 +21,6 @@ const Call* conversion_in(const Call& call) {
   return one && call.body[0]->output.value() == call.output.value() ? conversion_in(*call.body[0]) : nullptr;
 }
 
-// As it was before an executor claimed it.
-const Call* unclaimed(const Call& call, Arena& arena) {
-  if (!call.op->implements) return &call;
-  Call out = call;
-  out.op = call.op->implements;
-  return arena.make_call(std::move(out));
-}
-
 // Whether the executor that runs `call` takes the other one, too.
 bool takes(const ExecutorList& executors, const Call& call, const Call& other) {
   return std::any_of(executors.begin(), executors.end(),
@@ -88,19 +80,18 @@ std::vector<Group> groups_of(const Trace& trace, const JoinLimits& limits) {
   std::vector<Group> groups;
   std::map<Form, size_t> open;
   for (size_t i = 0; i < trace.calls.size(); ++i) {
-    const Call* one = conversion_in(*trace.calls[i]);
-    if (!one || !is_input[one->args[0].value()] || !can_join(*one, limits)) continue;
-    const Call& call = *one;
-    const TensorType& to = call.output.value().tensor();
+    const Call* call = conversion_in(*trace.calls[i]);
+    if (!call || !is_input[call->args[0].value()] || !can_join(*call, limits)) continue;
+    const TensorType& to = call->output.value().tensor();
     const int64_t bytes = to.numel().constant() * itemsize(to.dtype);
-    const Form form{call.args[0].value().dtype(), to.dtype, to.device.index, trace.calls[i]->op->executor};
+    const Form form{call->args[0].value().dtype(), to.dtype, to.device.index, trace.calls[i]->op->executor};
     const auto [known, fresh] = open.try_emplace(form, groups.size());
     if (fresh || groups[known->second].bytes + bytes > limits.results) {
       known->second = groups.size();
       groups.push_back({i, 0, {}, nullptr});
     }
     Group& group = groups[known->second];
-    group.conversions.push_back(&call);
+    group.conversions.push_back(call);
     group.claimed = trace.calls[i];
     group.bytes += bytes;
   }
@@ -140,7 +131,7 @@ Trace converted_products(const Trace& trace, const ExecutorList& executors) {
     const Value from = conversion ? conversion->args[0].value() : Value();
     if (!conversion || !products[from] || readers[from] != 1) continue;
     const Call* call = product_as(*products[from], *conversion, trace);
-    // Those that run everything have no such product.
+    // An executor of last resort would compute both calls as before.
     if (!find_specialist(executors, *call) || !takes(executors, *products[from], *call)) continue;
     converted.set(from, call);
     any = true;

@@ -12,7 +12,7 @@
 //   t5 = cublaslt_matmul(t6, t4)                                    # bf16, read by t7 alone
 //   t7 = torch_convert_element_type_prim_impl(t5, torch.float32)
 //     -->
-//   (t1, t3) = torch_convert_element_types_prim_impl([w, v], torch.bfloat16)
+//   [t1, t3] = torch_convert_element_types_prim_impl([w, v], torch.bfloat16)
 //   t2 = cublaslt_linear(x, t1, None)
 //   t4 = cublaslt_linear(t2, t3, None)
 //   t7 = cublaslt_matmul_as(t6, t4, torch.float32)

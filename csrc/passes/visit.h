@@ -42,6 +42,14 @@ void visit_symbols(const Call& call, F&& fn) {
 /// The operator that a call stands for, whoever runs it: "torch.linear", "prims.all_gather".
 inline const Op& meant_by(const Call& call) { return call.op->implements ? *call.op->implements : *call.op; }
 
+/// The call as it was before an executor claimed it.
+inline const Call* unclaimed(const Call& call, Arena& arena) {
+  if (!call.op->implements) return &call;
+  Call out = call;
+  out.op = call.op->implements;
+  return arena.make_call(std::move(out));
+}
+
 /// Every value that the call reads, now or when it is opened.  Symbols that the body binds for itself are among them.
 template <class F>
 void visit_inputs(const Call& call, F&& fn) {

@@ -443,4 +443,5 @@ assert {g.dtype for g in grads} == {torch.float32}
 
 
 def test_parameters_are_converted_in_one_call():
-    assert in_fake_cuda(CONVERSIONS)[0] == "1 0"
+    # The backward converts the 13 gradients one by one: no executor here has a product that gives float32.
+    assert in_fake_cuda(CONVERSIONS) == ["1 0", "1 13"]

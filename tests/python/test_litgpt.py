@@ -139,7 +139,9 @@ def check_error_is_eagers(name, dtype, batch):
 
 
 @pytest.mark.parametrize(
-    "name, dtype", [(name, dtype) for name in ZOO for dtype in turn(name, [torch.float32, torch.bfloat16])]
+    "name, dtype",
+    [(name, dtype) for name in ZOO for dtype in turn(name, [torch.float32, torch.bfloat16])],
+    ids=str,
 )
 def test_error_is_eagers(name, dtype):
     check_error_is_eagers(name, dtype, zoo.tokens())

@@ -63,7 +63,7 @@ def argument(dtype, shape=(64, 63), seed=0):
 
 
 # Only rows: what `acosh` and others give outside of their domain is NaN in both.
-@pytest.mark.parametrize("name, dtype", [(name, dtype) for name in FUNCTIONS for dtype in turn(name, DTYPES)])
+@pytest.mark.parametrize("name, dtype", [(name, dtype) for name in FUNCTIONS for dtype in turn(name, DTYPES)], ids=str)
 def test_maximum_is_found_again_in_the_backward(name, dtype):
     f = FUNCTIONS[name]
     x = argument(dtype).clamp(1.1, 30) if name == "acosh" else argument(dtype).clamp(-0.95, 0.95).abs() + 0.01
@@ -239,7 +239,9 @@ def test_random_programs(seed, dtype):
 
 
 @pytest.mark.parametrize(
-    "name, dtype", [(name, dtype) for name in ("tanh", "exp", "erf", "log1p", "sin") for dtype in turn(name, DTYPES)]
+    "name, dtype",
+    [(name, dtype) for name in ("tanh", "exp", "erf", "log1p", "sin") for dtype in turn(name, DTYPES)],
+    ids=str,
 )
 def test_a_maximum_is_found_by_a_backward_that_somebody_watches(name, dtype):
     """Its kernels' operators run one by one, and round otherwise than the forward's kernel did."""

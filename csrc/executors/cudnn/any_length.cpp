@@ -9,13 +9,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/op.h"
+#include "runtime/implementing.h"
 
 namespace thunder::cudnn {
 namespace {
@@ -85,11 +85,11 @@ class AnyLength final : public Instruction {
     moves_operands = false;
     for (const Arg& a : call.args) operands.push_back(assembler.natural(a));
   }
-  std::string str() const override { return by_cudnn_->str() + ", of any length"; }
+  std::string str() const override { return by_cudnn_.str() + ", of any length"; }
 
   void run(Frame& frame) const override {
     const Attention a = attention(frame);
-    if (a.query.size(2) > 1 && a.key.size(2) > 1) return run_by_cudnn(frame);
+    if (a.query.size(2) > 1 && a.key.size(2) > 1) return by_cudnn_.run(*this, frame);
     std::vector<at::Tensor> results;
     if (op_.schema.index_of("grad_out") >= 0) {
       results = a.backward(tensor(frame, "grad_out"), tensor(frame, "logsumexp"));
@@ -105,15 +105,6 @@ class AnyLength final : public Instruction {
   }
 
  private:
-  void run_by_cudnn(Frame& frame) const {
-    std::call_once(prepared_, [&] {
-      by_cudnn_->outputs = outputs;
-      by_cudnn_->drops = drops;
-      by_cudnn_->where = where;
-    });
-    by_cudnn_->run(frame);
-  }
-
   c10::IValue value(Frame& frame, const char* name) const {
     return operands[static_cast<size_t>(op_.schema.index_of(name))].load(frame);
   }
@@ -128,8 +119,7 @@ class AnyLength final : public Instruction {
   }
 
   const Op& op_;
-  const std::unique_ptr<Instruction> by_cudnn_;
-  mutable std::once_flag prepared_;
+  const ByAten by_cudnn_;
 };
 
 }  // namespace
