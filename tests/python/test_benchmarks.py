@@ -135,3 +135,12 @@ def test_bandwidth_prints_a_line_a_kernel():
     lines = done.stdout.splitlines()
     assert lines[1].split() == ["kernel", "ms", "calls", "MB", "GB/s", "/copy", "/same"]
     assert all(line.startswith("fusion") for line in lines[2:-1]) and lines[-1].startswith("all")
+
+
+def test_reductions_prints_a_line_a_function():
+    command = [sys.executable, str(FOLDER / "reductions.py"), "--device", "cpu", "--small", "--without-compile"]
+    done = subprocess.run([*command, "--only", "mse,middle"], stdout=subprocess.PIPE, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 5
+    assert lines[0].split() == ["us", "eager", "compile", "thunder", "ratio", "error"]
+    assert all(float(line.split()[-1]) < 1e-2 for line in lines[1:]), lines
