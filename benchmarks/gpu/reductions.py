@@ -51,7 +51,7 @@ COLUMNS = (
 )
 
 
-def microseconds(call, device, repeats=20):
+def microseconds(call, device, repeats=20, sleep=300_000):
     for _ in range(3):
         call()
     times = []
@@ -62,7 +62,7 @@ def microseconds(call, device, repeats=20):
             times.append((time.perf_counter() - start) * 1e6)
             continue
         before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(300_000)
+        torch.cuda._sleep(sleep)
         before.record()
         call()
         after.record()
