@@ -10,7 +10,8 @@ namespace {
 
 constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
 constexpr int kRowChunks = 4;             // of a thread in a row: several loads in flight, and yet many threads
-constexpr int kRowSingles = 8;            // the same where a chunk is one element
+constexpr int kRowSingles = 12;           // the same where a chunk is one element
+constexpr int64_t kLongSingles = 1 << 14; // of a row that a whole multiprocessor's threads walk over
 constexpr int kOneWalkThreads = 256;      // of a row that is walked over once: more blocks, at different places
 constexpr int kManyRows = 256;            // with fewer, a row gets all threads of a block
 constexpr int kBlockThreads = 128;        // of a block that has several rows, or a part of a row's columns
@@ -30,6 +31,8 @@ constexpr int kColumnThreads = 32;        // of the columns of a tile: fewer col
 constexpr int kTransposedThreads = 8;     // of a row, where the rows of a block lie together in an operand
 constexpr int kTransposedBlock = 256;     // threads of such a block
 constexpr int kMostOfRows = 512;          // threads of a block that has several rows
+constexpr int64_t kReadAgain = 36 << 20;  // bytes that lie in the cache of a large GPU still when they are read again
+constexpr int64_t kFewColumns = 256;      // whose sums take few registers
 constexpr int kTurnedThreads = 256;       // of a block that turns a tile
 constexpr int kTurnedCols = 64;           // of that tile
 
@@ -41,13 +44,13 @@ int sums_of_thread(const Kernel& k) {
   return n;
 }
 
-// Registers for a chunk of each operand and the sums of its columns.
-int registers_of_thread(const Kernel& k) {
+// Registers for a thread's chunks of each operand and the sums of their columns.
+int registers_of_thread(const Kernel& k, int chunks) {
   int64_t bytes = 0;
   for (const auto* list : {&k.inputs, &k.outputs})
     for (Value v : *list)
       if (usual_numel(v) >= k.usual_cols) bytes += k.lanes * itemsize(v.dtype());
-  return static_cast<int>(bytes / 4) + sums_of_thread(k);
+  return chunks * (static_cast<int>(bytes / 4) + sums_of_thread(k));
 }
 
 bool walks_once(const Kernel& k) {
@@ -77,14 +80,17 @@ int next_row_threads(int threads) { return threads < 32 ? threads * 2 : threads 
 
 bool caches_too_much(const Kernel& k, int each) { return k.cached && k.cached_bytes * each > kCachedBytes; }
 
-// Two chunks a thread are best.  Threads of one warp need no barrier.
+// Two chunks a thread are best, or as many bytes in single elements.  Threads of one warp need no barrier.  A thread
+// alone has its own lines of memory.
 double rate_row(const Kernel& k, int64_t chunks, int threads) {
   const int n = each(chunks, threads);
-  if (n > (k.lanes == 1 ? kRowSingles : kRowChunks) && !walks_once(k)) return -n;
+  const bool single = k.lanes == 1;
+  if (n > (single ? kRowSingles : kRowChunks) && !walks_once(k)) return -n;
   const double busy = std::min(1.0, static_cast<double>(k.usual_rows) * threads / kBusyThreads);
-  const double one_warp = k.rows_together > 0 ? 0.3 : 0.03;
-  return at_work(chunks, threads, n) - 0.02 * std::abs(n - 2) + (threads <= 32 ? one_warp : 0.0) -
-         (caches_too_much(k, n) ? 0.3 : 0.0) - 0.2 * (1 - busy);
+  const double one_warp = k.rows_together > 0 ? 0.3 : single ? 0.1 : 0.03;
+  const double alone = single && threads == 1 && n > 1 && k.rows_together == 0 ? 0.25 : 0.0;
+  return at_work(chunks, threads, n) - 0.02 * std::abs(n - (single ? 7 : 2)) + (threads <= 32 ? one_warp : 0.0) -
+         alone - (caches_too_much(k, n) ? 0.3 : 0.0) - 0.2 * (1 - busy);
 }
 
 // Sums of columns take registers for each chunk.
@@ -97,7 +103,8 @@ double rate_row_with_columns(const Kernel& k, int64_t chunks, int threads) {
 
 void deal_rows(const Kernel& k, int64_t chunks, CudaShape& s) {
   const bool columns = !k.columns.empty();
-  const int most = columns || k.usual_rows < kManyRows ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
+  const bool wide = columns || k.usual_rows < kManyRows || (k.lanes == 1 && chunks > kLongSingles);
+  const int most = wide ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
   double best = -1e30;
   for (int threads = 1; threads <= most; threads = next_row_threads(threads)) {
     const double rate = columns ? rate_row_with_columns(k, chunks, threads) : rate_row(k, chunks, threads);
@@ -191,9 +198,17 @@ CudaShape cuda_shape(const Kernel& k) {
   // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
   // for each thread's.
   const int threads = s.threads * s.rows_per_block;
-  const int most = registers_of_thread(k) > kFewRegisters ? kPersistentThreads / 2 : kPersistentThreads;
+  const int most = registers_of_thread(k, reduces_rows(k) ? s.chunks : 1) > kFewRegisters ? kPersistentThreads / 2 : kPersistentThreads;
   s.blocks_per_multiprocessor = std::max(1, most / threads);
   return s;
+}
+
+bool joins_sums_badly(const Kernel& k) {
+  if (!reduces_rows(k) || k.columns.empty() || k.usual_cols < kFewColumns) return false;
+  int64_t bytes = 0;
+  for (Value v : k.inputs)
+    if (usual_numel(v) >= k.usual_rows * k.usual_cols) bytes += usual_numel(v) * itemsize(v.dtype());
+  return bytes <= kReadAgain;
 }
 
 bool finishes_apart(const Kernel& k) { return k.has_finish() && !cuda_shape(k).whole; }

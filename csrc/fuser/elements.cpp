@@ -20,6 +20,9 @@ bool wraps(const Op& op, DType out) {
   return name == "prims.add" || name == "prims.sub" || name == "prims.mul" || name == "prims.neg";
 }
 
+// Of a type that elements are computed in.
+int64_t bytes_of(const std::string& type) { return type == "double" || type == "int64" ? 8 : 4; }
+
 }  // namespace
 
 Scalar Elements::element(Value v, const Multi& index) {
@@ -53,26 +56,41 @@ Scalar Elements::operand(const Call& reduction) {
   return s;
 }
 
-// A later phase reads what an earlier one has computed from a buffer of a row, where computing it again takes longer.
+// A later phase reads what an earlier one has computed where computing it again takes longer.
 std::optional<Scalar> Elements::from_earlier_phase(const std::string& key, DType t) {
   auto it = earlier_.find(key);
   if (it == earlier_.end() || in_finish_ || !predicate_.empty()) return std::nullopt;
   Kept& kept = it->second;
+  const std::string type = compute_name(t);
   if (kept.buffer.empty()) {
-    if (!kernel_.cols.is_number()) return std::nullopt;
-    const std::string type = compute_name(t);
-    const int64_t bytes = kernel_.cols.number() * (type == "double" || type == "int64" ? 8 : 4);
-    if (bytes > row_buffer_left_) return std::nullopt;
-    row_buffer_left_ -= bytes;
-    kept.buffer = fresh("row");
-    kernel_.row_buffers.push_back(type + " " + kept.buffer + "[" + indices_.text(kernel_.cols) + "];");
-    kernel_.phases[kept.phase].lane.push_back(kept.buffer + "[q] = " + kept.name + ";");
+    kept.buffer = keeps_registers() ? registers_for(type) : row_for(type);
+    if (kept.buffer.empty()) return std::nullopt;
+    kernel_.phases[kept.phase].lane.push_back(kept.buffer + " = " + kept.name + ";");
   }
-  return define(compute_name(t), kept.buffer + "[q]", Scope::Lane);
+  return define(type, kept.buffer, Scope::Lane);
+}
+
+// Of all chunks that a thread has.
+std::string Elements::registers_for(const std::string& type) {
+  const std::string name = fresh("x");
+  kernel_.cached_vectors.push_back(type + " " + name + "[K][" + std::to_string(options_.lanes) + "];");
+  kernel_.cached_bytes += options_.lanes * bytes_of(type);
+  return name + "[k][j]";
+}
+
+// Empty where no room is left for one.
+std::string Elements::row_for(const std::string& type) {
+  if (!kernel_.cols.is_number()) return {};
+  const int64_t bytes = kernel_.cols.number() * bytes_of(type);
+  if (bytes > row_buffer_left_) return {};
+  row_buffer_left_ -= bytes;
+  const std::string name = fresh("row");
+  kernel_.row_buffers.push_back(type + " " + name + "[" + indices_.text(kernel_.cols) + "];");
+  return name + "[q]";
 }
 
 void Elements::begin_phase() {
-  if (row_buffer_left_ > 0 && !kernel_.phases.empty())
+  if ((row_buffer_left_ > 0 || keeps_registers()) && !kernel_.phases.empty())
     for (const auto& [key, s] : loop_memo_)
       if (s.costly && key.find('|') == std::string::npos)
         earlier_.try_emplace(key, Kept{kernel_.phases.size() - 1, s.text, ""});

@@ -73,7 +73,7 @@ class Elements {
   /// The operand of a reduction, where the loops stand, in the type that it is added up in.
   Scalar operand(const Call& reduction);
 
-  /// Costly elements may be kept in a buffer of a row (LowerOptions::row_buffer).
+  /// Costly elements may be kept in a buffer of a row (LowerOptions::row_buffer), or in registers.
   void keep_rows() { row_buffer_left_ = options_.row_buffer; }
   void begin_phase();
   /// Statements go to the loop over columns that runs when all rows are done.
@@ -96,6 +96,9 @@ class Elements {
   std::vector<std::string>& buffer(Scope scope);
   Scalar define(const std::string& type, const std::string& text, Scope scope);
   std::optional<Scalar> from_earlier_phase(const std::string& key, DType t);
+  bool keeps_registers() const { return options_.keep_costly && kernel_.cached; }
+  std::string registers_for(const std::string& type);
+  std::string row_for(const std::string& type);
   size_t input(Value v);
   Index from_pointer(size_t number, const Index& at);
 
@@ -140,7 +143,7 @@ class Elements {
   std::map<std::string, Scalar> row_memo_, loop_memo_;
   struct Kept {
     size_t phase;
-    std::string name, buffer;  // the buffer's, once it is asked for
+    std::string name, buffer;  // an element of the buffer, once it is asked for
   };
   std::map<std::string, Kept> earlier_;  // costly elements of the phases before
   int64_t row_buffer_left_ = 0;

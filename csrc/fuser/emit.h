@@ -54,6 +54,9 @@ struct CudaBlocks {
 };
 CudaBlocks cuda_blocks(const Kernel& kernel, int64_t rows, int64_t cols);
 constexpr int kFinishRows = 32;
+/// Whether sums of rows and of columns take less time in two kernels: the second one finds in the cache what it reads
+/// again, and neither has the registers of both.
+bool joins_sums_badly(const Kernel& kernel);
 /// Whether a second function adds up what several blocks have of sums of columns, or of extrema.
 bool finishes_apart(const Kernel& kernel);
 /// extern "C" __global__ functions NAME(inputs..., outputs..., sizes..., numbers..., [partial]) and, if it has one,

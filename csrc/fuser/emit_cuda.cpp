@@ -31,12 +31,15 @@ bool has_row_runs(const Kernel& k, const Phase& p) {
 
 std::string chunks(const Kernel& k) { return k.sizes.known(k.chunks()); }
 
+// Loads in flight of a thread that walks over a row.
+std::string unroll(const Kernel& k) { return k.lanes == 1 ? "#pragma unroll 8\n" : "#pragma unroll 4\n"; }
+
 // The loop over the chunks of a thread; `body` gets the depth at which its lines stand.
 template <class F>
 std::string over_chunks(const Kernel& k, const std::string& chunk, F&& body) {
   const std::string n = chunks(k);
   if (!numbered(k))
-    return "#pragma unroll 4\n" + line(2, "for (I q = threadIdx.x; q < " + n + "; q += T) {") + body(3) + line(2, "}");
+    return unroll(k) + line(2, "for (I q = threadIdx.x; q < " + n + "; q += T) {") + body(3) + line(2, "}");
   return "#pragma unroll\n" + line(2, "for (int k = 0; k < K; ++k) {") + line(3, chunk) +
          line(3, "if (q < " + n + ") {") + body(4) + line(3, "}") + line(2, "}");
 }
@@ -66,7 +69,7 @@ std::string runs_of_row(const Kernel& k, const Phase& p, const std::string& stat
   }
   return out + line(2, "for (I start = threadIdx.x; start < " + n + "; start += " + run + ") {") +
          line(3, "const I end = " + n + " - start < " + run + " ? " + n + " : start + " + run + ";") +
-         "#pragma unroll 4\n" + line(3, "for (I q = start; q < end; q += T) {") + statements + line(3, "}") + after +
+         unroll(k) + line(3, "for (I q = start; q < end; q += T) {") + statements + line(3, "}") + after +
          line(2, "}") + whole;
 }
 

@@ -240,23 +240,27 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
 
 constexpr int64_t kTogether = 64;  // bytes
 
-// A dimension in the middle: columns are all that is kept.  Neighbours of them lie together in pieces that memory is
-// read in.  On the CPU PyTorch's sums, which walk over one such piece at a time, are several times as fast.
+// A dimension in the middle.  Of what memory has side by side in pieces that it is read in: what is kept makes columns,
+// what is reduced makes rows.  On the CPU PyTorch's sums, which walk over one such piece at a time, are several times
+// as fast.
 Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
   if (t.device.type != DeviceType::cuda) return {};
-  Reduction r{Reduced::Outer, 1, 1, {}};
   const size_t rank = t.shape.size();
   size_t innermost = rank;
-  for (const bool reduced : {true, false})
+  for (size_t i = 0; i < rank; ++i)
+    if (!Size(t.shape[i]).is(1)) innermost = i;
+  const bool together = innermost < rank && t.strides[innermost].same(1) &&
+                        usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
+  if (!together) return {};
+  const bool inner = is_reduced[innermost];
+  Reduction r{inner ? Reduced::Inner : Reduced::Outer, 1, 1, {}};
+  for (const bool last : {false, true})
     for (size_t i = 0; i < rank; ++i) {
-      if (is_reduced[i] != reduced) continue;
-      (reduced ? r.rows : r.cols) *= t.shape[i];
+      if ((is_reduced[i] == inner) != last) continue;
+      (last ? r.cols : r.rows) *= t.shape[i];
       r.order.push_back(i);
-      if (!reduced && !Size(t.shape[i]).is(1)) innermost = i;
     }
-  const bool together =
-      innermost < rank && t.strides[innermost].same(1) && usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
-  return together ? r : Reduction();
+  return r;
 }
 
 }  // namespace

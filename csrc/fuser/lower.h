@@ -20,6 +20,7 @@ struct LowerOptions {
   int lanes = 1;              ///< elements that a chunk computes
   bool cached = false;        ///< keep loaded vectors over the phases of a row
   bool keep_singles = false;  ///< and what is loaded element by element
+  bool keep_costly = false;   ///< and costly elements
   bool online = false;        ///< sums of exp(x - max(x)) in the walk that finds the maximum, where nothing walks again
   /// Without reductions: walk the last dimension as columns where that saves divisions.
   enum class SplitRows : uint8_t {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "fuser/emit.h"
 #include "fuser/items.h"
 #include "fuser/lifetimes.h"
 #include "fuser/order.h"
@@ -334,7 +335,8 @@ class Partitioner {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
     };
-    return lower(values, p, m, {.exact = &exact_}).has_value();
+    const std::optional<Kernel> kernel = lower(values, p, m, {.exact = &exact_});
+    return kernel && !(device_of(roots[0]).type == DeviceType::cuda && joins_sums_badly(*kernel));
   }
 
   // ---- 3. which kernels pay -----------------------------------------------------------------------------------------

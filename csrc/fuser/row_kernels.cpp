@@ -22,39 +22,59 @@ extern "C" __global__ void __launch_bounds__(THREADS) rows_keys(const ID* __rest
 }
 )";
 
-// Every number's place among the sorted is the number of those before it.  Equal ones keep their order: of the numbers
-// before, equal ones count, of those after they do not, so that but for the tile of the number itself one comparison
-// with a bound is enough.
-constexpr const char* kCount = R"(
-extern "C" __global__ void __launch_bounds__(THREADS) rows_count(const ID* __restrict__ ids, int64* __restrict__ order, KEY* __restrict__ keys, int count, int64 groups, int skips) {
-  constexpr int TILE = 2048, NONE = 0x7fffffff;
+// Sorted in two launches, equal numbers in their order.  In a tile every number's place is the number of those before it:
+// of the numbers that stand before, equal ones count.
+constexpr const char* kTiles = R"(
+extern "C" __global__ void __launch_bounds__(THREADS) rows_tiles(const ID* __restrict__ ids, KEY* __restrict__ tile_keys, int* __restrict__ from, int count, int64 groups, int skips) {
+  constexpr int NONE = 0x7fffffff;
   __shared__ int4 tile[TILE / 4];
-  const int i = (blockIdx.x * THREADS + threadIdx.x) / PARTS, part = threadIdx.x % PARTS;
-  const int mine = i < count ? int(rows_key(ids[i], groups, skips)) : NONE;
-  int place = 0;
-  for (int base = 0; base < count; base += TILE) {
-    __syncthreads();
-    for (int j = threadIdx.x; j < TILE; j += THREADS)
-      reinterpret_cast<int*>(tile)[j] = base + j < count ? int(rows_key(ids[base + j], groups, skips)) : NONE;
-    __syncthreads();
-    if (base <= i && i < base + TILE) {
-      for (int j = part; j < TILE; j += PARTS) {
-        const int other = reinterpret_cast<const int*>(tile)[j];
-        place += other < mine || (other == mine && base + j < i);
-      }
-    } else {
-      const int bound = mine + (base < i && i < count ? 1 : 0);
+  int* keys = reinterpret_cast<int*>(tile);
+  const int base = blockIdx.x * TILE;
+  for (int j = threadIdx.x; j < TILE; j += THREADS)
+    keys[j] = base + j < count ? int(rows_key(ids[base + j], groups, skips)) : NONE;
+  __syncthreads();
+  for (int j = threadIdx.x; j < TILE && base + j < count; j += THREADS) {
+    const int mine = keys[j], group = j / 4;
+    int place = 0;
 #pragma unroll 8
-      for (int j = part; j < TILE / 4; j += PARTS) {
-        const int4 other = tile[j];
+    for (int g = 0; g < TILE / 4; ++g) {
+      const int4 other = tile[g];
+      const int bound = mine + (g < group);
+      if (g == group) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) place += keys[4 * g + i] < mine + (4 * g + i < j);
+      } else {
         place += (other.x < bound) + (other.y < bound) + (other.z < bound) + (other.w < bound);
       }
     }
+    tile_keys[base + place] = KEY(mine);
+    from[base + place] = base + j;
+  }
+}
+)";
+
+// Its place among all is the sum of those in all tiles, which a search in each finds.
+constexpr const char* kPlaces = R"(
+TH_D int rows_below(const KEY* tile, int size, int bound) {
+  int low = 0;
+#pragma unroll
+  for (int step = TILE / 2; step > 0; step /= 2)
+    if (low + step <= size && int(tile[low + step - 1]) < bound) low += step;
+  return low + (low < size && int(tile[low]) < bound);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) rows_places(const KEY* __restrict__ tile_keys, const int* __restrict__ from, int64* __restrict__ order, KEY* __restrict__ keys, int count) {
+  const int i = (blockIdx.x * THREADS + threadIdx.x) / PARTS, part = threadIdx.x % PARTS;
+  const int mine = i < count ? int(tile_keys[i]) : 0, own = i / TILE;
+  int place = 0;
+#pragma unroll 4
+  for (int t = part; t * TILE < count; t += PARTS) {
+    const int size = count - t * TILE < TILE ? count - t * TILE : TILE;
+    place += t == own ? i % TILE : rows_below(tile_keys + t * TILE, size, mine + (t < own));
   }
 #pragma unroll
   for (int m = PARTS / 2; m > 0; m /= 2) place += __shfl_xor_sync(0xffffffffu, place, m);
   if (part == 0 && i < count) {
-    order[place] = i;
+    order[place] = from[i];
     keys[place] = KEY(mine);
   }
 }
@@ -101,8 +121,7 @@ TH_D int64 rows_segment_of(const int64* starts, int64 segments, int64 length, in
 )";
 
 constexpr const char* kSum = R"(
-TH_D void ROWS_NAME(rows_add)(SUM (&sum)[LANES], const T* a, const int64* places, const T* weights, int64 from, int64 to, int64 slices, int64 stride, int skips) {
-  constexpr int AHEAD = 8;
+template <int AHEAD> TH_D void ROWS_NAME(rows_add)(SUM (&sum)[LANES], const T* a, const int64* places, const T* weights, int64 from, int64 to, int64 slices, int64 stride, int skips) {
   for (int64 p = from; p < to; p += AHEAD) {
     int64 place[AHEAD];
     Vec<T, LANES> x[AHEAD];
@@ -138,14 +157,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) ROWS_NAME(rows_parts)(cons
     if (to - from <= heavy) continue;
     for (int64 o = blockIdx.y; o < outer; o += gridDim.y) {
       SUM sum[LANES] = {};
-      ROWS_NAME(rows_add)(sum, a + o * outer_stride + q * LANES, places, weights, from > begin ? from : begin, to < end ? to : end, slices, slice_stride, skips);
+      ROWS_NAME(rows_add)<8>(sum, a + o * outer_stride + q * LANES, places, weights, from > begin ? from : begin, to < end ? to : end, slices, slice_stride, skips);
       SUM* out = parts + ((o * blocks + block) * 2 + which) * inner + q * LANES;
 #pragma unroll
       for (int j = 0; j < LANES; ++j) out[j] = sum[j];
     }
   }
 }
-extern "C" __global__ void __launch_bounds__(THREADS) ROWS_NAME(rows_sum)(const T* __restrict__ a, const int64* __restrict__ places, const int64* __restrict__ starts, const T* __restrict__ weights, const SUM* __restrict__ parts, T* __restrict__ out, ROWS_SIZES) {
+// Most segments are short: more of them at once take less time than more slices of one.
+extern "C" __global__ void __launch_bounds__(THREADS, 4) ROWS_NAME(rows_sum)(const T* __restrict__ a, const int64* __restrict__ places, const int64* __restrict__ starts, const T* __restrict__ weights, const SUM* __restrict__ parts, T* __restrict__ out, ROWS_SIZES) {
+  constexpr int AHEAD = 4;
   const int64 blocks = (count + heavy - 1) / heavy;
   int64 r, q;
   rows_divide(int64(blockIdx.x) * THREADS + threadIdx.x, inner / LANES, r, q);
@@ -162,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ROWS_NAME(rows_sum)(const 
         for (int j = 0; j < LANES; ++j) sum[j] = th_add(sum[j], part[j]);
       }
     } else {
-      ROWS_NAME(rows_add)(sum, a + o * outer_stride + q * LANES, places, weights, from, to, slices, slice_stride, skips);
+      ROWS_NAME(rows_add)<AHEAD>(sum, a + o * outer_stride + q * LANES, places, weights, from, to, slices, slice_stride, skips);
     }
     Vec<T, LANES> y;
 #pragma unroll
@@ -193,7 +214,7 @@ int64_t sum_bytes(DType t) { return sum_name(t) == "float" ? 4 : 8; }
 
 std::string group_text(DType index, bool short_keys) {
   return define("ID", storage_name(index)) + define("KEY", short_keys ? "int16" : "int32") +
-         define("THREADS", kThreads) + define("PARTS", kCountedBy) + kKeys + kCount + kStarts;
+         define("THREADS", kThreads) + define("PARTS", kPlacedBy) + define("TILE", kTile) + kKeys + kTiles + kPlaces + kStarts;
 }
 
 std::string sum_text(DType t) {

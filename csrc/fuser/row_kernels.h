@@ -15,18 +15,20 @@ namespace thunder::fuser::rows {
 
 inline constexpr int kThreads = 256;  ///< of a block of each kernel
 
-/// Up to so many numbers each is compared with all others: one launch, in 5 microseconds for 8,192 and with the square,
-/// where a radix sort takes some ten launches and 30 microseconds.
-inline constexpr int64_t kMostCounted = 16384;
-inline constexpr int64_t kCountedBy = 8;  ///< threads that compare one number
+/// Up to so many numbers are sorted in tiles whose numbers are compared with each other, and placed by searches in all
+/// tiles: two launches, where a radix sort takes some ten and 30 microseconds.
+inline constexpr int64_t kMostPlaced = 65536;
+inline constexpr int64_t kTile = 512;
+inline constexpr int64_t kPlacedBy = 8;  ///< threads that place one number
 
 /// Numbers are sorted as 16 bits where those and one more fit: half the passes of a radix sort.
 inline bool has_short_keys(int64_t groups) { return groups < INT16_MAX; }
 
 /// extern "C" kernels for an index of one type, with keys of 16 bits or of 32.  A number that is out of range is a trap.
 ///   rows_keys(ids, keys, count, groups, skips)             keys: the numbers, `groups` for those that are skipped
-///   rows_count(ids, order, keys, count, groups, skips)     sorted: the positions in order, and their keys; in blocks
-///                                                          for kCountedBy threads each
+///   rows_tiles(ids, keys, from, count, groups, skips)      each kTile numbers sorted, and their positions: a block a tile
+///   rows_places(tile_keys, from, order, keys, count)       all sorted: the positions in order, and their keys; in blocks
+///                                                          for kPlacedBy threads each
 ///   rows_starts(keys, starts, count, groups)               of sorted keys; a thread for each of groups + 1
 std::string group_text(DType index, bool short_keys);
 

@@ -484,7 +484,7 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
     if (e.graphs && grad == (e.backward != nullptr)) run = e.graphs->forward(e, inputs, leaves);
     if (!run.lease) {
       leaves = communicating(e, [&] { return e.forward->run(std::move(inputs)); });
-      if (run.timer) e.graphs->forward_has_run(run, leaves);
+      if (run.timer) e.graphs->forward_has_run(run, leaves, e.num_outputs);
     }
     if (computing) *computing = false;
   }

@@ -105,6 +105,7 @@ void RunTimes::settle() {
     if (!timer->stopped()) return true;  // the run raised, or another thread is at it
     const std::optional<RunTime> time = timer->read();
     if (!time && waited_ < kLongest) return false;
+    if (time) issued_ = std::min(issued_, time->issued);
     std::string why = time ? why_not(*time) : "the host issues it before the device comes to it";
     ++(why.empty() ? bound_ : not_bound_);
     if (!why.empty()) why_ = std::move(why);

@@ -5,6 +5,7 @@
 // longer if not.  The device's is asked for in later calls, when it is there.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,8 @@ class RunTimes {
   Verdict verdict();
   /// Why a recording does not pay, as the end of a sentence.
   const std::string& why() const { return why_; }
+  /// What the host took at least to issue a run, in microseconds.
+  double issued() const { return issued_; }
   /// Times a run that is about to be issued; null where no more are needed.
   std::shared_ptr<RunTimer> start(const GraphSettings& settings, int index);
 
@@ -56,6 +59,7 @@ class RunTimes {
 
   std::vector<std::shared_ptr<RunTimer>> running_;
   size_t runs_ = 0, waited_ = 0, bound_ = 0, not_bound_ = 0;
+  double issued_ = std::numeric_limits<double>::infinity();
   Verdict verdict_ = Verdict::Open;
   std::string why_;
 };

@@ -42,6 +42,8 @@ constexpr size_t kRows = 64;               // of sizes, that are remembered
 constexpr size_t kPostponed = 32;          // calls that could not be recorded, after which no more are tried
 constexpr int64_t kLarge = 1 << 20;        // bytes of an argument that is not to be copied
 constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
+constexpr double kCopied = 1e6;            // bytes that a device copies in a microsecond
+constexpr double kCopying = 0.25;          // of the time that the host needs to issue a run
 
 std::string message_of(const std::exception_ptr& exception) {
   if (!set_python_error(exception)) return "an unknown error";
@@ -217,6 +219,18 @@ bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int6
   return true;
 }
 
+// Arguments, and what is given to the caller.
+bool EntryGraphs::copies_too_much(Road& road, GraphRow::Road& row, const Values& inputs,
+                                  const std::vector<Place>& places) {
+  if (!settings_->automatic) return false;
+  int64_t copied = row.given;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const at::Tensor* t = places[i] == Place::Buffer ? defined_tensor(inputs[i]) : nullptr) copied += bytes_of(*t);
+  if (static_cast<double>(copied) / kCopied <= kCopying * row.times.issued()) return false;
+  give_up(road, row, cat("copies of ", megabytes(copied), " would take the device longer than the host saves"));
+  return true;
+}
+
 std::shared_ptr<GraphRow> EntryGraphs::row_of(const Values& inputs) {
   Values numbers;
   for (size_t i : numbers_) numbers.push_back(inputs[i]);
@@ -305,11 +319,13 @@ GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& 
   return run;
 }
 
-void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results) {
+void EntryGraphs::forward_has_run(const GraphRun& run, const Values& results, size_t outputs) {
   if (!run.timer) return;
   Gil gil;
   run.timer->stop();
   run.row->forward.results = bytes_beside(results, run.given);
+  const auto end = results.begin() + static_cast<ptrdiff_t>(std::min(outputs, results.size()));
+  run.row->forward.given = bytes_beside({results.begin(), end}, run.given);
 }
 
 std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Values& inputs, void* stream) {
@@ -381,7 +397,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                         (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
-    if (!make_room(*row)) return nullptr;
+    if (copies_too_much(forward_, row->forward, inputs, *places) || !make_room(*row)) return nullptr;
     const int64_t most = most_bytes(inputs);
     if (too_large(forward_, row->forward, std::max(forward_.live, row->forward.results), most)) return nullptr;
     graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
@@ -462,7 +478,7 @@ void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
   if (!run.timer) return;
   Gil gil;
   run.timer->stop();
-  run.row->backward.results = bytes_beside(results, run.given);
+  run.row->backward.results = run.row->backward.given = bytes_beside(results, run.given);
 }
 
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph& graph, const Values& inputs) {
@@ -503,6 +519,7 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                     "the gradient of an output has gaps in its layout");
     }
+    if (copies_too_much(backward_, row->backward, inputs, places)) return nullptr;
     const int64_t most = most_bytes(graph.recording->inputs());
     if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
     b->recording = GraphRecording::record(settings_, entry.backward, inputs, std::move(places), {}, index_, false);

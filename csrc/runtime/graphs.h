@@ -13,8 +13,9 @@
 // belongs to the stream on which it was made, which orders its replays, and to one row of sizes and numbers.
 //
 // Where nobody asked for graphs, a program is recorded for a row of sizes that several runs had, if the device waits for
-// the host (graph_timing.h) and what it would keep is little.  Tensors among the arguments are copied into the
-// recording, except those that are large or written to and lay in one place for some calls.
+// the host (graph_timing.h), what it would keep is little, and copies would not take the device most of the time that
+// the host saves.  Tensors among the arguments are copied into the recording, except those that are large or written to
+// and lay in one place for some calls.
 #pragma once
 
 #include <atomic>
@@ -108,6 +109,7 @@ struct GraphRow {
   struct Road {
     RunTimes times;
     int64_t results = 0;  ///< bytes
+    int64_t given = 0;    ///< bytes of those that are the caller's, and not saved for the backward
     bool off = false;
   };
   Road forward, backward;
@@ -140,7 +142,7 @@ class EntryGraphs {
   /// Before a backward runs as it is; `row` may be null.
   GraphRun start_backward(std::shared_ptr<GraphRow> row, const std::vector<c10::IValue>& inputs) const;
   /// A program has run as it is: what its first run loads and compiles is there.
-  void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
+  void forward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results, size_t outputs);
   void backward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
   /// Whether gradients are tensors of their own, so that a backward may also add to a leaf's .grad.
   bool copies_gradients() const { return settings_->automatic; }
@@ -166,6 +168,7 @@ class EntryGraphs {
   void discard(Road& road, const GraphRecording& recording);
   bool wanted(Road& road, GraphRow::Road& row);
   bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
+  bool copies_too_much(Road& road, GraphRow::Road& row, const Values& inputs, const std::vector<Place>& places);
   int64_t most_bytes(const Values& inputs) const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
   void learn(const Values& inputs);

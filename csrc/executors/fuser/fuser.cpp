@@ -89,6 +89,7 @@ class FuserExecutor final : public Executor {
       fuser::LowerOptions options{.lanes = lanes,
                                   .cached = true,
                                   .keep_singles = true,
+                                  .keep_costly = true,
                                   .online = !eager,
                                   .split_rows = fuser::LowerOptions::SplitRows::Long,
                                   .few_rows = kFewRows,
@@ -97,6 +98,8 @@ class FuserExecutor final : public Executor {
                                   .exact = f.exact};
       auto kernel = lower(f, options);
       if (!kernel) continue;
+      options.keep_costly = !caches_too_much(*kernel);
+      if (!options.keep_costly) kernel = lower(f, options);
       options.keep_singles = !caches_too_much(*kernel);
       if (!options.keep_singles) kernel = lower(f, options);
       // Random numbers give way to loads: they cost no memory traffic.

@@ -67,19 +67,23 @@ std::optional<std::vector<at::Tensor>> CudaGroup::run(const GroupOperands& o) co
   if (n >= INT32_MAX / 2 || o.groups >= INT32_MAX) return std::nullopt;
   const at::TensorOptions longs = o.index.options().dtype(at::kLong);
   if (n == 0) return std::vector<at::Tensor>{at::zeros({0}, longs), at::zeros({o.groups + 1}, longs)};
-  const bool counted = n <= texts::kMostCounted, short_keys = !counted && texts::has_short_keys(o.groups);
+  const bool placed = n <= texts::kMostPlaced, short_keys = !placed && texts::has_short_keys(o.groups);
   CudaModule& module = short_keys ? *short_ : *long_;
-  const CudaKernel *place = find(module, counted ? "rows_count" : "rows_keys", device),
+  const CudaKernel *first = find(module, placed ? "rows_tiles" : "rows_keys", device),
+                   *place = placed ? find(module, "rows_places", device) : first,
                    *find_starts = find(module, "rows_starts", device);
-  if (!place || !find_starts) return std::nullopt;
+  if (!first || !place || !find_starts) return std::nullopt;
   const int count = static_cast<int>(n);
   at::Tensor keys = make({n}, short_keys ? at::kShort : at::kInt), order, starts = make({o.groups + 1}, at::kLong);
-  if (counted) {
+  if (placed) {
+    const at::Tensor tiles = make({n}, at::kInt), from = make({n}, at::kInt);
     order = make({n}, at::kLong);
-    launch(*place, device, {blocks(n * texts::kCountedBy)}, memory(o.index), memory(order), memory(keys), count,
-           o.groups, skips);
+    const auto number_of_tiles = static_cast<unsigned>((n + texts::kTile - 1) / texts::kTile);
+    launch(*first, device, {number_of_tiles}, memory(o.index), memory(tiles), memory(from), count, o.groups, skips);
+    launch(*place, device, {blocks(n * texts::kPlacedBy)}, memory(tiles), memory(from), memory(order), memory(keys),
+           count);
   } else {
-    launch(*place, device, {blocks(n)}, memory(o.index), memory(keys), count, o.groups, skips);
+    launch(*first, device, {blocks(n)}, memory(o.index), memory(keys), count, o.groups, skips);
     std::tie(keys, order) = at::sort(keys, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   }
   launch(*find_starts, device, {blocks(o.groups + 1)}, memory(keys), memory(starts), count, o.groups);

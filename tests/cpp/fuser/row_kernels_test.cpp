@@ -49,12 +49,18 @@ void check_group(CudaOnHost& cuda, const std::vector<Id>& ids, int64_t groups, i
   const int count = static_cast<int>(ids.size());
   Numbers order(ids.size(), -7), starts(static_cast<size_t>(groups) + 1, -7);
   std::vector<Key> keys(ids.size(), -7), plain(ids.size(), -7);
-  auto* count_them = cuda.kernel<void(const Id*, int64_t*, Key*, int, int64_t, int)>("rows_count");
+  std::vector<Key> tiles(ids.size(), -7);
+  std::vector<int> from(ids.size(), -7);
+  auto* sort_tiles = cuda.kernel<void(const Id*, Key*, int*, int, int64_t, int)>("rows_tiles");
+  auto* place = cuda.kernel<void(const Key*, const int*, int64_t*, Key*, int)>("rows_places");
   auto* make_keys = cuda.kernel<void(const Id*, Key*, int, int64_t, int)>("rows_keys");
   auto* find_starts = cuda.kernel<void(const Key*, int64_t*, int, int64_t)>("rows_starts");
-  cuda.launch({blocks(count * kCountedBy)}, kThreads,
-              [&] { count_them(ids.data(), order.data(), keys.data(), count, groups, skips); });
+  const unsigned number_of_tiles = static_cast<unsigned>((count + kTile - 1) / kTile);
+  cuda.launch({number_of_tiles}, kThreads,
+              [&] { sort_tiles(ids.data(), tiles.data(), from.data(), count, groups, skips); });
   CHECK(!cuda.trapped());
+  cuda.launch({blocks(count * kPlacedBy)}, kThreads,
+              [&] { place(tiles.data(), from.data(), order.data(), keys.data(), count); });
   cuda.launch({blocks(count)}, kThreads, [&] { make_keys(ids.data(), plain.data(), count, groups, skips); });
   cuda.launch({blocks(groups + 1)}, kThreads, [&] { find_starts(keys.data(), starts.data(), count, groups); });
   Numbers want(ids.size());
@@ -78,7 +84,7 @@ void check_groups(DType id, bool short_keys) {
   CudaOnHost cuda(group_text(id, short_keys));
   fuzz::Random random(1);
   for (int64_t groups : {1, 6, 900})
-    for (int64_t n : {1, 33, 2100})
+    for (int64_t n : {1, 33, 512, 2100})
       for (int skips : {0, 1}) {
         std::vector<Id> ids;
         for (int64_t i = 0; i < n; ++i) ids.push_back(static_cast<Id>(random.between(-skips, groups - 1)));
