@@ -104,7 +104,8 @@ double rate_row_with_columns(const Kernel& k, int64_t chunks, int threads) {
 void deal_rows(const Kernel& k, int64_t chunks, CudaShape& s) {
   const bool columns = !k.columns.empty();
   const bool wide = columns || k.usual_rows < kManyRows || (k.lanes == 1 && chunks > kLongSingles);
-  const int most = wide ? 1024 : walks_once(k) ? kOneWalkThreads : kRowThreads;
+  const int one_walk = k.usual_rows * kOneWalkThreads < int64_t{4} * kBusyThreads ? 1024 : kOneWalkThreads;
+  const int most = wide ? 1024 : walks_once(k) ? one_walk : kRowThreads;
   double best = -1e30;
   for (int threads = 1; threads <= most; threads = next_row_threads(threads)) {
     const double rate = columns ? rate_row_with_columns(k, chunks, threads) : rate_row(k, chunks, threads);

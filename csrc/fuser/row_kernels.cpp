@@ -34,18 +34,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) rows_tiles(const ID* __res
     keys[j] = base + j < count ? int(rows_key(ids[base + j], groups, skips)) : NONE;
   __syncthreads();
   for (int j = threadIdx.x; j < TILE && base + j < count; j += THREADS) {
-    const int mine = keys[j], group = j / 4;
+    const int mine = keys[j];
     int place = 0;
 #pragma unroll 8
-    for (int g = 0; g < TILE / 4; ++g) {
-      const int4 other = tile[g];
-      const int bound = mine + (g < group);
-      if (g == group) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) place += keys[4 * g + i] < mine + (4 * g + i < j);
-      } else {
-        place += (other.x < bound) + (other.y < bound) + (other.z < bound) + (other.w < bound);
-      }
+    for (int i = 0; i < TILE; i += 4) {
+      const int4 other = tile[i / 4];
+      place += (other.x < mine + (i < j)) + (other.y < mine + (i + 1 < j)) + (other.z < mine + (i + 2 < j)) +
+               (other.w < mine + (i + 3 < j));
     }
     tile_keys[base + place] = KEY(mine);
     from[base + place] = base + j;

@@ -17,7 +17,7 @@ inline constexpr int kThreads = 256;  ///< of a block of each kernel
 
 /// Up to so many numbers are sorted in tiles whose numbers are compared with each other, and placed by searches in all
 /// tiles: two launches, where a radix sort takes some ten and 30 microseconds.
-inline constexpr int64_t kMostPlaced = 65536;
+inline constexpr int64_t kMostPlaced = 32768;
 inline constexpr int64_t kTile = 512;
 inline constexpr int64_t kPlacedBy = 8;  ///< threads that place one number
 
