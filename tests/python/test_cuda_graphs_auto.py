@@ -322,6 +322,23 @@ def test_one_that_is_too_large_for_that_is_a_reason(recorder):
     assert reasons(f) == "forward: 40 MB of arguments would be copied in each call"
 
 
+@pytest.mark.parametrize("trained", [False, True], ids=["call", "training step"])
+def test_copies_that_take_longer_than_the_host_saves_are_a_reason(recorder, trained):
+    recorder.issued, recorder.device_takes = 60.0, 70.0
+    x = randn(4 << 20).requires_grad_(trained)  # 16 MB of a result, and of a gradient
+    f = automatic(torch.sin, recorder)
+    for _ in range(2 * SOON):
+        y = f(x)
+        if trained:
+            y.sum().backward()
+    assert stats(f)["captures"] == 0
+    assert "copies of 16 MB would take the device longer than the host saves" in reasons(f)
+    recorder.issued, recorder.device_takes = 600.0, 700.0
+    g = automatic(torch.sin, recorder)
+    calls(g, 2 * SOON, lambda: x)
+    assert stats(g)["captures"] >= 1
+
+
 def test_another_layout_at_the_same_place(recorder):
     f = automatic(lambda x, n: x.sum(0) * n, recorder, cache="symbolic values")
     memory = randn(2 * LARGE)

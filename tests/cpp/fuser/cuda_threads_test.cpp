@@ -92,8 +92,11 @@ bool add(KernelChecks& checks, const std::string& name, const std::string& input
           .plain = *plain,
           .lowered = {}};
   for (int lanes : {8, 4, 1}) {
-    const LowerOptions options{
-        .lanes = lanes, .cached = true, .keep_singles = lanes != 4, .split_rows = LowerOptions::SplitRows::Long};
+    const LowerOptions options{.lanes = lanes,
+                               .cached = true,
+                               .keep_singles = lanes != 4,
+                               .keep_costly = lanes != 4,
+                               .split_rows = LowerOptions::SplitRows::Long};
     if (auto k = fuser::lower(roots, producer, none, options)) f.lowered.push_back(*k);
   }
   fuzz::Random random(7);
@@ -120,7 +123,7 @@ TEST_CASE("emit_cuda: rows and columns of any length, read along rows and across
   ops::register_all();
   KernelChecks checks;
   for (int64_t rows : {3, 70})
-    for (int64_t cols : {1, 2, 49, 96, 776, 3104}) {
+    for (int64_t cols : {1, 2, 49, 96, 197, 776, 3104}) {
       const Rows r{rows, cols};
       const std::string at = cat(" of ", rows, " x ", cols);
       CHECK(add(checks, "softmax" + at, "x", softmax(r)));
@@ -151,6 +154,50 @@ TEST_CASE("cuda_shape: no thread of a row idles where its chunks can be dealt ev
     CHECK(s.threads * s.chunks == chunks);
     CHECK(s.threads * s.rows_per_block <= 512);
   }
+}
+
+TEST_CASE("cuda_shape: a row of single elements is a warp's, or a block's of threads that have several each") {
+  fuser::Kernel k;
+  for (int i = 0; i < 3; ++i) k.phases.emplace_back();
+  for (fuser::Phase& p : k.phases) p.lane = {"x;"};
+  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Max, ""});
+  k.cached = true;
+  k.cached_bytes = 4;
+  const auto threads = [&](int64_t rows, int64_t cols) {
+    k.usual_rows = rows;
+    k.cols = k.usual_cols = cols;
+    return fuser::cuda_shape(k).threads;
+  };
+  CHECK(threads(150000, 197) == 32);
+  CHECK(threads(50000, 333) == 32);
+  CHECK(threads(300000, 50) == 8);
+  CHECK(threads(16384, 1001) == 128);
+  CHECK(threads(2000000, 7) == 2);
+  CHECK(threads(256, 50257) == 1024);
+}
+
+TEST_CASE("cuda_shape: sums of rows and of columns are apart where a cache holds what both read") {
+  fuser::Kernel k;
+  k.phases.emplace_back();
+  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Add, ""});
+  const auto value = [arena = std::make_shared<Arena>()](Dims shape) {
+    return arena->make_value(TensorType{DType::f32, Device{}, shape, shape, false});
+  };
+  const auto apart = [&](int64_t rows, int64_t cols) {
+    k.usual_rows = rows;
+    k.rows = rows;
+    k.cols = k.usual_cols = cols;
+    k.inputs = {value({rows, cols}), value({cols})};
+    return fuser::joins_sums_badly(k);
+  };
+  CHECK(!apart(2048, 1024));  // no column is summed
+  k.columns.push_back({"col0", "float", fuser::Combine::Add, ""});
+  CHECK(apart(2048, 1024));
+  CHECK(apart(512, 12288));
+  CHECK(!apart(16384, 1024));
+  CHECK(!apart(2048, 128));
+  k.phases[0].reductions.clear();
+  CHECK(!apart(2048, 1024));
 }
 
 }  // namespace thunder::test

@@ -80,10 +80,11 @@ class FuserFuzz {
         out.push_back({.lanes = lanes,
                        .cached = cached,
                        .keep_singles = lanes != 4,
-                       .online = cached,
+                       .keep_costly = lanes != 2,
+                       .online = cached && lanes != 8,
                        .split_rows = cached ? Split::Always : Split::Never,
                        .few_rows = lanes == 4 ? 0 : 64});
-    out.push_back({.cached = true, .keep_singles = true});
+    out.push_back({.cached = true, .keep_singles = true, .keep_costly = true});
     return out;
   }
 

@@ -170,6 +170,21 @@ TEST_CASE(
   CHECK(loops_of(other.lower(online, {1, 5}).value()) == 2);
 }
 
+TEST_CASE("lower: what costs a function stays in registers for the next walk over the row, where it is asked for") {
+  Program softmax(kIn + kSoftmax, "a");
+  const auto exponents = [](const Kernel& k) {
+    size_t n = 0;
+    for (const fuser::Phase& p : k.phases)
+      for (const std::string& s : p.lane) n += s.find("th_exp") != std::string::npos;
+    return n;
+  };
+  const Kernel kept = softmax.lower({.lanes = 4, .cached = true, .keep_costly = true}, {0, 4}).value();
+  CHECK(exponents(kept) == 1);
+  CHECK(kept.cached_bytes == 2 * 4 * 4);
+  CHECK(exponents(softmax.lower({.lanes = 4, .cached = true}, {0, 4}).value()) == 2);
+  CHECK(exponents(softmax.lower({.lanes = 4, .keep_costly = true}, {0, 4}).value()) == 2);
+}
+
 TEST_CASE("lower: rows of several heads become rows of one, whose conditions turn at places that are known") {
   Program p(
       "  # a: \"cpu f32[4, 64]\"\n  # b: \"cpu f32[4, 64]\"\n"
