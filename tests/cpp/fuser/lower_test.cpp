@@ -7,6 +7,7 @@
 #include <cctype>
 #include <map>
 
+#include "core/error.h"
 #include "core/parse.h"
 #include "fuser/emit.h"
 #include "fuser/kernel_checks.h"
