@@ -162,7 +162,7 @@ TH_D void scan_store(OUT* __restrict__ out, const scan_chunk& c, const scan_row&
 
 // All threads of a warp walk equally far: rows of one length may have one chunk more or less.
 constexpr const char* kShortRows = R"(
-extern "C" __global__ void __launch_bounds__(THREADS) scan_short_rows(const IN* __restrict__ a, const IN* __restrict__ b, const IN* __restrict__ c, OUT* __restrict__ out, int64 rows, int64 length, int team, int aligned) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan_short_rows(const IN* __restrict__ a, const IN* __restrict__ b, const IN* __restrict__ c, OUT* __restrict__ out, int64 rows, int64 length, int team, int aligned) {
   const IN* const in[3] = {a, b, c};
   const int64 thread = int64(blockIdx.x) * blockDim.x + threadIdx.x, row = thread / team;
   const int lane = int(threadIdx.x) & (team - 1);
@@ -190,6 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan_short_rows(const IN* 
 
 // The chunks of a tile: chunk v of every thread, then the next one of every thread, so that neighbouring threads read
 // neighbouring chunks.  The states of the tile's warps lie in turns in two places of shared memory: one barrier a tile.
+// RESIDENT blocks of a multiprocessor have enough loads under way together.
 constexpr const char* kRows = R"(
 TH_D scan_state scan_parts_before(const scan_state* __restrict__ parts, int count, int lane) {
   scan_state carry = scan_none();
@@ -203,15 +204,15 @@ template <bool WRITES> TH_D scan_state scan_walk(const IN* __restrict__ const* i
   __shared__ scan_state shared[2][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, groups = CHUNKS * warps;
   const int64 tile = int64(CHUNKS) * blockDim.x;
-  scan_chunk chunk[CHUNKS];
-  int64 from[CHUNKS];
-#pragma unroll
-  for (int v = 0; v < CHUNKS; ++v) {
-    from[v] = scan_chunk_from(r, begin + v * int64(blockDim.x) + threadIdx.x, end);
-    scan_load(chunk[v], in, r, from[v], aligned);
-  }
   int turn = 0;
   for (int64 first = begin; first < end; first += tile, turn ^= 1) {
+    scan_chunk chunk[CHUNKS];
+    int64 from[CHUNKS];
+#pragma unroll
+    for (int v = 0; v < CHUNKS; ++v) {
+      from[v] = scan_chunk_from(r, first + v * int64(blockDim.x) + threadIdx.x, end);
+      scan_load(chunk[v], in, r, from[v], aligned);
+    }
     scan_state before[CHUNKS];
 #pragma unroll
     for (int v = 0; v < CHUNKS; ++v) {
@@ -219,17 +220,6 @@ template <bool WRITES> TH_D scan_state scan_walk(const IN* __restrict__ const* i
       before[v] = scan_from_before(through, 1, 32);
       if (lane == 0) before[v] = scan_none();
       if (lane == 31) shared[turn][v * warps + warp] = through;
-    }
-    // Loads of the next tile are under way while this one is joined.
-    scan_chunk next[CHUNKS];
-    int64 next_from[CHUNKS];
-    const bool more = first + tile < end;
-    if (AHEAD && more) {
-#pragma unroll
-      for (int v = 0; v < CHUNKS; ++v) {
-        next_from[v] = scan_chunk_from(r, first + tile + v * int64(blockDim.x) + threadIdx.x, end);
-        scan_load(next[v], in, r, next_from[v], aligned);
-      }
     }
     __syncthreads();
     const scan_state of_warps = scan_warp<32>(lane < groups ? shared[turn][lane] : scan_none(), lane);
@@ -240,22 +230,10 @@ template <bool WRITES> TH_D scan_state scan_walk(const IN* __restrict__ const* i
       if (WRITES) scan_store(out, chunk[v], r, from[v], scan_join(group ? scan_join(carry, others) : carry, before[v]));
     }
     carry = scan_join(carry, scan_from(of_warps, groups - 1, 32));
-    if (more) {
-#pragma unroll
-      for (int v = 0; v < CHUNKS; ++v) {
-        if (AHEAD) {
-          chunk[v] = next[v];
-          from[v] = next_from[v];
-        } else {
-          from[v] = scan_chunk_from(r, first + tile + v * int64(blockDim.x) + threadIdx.x, end);
-          scan_load(chunk[v], in, r, from[v], aligned);
-        }
-      }
-    }
   }
   return carry;
 }
-extern "C" __global__ void __launch_bounds__(THREADS) scan_rows(const IN* __restrict__ a, const IN* __restrict__ b, const IN* __restrict__ c, const scan_state* __restrict__ parts, OUT* __restrict__ out, int64 rows, int64 length, int64 part, int aligned) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan_rows(const IN* __restrict__ a, const IN* __restrict__ b, const IN* __restrict__ c, const scan_state* __restrict__ parts, OUT* __restrict__ out, int64 rows, int64 length, int64 part, int aligned) {
   const IN* const in[3] = {a, b, c};
   const scan_row r = scan_row_at(blockIdx.x, length);
   const int64 begin = blockIdx.y * part;
@@ -263,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) scan_rows(const IN* __rest
   if (parts) carry = scan_parts_before(parts + int64(blockIdx.x) * gridDim.y, blockIdx.y, threadIdx.x % 32);
   scan_walk<true>(in, out, r, begin, scan_smaller(begin + part, r.chunks), carry, aligned);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) scan_row_parts(const IN* __restrict__ a, const IN* __restrict__ b, const IN* __restrict__ c, scan_state* __restrict__ parts, int64 rows, int64 length, int64 part, int aligned) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan_row_parts(const IN* __restrict__ a, const IN* __restrict__ b, const IN* __restrict__ c, scan_state* __restrict__ parts, int64 rows, int64 length, int64 part, int aligned) {
   const IN* const in[3] = {a, b, c};
   const scan_row r = scan_row_at(blockIdx.x, length);
   const int64 begin = blockIdx.y * part;
@@ -339,6 +317,7 @@ template <bool WRITES> TH_D void SCAN_NAME(scan_walk_columns)(const IN* __restri
       }
       shared[turn][y * width + x * COLUMNS + j] = s;
     }
+    // Loads of the next tile are under way while this one is joined.
     if (AHEAD && more) SCAN_NAME(scan_load_items)(next, in, p, first + tile, end);
     __syncthreads();
     scan_state mine[COLUMNS];
@@ -492,7 +471,8 @@ std::string text_of(const Problem& p) {
                      define("ACC", number_name(p)) + define("INPUTS", inputs_of(p.kind)) +
                      define("SHIFTED", p.kind == Kind::ProductGradient ? "true" : "false") +
                      define("REVERSED", reversed ? "true" : "false") +
-                     define("AHEAD", inputs_of(p.kind) == 1 ? "true" : "false") + define("THREADS", kMostThreads) +
+                     define("AHEAD", inputs_of(p.kind) == 1 ? "true" : "false") +
+                     define("RESIDENT", inputs_of(p.kind) == 1 ? 4 : 2) + define("THREADS", kMostThreads) +
                      define("LANES", lanes_of(p)) + define("CHUNKS", chunks_of(p)) + define("ITEMS", kItems);
   text += states_text(p.kind) + kShuffles + kChunks + kShortRows + kRows;
   text += define("COLUMNS", 1) + define_suffix("##_1") + kColumns;

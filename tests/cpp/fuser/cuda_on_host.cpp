@@ -26,7 +26,7 @@ void (*cuda_sync)() = nullptr;
 #define __device__
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __shared__ static
 #define __syncthreads() cuda_sync()
 #define TH_D static inline

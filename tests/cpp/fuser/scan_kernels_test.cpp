@@ -39,10 +39,12 @@ TEST_CASE("scan kernels: types that are joined in a wider one, and rounded once"
 TEST_CASE("scan kernels: they compile for every type") {
   std::vector<std::string> texts;
   for (Kind k : kKinds)
-    for (DType in : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::i16, DType::i8,
-                     DType::u8, DType::boolean})
-      for (DType out : {DType::f32, in, DType::i64})
-        if (supported({k, in, out}) && (out == in || in != DType::f32)) texts.push_back(text_of({k, in, out}));
+    for (DType t : {DType::f32, DType::f64, DType::bf16}) texts.push_back(text_of({k, t, t}));
+  for (DType t : {DType::boolean, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64})
+    texts.push_back(text_of({Kind::Sum, t, DType::i64}));
+  texts.push_back(text_of({Kind::LogSumExpGradient, DType::f16, DType::f16}));
+  texts.push_back(text_of({Kind::Product, DType::f16, DType::f32}));
+  texts.push_back(text_of({Kind::ReversedSum, DType::i32, DType::i32}));
   check_compiles("scan", texts);
 }
 
@@ -102,7 +104,7 @@ class Run {
     std::vector<char> states(static_cast<size_t>(l.states * state_bytes(problem_)) + 16, 7);
     const In *a = in[0], *b = in.size() > 1 ? in[1] : nullptr, *c = in.size() > 2 ? in[2] : nullptr;
     void* parts = l.parts > 1 ? states.data() : nullptr;
-    const auto part = [&](bool whole) { return CudaOnHost::Grid{blocks(l), whole ? parts_of(l) : parts_of(l)}; };
+    const CudaOnHost::Grid grid{static_cast<unsigned>(l.blocks), static_cast<unsigned>(l.parts)};
     const std::string suffix = l.columns == 1 ? "_1" : "";
     const auto threads = static_cast<unsigned>(l.threads);
     const auto check = [&] {
@@ -111,19 +113,19 @@ class Run {
     };
     if (l.way == Launch::Way::ShortRows) {
       auto* f = cuda_.template kernel<void(const In*, const In*, const In*, Out*, int64_t, int64_t, int, int)>("scan_short_rows");
-      cuda_.launch(part(true), threads, [&] { f(a, b, c, out, s.outer, s.length, l.team, aligned); });
+      cuda_.launch(grid, threads, [&] { f(a, b, c, out, s.outer, s.length, l.team, aligned); });
     } else if (l.way == Launch::Way::Rows) {
       auto* make = cuda_.template kernel<void(const In*, const In*, const In*, void*, int64_t, int64_t, int64_t, int)>("scan_row_parts");
       auto* f = cuda_.template kernel<void(const In*, const In*, const In*, void*, Out*, int64_t, int64_t, int64_t, int)>("scan_rows");
-      if (parts) cuda_.launch(part(false), threads, [&] { make(a, b, c, parts, s.outer, s.length, l.part, aligned); });
+      if (parts) cuda_.launch(grid, threads, [&] { make(a, b, c, parts, s.outer, s.length, l.part, aligned); });
       if (parts) check();
-      cuda_.launch(part(true), threads, [&] { f(a, b, c, parts, out, s.outer, s.length, l.part, aligned); });
+      cuda_.launch(grid, threads, [&] { f(a, b, c, parts, out, s.outer, s.length, l.part, aligned); });
     } else {
       auto* make = cuda_.template kernel<void(const In*, const In*, const In*, void*, int64_t, int64_t, int64_t, int64_t, int)>("scan_column_parts" + suffix);
       auto* f = cuda_.template kernel<void(const In*, const In*, const In*, void*, Out*, int64_t, int64_t, int64_t, int64_t, int)>("scan_columns" + suffix);
-      if (parts) cuda_.launch(part(false), threads, [&] { make(a, b, c, parts, s.outer, s.length, s.inner, l.part, l.team); });
+      if (parts) cuda_.launch(grid, threads, [&] { make(a, b, c, parts, s.outer, s.length, s.inner, l.part, l.team); });
       if (parts) check();
-      cuda_.launch(part(true), threads, [&] { f(a, b, c, parts, out, s.outer, s.length, s.inner, l.part, l.team); });
+      cuda_.launch(grid, threads, [&] { f(a, b, c, parts, out, s.outer, s.length, s.inner, l.part, l.team); });
     }
     check();
     for (auto i = static_cast<size_t>(s.numel()); i < memory.size(); ++i) CHECK(memory[i] == Out(77));
@@ -132,36 +134,31 @@ class Run {
   }
 
  private:
-  static unsigned blocks(const Launch& l) { return static_cast<unsigned>(l.blocks); }
-  static unsigned parts_of(const Launch& l) { return static_cast<unsigned>(l.parts); }
   CudaOnHost cuda_;
   const Problem problem_;
 };
 
-// One column by the definition.
+// One column, in the order of its elements.
 std::vector<double> expected(Kind k, const std::vector<std::vector<double>>& x) {
   const size_t n = x[0].size();
   std::vector<double> out(n);
+  double sum = 0, product = 1, behind = 0;
   for (size_t i = 0; i < n; ++i) {
-    double sum = 0, product = 1, exponentials = 0;
-    for (size_t j = 0; j <= i; ++j) {
-      sum += x[0][j];
-      product *= x[0][j];
-      exponentials += std::exp(x[0][j]);
+    const double factor = product;
+    sum += k == Kind::LogSumExp ? std::exp(x[0][i]) : x[0][i];
+    product *= k == Kind::ProductGradient ? x[1][i] : x[0][i];
+    out[i] = k == Kind::LogSumExp ? std::log(sum) : k == Kind::Product ? product : k == Kind::Sum ? sum : factor;
+  }
+  for (size_t i = n; i-- > 0;) {
+    if (k == Kind::ReversedSum) out[i] = behind += x[0][i];
+    if (k == Kind::LogSumExpGradient) {
+      behind += x[0][i] * std::exp(-x[2][i]);
+      out[i] = behind * std::exp(x[1][i]);
     }
-    if (k == Kind::Sum) out[i] = sum;
-    if (k == Kind::Product) out[i] = product;
-    if (k == Kind::LogSumExp) out[i] = std::log(exponentials);
-    double behind = 0, factor = 1;
-    for (size_t j = 0; j < i && k == Kind::ProductGradient; ++j) factor *= x[1][j];
-    for (size_t j = i; j < n; ++j) {
-      if (k == Kind::ReversedSum) behind += x[0][j];
-      if (k == Kind::LogSumExpGradient) behind += x[0][j] * std::exp(x[1][i] - x[2][j]);
-      if (k != Kind::ProductGradient) continue;
-      if (j > i) factor *= x[1][j];
-      behind += x[0][j] * factor;
+    if (k == Kind::ProductGradient) {
+      out[i] *= x[0][i] + behind;
+      behind = x[1][i] * (x[0][i] + behind);
     }
-    if (k == Kind::ReversedSum || inputs_of(k) == 3) out[i] = behind;
   }
   return out;
 }
@@ -259,8 +256,8 @@ template <class In, class Out>
 void check_scans(const Problem& p) {
   Run<In, Out> run(p);
   fuzz::Random random(3);
-  for (const Shape& s : {Shape{1, 1, 1}, Shape{5, 3, 1}, Shape{70, 16, 1}, Shape{3, 65, 1}, Shape{2, 1200, 1},
-                         Shape{3, 1025, 1}, Shape{1, 1, 2}, Shape{3, 5, 7}, Shape{2, 33, 12}, Shape{1, 230, 3}})
+  for (const Shape& s : {Shape{1, 1, 1}, Shape{5, 3, 1}, Shape{20, 16, 1}, Shape{3, 65, 1}, Shape{2, 1025, 1},
+                         Shape{1, 1, 2}, Shape{3, 5, 7}, Shape{2, 33, 12}, Shape{1, 230, 3}})
     for (const Launch& l : launches(p, s)) {
       check_scan(run, random, p, s, l, false);
       if (l.way != Launch::Way::Columns || l.columns == 1) check_scan(run, random, p, s, l, true);
