@@ -371,9 +371,7 @@ std::string number_name(const Problem& p) {
   return p.out == DType::f64 ? "double" : "float";
 }
 
-bool has_pairs(Kind k) {
-  return k == Kind::ProductGradient || k == Kind::LogSumExp || k == Kind::LogSumExpGradient;
-}
+bool has_pairs(Kind k) { return k == Kind::ProductGradient || k == Kind::LogSumExp || k == Kind::LogSumExpGradient; }
 
 std::string states_text(Kind k) {
   switch (k) {
@@ -388,7 +386,9 @@ std::string states_text(Kind k) {
 }
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t power_of_2(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
+int64_t power_of_2(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
 
 // Blocks are cut in parts of some tiles where they are too few for the device.  What is cut is read twice, so that it
 // must be worth it.
@@ -404,7 +404,8 @@ void cut(Launch& l, int64_t whole, int64_t tile, int64_t most, int multiprocesso
 
 Launch launch_of_rows(const Problem& p, int64_t rows, int64_t length, int multiprocessors) {
   const int64_t lanes = lanes_of(p), chunks = chunks_of(p);
-  const int64_t most = length % lanes == 0 ? length / lanes : over(length + lanes - 1, lanes), each = over(most, chunks);
+  const int64_t most = length % lanes == 0 ? length / lanes : over(length + lanes - 1, lanes),
+                each = over(most, chunks);
   constexpr int64_t kWarp = 32, kWalks = 4;  // tiles that a warp walks over where there are many rows
   const bool many = rows >= 16 * int64_t{multiprocessors};
   Launch l;
@@ -422,7 +423,8 @@ Launch launch_of_rows(const Problem& p, int64_t rows, int64_t length, int multip
   return l;
 }
 
-Launch launch_of_columns(const Problem& p, int64_t outer, int64_t length, int64_t inner, bool vectors, int multiprocessors) {
+Launch launch_of_columns(const Problem& p, int64_t outer, int64_t length, int64_t inner, bool vectors,
+                         int multiprocessors) {
   Launch l{.way = Launch::Way::Columns};
   l.columns = vectors && inner % columns_of(p) == 0 ? columns_of(p) : 1;
   const int64_t threads = outer * (inner / l.columns);
@@ -467,13 +469,12 @@ Launch launch_of(const Problem& p, int64_t outer, int64_t length, int64_t inner,
 
 std::string text_of(const Problem& p) {
   const bool reversed = p.kind == Kind::ReversedSum || inputs_of(p.kind) == 3;
-  std::string text = define("IN", storage_name(p.in)) + define("OUT", storage_name(p.out)) +
-                     define("ACC", number_name(p)) + define("INPUTS", inputs_of(p.kind)) +
-                     define("SHIFTED", p.kind == Kind::ProductGradient ? "true" : "false") +
-                     define("REVERSED", reversed ? "true" : "false") +
-                     define("AHEAD", inputs_of(p.kind) == 1 ? "true" : "false") +
-                     define("RESIDENT", inputs_of(p.kind) == 1 ? 4 : 2) + define("THREADS", kMostThreads) +
-                     define("LANES", lanes_of(p)) + define("CHUNKS", chunks_of(p)) + define("ITEMS", kItems);
+  std::string text =
+      define("IN", storage_name(p.in)) + define("OUT", storage_name(p.out)) + define("ACC", number_name(p)) +
+      define("INPUTS", inputs_of(p.kind)) + define("SHIFTED", p.kind == Kind::ProductGradient ? "true" : "false") +
+      define("REVERSED", reversed ? "true" : "false") + define("AHEAD", inputs_of(p.kind) == 1 ? "true" : "false") +
+      define("RESIDENT", inputs_of(p.kind) == 1 ? 4 : 2) + define("THREADS", kMostThreads) +
+      define("LANES", lanes_of(p)) + define("CHUNKS", chunks_of(p)) + define("ITEMS", kItems);
   text += states_text(p.kind) + kShuffles + kChunks + kShortRows + kRows;
   text += define("COLUMNS", 1) + define_suffix("##_1") + kColumns;
   if (columns_of(p) > 1) text += define("COLUMNS", columns_of(p)) + define_suffix("") + kColumns;

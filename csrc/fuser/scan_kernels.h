@@ -16,9 +16,9 @@ namespace thunder::fuser::scans {
 
 enum class Kind : uint8_t {
   Sum,
-  ReversedSum,        ///< from the last element to the first one
+  ReversedSum,  ///< from the last element to the first one
   Product,
-  ProductGradient,    ///< of (gradient, input, output); the output is what the gradient's element is multiplied by
+  ProductGradient,  ///< of (gradient, input, output); the output is what the gradient's element is multiplied by
   LogSumExp,
   LogSumExpGradient,  ///< of (gradient, input, output)
 };
@@ -43,9 +43,9 @@ int lanes_of(const Problem& p);
 int chunks_of(const Problem& p);
 /// Neighbouring columns of a thread where all can be read like that: 4 bytes.
 int columns_of(const Problem& p);
-inline constexpr int kItems = 8;           ///< rows that a thread has of each tile of columns
-inline constexpr int kMostThreads = 256;   ///< of a block
-inline constexpr int kMostInColumn = 16;   ///< threads of a block that share a column
+inline constexpr int kItems = 8;          ///< rows that a thread has of each tile of columns
+inline constexpr int kMostThreads = 256;  ///< of a block
+inline constexpr int kMostInColumn = 16;  ///< threads of a block that share a column
 
 /// How [outer, length, inner] is scanned along `length`.
 struct Launch {
@@ -55,13 +55,13 @@ struct Launch {
     Columns,    ///< neighbouring threads have neighbouring columns
   };
   Way way = Way::Rows;
-  int64_t blocks = 0;        ///< along x; of each part
-  int threads = 0;           ///< of a block
-  int team = 0;              ///< threads of a short row; columns' threads side by side
-  int columns = 1;           ///< neighbouring columns of a thread
-  int64_t parts = 1;         ///< blocks along y
-  int64_t part = 0;          ///< chunks, or rows of columns, of a part
-  int64_t states = 0;        ///< of all parts; 0 for one part
+  int64_t blocks = 0;  ///< along x; of each part
+  int threads = 0;     ///< of a block
+  int team = 0;        ///< threads of a short row; columns' threads side by side
+  int columns = 1;     ///< neighbouring columns of a thread
+  int64_t parts = 1;   ///< blocks along y
+  int64_t part = 0;    ///< chunks, or rows of columns, of a part
+  int64_t states = 0;  ///< of all parts; 0 for one part
 };
 /// `vectors`: columns' memory is aligned for columns_of().  No dimension is 0.
 Launch launch_of(const Problem& p, int64_t outer, int64_t length, int64_t inner, bool vectors, int multiprocessors);

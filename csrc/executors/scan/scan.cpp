@@ -127,8 +127,8 @@ class ScanCall final : public Instruction {
       in[k] = kept[k].const_data_ptr();
       aligned = aligned && reinterpret_cast<uintptr_t>(in[k]) % 16 == 0;
     }
-    const Launch l = scans::launch_of(problem_, s.outer, s.length, s.inner, aligned,
-                                      cuda_device_properties(device).multiprocessors);
+    const Launch l =
+        scans::launch_of(problem_, s.outer, s.length, s.inner, aligned, cuda_device_properties(device).multiprocessors);
     if (l.blocks >= INT32_MAX) return std::nullopt;
     if (!launch(l, s, device, in, out, aligned ? 1 : 0)) return std::nullopt;
     return out;
@@ -137,7 +137,10 @@ class ScanCall final : public Instruction {
   bool launch(const Launch& l, Sizes s, int device, std::array<const void*, 3> in, at::Tensor& out, int aligned) const {
     const bool columns = l.way == Launch::Way::Columns, short_rows = l.way == Launch::Way::ShortRows;
     const std::string suffix = columns && l.columns == 1 ? "_1" : "";
-    const CudaKernel* scan = find(columns ? "scan_columns" + suffix : short_rows ? "scan_short_rows" : "scan_rows", device);
+    const CudaKernel* scan = find(columns      ? "scan_columns" + suffix
+                                  : short_rows ? "scan_short_rows"
+                                               : "scan_rows",
+                                  device);
     const CudaKernel* cut = nullptr;
     if (l.parts > 1) cut = find(columns ? "scan_column_parts" + suffix : "scan_row_parts", device);
     if (!scan || (l.parts > 1 && !cut)) return false;
@@ -183,10 +186,10 @@ class ScanExecutor final : public Executor {
  public:
   ScanExecutor() : Executor("scan") {
     for (const Form& form : kForms)
-      register_implementation(form.symbol,
-                              implementing(form.symbol, name(),
-                                           [&form](const Call& call) { return problem_of(form, call).has_value(); },
-                                           kWaits));
+      register_implementation(
+          form.symbol,
+          implementing(
+              form.symbol, name(), [&form](const Call& call) { return problem_of(form, call).has_value(); }, kWaits));
   }
   bool has_eagers_bits() const override { return false; }
 };

@@ -21,8 +21,8 @@ namespace {
 using namespace fuser::scans;
 
 constexpr int kDevice = 132;  // multiprocessors
-const std::vector<Kind> kKinds = {Kind::Sum,           Kind::ReversedSum, Kind::Product,
-                                  Kind::ProductGradient, Kind::LogSumExp,   Kind::LogSumExpGradient};
+const std::vector<Kind> kKinds = {Kind::Sum,       Kind::ReversedSum,      Kind::Product, Kind::ProductGradient,
+                                  Kind::LogSumExp, Kind::LogSumExpGradient};
 
 TEST_CASE("scan kernels: types that are joined in a wider one, and rounded once") {
   CHECK(supported({Kind::Sum, DType::bf16, DType::bf16}));
@@ -112,17 +112,24 @@ class Run {
       CHECK(!cuda_.trapped());
     };
     if (l.way == Launch::Way::ShortRows) {
-      auto* f = cuda_.template kernel<void(const In*, const In*, const In*, Out*, int64_t, int64_t, int, int)>("scan_short_rows");
+      auto* f = cuda_.template kernel<void(const In*, const In*, const In*, Out*, int64_t, int64_t, int, int)>(
+          "scan_short_rows");
       cuda_.launch(grid, threads, [&] { f(a, b, c, out, s.outer, s.length, l.team, aligned); });
     } else if (l.way == Launch::Way::Rows) {
-      auto* make = cuda_.template kernel<void(const In*, const In*, const In*, void*, int64_t, int64_t, int64_t, int)>("scan_row_parts");
-      auto* f = cuda_.template kernel<void(const In*, const In*, const In*, void*, Out*, int64_t, int64_t, int64_t, int)>("scan_rows");
+      auto* make = cuda_.template kernel<void(const In*, const In*, const In*, void*, int64_t, int64_t, int64_t, int)>(
+          "scan_row_parts");
+      auto* f =
+          cuda_.template kernel<void(const In*, const In*, const In*, void*, Out*, int64_t, int64_t, int64_t, int)>(
+              "scan_rows");
       if (parts) cuda_.launch(grid, threads, [&] { make(a, b, c, parts, s.outer, s.length, l.part, aligned); });
       if (parts) check();
       cuda_.launch(grid, threads, [&] { f(a, b, c, parts, out, s.outer, s.length, l.part, aligned); });
     } else {
-      auto* make = cuda_.template kernel<void(const In*, const In*, const In*, void*, int64_t, int64_t, int64_t, int64_t, int)>("scan_column_parts" + suffix);
-      auto* f = cuda_.template kernel<void(const In*, const In*, const In*, void*, Out*, int64_t, int64_t, int64_t, int64_t, int)>("scan_columns" + suffix);
+      auto* make =
+          cuda_.template kernel<void(const In*, const In*, const In*, void*, int64_t, int64_t, int64_t, int64_t, int)>(
+              "scan_column_parts" + suffix);
+      auto* f = cuda_.template kernel<void(const In*, const In*, const In*, void*, Out*, int64_t, int64_t, int64_t,
+                                           int64_t, int)>("scan_columns" + suffix);
       if (parts) cuda_.launch(grid, threads, [&] { make(a, b, c, parts, s.outer, s.length, s.inner, l.part, l.team); });
       if (parts) check();
       cuda_.launch(grid, threads, [&] { f(a, b, c, parts, out, s.outer, s.length, s.inner, l.part, l.team); });
@@ -191,7 +198,8 @@ std::vector<std::vector<In>> inputs(fuzz::Random& random, Kind k, const Shape& s
 }
 
 template <class In, class Out>
-void check_scan(Run<In, Out>& run, fuzz::Random& random, const Problem& p, const Shape& s, const Launch& l, bool shifted) {
+void check_scan(Run<In, Out>& run, fuzz::Random& random, const Problem& p, const Shape& s, const Launch& l,
+                bool shifted) {
   const auto in = inputs<In>(random, p.kind, s);
   std::vector<std::vector<In>> memory;
   std::vector<const In*> pointers;
@@ -217,8 +225,8 @@ void check_scan(Run<In, Out>& run, fuzz::Random& random, const Problem& p, const
       worst = std::max(worst, std::sqrt(difference / norm));
     }
   const double allowed = small_numbers(p.kind) ? 0 : sizeof(Out) == 4 ? 2e-5 : 1e-12;
-  CHECK_MESSAGE(worst <= allowed, cat("scan ", static_cast<int>(p.kind), " of ", s.outer, " x ", s.length, " x ", s.inner,
-                                      " by ", static_cast<int>(l.way), " in ", l.parts, " parts: ", worst));
+  CHECK_MESSAGE(worst <= allowed, cat("scan ", static_cast<int>(p.kind), " of ", s.outer, " x ", s.length, " x ",
+                                      s.inner, " by ", static_cast<int>(l.way), " in ", l.parts, " parts: ", worst));
 }
 
 // Launches as for a device, and with few threads, so that short rows have several tiles and parts.
@@ -298,14 +306,16 @@ TEST_CASE("scan kernels: halves, on the host") {
   Run<Half, Half> run({Kind::Sum, DType::bf16, DType::bf16});
   fuzz::Random random(4);
   const Problem p{Kind::Sum, DType::bf16, DType::bf16};
-  for (const Shape& s : {Shape{5, 3, 1}, Shape{70, 16, 1}, Shape{4, 60, 1}, Shape{3, 61, 1}, Shape{3, 50, 6}, Shape{3, 61, 5}})
+  for (const Shape& s :
+       {Shape{5, 3, 1}, Shape{70, 16, 1}, Shape{4, 60, 1}, Shape{3, 61, 1}, Shape{3, 50, 6}, Shape{3, 61, 5}})
     for (const Launch& l : launches(p, s))
       if (l.way != Launch::Way::Columns || l.columns == 1 || s.inner % 2 == 0) check_scan(run, random, p, s, l, false);
 }
 
 TEST_CASE("scan kernels: infinities among exponents, on the host") {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  Run<float, float> run({Kind::LogSumExp, DType::f32, DType::f32}), gradient({Kind::LogSumExpGradient, DType::f32, DType::f32});
+  Run<float, float> run({Kind::LogSumExp, DType::f32, DType::f32}),
+      gradient({Kind::LogSumExpGradient, DType::f32, DType::f32});
   const Shape s{1, 6, 1};
   const Launch l = launch_of({Kind::LogSumExp, DType::f32, DType::f32}, 1, 6, 1, true, kDevice);
   const auto scan = [&](const std::vector<float>& x) { return run(s, {x.data()}, l, 0); };
@@ -317,7 +327,7 @@ TEST_CASE("scan kernels: infinities among exponents, on the host") {
   const std::vector<float> d = gradient(s, {g.data(), x.data(), y.data()}, l, 0);
   CHECK(d[1] == 0);
   CHECK(d[4] == 0);
-  CHECK(d[3] == doctest::Approx(1));                      // a third for each of three
+  CHECK(d[3] == doctest::Approx(1));                // a third for each of three
   CHECK(d[0] == doctest::Approx(1 + 1 + 0.5 + 1));  // alone twice, one of two, one of three thrice
   const std::vector<float> first = {-inf, 1, 1, 1, 1, 1}, z = scan(first);
   CHECK(std::isnan(gradient(s, {g.data(), first.data(), z.data()}, l, 0)[0]));  // as in eager
