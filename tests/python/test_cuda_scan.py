@@ -1,4 +1,4 @@
-"""Scans, on a GPU by kernels of our own: sizes at which other kernels run, against float64, and what is left to others."""
+"""Scans, on a GPU by kernels of our own: sizes at which other kernels run, against float64, and what others run."""
 
 import pytest
 import torch
