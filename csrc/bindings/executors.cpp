@@ -17,6 +17,7 @@
 #include "executors/onednn/onednn.h"
 #include "executors/python/python.h"
 #include "executors/rows/rows.h"
+#include "executors/scan/scan.h"
 #include "executors/sdpa/sdpa.h"
 #include "passes/executor.h"
 #include "runtime/background.h"
@@ -37,10 +38,11 @@ void register_executors() {
   std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), rows = make_rows_executor();
   std::shared_ptr<Executor> c10d = make_c10d_executor(), onednn = make_onednn_executor();
   std::shared_ptr<Executor> decoding = make_decoding_executor(), depthwise = make_depthwise_executor();
-  for (const auto& e : {decoding, depthwise, onednn, rows, cublaslt, cudnn, sdpa, fuser, c10d, aten, python})
+  std::shared_ptr<Executor> scan = make_scan_executor();
+  for (const auto& e : {decoding, depthwise, scan, onednn, rows, cublaslt, cudnn, sdpa, fuser, c10d, aten, python})
     all.add(e);
   // Each to the front: attention as a whole is faster than its parts fused.
-  for (const auto& e : {fuser, sdpa, cudnn, onednn, cublaslt, rows, depthwise, decoding}) all.add_default(e);
+  for (const auto& e : {fuser, sdpa, cudnn, onednn, cublaslt, rows, scan, depthwise, decoding}) all.add_default(e);
   all.add_always(c10d);
   all.add_always(aten);
   all.add_always(python);

@@ -46,6 +46,7 @@ std::span<const OpDef> loss();
 std::span<const OpDef> dropout();
 std::span<const OpDef> attention();
 std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype(), reduction(), creation(), random();
+std::span<const OpDef> scan();
 std::span<const OpDef> channel_norm();
 std::span<const OpDef> conv();
 std::span<const OpDef> pool();
@@ -116,6 +117,7 @@ constexpr Family kFamilies[] = {
     {"torch", "ternary", torch::ternary},
     {"torch", "dtype", torch::dtype},
     {"torch", "reduction", torch::reduction},
+    {"torch", "scan", torch::scan},
     {"torch", "creation", torch::creation},
     {"torch", "random", torch::random},
 

@@ -19,7 +19,7 @@ Types implemented_types(const Args& args) {
 }  // namespace
 
 const Op& register_implementing_operator(const Op& record, const std::string& executor, std::string print_name,
-                                         uint64_t tags) {
+                                         uint64_t tags, uint64_t without) {
   auto out = std::make_unique<Op>(record);
   out->level = executor;
   out->name = executor + "." + record.name;
@@ -28,17 +28,17 @@ const Op& register_implementing_operator(const Op& record, const std::string& ex
   out->meta = implemented_types;
   out->body = nullptr;
   out->vjp = nullptr;
-  out->tags |= tags;
+  out->tags = (out->tags & ~without) | tags;
   out->executor = executor;
   out->implements = &record;
   return Registry::instance().add(std::move(out), true);
 }
 
 Implementation implementing(const std::string& symbol, const std::string& executor,
-                            std::function<bool(const Call&)> checker) {
+                            std::function<bool(const Call&)> checker, uint64_t without) {
   const Op& record = Registry::instance().get(symbol);
   Implementation i;
-  i.op = &register_implementing_operator(record, executor, executor + "_" + record.schema.name);
+  i.op = &register_implementing_operator(record, executor, executor + "_" + record.schema.name, kNoTag, without);
   i.checker = std::move(checker);
   return i;
 }

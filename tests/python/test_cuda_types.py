@@ -401,6 +401,36 @@ def test_depthwise_convolutions():
     assert lines == ["depthwise_convolution"] * 2 + ["torch.convolution"] * 6
 
 
+SCANS = """
+def by(f, x):
+    compiled = run(f, x)[0] if x.requires_grad else thunder.jit(f)
+    compiled(x)
+    traces = [thunder.last_traces(compiled), thunder.last_backward_traces(compiled)]
+    print(*[c.name for t in traces if t for c in t[-1].calls if "cum" in c.name])
+
+x = torch.randn(8, 100, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+by(lambda x: (x * 2).cumsum(1) * x, x)
+by(lambda x: x.cumprod(-1), x)
+by(lambda x: torch.logcumsumexp(x.transpose(0, 1), 1), x)
+by(lambda x: x.cumsum(-1, dtype=torch.float32), x)
+by(lambda x: x.cumsum(-1, dtype=torch.float64), x)
+by(lambda x: (x > 0).cumsum(0), x.detach())
+by(lambda x: torch.complex(x, x).cumsum(0), x.detach().float())
+"""
+
+
+def test_scans():
+    assert in_fake_cuda(SCANS) == [
+        "scan_cumsum scan_reversed_cumsum",
+        "scan_cumprod scan_cumprod_backward",
+        "scan_logcumsumexp scan_logcumsumexp_backward",
+        "scan_cumsum scan_reversed_cumsum",
+        "torch.cumsum scan_reversed_cumsum",  # numbers of a type that is not the sums'
+        "scan_cumsum",
+        "torch.cumsum",
+    ]
+
+
 LENGTHS = """
 def lengths(fn, tensors):
     compiled = thunder.jit(fn)

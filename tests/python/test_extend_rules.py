@@ -64,7 +64,7 @@ def test_rule_that_is_registered_goes_when_it_is_taken_away():
     torch.testing.assert_close(torch.autograd.grad(thunder.jit(torch.sin)(x).sum(), x)[0], x.cos())
 
 
-RESERVED = "aten python fuser cudnn sdpa cublaslt rows onednn decoding depthwise torch prims clang numpy".split()
+RESERVED = "aten python fuser cudnn sdpa cublaslt rows onednn decoding depthwise scan torch prims clang numpy".split()
 
 
 @pytest.mark.parametrize("kind", [OperatorExecutor, FusionExecutor])

@@ -2,7 +2,6 @@
 // row-major.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/builder.h"
 #include "core/error.h"
@@ -178,13 +177,7 @@ void prod_vjp(VjpContext& c) {
   c.put("a", restore(c, c.grad()) * conj(others));
 }
 
-Expr reversed_cumsum(VjpContext& c, const Expr& g) {
-  std::vector<int64_t> dim{c.args().integer("dim")};
-  if (g.rank() == 0) return g;
-  return c.b("torch.flip", c.b("torch.cumsum", c.b("torch.flip", g, dim), dim[0]), dim);
-}
-
-void cumsum_vjp(VjpContext& c) { c.put("a", reversed_cumsum(c, c.grad())); }
+void cumsum_vjp(VjpContext& c) { c.put("a", c.b("torch.reversed_cumsum", c.grad(), c.args()["dim"])); }
 void cumprod_vjp(VjpContext& c) {
   c.put("a", c.b("torch.cumprod_backward", c.grad(), c.in("a"), c.args()["dim"], c.out()));
 }
@@ -210,21 +203,8 @@ void cumulative_extremum_vjp(VjpContext& c) {
   c.put("a", c.b("torch.scatter_add", zeros, c.in("dim"), c.out(1), c.grad(0)));
 }
 
-// sum over j >= i of g[j] exp(x[i] - out[j]), as logarithms of its positive and of its negative part.
 void logcumsumexp_vjp(VjpContext& c) {
-  Expr x = c.in("a"), g = c.grad(), out = c.out();
-  if (x.rank() == 0) return c.put("a", g);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  std::vector<int64_t> dim{c.args().integer("dim")};
-  auto weighted = [&](const Expr& logarithm) {
-    Expr sums = c.b("torch.flip", c.b("torch.logcumsumexp", c.b("torch.flip", logarithm - out, dim), dim[0]), dim);
-    return c.b("torch.exp", sums + x);
-  };
-  if (is_complex(x.dtype())) return c.put("a", conj(weighted(c.b("torch.log", conj(g)))));
-  auto part = [&](const Expr& of_one_sign) {
-    return weighted(c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
-  };
-  c.put("a", part(g) - part(-g));
+  c.put("a", c.b("torch.logcumsumexp_backward", c.grad(), c.in("a"), c.out(), c.args()["dim"]));
 }
 
 // clang-format off

@@ -1,4 +1,4 @@
-// torch.*: reductions and scans.
+// torch.*: reductions.
 #include <algorithm>
 #include <cmath>
 
@@ -368,34 +368,6 @@ Arg norm_body(Builder& b, const Args& a) {
   return b("torch.vector_norm", a["input"], p, a["dim"], a["keepdim"], kw("dtype", a["dtype"]));
 }
 
-// ---- scans ----------------------------------------------------------------------------------------------------------
-
-Arg scan(Builder& b, const Args& a, std::string_view prim) {
-  DType t = a.tensor("input").dtype;
-  if (a.has("dtype")) t = a.dtype("dtype");
-  else if (is_bool(t) || is_integral(t)) t = DType::i64;
-  return b(prim, convert(b, a["input"], t),
-           canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank()));
-}
-
-Arg cumsum_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumsum"); }
-Arg cumprod_body(Builder& b, const Args& a) { return scan(b, a, "prims.cumprod"); }
-
-int64_t scanned_dim(const Args& a) {
-  return canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank());
-}
-
-template <auto& Prim>
-Arg scan_by(Builder& b, const Args& a) {
-  return b(Prim, a["input"], scanned_dim(a));
-}
-constexpr char kCummax[] = "prims.cummax", kCummin[] = "prims.cummin", kLogcumsumexp[] = "prims.logcumsumexp";
-
-Types cumprod_backward_meta(const Args& a) {
-  const TensorType& t = a.tensor("input");
-  return {contiguous_type(t.dtype, t.device, t.shape)};
-}
-
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
@@ -516,24 +488,6 @@ constexpr OpDef kRecords[] = {
     {.schema = "norm(Tensor input, any p='fro', int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
      .doc = "The p-norm of the elements over `dim`; 'fro' is 2, 'nuc' the sum of a matrix's singular values.",
      .tags = kReduction, .body = norm_body, .python = "torch.norm torch.Tensor.norm torch.functional.norm"},
-    {.schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
-     .doc = "Sums of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumsum_body, .aten = "cumsum",
-     .python = "torch.cumsum torch.Tensor.cumsum"},
-    {.schema = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
-     .doc = "Products of all elements up to each one along `dim`.", .tags = kNoTag, .body = cumprod_body,
-     .aten = "cumprod", .python = "torch.cumprod torch.Tensor.cumprod"},
-    {.schema = "cummax(Tensor input, int dim) -> (Tensor, Tensor)",
-     .doc = "The largest of all elements up to each one along `dim`, and their indices (int64).", .tags = kNoTag,
-     .body = scan_by<kCummax>, .aten = "cummax", .python = "torch.cummax torch.Tensor.cummax"},
-    {.schema = "cummin(Tensor input, int dim) -> (Tensor, Tensor)",
-     .doc = "The smallest of all elements up to each one along `dim`, and their indices (int64).", .tags = kNoTag,
-     .body = scan_by<kCummin>, .aten = "cummin", .python = "torch.cummin torch.Tensor.cummin"},
-    {.schema = "logcumsumexp(Tensor input, int dim) -> Tensor",
-     .doc = "log(exp(x0) + exp(x1) + ...) up to each element along `dim`, without overflow.", .tags = kNoTag,
-     .body = scan_by<kLogcumsumexp>, .aten = "logcumsumexp", .python = "torch.logcumsumexp torch.Tensor.logcumsumexp"},
-    {.schema = "cumprod_backward(Tensor grad, Tensor input, int dim, Tensor output) -> Tensor",
-     .doc = "The gradient of cumprod's input.", .tags = kWaits, .meta = cumprod_backward_meta,
-     .aten = "cumprod_backward", .python = "torch.ops.aten.cumprod_backward"},
 };
 // clang-format on
 

@@ -32,14 +32,23 @@ void (*cuda_sync)() = nullptr;
 #define TH_D static inline
 static inline int min(int a, int b) { return a < b ? a : b; }
 struct int4 { int x, y, z, w; };
-static inline int __shfl_xor_sync(unsigned, int x, int mask) {
-  static int all[1024];
+template <class T> static inline T cuda_exchange(T x, unsigned from) {
+  static T all[1024];
   all[cuda_thread.x] = x;
   cuda_sync();
-  const int y = all[cuda_thread.x ^ mask];
+  const T y = all[from];
   cuda_sync();
   return y;
 }
+template <class T> static inline T __shfl_up_sync(unsigned, T x, unsigned d, unsigned width) {
+  return cuda_exchange(x, cuda_thread.x % width >= d ? cuda_thread.x - d : cuda_thread.x);
+}
+template <class T> static inline T __shfl_sync(unsigned, T x, unsigned lane, unsigned width) {
+  return cuda_exchange(x, cuda_thread.x / width * width + lane % width);
+}
+static inline int __shfl_xor_sync(unsigned, int x, int mask) { return cuda_exchange(x, cuda_thread.x ^ unsigned(mask)); }
+static inline float th_exp_below(float x) { return th_exp(x); }
+static inline double th_exp_below(double x) { return th_exp(x); }
 template <class I> static inline I th_place(int64 i, int64 n, bool wanted = true) {
   if (wanted && (i < 0 || i >= n)) cuda_trapped = 1;
   return i < 0 || i >= n ? 0 : I(i);
