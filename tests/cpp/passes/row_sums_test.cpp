@@ -224,5 +224,21 @@ TEST_CASE("row_sums: an executor that takes the operator whole keeps it") {
   CHECK(row_sums(t, {taking_sums(), whole}, boundary).calls != t.calls);
 }
 
+TEST_CASE("row_sums: an index that wraps is the one that does not where the program has both") {
+  for (const bool both : {true, false}) {
+    Builder b = test::pass_builder();
+    TensorType index = test::f32({400});
+    index.dtype = DType::i64;
+    const Value i = b.input(index, "i");
+    const Value x = b.input(test::f32({400, 16}), "x"), z = b.input(test::f32({50, 16}), "z");
+    const Expr put = b("prims.index_put", z, Arg::list({Arg(i)}), x, true);
+    const Expr added = both ? b("prims.index_add", z, 0, i, x) : put;
+    const Trace out = after(b.finish("f", b("prims.add", put, added)));
+    INFO(code(out));
+    CHECK(count(out, "prims.group_index(") == 1);
+    CHECK(count(out, "torch.where(") == (both ? 0 : 1));
+  }
+}
+
 }  // namespace
 }  // namespace thunder
