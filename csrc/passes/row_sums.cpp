@@ -151,7 +151,7 @@ bool costs_less(const Producers& producers, const Sum& sum, const TensorType& ou
 
 // The grouping of its index pays for this sum alone.
 bool stands_alone(const Sum& sum) {
-  if (sum.sorts) return true;
+  if (sum.sorts && usual(sum.index.rows()) <= kFewRows * usual(sum.index.count())) return true;
   if (sum.width() < kLeastWidth) return false;
   return sum.source.tensor().device.type == DeviceType::cpu || usual(sum.index.count()) * sum.width() >= kLeastElements;
 }
