@@ -433,6 +433,7 @@ Scalar Elements::move(const Call& call, const Multi& index) {
   if (name == "prims.cat") return cat_element(call, index);
   if (name == "prims.pad") return pad_element(call, index);
   if (name == "prims.take" || name == "prims.take_along_axis") return taken_element(call, index);
+  if (name == "prims.index") return indexed_element(call, index);
   return element(call.arguments().value("a"), source_index(call, index));
 }
 
@@ -465,22 +466,6 @@ Multi Elements::source_index(const Call& call, const Multi& index) {
     throw Refused();
   }
   return out;
-}
-
-// An element at a place that another tensor gives.  A place outside of the tensor is the user's error, which the kernel
-// reports.
-Scalar Elements::taken_element(const Call& call, Multi index) {
-  Args a = call.arguments();
-  Value source = a.value("a"), places = a.value("index");
-  const size_t d = dim_of(call, index.size());
-  const Size extent = sizes(source)[d];
-  Scalar place = element(places, call.op->full_name == "prims.take" ? Multi{index[d]} : index);
-  Scope scope = std::max(place.scope, predicate_scope_);
-  kernel_.gathers = true;
-  const std::string text =
-      "TH_PLACE(" + place.text + ", " + indices_.text(extent) + (predicate_.empty() ? "" : ", " + predicate_) + ")";
-  index[d] = indices_.dynamic(defined_once("I", text, scope).text, extent, scope);
-  return element(source, index);
 }
 
 // The name that the text already has, where the loops stand.

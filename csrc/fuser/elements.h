@@ -121,6 +121,8 @@ class Elements {
   Scalar move(const Call& call, const Multi& index);
   Multi source_index(const Call& call, const Multi& index);
   Scalar taken_element(const Call& call, Multi index);
+  Scalar indexed_element(const Call& call, const Multi& index);
+  Index place_of(const Scalar& number, const Size& extent, bool wraps);
   Scalar cat_element(const Call& call, const Multi& index);
   Scalar cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim);
   Scalar pad_element(const Call& call, const Multi& index);

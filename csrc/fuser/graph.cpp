@@ -64,6 +64,7 @@ Kind kind_of_primitive(const Op& op) {
       {"prims.reshape", Kind::Move}, {"prims.slice", Kind::Move}, {"prims.squeeze", Kind::Move},
       {"prims.cat", Kind::Move}, {"prims.pad", Kind::Move}, {"prims.flip", Kind::Move}, {"prims.detach", Kind::Move},
       {"prims.restride", Kind::Move}, {"prims.take", Kind::Move}, {"prims.take_along_axis", Kind::Move},
+      {"prims.index", Kind::Move},
       {"prims.full", Kind::Create}, {"prims.iota", Kind::Create}, {"prims.arange", Kind::Create},
       {"prims.uniform_at", Kind::Random}, {"prims.normal_at", Kind::Random}, {"prims.randint_at", Kind::Random},
       {"prims.sum", Kind::Reduce}, {"prims.prod", Kind::Reduce}, {"prims.amax", Kind::Reduce},
@@ -129,8 +130,20 @@ bool reduces_plainly(const Call& call) {
   return surely_at_least(numel(call.arguments().value("a")), 1);
 }
 
+// Of integers PyTorch raises where a divisor is 0, and the quotient of the least number and -1 is none.  The C library's
+// fmod() is several times slower than PyTorch's vectors on the CPU.
+bool divides_plainly(const Call& call) {
+  const TensorType& out = call.output.value().tensor();
+  if (is_floating(out.dtype)) return out.device.type == DeviceType::cuda;
+  const Arg divisor = call.arguments()["b"];
+  if (divisor.kind() != Arg::Kind::Int || !divisor.dim().is_constant()) return false;
+  return divisor.dim().constant() != 0 && divisor.dim().constant() != -1;
+}
+
 bool computes_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
+  const bool divides = name == "prims.floor_div" || name == "prims.remainder" || name == "prims.fmod";
+  if (divides && !divides_plainly(call)) return false;
   // The next number of a half is not the next float, in which halves are computed.
   const DType out = call.output.value().dtype();
   if (name.starts_with("prims.shift_") && out == DType::boolean) return false;
@@ -159,6 +172,11 @@ Kind kind_of(const Call& call) {
   if (kind == Kind::Reduce) plainly = reduces_plainly(call);
   if (kind == Kind::Pointwise) plainly = computes_plainly(call);
   return plainly ? kind : Kind::Barrier;
+}
+
+bool gathers(const Call& call) {
+  const std::string& name = call.op->full_name;
+  return name == "prims.take" || name == "prims.take_along_axis" || name == "prims.index";
 }
 
 bool is_view(const Call& call) {

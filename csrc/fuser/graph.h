@@ -25,6 +25,8 @@ bool may_fuse(const Op& op);
 Kind kind_of(const Call& call);
 /// A Move that PyTorch does without copying: outside of kernels it stays a view.
 bool is_view(const Call& call);
+/// Whether it reads elements at places that another tensor gives.
+bool gathers(const Call& call);
 /// A copy on a GPU that moves whole pieces of memory elsewhere, which PyTorch's kernel does element by element.
 bool moves_pieces(const Call& call);
 

@@ -507,9 +507,13 @@ class Rows {
 std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roots, const Producer& producer,
                                   const Materialized& materialized, const LowerOptions& options) {
   try {
-    Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
+    const Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
     if (walk.reduces || walk.tiled || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
-    return Rows(walk, roots, producer, materialized, options).instead_of(std::move(kernel));
+    try {
+      return Rows(walk, roots, producer, materialized, options).instead_of(kernel);
+    } catch (const Refused&) {
+      return kernel;  // a root that has one element is none of a row
+    }
   } catch (const Refused&) {
     return std::nullopt;
   }

@@ -437,11 +437,13 @@ class Partitioner {
     return work > 1 || (work == 1 && is_slow_operator(g));
   }
 
-  // PyTorch's kernels for a GPU are at the memory's speed where all operands lie as the result does.
+  // PyTorch's kernels for a GPU are at the memory's speed where all operands lie as the result does.  They find the place
+  // of each element that they gather by itself, but for whole slices along one dimension.
   bool is_slow_operator(const Group& g) {
     const Call& call = *items_[static_cast<size_t>(g.roots[0])].call;
-    if (device_of(g.roots[0]).type != DeviceType::cuda || g.roots.size() > 1 || kind_of(call) != Kind::Pointwise)
-      return false;
+    if (device_of(g.roots[0]).type != DeviceType::cuda || g.roots.size() > 1) return false;
+    if (gathers(call) && call.op->full_name != "prims.take") return usual_numel(call.output.value()) >= kSlowFrom;
+    if (kind_of(call) != Kind::Pointwise) return false;
     const TensorType& out = call.output.value().tensor();
     bool slow = false;
     visit_inputs(call, [&](Value v) {

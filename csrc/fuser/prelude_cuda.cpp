@@ -17,11 +17,24 @@ typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned
 TH_UNARY(exp) TH_UNARY(log) TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(tanh) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos)
 TH_UNARY(atan) TH_UNARY(asinh) TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erf) TH_UNARY(erfc) TH_UNARY(exp2) TH_UNARY(expm1) TH_UNARY(log2)
 TH_UNARY(log10) TH_UNARY(log1p) TH_UNARY(lgamma) TH_UNARY(sqrt)
-TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(copysign)
+TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(copysign) TH_BINARY(fmod)
 TH_D int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
 TH_D int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
 #define TH_ROUND(NAME) TH_D float th_##NAME(float x) { return NAME##f(x); } TH_D double th_##NAME(double x) { return NAME(x); } template <class T> TH_D T th_##NAME(T x) { return x; }
 TH_ROUND(ceil) TH_ROUND(floor) TH_ROUND(rint) TH_ROUND(trunc)
+// Of integers the divisor is neither 0 nor -1.
+template <class T> TH_D T th_fmod(T x, T y) { return T(x % y); }
+template <class T> TH_D T th_remainder(T x, T y) { const T rest = th_fmod(x, y); return rest != 0 && (y < 0) != (rest < 0) ? T(rest + y) : rest; }
+template <class T> TH_D T th_floor_div(T x, T y) { return T(x / y - (x % y != 0 && (x < 0) != (y < 0))); }
+template <class T> TH_D T th_floor_quotient(T x, T y) {
+  if (y == 0) return x / y;
+  const T rest = th_fmod(x, y), whole = (x - rest) / y - T(rest != 0 && (y < 0) != (rest < 0)), below = th_floor(whole);
+  return whole == 0 ? th_copysign(T(0), x / y) : whole - below > T(0.5) ? below + 1 : below;
+}
+TH_D float th_floor_div(float x, float y) { return th_floor_quotient(x, y); }
+TH_D double th_floor_div(double x, double y) { return th_floor_quotient(x, y); }
+template <class T> TH_D T th_bitwise_not(T x) { return T(~x); }
+TH_D bool th_bitwise_not(bool x) { return !x; }
 template <class T> TH_D T th_abs(T x) { return x < 0 ? T(0 - uint64(x)) : x; }
 TH_D float th_abs(float x) { return fabsf(x); }
 TH_D double th_abs(double x) { return fabs(x); }
@@ -78,6 +91,7 @@ template <class I> TH_D I th_place(int64 i, int64 n, bool wanted = true) {
   if (wanted && (i < 0 || i >= n)) asm volatile("trap;");
   return i < 0 || i >= n ? 0 : I(i);
 }
+TH_D int64 th_wrapped(int64 i, int64 n) { return i < 0 ? i + n : i; }
 #define TH_PLACE(...) th_place<I>(__VA_ARGS__)
 template <class T> TH_D auto th_load(const T* p) { return th_get(*p); }
 template <class T, int N> struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Vec { T at[N]; };

@@ -19,7 +19,7 @@ typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned
 #define TH_BINARY(NAME) extern "C" float NAME##f(float, float) noexcept; extern "C" double NAME(double, double) noexcept; \
   static inline float th_##NAME(float x, float y) { return NAME##f(x, y); } static inline double th_##NAME(double x, double y) { return NAME(x, y); }
 TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos) TH_UNARY(atan) TH_UNARY(asinh)
-TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erfc) TH_UNARY(lgamma) TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow)
+TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erfc) TH_UNARY(lgamma) TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(fmod)
 extern "C" double erf(double) noexcept;
 static inline double th_erf(double x) { return erf(x); }
 static inline int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
@@ -31,6 +31,19 @@ static inline double th_copysign(double x, double y) { return __builtin_copysign
 #define TH_ROUND(NAME) static inline float th_##NAME(float x) { return __builtin_##NAME##f(x); } static inline double th_##NAME(double x) { return __builtin_##NAME(x); } \
   template <class T> static inline T th_##NAME(T x) { return x; }
 TH_ROUND(ceil) TH_ROUND(floor) TH_ROUND(rint) TH_ROUND(trunc)
+// Of integers the divisor is neither 0 nor -1.
+template <class T> static inline T th_fmod(T x, T y) { return T(x % y); }
+template <class T> static inline T th_remainder(T x, T y) { const T rest = th_fmod(x, y); return rest != 0 && (y < 0) != (rest < 0) ? T(rest + y) : rest; }
+template <class T> static inline T th_floor_div(T x, T y) { return T(x / y - (x % y != 0 && (x < 0) != (y < 0))); }
+template <class T> static inline T th_floor_quotient(T x, T y) {
+  if (y == 0) return x / y;
+  const T rest = th_fmod(x, y), whole = (x - rest) / y - T(rest != 0 && (y < 0) != (rest < 0)), below = th_floor(whole);
+  return whole == 0 ? th_copysign(T(0), x / y) : whole - below > T(0.5) ? below + 1 : below;
+}
+static inline float th_floor_div(float x, float y) { return th_floor_quotient(x, y); }
+static inline double th_floor_div(double x, double y) { return th_floor_quotient(x, y); }
+template <class T> static inline T th_bitwise_not(T x) { return T(~x); }
+static inline bool th_bitwise_not(bool x) { return !x; }
 template <class T> static inline T th_abs(T x) { return x < 0 ? T(0 - uint64(x)) : x; }
 static inline float th_abs(float x) { return __builtin_fabsf(x); }
 static inline double th_abs(double x) { return __builtin_fabs(x); }
@@ -109,6 +122,7 @@ static inline int64 th_place(int64& outside, int64 i, int64 n, bool wanted = tru
   outside |= wanted ? i | int64(uint64(n) - 1 - uint64(i)) : 0;
   return i < 0 || i >= n ? 0 : i;
 }
+static inline int64 th_wrapped(int64 i, int64 n) { return i < 0 ? i + n : i; }
 #define TH_PLACE(...) th_place(th_outside, __VA_ARGS__)
 template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
 static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }

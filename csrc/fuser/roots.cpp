@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kLongest = 128;    // calls that are computed where they are used: longer chains are cut
 constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
 constexpr size_t kMostLeaves = 8;   // that are told apart
+constexpr double kOnce = 40;        // instructions that each thread may take for a number that all elements share
 
 // What computing an item's value from scratch takes.
 struct Effort {
@@ -96,6 +97,8 @@ class RootFinder {
     if (item.view) return false;
     if (effort.calls >= kLongest) return true;
     if (item.kind == Kind::Create) return false;
+    // Computed once a row or a thread, not for each element that reads it.
+    if (usual_numel(value(i)) == 1 && effort.instructions <= kOnce) return false;
     const bool repeated = readers_[i].size() > 1 && (effort.leaves.size() > 1 || effort.calls > kMaxInlined);
     // Half the memory for the same number: what is widened is stored.
     if (repeated && !widens(*item.call, [this](Value u) { return call_of(u); })) return true;

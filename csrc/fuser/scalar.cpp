@@ -83,9 +83,9 @@ std::string scalar_text(const Op& op, const std::vector<std::pair<std::string, s
 
 bool calls_library(const Op& op) {
   // What processors have instructions for.
-  static const std::set<std::string_view> instructions = {"abs",      "ceil",       "floor",       "rint",  "trunc",
-                                                          "max",      "min",        "isfinite",    "isinf", "signbit",
-                                                          "copysign", "shift_left", "shift_right", "sqrt"};
+  static const std::set<std::string_view> instructions = {
+      "abs",   "ceil",    "floor",    "rint",       "trunc",       "max",  "min",        "isfinite",
+      "isinf", "signbit", "copysign", "shift_left", "shift_right", "sqrt", "bitwise_not"};
   const std::string_view s = op.scalar;
   for (size_t open = s.find('('); open != s.npos; open = s.find('(', open + 1)) {
     size_t begin = open;

@@ -13,7 +13,7 @@ constexpr size_t kWork = 8;      // ... if it takes so many calls, a function, o
 bool scatters(const Call& call) {
   const std::string& name = call.op->full_name;
   if (call.output.value().tensor().device.type != DeviceType::cuda) return false;
-  if (name == "prims.pad" || name == "prims.take" || name == "prims.take_along_axis") return true;
+  if (name == "prims.pad" || gathers(call)) return true;
   if (name != "prims.clone" && name != "prims.restride" && name != "prims.reshape") return false;
   return !is_view(call) && !call.arguments().tensor("a").strides.back().same(1);
 }

@@ -23,7 +23,7 @@ double instructions(const Call& call) {
     case Kind::Random: return kFunction;
     case Kind::Move:
       if (call.op->has(kView)) return 0;
-      return call.op->full_name.starts_with("prims.take") ? kGather : kPart;
+      return gathers(call) ? kGather : kPart;
     default: return 1;
   }
 }

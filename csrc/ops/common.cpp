@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace thunder::ops {
 namespace {
@@ -193,6 +194,28 @@ Arg pointwise(Builder& b, std::string_view prim, const ArgList& operands, Promot
 
 Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device) {
   return b("prims.full", shape, value, kw("dtype", t), kw("device", device));
+}
+
+Expr first_place(const Expr& x, const Expr& extremum, int64_t dim) {
+  constexpr int64_t kMostShort = std::numeric_limits<int32_t>::max(), kMost = std::numeric_limits<int64_t>::max();
+  Builder& b = x.builder();
+  const auto on_device = kw("device", x.tensor().device);
+  if (x.rank() == 0) return b("prims.full", Dims{}, 0, kw("dtype", DType::i64), on_device);
+  const Dims& shape = x.shape();
+  const Dim& n = shape[static_cast<size_t>(dim)];
+  const bool is_short = n.is_constant() && n.constant() <= kMostShort;
+  std::vector<int64_t> others;
+  for (int64_t d = 0; d < x.rank(); ++d)
+    if (d != dim) others.push_back(d);
+  const auto spread = [&](const Expr& e, std::vector<int64_t> dims) {
+    return b("prims.broadcast_in_dim", e, shape, Arg(std::move(dims)));
+  };
+  Expr found = b("prims.eq", x, spread(extremum, others));
+  if (is_floating(x.dtype())) found = b("prims.bitwise_or", found, b("prims.isnan", x));
+  const Expr places = b("prims.iota", n, 0, 1, kw("dtype", is_short ? DType::i32 : DType::i64), on_device);
+  const Expr candidates = b("prims.where", found, spread(places, {dim}), is_short ? kMostShort : kMost);
+  const Expr first = b("prims.amin", candidates, std::vector<int64_t>{dim});
+  return is_short ? b("prims.convert_element_type", first, DType::i64) : first;
 }
 
 Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims) {

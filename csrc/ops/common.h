@@ -90,6 +90,9 @@ ArgList broadcast_operands(Builder& b, std::string_view op, const ArgList& opera
 Arg full(Builder& b, const Dims& shape, const Arg& value, DType t, Device device);
 /// A reduced tensor with the reduced dims put back with size 1, for keepdim=True.  `dims` are canonical and sorted.
 Arg keep_dims(Builder& b, const Arg& reduced, const std::vector<int64_t>& dims);
+/// The first place (int64) along `dim` whose element is the extremum that was reduced along it, or is not a number: what
+/// PyTorch's kernels choose.
+Expr first_place(const Expr& x, const Expr& extremum, int64_t dim);
 
 // ---- metas ----------------------------------------------------------------------------------------------------------
 

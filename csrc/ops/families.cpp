@@ -51,6 +51,7 @@ std::span<const OpDef> channel_norm();
 std::span<const OpDef> conv();
 std::span<const OpDef> pool();
 std::span<const OpDef> pointwise_loss();
+std::span<const OpDef> distance();
 std::span<const OpDef> contraction();
 std::span<const OpDef> complex();
 std::span<const OpDef> linalg();
@@ -107,6 +108,7 @@ constexpr Family kFamilies[] = {
     {"torch", "conv", torch::conv},
     {"torch", "pool", torch::pool},
     {"torch", "pointwise_loss", torch::pointwise_loss},
+    {"torch", "distance", torch::distance},
     {"torch", "contraction", torch::contraction},
     {"torch", "complex", torch::complex},
     {"torch", "linalg", torch::linalg},

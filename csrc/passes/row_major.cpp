@@ -15,6 +15,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kAlongRows = {"torch.layer_norm", "torch.native_layer_norm", "torch.rms_norm",
                                                         "torch.linear", "torch.softmax"};
 
+constexpr int64_t kSpread = 64;  // elements that one is broadcast to, from which on a copy in order costs less
+
 bool walks_along_rows(const Call& call) {
   return std::find(kAlongRows.begin(), kAlongRows.end(), call.op->full_name) != kAlongRows.end();
 }
@@ -34,7 +36,7 @@ class RowMajor {
  private:
   // The call over what its inputs are now, and a row-major form of its result where that is wanted.
   std::vector<const Call*> changed(const Call& call) {
-    const bool reads = layouts_.reads_any(call), seed = wants_rows(call);
+    const bool reads = layouts_.reads_any(call), seed = wants_rows(call) || is_spread(call);
     if (!reads && !seed) return {&call};
     any_ = true;
     if (reads)
@@ -61,6 +63,21 @@ class RowMajor {
            std::any_of(it->second.begin(), it->second.end(), [&](const Call* c) {
              return walks_along_rows(*c) && c->args[0].is_value() && c->args[0].value() == out;
            });
+  }
+
+  // A GPU's kernel that broadcasts a permuted value would read each of its elements by itself, each time.
+  bool is_spread(const Call& call) const {
+    if (!call.output.is_value() || !call.output.value().type().is_tensor() || effects(call)) return false;
+    const Value out = call.output.value();
+    const auto it = readers_.find(out.id());
+    if (it == readers_.end() || out.tensor().device.type != DeviceType::cuda || !is_permuted(out.tensor()))
+      return false;
+    const int64_t size = out.tensor().numel().constant();
+    return std::any_of(it->second.begin(), it->second.end(), [&](const Call* c) {
+      if (!c->op->has(kPointwise) || !c->output.is_value() || !c->output.value().type().is_tensor()) return false;
+      const Dim n = c->output.value().tensor().numel();
+      return n.is_constant() && n.constant() >= kSpread * size;
+    });
   }
 
   const Trace& trace_;

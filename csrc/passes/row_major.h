@@ -2,7 +2,9 @@
 //
 // Purpose       Pointwise operators keep the layout of a permuted operand, so one permuted addend (a convolution's output
 //               in front of a transformer) permutes all sums behind it.  Kernels that walk along rows (layer norms)
-//               then read and write each element in another part of memory, in every layer.
+//               then read and write each element in another part of memory, in every layer.  On a GPU a permuted value
+//               that is broadcast (a table of position biases) would be read element by element as often as it is
+//               repeated.
 // Precondition  Before autodiff, so that gradients are laid out alike.  A fusion executor stands in the list: what makes
 //               the value then writes it in any layout at no cost.
 //
@@ -25,7 +27,7 @@
 namespace thunder {
 
 /// Rewrites pointwise results that a row-wise operator (layer norm, RMS norm, softmax, linear) reads, where an operand of
-/// the result's shape is row-major already.
+/// the result's shape is row-major already, and permuted values that a GPU's pointwise operator broadcasts.
 Trace row_major(const Trace& trace);
 
 }  // namespace thunder

@@ -37,6 +37,7 @@ struct Sum {
   std::string kind = "sum";  ///< or "mean"
   bool include_self = true;
   bool by_frequency = false;  ///< divided by how many entries a row has
+  bool sorts = false;         ///< PyTorch's operator sorts the index, too
 
   /// Elements that are added to a row.
   int64_t width() const { return usual(source.tensor().numel()) / std::max<int64_t>(usual(index.count()), 1); }
@@ -94,6 +95,7 @@ std::optional<Sum> of_index_put(const Producers& producers, const Call& call) {
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(sum.dim), found->shape.begin(), found->shape.end());
   if (!same(shape, sum.source.shape())) return std::nullopt;
   sum.index = std::move(*found);
+  sum.sorts = sum.source.tensor().device.type == DeviceType::cuda;
   return sum;
 }
 
@@ -149,6 +151,7 @@ bool costs_less(const Producers& producers, const Sum& sum, const TensorType& ou
 
 // The grouping of its index pays for this sum alone.
 bool stands_alone(const Sum& sum) {
+  if (sum.sorts && usual(sum.index.rows()) <= kFewRows * usual(sum.index.count())) return true;
   if (sum.width() < kLeastWidth) return false;
   return sum.source.tensor().device.type == DeviceType::cpu || usual(sum.index.count()) * sum.width() >= kLeastElements;
 }
@@ -166,6 +169,7 @@ class RowSums {
       producers_.add(*call);
       find_wide(*call);
     }
+    for (RowIndex& index : alone_) wide_.insert(key_of(index));
     if (wide_.empty()) return trace_;
     forget();
     size_t made = 0;
@@ -185,8 +189,10 @@ class RowSums {
   void find_wide(const Call& call) {
     if (!holds_sum(call) || is_taken(call)) return;
     if (may_be_sum(*call.op)) {
-      const std::optional<Sum> sum = found(call);
-      if (sum && stands_alone(*sum)) wide_.insert(sum->index.key());
+      std::optional<Sum> sum = found(call);
+      if (!sum) return;
+      if (!sum->index.wraps) unwrapped_.insert(sum->index.key());
+      if (stands_alone(*sum)) alone_.push_back(std::move(sum->index));
       return;
     }
     producers_.show(call, true);
@@ -228,7 +234,17 @@ class RowSums {
   // A sum that stands alone, or beside one of the same index that does.
   std::optional<Sum> wanted(const Call& call) {
     std::optional<Sum> sum = found(call);
-    return sum && wide_.contains(sum->index.key()) ? sum : std::nullopt;
+    return sum && wide_.contains(key_of(sum->index)) ? sum : std::nullopt;
+  }
+
+  // Where another sum takes the same numbers for places, none is negative in a run that ends.
+  std::string key_of(RowIndex& index) const {
+    if (index.wraps) {
+      index.wraps = false;
+      if (const std::string key = index.key(); unwrapped_.contains(key)) return key;
+      index.wraps = true;
+    }
+    return index.key();
   }
 
   bool holds_wanted(const Call& call) {
@@ -357,7 +373,8 @@ class RowSums {
   Rewriter rewriter_;
   Builder& b_;
   Producers producers_;
-  std::set<std::string> wide_;
+  std::vector<RowIndex> alone_;  // of sums that their grouping pays for
+  std::set<std::string> wide_, unwrapped_;
   std::map<std::string, Grouped> grouped_;
 };
 

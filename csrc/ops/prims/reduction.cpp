@@ -6,6 +6,7 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/common.h"
+#include "ops/shape_common.h"
 
 namespace thunder::ops::prims {
 namespace {
@@ -54,6 +55,17 @@ Types arg_extremum_meta(const Args& a) {
   }
   return {contiguous_type(DType::i64, x.device, std::move(shape))};
 }
+
+Arg arg_extremum_of(Builder& b, const Args& a, std::string_view extremum) {
+  Expr x = b.expr(a["a"]);
+  int64_t dim = 0;
+  if (a["dim"].is_none()) x = reshape(x, {x.tensor().numel()});
+  else dim = canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
+  return first_place(x, b(extremum, x, std::vector<int64_t>{dim}), dim);
+}
+
+Arg argmax_body(Builder& b, const Args& a) { return arg_extremum_of(b, a, "prims.amax"); }
+Arg argmin_body(Builder& b, const Args& a) { return arg_extremum_of(b, a, "prims.amin"); }
 
 Types var_meta(const Args& a) {
   const TensorType& x = a.tensor("a");
@@ -222,11 +234,13 @@ constexpr OpDef kRecords[] = {
     {.schema = "all(Tensor a, int[] dims) -> Tensor", .doc = "Whether all elements over `dims` are not zero.",
      .tags = kReduction | kNoGrad, .meta = bool_meta},
     {.schema = "argmax(Tensor a, int? dim) -> Tensor",
-     .doc = "The index (int64) of the largest element along `dim`; of the flattened tensor for None.",
-     .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .aten = "argmax"},
+     .doc = "The index (int64) of the first largest element along `dim`, or of the first NaN; of the flattened tensor for "
+            "None.",
+     .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .body = argmax_body, .aten = "argmax"},
     {.schema = "argmin(Tensor a, int? dim) -> Tensor",
-     .doc = "The index (int64) of the smallest element along `dim`; of the flattened tensor for None.",
-     .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .aten = "argmin"},
+     .doc = "The index (int64) of the first smallest element along `dim`, or of the first NaN; of the flattened tensor for "
+            "None.",
+     .tags = kReduction | kNoGrad, .meta = arg_extremum_meta, .body = argmin_body, .aten = "argmin"},
     {.schema = "var(Tensor a, int[] dims, *, Number correction) -> Tensor",
      .doc = "The variance over `dims`: squared distances from the mean, summed and divided by count - correction.",
      .tags = kReduction, .meta = var_meta, .body = var_body, .vjp = var_vjp},

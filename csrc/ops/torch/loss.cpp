@@ -12,6 +12,11 @@ int64_t loss_reduction(std::string_view op, const Args& a) {
   return !reduce ? 0 : average ? 1 : 2;
 }
 
+Expr torch_reduced(const Expr& x, int64_t reduction) {
+  if (reduction == 0) return x;
+  return x.builder()(reduction == 1 ? "torch.mean" : "torch.sum", x);
+}
+
 namespace {
 
 int64_t class_dim(int64_t rank) { return rank == 1 ? 0 : 1; }

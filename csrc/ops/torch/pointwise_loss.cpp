@@ -1,6 +1,7 @@
 // torch: losses that compare element by element and then reduce.  Those with ATen backward kernels have an inner record
 // with ATen's integer reduction (0 none, 1 mean, 2 sum), which the default executor runs; the others are composed.
 #include <limits>
+#include <numbers>
 
 #include "ops/common.h"
 #include "ops/formula.h"
@@ -15,11 +16,6 @@ Formula reduced(const Formula& x, int64_t reduction) {
   if (reduction == 0) return x;
   Formula total = sum(x, range(0, x.expr().rank()));
   return reduction == 2 ? total : total.call("prims.div", Arg(x.expr().tensor().numel()));
-}
-
-Expr torch_reduced(const Expr& x, int64_t reduction) {
-  if (reduction == 0) return x;
-  return x.builder()(reduction == 1 ? "torch.mean" : "torch.sum", x);
 }
 
 // The gradient of each element before the reduction.
@@ -241,6 +237,17 @@ Arg kl_div_body(Builder& b, const Args& a) {
   return (batch_mean && x.rank() > 0 ? b("torch.div", r, x.shape()[0]) : r).arg();
 }
 
+Arg poisson_nll_loss_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]), y = b.expr(a["target"]);
+  Expr loss = a.flag("log_input") ? b("torch.exp", x) - y * x : x - y * b("torch.log", b("torch.add", x, a["eps"]));
+  if (a.flag("full")) {
+    const Expr logarithm = b("torch.log", y * (2 * std::numbers::pi));
+    const Expr stirling = y * b("torch.log", y) - y + 0.5 * logarithm;
+    loss = loss + b("torch.masked_fill", stirling, b("torch.le", y, 1), 0);
+  }
+  return torch_reduced(loss, a.integer("reduction")).arg();
+}
+
 Arg soft_margin_loss_body(Builder& b, const Args& a) {
   int64_t reduction = loss_reduction("soft_margin_loss", a);
   Expr x = b.expr(a["input"]);
@@ -313,6 +320,10 @@ constexpr OpDef kRecords[] = {
     {.schema = "kl_div(Tensor input, Tensor target, " LEGACY ", bool log_target=False) -> Tensor",
      .doc = "Kullback-Leibler divergence of log probabilities from probabilities, reduced.", .body = kl_div_body,
      .python = "torch.nn.functional.kl_div"},
+    {.schema = "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor",
+     .doc = "Negative log likelihood of counts, up to the target's factorial or, if full, with Stirling's approximation of "
+            "it; reduced.",
+     .body = poisson_nll_loss_body, .aten = "poisson_nll_loss", .python = "torch.poisson_nll_loss"},
     {.schema = "soft_margin_loss(Tensor input, Tensor target, " LEGACY ") -> Tensor",
      .doc = "log(1 + exp(-target * input)), reduced.", .body = soft_margin_loss_body,
      .python = "torch.nn.functional.soft_margin_loss"},

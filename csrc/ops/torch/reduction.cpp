@@ -198,25 +198,27 @@ void extremum_vjp(VjpContext& c) {
   c.put("input", to_input_dtype(c, c.b("torch.where", mask, restore(c, share, dims), 0.0)));
 }
 
-Arg with_indices(Builder& b, const Args& a, std::string_view value, std::string_view index) {
-  int64_t dim = canonical_dim(a.op().schema.name, a.integer("dim"), a.tensor("input").rank());
-  std::vector<int64_t> dims{dim};
-  Arg values = b(value, a["input"], dims);
-  Arg indices = b(index, a["input"], dim);
+Arg with_indices(Builder& b, const Args& a, std::string_view extremum) {
+  const Expr x = b.expr(a["input"]);
+  const int64_t dim = canonical_dim(a.op().schema.name, a.integer("dim"), x.rank());
+  const std::vector<int64_t> dims{dim};
+  const Expr values = b(extremum, x, dims), indices = first_place(x, values, dim);
   return Arg::tuple({maybe_keep(b, a, values, dims), maybe_keep(b, a, indices, dims)});
 }
 
-Arg max_dim_body(Builder& b, const Args& a) { return with_indices(b, a, "prims.amax", "prims.argmax"); }
-Arg min_dim_body(Builder& b, const Args& a) { return with_indices(b, a, "prims.amin", "prims.argmin"); }
+Arg max_dim_body(Builder& b, const Args& a) { return with_indices(b, a, "prims.amax"); }
+Arg min_dim_body(Builder& b, const Args& a) { return with_indices(b, a, "prims.amin"); }
 
+// The gradient of the one element that was chosen, equal ones or not.
 void with_indices_vjp(VjpContext& c) {
-  int64_t dim = canonical_dim("max", c.args().integer("dim"), c.in("input").rank());
-  Expr g = c.grad(0), index = c.out(1);
-  if (!c.args().flag("keepdim") && c.in("input").rank() > 0) {
-    g = c.b("torch.unsqueeze", g, dim);
-    index = c.b("torch.unsqueeze", index, dim);
-  }
-  c.put("input", c.b("torch.scatter", c.b("torch.zeros_like", c.in("input")), dim, index, g));
+  const Expr x = c.in("input");
+  if (x.rank() == 0) return c.put("input", c.grad(0));
+  const int64_t dim = canonical_dim("max", c.args().integer("dim"), x.rank());
+  Expr places = c.b("prims.iota", x.shape()[static_cast<size_t>(dim)], 0, 1, kw("dtype", DType::i64),
+                    kw("device", x.tensor().device));
+  places = c.b("prims.broadcast_in_dim", places, x.shape(), Arg(std::vector<int64_t>{dim}));
+  const Expr chosen = c.b("torch.eq", places, restore(c, c.out(1), {dim}));
+  c.put("input", c.b("torch.where", chosen, restore(c, c.grad(0), {dim}), 0.0));
 }
 
 Arg max_other_body(Builder& b, const Args& a) { return b("torch.maximum", a["input"], a["other"]); }

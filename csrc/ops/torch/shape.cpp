@@ -1,5 +1,6 @@
 // PyTorch's operators that copy elements to other places.
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "core/builder.h"
@@ -314,8 +315,14 @@ Arg one_hot_body(Builder& b, const Args& a) {
   else THUNDER_CHECK(classes >= 1, Runtime, "one_hot", "num_classes should be positive, got ", classes);
   Dims shape = x.shape();
   shape.push_back(classes);
-  Arg blank = full(b, shape, 0, DType::i64, x.tensor().device);
-  return b("prims.scatter_value", blank, x.rank(), unsqueeze_dims(x, {x.rank()}), 1);
+  const Expr each = b("prims.iota", classes, 0, 1, kw("dtype", DType::i64), kw("device", x.tensor().device));
+  // A class is looked up among all of them, so that one that there is not is an error.
+  const Expr known = reshape(b("prims.take", each, reshape(x, {x.tensor().numel()}), 0), x.shape());
+  std::vector<int64_t> dims(x.shape().size());
+  std::iota(dims.begin(), dims.end(), int64_t{0});
+  const Expr wide = b("prims.broadcast_in_dim", known, shape, Arg(std::move(dims)));
+  const Expr all = b("prims.broadcast_in_dim", each, shape, Arg(std::vector<int64_t>{x.rank()}));
+  return b("prims.convert_element_type", b("prims.eq", all, wide), DType::i64);
 }
 
 constexpr uint64_t kTags = kShape | kLinear;

@@ -158,6 +158,8 @@ Made attention(Draw& d) {
                {"attn_mask", causal || d.random.chance(0.5) ? Arg() : Arg(floats(d, {q, k}, t))},
                {"dropout_p", d.random.chance(0.8) || d.smooth() ? 0.0 : 0.5},
                {"is_causal", causal},
+               {"left", d.random.between(-1, 1)},
+               {"right", d.random.chance(0.5) ? -1 : 2},  // so that each row sees a column
                {"scale", d.random.chance(0.5) ? Arg() : Arg(0.5)},
                {"enable_gqa", false}};
 }
@@ -237,7 +239,8 @@ void add_nn_makers(Makers& m) {
             {"torch.nll_loss_backward", classification},
             {"torch.nll_loss2d_forward", classification},
             {"torch.nll_loss2d_backward", classification},
-            {"torch.scaled_dot_product_attention", attention}});
+            {"torch.scaled_dot_product_attention", attention},
+            {"torch.windowed_attention", attention}});
   for (const char* loss :
        {"mse_loss", "_mse_loss", "mse_loss_backward", "l1_loss", "smooth_l1_loss", "_smooth_l1_loss",
         "smooth_l1_loss_backward", "huber_loss", "_huber_loss", "huber_loss_backward", "binary_cross_entropy",

@@ -129,5 +129,26 @@ TEST_CASE("row_major: fuzz: equal results with equal strides") {
   }
 }
 
+TEST_CASE("row_major: a permuted value that a GPU broadcasts over many rows is written by rows, and nothing else") {
+  const auto copies = [](DeviceType device, int64_t batch, bool is_permuted) {
+    Builder b = pass_builder();
+    const auto on_device = [&](TensorType t) {
+      t.device = device == DeviceType::cuda ? Device{DeviceType::cuda, 0} : Device{};
+      return t;
+    };
+    const Expr x(b, b.input(on_device(f32({batch, 6, 7, 7})), "x"));
+    const Expr table(b, b.input(on_device(is_permuted ? f32({7, 7, 6}) : f32({6, 7, 7})), "table"));
+    const Expr bias = is_permuted ? b("torch.permute", table, std::vector<int64_t>{2, 0, 1}) : table;
+    const Trace before = b.finish("f", b("torch.add", x, bias)), out = row_major(before);
+    CHECK_NOTHROW(verify(out));
+    CHECK(same(out.output.value().tensor().strides, before.output.value().tensor().strides));
+    return count(code(out), "prims.restride(");
+  };
+  CHECK(copies(DeviceType::cuda, 64, true) == 1);
+  CHECK(copies(DeviceType::cuda, 63, true) == 0);
+  CHECK(copies(DeviceType::cuda, 64, false) == 0);
+  CHECK(copies(DeviceType::cpu, 64, true) == 0);
+}
+
 }  // namespace
 }  // namespace thunder

@@ -224,5 +224,40 @@ TEST_CASE("row_sums: an executor that takes the operator whole keeps it") {
   CHECK(row_sums(t, {taking_sums(), whole}, boundary).calls != t.calls);
 }
 
+TEST_CASE("row_sums: an index that wraps is the one that does not where the program has both") {
+  for (const bool both : {true, false}) {
+    Builder b = test::pass_builder();
+    TensorType index = test::f32({400});
+    index.dtype = DType::i64;
+    const Value i = b.input(index, "i");
+    const Value x = b.input(test::f32({400, 16}), "x"), z = b.input(test::f32({50, 16}), "z");
+    const Expr put = b("prims.index_put", z, Arg::list({Arg(i)}), x, true);
+    const Expr added = both ? b("prims.index_add", z, 0, i, x) : put;
+    const Trace out = after(b.finish("f", b("prims.add", put, added)));
+    INFO(code(out));
+    CHECK(count(out, "prims.group_index(") == 1);
+    CHECK(count(out, "torch.where(") == (both ? 0 : 1));
+  }
+}
+
+TEST_CASE("row_sums: on a GPU a narrow index_put of few rows is a sum by rows, too, since PyTorch sorts its index") {
+  const auto sums = [](int64_t rows, bool puts) {
+    Builder b = test::pass_builder();
+    const auto on_gpu = [](TensorType t, DType dtype) {
+      t.device = Device{DeviceType::cuda, 0};
+      t.dtype = dtype;
+      return t;
+    };
+    const Value i = b.input(on_gpu(test::f32({400}), DType::i64), "i");
+    const Value x = b.input(on_gpu(test::f32({400, 6}), DType::f32), "x");
+    const Arg z = b("prims.full", Dims{rows, 6}, 0, kw("dtype", DType::f32), kw("device", Device{DeviceType::cuda, 0}));
+    const Expr sum = puts ? b("prims.index_put", z, Arg::list({Arg(i)}), x, true) : b("prims.index_add", z, 0, i, x);
+    return count(after(b.finish("f", sum)), "prims.segment_sum(");
+  };
+  CHECK(sums(50, true) == 1);
+  CHECK(sums(1601, true) == 0);
+  CHECK(sums(50, false) == 0);
+}
+
 }  // namespace
 }  // namespace thunder
