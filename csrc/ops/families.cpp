@@ -49,6 +49,7 @@ std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype(), redu
 std::span<const OpDef> channel_norm();
 std::span<const OpDef> conv();
 std::span<const OpDef> pool();
+std::span<const OpDef> resample();
 std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> contraction();
 std::span<const OpDef> complex();
@@ -105,6 +106,7 @@ constexpr Family kFamilies[] = {
     {"torch", "channel_norm", torch::channel_norm},
     {"torch", "conv", torch::conv},
     {"torch", "pool", torch::pool},
+    {"torch", "resample", torch::resample},
     {"torch", "pointwise_loss", torch::pointwise_loss},
     {"torch", "contraction", torch::contraction},
     {"torch", "complex", torch::complex},
