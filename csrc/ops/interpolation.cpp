@@ -7,6 +7,7 @@
 
 #include "ops/common.h"
 #include "ops/shape_common.h"
+#include "ops/windows.h"
 
 namespace thunder::ops {
 namespace {
@@ -118,13 +119,6 @@ int64_t repeats(const Axis& a) {
   return n;
 }
 
-Formula repeated(const Formula& x, int64_t dim, int64_t n) {
-  Dims wide = x.shape(), out = x.shape();
-  wide.insert(wide.begin() + dim + 1, Dim(n));
-  out[static_cast<size_t>(dim)] = out[static_cast<size_t>(dim)] * Dim(n);
-  return Formula(reshape(x.b(), spread(x, wide, {dim + 1}), out));
-}
-
 Formula sum_of_repeated(const Formula& g, int64_t dim, int64_t n) {
   const Dim size = g.shape()[static_cast<size_t>(dim)];
   std::optional<Formula> total;
@@ -139,13 +133,6 @@ Formula sum_of_repeated(const Formula& g, int64_t dim, int64_t n) {
 
 using Tap = Resampler::Tap;
 using Readers = Resampler::Readers;
-
-Formula steps(Builder& b, int64_t n, double start, double step, DType t, Device device) {
-  const bool whole = !is_floating(t);
-  const Arg first = whole ? Arg(static_cast<int64_t>(start)) : Arg(start),
-            by = whole ? Arg(static_cast<int64_t>(step)) : Arg(step);
-  return Formula(b("prims.iota", n, first, by, kw("dtype", t), kw("device", device)));
-}
 
 Formula floor(const Formula& x) { return x.call("prims.floor"); }
 Formula whole(const Formula& x) { return as(x, DType::i32); }
@@ -264,7 +251,7 @@ int64_t gradient_taps(const Axis& a) {
 
 Formula Resampler::forward(const Formula& x, int64_t dim, const Axis& a) {
   if (is_identity(a)) return x;
-  if (const int64_t n = repeats(a)) return repeated(x, dim, n);
+  if (const int64_t n = repeats(a)) return repeat_each(x, dim, n);
   auto known = std::find_if(taps_.begin(), taps_.end(), [&](const auto& t) { return t.first == a; });
   if (known == taps_.end()) {
     const Device device = x.expr().tensor().device;

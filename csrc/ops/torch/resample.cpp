@@ -6,6 +6,7 @@
 #include "ops/common.h"
 #include "ops/interpolation.h"
 #include "ops/shape_common.h"
+#include "ops/windows.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -76,20 +77,6 @@ std::vector<Axis> axes_of(const Args& a, const Dims& shape, const Dims& to) {
 bool is_for_kernels(const TensorType& t, Interpolation how) {
   const bool moves = how == Interpolation::Nearest || how == Interpolation::NearestExact;
   return t.device.type == DeviceType::cuda && (is_floating(t.dtype) || (moves && t.dtype == DType::u8));
-}
-
-// Works on a tensor whose dimensions are in the order of the result's memory: fn(tensor, the first dimension to resample).
-template <class F>
-Expr in_memory_order(const Expr& x, bool channels_last, F&& fn) {
-  if (!channels_last) return fn(x, int64_t{2});
-  const int64_t rank = x.rank();
-  std::vector<int64_t> order = {0}, back = {0, rank - 1};
-  for (int64_t i = 2; i < rank; ++i) {
-    order.push_back(i);
-    back.push_back(i - 1);
-  }
-  order.push_back(1);
-  return permute(fn(permute(x, order), int64_t{1}), back);
 }
 
 // ---- the records ----------------------------------------------------------------------------------------------------
