@@ -63,6 +63,21 @@ TEST_CASE("pooling: adaptive means of windows that are alike") {
   }
 }
 
+TEST_CASE("padding: mirrored and repeated elements, and their gradients") {
+  ops::register_all();
+  for (bool channels_last : {false, true})
+    for (const Dims& pad : {Dims{1, 2, 3, 0}, Dims{3, 3, 3, 3}, Dims{0, 0, 0, 1}})
+      for (const char* op : {"torch.reflection_pad2d", "torch.replication_pad2d"}) {
+        const Operand x = {DType::f32, {2, 3, 5, 4}, channels_last};
+        const Operand g = {DType::f32,
+                           {2, 3, 5 + pad[2].constant() + pad[3].constant(), 4 + pad[0].constant() + pad[1].constant()},
+                           channels_last};
+        CHECK(difference(op, {x}, {pad}) == 0);
+        CHECK(difference(std::string(op) + "_backward", {g, x}, {pad}) <= 1e-5);
+        CHECK(!has_body(op, {x}, {Dims{-1, 0, 0, 0}}));
+      }
+}
+
 TEST_CASE("pooling: large windows, dilated ones and the CPU stay with PyTorch's operators") {
   ops::register_all();
   const Operand x = {DType::f32, {1, 1, 20, 20}, false};
