@@ -122,7 +122,11 @@ def test_means_of_windows(dtype):
     for (kernel, stride, padding), (ceil, counted), layout, sizes in grid.get(dtype, ()):
         x = operand(sizes, dtype, layout)
         options = {"ceil_mode": bool(ceil), "count_include_pad": bool(counted)}
-        check(multiplied(functools.partial(F.avg_pool2d, kernel_size=kernel, stride=stride, padding=padding, **options)), x, ["avg_pool2d"])
+        check(
+            multiplied(functools.partial(F.avg_pool2d, kernel_size=kernel, stride=stride, padding=padding, **options)),
+            x,
+            ["avg_pool2d"],
+        )
     check(lambda x: F.avg_pool2d(x, 2, divisor_override=3) * 2, operand((2, 3, 8, 8), dtype), ["avg_pool2d"])
     check(lambda x: F.avg_pool2d(x, 2) * 2, operand((3, 8, 7), dtype), ["avg_pool2d"])
     check(lambda x: F.avg_pool1d(x, 3, 2, 1) * 2, operand((2, 3, 17), dtype), ["avg_pool"])

@@ -179,6 +179,19 @@ Arg max_pool_backward_body(Builder& b, const Args& a) {
   return with_strides(dx, suggested(x, x.shape, x.dtype).strides).arg();
 }
 
+// What the gradient's gradient has where the maxima are.
+template <int N>
+void max_pool_backward_vjp(VjpContext& c) {
+  const Dims own = c.in("grad_output").shape(), &x = c.in("self").shape();
+  const auto flat = [](const Expr& e, const Dims& of) {
+    Dims shape(of.begin(), of.end() - N);
+    shape.push_back(product(Dims(of.end() - N, of.end())));
+    return torch_reshape(e, shape);
+  };
+  const Expr taken = c.b("torch.gather", flat(c.grad(), x), -1, flat(c.in("indices"), own));
+  c.put("grad_output", torch_reshape(taken, own));
+}
+
 Types gradient_of_self(const Args& a) {
   const TensorType& x = a.tensor("self");
   return {suggested(x, x.shape, x.dtype)};
@@ -274,6 +287,13 @@ Arg avg_pool_backward_body(Builder& b, const Args& a) {
 }
 
 template <int N>
+void avg_pool_backward_vjp(VjpContext& c) {
+  const Args a = c.args();
+  c.put("grad_output", c.b(N == 2 ? "torch.avg_pool2d" : "torch.avg_pool3d", c.grad(), a["kernel_size"], a["stride"],
+                           a["padding"], a["ceil_mode"], a["count_include_pad"], a["divisor_override"]));
+}
+
+template <int N>
 void avg_pool_vjp(VjpContext& c) {
   const Args a = c.args();
   Window w = window("avg_pool", a, N);
@@ -355,6 +375,11 @@ Arg adaptive_avg_pool2d_backward_body(Builder& b, const Args& a) {
   return with_strides(dx, suggested(x, x.shape, x.dtype).strides).arg();
 }
 
+void adaptive_avg_pool2d_backward_vjp(VjpContext& c) {
+  const Dims& own = c.in("grad_output").shape();
+  c.put("grad_output", c.b("torch._adaptive_avg_pool2d", c.grad(), Dims(own.end() - 2, own.end())));
+}
+
 void adaptive_avg_pool2d_vjp(VjpContext& c) {
   c.put("input", c.b("torch._adaptive_avg_pool2d_backward", c.grad(), c.in("input")));
 }
@@ -395,10 +420,10 @@ constexpr OpDef kRecords[] = {
      .meta = max_pool_meta<3>, .vjp = max_pool_vjp<3>, .aten = "max_pool3d_with_indices",
      .python = "torch.ops.aten.max_pool3d_with_indices"},
     {.schema = "max_pool2d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool2d.",
-     .meta = gradient_of_self, .body = max_pool_backward_body<2>, .aten = "max_pool2d_with_indices_backward",
+     .meta = gradient_of_self, .body = max_pool_backward_body<2>, .vjp = max_pool_backward_vjp<2>, .aten = "max_pool2d_with_indices_backward",
      .python = "torch.ops.aten.max_pool2d_with_indices_backward"},
     {.schema = "max_pool3d_with_indices_backward" WITH_INDICES_BACKWARD, .doc = "Gradient of max_pool3d.",
-     .meta = gradient_of_self, .body = max_pool_backward_body<3>, .aten = "max_pool3d_with_indices_backward",
+     .meta = gradient_of_self, .body = max_pool_backward_body<3>, .vjp = max_pool_backward_vjp<3>, .aten = "max_pool3d_with_indices_backward",
      .python = "torch.ops.aten.max_pool3d_with_indices_backward"},
     {.schema = "max_pool1d_with_indices" MAX_POOL ", bool return_indices=False) -> (Tensor, Tensor)",
      .doc = "Maximum of each window, and where it is.", .body = max_pool1d_body,
@@ -424,10 +449,10 @@ constexpr OpDef kRecords[] = {
      .meta = avg_pool_meta<3>, .body = avg_pool_body<3>, .vjp = avg_pool_vjp<3>, .aten = "avg_pool3d",
      .python = "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d"},
     {.schema = "avg_pool2d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool2d.", .meta = gradient_of_self,
-     .body = avg_pool_backward_body<2>,
+     .body = avg_pool_backward_body<2>, .vjp = avg_pool_backward_vjp<2>,
      .aten = "avg_pool2d_backward", .python = "torch.ops.aten.avg_pool2d_backward"},
     {.schema = "avg_pool3d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool3d.", .meta = gradient_of_self,
-     .body = avg_pool_backward_body<3>,
+     .body = avg_pool_backward_body<3>, .vjp = avg_pool_backward_vjp<3>,
      .aten = "avg_pool3d_backward", .python = "torch.ops.aten.avg_pool3d_backward"},
     {.schema = "_adaptive_avg_pool2d(Tensor input, int[] output_size) -> Tensor",
      .doc = "Means of as many windows as output_size says.", .meta = adaptive_avg_pool2d_meta,
@@ -435,7 +460,7 @@ constexpr OpDef kRecords[] = {
      .vjp = adaptive_avg_pool2d_vjp, .aten = "_adaptive_avg_pool2d", .python = "torch.ops.aten._adaptive_avg_pool2d"},
     {.schema = "_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
      .doc = "Gradient of adaptive_avg_pool2d.", .meta = gradient_of_self,
-     .body = adaptive_avg_pool2d_backward_body, .aten = "_adaptive_avg_pool2d_backward",
+     .body = adaptive_avg_pool2d_backward_body, .vjp = adaptive_avg_pool2d_backward_vjp, .aten = "_adaptive_avg_pool2d_backward",
      .python = "torch.ops.aten._adaptive_avg_pool2d_backward"},
     {.schema = "adaptive_avg_pool1d(Tensor input, any output_size) -> Tensor",
      .doc = "Means of as many windows as output_size says.", .body = adaptive_avg_pool1d_body,
