@@ -71,29 +71,38 @@ Arg Builder::call_named(std::string_view name, ArgList positional, std::vector<s
   throw Error(ErrorKind::Type, cat("[", name, "] no overload takes these arguments:", reasons));
 }
 
+namespace {
+
+// A meta decides the types; the body is there for passes that look inside.
+std::vector<const Call*> body_of(Builder& b, const Op& op, const ArgList& args, const Arg& output) {
+  b.open_scope();
+  Arg inner;
+  try {
+    inner = op.body(b, Args(op, args));
+  } catch (...) {
+    b.close_scope();
+    throw;
+  }
+  std::vector<const Call*> body = b.close_scope();
+  std::vector<Value> from = values_in(inner), to = values_in(output);
+  if (inner.is_none() && !to.empty()) return {};
+  THUNDER_ASSERT(from.size() == to.size(), op.full_name, ": the body returns ", from.size(), " values, the meta ",
+                 to.size());
+  Substitution map;
+  for (size_t i = 0; i < from.size(); ++i) map.replace(from[i], to[i]);
+  for (const Call*& c : body) c = substitute(*b.arena(), c, map);
+  return body;
+}
+
+}  // namespace
+
 Arg Builder::call_primitive(const Op& op, ArgList args) {
   THUNDER_ASSERT(op.meta, op.full_name, " has neither meta nor body");
   Types types = op.meta(Args(op, args));
   Call c;
   c.op = &op;
   c.output = make_outputs(op, types, args);
-  if (op.body) {  // a meta decides the types; the body is there for passes that look inside
-    open_scope();
-    Arg inner;
-    try {
-      inner = op.body(*this, Args(op, args));
-    } catch (...) {
-      close_scope();
-      throw;
-    }
-    c.body = close_scope();
-    Substitution map;
-    std::vector<Value> from = values_in(inner), to = values_in(c.output);
-    THUNDER_ASSERT(from.size() == to.size(), op.full_name, ": the body returns ", from.size(), " values, the meta ",
-                   to.size());
-    for (size_t i = 0; i < from.size(); ++i) map.replace(from[i], to[i]);
-    for (const Call*& b : c.body) b = substitute(*arena_, b, map);
-  }
+  if (op.body) c.body = body_of(*this, op, args, c.output);
   c.args = std::move(args);
   Arg output = c.output;
   append_made(std::move(c));

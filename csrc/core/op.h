@@ -60,7 +60,7 @@ inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync 
 using Types = std::vector<Type>;
 /// Checks arguments and gives the results' types.  Throws Error with the exception kind that PyTorch raises.
 using MetaFn = Types (*)(const Args& args);
-/// The same computation one level lower; returns the results.
+/// The same computation one level lower; returns the results, or None (beside a meta): left whole for these arguments.
 using BodyFn = Arg (*)(Builder& b, const Args& args);
 /// Puts the gradients of the call's inputs, given those of its outputs.
 using VjpFn = void (*)(VjpContext& c);

@@ -13,6 +13,8 @@ constexpr size_t kLongest = 128;    // calls that are computed where they are us
 constexpr size_t kMaxInlined = 64;  // calls that may be computed twice rather than stored
 constexpr size_t kMostLeaves = 8;   // that are told apart
 constexpr double kOnce = 40;        // instructions that each thread may take for a number that all elements share
+constexpr int kManyTaps = 4;        // gathers from a value, each of which would compute it again, ...
+constexpr size_t kTapCalls = 8;     // ... from so many calls on
 
 // What computing an item's value from scratch takes.
 struct Effort {
@@ -62,6 +64,10 @@ class RootFinder {
 
   void find_efforts() {
     efforts_.resize(items_.size());
+    taps_.assign(items_.size(), 0);
+    for (const Item& item : items_)
+      if (item.kind != Kind::Barrier && item.call->op->full_name == "prims.take")
+        if (const int j = producer(item.call->arguments().value("a")); j >= 0) ++taps_[static_cast<size_t>(j)];
     for (size_t i = 0; i < items_.size(); ++i)
       if (items_[i].kind != Kind::Barrier) efforts_[i] = effort_of(i);
   }
@@ -76,7 +82,8 @@ class RootFinder {
     visit_inputs(call, [&](Value u) {
       const int j = producer(u);
       const Item* of = j < 0 ? nullptr : &items_[static_cast<size_t>(j)];
-      const bool leaf = !of || (demanded_[u] && !of->view) || of->kind == Kind::Reduce;
+      const bool leaf = !of || (demanded_[u] && !of->view) || of->kind == Kind::Reduce ||
+                        is_stored_anyway(static_cast<size_t>(j), size);
       if (!leaf && efforts_[static_cast<size_t>(j)].calls < kLongest) {
         const Effort& operand = efforts_[static_cast<size_t>(j)];
         for (const auto& [leaf, elements] : operand.leaves) add(leaf, elements);
@@ -90,12 +97,24 @@ class RootFinder {
     return out;
   }
 
+  // One of two steps (an image resampled along its columns, then along its rows), each of which takes few elements.
+  bool is_tapped(size_t i) const {
+    return taps_[i] >= kManyTaps && efforts_[i].calls >= kTapCalls && items_[i].kind == Kind::Pointwise;
+  }
+
+  // Whether one reader of so many elements is enough for a value to be stored (a table of places and weights).
+  bool is_stored_anyway(size_t i, int64_t read) const {
+    if (items_[i].kind == Kind::Create) return false;
+    return is_tapped(i) || worth_storing(static_cast<double>(usual_numel(value(i))), itemsize(value(i).dtype()),
+                                         efforts_[i].instructions, static_cast<double>(read));
+  }
+
   // Whether a value that need not exist is better stored than computed by each of its readers.
   bool pays(size_t i) const {
     const Item& item = items_[i];
     const Effort& effort = efforts_[i];
     if (item.view) return false;
-    if (effort.calls >= kLongest) return true;
+    if (effort.calls >= kLongest || is_tapped(i)) return true;
     if (item.kind == Kind::Create) return false;
     // Computed once a row or a thread, not for each element that reads it.
     if (usual_numel(value(i)) == 1 && effort.instructions <= kOnce) return false;
@@ -132,6 +151,7 @@ class RootFinder {
   const ValueMap<int>& maker_;
   const ValueSet& demanded_;
   std::vector<Effort> efforts_;
+  std::vector<int> taps_;                  // gathers that read it
   std::vector<std::set<size_t>> readers_;  // roots, two of them at most
   std::vector<double> read_;               // elements, by all roots together
   std::vector<char> is_vector_, is_root_;

@@ -50,6 +50,7 @@ std::span<const OpDef> scan();
 std::span<const OpDef> channel_norm();
 std::span<const OpDef> conv();
 std::span<const OpDef> pool();
+std::span<const OpDef> resample();
 std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> distance();
 std::span<const OpDef> contraction();
@@ -107,6 +108,7 @@ constexpr Family kFamilies[] = {
     {"torch", "channel_norm", torch::channel_norm},
     {"torch", "conv", torch::conv},
     {"torch", "pool", torch::pool},
+    {"torch", "resample", torch::resample},
     {"torch", "pointwise_loss", torch::pointwise_loss},
     {"torch", "distance", torch::distance},
     {"torch", "contraction", torch::contraction},

@@ -5,7 +5,9 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/common.h"
+#include "ops/formula.h"
 #include "ops/shape_common.h"
+#include "ops/windows.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -119,6 +121,101 @@ Types edge_pad_meta(const Args& a) {
   return {with_shape(t, std::move(shape), std::move(strides))};
 }
 
+// ---- as parts of kernels on a GPU -----------------------------------------------------------------------------------
+
+constexpr int64_t kMostRepeated = 8;  // gradients of copies of one element that are written out
+
+struct Ends {
+  int64_t low, high, size;  ///< in front of and behind so many elements
+};
+
+// Of the last dimensions, in their order; nothing where a size is symbolic, elements are cut off, or copies too many.
+template <bool reflect, int dims>
+std::vector<Ends> ends_of(const Dims& shape, const Dims& pad) {
+  std::vector<Ends> out;
+  for (size_t i = dims; i-- > 0;) {
+    const Dim &low = pad[2 * i], &high = pad[2 * i + 1], &size = shape[shape.size() - 1 - i];
+    if (!low.is_constant() || !high.is_constant() || !size.is_constant()) return {};
+    if (low.constant() < 0 || high.constant() < 0) return {};
+    if (!reflect && std::max(low.constant(), high.constant()) > kMostRepeated) return {};
+    out.push_back({low.constant(), high.constant(), size.constant()});
+  }
+  return out;
+}
+
+Expr flipped(const Expr& x, int64_t dim) { return x.builder()("prims.flip", x, Arg(std::vector<int64_t>{dim})); }
+
+template <bool reflect>
+Expr with_ends(const Expr& x, int64_t dim, const Ends& e) {
+  const auto part = [&](int64_t from, int64_t to) { return slice_dim(x, dim, Dim(from), Dim(to)); };
+  const auto copies = [&](int64_t at, int64_t n) {
+    Dims shape = x.shape();
+    shape[static_cast<size_t>(dim)] = n;
+    return expand(part(at, at + 1), shape);
+  };
+  ArgList parts;
+  if (e.low > 0) parts.push_back(reflect ? flipped(part(1, e.low + 1), dim) : copies(0, e.low));
+  parts.push_back(x);
+  if (e.high > 0)
+    parts.push_back(reflect ? flipped(part(e.size - 1 - e.high, e.size - 1), dim) : copies(e.size - 1, e.high));
+  return parts.size() == 1 ? x : x.builder()("prims.cat", Arg::list(std::move(parts)), dim);
+}
+
+// Each element's own gradient, and those of its copies.
+template <bool reflect>
+Formula without_ends(const Formula& g, int64_t dim, const Ends& e) {
+  const auto part = [&](int64_t from, int64_t n) { return slice_dim(g.expr(), dim, Dim(from), Dim(from + n)); };
+  const auto at = [&](const Expr& x, int64_t from, int64_t n) {
+    ArgList config(g.shape().size(), Arg(Dims{Dim(0), Dim(0), Dim(0)}));
+    config[static_cast<size_t>(dim)] = Arg(Dims{Dim(from), Dim(e.size - from - n), Dim(0)});
+    return Formula(g.b()("prims.pad", x, 0.0, Arg::list(std::move(config))));
+  };
+  Formula out(part(e.low, e.size));
+  if (reflect) {
+    if (e.low > 0) out = out + at(flipped(part(0, e.low), dim), 1, e.low);
+    if (e.high > 0) out = out + at(flipped(part(e.low + e.size, e.high), dim), e.size - 1 - e.high, e.high);
+    return out;
+  }
+  for (int64_t k = 0; k < e.low; ++k) out = out + at(part(k, 1), 0, 1);
+  for (int64_t k = 0; k < e.high; ++k) out = out + at(part(e.low + e.size + k, 1), e.size - 1, 1);
+  return out;
+}
+
+// fn(tensor, first padded dimension), on a tensor in the order of the result's memory.
+template <int dims>
+Expr by_images(const Expr& x, const TensorType& like, const std::function<Expr(const Expr&, int64_t)>& fn) {
+  const bool last = dims >= 2 && like.rank() == dims + 2 && suggests_channels_last(like);
+  return last ? in_memory_order(x, true, fn) : fn(x, x.rank() - dims);
+}
+
+template <bool reflect, int dims>
+Arg edge_pad_body(Builder& b, const Args& a) {
+  const TensorType x = a.tensor("input"), out = edge_pad_meta<reflect, dims>(a)[0].tensor();
+  const std::vector<Ends> ends = ends_of<reflect, dims>(x.shape, a.dims("padding"));
+  if (x.device.type != DeviceType::cuda || !is_floating(x.dtype) || ends.empty()) return {};
+  const Expr y = by_images<dims>(b.expr(a["input"]), x, [&](const Expr& v, int64_t first) {
+    Expr padded = v;
+    for (size_t d = 0; d < dims; ++d) padded = with_ends<reflect>(padded, first + static_cast<int64_t>(d), ends[d]);
+    return padded;
+  });
+  return with_strides(y.value() == a.value("input") ? b("prims.clone", y) : y, out.strides).arg();
+}
+
+Types edge_pad_backward_meta(const Args& a);
+
+template <bool reflect, int dims>
+Arg edge_pad_backward_body(Builder& b, const Args& a) {
+  const TensorType x = a.tensor("self"), out = edge_pad_backward_meta(a)[0].tensor();
+  const std::vector<Ends> ends = ends_of<reflect, dims>(x.shape, a.dims("padding"));
+  if (x.device.type != DeviceType::cuda || !is_floating(x.dtype) || ends.empty()) return {};
+  const Expr dx = by_images<dims>(b.expr(a["grad_output"]), x, [&](const Expr& v, int64_t first) {
+    Formula f = compute(b, v.arg());
+    for (size_t d = 0; d < dims; ++d) f = without_ends<reflect>(f, first + static_cast<int64_t>(d), ends[d]);
+    return b.expr(store(f, x.dtype));
+  });
+  return with_strides(dx.value() == a.value("grad_output") ? b("prims.clone", dx) : dx, out.strides).arg();
+}
+
 void edge_pad_vjp(VjpContext& c) {
   c.put("input", c.b(c.call.op->name + "_backward", c.grad(), c.in("input"), c.in("padding")));
 }
@@ -134,19 +231,20 @@ void edge_pad_backward_vjp(VjpContext& c) {
   c.put("grad_output", c.b(forward, c.grad(), c.in("padding")));
 }
 
-#define THUNDER_EDGE_PAD(kind, reflect, n)                                                            \
-  {.schema = #kind "_pad" #n "d(Tensor input, int[] padding) -> Tensor",                              \
-   .doc = "Padding made of the input's own elements.",                                                \
-   .tags = kLinear,                                                                                   \
-   .meta = edge_pad_meta<reflect, n>,                                                                 \
-   .vjp = edge_pad_vjp,                                                                               \
-   .aten = #kind "_pad" #n "d",                                                                       \
-   .python = "torch.ops.aten." #kind "_pad" #n "d"},                                                  \
-  {                                                                                                   \
-    .schema = #kind "_pad" #n "d_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor", \
-    .doc = "The gradient of " #kind "_pad" #n "d.", .tags = kLinear, .meta = edge_pad_backward_meta,  \
-    .vjp = edge_pad_backward_vjp, .aten = #kind "_pad" #n "d_backward",                               \
-    .python = "torch.ops.aten." #kind "_pad" #n "d_backward"                                          \
+#define THUNDER_EDGE_PAD(kind, reflect, n)                                                                          \
+  {.schema = #kind "_pad" #n "d(Tensor input, int[] padding) -> Tensor",                                            \
+   .doc = "Padding made of the input's own elements.",                                                              \
+   .tags = kLinear,                                                                                                 \
+   .meta = edge_pad_meta<reflect, n>,                                                                               \
+   .body = edge_pad_body<reflect, n>,                                                                               \
+   .vjp = edge_pad_vjp,                                                                                             \
+   .aten = #kind "_pad" #n "d",                                                                                     \
+   .python = "torch.ops.aten." #kind "_pad" #n "d"},                                                                \
+  {                                                                                                                 \
+    .schema = #kind "_pad" #n "d_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor",               \
+    .doc = "The gradient of " #kind "_pad" #n "d.", .tags = kLinear, .meta = edge_pad_backward_meta,                \
+    .body = edge_pad_backward_body<reflect, n>, .vjp = edge_pad_backward_vjp, .aten = #kind "_pad" #n "d_backward", \
+    .python = "torch.ops.aten." #kind "_pad" #n "d_backward"                                                        \
   }
 
 constexpr OpDef kRecords[] = {

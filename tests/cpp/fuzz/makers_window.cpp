@@ -92,6 +92,36 @@ ArgumentMaker edge_pad(size_t n, std::string forward, bool backward) {
   };
 }
 
+// Factors that the sizes of the result follow from, or none.
+Made resampling(Draw& d) {
+  const std::string& name = d.op.schema.name;
+  const size_t n = name.find("1d") != std::string::npos ? 1 : name.find("3d") != std::string::npos ? 3 : 2;
+  static const std::vector<double> kFactors = {0.5, 1, 1.5, 2, 3};
+  static const std::vector<std::vector<const char*>> kNames = {
+      {}, {"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
+  const bool given = d.random.chance(0.5);
+  Shape x = {d.random.between(1, 2), d.random.between(1, 2)}, out;
+  Named m;
+  ArgList factors;
+  for (size_t i = 0; i < n; ++i) {
+    x.push_back(d.random.between(2, n == 3 ? 3 : 5));
+    const double factor = d.random.pick(kFactors);
+    out.push_back(given ? static_cast<int64_t>(static_cast<double>(x.back()) * factor) : d.random.between(1, 6));
+    factors.push_back(factor);
+    m[kNames[n][i]] = given ? Arg(factor) : Arg();
+  }
+  const bool either = d.op.schema.index_of("scale_factors") >= 0;
+  m["input"] = floats(d, x);
+  m["input_size"] = Arg(x);
+  m["output_size"] = either && given ? Arg() : Arg(out);
+  m["scale_factors"] = given ? Arg::list(std::move(factors)) : Arg();
+  m["align_corners"] = d.random.chance(0.5);
+  Shape g = {x[0], x[1]};
+  g.insert(g.end(), out.begin(), out.end());
+  m["grad_output"] = floats(d, g);
+  return m;
+}
+
 Made pad(Draw& d) {
   Named m = edge_padding(d, static_cast<size_t>(d.random.between(1, 3)));
   static const std::vector<const char*> modes = {"constant", "constant", "reflect", "replicate", "circular"};
@@ -121,6 +151,9 @@ void add_window_makers(Makers& m) {
             {"torch.adaptive_avg_pool1d", adaptive},
             {"torch._adaptive_avg_pool2d_backward", adaptive_backward},
             {"torch.pad", pad}});
+  for (const Op* op : Registry::instance().all())
+    if (op->full_name.starts_with("torch.resampled_") || op->full_name.find("upsample_") != std::string::npos)
+      m[op->full_name] = resampling;
 }
 
 }  // namespace thunder::fuzz

@@ -148,6 +148,7 @@ const Kernels& kernels() {
     add_norms(k);
     add_padding(k);
     add_pooling(k);
+    add_resampling(k);
     add_unique(k);
     add_linalg(k);
     return k;

@@ -108,6 +108,7 @@ void add_nn(Kernels& k);
 void add_norms(Kernels& k);
 void add_padding(Kernels& k);
 void add_pooling(Kernels& k);
+void add_resampling(Kernels& k);
 void add_unique(Kernels& k);
 void add_linalg(Kernels& k);
 const Kernels& kernels();
