@@ -258,16 +258,19 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
 
 constexpr int64_t kTogether = 64;  // bytes
 
-// A dimension in the middle.  What is kept makes columns where memory has it side by side in pieces that it is read in,
-// else rows.  On the CPU PyTorch's sums, which walk over one such piece at a time, are several times as fast.
+// A dimension in the middle.  Of what memory has side by side in pieces that it is read in: what is kept makes columns,
+// what is reduced makes rows.  On the CPU PyTorch's sums, which walk over one such piece at a time, are several times
+// as fast.
 Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
   if (t.device.type != DeviceType::cuda) return {};
   const size_t rank = t.shape.size();
   size_t innermost = rank;
   for (size_t i = 0; i < rank; ++i)
     if (!Size(t.shape[i]).is(1)) innermost = i;
-  if (innermost == rank || !t.strides[innermost].same(1)) return {};
-  const bool inner = is_reduced[innermost] || usual(t.shape[innermost]) * itemsize(t.dtype) < kTogether;
+  const bool together = innermost < rank && t.strides[innermost].same(1) &&
+                        usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
+  if (!together) return {};
+  const bool inner = is_reduced[innermost];
   Reduction r{inner ? Reduced::Inner : Reduced::Outer, 1, 1, {}};
   for (const bool last : {false, true})
     for (size_t i = 0; i < rank; ++i) {

@@ -130,13 +130,13 @@ TEST_CASE("emit_cuda: rows and columns of any length, read along rows and across
       CHECK(add(checks, "norm's gradient" + at, "x, y", norm_gradient(r)) == (cols > 1));
       CHECK(add(checks, "sum of columns" + at, "x, y", column_sum(r)));
       CHECK(add(checks, "turned copy" + at, "y", turned_copy(r)));
-      CHECK(add(checks, "sum over the middle" + at, "x, y", middle_sum(r)));
+      CHECK(add(checks, "sum over the middle" + at, "x, y", middle_sum(r)) == (cols == 1 || cols * 4 >= 64));
     }
   // More rows than the threads of a block walk over.
   for (int64_t cols : {2, 49, 96}) {
     const Rows r{2100, cols};
     CHECK(add(checks, cat("sum of 2100 x ", cols), "x, y", column_sum(r)));
-    CHECK(add(checks, cat("sum over the middle of 2100 x ", cols), "x, y", middle_sum(r)));
+    CHECK(add(checks, cat("sum over the middle of 2100 x ", cols), "x, y", middle_sum(r)) == (cols * 4 >= 64));
   }
   for (const std::string& wrong : checks.run()) FAIL_CHECK(wrong);
 }
