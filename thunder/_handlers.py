@@ -6,7 +6,7 @@ import operator
 
 import torch
 
-from . import _layout, _opaque, _value_checks
+from . import _C, _layout, _opaque, _value_checks
 from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
@@ -32,7 +32,8 @@ def _sizes(func, args, kwargs):
     if name in ("numel", "nelement"):
         return functools.reduce(lambda a, b: a * b, shape, 1)
     if name == "__len__":
-        return shape[0]
+        only_run_knows = isinstance(shape[0], TracedNumber) and _C.number_hint(shape[0]) is None
+        return shape[0].__index__() if only_run_knows else shape[0]
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
     return torch.Size(shape) if dim is None else shape[dim]
 

@@ -251,7 +251,8 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
 
 Ref Tracer::length(PyObject* tensor) {
   const TensorType t = type_of(tensor);
-  return t.rank() ? to_python(Arg(t.shape[0]), [](Value) -> Ref { return {}; }) : Ref();
+  if (t.rank() == 0 || !shapes_.knows(t.shape[0])) return {};
+  return to_python(Arg(t.shape[0]), [](Value) -> Ref { return {}; });
 }
 
 bool Tracer::has_layout(PyObject* tensor, const std::string& format) {
