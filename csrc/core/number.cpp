@@ -178,8 +178,7 @@ bool NumberExpr::same(const NumberExpr& other) const {
     case Op::Constant: return constant_ == other.constant_;
     case Op::Input: return index_ == other.index_;
     case Op::Size: return size_.same(other.size_);
-    case Op::Call:
-      return function_ == other.function_ && digits_ == other.digits_ && left_->same(*other.left_);
+    case Op::Call: return function_ == other.function_ && digits_ == other.digits_ && left_->same(*other.left_);
     default: return left_->same(*other.left_) && right_->same(*other.right_);
   }
 }

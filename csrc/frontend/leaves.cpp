@@ -18,7 +18,8 @@ class LeafFinder {
   void visit(PyObject* o, PyObject* holder) {
     interpreter::check_stack();
     if (is_leaf(o)) {
-      THUNDER_CHECK(!class_of_number(o), NotImplemented, "jit", "a result or attribute is a number of NumPy's that varies");
+      THUNDER_CHECK(!class_of_number(o), NotImplemented, "jit",
+                    "a result or attribute is a number of NumPy's that varies");
       if (index_.try_emplace(o, leaves_.size()).second) {
         leaves_.push_back(o);
         visit_attributes(o);
