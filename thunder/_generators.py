@@ -5,6 +5,7 @@ import inspect
 
 import torch
 
+from ._numbers import TracedInt
 from ._tracing import location
 from .core.proxies import TensorProxy
 from .extend import OperatorExecutor
@@ -54,7 +55,7 @@ def _positional(func, args, kwargs):
           "cuda.manual_seed_all", "cuda.random.manual_seed_all")
 def _seed(func, args, kwargs):
     *generator, seed = _positional(func, args, kwargs)
-    seed = int(seed)
+    seed = seed if type(seed) is TracedInt else int(seed)
     if type(seed) is int and seed >= 2**63:  # no integer of a program's
         _set(functools.partial(_with_seed, func, seed), tuple(generator))
     else:

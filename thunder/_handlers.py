@@ -6,7 +6,7 @@ import operator
 
 import torch
 
-from . import _layout, _opaque, _value_checks
+from . import _C, _layout, _opaque, _value_checks
 from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
@@ -32,7 +32,8 @@ def _sizes(func, args, kwargs):
     if name in ("numel", "nelement"):
         return functools.reduce(lambda a, b: a * b, shape, 1)
     if name == "__len__":
-        return shape[0].__index__() if not isinstance(shape[0], int) else shape[0]
+        only_run_knows = isinstance(shape[0], TracedNumber) and _C.number_hint(shape[0]) is None
+        return shape[0].__index__() if only_run_knows else shape[0]
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
     return torch.Size(shape) if dim is None else shape[dim]
 
@@ -112,13 +113,20 @@ def _set_requires_grad(func, args, kwargs):
     return args[0]
 
 
+def _is_outside_leaf(tensor):
+    """Whether it is a captured tensor that is a leaf here, after what the program wrote to it."""
+    if isinstance(tensor, TensorProxy):
+        return False
+    leaf = _now(torch.Tensor.is_leaf.__get__, tensor)
+    return leaf and current_tracer().has_gradient(tensor) == tensor.requires_grad
+
+
 @_handler("Tensor.is_leaf")
 def _is_leaf(func, args, kwargs):
     tracer = current_tracer()
-    gradient = tracer.has_gradient(args[0])
     if not isinstance(args[0], TensorProxy):
-        return func(*args) and gradient == args[0].requires_grad
-    leaf = tracer.made_leaf(args[0]) if gradient else True
+        return _is_outside_leaf(args[0])
+    leaf = tracer.made_leaf(args[0]) if tracer.has_gradient(args[0]) else True
     if leaf is None:
         raise NotImplementedError("[is_leaf] whether an argument that requires grad is a leaf may change between calls")
     return leaf
@@ -134,7 +142,7 @@ def _gradient_state(func, args, kwargs):
     if isinstance(args[0], TensorProxy) and not tracer.is_from_outside(args[0]):
         if name == "grad" or not tracer.has_gradient(args[0]) or tracer.made_leaf(args[0]):
             return None  # what the program computes has no .grad before its backward
-    elif name == "grad_fn" and not tracer.requires_grad(args[0]):
+    elif name == "grad_fn" and (not tracer.requires_grad(args[0]) or _is_outside_leaf(args[0])):
         return None
     raise NotImplementedError(
         f"[{name}] reading .{name} of a tensor inside a compiled function is not supported: it belongs to the autograd "

@@ -6,7 +6,7 @@ import operator
 import torch
 
 from . import _C
-from ._tracing import current_tracer, location
+from ._tracing import current_tracer, is_unread, location
 
 
 def unknown_number(what):
@@ -60,7 +60,7 @@ class TracedNumber:
         return id(self) if number is None else hash(number)
 
     def __repr__(self):
-        number = self._number()
+        number = None if is_unread() else self._number()
         return "TracedNumber" if number is None else repr(number)
 
     __str__ = __repr__
@@ -96,19 +96,35 @@ class TracedNumber:
             return -self
         return self if self > 0 else abs(self._known("abs"))  # of 0.0 and -0.0, and NaN
 
-    def _math(self, name):
-        """A function of the module math that is a comparison; None for others, which need the number itself."""
-        if name == "isnan":
-            return self != self
-        if name == "isfinite":
-            return self - self == 0
-        return abs(self) == math.inf if name == "isinf" else None
-
     def __divmod__(self, other):
         return self // other, self % other
 
     def __rdivmod__(self, other):
         return other // self, other % self
+
+
+def math_function(name, *numbers):
+    """What a function of the module math gives; None where it needs the numbers themselves."""
+    tracer = current_tracer()
+    if name == "pow" and len(numbers) == 2:
+        return tracer.number_operation("pow", numbers[0] * 1.0, numbers[1] * 1.0)
+    if name == "log" and len(numbers) == 2:
+        of, base = (math_function(name, n) if isinstance(n, TracedNumber) else math.log(n) for n in numbers)
+        return None if of is None or base is None else of / base
+    if len(numbers) != 1:
+        return None
+    (number,) = numbers
+    if name == "isnan":
+        return number != number
+    if name == "isfinite":
+        return number - number == 0
+    if name == "isinf":
+        return abs(number) == math.inf
+    if name in ("degrees", "radians"):
+        return number * (180.0 / math.pi if name == "degrees" else math.pi / 180.0)
+    if name in ("floor", "ceil", "trunc"):
+        return number if type(number) is TracedInt else None
+    return tracer.number_function(name, number, 0)
 
 
 class TracedInt(TracedNumber, torch.SymInt):
@@ -148,12 +164,26 @@ def _install_arithmetic():
         setattr(TracedNumber, f"__r{name}__", backward(op))
     for op in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(TracedNumber, f"__{op}__", forward(op))
-    for name in ("round", "trunc", "floor", "ceil", "invert"):
+    for name in ("trunc", "floor", "ceil", "invert"):
 
         def apply(self, *args, _name=f"__{name}__"):
+            if type(self) is TracedInt and not args and _name != "__invert__":
+                return self
             return getattr(self._known(_name), _name)(*args)
 
         setattr(TracedNumber, f"__{name}__", apply)
+
+    def round_to(self, digits=None):
+        if type(self) is TracedInt and (digits is None or digits >= 0):
+            return self
+        tracer = current_tracer()
+        if tracer is not None and type(self) is TracedFloat and type(digits) is int and 0 <= digits <= 22:
+            rounded = tracer.number_function("round", self, digits)
+            if rounded is not None:
+                return rounded
+        return round(self._known("round"), *(() if digits is None else (digits,)))
+
+    TracedNumber.__round__ = round_to
 
 
 _install_arithmetic()

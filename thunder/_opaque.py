@@ -14,7 +14,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from . import _C, _asking, _opaque_meta
 from ._numbers import TracedNumber
 from ._opaque_symbols import symbol_of
-from ._tracing import current_tracer, location
+from ._tracing import current_tracer, location, unread
 
 # By the operators' names: functions of the arguments that record a call otherwise, or give None.
 recorded = {}
@@ -109,7 +109,8 @@ def _overload(func, args, kwargs):
 
 def _matching(packet, args, kwargs):
     try:
-        return getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
+        with unread():
+            return getattr(packet, torch._C._jit_resolve_packet(packet._qualified_op_name, *args, **kwargs))
     except (RuntimeError, TypeError):  # the arguments are those of no overload
         return None
 

@@ -1,5 +1,6 @@
 """Which program is being traced in this thread, what its tensors are to Python, and the user's line that runs."""
 
+import contextlib
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +14,20 @@ def current_tracer():
     """The tracer of the compilation that runs in this thread, or None."""
     stack = getattr(state, "tracers", None)
     return stack[-1] if stack else None
+
+
+@contextlib.contextmanager
+def unread():
+    """PyTorch may write down what it is given, for messages that nobody sees: no value is asked for here."""
+    before, state.unread = is_unread(), True
+    try:
+        yield
+    finally:
+        state.unread = before
+
+
+def is_unread():
+    return getattr(state, "unread", False)
 
 
 class TensorProxy(torch.Tensor):
@@ -31,7 +46,7 @@ class TensorProxy(torch.Tensor):
 
     def __repr__(self, **kwargs):
         tracer = current_tracer()
-        known = tracer is not None and tracer.knows(self)
+        known = tracer is not None and not is_unread() and tracer.knows(self)
         return tracer.handle(torch.Tensor.__repr__, (self,), kwargs) if known else "TensorProxy"
 
 

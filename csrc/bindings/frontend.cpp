@@ -230,6 +230,8 @@ void bind_frontend(nb::module_& m) {
            [](Tracer& t, nb::handle o, const std::string& format) { return t.has_layout(o.ptr(), format); })
       .def("number_operation", [](Tracer& t, const std::string& op, nb::handle a,
                                   nb::handle b) { return object(t.number_operation(op, a.ptr(), b.ptr())); })
+      .def("number_function", [](Tracer& t, const std::string& name, nb::handle number,
+                                 int64_t digits) { return object(t.number_function(name, number.ptr(), digits)); })
       .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })
       .def("call_user",
            [](Tracer& t, nb::handle fn, const nb::tuple& args) { return object(t.call_user(fn.ptr(), args.ptr())); })

@@ -1,6 +1,10 @@
 #include "core/number.h"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
 
 #include "core/error.h"
 
@@ -41,6 +45,42 @@ double apply(NumberExpr::Op op, double a, double b) {
   return power;
 }
 
+// The nearest decimal number of so many digits, as text, and that as a number: Python rounds so, too.
+double round_of(double x, int64_t digits) {
+  std::array<char, 400> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", static_cast<int>(digits), x);
+  return std::strtod(text.data(), nullptr);
+}
+
+constexpr double kAny = std::numeric_limits<double>::max();
+constexpr double kPositive = std::numeric_limits<double>::denorm_min();
+constexpr double kAboveMinusOne = -1 + std::numeric_limits<double>::epsilon() / 2;
+constexpr double kLargestExponent = 709.782712893384, kLargestOfCosh = 710.4758600739439;
+
+// clang-format off
+constexpr NumberExpr::Function kFunctions[] = {
+    {"exp", [](double x, int64_t) { return std::exp(x); }, -kAny, kLargestExponent},
+    {"expm1", [](double x, int64_t) { return std::expm1(x); }, -kAny, kLargestExponent},
+    {"exp2", [](double x, int64_t) { return std::exp2(x); }, -kAny, 1023},
+    {"log", [](double x, int64_t) { return std::log(x); }, kPositive, kAny},
+    {"log2", [](double x, int64_t) { return std::log2(x); }, kPositive, kAny},
+    {"log10", [](double x, int64_t) { return std::log10(x); }, kPositive, kAny},
+    {"log1p", [](double x, int64_t) { return std::log1p(x); }, kAboveMinusOne, kAny},
+    {"sqrt", [](double x, int64_t) { return std::sqrt(x); }, 0, kAny},
+    {"sin", [](double x, int64_t) { return std::sin(x); }, -kAny, kAny},
+    {"cos", [](double x, int64_t) { return std::cos(x); }, -kAny, kAny},
+    {"tan", [](double x, int64_t) { return std::tan(x); }, -kAny, kAny},
+    {"asin", [](double x, int64_t) { return std::asin(x); }, -1, 1},
+    {"acos", [](double x, int64_t) { return std::acos(x); }, -1, 1},
+    {"atan", [](double x, int64_t) { return std::atan(x); }, -kAny, kAny},
+    {"sinh", [](double x, int64_t) { return std::sinh(x); }, -kLargestOfCosh, kLargestOfCosh},
+    {"cosh", [](double x, int64_t) { return std::cosh(x); }, -kLargestOfCosh, kLargestOfCosh},
+    {"tanh", [](double x, int64_t) { return std::tanh(x); }, -kAny, kAny},
+    {"fabs", [](double x, int64_t) { return std::fabs(x); }, -kAny, kAny},
+    {"round", round_of, -kAny, kAny},
+};
+// clang-format on
+
 const char* text_of(NumberExpr::Op op) {
   static constexpr const char* kText[] = {"", "", "", " + ", " - ", " * ", " / ", " // ", " % ", " ** "};
   return kText[static_cast<size_t>(op)];
@@ -76,11 +116,27 @@ NumberPtr NumberExpr::binary(Op op, NumberPtr left, NumberPtr right) {
   return e;
 }
 
+const NumberExpr::Function* NumberExpr::function(std::string_view name) {
+  for (const Function& f : kFunctions)
+    if (name == f.name) return &f;
+  return nullptr;
+}
+
+NumberPtr NumberExpr::call(const Function& f, NumberPtr of, int64_t digits) {
+  auto e = std::make_shared<NumberExpr>();
+  e->op_ = Op::Call;
+  e->function_ = &f;
+  e->left_ = std::move(of);
+  e->digits_ = digits;
+  return e;
+}
+
 double NumberExpr::evaluate(const Values& values) const {
   switch (op_) {
     case Op::Constant: return constant_;
     case Op::Input: return values.input(index_);
     case Op::Size: return static_cast<double>(size_.substitute(values.symbol).constant());
+    case Op::Call: return function_->apply(left_->evaluate(values), digits_);
     default: return apply(op_, left_->evaluate(values), right_->evaluate(values));
   }
 }
@@ -103,6 +159,7 @@ std::string NumberExpr::str() const {
       const std::string text = size_.str();
       return text.find(' ') == std::string::npos ? text : "(" + text + ")";
     }
+    case Op::Call: return cat(function_->name, "(", left_->str(), digits_ ? cat(", ", digits_) : "", ")");
     default: return cat("(", left_->str(), text_of(op_), right_->str(), ")");
   }
 }
@@ -111,7 +168,7 @@ void NumberExpr::visit(const std::function<void(const NumberExpr&)>& leaf) const
   if (op_ == Op::Constant) return;
   if (op_ == Op::Input || op_ == Op::Size) return leaf(*this);
   left_->visit(leaf);
-  right_->visit(leaf);
+  if (right_) right_->visit(leaf);
 }
 
 bool NumberExpr::same(const NumberExpr& other) const {
@@ -121,6 +178,7 @@ bool NumberExpr::same(const NumberExpr& other) const {
     case Op::Constant: return constant_ == other.constant_;
     case Op::Input: return index_ == other.index_;
     case Op::Size: return size_.same(other.size_);
+    case Op::Call: return function_ == other.function_ && digits_ == other.digits_ && left_->same(*other.left_);
     default: return left_->same(*other.left_) && right_->same(*other.right_);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "core/dim.h"
 
@@ -14,7 +15,14 @@ namespace thunder {
 
 class NumberExpr {
  public:
-  enum class Op : uint8_t { Constant, Input, Size, Add, Sub, Mul, Div, FloorDiv, Mod, Pow };
+  enum class Op : uint8_t { Constant, Input, Size, Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Call };
+
+  /// A function of one number, computed as Python computes it where the number is from `least` to `most`.
+  struct Function {
+    const char* name;
+    double (*apply)(double x, int64_t digits);  ///< `digits`: of round()
+    double least, most;
+  };
 
   /// What the leaves are in a call.
   struct Values {
@@ -27,6 +35,9 @@ class NumberExpr {
   static NumberPtr input(size_t index);
   static NumberPtr of_size(Dim size);
   static NumberPtr binary(Op op, NumberPtr left, NumberPtr right);
+  /// By its name in the module math, or "round"; null: there is none.
+  static const Function* function(std::string_view name);
+  static NumberPtr call(const Function& f, NumberPtr of, int64_t digits = 0);
 
   Op op() const { return op_; }
   size_t index() const { return index_; }
@@ -45,6 +56,8 @@ class NumberExpr {
   size_t index_ = 0;
   Dim size_;
   NumberPtr left_, right_;
+  const Function* function_ = nullptr;
+  int64_t digits_ = 0;
 };
 
 /// A comparison of such numbers on which a compiled program relies.

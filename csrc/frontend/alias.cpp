@@ -205,6 +205,15 @@ bool AliasTracker::owns_memory(TensorId t) const {
                        [&](const Tensor& other) { return other.storage == storage; }) == 1;
 }
 
+bool AliasTracker::same_elements(TensorId a, TensorId b) const {
+  auto views = [&](TensorId t) {
+    std::vector<const Call*> out = tensors_[t].path;
+    std::erase_if(out, [](const Call* c) { return c->op->full_name == "prims.detach"; });
+    return out;
+  };
+  return share_memory(a, b) && views(a) == views(b);
+}
+
 bool AliasTracker::requires_grad(TensorId t) {
   if (value(t).requires_grad()) return true;
   const std::vector<const Call*>& path = tensors_[t].path;

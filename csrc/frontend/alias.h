@@ -102,6 +102,8 @@ class AliasTracker {
   /// Whether no other tensor lies in its memory, whole or in part.
   bool owns_memory(TensorId t) const;
   bool share_memory(TensorId a, TensorId b) const { return tensors_[a].storage == tensors_[b].storage; }
+  /// Whether the same views of one memory lead to both.
+  bool same_elements(TensorId a, TensorId b) const;
   /// Whether PyTorch takes it for a view of another tensor; what detach() returns is none.
   bool is_view(TensorId t) const;
   /// The tensor `t` from here on, an object that has changed its sizes, is as much a view as `before` was.

@@ -148,6 +148,15 @@ void Reads::will_write(Effect::Kind kind, PyObject* owner, PyObject* key, PyObje
       {.kind = kind, .owner = Ref::borrow(owner), .key = Ref::borrow(key), .before = Ref::borrow(before)});
 }
 
+void Reads::forget_write(size_t at) {
+  effects_.erase(effects_.begin() + static_cast<std::ptrdiff_t>(at));
+  for (auto* index : {&effects_of_, &attributes_of_})
+    for (auto& [owner, places] : *index) {
+      std::erase(places, at);
+      for (size_t& i : places) i -= i > at;
+    }
+}
+
 void Reads::will_change(PyObject* container) {
   if (fresh(container)) return;
   for (size_t i : effects_of_[container])

@@ -21,6 +21,7 @@ struct TracedNumber {
   Arg arg;
   uint64_t trace;  // that it was made in
   Ref hint;        // or None
+  Ref of;          // its class, where that is not Python's own
 };
 
 std::atomic<uint64_t> traces{0};
@@ -137,6 +138,8 @@ Arg number_arg(PyObject* number) {
 
 Ref number_hint(PyObject* number) { return inside(number).hint; }
 
+PyObject* class_of_number(PyObject* number) { return is_traced_number(number) ? inside(number).of.get() : nullptr; }
+
 bool may_be_one(PyObject* number) {
   const ShapeEnv* env = ShapeEnv::current();
   const Arg arg = number_arg(number);
@@ -181,9 +184,10 @@ Ref device_to_python(const Device& d) {
   return Ref::steal(PyObject_CallFunction(hooks().torch_device.get(), "s", d.str().c_str()));
 }
 
-Ref make_number(const Arg& arg) {
+Ref make_number(const Arg& arg, PyObject* of) {
   numbers_made = true;
-  Ref capsule = Ref::steal(PyCapsule_New(new TracedNumber{arg, current_trace, hint_of(arg)}, kCapsule, free_number));
+  auto* made = new TracedNumber{arg, current_trace, hint_of(arg), Ref::borrow(of)};
+  Ref capsule = Ref::steal(PyCapsule_New(made, kCapsule, free_number));
   const Hooks& h = hooks();
   const Ref& type = arg.number_kind() == NumberKind::Int     ? h.int_class
                     : arg.number_kind() == NumberKind::Float ? h.float_class

@@ -111,11 +111,14 @@ Ref dtype_to_python(DType t);
 Ref device_to_python(const Device& d);
 
 /// A number that only the run knows, in Python: thunder's traced number around `arg` (a value or a symbolic size).
-Ref make_number(const Arg& arg);
+/// `of`: its class, where that is not Python's own.
+Ref make_number(const Arg& arg, PyObject* of = nullptr);
 /// What is inside.  One that outlived its trace (kept in an attribute, a global) is the number that it was there.
 Arg number_arg(PyObject* number);
 /// The number in the call that is or was traced; None for one that only the run knows.
 Ref number_hint(PyObject* number);
+/// The class that a traced number is of where that is not Python's own (np.float64), borrowed; null where it is.
+PyObject* class_of_number(PyObject* number);
 /// Whether it is a size that is 1 in some calls (ShapeEnv::make_size).
 bool may_be_one(PyObject* number);
 /// Whether any number was made in the trace of this thread.

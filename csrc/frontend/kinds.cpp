@@ -2,6 +2,9 @@
 
 #include <structmember.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "frontend/hooks.h"
 
 namespace thunder::frontend {
@@ -54,6 +57,39 @@ bool is_more_than_a_container(PyObject* o) {
 bool is_partial(PyObject* o) {
   static PyObject* partial = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("functools")).get(), "partial");
   return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(partial));
+}
+
+bool is_bare_partial(PyObject* o) {
+  if (!is_partial(o) || std::string_view(Py_TYPE(o)->tp_name) != "functools.partial") return false;
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return !dict || !*dict || PyDict_GET_SIZE(*dict) == 0;
+}
+
+bool is_numpy_number(PyObject* o) {
+  static constexpr std::string_view kPrefix = "numpy.";
+  // clang-format off
+  static constexpr std::string_view kNames[] = {
+      "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
+      "longlong", "ulonglong", "intc", "uintc", "bool", "bool_", "complex64", "complex128"};
+  // clang-format on
+  std::string_view name = Py_TYPE(o)->tp_name;
+  if ((Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE) || !name.starts_with(kPrefix)) return false;
+  name.remove_prefix(kPrefix.size());
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+bool is_numpy_float64(PyObject* o) {
+  return PyFloat_Check(o) && !PyFloat_CheckExact(o) && std::string_view(Py_TYPE(o)->tp_name) == "numpy.float64" &&
+         is_numpy_number(o);
+}
+
+bool is_path(PyObject* o) {
+  static auto* pure = reinterpret_cast<PyTypeObject*>(
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("pathlib")).get(), "PurePath"));
+  if (!PyType_IsSubtype(Py_TYPE(o), pure)) return false;
+  Ref module = Ref::steal(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__module__"));
+  const char* name = PyUnicode_Check(module.get()) ? PyUnicode_AsUTF8(module.get()) : nullptr;
+  return name && std::string_view(name).starts_with("pathlib");
 }
 
 PyObject* attributes(PyObject* o) {

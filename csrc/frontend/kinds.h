@@ -20,6 +20,14 @@ bool overrides_torch_functions(PyObject* o);
 /// A list, tuple or dict that is more than what is in it: of a class with attributes, or that may change how it works.
 bool is_more_than_a_container(PyObject* o);
 bool is_partial(PyObject* o);
+/// Of the very class functools.partial, without attributes of its own.
+bool is_bare_partial(PyObject* o);
+/// One of NumPy's numbers (np.float32(2)).
+bool is_numpy_number(PyObject* o);
+/// Of the class np.float64, which derives from float.
+bool is_numpy_float64(PyObject* o);
+/// A path of pathlib's own classes, which its text tells apart.
+bool is_path(PyObject* o);
 /// An instance of Python classes all the way up: nothing but its dict and its slots makes it up.
 bool is_python_object(PyObject* o);
 /// The attributes of an object that may hold results (a cache of keys and values), borrowed; null where there are none.

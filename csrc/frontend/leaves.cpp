@@ -18,6 +18,8 @@ class LeafFinder {
   void visit(PyObject* o, PyObject* holder) {
     interpreter::check_stack();
     if (is_leaf(o)) {
+      THUNDER_CHECK(!class_of_number(o), NotImplemented, "jit",
+                    "a result or attribute is a number of NumPy's that varies");
       if (index_.try_emplace(o, leaves_.size()).second) {
         leaves_.push_back(o);
         visit_attributes(o);
@@ -39,6 +41,11 @@ class LeafFinder {
       return;
     }
     if (PyTuple_Check(o)) return visit_items(o, holder);
+    if (PySlice_Check(o)) {
+      auto* s = reinterpret_cast<PySliceObject*>(o);
+      for (PyObject* part : {s->start, s->stop, s->step}) visit(part, holder);
+      return;
+    }
     if (!is_made_again(o)) return check_opaque(o, origin);
     auto [it, first] = holders_.try_emplace(o);
     if (holder) it->second.push_back(holder);

@@ -85,6 +85,7 @@ void Tracer::set_data(PyObject* target, PyObject* source) {
   refuse_unless(same(was.shape, is.shape) && same(was.strides, is.strides) && was.dtype == is.dtype &&
                     was.device == is.device && was.layout == is.layout,
                 "a tensor of other sizes, strides, dtype or device");
+  if (from == to || aliases_.same_elements(to, from)) return;  // `x.data *= y` assigns what x.data gave
   refuse_unless(aliases_.path(to).empty() && !aliases_.is_alias(to) && !views_of_shared_.count(to) &&
                     !aliased_.count(to) && !new_leaves_.count(value_of(target).id()),
                 "a view, or what shares memory with another input");

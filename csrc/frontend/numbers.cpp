@@ -126,14 +126,14 @@ Dim Tracer::add_size(int64_t hint, bool may_be_one) {
   return d;
 }
 
-Ref Tracer::add_float(double hint) { return number_result(shapes_.make_number(hint)); }
+Ref Tracer::add_float(double hint, PyObject* of) { return number_result(shapes_.make_number(hint), of); }
 
 // The input that brings the number, which is the same for equal ones.
-Ref Tracer::number_result(const NumberPtr& number) {
+Ref Tracer::number_result(const NumberPtr& number, PyObject* of) {
   for (size_t i = 0; i < sources_.size(); ++i)
     if (sources_[i].number && !sources_[i].integer && sources_[i].number->same(*number))
-      return make_number(b_.inputs()[i]);
-  return make_number(add_number({NumberKind::Float, std::nullopt, number}, number));
+      return make_number(b_.inputs()[i], of);
+  return make_number(add_number({NumberKind::Float, std::nullopt, number}, number), of);
 }
 
 // For a size that the user's function returns.
@@ -182,7 +182,24 @@ Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) 
     if (divides && !y->size && y->expr->op() != Op::Constant) compare_numbers("eq", y->expr, NumberExpr::constant(0));
     NumberPtr number = NumberExpr::binary(*op, x->expr, y->expr);
     number->hinted(shapes_);  // an error here is Python's to raise
-    return number_result(number);
+    PyObject* of = class_of_number(a);
+    return number_result(number, of ? of : class_of_number(b));
+  });
+}
+
+Ref Tracer::number_function(const std::string& name, PyObject* number, int64_t digits) {
+  return located([&]() -> Ref {
+    const NumberExpr::Function* f = NumberExpr::function(name);
+    if (!f || !owned_ || !is_traced_number(number)) return none();
+    Arg a = arg_of(number);
+    if (only_run_knows(a)) a = resolve(a.value(), name);
+    std::optional<Number> x = number_of(a);
+    if (!x || x->expr->op() == Op::Constant || (x->size && !has_hints(*x->size))) return none();
+    const double now = x->expr->hinted(shapes_);
+    if (!(now >= f->least && now <= f->most)) return none();
+    compare_numbers("ge", x->expr, NumberExpr::constant(f->least));
+    compare_numbers("le", x->expr, NumberExpr::constant(f->most));
+    return number_result(NumberExpr::call(*f, x->expr, digits), name == "round" ? class_of_number(number) : nullptr);
   });
 }
 
@@ -194,9 +211,14 @@ Ref Tracer::specialize(PyObject* number) {
       if (!a.is_value() && a.kind() != Arg::Kind::Int) return to_python(a, {});
     }
     std::optional<Number> n = number_of(a);
-    if (n && !n->size && hold_exactly(*n->expr)) return Ref::steal(PyFloat_FromDouble(n->expr->hinted(shapes_)));
+    auto as_float = [&](double value) {
+      Ref plain = Ref::steal(PyFloat_FromDouble(value));
+      PyObject* of = class_of_number(number);
+      return of ? Ref::steal(PyObject_CallOneArg(of, plain.get())) : plain;
+    };
+    if (n && !n->size && hold_exactly(*n->expr)) return as_float(n->expr->hinted(shapes_));
     if (n && n->size && has_hints(*n->size)) return Ref::steal(PyLong_FromLongLong(n->size->specialize()));
-    if (n && !n->size && n->expr) return Ref::steal(PyFloat_FromDouble(ShapeEnv::current()->specialize(n->expr)));
+    if (n && !n->size && n->expr) return as_float(ShapeEnv::current()->specialize(n->expr));
     return none();
   });
 }
@@ -209,7 +231,8 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
       // PyTorch's classes of symbolic numbers, which it derives from, mean Python's own.
       if (in_library()) return {};
       Arg a = arg_of(o);
-      if (to_float && a.is_value() && a.number_kind() == NumberKind::Float) return Ref::borrow(o);
+      if (to_float && a.is_value() && a.number_kind() == NumberKind::Float)
+        return class_of_number(o) ? make_number(a) : Ref::borrow(o);
       if (!to_float && a.number_kind() == NumberKind::Int) return Ref::borrow(o);
       return {};
     }
@@ -224,6 +247,12 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
     Expr wider = v.dtype() == wide ? b_.expr(Arg(v)) : b_("torch.to", v, wide);
     return make_number(b_("torch.item", wider).value());
   });
+}
+
+Ref Tracer::length(PyObject* tensor) {
+  const TensorType t = type_of(tensor);
+  if (t.rank() == 0 || !shapes_.knows(t.shape[0])) return {};
+  return to_python(Arg(t.shape[0]), [](Value) -> Ref { return {}; });
 }
 
 bool Tracer::has_layout(PyObject* tensor, const std::string& format) {

@@ -111,13 +111,6 @@ bool same_contents(PyObject* a, PyObject* b) {
   return true;
 }
 
-bool same_arguments(const WorldGuard::Answer& a, const WorldGuard::Answer& b) {
-  int same = PyObject_RichCompareBool(a.arguments.get(), b.arguments.get(), Py_EQ);
-  if (same == 1) same = PyObject_RichCompareBool(a.keywords.get(), b.keywords.get(), Py_EQ);
-  if (same < 0) PyErr_Clear();
-  return same == 1;
-}
-
 }  // namespace
 
 void Reads::read_arguments(PyObject* const* arguments, size_t n) {
@@ -252,9 +245,13 @@ bool Reads::before_object_method(const Method& m) {
 PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
                               PyObject* names) {
   bool named = n > 1 && PyUnicode_Check(arguments[1]);
+  const size_t before = writes();
   if (named && one_of(m.name, {"setattr", "delattr"}) &&
       !write_attribute(arguments[0], arguments[1], n > 2 ? arguments[2] : nullptr))
     return nullptr;
+  const bool remembered = writes() > before;
+  if (m.name == "len" && n == 1 && is_proxy(arguments[0]))
+    if (PyObject* length = tracer_.length(arguments[0]).release()) return length;
   if (named && m.name == "getattr")
     if (PyObject* counter = read_counter(arguments[0], arguments[1])) return counter;
   if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
@@ -269,6 +266,7 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
     read_arguments(arguments, n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
   }
   PyObject* result = PyObject_Vectorcall(callable, arguments, n, names);
+  if (!result && remembered) forget_write(before);
   if (named && m.name == "getattr") read_attribute(arguments[0], arguments[1], result);
   if (named && m.name == "hasattr") read_attribute(arguments[0], arguments[1], nullptr);
   if ((m.name == "locals" || m.name == "__build_class__") && result) made(result);
@@ -459,14 +457,8 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
     return nullptr;
   }
   if (!allow_call(callable, m.self, m.name)) return nullptr;
-  if (n == 1 && is_traced_number(arguments[0]) && m.self && PyModule_Check(m.self) &&
-      std::strcmp(PyModule_GetName(m.self), "math") == 0) {
-    // What can be asked of the number without knowing it.
-    interpreter::NotInterpreting scope;
-    PyObject* answer = PyObject_CallMethod(arguments[0], "_math", "s", std::string(m.name).c_str());
-    if (answer != Py_None) return answer;
-    Py_DECREF(answer);
-  }
+  if (!names && m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "math") == 0)
+    if (std::optional<PyObject*> answer = numbers_.function(m.name, arguments, n)) return *answer;
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
   touch_call(callable, m.self, m.arguments, m.n);
@@ -483,50 +475,30 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   if (m.self) will_advance(m.self);
   if (container && m.n) ask_identity(m.arguments[0]);
   if (container && !fresh(m.self) && !before_container_method(m)) return nullptr;
+  const size_t before = writes();
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
+  const bool remembered = writes() > before;
   takes_arrays_ = find_torch_function(callable) || one_of(m.name, {"from_numpy", "frombuffer"});
   read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
   takes_arrays_ = false;
   PyObject* result =
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
+  if (!result && remembered) forget_write(before);
   called(callable, m.self, result);
   take_result(result);
   return result;
 }
 
-// Whether it was there before this acquisition, and is the same in every call.
-bool Reads::is_settled(PyObject* o) const {
-  if (is_leaf(o) || fresh(o)) return false;
-  for (Py_ssize_t i = 0; PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); ++i)
-    if (!is_settled(PyTuple_GET_ITEM(o, i))) return false;
-  return true;
-}
-
-// A functools.lru_cache of the user's is asked as eager asks it, and asked again before each run.  It must not keep what
-// is of this acquisition: then the function is called without it.
-PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  bool settled = !fresh(callable);
-  const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
-  for (size_t i = 0; i < all; ++i) settled = settled && is_settled(arguments[i]);
-  if (!settled)
-    return PyObject_Vectorcall(Ref::steal(PyObject_GetAttrString(callable, "__wrapped__")).get(), arguments, n, names);
-  static PyObject* call_outside =
-      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("thunder._frontend")).get(), "call_outside");
-  WorldGuard::Answer answer{
-      Ref::borrow(callable), Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n))), Ref::steal(PyDict_New()), {}};
-  for (size_t i = 0; i < n; ++i)
-    PyTuple_SET_ITEM(answer.arguments.get(), static_cast<Py_ssize_t>(i), Py_NewRef(arguments[i]));
-  for (size_t i = n; i < all; ++i)
-    if (PyDict_SetItem(answer.keywords.get(), PyTuple_GET_ITEM(names, i - n), arguments[i]) < 0) throw PythonError();
-  interpreter::NotInterpreting scope;
-  PyObject* value =
-      PyObject_CallFunctionObjArgs(call_outside, callable, answer.arguments.get(), answer.keywords.get(), nullptr);
-  if (!value) return nullptr;
-  answer.value = Ref::borrow(value);
-  for (const WorldGuard::Answer& known : answers_)
-    if (known.function.get() == callable && known.value.get() == value && same_arguments(known, answer)) return value;
-  answers_.push_back(std::move(answer));
-  return value;
+// The text of source files and of the stack: what messages show of the program, on which it does not depend.
+static bool reads_source(PyObject* callable) {
+  static PyObject* files = PyModule_GetDict(PyImport_ImportModule("linecache"));
+  static PyObject* stacks = PyModule_GetDict(PyImport_ImportModule("traceback"));
+  if (!PyFunction_Check(callable)) return false;
+  PyObject* globals = PyFunction_GET_GLOBALS(callable);
+  if (globals != stacks) return globals == files;
+  const auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable));
+  const char* name = PyUnicode_AsUTF8(code->co_name);
+  return name && one_of(name, {"extract_stack", "format_stack"});
 }
 
 // What the program wrote to, or made.
@@ -542,13 +514,22 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
   if (!allow_setting(callable)) return nullptr;
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
-  if (Ref function = stands_for(callable)) return PyObject_Vectorcall(function.get(), arguments, n, names);
+  if (Ref function = stands_for(callable)) {
+    if (std::optional<PyObject*> made = call(function.get(), arguments, n, names)) return made;
+    return PyObject_Vectorcall(function.get(), arguments, n, names);
+  }
   if (std::string_view(Py_TYPE(callable)->tp_name).ends_with("ScriptMethod") &&
       !leave_to_eager("calls a TorchScript module, of which there is no Python code"))
     return nullptr;
   if (PyMethod_Check(callable) && !PyFunction_Check(PyMethod_GET_FUNCTION(callable))) {
     if (std::optional<Method> m = method_of_extension(callable, arguments, n))
       return call_method(*m, callable, arguments, n, names);
+  }
+  if (reads_source(callable)) {
+    interpreter::NotInterpreting scope;
+    PyObject* text = PyObject_Vectorcall(callable, arguments, n, names);
+    take_result(text);
+    return text;
   }
   if (PyFunction_Check(callable) || PyMethod_Check(callable)) return std::nullopt;
   if (!names)

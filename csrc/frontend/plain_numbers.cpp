@@ -36,6 +36,7 @@ PyObject* example(PyObject* number) {
 
 // One that has the type and, where that does not tell it, the value.
 Ref like(PyObject* number) {
+  if (PyObject* of = class_of_number(number)) return Ref::steal(PyObject_CallNoArgs(of));
   PyObject* same_type = example(number);
   return same_type ? Ref::borrow(same_type) : plain(number);
 }
@@ -218,6 +219,20 @@ std::optional<PyObject*> PlainNumbers::answer(PyObject* callable, PyObject* cons
   std::vector<PyObject*> given(arguments, arguments + n);
   given[0] = number.get();
   return PyObject_Vectorcall(callable, given.data(), n, nullptr);
+}
+
+std::optional<PyObject*> PlainNumbers::function(std::string_view name, PyObject* const* arguments, size_t n) const {
+  if (!any_numbers() || std::none_of(arguments, arguments + n, is_traced_number)) return std::nullopt;
+  static PyObject* of_numbers =
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("thunder._numbers")).get(), "math_function");
+  const Ref text = Ref::steal(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+  std::vector<PyObject*> given = {text.get()};
+  given.insert(given.end(), arguments, arguments + n);
+  interpreter::NotInterpreting scope;
+  PyObject* answer = PyObject_Vectorcall(of_numbers, given.data(), given.size(), nullptr);
+  if (answer != Py_None) return answer;
+  Py_DECREF(answer);
+  return std::nullopt;
 }
 
 // ---- calls ----------------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ class PlainNumbers {
   void operands(interpreter::Operands kind, PyObject** first) const;
   /// What type(n), isinstance(n, c), getattr(n, name) or hasattr(n, name) give; nothing for other calls.
   std::optional<PyObject*> answer(PyObject* callable, PyObject* const* arguments, size_t n) const;
+  /// What a function of the module math gives, where that can be said without knowing the numbers.
+  std::optional<PyObject*> function(std::string_view name, PyObject* const* arguments, size_t n) const;
   /// n.name, as Python's own number has it; nothing for other objects.
   std::optional<PyObject*> attribute(PyObject* object, PyObject* name) const;
   /// Whether a call may read digits.

@@ -98,16 +98,6 @@ void Reads::made(PyObject* object) {
   if (fresh_.insert(object).second) keep(object);
 }
 
-void Reads::take(const StandIns& arguments, const std::vector<PyObject*>& others) {
-  arguments_ = &arguments;
-  for (const Ref& copy : arguments.copies()) {
-    if (is_proxy(copy.get())) continue;
-    made(copy.get());
-    use_of(copy.get());
-  }
-  for (PyObject* o : others) came_from_outside(o);
-}
-
 bool Reads::made_inside(PyObject* o) const { return fresh(o) || (is_native_iterator(o) && !iterators_.count(o)); }
 
 // Where iterators of C code are cannot be seen: those that were there before the call are remembered.
@@ -129,53 +119,6 @@ void Reads::will_advance(PyObject* iterator) {
   if (!once_.empty() || !iterators_.count(iterator)) return;
   once_ = std::string("the program advances a ") + Py_TYPE(iterator)->tp_name + " that was made outside of it\n  at " +
           interpreter::current_place().str();
-}
-
-ClassUse& Reads::use_of(PyTypeObject* type) {
-  ClassUse& use = uses_[type];
-  if (!use.type) use.type = Ref::borrow(reinterpret_cast<PyObject*>(type));
-  return use;
-}
-
-// Null: it is not the copy of an object that was taken apart.
-ClassUse* Reads::use_of(PyObject* copy) {
-  if (!arguments_ || is_container(copy) || is_proxy(copy) || !arguments_->argument(copy)) return nullptr;
-  return &use_of(Py_TYPE(copy));
-}
-
-// The code tells apart what equals the caller's object and what is it.
-void Reads::ask_identity(PyObject* object) {
-  if (Py_TYPE(object)->tp_hash != PyBaseObject_Type.tp_hash) return;
-  if (ClassUse* use = use_of(object)) use->identity = true;
-}
-
-void Reads::ask_everything(PyObject* object) {
-  if (ClassUse* use = use_of(object)) use->everything = true;
-}
-
-void Reads::met(PyObject* value) {
-  if (!value || is_tensor(value) || !arguments_->stands_for(value)) return;
-  if (is_container(value)) themselves_.emplace(value, Ref::borrow(value));
-  else use_of(Py_TYPE(value)).identity = true;
-}
-
-// An argument that the code reaches by another way, too, is one object there and its copy here.
-void Reads::find_arguments_elsewhere() {
-  if (!arguments_ || arguments_->copies().empty()) return;
-  auto each = [&](PyObject* dict) {
-    PyObject *key, *value;
-    for (Py_ssize_t i = 0; dict && PyDict_Next(dict, &i, &key, &value);) met(value);
-  };
-  for (const DictReads& r : dicts_) each(r.entries.get());
-  for (const ClassReads& r : classes_) each(r.found.get());
-  for (const CellRead& r : cells_) met(r.value.get());
-  for (const AttributeRead& r : attributes_) met(r.value.get());
-  for (const ContainerReads& r : containers_) {
-    for (const auto& [i, value] : r.items) met(value.get());
-    if (r.elements && PyTuple_Check(r.elements.get()))
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(r.elements.get()); ++i) met(PyTuple_GET_ITEM(r.elements.get(), i));
-  }
-  for (const Effect& e : effects_) met(e.owner.get());
 }
 
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
@@ -384,6 +327,10 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   read_class(type, name, found);
   if (is_tensor(object) && found) {  // its metadata, say
     if (asked_.insert(object).second) keep(object);
+    // Whether it is a leaf is no part of a tensor's type.
+    const bool of_graph = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0 ||
+                          PyUnicode_CompareWithASCIIString(name, "is_leaf") == 0;
+    if (of_graph && attributed_.insert(object).second) keep(object);
     return;
   }
   if (found && Py_TYPE(found)->tp_descr_set) {

@@ -57,8 +57,8 @@ class Reads final : public interpreter::Observer {
   void take_counters(const Counters& counters) { counters_ = &counters; }
   /// The program is a call of this.
   void begin(PyObject* callable) { read_callable(callable); }
-  /// The program takes these for arguments; `others`: those that are not copied.
-  void take(const StandIns& arguments, const std::vector<PyObject*>& others);
+  /// The program takes these for arguments; `others`: those that are not copied; `values`: any of their value would do.
+  void take(const StandIns& arguments, const std::vector<PyObject*>& others, const std::vector<PyObject*>& values);
   /// Looks for them among all that was read and written; for a call that raised, as finish() does it, too.
   void find_arguments_elsewhere();
   /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
@@ -87,6 +87,8 @@ class Reads final : public interpreter::Observer {
   bool write_cell(PyObject* cell, PyObject* value) override;
   bool write_attribute(PyObject* object, PyObject* name, PyObject* value) override;
   bool write_item(PyObject* object, PyObject* key, PyObject* value) override;
+  size_t writes() const override { return effects_.size(); }
+  void forget_write(size_t before) override;
   std::optional<PyObject*> call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) override;
 
  private:

@@ -48,12 +48,13 @@ class Rebuilder {
     const bool itself = copies_ && !copies_->stands_for(o);
     if (itself && is_more_than_a_container(o)) return Ref::borrow(o);
     if (PyTuple_Check(o)) return tuple(o);
+    if (PySlice_Check(o)) return slice(o);
     if (itself) return Ref::borrow(o);
     if (PyList_Check(o)) return list(o);
     if (PyObject* fields = dataclass_fields(o); fields && !(copies_ ? is_plain_object(o) : is_python_object(o)))
       return dataclass(o, fields);
     if (PyDict_Check(o)) return dict(o);
-    if (copies_) return object(o);
+    if (copies_) return is_partial(o) ? partial_of_argument(o) : object(o);
     if (PyAnySet_Check(o) || is_deque(o)) return elements(o);
     if (!template_->objects.count(o) && !dataclass_fields(o)) return Ref::borrow(o);
     if (PyFunction_Check(o)) return function(o);
@@ -104,6 +105,13 @@ class Rebuilder {
     // A named tuple takes its fields one by one, other subclasses one iterable.
     if (PyObject_HasAttrString(type, "_make")) return Ref::steal(PyObject_CallMethod(type, "_make", "(O)", out.get()));
     return Ref::steal(PyObject_CallOneArg(type, out.get()));
+  }
+
+  Ref slice(PyObject* o) {
+    auto* s = reinterpret_cast<PySliceObject*>(o);
+    Ref start = (*this)(s->start), stop = (*this)(s->stop), step = (*this)(s->step);
+    const bool same = start.get() == s->start && stop.get() == s->stop && step.get() == s->step;
+    return same ? Ref::borrow(o) : Ref::steal(PySlice_New(start.get(), stop.get(), step.get()));
   }
 
   Ref dict(PyObject* o) {
@@ -221,6 +229,22 @@ class Rebuilder {
     auto* type = reinterpret_cast<PyObject*>(Py_TYPE(o));
     Ref out = Ref::steal(PyObject_CallOneArg(type, PyTuple_GET_ITEM(state.get(), 0)));
     Ref done = Ref::steal(PyObject_CallMethod(out.get(), "__setstate__", "(O)", state.get()));
+    return out;
+  }
+
+  Ref partial_of_argument(PyObject* o) {
+    Ref function = (*this)(Ref::steal(PyObject_GetAttrString(o, "func")).get());
+    Ref given = (*this)(Ref::steal(PyObject_GetAttrString(o, "args")).get());
+    Ref keywords = Ref::steal(PyObject_GetAttrString(o, "keywords")), named = Ref::steal(PyDict_New());
+    PyObject *key, *value;
+    for (Py_ssize_t pos = 0; PyDict_Next(keywords.get(), &pos, &key, &value);) {
+      Ref item = (*this)(value);
+      if (PyDict_SetItem(named.get(), key, item.get()) != 0) throw PythonError();
+    }
+    Ref first = Ref::steal(PyTuple_Pack(1, function.get()));
+    Ref all = Ref::steal(PySequence_Concat(first.get(), given.get()));
+    Ref out = Ref::steal(PyObject_Call(reinterpret_cast<PyObject*>(Py_TYPE(o)), all.get(), named.get()));
+    remember(o, out);
     return out;
   }
 

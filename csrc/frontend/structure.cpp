@@ -30,6 +30,9 @@ void flatten_symbolic(PyObject* o, Flattened& out) {
   if (PyFloat_CheckExact(o)) {
     out.key.push_back('d');
     out.floats.push_back(PyFloat_AS_DOUBLE(o));
+  } else if (PyFloat_Check(o)) {
+    out.key.push_back('e');  // NumPy's
+    out.floats.push_back(PyFloat_AS_DOUBLE(o));
   } else {
     out.key.push_back('i');
     out.ints.push_back(PyLong_AsLongLong(o));
@@ -156,6 +159,73 @@ void flatten_object(PyObject* o, Flattened& out) {
   flatten_identity(o, out);
 }
 
+void flatten_slice(PyObject* o, Flattened& out) {
+  auto* s = reinterpret_cast<PySliceObject*>(o);
+  out.key.push_back('s');
+  for (PyObject* part : {s->start, s->stop, s->step}) flatten(part, out);
+}
+
+// A callable of C code: what it calls, and with what.
+void flatten_partial(PyObject* o, Flattened& out) {
+  if (again(o, out)) return;
+  out.key.push_back('P');
+  for (const char* name : {"func", "args"}) flatten(Ref::steal(PyObject_GetAttrString(o, name)).get(), out);
+  flatten_entries(Ref::steal(PyObject_GetAttrString(o, "keywords")).get(), out);
+}
+
+// What equality alone tells apart, and holds nothing else.
+bool is_simple(PyObject* o) {
+  if (PyTuple_CheckExact(o)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); ++i)
+      if (!is_simple(PyTuple_GET_ITEM(o, i))) return false;
+    return true;
+  }
+  return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o) ||
+         PyBytes_CheckExact(o);
+}
+
+// In the order in which the code sees the elements.
+void flatten_frozenset(PyObject* o, Flattened& out) {
+  Literally all(out);
+  put(out.key, 'z', PySet_GET_SIZE(o));
+  Ref elements = Ref::steal(PySequence_List(o));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(elements.get()); ++i) {
+    PyObject* element = PyList_GET_ITEM(elements.get(), i);
+    is_simple(element) ? flatten(element, out) : flatten_identity(element, out);
+  }
+}
+
+bool flatten_numpy_number(PyObject* o, Flattened& out) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(o, &view, PyBUF_SIMPLE) < 0) return PyErr_Clear(), false;
+  put_class('n', o, out);
+  put(out.key, view.buf, static_cast<size_t>(view.len));
+  PyBuffer_Release(&view);
+  return true;
+}
+
+// What cannot change, and is as good as any other of the same value.  False: it is something else.
+bool flatten_value(PyObject* o, Flattened& out) {
+  if (PySlice_Check(o)) return flatten_slice(o, out), true;
+  if (Py_IS_TYPE(o, &PyRange_Type)) {
+    out.key.push_back('r');
+    for (const char* name : {"start", "stop", "step"})
+      flatten_int(Ref::steal(PyObject_GetAttrString(o, name)).get(), out.key);
+    return true;
+  }
+  if (PyBytes_CheckExact(o)) {
+    put(out.key, 'B', PyBytes_GET_SIZE(o));
+    return put(out.key, PyBytes_AS_STRING(o), static_cast<size_t>(PyBytes_GET_SIZE(o))), true;
+  }
+  if (PyComplex_CheckExact(o)) return put(out.key, 'X', reinterpret_cast<PyComplexObject*>(o)->cval), true;
+  if (PyFrozenSet_CheckExact(o)) return flatten_frozenset(o, out), true;
+  if (is_numpy_number(o)) return flatten_numpy_number(o, out);
+  if (!is_path(o)) return false;
+  put_class('p', o, out);
+  out.paths.push_back(o);
+  return flatten(Ref::steal(PyObject_Str(o)).get(), out), true;
+}
+
 // A tensor, and of its attributes those that the function looks at.
 void flatten_leaf(PyObject* o, Flattened& out) {
   out.key.push_back('T');
@@ -209,11 +279,12 @@ void flatten(PyObject* o, Flattened& out) {
   }
   if (PyDict_Check(o)) return flatten_dict(o, out);
   if (!by_identity && is_plain_object(o)) return flatten_object(o, out);
-  flatten_identity(o, out);
+  if (!by_identity && is_bare_partial(o)) return flatten_partial(o, out);
+  if (!flatten_value(o, out)) flatten_identity(o, out);
 }
 
 bool is_symbolic_number(PyObject* o) {
-  if (PyFloat_CheckExact(o)) {
+  if (PyFloat_CheckExact(o) || is_numpy_float64(o)) {
     const double f = PyFloat_AS_DOUBLE(o);
     return std::isfinite(f) && f != 0 && std::abs(f) != 1;
   }

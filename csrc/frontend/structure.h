@@ -13,8 +13,8 @@
 
 namespace thunder::frontend {
 
-/// A call's arguments, flat.  `key` spells out everything but the tensors: containers, numbers, strings by value, other
-/// objects by identity; two calls with equal keys differ in their tensors at most.
+/// A call's arguments, flat.  `key` spells out everything but the tensors: containers, numbers, strings and other values
+/// (slices, ranges, bytes, frozensets, paths, NumPy's numbers) by value, other objects by identity; two calls with equal keys differ in their tensors at most.
 ///
 /// Objects of plain classes are taken apart like dicts, if what they hold is not too much.  An object that comes again
 /// is named by its number, so that cycles end and calls where two arguments are one have a key of their own.
@@ -24,6 +24,7 @@ struct Flattened {
   std::vector<PyObject*> containers;  ///< borrowed: the lists, dicts and objects that were taken apart, each once
   std::unordered_map<PyObject*, size_t> places;  ///< of the containers in the list, if they are many
   std::vector<PyObject*> objects;                ///< borrowed: those that `key` names by identity
+  std::vector<PyObject*> paths;                  ///< borrowed: which keep what they were asked for in their attributes
 
   /// Whether numbers are to be told apart from their values: `key` then only says that there is an int or a float.
   /// Those that are is_symbolic_number(), in order; not those in dataclasses and in the keys of dicts.
@@ -37,7 +38,7 @@ struct Flattened {
   PyObject* overriding = nullptr;  ///< borrowed: one that overrides_torch_functions(), which was not looked into
 };
 
-/// A plain int or float that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,
+/// A plain int or float, or a float64 of NumPy's, that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,
 /// which count from the end, and ones so large that products might leave 64 bits.
 bool is_symbolic_number(PyObject* object);
 

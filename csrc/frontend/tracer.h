@@ -98,10 +98,13 @@ class Tracer {
   /// (ShapeEnv::make_size).
   Dim add_size(int64_t hint, bool may_be_one = false);
   /// A traced number for a float argument of the call; they count from 0.
-  Ref add_float(double hint);
+  /// `of`: its class, where that is not float.
+  Ref add_float(double hint, PyObject* of = nullptr);
   /// Arithmetic and comparisons of traced numbers.  None where an operand is no number, or where Python has to compute
   /// with the numbers themselves; an error that says what to do instead for numbers that only the run knows.
   Ref number_operation(const std::string& op, PyObject* a, PyObject* b);
+  /// A function of one number (NumberExpr::function()); `digits`: of round().  None where Python has to compute it.
+  Ref number_function(const std::string& name, PyObject* number, int64_t digits);
   /// The number itself, on which the program then depends; None for one that only the run knows.
   Ref specialize(PyObject* number);
   /// What float(o) or int(o) is, of a tensor or a traced number, where it can stay a traced number; null where not.
@@ -136,6 +139,8 @@ class Tracer {
   const std::vector<ValueRead>& value_reads() const { return value_reads_; }
   /// What the reads computed becomes inputs of the computation, which does not compute it again.
   void take_from_reads(Acquired& a) const;
+  /// What len() gives; null where it raises.
+  Ref length(PyObject* tensor);
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
   /// Error (Runtime) where autograd forbids any write to it.
@@ -257,7 +262,7 @@ class Tracer {
   std::optional<TensorId> add_sharded(PyObject* tensor);
   TensorId add_input(PyObject* object, PyObject* real, InputSource source, const TensorType* type = nullptr);
   Value add_number(NumberType type, NumberPtr number);
-  Ref number_result(const NumberPtr& number);
+  Ref number_result(const NumberPtr& number, PyObject* of = nullptr);
   Value value_of_size(const Dim& size);
   Arg resolve(Value number, const std::string& what);
   bool fold(Arg& a, bool read);

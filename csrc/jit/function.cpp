@@ -222,7 +222,8 @@ std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, con
       const Dim& d = e.symbols->dims()[next_int++];
       return d.is_constant() ? Ref::borrow(o) : frontend::make_number(Arg(d));
     }
-    Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o));
+    PyObject* of = PyFloat_CheckExact(o) ? nullptr : reinterpret_cast<PyObject*>(Py_TYPE(o));
+    Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o), of);
     return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
   };
   auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr, copies); };
@@ -320,7 +321,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   const std::pair<Ref, Ref> proxies = or_eager(true, [&] { return traced(e, key, args, tracer, copies); });
   if (interprets) reads.begin(fn_.get());
   copies.seal();
-  if (interprets) reads.take(copies, key.flat.objects);
+  if (interprets) reads.take(copies, key.flat.objects, key.flat.paths);
   reads.made(proxies.second.get());
   Ref result = run_traced(reads, tracer, key, args, proxies, [&] { return is_last_attempt(e, tracer, mode); });
   e.effects = reads.finish(e.world);

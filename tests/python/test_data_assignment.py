@@ -223,3 +223,56 @@ def test_writes_that_autograd_does_not_see(made, write):
             y = run(x)
             told.append((x._version > version, type(x.grad_fn).__name__, x.tolist(), y.tolist()))
     assert told[:2] == told[2:]
+
+
+class MaskedConvolution(nn.Conv2d):
+    def __init__(self, *arguments, view=False):
+        super().__init__(*arguments)
+        self.view = view
+        self.register_buffer("mask", torch.ones_like(self.weight))
+        self.mask[:, :, 1:] = 0
+
+    def forward(self, x):
+        if self.view:
+            self.weight[:, :, :2].data *= self.mask[:, :, :2]
+        self.weight.data *= self.mask
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("view", [False, True])
+def test_data_that_is_multiplied_in_place_and_assigned_back(view, dtype):
+    """`x.data *= y` assigns what x.data gave, which is no change."""
+
+    def run(compile):
+        torch.manual_seed(0)
+        module = MaskedConvolution(2, 3, 3, view=view).to(dtype)
+        weight, memory = module.weight, module.weight.data_ptr()
+        function = thunder.jit(module) if compile else module
+        said = []
+        for n in (2, 2, 1, 5):
+            y = function(torch.randn(n, 2, 5, 7, generator=torch.Generator().manual_seed(n)).to(dtype))
+            y.float().square().sum().backward()
+            assert module.weight is weight and weight.data_ptr() == memory and weight.is_leaf
+            said += [y.detach().clone(), weight.detach().clone(), weight.grad.clone()]
+            with torch.no_grad():
+                weight.sub_(0.1 * weight.grad)
+            weight.grad = None
+        if compile:
+            assert not thunder.compile_stats(function)["eager_calls"]
+        return said
+
+    torch.testing.assert_close(run(True), run(False))
+
+
+def test_data_assigned_to_itself_is_no_change():
+    def f(a, b):
+        view = a[:1]
+        a.data = a
+        a.data = a.data
+        a.data = a.detach()
+        view.add_(1)
+        view.data = view.data
+        return a * 2
+
+    assert outcome(thunder.jit(f)) == outcome(f)

@@ -1,6 +1,8 @@
 """Seeds and states of random generators that a program sets and reads: the numbers are eager's, in every call."""
 
 import contextlib
+import linecache
+import traceback
 
 import pytest
 import torch
@@ -204,3 +206,33 @@ def test_a_branch_on_numbers_behind_a_seed_is_left_to_eager():
         return x + 1 if torch.rand(()) < 0.5 else x
 
     check_left_to_eager(f, torch.ones(1), why="sets or reads a generator's state")
+
+
+def test_a_seed_that_is_an_argument():
+    def f(x, seed):
+        torch.manual_seed(seed)
+        OWN.manual_seed(seed + 1)
+        return x + torch.rand(3), torch.rand(2, generator=OWN), torch.randn_like(x)
+
+    compiled = thunder.jit(f)
+    for seed in (0, 1, 5, 2, 7, 7, 123456):
+        x = torch.ones(3)
+        assert all(map(torch.equal, compiled(x, seed), f(x, seed)))
+    assert thunder.cache_misses(compiled) <= 4, thunder.compile_stats(compiled)["last_miss"]
+
+
+def test_the_text_of_the_program_is_nothing_that_it_depends_on():
+    """Seeding CUDA before it is there keeps a stack, and so reads source files."""
+
+    def f(x):
+        linecache.getline(__file__, 1)
+        linecache.checkcache()
+        torch.manual_seed(0)
+        return x + torch.rand_like(x), len(traceback.format_stack()) > 0
+
+    linecache.getline(__file__, 1)
+    compiled = thunder.jit(f)
+    for _ in range(3):
+        got, want = compiled(torch.ones(3)), f(torch.ones(3))
+        assert torch.equal(got[0], want[0]) and got[1] == want[1]
+    assert thunder.cache_misses(compiled) == 1, thunder.compile_stats(compiled)["not_cached"]

@@ -553,3 +553,24 @@ def test_new_of_a_tensor():
     torch.testing.assert_close(result[1:3], expected[1:3])
     (gradient,) = torch.autograd.grad(noise.sum(), x)
     torch.testing.assert_close(gradient, -noise.sum(0))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lengths_of_ctc_loss_that_are_tensors_are_not_read(reduction, dtype):
+    """Finding the overload of an operator asks for no values."""
+
+    def f(scores, targets, lengths, target_lengths):
+        return F.ctc_loss(scores.log_softmax(-1), targets, lengths, target_lengths, reduction=reduction)
+
+    compiled = thunder.jit(f)
+    for i in range(4):
+        torch.manual_seed(i)
+        a, b = (torch.randn(30, 3, 7, dtype=dtype, generator=torch.Generator().manual_seed(i)) for _ in range(2))
+        a.requires_grad_(), b.requires_grad_()
+        rest = torch.randint(1, 7, (3, 9)), torch.randint(25, 31, (3,)), torch.randint(2, 10, (3,))
+        got, want = compiled(a, *rest), f(b, *rest)
+        torch.testing.assert_close(got, want)
+        got.sum().backward(), want.sum().backward()
+        torch.testing.assert_close(a.grad, b.grad)
+    assert thunder.cache_misses(compiled) == 1, thunder.compile_stats(compiled)["last_miss"]

@@ -65,6 +65,9 @@ class Observer {
   virtual bool write_cell(PyObject* cell, PyObject* value) { return true; }
   virtual bool write_attribute(PyObject* object, PyObject* name, PyObject* value) { return true; }
   virtual bool write_item(PyObject* object, PyObject* key, PyObject* value) { return true; }
+  /// How many writes are remembered, and: the one that was remembered when there were `before`, if any, raised.
+  virtual size_t writes() const { return 0; }
+  virtual void forget_write(size_t before) {}
 
   /// A call.  The observer may make it itself: the result then is a new
   /// reference, or null with an exception set.

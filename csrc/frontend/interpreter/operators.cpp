@@ -222,17 +222,27 @@ Flow load_attr(Machine& m, int argument) {
 #endif
 }
 
-Flow store_attr(Machine& m, int i) {
-  tell_of_operands(m, Operands::Attribute, 2);
-  PyObject *object = m.peek(1), *value = m.peek(2);
-  if (m.observer && !m.observer->write_attribute(object, m.name(i), value)) return Flow::Error;
-  return m.status(2, PyObject_SetAttr(object, m.name(i), value));
+namespace {
+
+// A write that raises is none.
+int set_attribute(Machine& m, PyObject* object, PyObject* name, PyObject* value) {
+  if (!m.observer) return PyObject_SetAttr(object, name, value);
+  const size_t before = m.observer->writes();
+  if (!m.observer->write_attribute(object, name, value)) return -1;
+  const bool remembered = m.observer->writes() > before;
+  const int error = PyObject_SetAttr(object, name, value);
+  if (error < 0 && remembered) m.observer->forget_write(before);
+  return error;
 }
 
-Flow delete_attr(Machine& m, int i) {
-  if (m.observer && !m.observer->write_attribute(m.peek(1), m.name(i), nullptr)) return Flow::Error;
-  return m.status(1, PyObject_SetAttr(m.peek(1), m.name(i), nullptr));
+}  // namespace
+
+Flow store_attr(Machine& m, int i) {
+  tell_of_operands(m, Operands::Attribute, 2);
+  return m.status(2, set_attribute(m, m.peek(1), m.name(i), m.peek(2)));
 }
+
+Flow delete_attr(Machine& m, int i) { return m.status(1, set_attribute(m, m.peek(1), m.name(i), nullptr)); }
 
 // ---- containers -----------------------------------------------------------------------------------------------------
 
