@@ -202,7 +202,10 @@ def test_sums_by_an_index_that_is_expanded(width, dtype):
 
     compiled = thunder.jit(by_scatter)
     (mine,), gradients = run(compiled, (x, index))
-    torch.testing.assert_close(mine, by_index(x, index).to(dtype))
+    # On a GPU PyTorch, which narrow rows are left to, rounds after each addition.
+    rounds = dtype in (torch.bfloat16, torch.float16) and DEVICE != "cpu"
+    wide = {"rtol": 30 * torch.finfo(dtype).eps, "atol": 30 * torch.finfo(dtype).eps} if rounds else {}
+    torch.testing.assert_close(mine, by_index(x, index).to(dtype), **wide)
     assert torch.equal(gradients[0], run(by_scatter, (x, index))[1][0])
 
 

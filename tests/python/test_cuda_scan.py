@@ -3,7 +3,7 @@
 import pytest
 import torch
 from devices import DEVICE, ON_CPU
-from fusion_checks import check
+from fusion_checks import ROUNDOFF, check
 
 import thunder
 
@@ -30,8 +30,15 @@ def scans(compiled):
     return [n for n in names if n.startswith(("scan_", "torch.cum", "torch.logcum", "torch_cum"))]
 
 
-def taken(compiled, *names):
+def taken(compiled, x, *names):
+    """Nothing is asked for the gradient of no elements."""
+    names = names if x.numel() else names[:1]
     assert ON_CPU or scans(compiled) == [f"scan_{n}" for n in names], scans(compiled)
+
+
+def slack(x, dim):
+    """Of a sum or product of so many, in another order than eager's."""
+    return max(ROUNDOFF[x.dtype], torch.finfo(x.dtype).eps / 8 * x.shape[dim] if x.element_size() > 2 else 0)
 
 
 def error(got, want):
@@ -41,8 +48,9 @@ def error(got, want):
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(("shape", "dim"), SOME, ids=str)
 def test_cumsum(shape, dim, dtype):
-    compiled = check(lambda x: x.cumsum(dim), numbers(shape, dtype).requires_grad_(), fused=False)
-    taken(compiled, "cumsum", "reversed_cumsum")
+    x = numbers(shape, dtype).requires_grad_()
+    compiled = check(lambda x: x.cumsum(dim), x, fused=False)
+    taken(compiled, x, "cumsum", "reversed_cumsum")
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -50,16 +58,16 @@ def test_cumsum(shape, dim, dtype):
 def test_cumprod(shape, dim, dtype):
     n = max(shape[dim], 1)
     x = numbers(shape, dtype, 1 - 3 / n, 1 + 3 / n).requires_grad_()
-    compiled = check(lambda x: x.cumprod(dim), x, fused=False)
-    taken(compiled, "cumprod", "cumprod_backward")
+    compiled = check(lambda x: x.cumprod(dim), x, fused=False, slack=slack(x, dim))
+    taken(compiled, x, "cumprod", "cumprod_backward")
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(("shape", "dim"), SOME, ids=str)
 def test_logcumsumexp(shape, dim, dtype):
     x = numbers(shape, dtype, -4, 4).requires_grad_()
-    compiled = check(lambda x: torch.logcumsumexp(x, dim), x, fused=False)
-    taken(compiled, "logcumsumexp", "logcumsumexp_backward")
+    compiled = check(lambda x: torch.logcumsumexp(x, dim), x, fused=False, slack=slack(x, dim))
+    taken(compiled, x, "logcumsumexp", "logcumsumexp_backward")
 
 
 @pytest.mark.gpu
@@ -94,12 +102,12 @@ def test_integers(dtype):
         for got, want in zip(compiled(x), (x.cumsum(dim), x.cumprod(dim)), strict=True):
             assert got.dtype == want.dtype == torch.int64
             assert torch.equal(got, want)
-        taken(compiled, "cumsum", "cumprod")
+        taken(compiled, x, "cumsum", "cumprod")
 
 
 def test_types_of_results():
     x = numbers((5, 300), torch.bfloat16).requires_grad_()
-    taken(check(lambda x: x.cumsum(-1, dtype=torch.float32), x, fused=False), "cumsum", "reversed_cumsum")
+    taken(check(lambda x: x.cumsum(-1, dtype=torch.float32), x, fused=False), x, "cumsum", "reversed_cumsum")
     i = torch.randint(-9, 9, (5, 300), device=DEVICE)
     for dtype, by in ((torch.int32, None), (torch.float32, None), (torch.int64, "cumsum")):
         compiled = thunder.jit(lambda i, t=dtype: i.cumsum(1, dtype=t))

@@ -116,6 +116,8 @@ Types edge_pad_meta(const Args& a) {
   }
   // ATen takes an unbatched volume for a batch of images here.
   bool has_format = dims >= 2 && (t.rank() == dims + 2 || dims == 3);
+  // On a GPU ATen's mirrored images are contiguous whatever its operand's format is.
+  if (reflect && dims == 2 && t.device.type == DeviceType::cuda) has_format = false;
   bool channels_last = has_format && suggests_channels_last(t);
   Dims strides = channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
   return {with_shape(t, std::move(shape), std::move(strides))};
