@@ -231,6 +231,7 @@ void bind_frontend(nb::module_& m) {
       .def("number_operation", [](Tracer& t, const std::string& op, nb::handle a,
                                   nb::handle b) { return object(t.number_operation(op, a.ptr(), b.ptr())); })
       .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })
+      .def("made", [](Tracer& t, nb::handle container) { t.made(container.ptr()); })
       .def("call_user",
            [](Tracer& t, nb::handle fn, const nb::tuple& args) { return object(t.call_user(fn.ptr(), args.ptr())); })
       .def(

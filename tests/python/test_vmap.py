@@ -185,9 +185,9 @@ def test_linear_with_a_weight_for_each_in_other_types(dtype):
 
 def test_one_bias_for_each():
     w, b, _ = layers(4, True)
-    compiled = compared(
-        lambda x, w, b: torch.vmap(torch.nn.functional.linear, in_dims=(None, None, 0))(x, w, b), torch.randn(7, 3), w[0], b
-    )
+    linear = torch.nn.functional.linear
+    x, dims = torch.randn(7, 3), (None, None, 0)
+    compiled = compared(lambda x, w, b: torch.vmap(linear, in_dims=dims)(x, w, b), x, w[0], b)
     assert not thunder.compile_stats(compiled)["eager_calls"]
 
 
