@@ -297,7 +297,8 @@ std::string begin(const Kernel& k, const std::string& name) {
       "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end" + number_parameters(k);
   const std::string body = ") {\n  using I = int64;\n  int64 th_outside = 0;\n";
   if (!k.may_run_twice()) return "extern \"C\" int " + name + types + body;
-  return "template <bool th_exact> static int " + name + "_of" + types + ", int64& far" + body + "  int64 th_far = 0;\n";
+  return "template <bool th_exact> static int " + name + "_of" + types + ", int64& far" + body +
+         "  int64 th_far = 0;\n";
 }
 
 std::string end(const Kernel& k, const std::string& name) {

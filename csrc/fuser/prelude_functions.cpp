@@ -189,8 +189,7 @@ struct Part {
 };
 constexpr std::array kParts = {Part{kTrigonometry, {"th_sin(", "th_cos(", "th_tan("}},
                                Part{kArcTangent, {"th_atan(", "th_atan2(", nullptr}},
-                               Part{kPower, {"th_pow(", nullptr, nullptr}},
-                               Part{kError, {"th_erf(", nullptr, nullptr}},
+                               Part{kPower, {"th_pow(", nullptr, nullptr}}, Part{kError, {"th_erf(", nullptr, nullptr}},
                                Part{kHyperbolic, {"th_sinh(", "th_cosh(", "th_atanh("}}};
 
 }  // namespace

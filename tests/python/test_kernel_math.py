@@ -8,7 +8,7 @@ from devices import DEVICE
 
 import thunder
 
-pytestmark = pytest.mark.fuser
+pytestmark = [pytest.mark.fuser, pytest.mark.skipif("cuda" in str(DEVICE), reason="the functions of the CPU's kernels")]
 # Largest error that is allowed in float32 and float64; values that are usual for the function.
 UNARY = {
     "exp": (2.0, 2.0, (-80, 80)),
