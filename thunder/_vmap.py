@@ -8,6 +8,15 @@ from torch._functorch import vmap as _vmap
 from ._tracing import current_tracer
 
 
+def made_for_a_sample(tracer, value):
+    """Lets the function write to the dicts and lists that hold its samples (functional_call does)."""
+    if type(value) in (dict, list):
+        tracer.made(value)
+    if type(value) in (dict, list, tuple):
+        for part in value.values() if type(value) is dict else value:
+            made_for_a_sample(tracer, part)
+
+
 def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """What PyTorch's function of that name gives; what there is no rule for is left to eager."""
     tracer = current_tracer()
@@ -22,7 +31,9 @@ def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
         nonlocal structure
         left = iter(samples)
         given = [next(left) if dim is not None else t for t, dim in zip(flat, dims, strict=True)]
-        results, structure = _vmap.tree_flatten(tracer.call_user(function, tuple(_vmap.tree_unflatten(given, spec))))
+        arguments = tuple(_vmap.tree_unflatten(given, spec))
+        made_for_a_sample(tracer, arguments)
+        results, structure = _vmap.tree_flatten(tracer.call_user(function, arguments))
         if not all(isinstance(t, torch.Tensor) for t in results):
             tracer.leave_to_eager("torch.vmap of a function that returns something else than tensors")
         return results

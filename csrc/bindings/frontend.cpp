@@ -233,6 +233,7 @@ void bind_frontend(nb::module_& m) {
       .def("number_function", [](Tracer& t, const std::string& name, nb::handle number,
                                  int64_t digits) { return object(t.number_function(name, number.ptr(), digits)); })
       .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })
+      .def("made", [](Tracer& t, nb::handle container) { t.made(container.ptr()); })
       .def("call_user",
            [](Tracer& t, nb::handle fn, const nb::tuple& args) { return object(t.call_user(fn.ptr(), args.ptr())); })
       .def(

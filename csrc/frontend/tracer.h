@@ -171,6 +171,10 @@ class Tracer {
   /// Calls the user's function, interpreted, with `observer` told what it reads; null: Python runs it.
   Ref run(PyObject* fn, PyObject* args, PyObject* kwargs);
   void set_observer(interpreter::Observer* observer) { observer_ = observer; }
+  /// A container that stands for no object of the caller's: what the function does to it ends with the function.
+  void made(PyObject* container) {
+    if (observer_) observer_->made(container);
+  }
   bool interprets() const { return observer_ != nullptr; }
   /// Interpreted calls of torch functions come here without a detour through Python, as long as no further torch
   /// function mode is active.

@@ -2,6 +2,7 @@
 
 #include "fuser/emit.h"
 #include "fuser/emit_common.h"
+#include "fuser/scalar.h"
 
 namespace thunder::fuser {
 
@@ -88,8 +89,11 @@ std::string total_columns(const Kernel& k) {
 constexpr size_t kRanges = 16;  // of a row, between the places at which conditions turn
 constexpr int64_t kBlock = 32;  // partial results of a reduction: enough that no addition waits for the one before
 
-std::string simd(bool gathers) {
-  return std::string("#pragma omp simd") + (gathers ? " reduction(|:th_outside)" : "") + "\n";
+std::string simd(const Kernel& k) {
+  std::string out = "#pragma omp simd";
+  if (k.gathers) out += " reduction(|:th_outside)";
+  if (k.may_run_twice()) out += " reduction(|:th_far)";
+  return out + "\n";
 }
 
 constexpr int64_t kAhead = 256;  // random numbers that are made together: they stay in the first level cache
@@ -167,7 +171,7 @@ class Reduction {
   void loop(const std::string& start, const std::string& count, int at) {
     if (!p_.ahead.empty()) out_ += line(at, "{");
     draw_ahead(out_, p_, start, count, width_, at + 1);
-    out_ += simd(k_.gathers) + line(at, "for (int64 l = 0; l < " + count + "; ++l) {") +
+    out_ += simd(k_) + line(at, "for (int64 l = 0; l < " + count + "; ++l) {") +
             line(at + 1, "const int64 q = " + start + " + l;");
     for (const Accumulator& a : p_.reductions)
       out_ += line(at + 1, a.type + "& " + a.name + " = " + a.name + "_block[l];");
@@ -239,14 +243,14 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
     out += line(depth, "for (int64 b = " + first + "; b < " + last + "; b += " + most + ") {");
     out += line(depth + 1, "const int64 n = " + last + " - b < " + most + " ? " + last + " - b : " + most + ";");
     draw_ahead(out, p, "b", "n", kAhead, depth + 1);
-    out += simd(k.gathers) + line(depth + 1, "for (int64 l = 0; l < n; ++l) {");
+    out += simd(k) + line(depth + 1, "for (int64 l = 0; l < n; ++l) {");
     out += line(depth + 2, "const int64 q = b + l;");
     body(out, p, depth + 2);
     out += line(depth, "}");
     return;
   }
   auto loop = [&](const std::string& from, const std::string& to) {
-    out += simd(k.gathers) + line(depth, "for (int64 q = " + from + "; q < " + to + "; ++q) {");
+    out += simd(k) + line(depth, "for (int64 q = " + from + "; q < " + to + "; ++q) {");
     body(out, p, depth + 1);
   };
   // In a loop of its own each range has conditions that the compiler knows: a select of loads is not vectorised.
@@ -263,7 +267,8 @@ std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = k.sizes.known(k.cols), bytes = ColumnPlaces(k, Target::Host).all();
   std::string out = "extern \"C\" int " + name +
                     "_finish(const void* const* in, void* const* out, char* partial, int64 parts" +
-                    number_parameters(k) + ") {\n  int64 th_outside = 0;\n" + named_numbers(k) + pointers(k) +
+                    number_parameters(k) + ") {\n  int64 th_outside = 0;\n" +
+                    (k.may_run_twice() ? line(1, "int64 th_far = 0;") : "") + named_numbers(k) + pointers(k) +
                     column_pointers(k, "", "", "partial", 1) + line(1, "for (int64 s = 1; s < parts; ++s) {") +
                     column_pointers(k, "const ", "from_", "partial + s * " + bytes, 2);
   for (const Accumulator& a : k.columns) {
@@ -276,7 +281,7 @@ std::string finish(const Kernel& k, const std::string& name) {
       out += line(2, loop + a.name + "_part[c] = " + combine_function(a.combine) + "(" + a.name + "_part[c], from_" +
                          a.name + "_part[c]);");
   }
-  out += line(1, "}") + simd(k.gathers) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
+  out += line(1, "}") + simd(k) + line(1, "for (int64 c = 0; c < " + cols + "; ++c) {");
   for (const Accumulator& a : k.columns)
     out += line(2, "const " + a.type + " " + a.name + " = " +
                        (has_runs(k, a, Target::Host) ? "th_whole(" + a.name + "_high[c], " + a.name + "_low[c]);"
@@ -285,7 +290,34 @@ std::string finish(const Kernel& k, const std::string& name) {
   return out + "  }\n  return th_outside < 0;\n}\n";
 }
 
+// Up to the body.  A kernel with periodic functions is two functions: the first one is arithmetic, and says whether an
+// argument was too large for it; then the second one runs.
+std::string begin(const Kernel& k, const std::string& name) {
+  const std::string types =
+      "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end" + number_parameters(k);
+  const std::string body = ") {\n  using I = int64;\n  int64 th_outside = 0;\n";
+  if (!k.may_run_twice()) return "extern \"C\" int " + name + types + body;
+  return "template <bool th_exact> static int " + name + "_of" + types + ", int64& far" + body +
+         "  int64 th_far = 0;\n";
+}
+
+std::string end(const Kernel& k, const std::string& name) {
+  std::string out = "  return th_outside < 0;\n}\n";
+  if (!k.may_run_twice()) return out;
+  out = "  far = th_far;\n" + out;
+  const std::string arguments =
+      "(in, out, partial, begin, end" + std::string(k.has_arguments() ? ", sizes, numbers" : "") + ", far)";
+  return out + "extern \"C\" int " + name +
+         "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end" + number_parameters(k) +
+         ") {\n" + line(1, "int64 far = 0;") + line(1, "const int outside = " + name + "_of<false>" + arguments + ";") +
+         line(1, "return far < 0 ? " + name + "_of<true>" + arguments + " : outside;") + "}\n";
+}
+
 }  // namespace
+
+bool Kernel::may_run_twice() const {
+  return std::any_of(calls.begin(), calls.end(), [](const Call* c) { return is_periodic(*c->op); });
+}
 
 int64_t partial_bytes(const Kernel& k, Target target, int64_t cols) {
   int64_t bytes = static_cast<int64_t>(sizeof(float) * k.extrema.size());
@@ -302,9 +334,7 @@ bool host_splits_columns(const Kernel& k) {
 
 std::string emit_host(const Kernel& k, const std::string& name) {
   const std::string cols = k.sizes.known(k.cols);
-  std::string out =
-      "extern \"C\" int " + name + "(const void* const* in, void* const* out, char* partial, int64 begin, int64 end" +
-      number_parameters(k) + ") {\n  using I = int64;\n  int64 th_outside = 0;\n" + named_numbers(k) + pointers(k);
+  std::string out = begin(k, name) + named_numbers(k) + pointers(k);
   if (!k.columns.empty()) {
     out += "#undef TH_COLUMN\n#define TH_COLUMN(x) x##_part[q]\n";
     out += column_pointers(k, "", "", "partial", 1) + clear_columns(k);
@@ -321,7 +351,7 @@ std::string emit_host(const Kernel& k, const std::string& name) {
       out += line(1, "}");
       before = after;
     }
-    return out + "  return th_outside < 0;\n}\n";
+    return out + end(k, name);
   }
   for (const std::string& buffer : k.row_buffers) out += line(1, "alignas(64) " + buffer);
   const std::string totals = total_columns(k), run = std::to_string(kRun);
@@ -333,7 +363,7 @@ std::string emit_host(const Kernel& k, const std::string& name) {
   for (const Phase& p : k.phases) phase(out, k, p, "0", cols, 2);
   indent(out, k.row_stores, 2);
   if (!totals.empty()) out += "  }\n" + totals;
-  out += "  }\n  return th_outside < 0;\n}\n";
+  out += "  }\n" + end(k, name);
   if (!k.columns.empty()) out += finish(k, name);
   return out;
 }

@@ -110,6 +110,8 @@ struct Kernel {
   bool has_finish() const { return (!columns.empty() && !last) || !extrema.empty(); }
   /// Whether a launch takes numbers besides tensors.
   bool has_arguments() const { return !sizes.empty() || !numbers.empty(); }
+  /// Whether the host's function begins again if an argument of a periodic function is too large for arithmetic.
+  bool may_run_twice() const;
   Size chunks() const { return *quotient(cols, lanes); }  ///< of a row
 };
 

@@ -385,7 +385,9 @@ class Lowering {
     return read.phase < write.phase || read.scope == Scope::Chunk || read.position <= write.position;
   }
 
+  // A kernel that may run twice keeps what it reads.
   void find_in_place() {
+    if (kernel_.may_run_twice()) return;
     for (const Access& write : writes_) {
       const auto of_output = [&](const Access& other) { return other.operand == write.operand; };
       if (std::count_if(writes_.begin(), writes_.end(), of_output) != 1) continue;  // sections

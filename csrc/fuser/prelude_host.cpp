@@ -18,10 +18,7 @@ typedef unsigned long long uint64; typedef unsigned int uint32; typedef unsigned
   static inline float th_##NAME(float x) { return NAME##f(x); } static inline double th_##NAME(double x) { return NAME(x); }
 #define TH_BINARY(NAME) extern "C" float NAME##f(float, float) noexcept; extern "C" double NAME(double, double) noexcept; \
   static inline float th_##NAME(float x, float y) { return NAME##f(x, y); } static inline double th_##NAME(double x, double y) { return NAME(x, y); }
-TH_UNARY(sin) TH_UNARY(cos) TH_UNARY(tan) TH_UNARY(sinh) TH_UNARY(cosh) TH_UNARY(asin) TH_UNARY(acos) TH_UNARY(atan) TH_UNARY(asinh)
-TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erfc) TH_UNARY(lgamma) TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(fmod)
-extern "C" double erf(double) noexcept;
-static inline double th_erf(double x) { return erf(x); }
+TH_UNARY(asin) TH_UNARY(acos) TH_UNARY(asinh) TH_UNARY(acosh) TH_UNARY(erfc) TH_UNARY(lgamma) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(fmod)
 static inline int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
 static inline int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }
 static inline float th_sqrt(float x) { return __builtin_sqrtf(x); }

@@ -95,6 +95,11 @@ bool calls_library(const Op& op) {
   return false;
 }
 
+bool is_periodic(const Op& op) {
+  const std::string& s = op.scalar;
+  return s.find("sin(") == 0 || s.find("cos(") == 0 || s.find("tan(") == 0;
+}
+
 bool is_approximate(const Op& op) { return calls_library(op) || op.scalar.find('/') != std::string::npos; }
 
 std::string converted(const std::string& text, DType from, DType to) {

@@ -15,6 +15,8 @@ std::string literal(double value, DType t);
 std::string scalar_text(const Op& op, const std::vector<std::pair<std::string, std::string>>& operands);
 /// Whether it is a function of the C library: many times the work of an addition.
 bool calls_library(const Op& op);
+/// Whether the host computes it by arithmetic for arguments of a usual size, and asks the C library for others.
+bool is_periodic(const Op& op);
 /// Whether another implementation of it, PyTorch's, may give another last bit.  A division is among them, which
 /// PyTorch's CUDA kernels turn into a product where the divisor is a number.
 bool is_approximate(const Op& op);

@@ -1,6 +1,7 @@
 #include "passes/batching.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ops/common.h"
 #include "ops/shape_common.h"
@@ -65,6 +66,38 @@ bool Batching::put_primitive(const Call& call) {
   return true;
 }
 
+// With one weight it is one product, and so it is where all weights meet the same input.
+Arg Batching::linear(const Args& a) {
+  const Value x = a.value("a"), w = a.value("w");
+  const bool has_bias = a.has("bias"), adds_apart = is_batch(w) || (has_bias && is_batch(a.value("bias")));
+  if (!adds_apart) return b_("prims.linear", whole(x), w, a["bias"]);
+  const Dim &rows = w.shape()[0], &inner = w.shape()[1];
+  Dims out = x.shape();
+  out.back() = rows;
+  Expr y = whole(x);
+  if (!is_batch(w)) y = b_("prims.linear", y, w, Arg());
+  else if (is_batch(x)) {
+    const Dim count = product(Dims(x.shape().begin(), x.shape().end() - 1));
+    const Expr turned = b_("prims.transpose", whole(w), Arg(std::vector<int64_t>{0, 2, 1}));
+    y = ops::reshape(b_("prims.matmul", ops::reshape(y, {size_, count, inner}), turned), in_front(size_, out));
+  } else {
+    y = b_("prims.linear", x, ops::reshape(whole(w), {size_ * rows, inner}), Arg());
+    Dims apart = out;
+    apart.insert(apart.end() - 1, size_);
+    std::vector<int64_t> order(apart.size());
+    std::iota(order.begin(), order.end(), -1);
+    order[0] = x.rank() - 1;
+    order.back() = x.rank();
+    y = b_("prims.transpose", ops::reshape(y, apart), Arg(order));
+  }
+  if (!has_bias) return y;
+  const Value bias = a.value("bias");
+  const std::vector<int64_t> last = {x.rank()};
+  const Arg dims = is_batch(bias) ? Arg(with_batch({x.rank() - 1}, 0)) : Arg(last);
+  const Expr added = is_batch(bias) ? whole(bias) : b_.expr(bias);
+  return b_("prims.add", y, b_("prims.broadcast_in_dim", added, in_front(size_, out), dims));
+}
+
 Arg Batching::batched(const Call& call, bool& known) {
   const Args a = call.arguments();
   const std::string& name = call.op->full_name;
@@ -79,6 +112,7 @@ Arg Batching::batched(const Call& call, bool& known) {
     return b_(name, Arg::list(std::move(parts)), dim_behind(a, call.output.value().rank()));
   }
   if (name == "prims.matmul") return b_(name, whole(a.value("a")), whole(a.value("b")));
+  if (name == "prims.linear") return linear(a);
   if (call.args.empty() || !call.args[0].is_tensor() || !is_batch(call.args[0].value())) return known = false, Arg();
   const Expr x = b_.expr(now(call.args[0].value()));
   const int64_t rank = call.args[0].value().rank();
@@ -86,8 +120,6 @@ Arg Batching::batched(const Call& call, bool& known) {
   if (name == "prims.view" || name == "prims.reshape") return ops::reshape(x, out);
   if (name == "prims.restride" || name == "prims.clone") return x;
   if (name == "prims.detach") return b_(name, x);
-  if (name == "prims.linear" && !is_batch(a.value("w")) && !(a.has("bias") && is_batch(a.value("bias"))))
-    return b_(name, x, a["w"], a["bias"]);
   if (name == "prims.broadcast_in_dim")
     return b_(name, x, out, Arg(with_batch(a.integers("broadcast_dims"), call.output.value().rank())));
   if (name == "prims.transpose") return b_(name, x, Arg(with_batch(a.integers("permutation"), rank)));
@@ -101,6 +133,8 @@ Arg Batching::batched(const Call& call, bool& known) {
     config.insert(config.begin(), Arg(Dims(3, Dim(0))));
     return b_(name, x, a["value"], Arg::list(std::move(config)));
   }
+  for (const char* along : {"prims.cumsum", "prims.cumprod"})
+    if (name == along && rank > 0) return b_(name, x, dim_behind(a, rank));
   for (const char* reduction : {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"})
     if (name == reduction && rank > 0) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
   if (name == "prims.var" && rank > 0)

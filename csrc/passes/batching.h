@@ -35,6 +35,7 @@ class Batching {
  private:
   bool put_primitive(const Call& call);
   Arg batched(const Call& call, bool& known);
+  Arg linear(const Args& a);
 
   Builder& b_;
   const Dim size_;

@@ -83,7 +83,7 @@ def writes_into_a_copy_that_is_a_view(x):
 
 
 LEFT = {
-    "an operator without a rule": lambda x: torch.vmap(lambda r: r.cumsum(0))(x),
+    "an operator without a rule": lambda x: torch.vmap(lambda r: r.sort()[0])(x),
     "a view": lambda x: torch.vmap(lambda r: r.view(3, 1))(x),
     "the sample itself": lambda x: torch.vmap(lambda r: r)(x),
     "a size in the values": lambda x: torch.vmap(lambda r: r * W[W > 0].sum())(x),
@@ -151,4 +151,62 @@ def test_other_sizes_run_the_same_program():
         x = torch.randn(n, 3)
         torch.testing.assert_close(compiled(x), x * x.sum(1, keepdim=True))
     assert thunder.cache_misses(compiled) == 2
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+def layers(size, batched_bias, dtype=torch.float32):
+    w, b = torch.randn(size, 5, 3, dtype=dtype), torch.randn(*([size] if batched_bias else []), 5, dtype=dtype)
+    return w, b, 0 if batched_bias else None
+
+
+@pytest.mark.parametrize("inner", [(3,), (7, 3), (2, 4, 3), (0, 3)])
+@pytest.mark.parametrize("batched_input", [False, True])
+@pytest.mark.parametrize("batched_bias", [False, True])
+@pytest.mark.parametrize("size", [1, 4])
+def test_linear_with_a_weight_for_each(inner, batched_input, batched_bias, size):
+    w, b, of_bias = layers(size, batched_bias)
+    x = torch.randn(*([size] if batched_input else []), *inner)
+    dims = (0 if batched_input else None, 0, of_bias)
+    compiled = compared(lambda x, w, b: torch.vmap(torch.nn.functional.linear, in_dims=dims)(x, w, b), x, w, b)
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+    compiled = compared(lambda x, w: torch.vmap(torch.nn.functional.linear, in_dims=dims[:2])(x, w), x, w)
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_linear_with_a_weight_for_each_in_other_types(dtype):
+    w, b, _ = layers(4, True, dtype)
+    x = torch.randn(7, 3, dtype=dtype)
+    compiled = thunder.jit(lambda x, w, b: torch.vmap(torch.nn.functional.linear, in_dims=(None, 0, 0))(x, w, b))
+    got, want = compiled(x, w, b), torch.einsum("nk,bmk->bnm", x.double(), w.double()) + b.double()[:, None]
+    tolerance = {} if dtype == torch.float64 else {"rtol": 0.02, "atol": 0.04}
+    torch.testing.assert_close(got, want.to(dtype), **tolerance)
+
+
+def test_one_bias_for_each():
+    w, b, _ = layers(4, True)
+    linear = torch.nn.functional.linear
+    x, dims = torch.randn(7, 3), (None, None, 0)
+    compiled = compared(lambda x, w, b: torch.vmap(linear, in_dims=dims)(x, w, b), x, w[0], b)
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+def test_an_ensemble_of_modules():
+    base = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
+    models = [torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)) for _ in range(3)]
+    parameters, _ = torch.func.stack_module_state(models)
+    parameters = {name: p.detach() for name, p in parameters.items()}
+    x = torch.randn(4, 6)
+
+    def run(p, x):
+        return torch.vmap(lambda q, x: torch.func.functional_call(base, q, (x,)), in_dims=(0, None))(p, x)
+
+    compiled = thunder.jit(run)
+    torch.testing.assert_close(compiled(parameters, x), torch.stack([m(x) for m in models]))
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_sums_up_to_each_element(dim):
+    compiled = compared(lambda x: torch.vmap(lambda r: r.cumsum(dim) * r.cumprod(dim))(x), torch.randn(4, 3, 5))
     assert not thunder.compile_stats(compiled)["eager_calls"]

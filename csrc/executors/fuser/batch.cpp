@@ -41,7 +41,7 @@ void KernelBatch::start() {
   if (!host_source_.empty())
     host_ = in_background([this] {
       HostResult r;
-      r.module = compile_host(fuser::host_prelude() + host_source_, &r.error);
+      r.module = compile_host(fuser::host_source(host_source_), &r.error);
       return r;
     });
   if (!cuda_.empty() && cuda_available()) {

@@ -131,6 +131,22 @@ Arg normalize_body(Builder& b, const Args& a) {
   return (x / b("torch.clamp_min", length, a["eps"])).arg();
 }
 
+Arg weight_norm_body(Builder& b, const Args& a) {
+  const Expr v = b.expr(a["v"]), g = b.expr(a["g"]);
+  const DType t = result_type({v, g}), c = compute_type(t);
+  THUNDER_CHECK(is_floating(t), Runtime, "_weight_norm", "expected floating point tensors, but got ",
+                scalar_type_name(t));
+  // The length of the whole tensor is a number: -1 is not the last dimension.
+  const bool all = a.integer("dim") == -1;
+  std::vector<int64_t> dims = range(0, v.rank());
+  if (!all) dims.erase(dims.begin() + canonical_dim("_weight_norm", a.integer("dim"), v.rank()));
+  const Expr x = to_dtype(v, c);
+  Expr length = x;
+  if (dims.empty()) length = b("torch.abs", x);
+  else length = b("torch.sqrt", b("torch.sum", x * x, Arg(dims), !all));
+  return to_dtype(x * (to_dtype(g, c) / length), t).arg();
+}
+
 Arg cosine_similarity_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["x1"]), y = b.expr(a["x2"]);
   DType t = result_type({x, y});
@@ -172,6 +188,9 @@ constexpr OpDef kRecords[] = {
      .aten = "rms_norm", .python = "torch.nn.functional.rms_norm torch.rms_norm"},
     {.schema = "normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
      .doc = "Scales to unit p-norm along dim.", .body = normalize_body, .python = "torch.nn.functional.normalize"},
+    {.schema = "_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor",
+     .doc = "v scaled to the lengths g, of the whole tensor for dim -1, of what lies at each place of dim otherwise.",
+     .body = weight_norm_body, .aten = "_weight_norm", .python = "torch._weight_norm"},
     {.schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
      .doc = "Cosine of the angle between vectors along dim.", .body = cosine_similarity_body,
      .aten = "cosine_similarity", .python = "torch.nn.functional.cosine_similarity torch.cosine_similarity"},

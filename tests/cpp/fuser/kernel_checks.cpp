@@ -193,9 +193,9 @@ void KernelChecks::add(const Fused& fusion, Expectation expected, std::shared_pt
 
 std::vector<std::string> KernelChecks::run() {
   if (runs_.empty()) return {};
-  std::string source = fuser::host_prelude() + loops_prelude(), cuda = emulation_prelude(), error;
+  std::string source = loops_prelude(), cuda = emulation_prelude(), error;
   for (const Run& r : runs_) (r.how == How::Cuda ? cuda : source) += r.text;
-  std::shared_ptr<HostModule> module = compile_host(source, &error);
+  std::shared_ptr<HostModule> module = compile_host(fuser::host_source(source), &error);
   if (!module) return {"the kernels do not compile: " + error.substr(0, 4000)};
   std::shared_ptr<HostModule> emulation = compile_host(cuda, &error, {"-O1"});
   if (!emulation) return {"the emulated kernels do not compile: " + error.substr(0, 4000)};
