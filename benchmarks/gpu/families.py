@@ -1,4 +1,4 @@
-"""Operators of many families on one GPU, forward and backward: Thunder beside eager and torch.compile, by their kernels' time.
+"""Operators of many families on one GPU, forward and backward, by the time of their kernels.
 
     python benchmarks/gpu/families.py
     python benchmarks/gpu/families.py --only scan,sort --dtype float32
@@ -77,26 +77,60 @@ def adam(p, g, m, v):
 # A size is a tensor of random numbers; ("index", n, sizes) is one of integers below n.
 FAMILIES = {
     "softmax": [
-        (lambda x: F.softmax(x, -1), [(64, 12, 197, 197)], [(32768, 50)], [(256, 50257)], [(16, 1000003)], [(8, 64, 7)]),
+        (
+            lambda x: F.softmax(x, -1),
+            [(64, 12, 197, 197)],
+            [(32768, 50)],
+            [(256, 50257)],
+            [(16, 1000003)],
+            [(8, 64, 7)],
+        ),
         (lambda x: F.log_softmax(x, 1), [(16, 21, 256, 256)], [(4096, 1000)]),
         (lambda x: torch.logsumexp(x, (1, 2)), [(64, 128, 128)], [(8, 1024, 1024)]),
         (lambda x, m: F.softmax(x.masked_fill(m > 0.5, -1e4), -1) * 0.5, [(32, 8, 128, 128), (32, 1, 1, 128)]),
     ],
     "cross entropy": [
-        (lambda x, t: F.cross_entropy(x, t), [(8192, 32000), ("index", 32000, (8192,))], [(128, 10), ("index", 10, (128,))]),
+        (
+            lambda x, t: F.cross_entropy(x, t),
+            [(8192, 32000), ("index", 32000, (8192,))],
+            [(128, 10), ("index", 10, (128,))],
+        ),
         (lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1), [(1024, 1000), ("index", 1000, (1024,))]),
         (lambda x, t: F.cross_entropy(x, t), [(8, 21, 256, 256), ("index", 21, (8, 256, 256))]),
-        (lambda x, y: -(F.normalize(x) @ F.normalize(y).T * 20).log_softmax(-1).diagonal().mean(), [(2048, 512), (2048, 512)]),
+        (
+            lambda x, y: -(F.normalize(x) @ F.normalize(y).T * 20).log_softmax(-1).diagonal().mean(),
+            [(2048, 512), (2048, 512)],
+        ),
         (lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1), reduction="batchmean"), [(4096, 1000), (4096, 1000)]),
     ],
     "norm": [
-        (lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b), [(8192, 768), (768,), (768,)], [(65536, 96), (96,), (96,)]),
-        (lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b), [(512, 12288), (12288,), (12288,)], [(100000, 33), (33,), (33,)]),
+        (
+            lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b),
+            [(8192, 768), (768,), (768,)],
+            [(65536, 96), (96,), (96,)],
+        ),
+        (
+            lambda x, w, b: F.layer_norm(x, (x.shape[-1],), w, b),
+            [(512, 12288), (12288,), (12288,)],
+            [(100000, 33), (33,), (33,)],
+        ),
         (lambda x, w: F.rms_norm(x, (x.shape[-1],), w), [(8192, 4096), (4096,)], [(262144, 64), (64,)]),
-        (lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)), [(8, 320, 64, 64), (320,), (320,)], [(2, 128, 256, 256), (128,), (128,)]),
+        (
+            lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)),
+            [(8, 320, 64, 64), (320,), (320,)],
+            [(2, 128, 256, 256), (128,), (128,)],
+        ),
         (lambda x: F.relu(F.instance_norm(x)), [(8, 64, 128, 128)], [(1, 32, 512, 512)]),
-        (lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, True)), [(64, 256, 28, 28), (256,), (256,)], [(4096, 512), (512,), (512,)]),
-        (lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, True)), [(4, 32, 16, 64, 64), (32,), (32,)], [(16, 64, 4000), (64,), (64,)]),
+        (
+            lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, True)),
+            [(64, 256, 28, 28), (256,), (256,)],
+            [(4096, 512), (512,), (512,)],
+        ),
+        (
+            lambda x, w, b: F.relu(F.batch_norm(x, None, None, w, b, True)),
+            [(4, 32, 16, 64, 64), (32,), (32,)],
+            [(16, 64, 4000), (64,), (64,)],
+        ),
         (lambda x: F.normalize(x, dim=1), [(32, 256, 56, 56)], [(65536, 128)]),
         (lambda x, y: F.cosine_similarity(x, y), [(65536, 256), (65536, 256)]),
     ],
@@ -116,19 +150,52 @@ FAMILIES = {
         (routed, [(16384, 1024), (16384, 64), (64, 1024)]),
     ],
     "index": [
-        (lambda x, i: x[i] * 2, [(30522, 768), ("index", 30522, (16384,))], [(2, 768), ("index", 2, (16384,))], [(1000000, 16), ("index", 1000000, (65536,))]),
-        (lambda x, i: F.embedding(i, x) + 1, [(512, 768), ("index", 512, (16384,))], [(100, 7), ("index", 100, (4096, 3))]),
+        (
+            lambda x, i: x[i] * 2,
+            [(30522, 768), ("index", 30522, (16384,))],
+            [(2, 768), ("index", 2, (16384,))],
+            [(1000000, 16), ("index", 1000000, (65536,))],
+        ),
+        (
+            lambda x, i: F.embedding(i, x) + 1,
+            [(512, 768), ("index", 512, (16384,))],
+            [(100, 7), ("index", 100, (4096, 3))],
+        ),
         (lambda x, i: F.embedding_bag(i, x, mode="sum") * 2, [(100000, 64), ("index", 100000, (8192, 20))]),
-        (lambda x, i: x.gather(1, i) * 3, [(4096, 1000), ("index", 1000, (4096, 64))], [(64, 4096, 16), ("index", 4096, (64, 512, 16))]),
-        (lambda x, i: torch.zeros(10000, x.shape[1], dtype=x.dtype, device=x.device).index_add(0, i, x * 2), [(200000, 64), ("index", 10000, (200000,))]),
-        (lambda x, i: torch.zeros(10000, x.shape[1], dtype=x.dtype, device=x.device).scatter_add(0, i[:, None].expand_as(x), x), [(100000, 32), ("index", 10000, (100000,))]),
+        (
+            lambda x, i: x.gather(1, i) * 3,
+            [(4096, 1000), ("index", 1000, (4096, 64))],
+            [(64, 4096, 16), ("index", 4096, (64, 512, 16))],
+        ),
+        (
+            lambda x, i: torch.zeros(10000, x.shape[1], dtype=x.dtype, device=x.device).index_add(0, i, x * 2),
+            [(200000, 64), ("index", 10000, (200000,))],
+        ),
+        (
+            lambda x, i: torch.zeros(10000, x.shape[1], dtype=x.dtype, device=x.device).scatter_add(
+                0, i[:, None].expand_as(x), x
+            ),
+            [(100000, 32), ("index", 10000, (100000,))],
+        ),
         (lambda x, i: segment_softmax(x, i, 10000), [(100000, 8), ("index", 10000, (100000,))]),
         (lambda x, i: x.index_select(1, i).relu(), [(64, 1000, 128), ("index", 1000, (500,))]),
         (lambda x: x[:, ::2, 1:] * 2, [(64, 512, 512)]),
-        (lambda x, t: x + t[(torch.arange(49, device=x.device)[:, None] + torch.arange(49, device=x.device)) % 169].permute(2, 0, 1), [(4096, 6, 49, 49), (169, 6)]),
+        (
+            lambda x, t: (
+                x
+                + t[(torch.arange(49, device=x.device)[:, None] + torch.arange(49, device=x.device)) % 169].permute(
+                    2, 0, 1
+                )
+            ),
+            [(4096, 6, 49, 49), (169, 6)],
+        ),
     ],
     "layout": [
-        (lambda x, y: torch.cat((x, y), 1).relu(), [(32, 64, 128, 128), (32, 64, 128, 128)], [(8, 3, 50, 50), (8, 5, 50, 50)]),
+        (
+            lambda x, y: torch.cat((x, y), 1).relu(),
+            [(32, 64, 128, 128), (32, 64, 128, 128)],
+            [(8, 3, 50, 50), (8, 5, 50, 50)],
+        ),
         (lambda *xs: torch.cat(xs, -1) * 2, [(4096, 64)] * 26),
         (lambda x: x.permute(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1) * 2, [(16, 16, 1024, 64)]),
         (lambda x: F.gelu(x.transpose(1, 2)).contiguous(), [(64, 768, 196)], [(7, 1001, 333)]),
@@ -152,8 +219,18 @@ FAMILIES = {
         (lambda x: F.avg_pool2d(x, 2).relu(), [(64, 128, 56, 56)]),
         (lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1) * 2, [(128, 2048, 7, 7)], [(16, 64, 112, 112)]),
         (lambda x: F.adaptive_max_pool2d(x, (3, 3)), [(32, 64, 31, 31)]),
-        (lambda x: F.conv1d(F.pad(x, (3, 0)), torch.ones(x.shape[1], 1, 4, dtype=x.dtype, device=x.device), groups=x.shape[1]).relu(), [(8, 1024, 2048)]),
-        (lambda x, y: 1 - (2 * (x.sigmoid() * y).sum((1, 2, 3)) + 1) / (x.sigmoid().sum((1, 2, 3)) + y.sum((1, 2, 3)) + 1), [(16, 1, 512, 512), (16, 1, 512, 512)]),
+        (
+            lambda x: F.conv1d(
+                F.pad(x, (3, 0)), torch.ones(x.shape[1], 1, 4, dtype=x.dtype, device=x.device), groups=x.shape[1]
+            ).relu(),
+            [(8, 1024, 2048)],
+        ),
+        (
+            lambda x, y: (
+                1 - (2 * (x.sigmoid() * y).sum((1, 2, 3)) + 1) / (x.sigmoid().sum((1, 2, 3)) + y.sum((1, 2, 3)) + 1)
+            ),
+            [(16, 1, 512, 512), (16, 1, 512, 512)],
+        ),
     ],
     "pointwise": [
         (lambda x, y: F.silu(x) * y, [(8192, 11008), (8192, 11008)], [(1000, 333), (1000, 333)]),
@@ -163,7 +240,10 @@ FAMILIES = {
         (lambda x, w: torch.where(x > 0, x, x * w), [(64, 256, 28, 28), (1, 256, 1, 1)]),
         (lambda x: F.dropout(x, 0.1) + x, [(8192, 4096)]),
         (rope, [(8, 32, 2048, 128), (2048, 128)]),
-        (lambda x, y: torch.view_as_real(torch.view_as_complex(x.float()) * torch.view_as_complex(y.float())), [(8, 2048, 16, 64, 2), (2048, 1, 64, 2)]),
+        (
+            lambda x, y: torch.view_as_real(torch.view_as_complex(x.float()) * torch.view_as_complex(y.float())),
+            [(8, 2048, 16, 64, 2), (2048, 1, 64, 2)],
+        ),
         (int4_unpacked, [("index", 256, (4096, 2048)), (4096, 1)]),
         (adam, [(4096, 4096)] * 4, [(1000,)] * 4),
     ],
@@ -178,7 +258,7 @@ FAMILIES = {
         (lambda x, y, w: F.bilinear(x, y, w), [(1024, 64), (1024, 64), (32, 64, 64)]),
         (lambda x: torch.fft.irfft(torch.fft.rfft(x.float()) * 0.5), [(256, 64, 512)]),
     ],
-}  # fmt: skip
+}
 
 
 def argument(what, dtype, options):
@@ -206,7 +286,9 @@ def gradients(function, arguments):
     if not leaves:
         return results
     grown = [r for r in results if r.requires_grad]
-    given = torch.autograd.grad(grown, leaves, [cotangent(r.shape, r.dtype, r.device) for r in grown], allow_unused=True)
+    given = torch.autograd.grad(
+        grown, leaves, [cotangent(r.shape, r.dtype, r.device) for r in grown], allow_unused=True
+    )
     return [*results, *(g for g in given if g is not None)]
 
 
@@ -233,7 +315,11 @@ def measure(function, shapes, options):
     for name, peer in peers.items():
         row[name] = microseconds(lambda peer=peer: gradients(peer, arguments), options.device, sleep=3_000_000)
     row["ratio"] = row["thunder"] / min(row[name] for name in peers if name != "thunder")
-    row["error"] = float("nan") if any("dropout" in n for n in function.__code__.co_names) else error(compiled, function, arguments)
+    row["error"] = (
+        float("nan")
+        if any("dropout" in n for n in function.__code__.co_names)
+        else error(compiled, function, arguments)
+    )
     torch._dynamo.reset()
     cotangent.cache_clear()
     return row

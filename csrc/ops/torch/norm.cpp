@@ -138,6 +138,8 @@ Arg weight_norm_body(Builder& b, const Args& a) {
                 scalar_type_name(t));
   // The length of the whole tensor is a number: -1 is not the last dimension.
   const bool all = a.integer("dim") == -1;
+  THUNDER_CHECK(all || v.rank() > 0, Index, "_weight_norm", "dimension ", a.integer("dim"),
+                " of a tensor that has none");
   std::vector<int64_t> dims = range(0, v.rank());
   if (!all) dims.erase(dims.begin() + canonical_dim("_weight_norm", a.integer("dim"), v.rank()));
   const Expr x = to_dtype(v, c);
