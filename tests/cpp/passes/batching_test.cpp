@@ -70,6 +70,11 @@ const char* const kPrograms[] = {
     "  t0 = prims.transpose(w, [1, 0])  # t0: \"cpu f32[2, 4] strides=(1, 2)\"\n"
     "  t1 = prims.matmul(x, t0)  # t1: \"cpu f32[4, 4]\"\n  return t1\n",
     "  t0 = prims.linear(x, w, None)  # t0: \"cpu f32[4, 4]\"\n  return t0\n",
+    "  t0 = prims.linear(w, x, None)  # t0: \"cpu f32[4, 4]\"\n  return t0\n",
+    "  t0 = prims.linear(x, x, None)  # t0: \"cpu f32[4, 4]\"\n  return t0\n",
+    "  t0 = prims.linear(y, x, None)  # t0: \"cpu f32[4]\"\n  return t0\n",
+    "  t0 = prims.cumsum(x, 0)  # t0: \"cpu f32[4, 2]\"\n  t1 = prims.cumprod(t0, 1)  # t1: \"cpu f32[4, 2]\"\n"
+    "  return t1\n",
     "  t0 = prims.exp(w)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
 };
 
@@ -91,8 +96,7 @@ TEST_CASE("batching: each sample's part is what the program gives for the sample
 
 TEST_CASE("batching: refused where there is no rule") {
   const char* const bodies[] = {
-      "  t0 = prims.cumsum(x, 0)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
-      "  t0 = prims.linear(w, x, None)  # t0: \"cpu f32[4, 4]\"\n  return t0\n",
+      "  t0 = prims.argmax(x, 0)  # t0: \"cpu i64[2]\"\n  return t0\n",
       "  t0 = prims.bernoulli_like(x, 0.5)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
       "  t0 = prims.bernoulli_like(w, 0.5)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
   };
