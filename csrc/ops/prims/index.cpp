@@ -334,6 +334,9 @@ Types index_vector_write(const char* op, const Args& a) {
   const TensorType &t = a.tensor("a"), &index = a.tensor("index"), &src = a.tensor("source");
   int64_t dim = wrapped_dim(op, a["dim"], t.rank());
   check_index_vector(op, index);
+  for (const TensorType* other : {&index, &src})
+    THUNDER_CHECK(other->device == t.device, Runtime, op, "Expected all tensors to be on the same device, but got ",
+                  t.device, " and ", other->device);
   THUNDER_CHECK(src.dtype == t.dtype, Runtime, op, "self and source expected to have the same dtype, but got (self) ",
                 t.dtype, " and (source) ", src.dtype);
   THUNDER_CHECK(src.rank() == t.rank() || src.rank() == 0 || t.rank() == 0, Runtime, op,

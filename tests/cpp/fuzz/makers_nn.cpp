@@ -104,6 +104,15 @@ Made embedding(Draw& d) {
   return m;
 }
 
+Made pairs(Draw& d) {
+  const int64_t n = d.random.between(1, 4), width = d.random.between(1, 4);
+  const Value x = floats(d, {n, width});
+  return Named{{"input1", x},
+               {"input2", floats(d, {n, width}, x.dtype())},
+               {"target", floats(d, {n}, x.dtype())},
+               {"reduction", d.random.between(0, 2)}};
+}
+
 Made classification(Draw& d) {
   int64_t n = d.random.between(1, 4), classes = d.random.between(1, 4);
   bool planes = d.op.schema.name.find("2d") != std::string::npos ||
@@ -233,6 +242,7 @@ void add_nn_makers(Makers& m) {
             {"torch.embedding.functional", embedding},
             {"torch.embedding_backward", embedding},
             {"torch.embedding_renorm", embedding},
+            {"torch.cosine_embedding_loss", pairs},
             {"torch.cross_entropy", classification},
             {"torch.nll_loss", classification},
             {"torch.nll_loss_forward", classification},
