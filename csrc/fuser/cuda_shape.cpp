@@ -8,33 +8,33 @@
 namespace thunder::fuser {
 namespace {
 
-constexpr int kTileChunks = 4;            // of a thread without reductions: what a row has once is asked for once
-constexpr int kRowChunks = 4;             // of a thread in a row: several loads in flight, and yet many threads
-constexpr int kRowSingles = 12;           // the same where a chunk is one element
-constexpr int64_t kLongSingles = 1 << 14; // of a row that a whole multiprocessor's threads walk over
-constexpr int kOneWalkThreads = 256;      // of a row that is walked over once: more blocks, at different places
-constexpr int kManyRows = 256;            // with fewer, a row gets all threads of a block
-constexpr int kBlockThreads = 128;        // of a block that has several rows, or a part of a row's columns
-constexpr int kPersistentThreads = 1024;  // of a multiprocessor, where each walks over many rows
-constexpr int kColumnLanes = 32;          // columns whose sums one thread may keep
-constexpr int kMostSums = 48;             // registers of theirs that leave room for the rest
-constexpr int kFewRegisters = 48;         // for operands and sums, with which as many threads run at once
-constexpr int64_t kJoinBytes = 40 << 10;  // of shared memory, of which a block has 48 kB
-constexpr int kBusyThreads = 1 << 16;     // that keep a GPU's memory busy
-constexpr int kColumnBlock = 256;         // threads of a block that walks over columns
-constexpr int kWholeRows = 32;            // rows side by side of a block that has all rows of its columns
-constexpr int kRowsEach = 16;             // of such a thread, if there are blocks enough
-constexpr int kMostRowsEach = 64;         // that it may add up without runs
-constexpr int kLeastRowsEach = 4;         // that take it less time than a second kernel
-constexpr int64_t kWholeBlocks = 132;     // that keep the multiprocessors of a large GPU busy
-constexpr int kColumnThreads = 32;        // of the columns of a tile: fewer columns have fewer partial sums
-constexpr int kTransposedThreads = 8;     // of a row, where the rows of a block lie together in an operand
-constexpr int kTransposedBlock = 256;     // threads of such a block
-constexpr int kMostOfRows = 512;          // threads of a block that has several rows
-constexpr int64_t kReadAgain = 36 << 20;  // bytes that lie in the cache of a large GPU still when they are read again
-constexpr int64_t kFewColumns = 256;      // whose sums take few registers
-constexpr int kTurnedThreads = 256;       // of a block that turns a tile
-constexpr int kTurnedCols = 64;           // of that tile
+constexpr int kTileChunks = 4;             // of a thread without reductions: what a row has once is asked for once
+constexpr int kRowChunks = 4;              // of a thread in a row: several loads in flight, and yet many threads
+constexpr int kRowSingles = 12;            // the same where a chunk is one element
+constexpr int64_t kLongSingles = 1 << 14;  // of a row that a whole multiprocessor's threads walk over
+constexpr int kOneWalkThreads = 256;       // of a row that is walked over once: more blocks, at different places
+constexpr int kManyRows = 256;             // with fewer, a row gets all threads of a block
+constexpr int kBlockThreads = 128;         // of a block that has several rows, or a part of a row's columns
+constexpr int kPersistentThreads = 1024;   // of a multiprocessor, where each walks over many rows
+constexpr int kColumnLanes = 32;           // columns whose sums one thread may keep
+constexpr int kMostSums = 48;              // registers of theirs that leave room for the rest
+constexpr int kFewRegisters = 48;          // for operands and sums, with which as many threads run at once
+constexpr int64_t kJoinBytes = 40 << 10;   // of shared memory, of which a block has 48 kB
+constexpr int kBusyThreads = 1 << 16;      // that keep a GPU's memory busy
+constexpr int kColumnBlock = 256;          // threads of a block that walks over columns
+constexpr int kWholeRows = 32;             // rows side by side of a block that has all rows of its columns
+constexpr int kRowsEach = 16;              // of such a thread, if there are blocks enough
+constexpr int kMostRowsEach = 64;          // that it may add up without runs
+constexpr int kLeastRowsEach = 4;          // that take it less time than a second kernel
+constexpr int64_t kWholeBlocks = 132;      // that keep the multiprocessors of a large GPU busy
+constexpr int kColumnThreads = 32;         // of the columns of a tile: fewer columns have fewer partial sums
+constexpr int kTransposedThreads = 8;      // of a row, where the rows of a block lie together in an operand
+constexpr int kTransposedBlock = 256;      // threads of such a block
+constexpr int kMostOfRows = 512;           // threads of a block that has several rows
+constexpr int64_t kReadAgain = 36 << 20;   // bytes that lie in the cache of a large GPU still when they are read again
+constexpr int64_t kFewColumns = 256;       // whose sums take few registers
+constexpr int kTurnedThreads = 256;        // of a block that turns a tile
+constexpr int kTurnedCols = 64;            // of that tile
 
 // Registers in which a thread keeps sums of a chunk's columns.
 int sums_of_thread(const Kernel& k) {
@@ -199,7 +199,8 @@ CudaShape cuda_shape(const Kernel& k) {
   // Enough loads in flight; more blocks would only mean more partial sums to write and read again, and fewer registers
   // for each thread's.
   const int threads = s.threads * s.rows_per_block;
-  const int most = registers_of_thread(k, reduces_rows(k) ? s.chunks : 1) > kFewRegisters ? kPersistentThreads / 2 : kPersistentThreads;
+  const int most = registers_of_thread(k, reduces_rows(k) ? s.chunks : 1) > kFewRegisters ? kPersistentThreads / 2
+                                                                                          : kPersistentThreads;
   s.blocks_per_multiprocessor = std::max(1, most / threads);
   return s;
 }

@@ -68,9 +68,8 @@ std::string runs_of_row(const Kernel& k, const Phase& p, const std::string& stat
     whole += line(2, a.name + " = th_whole(" + totals + ");");
   }
   return out + line(2, "for (I start = threadIdx.x; start < " + n + "; start += " + run + ") {") +
-         line(3, "const I end = " + n + " - start < " + run + " ? " + n + " : start + " + run + ";") +
-         unroll(k) + line(3, "for (I q = start; q < end; q += T) {") + statements + line(3, "}") + after +
-         line(2, "}") + whole;
+         line(3, "const I end = " + n + " - start < " + run + " ? " + n + " : start + " + run + ";") + unroll(k) +
+         line(3, "for (I q = start; q < end; q += T) {") + statements + line(3, "}") + after + line(2, "}") + whole;
 }
 
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& chunk) {

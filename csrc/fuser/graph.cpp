@@ -267,8 +267,8 @@ Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
   size_t innermost = rank;
   for (size_t i = 0; i < rank; ++i)
     if (!Size(t.shape[i]).is(1)) innermost = i;
-  const bool together = innermost < rank && t.strides[innermost].same(1) &&
-                        usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
+  const bool together =
+      innermost < rank && t.strides[innermost].same(1) && usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
   if (!together) return {};
   const bool inner = is_reduced[innermost];
   Reduction r{inner ? Reduced::Inner : Reduced::Outer, 1, 1, {}};

@@ -209,7 +209,8 @@ int64_t sum_bytes(DType t) { return sum_name(t) == "float" ? 4 : 8; }
 
 std::string group_text(DType index, bool short_keys) {
   return define("ID", storage_name(index)) + define("KEY", short_keys ? "int16" : "int32") +
-         define("THREADS", kThreads) + define("PARTS", kPlacedBy) + define("TILE", kTile) + kKeys + kTiles + kPlaces + kStarts;
+         define("THREADS", kThreads) + define("PARTS", kPlacedBy) + define("TILE", kTile) + kKeys + kTiles + kPlaces +
+         kStarts;
 }
 
 std::string sum_text(DType t) {

@@ -43,7 +43,9 @@ def check(f, x, whole=()):
     for a, e, y in zip(got, exact, eager, strict=True):
         assert (a.dtype, a.shape) == (y.dtype, y.shape)
         error, of_eager = ((t.double() - e).norm() / e.norm().clamp(min=1e-30) for t in (a, y))
-        assert error <= max(2 * ROUNDOFF[x.dtype], 1.5 * of_eager), (tuple(a.shape), error, of_eager)
+        # Where eager itself is far off, it is no measure.
+        allowed = max(2 * ROUNDOFF[x.dtype], min(1.5 * of_eager, 20 * ROUNDOFF[x.dtype]))
+        assert error <= allowed, (tuple(a.shape), error, of_eager)
     assert got[0].stride() == eager[0].stride() or 1 in got[0].shape
     if x.is_cuda:
         text = "\n".join(str(t[-1]) for t in (thunder.last_traces(compiled), thunder.last_backward_traces(compiled)))
