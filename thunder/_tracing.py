@@ -34,6 +34,7 @@ class TensorProxy(torch.Tensor):
     """A tensor of a program that is being traced: a type, and no data."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
+    __class__ = property(lambda self: torch.Tensor)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

@@ -92,11 +92,8 @@ Arg pad_body(Builder& b, const Args& a) {
 
 // ---- ATen's reflection and replication ------------------------------------------------------------------------------
 
-// Mirrored images of ATen's on a GPU, whatever the operand's format is, and their gradients.
-template <int dims>
-bool makes_contiguous(const TensorType& t) {
-  return dims == 2 && t.device.type == DeviceType::cuda;
-}
+// On a GPU ATen makes a contiguous result, and a contiguous gradient, whatever the operand's format is.
+bool keeps_format(const TensorType& t) { return t.device.type != DeviceType::cuda && suggests_channels_last(t); }
 
 template <bool reflect, int dims>
 Types edge_pad_meta(const Args& a) {
@@ -122,8 +119,7 @@ Types edge_pad_meta(const Args& a) {
   }
   // ATen takes an unbatched volume for a batch of images here.
   bool has_format = dims >= 2 && (t.rank() == dims + 2 || dims == 3);
-  has_format = has_format && !(reflect && makes_contiguous<dims>(t));
-  bool channels_last = has_format && suggests_channels_last(t);
+  bool channels_last = has_format && keeps_format(t);
   Dims strides = channels_last ? channels_last_strides(shape) : contiguous_strides(shape);
   return {with_shape(t, std::move(shape), std::move(strides))};
 }
@@ -208,16 +204,14 @@ Arg edge_pad_body(Builder& b, const Args& a) {
   return with_strides(y.value() == a.value("input") ? b("prims.clone", y) : y, out.strides).arg();
 }
 
-template <bool reflect, int dims>
 Types edge_pad_backward_meta(const Args& a) {
   const TensorType& t = a.tensor("self");
-  const bool channels_last = suggests_channels_last(t) && !(reflect && makes_contiguous<dims>(t));
-  return {with_shape(t, t.shape, channels_last ? channels_last_strides(t.shape) : contiguous_strides(t.shape))};
+  return {with_shape(t, t.shape, keeps_format(t) ? channels_last_strides(t.shape) : contiguous_strides(t.shape))};
 }
 
 template <bool reflect, int dims>
 Arg edge_pad_backward_body(Builder& b, const Args& a) {
-  const TensorType x = a.tensor("self"), out = edge_pad_backward_meta<reflect, dims>(a)[0].tensor();
+  const TensorType x = a.tensor("self"), out = edge_pad_backward_meta(a)[0].tensor();
   const std::vector<Ends> ends = ends_of<reflect, dims>(x.shape, a.dims("padding"));
   if (x.device.type != DeviceType::cuda || !is_floating(x.dtype) || ends.empty()) return {};
   const Expr dx = by_images<dims>(b.expr(a["grad_output"]), x, [&](const Expr& v, int64_t first) {
@@ -248,7 +242,7 @@ void edge_pad_backward_vjp(VjpContext& c) {
    .python = "torch.ops.aten." #kind "_pad" #n "d"},                                                                \
   {                                                                                                                 \
     .schema = #kind "_pad" #n "d_backward(Tensor grad_output, Tensor self, int[] padding) -> Tensor",               \
-    .doc = "The gradient of " #kind "_pad" #n "d.", .tags = kLinear, .meta = edge_pad_backward_meta<reflect, n>,    \
+    .doc = "The gradient of " #kind "_pad" #n "d.", .tags = kLinear, .meta = edge_pad_backward_meta,                \
     .body = edge_pad_backward_body<reflect, n>, .vjp = edge_pad_backward_vjp, .aten = #kind "_pad" #n "d_backward", \
     .python = "torch.ops.aten." #kind "_pad" #n "d_backward"                                                        \
   }
