@@ -184,8 +184,8 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
       return nullptr;
     }
   }
-  // A program sees the class of the tensor that a proxy stands for.
-  if (t == &PyType_Type && n == 1 && is_proxy(arguments[0]))
+  // A program sees the class of the tensor that a proxy stands for.  PyTorch takes a tensor of that class for real.
+  if (t == &PyType_Type && n == 1 && is_proxy(arguments[0]) && !tracer_.in_library())
     return Py_NewRef(reinterpret_cast<PyObject*>(hooks().tensor_class));
   if (t == &PyType_Type && n == 1) read_type(arguments[0]);
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);

@@ -86,9 +86,10 @@ def test_windows_have_no_hidden_copies():
     for trace in (forward, backward):
         assert all(is_read_by_blas(trace))
         assert not [t for t in in_memory(trace) if "49, 49]" in t and "4096" in t]
-    # One kernel for the softmax, none that only pads, and query, key and value in two.
+    # One kernel for the softmax, none that only pads, query, key and value in two, and one that writes the bias as 4096
+    # windows read it.
     kernels = lines(forward, "fusion")
-    assert len([k for k in kernels if "t" in k]) <= 6, kernels
+    assert len([k for k in kernels if "t" in k]) <= 7, kernels
 
 
 def test_windows_save_what_the_backward_reads():
