@@ -1,10 +1,13 @@
 """Extremes with their places, elements at computed places, and losses of pairs: in kernels, on a GPU and on the CPU."""
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
 from devices import DEVICE, ON_CPU
 from fusion_checks import check, fusions, run
+from short_run import taken
 
 import thunder
 
@@ -44,12 +47,17 @@ def same(f, *args):
     return compiled
 
 
+def grid(*lists):
+    """All cases on a GPU, a third of them in a short run on the CPU."""
+    return [case for case in itertools.product(*lists) if not ON_CPU or taken(str(case), 3)]
+
+
 # ---- extremes --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, torch.int64, torch.uint8, torch.bool], ids=str)
-@pytest.mark.parametrize("name", ["max", "min"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "name", "dtype"), grid(SHAPES, ["max", "min"], [*DTYPES, torch.int64, torch.uint8, torch.bool]), ids=str
+)
 def test_extremes_and_their_places(shape, name, dtype):
     x = few_values(*shape, dtype=dtype).requires_grad_(dtype.is_floating_point)
     for dim in range(-1, len(shape) - 1):
@@ -144,8 +152,7 @@ GATHERS = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("name", GATHERS)
+@pytest.mark.parametrize(("name", "dtype"), grid(GATHERS, DTYPES), ids=str)
 def test_gathers(name, dtype):
     for n, m, count in [(40, 16, 25), (16, 8, 5), (30, 24, 100)] + ([] if ON_CPU else [(30000, 64, 10000)]):
         x, i = rand(n, m, dtype=dtype).requires_grad_(), places(n, count, least=-n)
@@ -239,9 +246,9 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (64, 128), (33, 1000)], ids=str)
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"), grid(LOSSES, [(1, 1), (5, 7), (64, 128), (33, 1000)], DTYPES), ids=str
+)
 def test_losses(name, shape, dtype):
     if name == "cosine" and shape == (1, 1):
         pytest.skip("the angle is 0, and so are loss and gradient but for rounding")
