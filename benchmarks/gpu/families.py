@@ -13,7 +13,6 @@ backward pass. The columns are
     first  seconds of Thunder's first call
 """
 
-import argparse
 import functools
 import math
 import time
@@ -21,8 +20,7 @@ import traceback
 
 import torch
 import torch.nn.functional as F
-from headline import table
-from reductions import COLUMNS, microseconds
+from reductions import COLUMNS, arguments, microseconds, print_all
 
 import thunder
 
@@ -302,23 +300,21 @@ def error(peer, function, arguments):
 
 
 def measure(function, shapes, options):
-    arguments = [argument(what, getattr(torch, options.dtype), options) for what in shapes]
+    given = [argument(what, getattr(torch, options.dtype), options) for what in shapes]
     if not options.forward:
-        arguments = [a.requires_grad_(a.is_floating_point()) for a in arguments]
+        given = [a.requires_grad_(a.is_floating_point()) for a in given]
     compiled = thunder.jit(function)
     start = time.perf_counter()
-    gradients(compiled, arguments)
+    gradients(compiled, given)
     row = {"first": time.perf_counter() - start}
     peers = {"eager": function, "thunder": compiled}
     if not options.without_compile:
         peers["compile"] = torch.compile(function)
     for name, peer in peers.items():
-        row[name] = microseconds(lambda peer=peer: gradients(peer, arguments), options.device, sleep=3_000_000)
+        row[name] = microseconds(lambda peer=peer: gradients(peer, given), options.device, sleep=3_000_000)
     row["ratio"] = row["thunder"] / min(row[name] for name in peers if name != "thunder")
     row["error"] = (
-        float("nan")
-        if any("dropout" in n for n in function.__code__.co_names)
-        else error(compiled, function, arguments)
+        float("nan") if any("dropout" in n for n in function.__code__.co_names) else error(compiled, function, given)
     )
     torch._dynamo.reset()
     cotangent.cache_clear()
@@ -326,13 +322,9 @@ def measure(function, shapes, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="families, separated by commas")
+    parser = arguments(__doc__, "families", "no dimension over 8")
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--forward", action="store_true", help="without gradients")
-    parser.add_argument("--without-compile", action="store_true", help="eager alone beside Thunder")
-    parser.add_argument("--small", action="store_true", help="no dimension over 8")
     options = parser.parse_args()
     rows = []
     for family in options.only.split(",") if options.only else FAMILIES:
@@ -347,7 +339,7 @@ def main():
                     continue
                 rows.append(row)
                 print(*(f"{k} {v:.3g}" if isinstance(v, float) else v for k, v in row.items()), flush=True)
-    print(table(rows, (*COLUMNS, ("first", "first", ".2f")), "us"))
+    print_all(rows, (*COLUMNS, ("first", "first", ".2f")))
 
 
 if __name__ == "__main__":

@@ -85,13 +85,27 @@ def measure(function, shape, dtype, options):
     return row
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="names, separated by commas")
-    parser.add_argument("--dtypes", default="bfloat16,float32")
+def arguments(doc, only, small):
+    """A parser of what this program and families.py have in common."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help=f"{only}, separated by commas")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--without-compile", action="store_true", help="eager alone beside Thunder")
-    parser.add_argument("--small", action="store_true", help="one small shape of each kind")
+    parser.add_argument("--small", action="store_true", help=small)
+    return parser
+
+
+def print_all(rows, columns=COLUMNS):
+    """The table, and what it says in one line."""
+    print(table(rows, columns, "us"))
+    ratios = [row["ratio"] for row in rows]
+    print(f"{len(ratios)} rows, geometric mean of the ratios {statistics.geometric_mean(ratios):.3f}", end=", ")
+    print(f"{sum(ratio > 1.3 for ratio in ratios)} above 1.3")
+
+
+def main():
+    parser = arguments(__doc__, "names", "one small shape of each kind")
+    parser.add_argument("--dtypes", default="bfloat16,float32")
     options = parser.parse_args()
     only = set(filter(None, options.only.split(",")))
     rows = []
@@ -102,7 +116,7 @@ def main():
                     for name in [n for n in functions if not only or n in only]:
                         row = measure(functions[name], shape, getattr(torch, dtype), options)
                         rows.append({"us": f"{name} {'x'.join(map(str, shape))} {dtype}", **row})
-    print(table(rows, COLUMNS, "us"))
+    print_all(rows)
 
 
 if __name__ == "__main__":
