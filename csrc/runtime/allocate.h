@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
+#include <c10/util/strides.h>
 
 #include "runtime/host_memory.h"
 
@@ -18,6 +19,11 @@ inline at::Tensor allocate(c10::DeviceType device, c10::IntArrayRef sizes, c10::
   static c10::Allocator* const allocator = c10::GetAllocator(c10::DeviceType::CUDA);
   return at::Tensor(
       at::detail::empty_strided_generic(sizes, strides, allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), type));
+}
+
+/// The same, row-major.
+inline at::Tensor allocate(c10::DeviceType device, c10::IntArrayRef sizes, at::ScalarType type) {
+  return allocate(device, sizes, c10::contiguous_strides(sizes), type);
 }
 
 /// A tensor in the memory of `donor`, if nobody else holds that and it is neither too small nor too large; else undefined.

@@ -36,7 +36,7 @@ std::shared_ptr<CudaModule> module_of(const std::string& text) {
 }
 
 at::Tensor make(const std::vector<int64_t>& shape, at::ScalarType type) {
-  return allocate(c10::DeviceType::CUDA, shape, row_major(shape), type);
+  return allocate(c10::DeviceType::CUDA, shape, type);
 }
 
 unsigned blocks(int64_t threads) {

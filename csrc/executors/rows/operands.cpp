@@ -57,12 +57,6 @@ SumOperands::SumOperands(const std::vector<Operand>& operands, Frame& frame)
   shape[static_cast<size_t>(dim)] = segments;
 }
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
-  return strides;
-}
-
 bool all_plain(const std::vector<Operand>& operands, const Frame& frame) {
   return std::all_of(operands.begin(), operands.end(), [&](const Operand& o) {
     if (o.kind != Operand::Kind::Register || !frame.registers[o.reg].isTensor()) return true;

@@ -28,7 +28,6 @@ struct SumOperands {
   SumOperands(const std::vector<Operand>& operands, Frame& frame);
 };
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape);
 /// Whether kernels may read all tensors among the operands.
 bool all_plain(const std::vector<Operand>& operands, const Frame& frame);
 

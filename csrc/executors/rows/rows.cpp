@@ -66,8 +66,8 @@ class GroupCall final : public RowsCall {
  private:
   static Results on_host(const GroupOperands& o) {
     const int64_t count = o.index.numel();
-    at::Tensor order = allocate(c10::DeviceType::CPU, {count}, {1}, at::kLong),
-               starts = allocate(c10::DeviceType::CPU, {o.groups + 1}, {1}, at::kLong);
+    at::Tensor order = allocate(c10::DeviceType::CPU, {count}, at::kLong),
+               starts = allocate(c10::DeviceType::CPU, {o.groups + 1}, at::kLong);
     auto group = [&](const auto* index) {
       return rows::group_index(index, count, o.groups, o.skips, order.mutable_data_ptr<int64_t>(),
                                starts.mutable_data_ptr<int64_t>());
@@ -97,7 +97,7 @@ class SumCall final : public RowsCall {
 
  private:
   static at::Tensor on_host(const SumOperands& o) {
-    at::Tensor out = allocate(c10::DeviceType::CPU, o.shape, rows::row_major(o.shape), o.a.scalar_type());
+    at::Tensor out = allocate(c10::DeviceType::CPU, o.shape, o.a.scalar_type());
     rows::Sum sum;
     sum.a = o.a.const_data_ptr();
     sum.outer = o.outer, sum.outer_stride = o.outer_stride;

@@ -65,12 +65,6 @@ std::optional<Problem> problem_of(const Form& form, const Call& call) {
   return p;
 }
 
-at::Tensor make(c10::IntArrayRef shape, at::ScalarType type) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(shape[i], 1);
-  return allocate(c10::DeviceType::CUDA, shape, strides, type);
-}
-
 class ScanCall final : public Instruction {
  public:
   ScanCall(const Call& call, const Assembler& assembler)
@@ -114,7 +108,7 @@ class ScanCall final : public Instruction {
   std::optional<at::Tensor> by_kernels(std::vector<at::Tensor>& inputs, int64_t dim) const {
     const c10::OptionalDeviceGuard guard(inputs[0].device());
     const int device = inputs[0].device().index();
-    at::Tensor out = make(inputs[0].sizes(), type_);
+    at::Tensor out = allocate(c10::DeviceType::CUDA, inputs[0].sizes(), type_);
     if (out.numel() == 0) return out;
     const Sizes s = sizes_of(out, dim);
     std::string why;
@@ -145,7 +139,7 @@ class ScanCall final : public Instruction {
     if (l.parts > 1) cut = find(columns ? "scan_column_parts" + suffix : "scan_row_parts", device);
     if (!scan || (l.parts > 1 && !cut)) return false;
     at::Tensor states;
-    if (cut) states = make({l.states * scans::state_bytes(problem_)}, at::kByte);
+    if (cut) states = allocate(c10::DeviceType::CUDA, {l.states * scans::state_bytes(problem_)}, at::kByte);
     void *parts = cut ? states.mutable_data_ptr() : nullptr, *to = out.mutable_data_ptr();
     Launch n = l;
     std::vector<void*> params = {&in[0], &in[1], &in[2]};
