@@ -57,6 +57,10 @@ Expr with_strides(const Expr& x, const Dims& strides) {
   return same(x.tensor().strides, strides) ? x : x.builder()("prims.restride", x, strides);
 }
 
+Expr as_result(const Expr& x, Value operand, const Dims& strides) {
+  return with_strides(x.value() == operand ? x.builder()("prims.clone", x) : x, strides);
+}
+
 Arg laid_out_as(const ArgList& operands, const Expr& result) {
   std::vector<const Dims*> strides;
   for (const Arg& a : operands)

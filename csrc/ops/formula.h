@@ -93,6 +93,8 @@ Expr reshape(Builder& b, const Arg& a, const Dims& shape);
 Expr contiguous(Builder& b, const Arg& a);
 /// The same values with other strides: itself, or a copy by prims.restride.
 Expr with_strides(const Expr& x, const Dims& strides);
+/// The same as a tensor that is not the operand: a copy where it is.
+Expr as_result(const Expr& x, Value operand, const Dims& strides);
 /// The result in the layout that one pointwise kernel over these operands (tensors of its shape, and numbers) gives it.
 Arg laid_out_as(const ArgList& operands, const Expr& result);
 /// The result of a pointwise operation over these operands, in the dtype and the layout that it is stored in.

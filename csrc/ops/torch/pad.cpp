@@ -7,7 +7,6 @@
 #include "ops/common.h"
 #include "ops/formula.h"
 #include "ops/shape_common.h"
-#include "ops/windows.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -184,24 +183,15 @@ Formula without_ends(const Formula& g, int64_t dim, const Ends& e) {
   return out;
 }
 
-// fn(tensor, first padded dimension), on a tensor in the order of the result's memory.
-template <int dims>
-Expr by_images(const Expr& x, const TensorType& like, const std::function<Expr(const Expr&, int64_t)>& fn) {
-  const bool last = dims >= 2 && like.rank() == dims + 2 && suggests_channels_last(like);
-  return last ? in_memory_order(x, true, fn) : fn(x, x.rank() - dims);
-}
-
 template <bool reflect, int dims>
 Arg edge_pad_body(Builder& b, const Args& a) {
   const TensorType x = a.tensor("input"), out = edge_pad_meta<reflect, dims>(a)[0].tensor();
   const std::vector<Ends> ends = ends_of<reflect, dims>(x.shape, a.dims("padding"));
   if (x.device.type != DeviceType::cuda || !is_floating(x.dtype) || ends.empty()) return {};
-  const Expr y = by_images<dims>(b.expr(a["input"]), x, [&](const Expr& v, int64_t first) {
-    Expr padded = v;
-    for (size_t d = 0; d < dims; ++d) padded = with_ends<reflect>(padded, first + static_cast<int64_t>(d), ends[d]);
-    return padded;
-  });
-  return with_strides(y.value() == a.value("input") ? b("prims.clone", y) : y, out.strides).arg();
+  Expr y = b.expr(a["input"]);
+  const int64_t first = y.rank() - dims;
+  for (size_t d = 0; d < dims; ++d) y = with_ends<reflect>(y, first + static_cast<int64_t>(d), ends[d]);
+  return as_result(y, a.value("input"), out.strides).arg();
 }
 
 Types edge_pad_backward_meta(const Args& a) {
@@ -214,12 +204,10 @@ Arg edge_pad_backward_body(Builder& b, const Args& a) {
   const TensorType x = a.tensor("self"), out = edge_pad_backward_meta(a)[0].tensor();
   const std::vector<Ends> ends = ends_of<reflect, dims>(x.shape, a.dims("padding"));
   if (x.device.type != DeviceType::cuda || !is_floating(x.dtype) || ends.empty()) return {};
-  const Expr dx = by_images<dims>(b.expr(a["grad_output"]), x, [&](const Expr& v, int64_t first) {
-    Formula f = compute(b, v.arg());
-    for (size_t d = 0; d < dims; ++d) f = without_ends<reflect>(f, first + static_cast<int64_t>(d), ends[d]);
-    return b.expr(store(f, x.dtype));
-  });
-  return with_strides(dx.value() == a.value("grad_output") ? b("prims.clone", dx) : dx, out.strides).arg();
+  Formula f = compute(b, a["grad_output"]);
+  const int64_t first = x.rank() - dims;
+  for (size_t d = 0; d < dims; ++d) f = without_ends<reflect>(f, first + static_cast<int64_t>(d), ends[d]);
+  return as_result(b.expr(store(f, x.dtype)), a.value("grad_output"), out.strides).arg();
 }
 
 void edge_pad_vjp(VjpContext& c) {

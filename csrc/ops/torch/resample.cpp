@@ -111,8 +111,7 @@ Arg resample_body(Builder& b, const Args& a) {
         for (size_t i = n; i-- > 0;) f = resampler.forward(f, at + static_cast<int64_t>(i), axes[i]);
         return b.expr(store(f, x.dtype));
       });
-  const bool unchanged = y.value() == a.value("input");
-  return with_strides(unchanged ? b("prims.clone", y) : y, out.strides).arg();
+  return as_result(y, a.value("input"), out.strides).arg();
 }
 
 template <Interpolation how, size_t n>
@@ -146,8 +145,7 @@ Arg resample_backward_body(Builder& b, const Args& a) {
         for (size_t i = 0; i < n; ++i) f = resampler.backward(f, at + static_cast<int64_t>(i), axes[i]);
         return b.expr(store(f, g.dtype));
       });
-  const bool unchanged = dx.value() == a.value("grad_output");
-  return with_strides(unchanged ? b("prims.clone", dx) : dx, out.strides).arg();
+  return as_result(dx, a.value("grad_output"), out.strides).arg();
 }
 
 // The arguments behind the sizes, which a gradient and its own gradient share.
