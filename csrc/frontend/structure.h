@@ -14,7 +14,8 @@
 namespace thunder::frontend {
 
 /// A call's arguments, flat.  `key` spells out everything but the tensors: containers, numbers, strings and other values
-/// (slices, ranges, bytes, frozensets, paths, NumPy's numbers) by value, other objects by identity; two calls with equal keys differ in their tensors at most.
+/// (slices, ranges, bytes, frozensets, paths, NumPy's numbers) by value, other objects by identity; two calls with equal
+/// keys differ in their tensors at most.
 ///
 /// Objects of plain classes are taken apart like dicts, if what they hold is not too much.  An object that comes again
 /// is named by its number, so that cycles end and calls where two arguments are one have a key of their own.
@@ -38,8 +39,8 @@ struct Flattened {
   PyObject* overriding = nullptr;  ///< borrowed: one that overrides_torch_functions(), which was not looked into
 };
 
-/// A plain int or float, or a float64 of NumPy's, that may become a symbol.  0 and 1 may not, as broadcasting depends on them; nor negative ints,
-/// which count from the end, and ones so large that products might leave 64 bits.
+/// A plain int or float, or a float64 of NumPy's, that may become a symbol.  0 and 1 may not, as broadcasting depends on
+/// them; nor negative ints, which count from the end, and ones so large that products might leave 64 bits.
 bool is_symbolic_number(PyObject* object);
 
 void flatten(PyObject* object, Flattened& out);

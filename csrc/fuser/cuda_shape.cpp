@@ -11,6 +11,8 @@ namespace {
 constexpr int kTileChunks = 4;             // of a thread without reductions: what a row has once is asked for once
 constexpr int kRowChunks = 4;              // of a thread in a row: several loads in flight, and yet many threads
 constexpr int kRowSingles = 12;            // the same where a chunk is one element
+constexpr int kBestChunks = 2;             // of a thread in a row
+constexpr int kBestSingles = 7;            // the same where a chunk is one element
 constexpr int64_t kLongSingles = 1 << 14;  // of a row that a whole multiprocessor's threads walk over
 constexpr int kOneWalkThreads = 256;       // of a row that is walked over once: more blocks, at different places
 constexpr int kManyRows = 256;             // with fewer, a row gets all threads of a block
@@ -80,8 +82,8 @@ int next_row_threads(int threads) { return threads < 32 ? threads * 2 : threads 
 
 bool caches_too_much(const Kernel& k, int each) { return k.cached && k.cached_bytes * each > kCachedBytes; }
 
-// Two chunks a thread are best, or as many bytes in single elements.  Threads of one warp need no barrier.  A thread
-// alone has its own lines of memory.
+// Threads of one warp need no barrier.  Where one thread has a row of single elements, the threads of a warp read lines
+// of memory far from each other.
 double rate_row(const Kernel& k, int64_t chunks, int threads) {
   const int n = each(chunks, threads);
   const bool single = k.lanes == 1;
@@ -89,8 +91,8 @@ double rate_row(const Kernel& k, int64_t chunks, int threads) {
   const double busy = std::min(1.0, static_cast<double>(k.usual_rows) * threads / kBusyThreads);
   const double one_warp = k.rows_together > 0 ? 0.3 : single ? 0.1 : 0.03;
   const double alone = single && threads == 1 && n > 1 && k.rows_together == 0 ? 0.25 : 0.0;
-  return at_work(chunks, threads, n) - 0.02 * std::abs(n - (single ? 7 : 2)) + (threads <= 32 ? one_warp : 0.0) -
-         alone - (caches_too_much(k, n) ? 0.3 : 0.0) - 0.2 * (1 - busy);
+  return at_work(chunks, threads, n) - 0.02 * std::abs(n - (single ? kBestSingles : kBestChunks)) +
+         (threads <= 32 ? one_warp : 0.0) - alone - (caches_too_much(k, n) ? 0.3 : 0.0) - 0.2 * (1 - busy);
 }
 
 // Sums of columns take registers for each chunk.

@@ -47,8 +47,9 @@ struct Reduction {
   Reduced which = Reduced::Neither;
   Size rows = 1, cols = 1;
   /// Not empty: the dimensions are the first or last ones only in this order of them.  That of memory (sums of
-  /// [N, C, H, W] over all but C, channels last), or else those that are reduced before those that are kept (sums of
-  /// [B, T, C] over T, on a GPU).  Those that are kept are in order all the same.
+  /// [N, C, H, W] over all but C, channels last), or else, on a GPU, those that are reduced before those that are kept
+  /// (sums of [B, T, C] over T), or the other way round (of [N, C, H, W] over all but C).  Those that are kept are in
+  /// order all the same.
   std::vector<size_t> order;
 };
 Reduction reduction_of(const Call& call);

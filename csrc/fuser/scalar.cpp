@@ -97,7 +97,7 @@ bool calls_library(const Op& op) {
 
 bool is_periodic(const Op& op) {
   const std::string& s = op.scalar;
-  return s.find("sin(") == 0 || s.find("cos(") == 0 || s.find("tan(") == 0;
+  return s.starts_with("sin(") || s.starts_with("cos(") || s.starts_with("tan(");
 }
 
 bool is_approximate(const Op& op) { return calls_library(op) || op.scalar.find('/') != std::string::npos; }

@@ -17,8 +17,7 @@
 // Only where an executor runs prims.segment_sum as a kernel of its own, and where that costs less:
 //
 // - A row of the result must be worth a look-up of where its entries are: narrow sums stay, if the index is not grouped
-//   for others.  PyTorch sorts the index of index_put in each call, so those of few rows never stay on a
-//   GPU.
+//   for others.  On a GPU those of index_put with few rows do not stay: PyTorch sorts the index in each call.
 // - Where the rows are many more than the entries, PyTorch's operators, which copy what is added to, touch less.
 #pragma once
 
