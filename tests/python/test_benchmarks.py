@@ -137,10 +137,19 @@ def test_bandwidth_prints_a_line_a_kernel():
     assert all(line.startswith("fusion") for line in lines[2:-1]) and lines[-1].startswith("all")
 
 
-def test_reductions_prints_a_line_a_function():
-    command = [sys.executable, str(FOLDER / "reductions.py"), "--device", "cpu", "--small", "--without-compile"]
-    done = subprocess.run([*command, "--only", "mse,middle"], stdout=subprocess.PIPE, text=True, timeout=300)
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0 and len(lines) == 5
-    assert lines[0].split() == ["us", "eager", "compile", "thunder", "ratio", "error"]
-    assert all(float(line.split()[-1]) < 1e-2 for line in lines[1:]), lines
+@pytest.mark.parametrize(
+    ("program", "only", "rows", "columns"),
+    [
+        ("reductions.py", "mse,middle", 4, ["ratio", "error"]),
+        ("families.py", "scan", 7, ["ratio", "error", "first"]),
+    ],
+)
+def test_operators_have_a_line_each(program, only, rows, columns):
+    command = [sys.executable, str(FOLDER / program), "--device", "cpu", "--small", "--without-compile"]
+    done = subprocess.run([*command, "--only", only], stdout=subprocess.PIPE, text=True, timeout=300)
+    lines = done.stdout[done.stdout.index("us ") :].splitlines()
+    assert done.returncode == 0 and len(lines) == rows + 2
+    assert lines[0].split() == ["us", "eager", "compile", "thunder", *columns]
+    errors = [float(line.split()[columns.index("error") - len(columns)]) for line in lines[1:-1]]
+    assert all(error < 2e-2 for error in errors), lines
+    assert lines[-1].startswith(f"{rows} rows, geometric mean of the ratios ")
