@@ -54,12 +54,14 @@ Expr laid_out_like(const Expr& g, const Expr& out) {
 
 // PyTorch keeps the backward's plans by the layouts of query, key, value and bias and by the options, byte for byte,
 // but not by the gradient's layout.  A plan that an eager call has made for another layout would read ours wrongly, and
-// the other way round.  Minus zero is no dropout either, and the double below is the same probability in the kernel's
-// float32: both keep our plans, which all read the output's layout, apart from everybody else's.
-double dropout_of_plan(const Args& a) {
-  const double p = a.real("dropout_p");
-  return p == 0 ? -0.0 : std::nextafter(p, 0.0);
+// the other way round.  Probabilities that no eager call has keep our plans, which all read the output's layout, apart
+// from everybody else's: minus zero, which is no dropout either, and the float32 below the caller's.
+double dropout_of_forward(const Args& a) {
+  const auto p = static_cast<float>(a.real("dropout_p"));
+  return p == 0 || p == 1 ? p : std::nextafter(p, 0.0F);  // all that 1 drops stays dropped
 }
+
+double dropout_of_backward(double of_forward) { return of_forward == 0 ? -0.0 : of_forward; }
 
 // An empty bias would be taken for one: without a bias it is undefined.
 void vjp(VjpContext& c) {
@@ -67,7 +69,7 @@ void vjp(VjpContext& c) {
   const Args a = c.args();
   put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"],
                        a["key"], a["value"], c.out(0), c.out(1), c.out(6), c.out(7), a["attn_bias"], nullptr, nullptr,
-                       c.in("query").shape()[2], c.in("key").shape()[2], dropout_of_plan(a), a["is_causal"],
+                       c.in("query").shape()[2], c.in("key").shape()[2], dropout_of_backward(a.real("dropout_p")), a["is_causal"],
                        kw("scale", a["scale"])));
 }
 
@@ -115,7 +117,7 @@ Expr bias(Builder& b, const Args& a) {
 Expr call_kernel(Builder& b, const Args& a, const Operands& x, const std::string& prefix) {
   const Arg mask = a.has("attn_mask") ? bias(b, a).arg() : Arg();
   return first(b, b.call_named("cudnn." + prefix + "scaled_dot_product_attention" + drawing(a),
-                               {x.query.arg(), x.key.arg(), x.value.arg(), mask, a["dropout_p"], a["is_causal"],
+                               {x.query.arg(), x.key.arg(), x.value.arg(), mask, dropout_of_forward(a), a["is_causal"],
                                 ops::torch::attention_scale(a)},
                                {}));
 }

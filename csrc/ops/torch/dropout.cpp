@@ -97,6 +97,7 @@ void native_dropout_vjp(VjpContext& c) {
     c.put("input", c.b("torch.native_dropout_backward", c.grad(0), c.out(1), dropout_scale(c.args().real("p"))));
 }
 
+// No `.aten`: CUDA's kernel loses the order of the gradient's dimensions, CPU's keeps it.
 Arg native_dropout_backward_body(Builder& b, const Args& a) {
   Formula g(b, a["grad_output"]);
   return g * as(Formula(b, a["mask"]), g.dtype()) * a.real("scale");
@@ -134,7 +135,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.native_dropout"},
     {.schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
      .doc = "Gradient of native_dropout.", .tags = kPointwise | kCheap, .body = native_dropout_backward_body,
-     .aten = "native_dropout_backward", .python = "torch.ops.aten.native_dropout_backward"},
+     .python = "torch.ops.aten.native_dropout_backward"},
 };
 // clang-format on
 
