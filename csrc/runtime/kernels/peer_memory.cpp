@@ -27,12 +27,24 @@ struct MemoryOperation {
 };
 static_assert(sizeof(MemoryOperation) == 48);
 
+// CUmemcpyAttributes.
+struct CopyAttributes {
+  int order = 1;  // sources are read in the order of the stream
+  int source_kind = 0, source = 0, target_kind = 0, target = 0;
+  unsigned flags = 0;
+};
+static_assert(sizeof(CopyAttributes) == 24);
+
 // What no other part of the runtime calls: a driver without them is no error.
 struct Api {
   int (*cuStreamCreateWithPriority)(void** stream, unsigned flags, int priority);
   int (*cuStreamWaitEvent)(void* stream, void* event, unsigned flags);
   int (*cuMemcpyAsync)(DevicePointer to, DevicePointer from, size_t bytes, void* stream);
   int (*cuStreamBatchMemOp_v2)(void* stream, unsigned count, MemoryOperation* operations, unsigned flags);
+  // Of drivers since CUDA 13.
+  int (*cuMemcpyBatchAsync_v2)(DevicePointer* to, DevicePointer* from, size_t* bytes, size_t count,
+                               CopyAttributes* attributes, size_t* first_of_attributes, size_t attributes_count,
+                               void* stream);
   std::string missing;
 };
 
@@ -50,6 +62,7 @@ const Api& api() {
     functions.find("cuMemcpyAsync", a.cuMemcpyAsync);
     functions.find("cuStreamBatchMemOp_v2", a.cuStreamBatchMemOp_v2);
     a.missing = functions.missing;
+    functions.find("cuMemcpyBatchAsync_v2", a.cuMemcpyBatchAsync_v2);
     return a;
   }();
   return found;
@@ -104,6 +117,37 @@ class Counters {
 
   void* stream_;
   std::vector<MemoryOperation> waiting_;
+};
+
+// Copies of a stream that follow each other are one call, in which their order is free.
+class Copies {
+ public:
+  explicit Copies(void* stream) : stream_(stream) {}
+
+  void add(uint64_t to, uint64_t from, size_t bytes) {
+    to_.push_back(to);
+    from_.push_back(from);
+    bytes_.push_back(bytes);
+  }
+  int flush() {
+    int status = 0;
+    if (to_.size() > 1 && api().cuMemcpyBatchAsync_v2) {
+      CopyAttributes attributes;
+      size_t first = 0;
+      status = api().cuMemcpyBatchAsync_v2(to_.data(), from_.data(), bytes_.data(), to_.size(), &attributes, &first, 1,
+                                           stream_);
+    } else {
+      for (size_t i = 0; i < to_.size() && status == 0; ++i)
+        status = api().cuMemcpyAsync(to_[i], from_[i], bytes_[i], stream_);
+    }
+    to_.clear(), from_.clear(), bytes_.clear();
+    return status;
+  }
+
+ private:
+  void* stream_;
+  std::vector<DevicePointer> to_, from_;
+  std::vector<size_t> bytes_;
 };
 
 constexpr int kMostPeers = 15;
@@ -180,7 +224,7 @@ void PeerMemory::reduce(const Step& s, const Operands& o, void* stream) const {
   int others = layout_.world - 1;
   for (int r = 0, k = 0; r < layout_.world; ++r)
     if (r != rank_)
-      parts.at[static_cast<size_t>(k++)] = reinterpret_cast<void*>(shared(rank_, layout_.inbox(r, s.value, rank_)));
+      parts.at[static_cast<size_t>(k++)] = reinterpret_cast<void*>(shared(rank_, layout_.inbox(r, s.value, rank_) + s.within));
   auto* out = reinterpret_cast<void*>(address(s.to, o));
   auto* also = s.has_also ? reinterpret_cast<void*>(address(s.also, o)) : nullptr;
   const auto* own = reinterpret_cast<const void*>(address(s.from, o));
@@ -242,17 +286,24 @@ std::shared_ptr<Done> PeerMemory::issue(void* stream, const Operands& o, const s
 
 void PeerMemory::run_lane(const std::vector<const Step*>& steps, const Operands& o, void* stream) const {
   Counters counters(stream);
+  Copies copies(stream);
   for (const Step* s : steps) {
+    if (s->kind == Step::Kind::Copy) {
+      check(counters.flush(), "waiting for counters");
+      copies.add(address(s->to, o), address(s->from, o), s->bytes);
+      continue;
+    }
+    check(copies.flush(), "copying");
     if (s->kind == Step::Kind::Await) {
       check(counters.await(shared(rank_, layout_.counter(s->counter, s->rank)), s->value), "waiting for a counter");
     } else if (s->kind == Step::Kind::Tell) {
       check(counters.tell(shared(s->rank, layout_.counter(s->counter, rank_)), s->value), "setting a counter");
     } else {
       check(counters.flush(), "waiting for counters");
-      if (s->kind == Step::Kind::Reduce) reduce(*s, o, stream);
-      else check(api().cuMemcpyAsync(address(s->to, o), address(s->from, o), s->bytes, stream), "copying");
+      reduce(*s, o, stream);
     }
   }
+  check(copies.flush(), "copying");
   check(counters.flush(), "setting counters");
 }
 

@@ -3,15 +3,18 @@
 //
 // Each process has memory that the others write to (its inbox, a part for each of them) and read from (its outbox), both
 // in slots that are used in turn, and counters that the others set.  Counters only grow; a slot is used again once all
-// who had to read it have said so.  What a process does is a list of steps on three streams, the same list up to ranks
+// who had to read it have said so.  What a process does is a list of steps on four streams, the same list up to ranks
 // on each of them.
 //
 //   reduce_scatter   send: my part of everybody else's slice into their inbox
 //                    reduce: my slice = mean of what I have and what came
 //   all_gather       send: my part into my outbox;  take: everybody else's from their outbox
 //                    or, of tensors that all processes reach where they lie, take them there: no slots, and its owner
-//                    may write to it once the collective is done
+//                    may write to it once the collective is done;  own: what this process has of the result
 //   all_reduce       the first, whose result goes into the outbox too, and what the second takes
+//
+// A chunk fills a slot with pieces of several tensors.  The copies between two waits are one call of the driver, and the
+// copy engine runs them without a gap.
 #pragma once
 
 #include <cstddef>
@@ -55,9 +58,9 @@ struct Location {
   size_t offset = 0;
 };
 
-/// A stream.
-enum class Lane { Send, Reduce, Take };
-inline constexpr size_t kLanes = 3;
+/// A stream.  Own: copies within this GPU, which another engine runs beside those between GPUs.
+enum class Lane { Send, Reduce, Take, Own };
+inline constexpr size_t kLanes = 4;
 
 struct Step {
   enum class Kind {
@@ -65,6 +68,7 @@ struct Step {
     Tell,    // rank's counter, which counts this process, is `value`
     Copy,    // `bytes` from `from` to `to`
     Reduce,  // `to` (and `also`) = the mean or sum of `from` and of this process's inbox, a slot of each other process
+             // from its byte `within` on
   };
   Kind kind = Kind::Copy;
   Lane lane = Lane::Send;
@@ -73,7 +77,7 @@ struct Step {
   uint32_t value = 0;  // of a counter; of Reduce: the chunk's number
   Location from = {}, to = {}, also = {};
   bool has_also = false;
-  size_t bytes = 0;
+  size_t within = 0, bytes = 0;
 };
 
 /// The steps of one process.  Collectives of a group follow each other in the same order on every process.
@@ -90,16 +94,19 @@ class Steps {
   std::vector<Step> all_reduce(const std::vector<size_t>& bytes);
 
  private:
-  struct Chunk {
-    size_t tensor, offset;
+  /// Of each rank's slice of a tensor the bytes from `offset` on; they lie at `within` in a slot.
+  struct Piece {
+    size_t tensor, offset, within;
     std::vector<size_t> bytes;  // by rank: the last slices may be shorter
-    std::vector<size_t> begin;  // by rank: where the chunk starts in the whole tensor
+    std::vector<size_t> begin;  // by rank: where the piece starts in the whole tensor
   };
+  using Chunk = std::vector<Piece>;
 
   void send(std::vector<Step>& out, const Chunk& c);
   void reduce(std::vector<Step>& out, const Chunk& c, bool gathers);
   void take(std::vector<Step>& out, const Chunk& c, uint32_t number) const;
   void copy_own(std::vector<Step>& out, size_t tensor, size_t bytes) const;
+  Piece piece(size_t tensor, size_t offset, size_t most, size_t bytes, bool whole) const;
   void take_reached(std::vector<Step>& out, const std::vector<size_t>& bytes, const std::vector<bool>& reached);
   void await_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;
   void tell_all(std::vector<Step>& out, Counter c, uint32_t value, Lane lane) const;

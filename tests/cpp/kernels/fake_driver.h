@@ -63,12 +63,18 @@ int cuEventElapsedTime(float* ms, void* a, void* b) { *ms = *(float*)b - *(float
 int cuEventDestroy_v2(void*) { --live_events; return 0; }
 int cuStreamIsCapturing(void*, int* status) { *status = capturing; return 0; }
 // Streams that do at once what they are told.
-int streams = 0, ordered = 0, copies = 0, awaited = 0, untimely = 0;
+int streams = 0, ordered = 0, copies = 0, batches = 0, awaited = 0, untimely = 0;
 int cuStreamCreateWithPriority(void** s, unsigned, int) { *s = contexts + ++streams; return 0; }
 int cuStreamWaitEvent(void*, void*, unsigned) { ++ordered; return 0; }
 int cuMemcpyAsync(unsigned long long to, unsigned long long from, unsigned long bytes, void*) {
   __builtin_memcpy((void*)to, (const void*)from, bytes);
   ++copies;
+  return 0;
+}
+int cuMemcpyBatchAsync_v2(unsigned long long* to, unsigned long long* from, unsigned long* bytes, unsigned long count,
+                          void*, unsigned long*, unsigned long, void* stream) {
+  while (count-- > 0) cuMemcpyAsync(to[count], from[count], bytes[count], stream);
+  ++batches;
   return 0;
 }
 struct MemoryOperation { int what; unsigned* at; unsigned value, rest[7]; };

@@ -52,18 +52,21 @@ TEST_CASE("peer memory: a gather, issued by one process after the other") {
   CHECK(status == 0);
 }
 
-TEST_CASE("peer memory: a gather of what both reach") {
+TEST_CASE("peer memory: a gather of what both reach, whose copies are one call") {
   if (!can_fake()) return;
-  const int status = with_fake_driver([](const FakeDriver&) {
+  const int status = with_fake_driver([](const FakeDriver& driver) {
     Pair pair;
-    std::vector<int> a(300, 5), b(300, 7), out(600);
-    const std::vector<std::vector<uint64_t>> reached = {
-        {reinterpret_cast<uint64_t>(a.data()), reinterpret_cast<uint64_t>(b.data())}};
-    const auto gather = [](peers::Steps& s) { return s.all_gather({1200}, {true}); };
-    pair.first.run(nullptr, {.sources = {a.data()}, .reached = reached, .results = {out.data()}}, gather);
+    std::vector<int> a(300, 5), b(300, 7), out(600), c(2, 1), d(2, 2), also(4);
+    const auto at = [](const std::vector<int>& v) { return reinterpret_cast<uint64_t>(v.data()); };
+    const std::vector<std::vector<uint64_t>> reached = {{at(a), at(b)}, {at(c), at(d)}};
+    const auto gather = [](peers::Steps& s) { return s.all_gather({1200, 8}, {true, true}); };
+    pair.first.run(nullptr,
+                   {.sources = {a.data(), c.data()}, .reached = reached, .results = {out.data(), also.data()}}, gather);
     for (int i = 0; i < 600; ++i)
       if (out[static_cast<size_t>(i)] != (i < 300 ? 5 : 7)) return 1;
-    return 0;
+    if (also != std::vector<int>{1, 1, 2, 2}) return 2;
+    // The other's parts, and this process's.
+    return driver.variable<int>("batches") == 2 ? 0 : 3;
   });
   CHECK(status == 0);
 }
