@@ -7,10 +7,15 @@
 
 #include "core/builder.h"
 #include "core/error.h"
+#include "passes/distributed/call_cost.h"
 #include "passes/distributed/in_order.h"
 
 namespace thunder::distributed {
 namespace {
+
+// Where a program begins to gather and where it ends to reduce, nothing hides communication: of so many bytes there a
+// collective takes few, in the order in which they are needed or known.
+constexpr int64_t kAtTheEnd = int64_t{192} << 20, kPiece = int64_t{8} << 20;
 
 // A collective of one parameter, and the wait for it.
 struct Single {
@@ -122,6 +127,49 @@ class Bucketer {
     std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     order.emplace();
     for (auto& [at, bucket] : sorted) order->push_back(std::move(bucket));
+    if (last) std::reverse(order->begin(), order->end());
+    divide_first(*order, singles, last);
+    if (last) std::reverse(order->begin(), order->end());
+  }
+
+  // The first of the buckets become pieces of themselves.
+  void divide_first(std::vector<Bucket>& order, const std::map<size_t, Single>& singles, bool backwards) const {
+    std::vector<Bucket> out;
+    int64_t seen = 0;
+    for (Bucket& bucket : order) {
+      if (seen >= kAtTheEnd) {
+        out.push_back(std::move(bucket));
+        continue;
+      }
+      std::stable_sort(bucket.begin(), bucket.end(), [&](size_t a, size_t b) {
+        const size_t at = singles.at(a).position, other = singles.at(b).position;
+        return backwards ? at > other : at < other;
+      });
+      for (Bucket& piece : pieces_of(bucket)) {
+        for (size_t i : piece) seen += bytes_of(i);
+        std::sort(piece.begin(), piece.end());
+        out.push_back(std::move(piece));
+      }
+    }
+    order = std::move(out);
+  }
+
+  std::vector<Bucket> pieces_of(const Bucket& bucket) const {
+    std::vector<Bucket> out;
+    int64_t bytes = kPiece;  // of the last piece
+    for (size_t i : bucket) {
+      if (bytes >= kPiece) {
+        out.emplace_back();
+        bytes = 0;
+      }
+      out.back().push_back(i);
+      bytes += bytes_of(i);
+    }
+    return out;
+  }
+
+  int64_t bytes_of(size_t index) const {
+    return index == plan_.used_index() ? 0 : distributed::bytes_of(Type(plan_.parameters.at(index).full));
   }
 
   // The vector of what is used comes last.

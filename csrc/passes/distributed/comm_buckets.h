@@ -3,7 +3,8 @@
 // Precondition: the trace is a forward or a backward behind split, not yet claimed, so that the casts that a bucket
 // needs still fuse.  Each collective of the plan takes one parameter.
 // The buckets' order is the plan's, or becomes it: gathers in the order in which the program first needs one of theirs,
-// reductions in the order in which their last gradient is known.
+// reductions in the order in which their last gradient is known.  The first gathers and the last reductions, which no
+// computation hides, are of a few megabytes each.
 //
 //   p1 = prims.all_gather([w1], '0', 2)        p3 = prims.all_gather([w1, w2], '0', 2)
 //   t1 = prims.wait(p1)                  -->   (t1, t2) = prims.wait(p3)

@@ -113,6 +113,41 @@ TEST_CASE("comm_buckets: a parameter that nobody reads, once dead code eliminati
   CHECK(text.find("(w0, ") != std::string::npos);
 }
 
+TEST_CASE("comm_buckets: large buckets are divided where nothing hides them") {
+  // Buckets of 4 x 24 MB, read in the order of their parameters' numbers or of the reverse.
+  constexpr int64_t kElements = int64_t{6} << 20;
+  for (bool backwards : {false, true}) {
+    SmallModel m;
+    Expr x = m.b.expr(m.b.input(f32({kElements}), "x"));
+    std::vector<Value> parameters;
+    for (int i = 0; i < 16; ++i) parameters.push_back(m.parameter(f32({kElements}), true));
+    for (size_t i = 0; i < 16; ++i) {
+      m.d.plan->parameters[i].bucket = i / 4;
+      x = m.b("pt.mul", x, parameters[backwards ? 15 - i : i]);
+    }
+    bucket_code(m, m.b.finish("f", Arg::tuple({x})));
+    const Buckets order = *m.d.plan->order.gathers;
+    REQUIRE(order.size() == 10);
+    for (size_t k = 0; k < 8; ++k) CHECK(order[k] == Bucket{backwards ? 15 - k : k});
+    CHECK(order[9] == (backwards ? Bucket{0, 1, 2, 3} : Bucket{12, 13, 14, 15}));
+  }
+}
+
+TEST_CASE("comm_buckets: the last reductions take few gradients, in the order in which they are known") {
+  constexpr int64_t kElements = int64_t{6} << 20;
+  SmallModel m;
+  Expr x = m.b.expr(m.b.input(f32({kElements}), "x"));
+  for (size_t i = 0; i < 16; ++i) {
+    x = m.b("pt.mul", x, m.parameter(f32({kElements}, true), true));
+    m.d.plan->parameters[i].bucket = i / 4;
+  }
+  const Backward b(m, m.b.finish("f", Arg::tuple({x})));
+  Buckets order = *m.d.plan->order.reductions;
+  REQUIRE(order.size() >= 10);
+  order.resize(10);  // behind them: what was used
+  CHECK(order == Buckets{{12, 13, 14, 15}, {8, 9, 10, 11}, {7}, {6}, {5}, {4}, {3}, {2}, {1}, {0}});
+}
+
 TEST_CASE("comm_buckets: a later program follows the first one's order") {
   SmallModel m;
   Trace t = three_layers(m);
