@@ -69,8 +69,8 @@ void vjp(VjpContext& c) {
   const Args a = c.args();
   put_gradients(c, c.b("cudnn.scaled_dot_product_attention_backward", laid_out_like(c.grad(0), c.out(0)), a["query"],
                        a["key"], a["value"], c.out(0), c.out(1), c.out(6), c.out(7), a["attn_bias"], nullptr, nullptr,
-                       c.in("query").shape()[2], c.in("key").shape()[2], dropout_of_backward(a.real("dropout_p")), a["is_causal"],
-                       kw("scale", a["scale"])));
+                       c.in("query").shape()[2], c.in("key").shape()[2], dropout_of_backward(a.real("dropout_p")),
+                       a["is_causal"], kw("scale", a["scale"])));
 }
 
 #define ATTENTION_PARAMS                                                                                         \

@@ -224,7 +224,8 @@ void PeerMemory::reduce(const Step& s, const Operands& o, void* stream) const {
   int others = layout_.world - 1;
   for (int r = 0, k = 0; r < layout_.world; ++r)
     if (r != rank_)
-      parts.at[static_cast<size_t>(k++)] = reinterpret_cast<void*>(shared(rank_, layout_.inbox(r, s.value, rank_) + s.within));
+      parts.at[static_cast<size_t>(k++)] =
+          reinterpret_cast<void*>(shared(rank_, layout_.inbox(r, s.value, rank_) + s.within));
   auto* out = reinterpret_cast<void*>(address(s.to, o));
   auto* also = s.has_also ? reinterpret_cast<void*>(address(s.also, o)) : nullptr;
   const auto* own = reinterpret_cast<const void*>(address(s.from, o));

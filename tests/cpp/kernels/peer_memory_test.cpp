@@ -60,8 +60,8 @@ TEST_CASE("peer memory: a gather of what both reach, whose copies are one call")
     const auto at = [](const std::vector<int>& v) { return reinterpret_cast<uint64_t>(v.data()); };
     const std::vector<std::vector<uint64_t>> reached = {{at(a), at(b)}, {at(c), at(d)}};
     const auto gather = [](peers::Steps& s) { return s.all_gather({1200, 8}, {true, true}); };
-    pair.first.run(nullptr,
-                   {.sources = {a.data(), c.data()}, .reached = reached, .results = {out.data(), also.data()}}, gather);
+    pair.first.run(nullptr, {.sources = {a.data(), c.data()}, .reached = reached, .results = {out.data(), also.data()}},
+                   gather);
     for (int i = 0; i < 600; ++i)
       if (out[static_cast<size_t>(i)] != (i < 300 ? 5 : 7)) return 1;
     if (also != std::vector<int>{1, 1, 2, 2}) return 2;
