@@ -1,11 +1,28 @@
 #include "executors/fuser/batch.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "runtime/kernels/nvrtc.h"
 
 namespace thunder {
+namespace {
+
+// Of the text of a unit: a compiler takes a third of a second for it, and a tenth of that for what all units share.
+constexpr size_t kUnit = 24 << 10;
+
+// A finishing kernel lives in the text of its main one.
+std::string main_of(const std::string& name) {
+  const std::string suffix = "_finish";
+  const bool finish = name.size() > suffix.size() && name.ends_with(suffix);
+  return finish ? name.substr(0, name.size() - suffix.size()) : name;
+}
+
+}  // namespace
+
 // A program may go while its kernels are compiled.
 KernelBatch::~KernelBatch() {
-  host_.finish();
+  for (auto& [name, result] : host_results_) result.finish();
   for (auto& [device, results] : cuda_results_) results.finish();
 }
 
@@ -18,7 +35,7 @@ std::string KernelBatch::add_host(const fuser::Kernel& kernel, const std::string
   std::string known = add(host_names_, fuser::emit_host(kernel, ""), name);
   if (known == name) {
     texts_[name] = fuser::emit_host(kernel, name);
-    host_source_ += texts_[name];
+    host_.push_back(name);
   }
   return known;
 }
@@ -38,12 +55,22 @@ std::string KernelBatch::text(const std::string& name) const {
 }
 
 void KernelBatch::start() {
-  if (!host_source_.empty())
-    host_ = in_background([this] {
+  size_t left = 0;
+  for (const std::string& name : host_) left += texts_[name].size();
+  size_t units = std::clamp<size_t>(left / kUnit, 1, std::max(1u, std::thread::hardware_concurrency()));
+  for (size_t i = 0; i < host_.size(); --units) {
+    // An equal part of what is left, of whole kernels.
+    std::string source;
+    const size_t first = i, most = left / units;
+    while (i < host_.size() && (units == 1 || source.size() < most)) source += texts_[host_[i++]];
+    left -= source.size();
+    const auto unit = in_background([source] {
       HostResult r;
-      r.module = compile_host(fuser::host_source(host_source_), &r.error);
+      r.module = compile_host(fuser::host_source(source), &r.error);
       return r;
     });
+    for (size_t k = first; k < i; ++k) host_results_[host_[k]] = unit;
+  }
   if (!cuda_.empty() && cuda_available()) {
     std::lock_guard lock(mutex_);
     cuda_results_[0] = in_background([this] { return compile_all(0); });
@@ -61,7 +88,7 @@ KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
 }
 
 void* KernelBatch::host_function(const std::string& name, std::string* why) {
-  const HostResult& r = host_.get();
+  const HostResult& r = host_results_.at(main_of(name)).get();
   if (!r.module) {
     *why = r.error;
     return nullptr;
@@ -77,11 +104,7 @@ std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, in
     if (!f.valid()) f = in_background([this, device] { return compile_all(device); });
     results = f;
   }
-  // A finishing kernel lives in the cubin of its main one.
-  const std::string suffix = "_finish";
-  const bool finish = name.size() > suffix.size() && name.ends_with(suffix);
-  const CudaResults& all = results.get();
-  const CudaResult& r = all.at(finish ? name.substr(0, name.size() - suffix.size()) : name);
+  const CudaResult& r = results.get().at(main_of(name));
   if (!r.cubin) {
     *why = r.log;
     return nullptr;

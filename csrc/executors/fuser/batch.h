@@ -14,9 +14,9 @@
 
 namespace thunder {
 
-/// All kernels of a program for the host are one translation unit; those for CUDA are compiled side by side.  Kernels
-/// of the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel
-/// first waits.
+/// Kernels for the host are a few translation units, those for CUDA one each; they are compiled side by side.  Kernels of
+/// the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first
+/// waits for its unit.
 class KernelBatch {
  public:
   KernelBatch() = default;
@@ -48,7 +48,7 @@ class KernelBatch {
   CudaResults compile_all(int device) const;
 
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
-  std::string host_source_;
+  std::vector<std::string> host_;  // the kernels' names
   std::vector<Cuda> cuda_;
   std::map<std::string, std::string> texts_;
   std::mutex mutex_;
@@ -56,7 +56,7 @@ class KernelBatch {
     std::shared_ptr<HostModule> module;
     std::string error;
   };
-  Compilation<HostResult> host_;
+  std::map<std::string, Compilation<HostResult>> host_results_;  // by the kernel's name
   std::map<int, Compilation<CudaResults>> cuda_results_;
 };
 
