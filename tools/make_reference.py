@@ -38,8 +38,19 @@ def operators(level):
 
 
 def passes():
-    about = "From the headers in `csrc/passes`; the order and its reasons are in `pipeline.cpp`.\n"
-    lines = [NOTE, "# Passes\n", about]
+    from thunder import _C
+
+    about = (
+        "In the order of [`pass_table.cpp`](../../csrc/passes/pass_table.cpp). Optional ones can be left out "
+        "(`THUNDER_SKIP`, by the name) and bisected. Behind the table: the headers in `csrc/passes`.\n"
+    )
+    lines = [NOTE, "# Passes\n", about, "| pass | what it does | why here | when | optional |", "|---|---|---|---|---|"]
+    for stage, rows in _C.passes():
+        lines.append(f"| *{stage}* | | | | |")
+        for p in rows:
+            optional = "yes" if p["optional"] else ""
+            lines.append(f"| `{p['id']}` | {p['gives']} | {p['why']} | {p['when']} | {optional} |")
+    lines.append("")
     for header in sorted((ROOT / "csrc" / "passes").glob("*.h")):
         comment = []
         for line in header.read_text().splitlines():

@@ -2,6 +2,7 @@
 #include "core/op.h"
 #include "core/print.h"
 #include "executors/aten/aten.h"
+#include "passes/pass_table.h"
 
 namespace thunder::bindings {
 namespace {
@@ -28,6 +29,25 @@ nb::list tag_names(const Op& op) {
   nb::list out;
   for (size_t i = 0; i < std::size(kTagNames); ++i)
     if (op.tags >> i & 1) out.append(kTagNames[i]);
+  return out;
+}
+
+nb::list passes_by_stage() {
+  nb::list out;
+  for (const Stage stage : kStages) {
+    nb::list passes;
+    for (const Pass& p : passes_of(stage)) {
+      nb::dict d;
+      d["id"] = p.id;
+      d["title"] = p.title;
+      d["optional"] = p.optional;
+      d["when"] = condition_text(p.when);
+      d["gives"] = p.gives;
+      d["why"] = p.why;
+      passes.append(d);
+    }
+    out.append(nb::make_tuple(description(stage), passes));
+  }
   return out;
 }
 
@@ -58,6 +78,7 @@ void bind_registry(nb::module_& m) {
                      return out;
                    })
       .def("__repr__", [](const Op& op) { return "<Op " + op.level + "." + op.schema.str() + ">"; });
+  m.def("passes", &passes_by_stage, "The pipeline: for each stage what it works on and its passes in order.");
   m.def(
       "ops",
       [] {

@@ -1,5 +1,5 @@
-// The pipeline: from the acquired trace to the programs that run, one readable function (pipeline.cpp) whose comments
-// say why the passes stand in this order.
+// The pipeline: from the acquired trace to the programs that run.  Its passes are the rows of pass_table.h, which say why
+// they stand in this order.
 #pragma once
 
 #include "passes/distributed/plan.h"

@@ -48,7 +48,7 @@ class KernelBatch {
   CudaResults compile_all(int device) const;
 
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
-  std::vector<std::string> host_;  // the kernels' names
+  std::vector<std::string> host_;                               // the kernels' names
   std::vector<Cuda> cuda_;
   std::map<std::string, std::string> texts_;
   std::mutex mutex_;

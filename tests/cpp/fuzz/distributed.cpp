@@ -9,6 +9,7 @@
 #include "core/print.h"
 #include "core/verify.h"
 #include "fuzz/checks.h"
+#include "passes/pass_table.h"
 #include "reference/spmd.h"
 
 namespace thunder::fuzz {
@@ -103,6 +104,7 @@ class DistributedChecker {
     options_.passes.verify = true;
     options_.executors = test_executors(seed_);
     if (random_.chance(0.3)) options_.executors.insert(options_.executors.begin(), std::make_shared<Recomputing>());
+    if (random_.chance(0.3)) leave_out_passes();
     const bool gradients = std::none_of(references_.begin(), references_.end(),
                                         [](const Reference& r) { return r.joint.differentiable_outputs.empty(); });
     if (random_.chance(0.3)) check_evaluation();
@@ -118,6 +120,15 @@ class DistributedChecker {
     if (findings_.empty() && processes_.kept() > 0) found("gradients are kept and never reduced");
     if (random_.chance(0.3)) check_evaluation();
     ++statistics_.compared;
+  }
+
+  // The program is right without any of the optional passes.
+  void leave_out_passes() {
+    for (const Stage stage : kStages)
+      for (const Pass& p : passes_of(stage))
+        if (p.optional && random_.chance(0.3)) options_.passes.skip.emplace_back(p.id);
+    for (const auto& e : options_.executors)
+      if (e->is_fusion() && random_.chance(0.3)) options_.passes.skip.push_back(e->name());
   }
 
   // ---- programs -----------------------------------------------------------------------------------------------------
