@@ -247,8 +247,8 @@ std::optional<int64_t> lower_bound(const Dim& d, int64_t taken = 0) {
 }
 
 // As hinted(), and asks for what is not known.
-std::optional<int64_t> asked(const Dim& d) {
-  if (!d.is_constant() && current_env) current_env->knows(d);
+std::optional<int64_t> asked(const Dim& d, bool firmly = false) {
+  if (!d.is_constant() && current_env) current_env->knows(d, firmly);
   return hinted(d);
 }
 
@@ -268,13 +268,13 @@ Dim Dim::symbol(SymbolId id) { return from_atom({SymAtom::Symbol, id, {}, {}}); 
 
 int64_t Dim::constant() const {
   if (!expr_) return value_;
-  THUNDER_CHECK(asked(*this), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
+  THUNDER_CHECK(asked(*this, true), Runtime, "size", "a known integer is needed, got the symbolic size ", str());
   return specialize();
 }
 
 int64_t Dim::specialize() const {
   if (!expr_) return value_;
-  std::optional<int64_t> h = asked(*this);
+  std::optional<int64_t> h = asked(*this, true);
   if (!h) undecidable(*this, " is ", Dim(0));
   current_env->guard(DimGuard{DimGuard::Equal, *this, Dim(*h)});
   return *h;
@@ -416,7 +416,8 @@ bool operator==(const Dim& a, const Dim& b) {
     if (!differ || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if (differ && ShapeEnv::may_assume()) return ShapeEnv::assume(false);
-      undecidable(a, " equals ", b);
+      ha = asked(a, true), hb = asked(b, true);
+      if (!ha || !hb) undecidable(a, " equals ", b);
     }
   }
   bool equal = *ha == *hb;
@@ -437,7 +438,8 @@ bool operator<(const Dim& a, const Dim& b) {
     if ((!is_less && !is_not) || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if ((is_less || is_not) && ShapeEnv::may_assume()) return ShapeEnv::assume(is_less);
-      undecidable(a, " is less than ", b);
+      ha = asked(a, true), hb = asked(b, true);
+      if (!ha || !hb) undecidable(a, " is less than ", b);
     }
   }
   bool less = *ha < *hb;
@@ -522,9 +524,9 @@ bool ShapeEnv::is_unbacked(SymbolId id) const {
 
 void ShapeEnv::set_hint(SymbolId id, int64_t value) { symbols_.at(id).hint = value; }
 
-bool ShapeEnv::knows(const Dim& size) {
+bool ShapeEnv::knows(const Dim& size, bool firmly) {
   for (SymbolId s : size.symbols())
-    if (!hint(s) && !(ask && ask(s))) return false;
+    if (!hint(s) && !(ask && ask(s, firmly))) return false;
   return true;
 }
 

@@ -152,8 +152,8 @@ class ShapeEnv {
   /// Tells the user's line, which guards carry.
   std::function<std::string()> location;
   /// Finds out what an unbacked symbol is, where a comparison cannot be decided otherwise, and sets its hint; false if
-  /// that cannot be told.  Null: it never can.
-  std::function<bool(SymbolId)> ask;
+  /// that cannot be told.  Null: it never can.  `firmly`: the program cannot be compiled without the answer.
+  std::function<bool(SymbolId, bool firmly)> ask;
   /// Whether unbacked symbols are asked for, where that is possible, before they are taken to differ from 0 and 1.
   bool asks = false;
   /// Whether none may be taken to differ from 0 and 1.
@@ -170,7 +170,7 @@ class ShapeEnv {
   /// Whether it is one of make_size().
   bool may_be_one(SymbolId id) const;
   /// Whether all symbols of a size have hints, those that have to be asked for too.
-  bool knows(const Dim& size);
+  bool knows(const Dim& size, bool firmly = false);
 
   /// The environment that comparisons on this thread use; none outside a compilation.
   static ShapeEnv* current();

@@ -63,7 +63,7 @@ Tracer::Tracer(std::vector<const void*> shared)
     : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
   shapes_.location = [this] { return location(); };
-  shapes_.ask = [this](SymbolId s) { return ask_size(s); };
+  shapes_.ask = [this](SymbolId s, bool firmly) { return ask_size(s, firmly); };
   begin_numbers();
 }
 

@@ -281,7 +281,7 @@ class Tracer {
   bool becomes_symbol(const ValueRead& r, int64_t n) const;
   Arg as_symbol(ValueRead& r);
   Arg as_number(ValueRead& r);
-  bool ask_size(SymbolId s);
+  bool ask_size(SymbolId s, bool firmly);
   bool hold_exactly(const NumberExpr& number);
   void add_read_inputs(Acquired& a) const;
   std::vector<bool> used_inputs(const Trace& computation, const Outputs& plan) const;

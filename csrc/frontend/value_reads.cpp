@@ -233,11 +233,11 @@ Arg Tracer::as_number(ValueRead& r) {
 }
 
 // The program has a symbol already, which the call that finds the length binds.
-bool Tracer::ask_size(SymbolId s) {
+bool Tracer::ask_size(SymbolId s, bool firmly) {
   Value number = arena_->symbol_value(s);
   if (!number) return false;
-  // A length that random numbers decide is another one in each call.
-  const bool draws = std::exchange(draws_ahead, false);
+  // A length that random numbers decide may be another one in each call.
+  const bool draws = std::exchange(draws_ahead, draws_ahead && firmly);
   bool known = true;
   try {
     ValueRead& r = read_value(number, "size");
