@@ -157,7 +157,7 @@ NO_PROGRAM = {
     "numpy": (lambda: lambda x: torch.from_numpy(x.detach().numpy() * 2), "memory"),
     "data_ptr": (lambda: lambda x: x + (x.data_ptr() > 0), "memory"),
     "backward": (lambda: lambda x: x.sum().backward(), "memory"),
-    "autograd.grad": (lambda: lambda x: torch.autograd.grad(x.sum(), x)[0], "memory"),
+    "autograd.grad": (lambda: lambda x: torch.autograd.grad(x.sum(), x, only_inputs=False)[0], "only_inputs"),
     "register_hook": (lambda: lambda x: x.register_hook(print).id >= 0, "memory"),
     "length": (lambda: lambda x: len(x[torch.rand(3) > 2]), "value of a tensor"),
     "requires_grad_": (lambda: lambda x: x.requires_grad_(False), "requires_grad_"),
