@@ -33,6 +33,20 @@ const Call* find_own_rule(const Call& call, bool differentiated) {
 
 }  // namespace
 
+bool Tracer::takes_hook(PyObject* tensor) {
+  const TensorId id = id_of(tensor);
+  const Value v = aliases_.value(id);
+  if (!owned_ || is_outside(id) || aliases_.base_input(id) || !aliases_.path(id).empty() || aliases_.is_alias(id) ||
+      aliases_.written(id) || new_leaves_.count(v.id()) != 0 || &b_.calls() != &b_.outermost_calls())
+    return false;
+  bool free = true;
+  for (const Call* call : b_.calls()) {
+    visit_inputs(*call, [&](Value in) { free = free && !(in == v); });
+    visit_outputs(*call, [&](Value out) { free = free && !(out == v && call->op->level == "augmented"); });
+  }
+  return free;
+}
+
 // That the result may be asked for its gradient, and the input for one.  What is refused, eager refuses or decides.
 void Tracer::check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs) {
   for (PyObject* o : outputs)

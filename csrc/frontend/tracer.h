@@ -181,6 +181,11 @@ class Tracer {
   void made(PyObject* container) {
     if (observer_) observer_->made(container);
   }
+  /// Whether the function made the object; true where that is not known.
+  bool made_inside(PyObject* object) const { return !observer_ || observer_->made_inside(object); }
+  /// Whether a hook may be put behind the tensor: the program computes it into memory of its own, nothing has read it,
+  /// and there is no other hook.
+  bool takes_hook(PyObject* tensor);
   bool interprets() const { return observer_ != nullptr; }
   /// Interpreted calls of torch functions come here without a detour through Python, as long as no further torch
   /// function mode is active.

@@ -109,3 +109,34 @@ def test_trains_as_eager(name):
             optimizer.step()
         torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-4)
     assert thunder.compile_stats(run)["eager_calls"] == {} and thunder.cache_misses(run) == 1
+
+
+class Watched(nn.Module):
+    """Keeps the gradient of its activations, which it halves."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 1)
+        self.seen = []
+
+    def keep(self, gradient):
+        self.seen.append(gradient.clone())
+        return gradient / 2
+
+    def forward(self, x):
+        h = self.first(x)
+        h.register_hook(self.keep)
+        return self.last(h.tanh()).square().mean()
+
+
+def test_hooks_are_called_in_every_backward():
+    torch.manual_seed(0)
+    model = Watched().to(DEVICE)
+    other = copy.deepcopy(model)
+    run = thunder.jit(model)
+    for step in range(1, 9):  # by then programs run as graphs where they can
+        x = torch.randn(5, 8, device=DEVICE)
+        torch.testing.assert_close(gradients(run, model, x), gradients(other, other, x), rtol=1e-4, atol=1e-5)
+        assert len(model.seen) == len(other.seen) == step
+        torch.testing.assert_close(model.seen, other.seen, rtol=1e-4, atol=1e-5)
+    assert thunder.compile_stats(run)["eager_calls"] == {}

@@ -360,7 +360,7 @@ def test_convolutions(name):
     check(f, tensor(*of_x), tensor(*of_w), tensor(channels))
 
 
-@pytest.mark.filterwarnings("ignore:.*runs by eager")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_tensors_that_hang_together_outside():
     """A gradient flows on outside of the function where one argument was computed from another."""
 

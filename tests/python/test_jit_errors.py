@@ -158,7 +158,7 @@ NO_PROGRAM = {
     "data_ptr": (lambda: lambda x: x + (x.data_ptr() > 0), "memory"),
     "backward": (lambda: lambda x: x.sum().backward(), "memory"),
     "autograd.grad": (lambda: lambda x: torch.autograd.grad(x.sum(), x, only_inputs=False)[0], "only_inputs"),
-    "register_hook": (lambda: lambda x: x.register_hook(print).id >= 0, "memory"),
+    "register_hook": (lambda: lambda x: x.register_hook(print).id >= 0, "register_hook"),
     "length": (lambda: lambda x: len(x[torch.rand(3) > 2]), "value of a tensor"),
     "requires_grad_": (lambda: lambda x: x.requires_grad_(False), "requires_grad_"),
     "resize_": (lambda: lambda x: x.detach().clone().resize_(5)[:3], "resize_"),
