@@ -7,7 +7,7 @@ import operator
 import torch
 
 from . import _C
-from ._tracing import current_tracer
+from ._tracing import TensorProxy, current_tracer
 
 _SIGNATURE = inspect.signature(torch.autograd.grad)
 
@@ -24,6 +24,8 @@ def grad(func, args, kwargs):
         _leave(tracer, "under autocast")
     named, outputs = a["inputs"], _tensors(tracer, a["outputs"])
     inputs = _tensors(tracer, list(named.values()) if type(named) is dict else named)
+    if any(map(_has_hooks, inputs)):
+        _leave(tracer, "with respect to a tensor that has hooks")
     cotangents = _cotangents(tracer, outputs, a["grad_outputs"])
     create = bool(a["create_graph"])
     retain = create if a["retain_graph"] is None else bool(a["retain_graph"])
@@ -46,6 +48,12 @@ def _tensors(tracer, given):
     if not found or not all(isinstance(t, torch.Tensor) for t in found):
         _leave(tracer, "of what is no tensor")
     return found
+
+
+def _has_hooks(tensor):
+    """Whether a tensor from outside has hooks, which see, and may replace, its gradient."""
+    with torch._C.DisableTorchFunction():
+        return not isinstance(tensor, TensorProxy) and bool(tensor._backward_hooks)
 
 
 def _cotangents(tracer, outputs, given):

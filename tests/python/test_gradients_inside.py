@@ -421,5 +421,15 @@ def test_left_to_eager(name):
     assert sum(eager().values()) == 2 and all("autograd.grad" in why for why in eager())
 
 
+def test_a_parameter_with_a_hook():
+    w = tensor(4)
+    w.register_hook(lambda g: 2 * g)
+    f, eager = compiled(lambda x: torch.autograd.grad((x * w).sum(), w)[0])
+    x = tensor(4)
+    with pytest.warns(UserWarning, match="has hooks"):
+        assert_close(f(x), 2 * x.detach())
+    assert sum(eager().values()) == 1
+
+
 def test_a_function_of_its_own_without_graph():
     check(lambda x: torch.autograd.grad(Exp.apply(x).sin().sum(), x)[0], tensor(4))
