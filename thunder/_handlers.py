@@ -6,12 +6,12 @@ import operator
 
 import torch
 
-from . import _C, _layout, _opaque, _value_checks
+from . import _C, _gradients, _hooks, _layout, _opaque, _value_checks
 from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
 
-handlers = dict(_layout.handlers)
+handlers = dict(_layout.handlers) | {"autograd.grad": _gradients.grad, "Tensor.register_hook": _hooks.register_hook}
 
 
 def _handler(*names):
@@ -269,10 +269,10 @@ def _array(func, args, kwargs):
 
 @_handler("Tensor.__dlpack__", "Tensor.data_ptr",
           "Tensor.untyped_storage",
-          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.register_hook", "Tensor.retain_grad",
+          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.retain_grad",
           "Tensor.share_memory_", "Tensor.set_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
           "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
-          "autograd.backward", "autograd.grad")
+          "autograd.backward")
 def _needs_data(func, args, kwargs):
     name = getattr(func, "__name__", str(func))
     raise NotImplementedError(

@@ -244,6 +244,17 @@ void bind_frontend(nb::module_& m) {
               results.append(object(std::move(r)));
             return results;
           })
+      .def("made_inside", [](Tracer& t, nb::handle o) { return t.made_inside(o.ptr()); })
+      .def("takes_hook", [](Tracer& t, nb::handle o) { return t.takes_hook(o.ptr()); })
+      .def("gradients",
+           [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
+              bool retain_graph) {
+             nb::list results;
+             for (Ref& r :
+                  t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph, retain_graph))
+               results.append(object(std::move(r)));
+             return results;
+           })
       .def("batched",
            [](Tracer& t, nb::handle fn, const nb::list& batches) {
              std::vector<PyObject*> in;

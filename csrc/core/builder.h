@@ -108,6 +108,8 @@ class Builder {
   /// Opens a scope: what is called until close_scope() is collected apart.
   void open_scope() { scopes_.emplace_back(); }
   std::vector<const Call*> close_scope();
+  /// The same program as the calls of the innermost scope: some of them opened.
+  void replace_calls(std::vector<const Call*> calls) { scopes_.back().calls = std::move(calls); }
 
   /// What runs after every outermost call, with the call: the front end looks for aliases there.
   std::function<void(const Call&)> on_call;

@@ -267,6 +267,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   for (size_t i : in_order(used)) {
     a.computation.inputs.push_back(b_.inputs()[i]);
     a.sources.push_back(sources_[i]);
+    a.sources.back().leaf = leaves_.count(i) != 0;
   }
   if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
   add_read_inputs(a);

@@ -16,10 +16,29 @@ Value Tracer::new_leaf(Value v) {
   return leaf;
 }
 
-void Tracer::require_grad(PyObject* tensor) {
-  THUNDER_CHECK(!is_outside(id_of(tensor)), NotImplemented, "requires_grad_",
-                "an input of the compiled function, or a tensor from outside, would begin to require gradients; do it "
+bool Tracer::is_beginner(TensorId t) const {
+  return aliases_.is_input(t) && views_of_shared_.count(t) == 0 && source_of(t).becomes_leaf;
+}
+
+// An argument: the caller's tensor will require a gradient, too, and get one.  Up to here the program reads what is
+// detached from it.
+void Tracer::require_grad_outside(PyObject* tensor) {
+  const TensorId id = id_of(tensor);
+  const bool argument = aliases_.is_input(id) && views_of_shared_.count(id) == 0 &&
+                        source_of(id).kind == InputSource::Argument && is_inexact(value_of(tensor).dtype()) &&
+                        !aliases_.written(id);
+  THUNDER_CHECK(argument, NotImplemented, "requires_grad_",
+                "a tensor from outside, or an argument that was written to, would begin to require gradients; do it "
                 "outside");
+  if (!is_beginner(id)) {
+    new_beginner_ = source_of(id).argument;
+    throw Error(ErrorKind::Runtime, "[requires_grad_] an argument begins to require a gradient");
+  }
+  aliases_.rename(id, aliases_.base(id));
+}
+
+void Tracer::require_grad(PyObject* tensor) {
+  if (is_outside(id_of(tensor))) return require_grad_outside(tensor);
   Value v = value_of(tensor);
   aliases_.rename(id_of(tensor), new_leaf(v));
   aliases_.make_leaf(id_of(tensor));
@@ -28,6 +47,7 @@ void Tracer::require_grad(PyObject* tensor) {
 std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
   const TensorId id = id_of(tensor);
   if (is_outside(id)) {
+    if (is_beginner(id)) return true;
     auto at = std::find(inputs_.begin(), inputs_.end(), id);
     const bool written_only =
         at != inputs_.end() && !b_.inputs()[static_cast<size_t>(at - inputs_.begin())].requires_grad();

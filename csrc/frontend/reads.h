@@ -46,7 +46,7 @@ class Reads final : public interpreter::Observer {
   std::vector<Effect> finish(WorldGuard& world);
   /// What messages call an object that the code begins with.
   void name_root(PyObject* object, std::string name);
-  bool made_inside(PyObject* object) const;
+  bool made_inside(PyObject* object) const override;
   /// What the code did once and for all, so that its program is good for this call only; empty: nothing.
   const std::string& once() const { return once_; }
   /// Why the program is good for this call only, though it may be acquired for it once more; empty: it is not.

@@ -59,8 +59,12 @@ constexpr TensorId kNotYet = ~TensorId{0};
 
 }  // namespace
 
-Tracer::Tracer(std::vector<const void*> shared)
-    : owned_(std::make_unique<Builder>(std::make_shared<Arena>())), b_(*owned_), arena_(b_.arena()), aliases_(b_) {
+Tracer::Tracer(std::vector<const void*> shared, std::unordered_set<size_t> begin)
+    : owned_(std::make_unique<Builder>(std::make_shared<Arena>())),
+      b_(*owned_),
+      arena_(b_.arena()),
+      aliases_(b_),
+      beginners_(std::move(begin)) {
   for (const void* memory : shared) shared_[memory] = kNotYet;
   shapes_.location = [this] { return location(); };
   shapes_.ask = [this](SymbolId s, bool firmly) { return ask_size(s, firmly); };
@@ -147,8 +151,14 @@ TensorId Tracer::input_itself(TensorId t) {
 Ref Tracer::add_argument(PyObject* tensor, size_t index, const TensorType* type) {
   if (auto it = ids_.find(tensor); it != ids_.end()) return objects_.at(it->second);
   ShapeEnv::Scope scope(shapes_);
-  Ref proxy = new_proxy(type ? *type : hooks().type_of(tensor));
-  TensorId id = add_input(proxy.get(), tensor, {InputSource::Argument, index, {}}, type);
+  TensorType as = type ? *type : hooks().type_of(tensor);
+  Ref proxy = new_proxy(as);
+  const bool begins = beginners_.count(index) != 0;
+  as.requires_grad = as.requires_grad || begins;
+  InputSource source{InputSource::Argument, index, {}};
+  source.becomes_leaf = begins;
+  const TensorId id = add_input(proxy.get(), tensor, std::move(source), &as);
+  if (begins) aliases_.rename(id, b_("prims.detach", aliases_.value(id)).value());
   ids_[tensor] = id;  // the closure may hold the very tensor that was passed
   arguments_.insert(tensor);
   return proxy;

@@ -21,6 +21,7 @@
 #include "frontend/language.h"
 #include "frontend/number_places.h"
 #include "frontend/value_reads.h"
+#include "passes/visit.h"
 
 namespace thunder {
 class Error;
@@ -44,6 +45,8 @@ struct InputSource {
   Value value = {};            ///< that reads computed
   NumberPlace place = {};      ///< of an Entry, a number of the world
   bool partial = false;        ///< the program sees the whole of what this process holds a part of
+  bool leaf = false;           ///< the program is for a tensor that was not computed from others
+  bool becomes_leaf = false;   ///< of an Argument that requires no gradient: the program switches it on
   /// Of a captured tensor that lies in a DTensor's memory: the DTensor, and a function that makes its gradient of the
   /// tensor's.
   Ref dtensor = {}, wrap = {};
@@ -70,9 +73,12 @@ bool holds_dtensor(PyObject* o);
 class Tracer {
  public:
   /// `shared`: memory (as Hooks::storage_of names it) that several inputs share and the program writes to.
-  explicit Tracer(std::vector<const void*> shared = {});
+  /// `begin`: arguments that begin to require a gradient where the program says so.
+  explicit Tracer(std::vector<const void*> shared = {}, std::unordered_set<size_t> begin = {});
   /// Memory that the program wrote to though several inputs share it: tracing has to start again with it in `shared`.
   const void* shared_memory_written() const { return shared_memory_written_; }
+  /// An argument that is to begin to require a gradient: tracing has to start again with it in `begin`.
+  std::optional<size_t> begins_to_require_grad() const { return new_beginner_; }
   /// Records into another's builder: a rule in Python that takes part in a pass.  Calls keep the builder's location.
   /// `metadata_only`: nothing of what is recorded will run (metas, checkers), so that tensors may come from nowhere.
   explicit Tracer(Builder& borrowed, bool metadata_only = false);
@@ -175,6 +181,11 @@ class Tracer {
   void made(PyObject* container) {
     if (observer_) observer_->made(container);
   }
+  /// Whether the function made the object; true where that is not known.
+  bool made_inside(PyObject* object) const { return !observer_ || observer_->made_inside(object); }
+  /// Whether a hook may be put behind the tensor: the program computes it into memory of its own, nothing has read it,
+  /// and there is no other hook.
+  bool takes_hook(PyObject* tensor);
   bool interprets() const { return observer_ != nullptr; }
   /// Interpreted calls of torch functions come here without a detour through Python, as long as no further torch
   /// function mode is active.
@@ -220,6 +231,10 @@ class Tracer {
   /// list of the inputs', each a tensor or None.  It runs now, on proxies.
   std::vector<Ref> with_gradient(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs,
                                  PyObject* backward, const std::string& name);
+  /// torch.autograd.grad: the gradients of the inputs, None where none flows.  `cotangents`: of the outputs, or None for
+  /// ones.
+  std::vector<Ref> gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
+                             const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph);
   /// What torch.vmap gives for a function of samples, which returns a list of tensors: `batches` have the samples along
   /// their first dimension, and so do the results.  The function runs once, on one sample.
   std::vector<Ref> batched(PyObject* fn, const std::vector<PyObject*>& batches);
@@ -261,6 +276,8 @@ class Tracer {
   TensorId id_of(PyObject* tensor);
   Ref constant(Value v);
   Value new_leaf(Value v);
+  void require_grad_outside(PyObject* tensor);
+  bool is_beginner(TensorId t) const;
   Value value_of(PyObject* tensor) { return aliases_.value(id_of(tensor)); }
   Ref located(const std::function<Ref()>& record);
   std::optional<TensorId> add_sharded(PyObject* tensor);
@@ -303,6 +320,10 @@ class Tracer {
   Ref new_proxy(const TensorType& t);
   Arg call_operator(const std::string& op, ArgList positional, std::vector<std::pair<std::string, Arg>> keyword);
   Arg fit_gradient(PyObject* gradient, Value input, const std::string& name);
+  void check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs);
+  void require_leaves(const ValueSet& reached, const std::vector<PyObject*>& inputs);
+  void take_rules_once(const std::vector<const Call*>& applied, bool retain_graph);
+  std::vector<Ref> wrap_gradients(const std::vector<Arg>& gradients, const std::vector<const Call*>& made);
   std::vector<const Call*> record_backward(PyObject* backward, const std::vector<Value>& inputs,
                                            const std::string& name, RecordedGradient& rule);
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
@@ -356,7 +377,9 @@ class Tracer {
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;
-  std::unordered_set<ValueId> samples_;  // of functions that torch.vmap has called: nothing in the program makes them
+  std::unordered_set<size_t> leaves_;      // inputs that must be leaves, by index
+  std::unordered_set<const Call*> freed_;  // whose rules a torch.autograd.grad took that keeps no graph
+  std::unordered_set<ValueId> samples_;    // of functions that torch.vmap has called: nothing in the program makes them
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
   std::vector<Ref> reals_;        // the same, as they are in this call; null for a number
@@ -376,6 +399,8 @@ class Tracer {
   std::unordered_set<TensorId> reaches_out_;           // inputs of which as_strided() made views that reach beyond them
   std::unordered_map<TensorId, InputSource> views_of_shared_;  // what is an input too, though its memory stands for it
   const void* shared_memory_written_ = nullptr;
+  const std::unordered_set<size_t> beginners_;  // given to the constructor
+  std::optional<size_t> new_beginner_;
   // A tensor that would be another one itself for sizes of 1: those comparisons were decided as if there were none.
   struct Copy {
     Value value;

@@ -22,6 +22,8 @@ struct InputOfEntry {
   size_t index;                // among the arguments, captured tensors, numbers, steps (Read) or counters (Entry)
   bool whole_storage = false;  // the memory of that tensor, as a 1-d tensor
   size_t result = 0;           // of the step
+  bool leaf = false;           // must be one
+  bool becomes_leaf = false;   // the run switches its gradient on
 };
 
 // The function itself has to run: a program would be another function.
@@ -174,6 +176,7 @@ struct JitFunction::CacheEntry {
   std::vector<Source> check_inputs;  // what the checks begin with
   std::unique_ptr<Symbols> symbols;  // null: the program is for constant numbers
   std::vector<Source> sources;
+  bool asks_for_leaves = false;   // some source must be a leaf, or becomes one
   bool by_place = false;          // where the tensors lie in their memory matters
   uint64_t last_use = 0;          // in calls of the function
   std::string eager;              // why calls run the function itself; empty: they run the programs
@@ -315,6 +318,14 @@ struct JitFunction::CacheEntry {
     return std::any_of(world.tensors().begin(), world.tensors().end(), is_other_kind_of_tensor);
   }
 
+  PyObject* tensor_of(const Source& s, const frontend::Flattened& flat) const {
+    return s.kind == frontend::InputSource::Captured ? world.tensors()[s.index] : flat.tensors[s.index];
+  }
+  bool leaves_hold(const frontend::Flattened& flat) const {
+    return std::all_of(sources.begin(), sources.end(),
+                       [&](const Source& s) { return !s.leaf || torch_py::tensor(tensor_of(s, flat)).is_leaf(); });
+  }
+
   bool guards_hold(const frontend::Flattened& flat, std::string* why) {
     lines.prefetch();
     if (plan && plan->mode() != synchronization) {
@@ -329,6 +340,10 @@ struct JitFunction::CacheEntry {
     if (entry && !std::all_of(entry->placements.begin(), entry->placements.end(),
                               [](const auto& p) { return !p || p->plan || p->holds(); })) {
       if (why) *why = "a DTensor that the function captured has other memory";
+      return false;
+    }
+    if (asks_for_leaves && !leaves_hold(flat)) {
+      if (why) *why = "a tensor through which torch.autograd.grad goes was computed from others";
       return false;
     }
     // Other tensors that the function asked about may be what they like: eager is right for all.

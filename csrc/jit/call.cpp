@@ -221,6 +221,8 @@ PyObject* JitFunction::run(CacheEntry& e, const Key& call, const Arguments& args
     check_told(*e.plan);
     e.plan->told = false;
   }
+  for (const CacheEntry::Source& s : e.sources)
+    if (s.becomes_leaf) torch_py::tensor(key.flat.tensors[s.index]).requires_grad_(true);
   std::vector<c10::IValue> inputs;
   inputs.reserve(e.sources.size());
   for (const CacheEntry::Source& s : e.sources) inputs.push_back(e.input(s, key));

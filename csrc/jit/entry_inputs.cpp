@@ -193,6 +193,16 @@ class JitFunction::Checks {
 };
 
 // Turns what the program read into checks, and gives the guards to those who know what they are about.
+// A gradient that the program takes flows on outside where what it is taken through was computed from other tensors.
+void JitFunction::check_leaves(const Key& key, const frontend::Acquired& acquired) {
+  for (const InputSource& s : acquired.sources) {
+    if (!s.leaf) continue;
+    PyObject* tensor = s.kind == InputSource::Argument ? key.flat.tensors[s.argument] : s.tensor.get();
+    if (!torch_py::tensor(tensor).is_leaf())
+      throw NeedsEager{"torch.autograd.grad through a tensor that was computed outside of the function", {}, true};
+  }
+}
+
 void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
   const OfReads of_reads{acquired.reads};
   if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
@@ -201,6 +211,9 @@ void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acqu
   for (const InputSource& s : acquired.sources) {
     if (s.kind != InputSource::Read) {
       e.sources.push_back(source_of(e, s));
+      e.sources.back().leaf = s.leaf;
+      e.sources.back().becomes_leaf = s.becomes_leaf;
+      e.asks_for_leaves = e.asks_for_leaves || s.leaf || s.becomes_leaf;
       continue;
     }
     const ValueChecks::Input at = checks.find(s.value);

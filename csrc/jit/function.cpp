@@ -162,10 +162,11 @@ bool JitFunction::reads_varying(const frontend::Tracer& tracer) {
 frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::unique_ptr<frontend::Tracer>& tracer,
                                         const Arguments& args, NumberMode mode) {
   std::vector<const void*> shared;
+  std::unordered_set<size_t> begin;
   bool asks = false, seems_compiled = true;
   auto tell = [&] { *mode.read = reads_varying(*tracer); };
   while (true) {
-    tracer = std::make_unique<frontend::Tracer>(shared);
+    tracer = std::make_unique<frontend::Tracer>(shared, begin);
     tracer->shapes().asks = asks;
     tracer->seems_compiled = seems_compiled;
     // With "same input" no call asks again.
@@ -190,7 +191,9 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
         throw NeedsEager{tracer->eager.why, tracer->eager.tensor, tracer->eager.warns};
       }
       tell();
-      if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
+      if (tracer->begins_to_require_grad() && once_.empty()) {
+        begin.insert(*tracer->begins_to_require_grad());
+      } else if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
         // Written to memory that several inputs share: again, with that memory as one input.
         shared.push_back(tracer->shared_memory_written());
       } else if (!tracer->shared_memory_written() && tracer->shapes().assumed() && !asks && once_.empty()) {
@@ -425,6 +428,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   frontend::Acquired acquired;
   try {
     acquired = acquire(*e, key, tracer, args, mode);
+    check_leaves(key, acquired);
     if (std::string why = part_that_leaves(acquired); !why.empty()) throw NeedsEager{std::move(why), {}, true};
   } catch (const NeedsEager& reason) {
     THUNDER_CHECK(!compiles_only_, NotImplemented, "simulate", "no program stands for the call: ", reason.why);

@@ -145,6 +145,7 @@ class JitFunction {
   static bool reads_varying(const frontend::Tracer& tracer);
   static std::pair<frontend::Ref, frontend::Ref> traced(const CacheEntry& e, const Key& key, const Arguments& args,
                                                         frontend::Tracer& tracer, frontend::StandIns& copies);
+  static void check_leaves(const Key& key, const frontend::Acquired& acquired);
   static InputOfEntry source_of(CacheEntry& e, const frontend::InputSource& s);
   bool varies(const std::string& place, int64_t now) const;
   void find_counters(const std::vector<frontend::Effect>& effects);

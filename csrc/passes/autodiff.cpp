@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "passes/reverse_mode.h"
 #include "passes/rewriter.h"
 #include "passes/visit.h"
 
@@ -108,12 +109,6 @@ class ExecutorRules {
 
 // ---- reverse mode ---------------------------------------------------------------------------------------------------
 
-// Symbolic sizes may be spelled in several ways; comparing their hints records a guard.
-bool equal_shapes(const Dims& a, const Dims& b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](const Dim& x, const Dim& y) { return x.same(y) || x == y; });
-}
-
 Type cotangent_type(const TensorType& output) {
   TensorType t = output;
   t.requires_grad = false;
@@ -121,9 +116,16 @@ Type cotangent_type(const TensorType& output) {
   return t;
 }
 
-class Differentiator {
+// A base, so that it is there before the one that refers to it.
+struct OwnBuilder {
+  Builder own;
+};
+
+class Differentiator : private OwnBuilder, private ReverseMode {
  public:
-  explicit Differentiator(const Trace& trace) : trace_(trace), b_(trace.arena) { b_.set_grad_enabled(false); }
+  explicit Differentiator(const Trace& trace) : OwnBuilder{Builder(trace.arena)}, ReverseMode(own), trace_(trace) {
+    b_.set_grad_enabled(false);
+  }
 
   JointTrace run() {
     JointTrace joint;
@@ -134,7 +136,7 @@ class Differentiator {
     const ArgList& outputs = trace_.output.items();
     for (size_t i : joint.differentiable_outputs) {
       Value output = outputs[i].value();
-      gradients_.set(output, b_.input(cotangent_type(output.tensor())));
+      seed(output, b_.input(cotangent_type(output.tensor())));
     }
     for (auto it = trace_.calls.rbegin(); it != trace_.calls.rend(); ++it) differentiate(**it);
     ArgList gradients;
@@ -145,89 +147,6 @@ class Differentiator {
   }
 
  private:
-  void differentiate(const Call& call) {
-    bool any = false;
-    visit_outputs(call, [&](Value v) { any |= gradients_[v] || zero_[v]; });
-    if (!any) return;
-    if (call.op->vjp) return apply_rule(call);
-    if (!call.body.empty()) {
-      for (auto it = call.body.rbegin(); it != call.body.rend(); ++it) differentiate(**it);
-      return;
-    }
-    bool wanted = false;
-    for (const Arg& a : call.args) visit_values(a, [&](Value v) { wanted |= v.requires_grad(); });
-    THUNDER_CHECK(!wanted || call.op->has(kNoGrad), NotImplemented, call.op->name,
-                  "a gradient flows through this operator, but it has no gradient rule", user_line(call));
-  }
-
-  void apply_rule(const Call& call) {
-    const ArgList single{call.output};
-    const ArgList& outputs = call.output.is_sequence() ? call.output.items() : single;
-    std::vector<Arg> gradients;
-    for (size_t i = 0; i < outputs.size(); ++i) gradients.push_back(gradient_for(call, outputs, i));
-    if (std::all_of(gradients.begin(), gradients.end(), [](const Arg& g) { return g.is_none(); })) return;
-    // Nothing but empty tensors (rotary embeddings slice off zero columns): rules are linear, so the inputs' gradients
-    // are zeros, which are only made if no other gradient reaches the input.  What the user's own backward() does is not
-    // known, and where a gradient communicates, the other processes may have some of it.
-    const bool skips = call.op->level != "augmented" && !call.op->has(kCollective);
-    if (skips && std::all_of(gradients.begin(), gradients.end(),
-                             [](const Arg& g) { return g.is_none() || is_empty(g.value()); })) {
-      for (const Arg& a : call.args)
-        visit_values(a, [&](Value v) {
-          if (v.requires_grad()) zero_.set(v, 1);
-        });
-      return;
-    }
-    b_.set_location(call.location);
-    VjpContext context(b_, call, std::move(gradients));
-    call.op->vjp(context);
-    for (const auto& [input, gradient] : context.result()) accumulate(call, input, gradient);
-    b_.set_location(nullptr);
-  }
-
-  // An output that is one of the inputs, or an earlier output again, has its gradient in that place already.
-  Arg gradient_for(const Call& call, const ArgList& outputs, size_t i) {
-    if (!outputs[i].is_value()) return {};
-    Value output = outputs[i].value();
-    bool elsewhere = false;
-    for (size_t j = 0; j < i; ++j) elsewhere |= outputs[j].is_value() && outputs[j].value() == output;
-    for (const Arg& a : call.args) visit_values(a, [&](Value v) { elsewhere |= v == output; });
-    return elsewhere ? Arg() : gradient_of(output);
-  }
-
-  Arg gradient_of(Value v) {
-    if (!gradients_[v] && zero_[v]) {
-      const TensorType& t = v.tensor();
-      gradients_.set(v, t.strided()
-                            ? b_("torch.zeros", Arg(t.shape), kw("dtype", t.dtype), kw("device", t.device)).value()
-                            : b_("prims.sparse_zeros_like", v).value());
-    }
-    if (gradients_[v] && gradients_[v].dtype() != v.dtype())
-      gradients_.set(v, b_("prims.convert_element_type", gradients_[v], v.dtype()).value());
-    return gradients_[v] ? Arg(gradients_[v]) : Arg();
-  }
-
-  // A rule may keep more digits than the input has: all that is added up for the input is then rounded once.
-  static bool keeps_digits(DType gradient, DType input) {
-    return gradient == input || (gradient == DType::f32 && (input == DType::bf16 || input == DType::f16));
-  }
-
-  static bool is_empty(Value v) {
-    for (const Dim& d : v.shape())
-      if (d.is_constant() && d.constant() == 0) return true;
-    return false;
-  }
-
-  void accumulate(const Call& call, Value input, Value gradient) {
-    THUNDER_CHECK(gradient.type().is_tensor() && equal_shapes(gradient.shape(), input.shape()) &&
-                      keeps_digits(gradient.dtype(), input.dtype()),
-                  Runtime, call.op->name, "the gradient rule gives ", gradient.type().str(), " for an input of type ",
-                  input.type().str(), user_line(call));
-    Value sum = gradients_[input];
-    std::string_view add = input.tensor().strided() ? "torch.add" : "prims.sparse_add";
-    gradients_.set(input, sum ? b_(add, sum, gradient).value() : gradient);
-  }
-
   // Gradients have been taken, so that a detached value is as good as its source, which may be at hand or saved anyway.
   // Only at the top level: a source within a composite would have to be brought out of it.
   void forget_identities(Trace& backward) const {
@@ -252,24 +171,14 @@ class Differentiator {
     forget_identities(backward);
     ValueSet read;
     for (const Arg& g : backward.output.items()[1].items()) visit_values(g, [&](Value v) { read.set(v, 1); });
-    std::vector<const Call*> live;
-    for (auto it = backward.calls.rbegin(); it != backward.calls.rend(); ++it) {
-      bool wanted = false;
-      visit_outputs(**it, [&](Value v) { wanted |= read[v] != 0; });
-      if (!wanted && !tags_within(**it, kCollective | kWrite | kState)) continue;
-      visit_inputs(**it, [&](Value v) { read.set(v, 1); });
-      live.push_back(*it);
-    }
+    const std::vector<const Call*> live = live_calls(backward.calls, read);
     joint.trace = std::move(backward);
     joint.trace.calls = open_where_needed(trace_.calls, read);
     joint.forward_calls = joint.trace.calls.size();
-    joint.trace.calls.insert(joint.trace.calls.end(), live.rbegin(), live.rend());
+    joint.trace.calls.insert(joint.trace.calls.end(), live.begin(), live.end());
   }
 
   const Trace& trace_;
-  Builder b_;
-  ValueMap<Value> gradients_;
-  ValueSet zero_;  // reached by a gradient of zeros
 };
 
 }  // namespace

@@ -36,6 +36,8 @@ class Observer {
   virtual void operands(Operands kind, PyObject** first) {}
   /// An instruction made a list, set, dict, cell or function.
   virtual void made(PyObject* object) {}
+  /// Whether the code that runs made the object.
+  virtual bool made_inside(PyObject* object) const { return true; }
   /// An entry of a dict, an element of a list or the contents of a cell (then `key` is null) is about to be read.  The
   /// observer may give it itself, as in call().
   virtual std::optional<PyObject*> entry(PyObject* container, PyObject* key) { return std::nullopt; }

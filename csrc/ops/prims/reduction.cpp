@@ -178,7 +178,9 @@ void prod_vjp(VjpContext& c) {
   // As autograd, which divides the product by the element where no element is zero.
   Expr zeros = c.b("torch.eq", rows, 0);
   Expr all = c.b("torch.reshape", c.out(), ones);
-  others = c.b("torch.where", c.b("torch.any", zeros), left * right, all / rows);
+  // The branch that is not taken gives no NaN, which its own gradient would spread.
+  const Expr divisor = c.b("torch.masked_fill", rows, zeros, 1);
+  others = c.b("torch.where", c.b("torch.any", zeros), left * right, all / divisor);
   if (kept.empty())  // several zeros
     others = c.b("torch.masked_fill", others, c.b("torch.gt", c.b("torch.sum", zeros), 1), 0);
   Dims moved = kept;

@@ -38,6 +38,37 @@ Types convolution_backward_meta(const Args& a) {
           mask[2].boolean() ? Type(contiguous_type(x.dtype, x.device, a.dims("bias_sizes"))) : none};
 }
 
+// It is linear in the output's gradient, and in the input and the weight, each of which it meets as convolution does.
+void convolution_backward_vjp(VjpContext& c) {
+  const Args a = c.args();
+  const Expr g = c.in("grad_output"), x = c.in("input"), w = c.in("weight");
+  auto convolved = [&](const Expr& input, const Expr& weight) {
+    return c.b("prims.convolution", input, weight, nullptr, a["stride"], a["padding"], a["dilation"], a["transposed"],
+               a["output_padding"], a["groups"]);
+  };
+  auto part = [&](const Expr& input, const Expr& weight, size_t i) {
+    ArgList mask = {i == 0, i == 1, false};
+    return c.b("torch.convolution_backward", g, input, weight, nullptr, a["stride"], a["padding"], a["dilation"],
+               a["transposed"], a["output_padding"], a["groups"], Arg::list(std::move(mask)))[i];
+  };
+  Expr of_g;
+  auto add = [&](const Expr& term) { of_g = of_g.is_none() ? term : of_g + term; };
+  if (c.has_grad(0)) {
+    if (c.needs("grad_output")) add(convolved(c.grad(0), w));
+    if (c.needs("weight")) c.put("weight", part(c.grad(0), w, 1));
+  }
+  if (c.has_grad(1)) {
+    if (c.needs("grad_output")) add(convolved(x, c.grad(1)));
+    if (c.needs("input")) c.put("input", part(x, c.grad(1), 0));
+  }
+  if (c.has_grad(2) && c.needs("grad_output")) {
+    Dims shape(g.shape().size(), Dim(1));
+    shape[1] = g.shape()[1];
+    add(c.b("torch.expand", c.b("torch.reshape", c.grad(2), shape), g.shape()));
+  }
+  c.put("grad_output", of_g);
+}
+
 // padding='same' may need one more element behind than in front: then the input is padded first.
 Expr pad_same(Expr x, const Dims& kernel, const Dims& stride, const Dims& dilation, Dims& padding) {
   Builder& b = x.builder();
@@ -141,7 +172,7 @@ constexpr OpDef kRecords[] = {
                "int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[] output_mask) "
                "-> (Tensor, Tensor, Tensor)",
      .doc = "Gradients of convolution; None where output_mask is false.", .tags = kMatmul,
-     .meta = convolution_backward_meta, .aten = "convolution_backward",
+     .meta = convolution_backward_meta, .vjp = convolution_backward_vjp, .aten = "convolution_backward",
      .python = "torch.ops.aten.convolution_backward"},
     {.schema = "conv1d" CONV_PARAMS, .doc = "Convolution over 1 dimension.", .tags = kMatmul, .body = conv1d_body,
      .python = "torch.nn.functional.conv1d torch.conv1d"},

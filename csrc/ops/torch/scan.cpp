@@ -62,6 +62,23 @@ Arg logcumsumexp_backward_body(Builder& b, const Args& a) {
   return part(g) - part(-g);
 }
 
+// With w[j] = sum over i <= j of h[i] exp(x[i] - out[j]), h the gradient: that of g is w, of out -g w, of x h times the
+// result.  w in the same way as above.
+void logcumsumexp_backward_vjp(VjpContext& c) {
+  const Expr h = c.grad(), g = c.in("grad"), x = c.in("input"), out = c.in("output");
+  THUNDER_CHECK(!is_complex(x.dtype()), NotImplemented, "logcumsumexp_backward", "no gradient for complex numbers");
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto part = [&](const Expr& of_one_sign) {
+    const Expr logarithm =
+        c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity);
+    return c.b("torch.exp", c.b("torch.logcumsumexp", logarithm + x, c.args()["dim"]) - out);
+  };
+  const Expr w = part(h) - part(-h);
+  c.put("grad", w);
+  c.put("output", -(g * w));
+  c.put("input", h * c.out());
+}
+
 // clang-format off
 constexpr OpDef kRecords[] = {
     {.schema = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor",
@@ -86,7 +103,8 @@ constexpr OpDef kRecords[] = {
      .doc = "Sums of all elements from each one on along `dim`: the gradient of cumsum's input.", .tags = kLinear,
      .body = reversed_cumsum_body, .vjp = reversed_cumsum_vjp},
     {.schema = "logcumsumexp_backward(Tensor grad, Tensor input, Tensor output, int dim) -> Tensor",
-     .doc = "The gradient of logcumsumexp's input.", .tags = kNoTag, .body = logcumsumexp_backward_body},
+     .doc = "The gradient of logcumsumexp's input.", .tags = kNoTag, .body = logcumsumexp_backward_body,
+     .vjp = logcumsumexp_backward_vjp},
 };
 // clang-format on
 

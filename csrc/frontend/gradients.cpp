@@ -1,0 +1,143 @@
+// torch.autograd.grad inside of a program: the rules of the calls so far, as further calls of the program.
+//
+//   y = x.sin()                                  t1 = sin(x)
+//   g, = torch.autograd.grad(y.sum(), x)   -->   t2 = sum(t1) ; t3 = ones_like(t2)
+//   return g * y                                 t4 = expand(t3) ; t5 = mul(t4, cos(x)) ; t6 = mul(t5, t1)
+//
+// With create_graph=True the new calls carry gradients themselves, and the program's autodiff takes their rules.
+#include <algorithm>
+
+#include "core/error.h"
+#include "frontend/tracer.h"
+#include "passes/autodiff.h"
+#include "passes/reverse_mode.h"
+
+namespace thunder::frontend {
+namespace {
+
+constexpr bool kWarns = true;
+
+void add_all(const Call& call, std::unordered_set<const Call*>& to) {
+  to.insert(&call);
+  for (const Call* inner : call.body) add_all(*inner, to);
+}
+
+// The user's own word about a gradient: a rule that was registered, or, where it is differentiated itself, the backward()
+// of a torch.autograd.Function, whose outputs are no functions of its inputs to autograd while it runs.
+const Call* find_own_rule(const Call& call, bool differentiated) {
+  if (find_gradient_rule(*call.op) || (differentiated && call.op->level == "augmented")) return &call;
+  for (const Call* inner : call.body)
+    if (const Call* found = find_own_rule(*inner, differentiated)) return found;
+  return nullptr;
+}
+
+}  // namespace
+
+bool Tracer::takes_hook(PyObject* tensor) {
+  const TensorId id = id_of(tensor);
+  const Value v = aliases_.value(id);
+  if (!owned_ || is_outside(id) || aliases_.base_input(id) || !aliases_.path(id).empty() || aliases_.is_alias(id) ||
+      aliases_.written(id) || new_leaves_.count(v.id()) != 0 || &b_.calls() != &b_.outermost_calls())
+    return false;
+  bool free = true;
+  for (const Call* call : b_.calls()) {
+    visit_inputs(*call, [&](Value in) { free = free && !(in == v); });
+    visit_outputs(*call, [&](Value out) { free = free && !(out == v && call->op->level == "augmented"); });
+  }
+  return free;
+}
+
+// That the result may be asked for its gradient, and the input for one.  What is refused, eager refuses or decides.
+void Tracer::check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs) {
+  for (PyObject* o : outputs)
+    if (!value_of(o).requires_grad())
+      leave_to_eager("torch.autograd.grad of what requires no gradient", nullptr, kWarns);
+  for (PyObject* o : inputs) {
+    if (!value_of(o).requires_grad())
+      leave_to_eager("torch.autograd.grad with respect to what requires no gradient", nullptr, kWarns);
+    // Other objects of the same memory have the same value, and gradients of their own.
+    if (aliases_.is_alias(id_of(o)))
+      leave_to_eager("torch.autograd.grad with respect to a view of a whole tensor", nullptr, kWarns);
+  }
+}
+
+// A tensor from outside may have been computed there from another one: the gradient would flow on outside.  The program
+// is for calls where it was not.
+void Tracer::require_leaves(const ValueSet& reached, const std::vector<PyObject*>& inputs) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const TensorId t = inputs_[i];
+    if (t == kNoTensor || !reals_[i] || !reached[b_.inputs()[i]]) continue;
+    const bool other =
+        std::any_of(inputs.begin(), inputs.end(), [&](PyObject* o) { return is_outside(id_of(o)) && id_of(o) != t; });
+    if (!other) continue;
+    leaves_.insert(i);
+  }
+}
+
+void Tracer::take_rules_once(const std::vector<const Call*>& applied, bool retain_graph) {
+  for (const Call* call : applied)
+    if (freed_.count(call) != 0)
+      leave_to_eager(cat("a second torch.autograd.grad through what the first one freed (", call->op->name, ")"),
+                     nullptr, kWarns);
+  if (retain_graph) return;
+  for (const Call* call : applied) add_all(*call, freed_);
+}
+
+// Gradients that share memory with what the program has otherwise are made apart: the tracker knows of no view.
+std::vector<Ref> Tracer::wrap_gradients(const std::vector<Arg>& gradients, const std::vector<const Call*>& made) {
+  ValueSet fresh;
+  for (const Call* call : made) visit_all_outputs(*call, [&](Value v) { fresh.set(v, 1); });
+  const MemoryOf memory_of(made);
+  ValueSet taken;
+  std::vector<Ref> out;
+  for (const Arg& g : gradients) {
+    if (g.is_none()) {
+      out.push_back(Ref::borrow(Py_None));
+      continue;
+    }
+    Value v = g.value();
+    const Value memory = memory_of(v);
+    if (!fresh[memory] || taken[memory]) v = b_("torch.clone", v).value();
+    taken.set(memory, 1);
+    out.push_back(wrap(v, nullptr));
+  }
+  return out;
+}
+
+std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
+                                   const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph) {
+  if (!owned_ || &b_.calls() != &b_.outermost_calls())
+    leave_to_eager("torch.autograd.grad in a function that is recorded apart", nullptr, kWarns);
+  check_differentiable(outputs, inputs);
+  const bool enabled = b_.grad_enabled();
+  b_.set_grad_enabled(create_graph);
+  std::vector<std::pair<Value, Value>> seeds;
+  std::vector<Value> results, wanted;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    results.push_back(value_of(outputs[i]));
+    seeds.emplace_back(results.back(), cotangents[i] == Py_None ? b_("torch.ones_like", results.back()).value()
+                                                                : value_of(cotangents[i]));
+  }
+  for (PyObject* o : inputs) wanted.push_back(value_of(o));
+  const std::vector<const Call*> program = b_.calls();
+  require_leaves(reached_by_gradients(program, results), inputs);
+  PartialGradients made;
+  try {
+    made = partial_gradients(b_, program, seeds, wanted);
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::NotImplemented) throw;
+    leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
+  }
+  for (const Call* call : made.applied)
+    if (const Call* own = find_own_rule(*call, create_graph))
+      leave_to_eager(cat("torch.autograd.grad through ", own->op->name, ", which has a gradient of its own"), nullptr,
+                     kWarns);
+  b_.replace_calls(open_where_needed(program, made.read));
+  for (const Call* call : made.calls) b_.append(call);
+  take_rules_once(made.applied, retain_graph);
+  std::vector<Ref> out = wrap_gradients(made.gradients, made.calls);
+  b_.set_grad_enabled(enabled);
+  return out;
+}
+
+}  // namespace thunder::frontend
