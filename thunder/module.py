@@ -12,21 +12,21 @@ from ._tracing import current_tracer
 from .extend import resolve_executors
 
 
-class _Forward:
-    """`forward` of a compiled module: a call of the module, with the signature of the original's forward.
+def _forward_of(module, forward):
+    """`forward` of a compiled module: a call of the module, with the signature of the original's `forward`.
 
     Libraries (accelerate, Lightning) put a function of their own in the place of `forward`, which calls the one that
     was there before. That one is the original's then, within the program: a call of the module would not end.
     """
 
-    def __init__(self, module, forward):
-        functools.update_wrapper(self, forward)
-        self._module, self._forward = module, forward
+    @functools.wraps(forward)
+    def call(*args, **kwargs):
+        if module._original.forward == forward:
+            return module(*args, **kwargs)
+        return forward(*args, **kwargs)
 
-    def __call__(self, *args, **kwargs):
-        if self._module._original.forward == self._forward:
-            return self._module(*args, **kwargs)
-        return self._forward(*args, **kwargs)
+    call._stands_for = module, forward
+    return call
 
 
 class ThunderModule(torch.nn.Module):
@@ -61,7 +61,7 @@ class ThunderModule(torch.nn.Module):
     # Everything that torch.nn.Module keeps in the instance is the original's.
     def __getattribute__(self, name):
         if name == "forward":
-            return _Forward(self, self._original.forward)
+            return _forward_of(self, self._original.forward)
         if name in _OF_THE_WRAPPER:
             return object.__getattribute__(self, name)
         original = object.__getattribute__(self, "_original")
@@ -80,8 +80,10 @@ class ThunderModule(torch.nn.Module):
                 f"[jit] the class of a compiled module cannot become {value.__name__}. Change the module before it is "
                 "compiled: thunder.jit(fully_shard(module))"
             )
-        if name == "forward" and isinstance(value, _Forward) and value._module is self:
-            value = value._forward
+        if name == "forward":
+            module, forward = getattr(value, "_stands_for", (None, None))
+            # functools.wraps() copies the attribute, and wraps this function, not the original's.
+            value = forward if module is self and value.__wrapped__ is forward else value
         setattr(self._original, name, value)
 
     def __delattr__(self, name):
