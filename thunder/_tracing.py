@@ -38,7 +38,7 @@ class TensorProxy(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        if (tracer := current_tracer()) and not torch._C._is_torch_function_enabled():
+        if (tracer := current_tracer()) and not torch._C._is_torch_function_enabled() and not is_unread():
             tracer.leave_to_eager("the function disables torch functions")
         raise NotImplementedError(
             f"[{func}] a tensor of a compiled function was used where its operations cannot be recorded: kept after "

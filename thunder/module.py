@@ -1,6 +1,7 @@
 """A compiled nn.Module."""
 
 import copy
+import functools
 
 import torch
 from torch.distributed.algorithms.join import Joinable
@@ -9,6 +10,23 @@ from . import _C, _graphs
 from ._frontend import is_sharded
 from ._tracing import current_tracer
 from .extend import resolve_executors
+
+
+def _forward_of(module, forward):
+    """`forward` of a compiled module: a call of the module, with the signature of the original's `forward`.
+
+    Libraries (accelerate, Lightning) put a function of their own in the place of `forward`, which calls the one that
+    was there before. That one is the original's then, within the program: a call of the module would not end.
+    """
+
+    @functools.wraps(forward)
+    def call(*args, **kwargs):
+        if module._original.forward == forward:
+            return module(*args, **kwargs)
+        return forward(*args, **kwargs)
+
+    call._stands_for = module, forward
+    return call
 
 
 class ThunderModule(torch.nn.Module):
@@ -42,6 +60,8 @@ class ThunderModule(torch.nn.Module):
 
     # Everything that torch.nn.Module keeps in the instance is the original's.
     def __getattribute__(self, name):
+        if name == "forward":
+            return _forward_of(self, self._original.forward)
         if name in _OF_THE_WRAPPER:
             return object.__getattribute__(self, name)
         original = object.__getattribute__(self, "_original")
@@ -60,6 +80,10 @@ class ThunderModule(torch.nn.Module):
                 f"[jit] the class of a compiled module cannot become {value.__name__}. Change the module before it is "
                 "compiled: thunder.jit(fully_shard(module))"
             )
+        if name == "forward":
+            module, forward = getattr(value, "_stands_for", (None, None))
+            # functools.wraps() copies the attribute, and wraps this function, not the original's.
+            value = forward if module is self and value.__wrapped__ is forward else value
         setattr(self._original, name, value)
 
     def __delattr__(self, name):
@@ -222,7 +246,7 @@ def _restore(module, cache, names, *others):
 
 
 _OF_THE_WRAPPER = {
-    "_original", "_compiled", "_options", "__call__", "forward", "train", "eval", "requires_grad_", "_apply", "to",
+    "_original", "_compiled", "_options", "__call__", "train", "eval", "requires_grad_", "_apply", "to",
     "no_sync", "_compile", "_model",
     "__class__", "__deepcopy__", "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__",
     "__delattr__", "__init__",

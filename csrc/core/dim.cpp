@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/dim_algebra.h"
+#include "core/equal_sources.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "core/sym_expr.h"
@@ -506,7 +507,13 @@ bool ShapeEnv::may_be_one(SymbolId id) const {
   return it != symbols_.end() && it->second.may_be_one;
 }
 
+EqualSources*& EqualSources::current() {
+  thread_local EqualSources* sources = nullptr;
+  return sources;
+}
+
 Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
+  if (EqualSources* equal = EqualSources::current()) source = equal->first(source);
   auto [it, is_new] = found_.try_emplace({what, source});
   if (is_new) it->second = make_symbol(std::nullopt);
   return it->second;

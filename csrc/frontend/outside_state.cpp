@@ -172,7 +172,8 @@ std::optional<StateOf> setting_of(PyObject* function, PyObject* const* arguments
   static PyObject* settings = helper("SETTINGS");
   PyObject* about = PyDict_GetItemWithError(settings, function);
   if (!about) return PyErr_Clear(), std::nullopt;
-  const bool keyed = n > 0 && PyUnicode_Check(arguments[0]);
+  // With one argument the text is the value itself (a precision).
+  const bool keyed = n > 1 && PyUnicode_Check(arguments[0]);
   return StateOf{StateOf::Setting, Ref::borrow(function), Ref::borrow(keyed ? arguments[0] : Py_None)};
 }
 

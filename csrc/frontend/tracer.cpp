@@ -451,6 +451,7 @@ Ref Tracer::located(const std::function<Ref()>& record) {
   // A borrowed builder's program has an environment of its own.
   ShapeEnv* current = ShapeEnv::current();
   ShapeEnv::Scope scope(!owned_ && current ? *current : shapes_);
+  EqualSources::Scope equal(owned_ ? &equal_values_ : EqualSources::current());
   try {
     return record();
   } catch (const Error& e) {

@@ -16,6 +16,7 @@
 
 #include "core/builder.h"
 #include "frontend/alias.h"
+#include "frontend/equal_values.h"
 #include "frontend/hooks.h"
 #include "frontend/interpreter/observer.h"
 #include "frontend/language.h"
@@ -374,6 +375,7 @@ class Tracer {
   int64_t modes_ = -1;
   AliasTracker aliases_;
   ShapeEnv shapes_;
+  EqualValues equal_values_{b_};
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;

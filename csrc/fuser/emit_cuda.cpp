@@ -302,7 +302,7 @@ std::string store_extrema(const Kernel& k, const CudaShape& s) {
 std::string finish_extrema(const Kernel& k, const std::string& name) {
   const std::string all = std::to_string(32 * kFinishRows), n = std::to_string(k.extrema.size());
   std::string out = "extern \"C\" __global__ void __launch_bounds__(" + all + ") " + name + "_finish(" + parameters(k) +
-                    "const char* __restrict__ partial, int parts) {\n";
+                    "const char* __restrict__ partial, int parts) {\n" + line(1, "using I = long long;");
   for (size_t i = 0; i < k.extrema.size(); ++i) {
     const Accumulator& a = k.extrema[i];
     const std::string combine = combine_function(a.combine);

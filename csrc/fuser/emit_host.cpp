@@ -267,7 +267,7 @@ std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = k.sizes.known(k.cols), bytes = ColumnPlaces(k, Target::Host).all();
   std::string out = "extern \"C\" int " + name +
                     "_finish(const void* const* in, void* const* out, char* partial, int64 parts" +
-                    number_parameters(k) + ") {\n  int64 th_outside = 0;\n" +
+                    number_parameters(k) + ") {\n  using I = int64;\n  int64 th_outside = 0;\n" +
                     (k.may_run_twice() ? line(1, "int64 th_far = 0;") : "") + named_numbers(k) + pointers(k) +
                     column_pointers(k, "", "", "partial", 1) + line(1, "for (int64 s = 1; s < parts; ++s) {") +
                     column_pointers(k, "const ", "from_", "partial + s * " + bytes, 2);

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "core/rewrite.h"
+#include "passes/equal_calls.h"
 #include "passes/passes.h"
 #include "passes/visit.h"
 
@@ -76,12 +77,13 @@ class Merger {
   bool merge(const Call& call, bool keep) {
     std::vector<Value> outputs = outputs_of(call);
     if (outputs.empty() || escapes(outputs)) return false;
-    size_t hash = reinterpret_cast<size_t>(call.op);
-    for (const Arg& a : call.args) hash = hash_of(a, hash);
+    const size_t hash = hash_of_call(*call.op, call.args);
     auto [first, last] = seen_.equal_range(hash);
     for (auto it = first; it != last; ++it) {
       std::vector<Value> earlier = outputs_of(*it->second);
-      if (!equal(*it->second, call) || (keep_ == 0 && !same_requires_grad(earlier, outputs))) continue;
+      if (!is_equal_call(*it->second->op, it->second->args, *call.op, call.args) ||
+          (keep_ == 0 && !same_requires_grad(earlier, outputs)))
+        continue;
       if (keep) return false;
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i] == earlier[i]) continue;  // an argument that both calls return
@@ -92,13 +94,6 @@ class Merger {
     }
     seen_.emplace(hash, &call);
     return false;
-  }
-
-  static bool equal(const Call& a, const Call& b) {
-    if (a.op != b.op) return false;
-    for (size_t i = 0; i < a.args.size(); ++i)
-      if (!a.args[i].same(b.args[i])) return false;
-    return true;
   }
 
   // The caller may write to what it receives, so its storage is nobody else's; a view is only kept apart as an object.
@@ -117,6 +112,19 @@ class Merger {
 };
 
 }  // namespace
+
+size_t hash_of_call(const Op& op, const ArgList& args) {
+  size_t hash = reinterpret_cast<size_t>(&op);
+  for (const Arg& a : args) hash = hash_of(a, hash);
+  return hash;
+}
+
+bool is_equal_call(const Op& op, const ArgList& args, const Op& other, const ArgList& others) {
+  if (&op != &other) return false;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (!args[i].same(others[i])) return false;
+  return true;
+}
 
 Trace cse(const Trace& trace, size_t keep) { return Merger(trace, keep).run(); }
 

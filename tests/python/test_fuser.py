@@ -240,6 +240,22 @@ def test_column_sums(shape):
         check(lambda x, w: ((x * w).sum(tuple(range(len(shape) - 1))), (x + w).exp()), randn(*shape), randn(40))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(64, 32), (7, 5), (3, 1), (600, 33)], ids=str)
+def test_column_sums_that_meet_what_is_gathered(shape, dtype):
+    i = torch.randint(-3, 11, shape[1:])
+    with threads(2):
+        x, t = randn(*shape, dtype=dtype), randn(11, dtype=dtype)
+        check(lambda x, t, i: (x.exp().sum(0) * t[i], x.exp() + 1), x, t, i)
+
+
+def test_place_out_of_range_beside_a_column_sum():
+    compiled = thunder.jit(lambda x, t, i: x.exp().sum(0) * t[i])
+    x, t = randn(7, 5), randn(11)
+    with pytest.raises(IndexError):
+        compiled(x, t, torch.tensor([0, 1, 11, 2, 3]))
+
+
 @pytest.mark.parametrize("grad", [False, True])
 def test_what_only_lends_its_sizes(grad):
     check(lambda x: torch.full_like(x.exp(), 3.0) * x.shape[0], torch.randn(3, 4, requires_grad=grad), fused=False)

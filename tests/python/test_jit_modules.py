@@ -1,7 +1,10 @@
 """thunder.jit of modules: they train, and what changes in them is seen."""
 
 import copy
+import functools
+import inspect
 import io
+import types
 
 import pytest
 import torch
@@ -49,6 +52,71 @@ def test_module_inside_a_module():
     x = torch.randn(2, 4)
     assert_close(outer(x), torch.relu(outer[0]._original(x)))
     assert len(list(outer.parameters())) == 4
+
+
+def around(forward, before=lambda *args: args):
+    """What libraries put in the place of a module's forward."""
+
+    @functools.wraps(forward)
+    def replaced(*args, **kwargs):
+        return forward(*before(*args), **kwargs).to(torch.float64) * 2
+
+    return replaced
+
+
+class Scaled(Mlp):
+    def forward(self, x, factor=1.0):
+        return super().forward(x) * factor
+
+
+def test_signature_of_forward():
+    compiled = thunder.jit(Scaled())
+    assert list(inspect.signature(compiled.forward).parameters) == ["x", "factor"]
+    x = torch.randn(2, 4)
+    assert_close(compiled.forward(x, factor=3.0), compiled._original(x, 3.0))
+    assert thunder.cache_misses(compiled) == 1
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["function", "method"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_forward_that_calls_the_one_it_replaces(bound, times):
+    torch.manual_seed(0)
+    eager = Scaled()
+    compiled = thunder.jit(copy.deepcopy(eager))
+    x = torch.randn(3, 4)
+    assert_close(compiled(x), eager(x))
+    first = compiled.forward
+    for _ in range(times):
+        for m in (eager, compiled):
+            wrapped = around(m.forward)
+            m.forward = types.MethodType(around(wrapped, lambda self, *args: args), m) if bound else wrapped
+    for m in (eager, compiled):
+        m(x, factor=2.0).square().mean().backward()
+    assert_close(compiled(x), eager(x))
+    assert_close([p.grad for p in compiled.parameters()], [p.grad for p in eager.parameters()])
+    assert_close(compiled.forward(x), eager.forward(x))
+    misses = thunder.cache_misses(compiled)
+    compiled(x)
+    assert thunder.cache_misses(compiled) == misses and not thunder.compile_stats(compiled).eager_calls
+    compiled.forward = first
+    assert_close(compiled(x), Scaled.forward(eager, x))
+    assert compiled._original.forward == types.MethodType(Scaled.forward, compiled._original)
+
+
+def test_forward_that_is_put_back_while_it_runs():
+    torch.manual_seed(0)
+    compiled = thunder.jit(Mlp())
+    x = torch.randn(2, 4)
+    expected = compiled._original(x)
+    for _ in range(2):
+        before = compiled.forward
+
+        def redirected(*args, before=before):
+            compiled.forward = before
+            return compiled(*args) + 1
+
+        compiled.forward = redirected
+        assert_close(compiled._original(x), expected + 1)
 
 
 def test_to_another_dtype():

@@ -445,6 +445,38 @@ def test_settings_are_made_in_every_call(switch, again):
     assert out[0] == out[1]
 
 
+def cudnn_flags():
+    # As `with torch.backends.cudnn.flags(enabled=False)`, which libraries put around a loss.
+    before = torch.backends.cudnn.set_flags(_enabled=False, _depthwise_kernel="cudnn")
+    torch.backends.cudnn.set_flags(_enabled=before[0], _depthwise_kernel=before[-1])
+
+
+def precision():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("switch", [cudnn_flags, precision])
+def test_settings_whose_value_is_text_are_guards(switch):
+    def f(x):
+        switch()
+        return x * 2
+
+    compiled = thunder.jit(f)
+    with as_they_were():
+        before = settings(), torch._C._get_cudnn_depthwise_kernel()
+        for _ in range(3):
+            assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+        assert (settings(), torch._C._get_cudnn_depthwise_kernel()) == before
+        stats = thunder.compile_stats(compiled)
+        assert (stats.cache_misses, stats.not_cached) == (1, "")
+        torch.set_float32_matmul_precision("high")
+        compiled(torch.ones(2))
+        assert torch.get_float32_matmul_precision() == "high"
+    assert thunder.cache_misses(compiled) == (2 if switch is precision else 1)
+
+
 def inference(x):
     with torch.inference_mode():
         x * 2

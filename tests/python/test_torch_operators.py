@@ -111,6 +111,25 @@ def test_sizes_that_made_up_data_did_not_tell():
         assert jitted(torch.ones(5, 2), torch.rand(5, 1)).shape == (0,)
 
 
+@pytest.mark.parametrize("shape", [(8,), (3, 5), (1,), (0, 2)], ids=str)
+def test_overload_with_a_tensor_for_a_number(shape):
+    def f(x, scale, zero):
+        return torch.fake_quantize_per_tensor_affine(x * 2, scale, zero, -128, 127) + 1
+
+    jitted = thunder.jit(f)
+    for scale in (0.1, 0.3):
+        args = torch.tensor(scale, device=DEVICE), torch.tensor(3, dtype=torch.int32, device=DEVICE)
+        x = randn(*shape).detach() * 20
+        x, y = x.clone().requires_grad_(), x.clone().requires_grad_()
+        ours, theirs = jitted(x, *args), f(y, *args)
+        torch.testing.assert_close(ours, theirs)
+        ours.square().sum().backward()
+        theirs.square().sum().backward()
+        torch.testing.assert_close(x.grad, y.grad)
+    assert thunder.cache_misses(jitted) == 1
+    assert not thunder.compile_stats(jitted).eager_calls
+
+
 def test_arguments_that_no_record_takes():
     generator = torch.Generator(device=DEVICE)
     f = lambda x: torch.bernoulli(x.sigmoid(), generator=generator) * x

@@ -153,3 +153,73 @@ def test_lengths_that_are_returned(name):
         kept.clear()
         assert compiled(x)[1] == expected and kept["length"] == expected, values
     assert thunder.cache_misses(compiled) <= 3
+
+
+def kept_and_doubled(x, y):
+    out = torch.zeros_like(x)
+    mask = x > 0
+    out[mask] = x[mask] * 2
+    out[~mask] = y[~mask].exp()
+    return out
+
+
+def compared_twice(x, y):
+    y = y.clone()
+    y[(x > 0) & (y < 1)] = x[(x > 0) & (y < 1)].exp()
+    return y, x[x < 0] + y[x < 0]
+
+
+def places_twice(x, y):
+    return x[torch.where(x > 0)] * y[torch.nonzero(x > 0, as_tuple=True)] + torch.masked_select(y, x > 0)
+
+
+def mask_written_between(x, y):
+    mask = x > 0
+    before = (y[mask] + x[x > 0]).detach()
+    mask = mask.clone()
+    other = mask.clone()
+    mask[:1] = False
+    return before, y[mask], x[other] - x[x > 0], y[mask], (x[mask] * y[mask]).sum()
+
+
+def operand_written_between(x, y):
+    x = x * 1
+    before = y[x > 0]
+    x.neg_()
+    return before, y[x > 0], x[x > 0] * y[x > 0]
+
+
+MASKED = [kept_and_doubled, compared_twice, places_twice, mask_written_between, operand_written_between]
+
+
+@pytest.mark.parametrize("f", MASKED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(8, 4), (7, 3), (1, 5), (0, 4)], ids=str)
+def test_masks_that_equal_calls_make_have_one_length(f, dtype, shape):
+    compiled = thunder.jit(f)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x, y = (torch.randn(shape).to(dtype).requires_grad_() for _ in range(2))
+        ours, theirs = compiled(x, y), f(x, y)
+        torch.testing.assert_close(ours, theirs)
+        grads = []
+        for results in (ours, theirs):
+            loss = sum(r.square().sum() for r in (results if isinstance(results, tuple) else (results,)))
+            grads.append(torch.autograd.grad(loss, (x, y)))
+        torch.testing.assert_close(*grads)
+    assert thunder.cache_misses(compiled) == 1
+    assert not thunder.compile_stats(compiled).eager_calls
+
+
+def test_masks_that_are_drawn_have_a_length_each():
+    def f(x):
+        return x[torch.rand(50) > 0.5], x[torch.rand(50) > 0.5]
+
+    compiled, x = thunder.jit(f), torch.arange(50.0)
+    for seed in range(2):
+        results = []
+        for run in (compiled, f):
+            torch.manual_seed(seed)
+            results.append(run(x))
+        torch.testing.assert_close(*results)
+        assert results[0][0].shape != results[0][1].shape
