@@ -213,18 +213,49 @@ def test_with_one_input_for_all_calls_nothing_is_asked():
 
 @pytest.mark.parametrize("squeeze", [lambda t: t.squeeze(), lambda t: t.squeeze(0), lambda t: t.clone().squeeze_()])
 def test_a_length_of_one_that_random_numbers_decide(squeeze):
-    """The number of dimensions would depend on it: the function runs, and a warning says why."""
+    """The number of dimensions depends on it: a program for each."""
 
     def f(x):
         return squeeze(x[torch.rand(x.shape) > 0.5]) * 2
 
-    ranks = set()
-    for seed in range(8):
-        torch.manual_seed(seed)
+    compiled, ranks = thunder.jit(f), set()
+    for seed in range(24):
+        torch.manual_seed(seed % 16)
         expected = f(torch.ones(3))
-        torch.manual_seed(seed)
-        with pytest.warns(RuntimeWarning, match="known only when the program runs"):
-            actual = thunder.jit(f)(torch.ones(3))
-        assert actual.shape == expected.shape
+        torch.manual_seed(seed % 16)
+        actual = compiled(torch.ones(3))
+        torch.testing.assert_close(actual, expected)
         ranks.add(actual.ndim)
-    assert ranks == {0, 1}
+    assert ranks == {0, 1} and thunder.cache_misses(compiled) <= 4
+
+
+class Experts(nn.Module):
+    """Behind a dropout: which experts are asked, and by how many tokens each."""
+
+    def __init__(self, experts):
+        super().__init__()
+        self.router = nn.Linear(4, experts)
+        self.experts = nn.ModuleDict({f"expert {i}": nn.Linear(4, 4) for i in range(experts)})
+
+    def forward(self, x):
+        x = F.dropout(x, 0.2)
+        chosen = F.one_hot(self.router(x).argmax(-1, keepdim=True), len(self.experts)).permute(2, 1, 0)
+        out = torch.zeros_like(x)
+        for i in torch.greater(chosen.sum((-1, -2)), 0).nonzero():
+            _, tokens = torch.where(chosen[i].squeeze(0))
+            found = self.experts[f"expert {i[0]}"](x[None, tokens].reshape(-1, x.shape[-1]))
+            out.index_add_(0, tokens, found)
+        return x + out
+
+
+@OPTIONS
+@pytest.mark.parametrize(("tokens", "experts"), [(64, 2), (5, 3), (1, 2)])
+def test_a_loop_whose_length_random_numbers_decide(tokens, experts, options):
+    torch.manual_seed(0)
+    model = Experts(experts).to(DEVICE)
+    x = torch.randn(tokens, 4, device=DEVICE, requires_grad=True)
+    check(lambda t: model(t), x, options=options, calls=12, parameters=tuple(model.parameters()))
+    compiled = thunder.jit(model)
+    for seed in range(6):
+        outcome(compiled, seed, x)
+    assert not thunder.compile_stats(compiled)["eager_calls"]
