@@ -147,7 +147,7 @@ Value Tracer::value_of_size(const Dim& size) {
   if (only_run && symbols.size() == 1 && size.same(Dim::symbol(symbols[0])))
     if (Value length = arena_->symbol_value(symbols[0])) return length;
   for (SymbolId s : symbols)
-    if (only_run) shapes_.knows(Dim::symbol(s), true);
+    if (only_run && !shapes_.knows(Dim::symbol(s))) ask_size(s, false);
   THUNDER_CHECK(owned_ && has_hints(size), NotImplemented, "jit",
                 "returning an expression of sizes that only the run knows");
   return add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));
