@@ -74,9 +74,9 @@ void logcumsumexp_backward_vjp(VjpContext& c) {
     return c.b("torch.exp", c.b("torch.logcumsumexp", logarithm + x, c.args()["dim"]) - out);
   };
   const Expr w = part(h) - part(-h);
-  c.put("grad", w);
-  c.put("output", -(g * w));
-  c.put("input", h * c.out());
+  c.put("grad", to_dtype(w, g.dtype()));
+  c.put("output", to_dtype(-(g * w), out.dtype()));
+  c.put("input", to_dtype(h * c.out(), x.dtype()));
 }
 
 // clang-format off
