@@ -239,6 +239,9 @@ class Op:
 
     def __repr__(self) -> str: ...
 
+def passes() -> list:
+    """The pipeline: for each stage what it works on and its passes in order."""
+
 def ops() -> list:
     """All operators, in order of registration."""
 
@@ -378,7 +381,11 @@ class Tracer:
 
     def number_operation(self, arg0: str, arg1: object, arg2: object, /) -> object: ...
 
+    def number_function(self, arg0: str, arg1: object, arg2: int, /) -> object: ...
+
     def specialize(self, arg: object, /) -> object: ...
+
+    def made(self, arg: object, /) -> None: ...
 
     def call_user(self, arg0: object, arg1: tuple, /) -> object: ...
 
@@ -683,7 +690,7 @@ def peers_available(device: int) -> str:
 
 def connect_peers(group: str, rank: int, device: int, inbox: int, outbox: int, least: int, addresses: Sequence[int]) -> None:
     """
-    Collectives of the group of `least` bytes and more go through memory that lies at these addresses, by rank, and is zero.
+    Collectives of the group go through memory that lies at these addresses, by rank, and is zero; some of them from `least` bytes on.
     """
 
 def reach_peers(group: str, memory: object, addresses: Sequence[int]) -> None:
