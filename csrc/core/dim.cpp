@@ -417,8 +417,7 @@ bool operator==(const Dim& a, const Dim& b) {
     if (!differ || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if (differ && ShapeEnv::may_assume()) return ShapeEnv::assume(false);
-      ha = asked(a, true), hb = asked(b, true);
-      if (!ha || !hb) undecidable(a, " equals ", b);
+      if (!(ha = asked(a, true)) || !(hb = asked(b, true))) undecidable(a, " equals ", b);
     }
   }
   bool equal = *ha == *hb;
@@ -439,8 +438,7 @@ bool operator<(const Dim& a, const Dim& b) {
     if ((!is_less && !is_not) || !ShapeEnv::assumes()) ha = asked(a), hb = asked(b);
     if (!ha || !hb) {
       if ((is_less || is_not) && ShapeEnv::may_assume()) return ShapeEnv::assume(is_less);
-      ha = asked(a, true), hb = asked(b, true);
-      if (!ha || !hb) undecidable(a, " is less than ", b);
+      if (!(ha = asked(a, true)) || !(hb = asked(b, true))) undecidable(a, " is less than ", b);
     }
   }
   bool less = *ha < *hb;
@@ -505,11 +503,6 @@ Dim ShapeEnv::make_size(int64_t hint) {
 bool ShapeEnv::may_be_one(SymbolId id) const {
   auto it = symbols_.find(id);
   return it != symbols_.end() && it->second.may_be_one;
-}
-
-EqualSources*& EqualSources::current() {
-  thread_local EqualSources* sources = nullptr;
-  return sources;
 }
 
 Dim ShapeEnv::symbol_of(const std::string& what, const void* source) {
