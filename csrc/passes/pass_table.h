@@ -36,21 +36,21 @@ struct PipelineState {
   std::set<size_t> too_late;         ///< parameters that the backward must take from the forward
 };
 
-/// When a pass runs: all of the bits that are set have to hold.
+/// When a pass runs: all of the bits that are set have to hold.  What each means, condition_text() says.
 enum Condition : unsigned {
   kAlways = 0,
-  kFuses = 1 << 0,          ///< with a fusion executor
-  kOwnRounding = 1 << 1,    ///< not with numerics="eager"
-  kGradients = 1 << 2,      ///< of programs with a backward
-  kAlone = 1 << 3,          ///< of programs without one
-  kDistributed = 1 << 4,    ///< of distributed models
-  kFloat8Layers = 1 << 5,   ///< with thunder.transforms.Float8
-  kFloat8History = 1 << 6,  ///< with scales of float8 that follow a history
-  kReadsMasks = 1 << 7,     ///< where values of masks may be read
-  kCountsRandom = 1 << 8,   ///< with rng="fused"
-  kRowSums = 1 << 9,        ///< with an executor for sums of rows
-  kCommunicates = 1 << 10,  ///< where the program itself communicates
-  kEachFusion = 1 << 11     ///< once for each fusion executor, by whose name it goes
+  kFuses = 1 << 0,
+  kOwnRounding = 1 << 1,
+  kGradients = 1 << 2,
+  kAlone = 1 << 3,
+  kDistributed = 1 << 4,
+  kFloat8Layers = 1 << 5,
+  kFloat8History = 1 << 6,
+  kReadsMasks = 1 << 7,
+  kCountsRandom = 1 << 8,
+  kRowSums = 1 << 9,
+  kCommunicates = 1 << 10,
+  kEachFusion = 1 << 11
 };
 
 struct Pass {

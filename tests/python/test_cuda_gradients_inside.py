@@ -55,7 +55,7 @@ class Residual(nn.Module):
     def forward(self, points):
         x, t = (c.detach().requires_grad_() for c in points.split(1, 1))
         u = self.net(torch.cat((x, t), 1))
-        of = lambda y, z: torch.autograd.grad(y, z, torch.ones_like(y), create_graph=True)[0]  # noqa: E731
+        of = lambda y, z: torch.autograd.grad(y, z, torch.ones_like(y), create_graph=True)[0]
         residual = of(u, t) + u * of(u, x) - 0.1 * of(of(u, x), x)
         return residual.float().square().mean()
 
