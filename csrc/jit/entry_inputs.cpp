@@ -192,7 +192,6 @@ class JitFunction::Checks {
   std::unordered_map<ValueId, std::pair<size_t, Value>> made_;  // the check whose step computes it; the step's value
 };
 
-// Turns what the program read into checks, and gives the guards to those who know what they are about.
 // A gradient that the program takes flows on outside where what it is taken through was computed from other tensors.
 void JitFunction::check_leaves(const Key& key, const frontend::Acquired& acquired) {
   for (const InputSource& s : acquired.sources) {
@@ -203,6 +202,7 @@ void JitFunction::check_leaves(const Key& key, const frontend::Acquired& acquire
   }
 }
 
+// Turns what the program read into checks, and gives the guards to those who know what they are about.
 void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
   const OfReads of_reads{acquired.reads};
   if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
