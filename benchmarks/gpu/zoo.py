@@ -40,6 +40,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "python")]
 PEERS = "eager,torch.compile,thunder"
 REPETITIONS = 3
 TOGETHER = 6  # first steps of torch.compile side by side, as memory allows
+MODELS = 6  # whose processes are there at a time: a process holds a gigabyte of the GPU before its model does
 TFLOPS = 790
 
 
@@ -310,6 +311,11 @@ def summary(rounds):
 
 def measure(names, options):
     """{a model's record} for each name, in the order in which they are done."""
+    for i in range(0, len(names), MODELS):
+        yield from measure_together(names[i : i + MODELS], options)
+
+
+def measure_together(names, options):
     lock = multiprocessing.get_context("fork").Lock()
     groups = [[Child(name, peer, options, lock) for peer in options.peers.split(",")] for name in names]
     for child in (c for group in groups for c in group):
