@@ -179,6 +179,7 @@ struct JitFunction::CacheEntry {
   bool asks_for_leaves = false;   // some source must be a leaf, or becomes one
   bool by_place = false;          // where the tensors lie in their memory matters
   uint64_t last_use = 0;          // in calls of the function
+  bool used_again = false;        // in a call that it was not compiled for
   std::string eager;              // why calls run the function itself; empty: they run the programs
   bool eager_warns = false;       // the user is told
   bool eager_for_tensor = false;  // since a tensor is one that no program takes

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "core/progress.h"
 #include "frontend/hooks.h"
@@ -72,7 +73,9 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::hit(const Key& key) {
     key.undraw();
     throw NeedsEager{"forward-mode AD is active", {}};
   }
-  if (e) ++hits_;
+  if (!e) return e;
+  ++hits_;
+  if (!std::exchange(e->used_again, true)) patience_.used_again();
   return e;
 }
 
@@ -125,6 +128,7 @@ std::string JitFunction::name() const {
 // A call that no entry fits.
 PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
   if (refusing_ && refusing_->world.check(nullptr)) throw NeedsEager{refusing_->eager, {}};
+  check_patience();
   const Progress progress([this] { return name(); });
   ++misses_;
   once_.clear();

@@ -75,6 +75,16 @@ void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const Need
   refusing_ = refusals_ >= kAttempts ? e : nullptr;
 }
 
+// A function that compiles anew in nearly every call is better off without.
+void JitFunction::check_patience() {
+  const bool only_compiled = cache_ == CacheMode::NoCaching || edges_ == frontend::SharpEdges::Error ||
+                             !transform().empty() || distributed_ || is_of_distributed();
+  if (only_compiled || patience_.may_compile()) return;
+  throw NeedsEager{cat("each of the last ", Patience::kPrograms,
+                       " programs served one call (compile_stats(f)[\"last_miss\"] says why)"),
+                   {}, true};
+}
+
 // Later calls with the same key, in the same world, need not find that out again.
 void JitFunction::CacheEntry::be_eager(const Key& of, const NeedsEager& reason) {
   eager = reason.why;

@@ -22,6 +22,7 @@
 #include "frontend/tracer.h"
 #include "frontend/world.h"
 #include "jit/float8.h"
+#include "jit/patience.h"
 #include "jit/symbolic.h"
 #include "jit/turns.h"
 #include "jit/value_checks.h"
@@ -165,6 +166,7 @@ class JitFunction {
   }
   PyObject* call_new(Key& key, const Arguments& arguments, Turns::Turn& turn);
   bool is_of_distributed() const;
+  void check_patience();
   PyObject* run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw);
   PyObject* run_function(const Arguments& a, bool acquiring, std::string* why = nullptr);
   PyObject* run_unacquired(const Key& key, const Arguments& a);
@@ -203,6 +205,7 @@ class JitFunction {
   frontend::ClassUses uses_;
   frontend::Identities themselves_;  // containers among the arguments that the function reaches by another way, too
   Turns turns_;
+  Patience patience_;
   bool writes_ = false;         // a program does to what is no tensor of its own
   bool distributed_ = false;    // some program of it takes distributed parameters
   bool compiles_only_ = false;  // compile() stops before programs are built

@@ -88,7 +88,8 @@ def test_as_exact_as_eager(name, dtype):
         eagers, ours = gradients(model, model, x.clone()), gradients(run, model, x.clone())
         assert len(ours) == len(eagers) == len(exact)
         for a, b, e in zip(ours, eagers, exact, strict=True):
-            error, allowed = (a - e).norm(), (b - e).norm()
+            # Eager's own float16 may overflow, which says nothing of what is allowed.
+            error, allowed = (a - e).norm(), (b - e).norm().nan_to_num(0, 0)
             assert error <= 2 * allowed + 8 * torch.finfo(dtype).eps * (1 + e.norm()), (shape, error, allowed, e.norm())
     assert thunder.compile_stats(run)["eager_calls"] == {}
 

@@ -205,7 +205,9 @@ def test_asked_for_it_is_recorded_in_the_second_run():
     plain = thunder.jit(model, graphs=False)
     prompt = torch.arange(10, device=DEVICE).view(2, 5)
     caches = Cache(2), Cache(2)
-    same(generate(plain, caches[0], prompt), generate(f, caches[1], prompt))
+    # Who asks for graphs has a program for each length; the plain one has the length as a symbol, and other kernels.
+    for plain_out, out in zip(generate(plain, caches[0], prompt), generate(f, caches[1], prompt), strict=True):
+        torch.testing.assert_close(out, plain_out)
     assert counts(f) == (1, 15, 2)
 
 
