@@ -11,7 +11,11 @@ from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
 
-handlers = dict(_layout.handlers) | {"autograd.grad": _gradients.grad, "Tensor.register_hook": _hooks.register_hook}
+handlers = dict(_layout.handlers) | {
+    "_assert_async": _value_checks.assert_async,
+    "autograd.grad": _gradients.grad,
+    "Tensor.register_hook": _hooks.register_hook,
+}
 
 
 def _handler(*names):

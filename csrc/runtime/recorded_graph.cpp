@@ -9,7 +9,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <functional>
-#include <map>
+#include <queue>
 #include <unordered_map>
 
 #include "runtime/gil.h"
@@ -30,6 +30,12 @@ void accumulate(at::Tensor& sum, at::Tensor more) {
   else sum = sum.layout() != at::kStrided && more.layout() == at::kStrided ? at::add(more, sum) : at::add(sum, more);
 }
 
+// The nodes of which nobody computes gradients any more, the latest in the forward first: in the engine's order, which
+// decides in what order gradients are added.
+struct Earlier {
+  bool operator()(const Node* a, const Node* b) const { return a->sequence_nr() < b->sequence_nr(); }
+};
+
 // A backward over the nodes between some results and the leaves.
 class Walk {
  public:
@@ -38,35 +44,35 @@ class Walk {
       leaves_[torch::autograd::impl::gradient_edge(inputs[i]).function.get()] = i;
   }
 
-  void arrive(const Edge& edge, at::Tensor gradient) {
-    if (!edge.is_valid()) return;
-    auto leaf = leaves_.find(edge.function.get());
-    if (leaf != leaves_.end()) return accumulate(found_[leaf->second], std::move(gradient));
-    if (edge.function->num_outputs() == 0) return;  // a leaf that the operator found elsewhere
-    variable_list& into = waiting_[{edge.function->topological_nr(), edge.function.get()}];
-    if (into.empty()) into.resize(edge.function->num_inputs());
-    accumulate(into.at(edge.input_nr), std::move(gradient));
-  }
-
   // Whether nothing needs the engine: hooks, another stream, or a backward for some inputs only, whose nodes ask it
   // which of their gradients to compute.
-  bool is_plain() const {
+  bool takes(const edge_list& roots) {
     const auto* wanted = torch::autograd::get_current_graph_task_exec_info();
     if (wanted && !wanted->empty()) return false;
-    HookSearch hooks;
-    for (const auto& [key, _] : waiting_)
-      if (hooks.found_from(key.second) || !in_its_stream(*key.second)) return false;
+    std::vector<Node*> left;
+    auto depend = [&](const edge_list& edges) {
+      for (const Edge& e : edges)
+        if (goes_on(e) && expected_[e.function.get()]++ == 0) left.push_back(e.function.get());
+    };
+    depend(roots);
+    while (!left.empty()) {
+      Node* node = left.back();
+      left.pop_back();
+      if (has_hooks(*node) || !in_its_stream(*node)) return false;
+      depend(node->next_edges());
+    }
     return true;
   }
 
-  variable_list run() {
+  // Once takes() has seen the roots.
+  variable_list run(const edge_list& roots, const variable_list& cotangents) {
     at::AutoGradMode off(false);
-    while (!waiting_.empty()) {
-      // All who use a node's results are farther from the leaves than the node is.
-      auto next = waiting_.extract(waiting_.begin());
-      Node* node = next.key().second;
+    for (size_t i = 0; i < roots.size(); ++i) arrive(roots[i], cotangents[i]);
+    while (!ready_.empty()) {
+      Node* node = ready_.top();
+      ready_.pop();
       if (!keep_) node->will_release_variables();
-      variable_list made = (*node)(std::move(next.mapped()));
+      variable_list made = (*node)(std::move(arrived_[node]));
       if (!keep_) node->release_variables();
       const edge_list& edges = node->next_edges();
       made.resize(edges.size());
@@ -77,15 +83,34 @@ class Walk {
   }
 
  private:
+  // To a node that is to be run, and neither a leaf nor one of another call.
+  bool goes_on(const Edge& e) const {
+    return e.is_valid() && !leaves_.count(e.function.get()) && e.function->num_outputs() > 0;
+  }
+
+  void arrive(const Edge& edge, at::Tensor gradient) {
+    if (!edge.is_valid()) return;
+    Node* node = edge.function.get();
+    if (!goes_on(edge)) {
+      if (auto leaf = leaves_.find(node); leaf != leaves_.end()) accumulate(found_[leaf->second], std::move(gradient));
+      return;
+    }
+    variable_list& into = arrived_[node];
+    if (into.empty()) into.resize(node->num_inputs());
+    accumulate(into.at(edge.input_nr), std::move(gradient));
+    if (--expected_[node] == 0) ready_.push(node);
+  }
+
   static bool in_its_stream(Node& node) {
     std::optional<c10::Stream> stream = node.stream();
     if (!stream) return true;
     return c10::impl::getDeviceGuardImpl(stream->device_type())->getStream(stream->device()) == *stream;
   }
 
-  using Place = std::pair<uint64_t, Node*>;
-  std::map<Place, variable_list, std::greater<Place>> waiting_;
   std::unordered_map<const Node*, size_t> leaves_;
+  std::unordered_map<const Node*, size_t> expected_;  // how many gradients are still to come
+  std::unordered_map<const Node*, variable_list> arrived_;
+  std::priority_queue<Node*, std::vector<Node*>, Earlier> ready_;
   variable_list found_;
   bool keep_;
 };
@@ -106,11 +131,10 @@ variable_list RecordedGraph::gradients(const std::vector<std::pair<size_t, at::T
     if (!outputs_.at(i).is_valid()) continue;
     roots.push_back(outputs_[i]);
     given.push_back(gradient);
-    walk.arrive(outputs_[i], gradient);
   }
   variable_list made;
-  if (walk.is_plain()) {
-    made = walk.run();
+  if (walk.takes(roots)) {
+    made = walk.run(roots, given);
   } else {
     for (const at::Tensor& t : inputs_) leaves.push_back(torch::autograd::impl::gradient_edge(t));
     made = torch::autograd::Engine::get_default_engine().execute(roots, given, keep, /*create_graph=*/false,
