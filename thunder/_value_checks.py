@@ -32,9 +32,11 @@ def _assert_meta(condition, message):
     """torch._assert_async(): nothing reads it, and it stays where the program asks it."""
 
 
-_assert = _executor.register_operator(
-    "assert_async", meta=_assert_meta, fn=lambda condition, message: torch._assert_async(condition, *message), tags=("state",)
-)
+def _run_assert(condition, message):
+    torch._assert_async(condition, *message)
+
+
+_assert = _executor.register_operator("assert_async", meta=_assert_meta, fn=_run_assert, tags=("state",))
 
 
 def assert_async(func, args, kwargs):
