@@ -562,6 +562,14 @@ class PythonExecutor(Executor):
 class PythonFusionExecutor(PythonExecutor):
     def __init__(self, name: str, version: str, unavailable: str) -> None: ...
 
+class RecordedGraph:
+    """What autograd recorded from `inputs`, which are leaves, to `outputs`."""
+
+    def __init__(self, inputs: Sequence, outputs: Sequence) -> None: ...
+
+    def gradients(self, outputs: Sequence[int], cotangents: Sequence, keep: bool) -> list:
+        """Of the inputs, from those of the outputs with these numbers."""
+
 def register_gradient_rule(arg0: str, arg1: object, /) -> None: ...
 
 def unregister_gradient_rule(arg: str, /) -> None: ...

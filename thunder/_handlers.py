@@ -11,7 +11,11 @@ from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
 
-handlers = dict(_layout.handlers) | {"autograd.grad": _gradients.grad, "Tensor.register_hook": _hooks.register_hook}
+handlers = dict(_layout.handlers) | {
+    "_assert_async": _value_checks.assert_async,
+    "autograd.grad": _gradients.grad,
+    "Tensor.register_hook": _hooks.register_hook,
+}
 
 
 def _handler(*names):
@@ -132,6 +136,14 @@ def _is_leaf(func, args, kwargs):
     return leaf
 
 
+def _has_no_gradient(tensor):
+    """Of a captured tensor that no backward gives one to (a buffer): a guard of the program."""
+    tracer = current_tracer()
+    if isinstance(tensor, TensorProxy) or tracer.requires_grad(tensor) or not tracer.interprets:
+        return False
+    return _now(torch.Tensor.grad.__get__, tensor) is None
+
+
 @_handler("Tensor.grad", "Tensor.grad_fn")
 def _gradient_state(func, args, kwargs):
     if len(args) > 1:
@@ -143,6 +155,8 @@ def _gradient_state(func, args, kwargs):
         if name == "grad" or not tracer.has_gradient(args[0]) or tracer.made_leaf(args[0]):
             return None  # what the program computes has no .grad before its backward
     elif name == "grad_fn" and (not tracer.requires_grad(args[0]) or _is_outside_leaf(args[0])):
+        return None
+    elif name == "grad" and _has_no_gradient(args[0]):
         return None
     raise NotImplementedError(
         f"[{name}] reading .{name} of a tensor inside a compiled function is not supported: it belongs to the autograd "

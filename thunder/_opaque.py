@@ -26,7 +26,7 @@ def resolve(func, args, kwargs, autocast=()):
     """What records the call of a torch function that has no record; None where it cannot be called as it is.
     `autocast`: (device type, dtype) of those under autocast while the operator runs."""
     out = kwargs.get("out")
-    if out is not None:
+    if "out" in kwargs:
         kwargs = {name: value for name, value in kwargs.items() if name != "out"}
     with torch._C.DisableTorchFunction():
         record = _resolve(func, args, kwargs, autocast)

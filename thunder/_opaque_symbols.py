@@ -10,8 +10,8 @@ import inspect
 import keyword
 
 import torch
-from torch.autograd.graph import get_gradient_edge
 
+from . import _C
 from ._opaque_meta import (
     argument,
     at,
@@ -149,9 +149,9 @@ def _with_graph(overload, name, autocast):
             values = map_tensors(values, lambda t: t.detach())
             inputs = [at(values, place).requires_grad_() for place in differentiated]
             outputs = [_no_leaf(t) for t in _evaluate(overload, values, results)]
-            edges = [get_gradient_edge(t) if t.requires_grad else None for t in outputs]
+            recorded = _C.RecordedGraph(inputs, outputs)
         graph = torch.empty(0, device="cpu", dtype=torch.uint8)
-        graph.autograd = (inputs, edges, started)
+        graph.autograd = (recorded, started)
         return (graph, *_marked([t.detach() for t in outputs], started))
 
     meta.__signature__ = _signature(overload, "differentiated")
@@ -175,15 +175,11 @@ def _backward(name, communicates):
                 f"[{name}] what the operator saved for its backward was replaced: hooks for saved tensors "
                 "(torch.autograd.graph) cannot be used with an operator that has no record"
             )
-        tensors, edges, started = graph.autograd
-        pairs = [(edges[i], g) for i, g in zip(differentiable, gradients, strict=True) if edges[i] is not None]
+        recorded, started = graph.autograd
         # What is kept for another backward some operators copy before they write to it (cuDNN's recurrent layers).
         again = torch._C._autograd._get_current_graph_task_keep_graph()
         with _autograd(), _watched(started):
-            made = torch.autograd.grad(
-                [e for e, _ in pairs], tensors, [g for _, g in pairs], retain_graph=again, allow_unused=True,
-                materialize_grads=True,
-            )
+            made = recorded.gradients(differentiable, gradients, again)
         return _several(made)
 
     tags = ("any_layout", "collective") if communicates else ("any_layout",)

@@ -28,6 +28,25 @@ def _through(var):
 register_grad(_nonnegative, _through)
 
 
+def _assert_meta(condition, message):
+    """torch._assert_async(): nothing reads it, and it stays where the program asks it."""
+
+
+def _run_assert(condition, message):
+    torch._assert_async(condition, *message)
+
+
+_assert = _executor.register_operator("assert_async", meta=_assert_meta, fn=_run_assert, tags=("state",))
+
+
+def assert_async(func, args, kwargs):
+    """Of a tensor's value, which a GPU looks at when it comes there: no reason for the host to wait."""
+    given = dict(zip(("input", "assert_msg"), args, strict=False)) | kwargs
+    if not isinstance(given.get("input"), torch.Tensor):
+        return func(*args, **kwargs)
+    return _assert(given.pop("input"), tuple(given.values()))
+
+
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """torch.nn.functional.gaussian_nll_loss in torch operators."""
     if isinstance(var, float):

@@ -6,6 +6,8 @@
 #include "jit/python_rules.h"
 #include "passes/autodiff.h"
 #include "passes/executor.h"
+#include "runtime/recorded_graph.h"
+#include "runtime/torch_py.h"
 
 namespace thunder::bindings {
 namespace {
@@ -141,6 +143,21 @@ nb::object new_tensor(frontend::Tracer& t, nb::handle like, nb::handle shape, nb
   return object(t.new_tensor(std::move(type)));
 }
 
+std::vector<at::Tensor> tensors(const nb::sequence& list) {
+  std::vector<at::Tensor> out;
+  for (nb::handle h : list) out.push_back(torch_py::tensor(h.ptr()));
+  return out;
+}
+
+nb::list gradients(const RecordedGraph& graph, const std::vector<size_t>& outputs, const nb::sequence& cotangents,
+                   bool keep) {
+  std::vector<std::pair<size_t, at::Tensor>> given;
+  for (size_t i : outputs) given.emplace_back(i, torch_py::tensor(nb::object(cotangents[given.size()]).ptr()));
+  nb::list out;
+  for (at::Tensor& t : graph.gradients(given, keep)) out.append(nb::steal(THPVariable_Wrap(std::move(t))));
+  return out;
+}
+
 }  // namespace
 
 void bind_extend(nb::module_& m) {
@@ -154,6 +171,15 @@ void bind_extend(nb::module_& m) {
   nb::class_<PythonFusionExecutor, PythonExecutor>(m, "PythonFusionExecutor")
       .def(nb::init<const std::string&, const std::string&, std::string>(), nb::arg("name"), nb::arg("version"),
            nb::arg("unavailable"));
+  nb::class_<RecordedGraph>(m, "RecordedGraph", "What autograd recorded from `inputs`, which are leaves, to `outputs`.")
+      .def(
+          "__init__",
+          [](RecordedGraph* self, const nb::sequence& inputs, const nb::sequence& outputs) {
+            new (self) RecordedGraph(tensors(inputs), tensors(outputs));
+          },
+          nb::arg("inputs"), nb::arg("outputs"))
+      .def("gradients", gradients, nb::arg("outputs"), nb::arg("cotangents"), nb::arg("keep"),
+           "Of the inputs, from those of the outputs with these numbers.");
   m.def("register_gradient_rule", [](const std::string& symbol, nb::handle rule) {
     register_gradient_rule(symbol, python_gradient_rule(python_function(rule)));
   });

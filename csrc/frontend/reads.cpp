@@ -327,10 +327,13 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   read_class(type, name, found);
   if (is_tensor(object) && found) {  // its metadata, say
     if (asked_.insert(object).second) keep(object);
-    // Whether it is a leaf is no part of a tensor's type.
-    const bool of_graph = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0 ||
+    // Whether it is a leaf is no part of a tensor's type, nor is its gradient, of which programs see None alone.
+    const bool is_gradient = PyUnicode_CompareWithASCIIString(name, "grad") == 0;
+    const bool of_graph = is_gradient || PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0 ||
                           PyUnicode_CompareWithASCIIString(name, "is_leaf") == 0;
     if (of_graph && attributed_.insert(object).second) keep(object);
+    if (is_gradient && (!value || value == Py_None))
+      attributes_.push_back({Ref::borrow(object), Ref::borrow(name), Ref::borrow(Py_None)});
     return;
   }
   if (found && Py_TYPE(found)->tp_descr_set) {
