@@ -31,7 +31,7 @@ bool any_autocast() {
          at::autocast::is_autocast_enabled(c10::DeviceType::CUDA);
 }
 
-Ref ref(nb::handle h) { return Ref::borrow(h.ptr()); }
+Ref borrowed(nb::handle h) { return Ref::borrow(h.ptr()); }
 
 // What DTensors are, and what stands for one in a program; null before PyTorch's are there.
 PyTypeObject *dtensor_class = nullptr, *part_class = nullptr;
@@ -58,9 +58,9 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   nb::object torch = nb::module_::import_("torch");
   h.tensor_class = reinterpret_cast<PyTypeObject*>(tensor_class.ptr());
   h.proxy_class = reinterpret_cast<PyTypeObject*>(proxy_class.ptr());
-  h.int_class = ref(number_classes[0]);
-  h.float_class = ref(number_classes[1]);
-  h.number_class = ref(number_classes[2]);
+  h.int_class = borrowed(number_classes[0]);
+  h.float_class = borrowed(number_classes[1]);
+  h.number_class = borrowed(number_classes[2]);
   h.type_of = [](PyObject* o) { return thunder::type_of(tensor(o)); };
   h.is_leaf = [](PyObject* o) {
     const at::Tensor& t = tensor(o);
@@ -108,14 +108,14 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   h.run_input = [](const frontend::RealInput& i) {
     return Ref::steal(thunder::to_python(program_input(i.object.get(), i.whole_storage)));
   };
-  h.make_wrapper_subclass = ref(nb::getattr(tensor_class, "_make_wrapper_subclass"));
-  h.swap_tensors = ref(torch.attr("_C").attr("_swap_tensor_impl"));
-  h.torch_device = ref(torch.attr("device"));
-  h.torch_size = ref(torch.attr("Size"));
+  h.make_wrapper_subclass = borrowed(nb::getattr(tensor_class, "_make_wrapper_subclass"));
+  h.swap_tensors = borrowed(torch.attr("_C").attr("_swap_tensor_impl"));
+  h.torch_device = borrowed(torch.attr("device"));
+  h.torch_size = borrowed(torch.attr("Size"));
   h.dtypes.clear();
-  for (nb::handle d : dtypes) h.dtypes.push_back(ref(d));
+  for (nb::handle d : dtypes) h.dtypes.push_back(borrowed(d));
   h.constants.clear();
-  for (nb::handle c : constants) h.constants.emplace_back(ref(c[0]), nb::cast<std::string>(c[1]));
+  for (nb::handle c : constants) h.constants.emplace_back(borrowed(c[0]), nb::cast<std::string>(c[1]));
   h.internal_paths = internal_paths;
   const std::string& torch_path = internal_paths.back();
   // Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the profiler's ranges keep, which is
@@ -151,8 +151,8 @@ void register_function(nb::handle callable, const std::string& kind, const std::
   f.in_place = in_place;
   f.reflected = reflected;
   f.method = method;
-  if (!handler.is_none()) f.handler = ref(handler);
-  if (!result.is_none()) f.result = ref(result);
+  if (!handler.is_none()) f.handler = borrowed(handler);
+  if (!result.is_none()) f.result = borrowed(result);
   f.creates = creates;
   frontend::Language::named(language).add(callable.ptr(), std::move(f));
 }
@@ -296,8 +296,8 @@ void bind_frontend(nb::module_& m) {
       .def_prop_ro("location", &Tracer::location);
   set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
-  m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = ref(function); });
-  m.def("set_outside_states", [](nb::handle module) { frontend::hooks().outside_states = ref(module); });
+  m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = borrowed(function); });
+  m.def("set_outside_states", [](nb::handle module) { frontend::hooks().outside_states = borrowed(module); });
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",
         nb::arg("in_place") = false, nb::arg("reflected") = false, nb::arg("method") = false,
         nb::arg("handler").none() = nb::none(), nb::arg("result").none() = nb::none(), nb::arg("language") = "torch",
@@ -310,7 +310,7 @@ void bind_frontend(nb::module_& m) {
       "add_dtypes",
       [](const nb::list& aliases) {
         for (nb::handle a : aliases)
-          frontend::hooks().more_dtypes.emplace_back(ref(a[0]), *dtype_from_torch_name(nb::cast<std::string>(a[1])));
+          frontend::hooks().more_dtypes.emplace_back(borrowed(a[0]), *dtype_from_torch_name(nb::cast<std::string>(a[1])));
       },
       "Objects that mean dtypes: pairs of one and PyTorch's name.");
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });
@@ -320,17 +320,17 @@ void bind_frontend(nb::module_& m) {
       [](nb::handle dtensor, nb::handle part, nb::handle function) {
         dtensor_class = reinterpret_cast<PyTypeObject*>(dtensor.inc_ref().ptr());
         part_class = reinterpret_cast<PyTypeObject*>(part.inc_ref().ptr());
-        frontend::hooks().of_dtensors = ref(function);
+        frontend::hooks().of_dtensors = borrowed(function);
       },
       nb::arg("dtensor"), nb::arg("part"), nb::arg("function"),
       "PyTorch's class, the class of what stands for one in programs, and what records a torch call with either.");
   m.def(
       "replace_function",
       [](nb::handle function, nb::handle by) {
-        frontend::hooks().replaced[PyFunction_GET_CODE(function.ptr())] = ref(by);
+        frontend::hooks().replaced[PyFunction_GET_CODE(function.ptr())] = borrowed(by);
       },
       nb::arg("function"), nb::arg("by"), "A function of PyTorch's, and what compiled functions call in its place.");
-  m.def("set_autocast", [](nb::handle function) { frontend::hooks().autocast = ref(function); });
+  m.def("set_autocast", [](nb::handle function) { frontend::hooks().autocast = borrowed(function); });
   m.def("any_autocast", any_autocast);
   m.def("number_hint", [](nb::handle number) { return object(frontend::number_hint(number.ptr())); });
   m.def(

@@ -37,7 +37,7 @@ bool on_stream_of(AccumulateGrad& node, const at::Device& device) {
   return stream && *stream == c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
 }
 
-bool is_plain(const at::Tensor& t) {
+bool may_be_written(const at::Tensor& t) {
   return t.layout() == at::kStrided && (t.is_cpu() || t.is_cuda()) && t.has_storage() && !at::isTensorSubclassLike(t) &&
          !t.is_nested() && !t._is_zerotensor() && !t.is_neg() && !t.is_conj() && !t.is_inference();
 }
@@ -76,7 +76,7 @@ LeafAccumulation::LeafAccumulation(const Node& node, const std::vector<c10::IVal
 }
 
 bool LeafAccumulation::may_add_to(const at::Tensor& gradient, const at::Tensor& leaf) const {
-  if (!gradient.defined() || gradient.requires_grad() || !is_plain(gradient) || !is_plain(leaf)) return false;
+  if (!gradient.defined() || gradient.requires_grad() || !may_be_written(gradient) || !may_be_written(leaf)) return false;
   if (gradient.scalar_type() != leaf.scalar_type() || gradient.device() != leaf.device() ||
       gradient.sizes() != leaf.sizes())
     return false;

@@ -85,7 +85,7 @@ std::shared_ptr<void> callable(std::shared_ptr<GraphRecording::Body> body) {
   return hold(PyCFunction_New(&run_method, get(held)));
 }
 
-bool is_plain(const at::Tensor& t) { return at::has_internal_overlap(t) == at::MemOverlap::No; }
+bool has_no_overlap(const at::Tensor& t) { return at::has_internal_overlap(t) == at::MemOverlap::No; }
 
 at::Tensor range_of(const at::Tensor& t) {
   int64_t extent = t.numel() == 0 ? 0 : 1;
@@ -144,7 +144,7 @@ at::Tensor alias_without_history(const at::Tensor& t) {
       /*allow_tensor_metadata_change=*/true));
 }
 
-at::Tensor memory_of(const at::Tensor& t) { return is_plain(t) ? t : range_of(t); }
+at::Tensor memory_of(const at::Tensor& t) { return has_no_overlap(t) ? t : range_of(t); }
 
 void copy_tensors(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
   // PyTorch copies those of one type by one kernel.
@@ -186,7 +186,7 @@ void GraphRecording::Body::run() {
 
 // With the alignment that kernels were chosen for.
 at::Tensor GraphRecording::buffer_for(size_t i, const at::Tensor& t) {
-  inputs_[i].flat = !is_plain(t);
+  inputs_[i].flat = !has_no_overlap(t);
   const auto item = static_cast<int64_t>(t.itemsize());
   const auto off = static_cast<int64_t>(reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16);
   bytes_ += static_cast<int64_t>(at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));

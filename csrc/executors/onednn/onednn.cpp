@@ -43,11 +43,11 @@ const c10::TypedOperatorHandle<Linear>* onednn_linear() {
 // ---- which of the two -----------------------------------------------------------------------------------------------
 
 // A product to both libraries: rows, columns and terms, whether the matrix lies by columns, bias, threads.
-struct Problem {
+struct MatrixSizes {
   int64_t m, n, k;
   bool by_columns, bias;
   int threads;
-  auto operator<=>(const Problem&) const = default;
+  auto operator<=>(const MatrixSizes&) const = default;
 };
 
 class Choices {
@@ -58,7 +58,7 @@ class Choices {
   }
   // `blas` and `onednn` compute the product.
   template <class Blas, class OneDnn>
-  bool takes_onednn(const Problem& p, Blas&& blas, OneDnn&& onednn) {
+  bool takes_onednn(const MatrixSizes& p, Blas&& blas, OneDnn&& onednn) {
     {
       std::lock_guard lock(mutex_);
       if (auto known = takes_.find(p); known != takes_.end()) return known->second;
@@ -88,7 +88,7 @@ class Choices {
   }
 
   std::mutex mutex_;
-  std::map<Problem, bool> takes_;
+  std::map<MatrixSizes, bool> takes_;
 };
 
 // ---- the product ----------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class ProductCall final : public Instruction {
     if (m < 2 || m * n * k < kLeastWork || !a.is_contiguous() || !at::globalContext().userEnabledMkldnn() ||
         at::globalContext().deterministicAlgorithms())
       return false;
-    const Problem p{m, n, k, !matrix.is_contiguous(), bias.has_value(), at::get_num_threads()};
+    const MatrixSizes p{m, n, k, !matrix.is_contiguous(), bias.has_value(), at::get_num_threads()};
     return Choices::instance().takes_onednn(
         p, [&] { bias ? at::linear(a, matrix, *bias) : at::matmul(a, matrix.t()); },
         [&] { by_onednn(a, matrix, bias); });
