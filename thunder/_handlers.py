@@ -11,7 +11,12 @@ from ._numbers import TracedNumber
 from ._python_bodies import body_of
 from ._tracing import TensorProxy, current_tracer, location, state
 
-handlers = dict(_layout.handlers) | {"autograd.grad": _gradients.grad, "Tensor.register_hook": _hooks.register_hook}
+handlers = dict(_layout.handlers) | {
+    "autograd.grad": _gradients.grad,
+    "Tensor.register_hook": _hooks.register_hook,
+    "Tensor.retain_grad": _hooks.retain_grad,
+    "Tensor.retains_grad": _hooks.retains_grad,
+}
 
 
 def _handler(*names):
@@ -269,7 +274,7 @@ def _array(func, args, kwargs):
 
 @_handler("Tensor.__dlpack__", "Tensor.data_ptr",
           "Tensor.untyped_storage",
-          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.retain_grad",
+          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward",
           "Tensor.share_memory_", "Tensor.set_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
           "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
           "autograd.backward")

@@ -245,7 +245,13 @@ void bind_frontend(nb::module_& m) {
             return results;
           })
       .def("made_inside", [](Tracer& t, nb::handle o) { return t.made_inside(o.ptr()); })
-      .def("takes_hook", [](Tracer& t, nb::handle o) { return t.takes_hook(o.ptr()); })
+      .def("why_no_hook", [](Tracer& t, nb::handle o) { return t.why_no_hook(o.ptr()); })
+      .def("put_hook", [](Tracer& t, nb::handle o, nb::handle backward, const std::string& name,
+                          bool last) { return t.put_hook(o.ptr(), backward.ptr(), name, last); })
+      .def("remove_hook", &Tracer::remove_hook)
+      .def("is_plain_input", [](Tracer& t, nb::handle o) { return t.is_plain_input(o.ptr()); })
+      .def("retain_gradient", [](Tracer& t, nb::handle o) { return t.retain_gradient(o.ptr()); })
+      .def("forbid_writes", [](Tracer& t, nb::handle o) { t.forbid_writes(o.ptr()); })
       .def("gradients",
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
               bool retain_graph) {
