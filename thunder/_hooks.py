@@ -10,6 +10,7 @@ import torch
 from torch.utils.hooks import BackwardHook
 
 from . import _C
+from ._numbers import TracedNumber
 from ._opaque_symbols import _autograd, _several
 from ._tracing import current_tracer, saved_tensors_hooks, state
 from .extend import OperatorExecutor
@@ -166,17 +167,19 @@ def _same_in_each_call(tracer, hook):
     """Whether the function, as it was made in this call, does for others."""
     if isinstance(hook, types.MethodType):
         return _is_constant(tracer, hook.__self__) and _same_in_each_call(tracer, hook.__func__)
+    if isinstance(hook, types.BuiltinMethodType):
+        return _is_constant(tracer, hook.__self__)
+    if not tracer.made_inside(hook):
+        return callable(hook)
     if not isinstance(hook, types.FunctionType):
         return False
-    if not tracer.made_inside(hook):
-        return True
     cells = [c.cell_contents for c in hook.__closure__ or () if tracer.made_inside(c)]
     held = (*cells, *(hook.__defaults__ or ()), *(hook.__kwdefaults__ or {}).values(), *vars(hook).values())
     return all(_is_constant(tracer, value) for value in held)
 
 
 def _is_constant(tracer, value):
-    if isinstance(value, torch.Tensor):
+    if isinstance(value, (torch.Tensor, TracedNumber)):
         return False
     if type(value) in _CONSTANTS or not tracer.made_inside(value):
         return True
@@ -275,7 +278,7 @@ def _hooked(tracer, self, args, of_inputs):
 
 def _check_module(tracer, self):
     hooks = (*self.user_hooks, *self.user_pre_hooks)
-    if not all(_same_in_each_call(tracer, hook) or not tracer.made_inside(hook) for hook in hooks):
+    if not all(_same_in_each_call(tracer, hook) for hook in hooks):
         tracer.leave_to_eager("[register_full_backward_hook] a hook that holds what only this call has made", warns=True)
     if tracer.made_inside(self.module):
         tracer.leave_to_eager("[register_full_backward_hook] of a module that the function makes", warns=True)

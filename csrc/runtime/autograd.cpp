@@ -252,7 +252,10 @@ struct ThunderBackward final : Node {
       out[i] = without_history(std::move(results[i]).toTensor());
       if (const distributed::Placement* p = entry->placement(i)) out[i] = p->gradient(std::move(out[i]));
     }
-    if (create_graph) forbid_double_backward(out, std::move(edges), no_rerun);
+    if (!create_graph) return out;
+    variable_list made = kept_gradients(calls);
+    made.insert(made.end(), out.begin(), out.end());
+    forbid_double_backward(made, std::move(edges), no_rerun);
     return out;
   }
 

@@ -53,6 +53,15 @@ void RunningBackward::keep_gradient(size_t place, const at::Tensor& gradient) {
   if (t.defined() && t.grad_fn().get() == &node_) add_to_grad(t, gradient);
 }
 
+variable_list kept_gradients(const BackwardCalls& calls) {
+  variable_list out;
+  for (const auto& retained : calls.retained) {
+    const at::Tensor t = retained ? at::Tensor(retained->lock()) : at::Tensor();
+    if (t.defined() && t.grad().defined()) out.push_back(t.grad());
+  }
+  return out;
+}
+
 void retain_gradient(Node& node, BackwardCalls& calls, const at::Tensor& result) {
   WeakTensor weak(result.getIntrusivePtr());
   torch::autograd::impl::get_autograd_meta(result)->retains_grad_ = true;

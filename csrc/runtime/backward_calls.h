@@ -44,6 +44,9 @@ class RunningBackward {
   RunningBackward* const outer_;
 };
 
+/// The .grad of the results that keep their gradients, where there is one.
+torch::autograd::variable_list kept_gradients(const BackwardCalls& calls);
+
 /// Makes a result of the node, which takes the next place, keep the gradient that the node's backward gives to it.
 void retain_gradient(torch::autograd::Node& node, BackwardCalls& calls, const at::Tensor& result);
 

@@ -352,3 +352,37 @@ def test_second_derivatives():
     (g,) = torch.autograd.grad(f_(x)[1].sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward is not supported"):
         g.sum().backward()
+
+
+def test_gradients_that_can_be_differentiated():
+    def f(x):
+        h = x.exp()
+        h.retain_grad()
+        return h, h.sin()
+
+    f = thunder.jit(f)
+    x = torch.arange(3.0, requires_grad=True)
+    h, y = f(x)
+    torch.autograd.grad(y.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward is not supported"):
+        h.grad.sum().backward()
+
+
+def test_results_that_no_loss_uses():
+    def f(x):
+        a, b = x.exp(), x.sin()
+        a.retain_grad()
+        b.retain_grad()
+        return a, b, a * 2, b * 3
+
+    f_ = thunder.jit(f)
+    for used in range(4):
+        found = []
+        for run in (f_, f):
+            x = torch.arange(3.0, dtype=torch.float64).requires_grad_()
+            results = run(x)
+            results[used].sum().backward()
+            found.append([x.grad, *(r.grad for r in results[:2])])
+        assert_close(*found)
+        assert (found[0][1] is None) == bool(used % 2)
+    assert eager_calls(f_) == {}
