@@ -279,7 +279,9 @@ def _hooked(tracer, self, args, of_inputs):
 def _check_module(tracer, self):
     hooks = (*self.user_hooks, *self.user_pre_hooks)
     if not all(_same_in_each_call(tracer, hook) for hook in hooks):
-        tracer.leave_to_eager("[register_full_backward_hook] a hook that holds what only this call has made", warns=True)
+        tracer.leave_to_eager(
+            "[register_full_backward_hook] a hook that holds what only this call has made", warns=True
+        )
     if tracer.made_inside(self.module):
         tracer.leave_to_eager("[register_full_backward_hook] of a module that the function makes", warns=True)
 

@@ -283,9 +283,9 @@ void bind_frontend(nb::module_& m) {
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.requires_grad(o.ptr()); })
       .def(
           "memory_from",
-          [](Tracer& t, nb::handle tensor, nb::handle sizes, nb::handle strides, nb::handle offset) {
-            return object(t.memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr()));
-          },
+          [](Tracer& t, nb::handle tensor, nb::handle sizes, nb::handle strides,
+             nb::handle
+                 offset) { return object(t.memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr())); },
           nb::arg("tensor"), nb::arg("sizes"), nb::arg("strides"), nb::arg("storage_offset").none())
       .def("become", [](Tracer& t, nb::handle tensor, nb::handle other,
                         const std::string& op) { t.become(tensor.ptr(), other.ptr(), op.c_str()); })

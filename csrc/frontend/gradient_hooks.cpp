@@ -53,6 +53,9 @@ std::string Tracer::why_no_hook(PyObject* tensor) {
   if (aliases_.is_alias(id)) return "of a view of a whole tensor";
   if (!aliases_.path(id).empty() && (aliases_.written(id) || aliases_.base_input(id)))
     return "of a view of what comes from outside, or is written to";
+  // Eager adds the hook to those of the tensor as it was.
+  for (const auto& [hooked, before] : hooked_tensors_)
+    if (hooked.get() == tensor && before != id) return "of a tensor with hooks whose sizes were changed in place";
   Calls calls = b_.calls();
   auto next = hooked_.find(v.id());
   auto maker = find_maker(calls, next == hooked_.end() ? v : next->second);
@@ -99,6 +102,7 @@ size_t Tracer::put_hook(PyObject* tensor, PyObject* backward, const std::string&
   b_.replace_calls(std::move(calls));
   if (!last) next = in;
   if (!aliases_.path(id).empty()) hooked_views_.insert(aliases_.path(id).back());
+  hooked_tensors_.emplace_back(Ref::borrow(tensor), id);
   hooks_.push_back(hook->op);
   return hooks_.size() - 1;
 }

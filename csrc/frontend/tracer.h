@@ -403,14 +403,15 @@ class Tracer {
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;
-  std::unordered_set<size_t> leaves_;      // inputs that must be leaves, by index
-  std::unordered_set<const Call*> freed_;  // whose rules a torch.autograd.grad took that keeps no graph
-  std::unordered_map<ValueId, Value> hooked_;       // of values that have hooks, the one behind which the next goes
-  std::unordered_set<const Call*> hooked_views_;    // the last views of paths that lead to tensors with hooks
-  std::vector<const Op*> hooks_;                    // by number
-  std::vector<Retained> retained_;                  // by place
-  std::unordered_set<uint32_t> unwritable_;         // storages
-  std::unordered_set<ValueId> samples_;    // of functions that torch.vmap has called: nothing in the program makes them
+  std::unordered_set<size_t> leaves_;             // inputs that must be leaves, by index
+  std::unordered_set<const Call*> freed_;         // whose rules a torch.autograd.grad took that keeps no graph
+  std::unordered_map<ValueId, Value> hooked_;     // of values that have hooks, the one behind which the next goes
+  std::unordered_set<const Call*> hooked_views_;  // the last views of paths that lead to tensors with hooks
+  std::vector<std::pair<Ref, TensorId>> hooked_tensors_;
+  std::vector<const Op*> hooks_;             // by number
+  std::vector<Retained> retained_;           // by place
+  std::unordered_set<uint32_t> unwritable_;  // storages
+  std::unordered_set<ValueId> samples_;  // of functions that torch.vmap has called: nothing in the program makes them
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
   std::vector<Ref> reals_;        // the same, as they are in this call; null for a number

@@ -30,7 +30,8 @@ Bits of_placeholders(const Call& call, const RecordedGradient& rule, const Bits&
   Bits out;
   for (const auto& [result, placeholder] : rule.placeholders)
     for (size_t i = 0; i < then.size(); ++i)
-      if (auto it = then[i] == result ? bits.find(now[i]) : bits.end(); it != bits.end()) out.emplace(placeholder, it->second);
+      if (auto it = then[i] == result ? bits.find(now[i]) : bits.end(); it != bits.end())
+        out.emplace(placeholder, it->second);
   return out;
 }
 

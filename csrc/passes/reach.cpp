@@ -22,7 +22,9 @@ class Walk {
   void back(const Call& call) {
     if (!call.op->vjp && !call.body.empty()) return back(call.body);
     uint64_t bits = 0;
-    for_each_value(call.output, [&](Value v) { if (auto it = bits_.find(v); it != bits_.end()) bits |= it->second; });
+    for_each_value(call.output, [&](Value v) {
+      if (auto it = bits_.find(v); it != bits_.end()) bits |= it->second;
+    });
     if (bits == 0) return;
     for (const Arg& a : call.args) for_each_value(a, [&](Value v) { add(v, bits); });
   }

@@ -113,10 +113,11 @@ struct ThunderBackward final : Node {
   std::string name() const override { return "ThunderBackward(" + entry->name + ")"; }
 
   void release_variables() override {
+    std::shared_ptr<void> notes;  // Python's lock, which its end takes, is taken without ours
     std::lock_guard<std::mutex> lock(mutex);
     for (SavedVariable& s : saved) s.reset_data();
     numbers.clear();
-    calls.notes.reset();
+    notes.swap(calls.notes);
     graph.reset();
     released = true;
   }

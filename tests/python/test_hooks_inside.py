@@ -506,6 +506,21 @@ def view_and_its_base(x):
     return v, h
 
 
+def turned_between_hooks(x):
+    h = x.view(2, 2) * 2
+    h.register_hook(double)
+    h.t_()
+    h.register_hook(lambda g: g.cumsum(0))
+    return h * 3
+
+
+def whole_view(x):
+    h = x * 2
+    v = h.view_as(h)
+    v.register_hook(double)
+    return v * 3 + h
+
+
 def holds_a_tensor(x):
     h = x * 2
     h.register_hook(lambda g: g * h.detach())
@@ -527,8 +542,10 @@ def removed_from_an_argument(x):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    "fn", [view_of_an_argument, view_and_its_base, holds_a_tensor, holds_a_list, removed_from_an_argument]
-)
+    "fn",
+    [view_of_an_argument, view_and_its_base, turned_between_hooks, whole_view, holds_a_tensor, holds_a_list,
+     removed_from_an_argument],
+)  # fmt: skip
 def test_left_to_eager(fn):
     f = thunder.jit(fn)
     for _ in range(2):
@@ -540,3 +557,51 @@ def test_left_to_eager(fn):
             found.append(x.grad)
         assert_close(*found)
     assert sum(eager_calls(f).values()) == 2 and all("hook" in why for why in eager_calls(f))
+
+
+def test_in_a_checkpoint():
+    def f(x, w):
+        def part(t):
+            h = (t @ w).sin()
+            h.register_hook(keep)
+            h.register_hook(double)
+            return h.exp()
+
+        return torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
+
+    compare(f, 1, (4, 3), (3, 3))
+
+
+def test_around_which_there_is_a_checkpoint():
+    f = thunder.jit(read_before)
+    x, found = torch.randn(4, 3, dtype=torch.float64), []
+    for run in (f, read_before):
+        SEEN.clear()
+        t = x.clone().requires_grad_()
+        torch.utils.checkpoint.checkpoint(run, t, use_reentrant=False).sum().backward()
+        found.append((t.grad, list(SEEN)))
+    assert_close(*found)
+
+
+def test_numbers_that_change():
+    def f(x, by):
+        h = x * 2
+        h.register_hook(lambda g: g * by)
+        return h * 3
+
+    f_ = thunder.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for by in (2.5, 3.5, 4.5, 7.5):
+            x = torch.ones(3, requires_grad=True)
+            f_(x, by).sum().backward()
+            assert_close(x.grad, torch.full((3,), 6 * by))
+
+
+def test_second_derivatives():
+    f = thunder.jit(read_before)
+    x = torch.arange(3.0, requires_grad=True)
+    (g,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+    assert_close(g.detach(), torch.autograd.grad(read_before(x).sum(), x)[0])
+    with pytest.raises(RuntimeError, match="double backward is not supported"):
+        g.sum().backward()

@@ -1,6 +1,7 @@
 """Backward hooks of modules and of parameters: what they see, and what they change, is eager's."""
 
 import copy
+import random
 import warnings
 
 import pytest
@@ -354,3 +355,62 @@ def test_hooks_of_parameters(when):
         found.append((list(LOG), [p.grad for p in model.parameters()]))
     assert_close(*found)
     assert len(found[0][0]) == 1 and eager_calls(f) == {}
+
+
+# ---- all together ----------------------------------------------------------------------------------------------------
+
+
+class Net(nn.Module):
+    """Layers whose results are used more than once, and a module that is called twice."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.a, self.b, self.c, self.d = (nn.Linear(width, width) for _ in range(4))
+        self.act, self.kept = nn.Tanh(), []
+
+    def forward(self, x):
+        p = self.act(self.a(x))
+        q = self.b(x).sin()
+        return self.d(self.act(self.c(p * q)) + p)
+
+
+def register(rng, model, name):
+    """A hook of some kind on some module."""
+    module = rng.choice([model.a, model.b, model.c, model.d, model.act, model])
+    change = rng.choice([None, lambda g: 2 * g])
+
+    def of_tensor(gradient):
+        LOG.append((name, gradient.clone()))
+        return change and change(gradient)
+
+    def keep(module, args, output):
+        output.retain_grad()
+        model.kept.append(output)
+
+    kind = rng.randrange(4)
+    if kind == 0:
+        module.register_forward_hook(lambda module, args, output: output.register_hook(of_tensor) and None)
+    elif kind == 1:
+        module.register_full_backward_hook(after(name, change))
+    elif kind == 2:
+        module.register_full_backward_pre_hook(before(name, change))
+    else:
+        module.register_forward_hook(keep)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_hooks_of_all_kinds(seed):
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    model = Net(rng.choice([1, 3, 8])).double().to(DEVICE)
+    for n in range(rng.randint(2, 7)):
+        register(rng, model, f"hook {n}")
+    f = thunder.jit(model)
+    for wanted in (True, False, True):
+        given = [torch.randn(rng.choice([1, 4, 5]), model.a.in_features, dtype=torch.float64, device=DEVICE)]
+        found = []
+        for run in (f, model):
+            model.kept.clear()
+            found.append((*seen(run, model, given, lambda y: y.square().sum(), wanted), [t.grad for t in model.kept]))
+        assert_same(found)
+    assert eager_calls(f) == {}
