@@ -75,8 +75,13 @@ class _Handle(Exception):
 
     def __init__(self, tensor, number=None):
         super().__init__()
-        self.id = 0
         self._tensor, self._number, self._outside = tensor, number, None
+
+    @property
+    def id(self):
+        if (tracer := current_tracer()) is not None:
+            tracer.leave_to_eager("[register_hook] the number of a hook", warns=True)
+        return self._outside.id
 
     def remove(self):
         tracer = current_tracer()
