@@ -12,7 +12,7 @@ from torch.utils.hooks import BackwardHook
 from . import _C
 from ._numbers import TracedNumber
 from ._opaque_symbols import _autograd, _several
-from ._tracing import current_tracer, saved_tensors_hooks, state
+from ._tracing import TensorProxy, current_tracer, saved_tensors_hooks, state
 from .extend import OperatorExecutor
 
 _executor = OperatorExecutor("hooks")
@@ -108,7 +108,7 @@ def register_hook(func, args, kwargs):
     if not _same_in_each_call(tracer, hook):
         tracer.leave_to_eager("[register_hook] a hook that holds what only this call has made", warns=True)
     if tracer.is_plain_input(tensor):
-        handle = _Handle(tensor)
+        handle = _Handle(tensor if isinstance(tensor, TensorProxy) else None)
         _on_input(tensor, hook, handle)
         return handle
     return _Handle(tensor, _put(tracer, tensor, lambda g: [_call_hook(hook, g)], "register_hook"))
