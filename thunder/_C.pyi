@@ -393,7 +393,17 @@ class Tracer:
 
     def made_inside(self, arg: object, /) -> bool: ...
 
-    def takes_hook(self, arg: object, /) -> bool: ...
+    def why_no_hook(self, arg: object, /) -> str: ...
+
+    def put_hook(self, arg0: object, arg1: object, arg2: str, arg3: bool, /) -> int: ...
+
+    def remove_hook(self, arg: int, /) -> None: ...
+
+    def is_plain_input(self, arg: object, /) -> bool: ...
+
+    def retain_gradient(self, arg: object, /) -> int | None: ...
+
+    def forbid_writes(self, arg: object, /) -> None: ...
 
     def gradients(self, arg0: list, arg1: list, arg2: list, arg3: bool, arg4: bool, /) -> list: ...
 
@@ -548,6 +558,17 @@ def set_ignores_watchers(on: bool) -> None:
     """
     Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call run eagerly then.
     """
+
+def backward_uses(outputs: int) -> bool:
+    """
+    Whether one of these outputs, given by bits, has a gradient in the backward that runs.
+    """
+
+def keep_gradient(place: int, gradient: object) -> None:
+    """Adds to the .grad of a result of the call whose backward runs."""
+
+def backward_notes() -> object:
+    """A dict that belongs to the call of a function whose backward runs."""
 
 def clear_cache(arg: object, /) -> None: ...
 

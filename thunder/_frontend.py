@@ -16,6 +16,7 @@ from . import (
     _custom_function,
     _functional_collectives,
     _generators,
+    _hooks,
     _opaque,
     _outside,
     _recurrent,  # noqa: F401  - registers itself
@@ -27,7 +28,7 @@ from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
 from ._numbers import TracedFloat, TracedInt, TracedNumber
 from ._python_bodies import body_of
-from ._tracing import INTERNAL, TensorProxy, current_tracer, state
+from ._tracing import INTERNAL, TensorProxy, current_tracer, saved_tensors_hooks, state
 
 
 def calls_as_it_is(func):
@@ -78,7 +79,7 @@ def _tracing(tracer):
     mode = _TraceMode(tracer)
     state.tracers.append(tracer)
     state.modes.append(mode)
-    state.parts.append({})
+    state.parts.append({"saved_tensors_hooks": saved_tensors_hooks()})
     try:
         with _torch_compiles(tracer.seems_compiled), mode:
             if mode._device is None:
@@ -184,7 +185,7 @@ def _autograd_function_apply(cls, *args, **kwargs):
 PASS_THROUGH = """
     Tensor.dtype Tensor.device Tensor.ndim Tensor.is_cuda Tensor.is_cpu Tensor.is_meta Tensor.is_quantized
     Tensor.is_nested Tensor.is_mps Tensor.is_xpu Tensor.is_mkldnn Tensor.itemsize Tensor.names
-    Tensor.output_nr Tensor.retains_grad Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia Tensor.dim
+    Tensor.output_nr Tensor.is_vulkan Tensor.is_ipu Tensor.is_maia Tensor.dim
     Tensor.ndimension Tensor.is_floating_point Tensor.is_complex Tensor.is_signed Tensor.is_neg
     Tensor.is_inference Tensor.element_size Tensor.get_device Tensor.has_names Tensor.__hash__ Tensor.dim_order
     device _C._set_grad_enabled _C._nn._parse_to is_tensor is_floating_point is_complex is_neg
@@ -215,7 +216,7 @@ def _register():
     for path, handler in handlers.items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=_refused.guarded(handler))
-    creating = _generators.handlers | _collectives.handlers | _functional_collectives.handlers
+    creating = _generators.handlers | _collectives.handlers | _functional_collectives.handlers | _hooks.of_modules
     for path, handler in creating.items():
         if (target := resolve(f"torch.{path}")) is not None:
             _C.register_function(target, "handler", handler=handler, creates=True)

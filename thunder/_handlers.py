@@ -15,6 +15,8 @@ handlers = dict(_layout.handlers) | {
     "_assert_async": _value_checks.assert_async,
     "autograd.grad": _gradients.grad,
     "Tensor.register_hook": _hooks.register_hook,
+    "Tensor.retain_grad": _hooks.retain_grad,
+    "Tensor.retains_grad": _hooks.retains_grad,
 }
 
 
@@ -283,7 +285,7 @@ def _array(func, args, kwargs):
 
 @_handler("Tensor.__dlpack__", "Tensor.data_ptr",
           "Tensor.untyped_storage",
-          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward", "Tensor.retain_grad",
+          "Tensor.storage", "Tensor.__reduce_ex__", "Tensor.backward",
           "Tensor.share_memory_", "Tensor.set_", "Tensor.storage_offset", "Tensor.__dlpack_device__",
           "Tensor.pin_memory", "Tensor.is_pinned", "Tensor.is_shared", "Tensor.register_post_accumulate_grad_hook",
           "autograd.backward")

@@ -30,6 +30,11 @@ def is_unread():
     return getattr(state, "unread", False)
 
 
+def saved_tensors_hooks():
+    """Those that are in force in this thread, or None."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True)
+
+
 class TensorProxy(torch.Tensor):
     """A tensor of a program that is being traced: a type, and no data."""
 

@@ -245,7 +245,13 @@ void bind_frontend(nb::module_& m) {
             return results;
           })
       .def("made_inside", [](Tracer& t, nb::handle o) { return t.made_inside(o.ptr()); })
-      .def("takes_hook", [](Tracer& t, nb::handle o) { return t.takes_hook(o.ptr()); })
+      .def("why_no_hook", [](Tracer& t, nb::handle o) { return t.why_no_hook(o.ptr()); })
+      .def("put_hook", [](Tracer& t, nb::handle o, nb::handle backward, const std::string& name,
+                          bool last) { return t.put_hook(o.ptr(), backward.ptr(), name, last); })
+      .def("remove_hook", &Tracer::remove_hook)
+      .def("is_plain_input", [](Tracer& t, nb::handle o) { return t.is_plain_input(o.ptr()); })
+      .def("retain_gradient", [](Tracer& t, nb::handle o) { return t.retain_gradient(o.ptr()); })
+      .def("forbid_writes", [](Tracer& t, nb::handle o) { t.forbid_writes(o.ptr()); })
       .def("gradients",
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
               bool retain_graph) {
@@ -277,9 +283,9 @@ void bind_frontend(nb::module_& m) {
       .def("requires_grad", [](Tracer& t, nb::handle o) { return t.requires_grad(o.ptr()); })
       .def(
           "memory_from",
-          [](Tracer& t, nb::handle tensor, nb::handle sizes, nb::handle strides, nb::handle offset) {
-            return object(t.memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr()));
-          },
+          [](Tracer& t, nb::handle tensor, nb::handle sizes, nb::handle strides,
+             nb::handle
+                 offset) { return object(t.memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr())); },
           nb::arg("tensor"), nb::arg("sizes"), nb::arg("strides"), nb::arg("storage_offset").none())
       .def("become", [](Tracer& t, nb::handle tensor, nb::handle other,
                         const std::string& op) { t.become(tensor.ptr(), other.ptr(), op.c_str()); })

@@ -10,7 +10,10 @@
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "jit/known_mask.h"
+#include "runtime/backward_calls.h"
 #include "runtime/host_memory.h"
+#include "runtime/interop.h"
+#include "runtime/torch_py.h"
 #include "runtime/watchers.h"
 
 namespace thunder::bindings {
@@ -320,6 +323,30 @@ void bind_function(nb::module_& m) {
       "set_ignores_watchers", &set_ignores_watchers, nb::arg("on"),
       "Tests compile for devices that are not there, on fake tensors: modes and classes of tensors do not make a call "
       "run eagerly then.");
+  m.def(
+      "backward_uses",
+      [](int64_t outputs) {
+        const RunningBackward* running = RunningBackward::current();
+        return !running || running->uses(static_cast<uint64_t>(outputs));
+      },
+      nb::arg("outputs"), "Whether one of these outputs, given by bits, has a gradient in the backward that runs.");
+  m.def(
+      "keep_gradient",
+      [](size_t place, nb::handle gradient) {
+        if (RunningBackward* running = RunningBackward::current())
+          running->keep_gradient(place, torch_py::tensor(gradient.ptr()));
+      },
+      nb::arg("place"), nb::arg("gradient"), "Adds to the .grad of a result of the call whose backward runs.");
+  m.def(
+      "backward_notes",
+      [] {
+        RunningBackward* running = RunningBackward::current();
+        THUNDER_ASSERT(running, "no backward runs in this thread");
+        std::shared_ptr<void>& notes = running->calls().notes;
+        if (!notes) notes = hold_python(nb::dict().ptr());
+        return nb::borrow(static_cast<PyObject*>(notes.get()));
+      },
+      "A dict that belongs to the call of a function whose backward runs.");
   m.def("clear_cache", [](nb::handle h) { function(h).clear_cache(); });
   m.def(
       "check_guards",

@@ -115,6 +115,7 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     } else {
       d.computed = static_cast<int64_t>(out.compute(aliases_.value(id), aliases_.storage(id)));
     }
+    check_hooks(d);
     out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty() && !d.alias;
     out.derived.push_back(std::move(d));
   }
@@ -258,6 +259,7 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   Outputs plan = plan_outputs(outputs);
   keep_sizes_of_one(plan.computed);
   Acquired a;
+  for (const Retained& r : retained_) a.retained.push_back(place_of_retained(r, outputs, plan.derived));
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
   if (aliases_.has_hidden()) open_hidden(a.computation);
   a.trivial_epilogue = plan.trivial;

@@ -22,6 +22,11 @@ void add_all(const Call& call, std::unordered_set<const Call*>& to) {
   for (const Call* inner : call.body) add_all(*inner, to);
 }
 
+// Whether its gradient belongs to the backward of the whole program, which is what knows of the call's tensors.
+bool is_of_backward(const Call& call) {
+  return call.op->name == "augmented.retain_grad" || call.op->name == "augmented.backward_hooks";
+}
+
 // The user's own word about a gradient: a rule that was registered, or, where it is differentiated itself, the backward()
 // of a torch.autograd.Function, whose outputs are no functions of its inputs to autograd while it runs.
 const Call* find_own_rule(const Call& call, bool differentiated) {
@@ -32,20 +37,6 @@ const Call* find_own_rule(const Call& call, bool differentiated) {
 }
 
 }  // namespace
-
-bool Tracer::takes_hook(PyObject* tensor) {
-  const TensorId id = id_of(tensor);
-  const Value v = aliases_.value(id);
-  if (!owned_ || is_outside(id) || aliases_.base_input(id) || !aliases_.path(id).empty() || aliases_.is_alias(id) ||
-      aliases_.written(id) || new_leaves_.count(v.id()) != 0 || &b_.calls() != &b_.outermost_calls())
-    return false;
-  bool free = true;
-  for (const Call* call : b_.calls()) {
-    visit_inputs(*call, [&](Value in) { free = free && !(in == v); });
-    visit_outputs(*call, [&](Value out) { free = free && !(out == v && call->op->level == "augmented"); });
-  }
-  return free;
-}
 
 // That the result may be asked for its gradient, and the input for one.  What is refused, eager refuses or decides.
 void Tracer::check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs) {
@@ -58,6 +49,7 @@ void Tracer::check_differentiable(const std::vector<PyObject*>& outputs, const s
     // Other objects of the same memory have the same value, and gradients of their own.
     if (aliases_.is_alias(id_of(o)))
       leave_to_eager("torch.autograd.grad with respect to a view of a whole tensor", nullptr, kWarns);
+    if (is_hooked(o)) leave_to_eager("torch.autograd.grad with respect to a tensor that has hooks", nullptr, kWarns);
   }
 }
 
@@ -129,7 +121,7 @@ std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const 
     leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
   }
   for (const Call* call : made.applied)
-    if (const Call* own = find_own_rule(*call, create_graph))
+    if (const Call* own = find_own_rule(*call, create_graph || is_of_backward(*call)))
       leave_to_eager(cat("torch.autograd.grad through ", own->op->name, ", which has a gradient of its own"), nullptr,
                      kWarns);
   b_.replace_calls(open_where_needed(program, made.read));

@@ -56,8 +56,14 @@ std::optional<bool> Tracer::made_leaf(PyObject* tensor) {
   return new_leaves_.count(value_of(tensor).id()) != 0;
 }
 
+void Tracer::check_writable(PyObject* tensor, const char* op) {
+  check_unwritable(id_of(tensor));
+  aliases_.check_leaf(id_of(tensor), hooks().grad_enabled(), op);
+}
+
 void Tracer::write(PyObject* tensor, const Arg& value, const char* op) {
   TensorId id = id_of(tensor);
+  check_unwritable(id);
   const std::optional<TensorId> base = aliases_.base_input(id);
   if (auto it = base ? aliased_.find(*base) : aliased_.end(); it != aliased_.end()) share(it->second, op);
   check_strided_write(id, op);

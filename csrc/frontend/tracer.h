@@ -66,6 +66,8 @@ struct Acquired {
   std::vector<ValueRead> reads;  ///< what the program asked of its tensors' values, in order
   /// The inputs of the program that the reads begin with.
   std::vector<std::pair<Value, InputSource>> read_inputs;
+  /// Of each tensor that keeps its gradient, which output of the computation it is; -1: nobody has it.
+  std::vector<int64_t> retained;
 };
 
 /// Whether the object is a DTensor to programs, or a container with one in it.
@@ -151,9 +153,7 @@ class Tracer {
   /// Whether a tensor has a memory format: "contiguous_format", "channels_last", "channels_last_3d".
   bool has_layout(PyObject* tensor, const std::string& format);
   /// Error (Runtime) where autograd forbids any write to it.
-  void check_writable(PyObject* tensor, const char* op) {
-    aliases_.check_leaf(id_of(tensor), hooks().grad_enabled(), op);
-  }
+  void check_writable(PyObject* tensor, const char* op);
   bool requires_grad(PyObject* tensor) { return aliases_.requires_grad(id_of(tensor)); }
   bool is_conj(PyObject* tensor) { return aliases_.is_conj(id_of(tensor)); }
   /// Makes a tensor that the program can reach (a parameter, a buffer) an input; unused ones are dropped at the end.
@@ -184,9 +184,23 @@ class Tracer {
   }
   /// Whether the function made the object; true where that is not known.
   bool made_inside(PyObject* object) const { return !observer_ || observer_->made_inside(object); }
-  /// Whether a hook may be put behind the tensor: the program computes it into memory of its own, nothing has read it,
-  /// and there is no other hook.
-  bool takes_hook(PyObject* tensor);
+  /// Why no hook can be put behind the tensor; empty if one can.
+  std::string why_no_hook(PyObject* tensor);
+  /// Puts a call behind the tensor, for all that reads it, before this line too.  `backward`: a function from the
+  /// tensor's gradient to a list of one, which runs now, on proxies.  `last`: behind the hooks of the tensor that are
+  /// still to come.  Returns the hook's number.
+  size_t put_hook(PyObject* tensor, PyObject* backward, const std::string& name, bool last);
+  /// Takes a hook away again.
+  void remove_hook(size_t number);
+  /// Whether there is a hook behind the tensor as it is now.
+  bool is_hooked(PyObject* tensor);
+  /// Whether it is the caller's own tensor, or one that the program met outside, as it is there.
+  bool is_plain_input(PyObject* tensor);
+  /// The tensor's gradient is to be kept in its .grad: the place under which the backward gives it (Acquired::retained);
+  /// nothing where that has been asked for.
+  std::optional<size_t> retain_gradient(PyObject* tensor);
+  /// From here on only eager says whether the tensor and its views may be written to, where gradients are recorded.
+  void forbid_writes(PyObject* tensor) { unwritable_.insert(aliases_.storage(id_of(tensor))); }
   bool interprets() const { return observer_ != nullptr; }
   /// Interpreted calls of torch functions come here without a detour through Python, as long as no further torch
   /// function mode is active.
@@ -344,6 +358,16 @@ class Tracer {
     bool alias = false;     ///< of what the path leads to
     bool detached = false;  ///< made where no gradients were recorded
   };
+  // A tensor that keeps its gradient, and what it was when that was asked for.
+  struct Retained {
+    Ref tensor;
+    Value value;
+  };
+  void check_unwritable(TensorId id);
+  const Call* hook_call(Value in, Value out, PyObject* backward, const std::string& name);
+  void check_hooks(const Derived& d) const;
+  int64_t place_of_retained(const Retained& r, const std::vector<PyObject*>& outputs,
+                            const std::vector<Derived>& derived);
   Outputs plan_outputs(const std::vector<PyObject*>& outputs);
   void give_own_memory(Outputs& outputs);
   bool is_view_of_copy(TensorId t, const MemoryOf& memory_of) const;
@@ -379,9 +403,15 @@ class Tracer {
   std::unordered_map<PyObject*, TensorId> ids_;
   std::unordered_map<TensorId, Ref> objects_;
   std::unordered_set<ValueId> new_leaves_;
-  std::unordered_set<size_t> leaves_;      // inputs that must be leaves, by index
-  std::unordered_set<const Call*> freed_;  // whose rules a torch.autograd.grad took that keeps no graph
-  std::unordered_set<ValueId> samples_;    // of functions that torch.vmap has called: nothing in the program makes them
+  std::unordered_set<size_t> leaves_;             // inputs that must be leaves, by index
+  std::unordered_set<const Call*> freed_;         // whose rules a torch.autograd.grad took that keeps no graph
+  std::unordered_map<ValueId, Value> hooked_;     // of values that have hooks, the one behind which the next goes
+  std::unordered_set<const Call*> hooked_views_;  // the last views of paths that lead to tensors with hooks
+  std::vector<std::pair<Ref, TensorId>> hooked_tensors_;
+  std::vector<const Op*> hooks_;             // by number
+  std::vector<Retained> retained_;           // by place
+  std::unordered_set<uint32_t> unwritable_;  // storages
+  std::unordered_set<ValueId> samples_;  // of functions that torch.vmap has called: nothing in the program makes them
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number
   std::vector<Ref> reals_;        // the same, as they are in this call; null for a number

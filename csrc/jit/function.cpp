@@ -482,6 +482,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   }
   entry->enables_grad = with_grad && !grad_enabled;
   entry->differentiated = e->float8_recorded;
+  entry->retained = acquired.retained;
   place(*entry, std::move(distributed.placements));
   e->plan = distributed.distribution.plan;
   e->synchronization = distributed.distribution.mode;

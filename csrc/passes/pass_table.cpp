@@ -11,6 +11,7 @@
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_schedule.h"
 #include "passes/distributed/late_waits.h"
+#include "passes/flows.h"
 #include "passes/group_heads.h"
 #include "passes/known_masks.h"
 #include "passes/narrow_masks.h"
@@ -31,7 +32,7 @@ using State = PipelineState;
 
 Trace differentiated(const Trace& t, State& s) {
   s.compiled.reaches = reached_outputs(t, s.compiled.differentiable_outputs);
-  s.joint = autodiff(t);
+  s.joint = autodiff(mark_flows(t, s.compiled.differentiable_outputs));
   return s.joint.trace;
 }
 

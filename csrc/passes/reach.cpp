@@ -11,10 +11,7 @@ class Walk {
     if (v && v.requires_grad() && bits) bits_[v] |= bits;
   }
 
-  uint64_t operator[](Value v) const {
-    auto it = bits_.find(v);
-    return it == bits_.end() ? 0 : it->second;
-  }
+  std::unordered_map<Value, uint64_t, ValueHash> bits() && { return std::move(bits_); }
 
   void back(const std::vector<const Call*>& calls) {
     for (auto it = calls.rbegin(); it != calls.rend(); ++it) back(**it);
@@ -25,7 +22,9 @@ class Walk {
   void back(const Call& call) {
     if (!call.op->vjp && !call.body.empty()) return back(call.body);
     uint64_t bits = 0;
-    for_each_value(call.output, [&](Value v) { bits |= (*this)[v]; });
+    for_each_value(call.output, [&](Value v) {
+      if (auto it = bits_.find(v); it != bits_.end()) bits |= it->second;
+    });
     if (bits == 0) return;
     for (const Arg& a : call.args) for_each_value(a, [&](Value v) { add(v, bits); });
   }
@@ -35,13 +34,22 @@ class Walk {
 
 }  // namespace
 
-std::vector<uint64_t> reached_outputs(const Trace& trace, const std::vector<size_t>& differentiable) {
+std::unordered_map<Value, uint64_t, ValueHash> reached_from_values(const Trace& trace,
+                                                                   const std::vector<size_t>& differentiable) {
   Walk walk;
   for (size_t k = 0; k < differentiable.size(); ++k)
     walk.add(trace.output.items().at(differentiable[k]).value(), reach_bit(k));
   walk.back(trace.calls);
+  return std::move(walk).bits();
+}
+
+std::vector<uint64_t> reached_outputs(const Trace& trace, const std::vector<size_t>& differentiable) {
+  const auto bits = reached_from_values(trace, differentiable);
   std::vector<uint64_t> out;
-  for (Value v : trace.inputs) out.push_back(walk[v]);
+  for (Value v : trace.inputs) {
+    auto it = bits.find(v);
+    out.push_back(it == bits.end() ? 0 : it->second);
+  }
   return out;
 }
 

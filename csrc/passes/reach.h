@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "core/trace.h"
@@ -15,8 +16,11 @@ namespace thunder {
 /// The bit of the k-th differentiable output; those from the 64th on share one.
 inline uint64_t reach_bit(size_t k) { return 1ull << std::min<size_t>(k, 63); }
 
-/// For each input of the trace the bits of the outputs (`differentiable`: their indices) to which a gradient's way
-/// leads from it.
+/// For values of the trace the bits of the outputs (`differentiable`: their indices) to which a gradient's way leads from
+/// them; those from which none does are left out.
+std::unordered_map<Value, uint64_t, ValueHash> reached_from_values(const Trace& trace,
+                                                                   const std::vector<size_t>& differentiable);
+/// The same for each input of the trace.
 std::vector<uint64_t> reached_outputs(const Trace& trace, const std::vector<size_t>& differentiable);
 
 }  // namespace thunder

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "passes/reach.h"
 #include "runtime/accumulate.h"
+#include "runtime/backward_calls.h"
 #include "runtime/distributed/watch.h"
 #include "runtime/node_hooks.h"
 #include "runtime/watchers.h"
@@ -112,9 +113,11 @@ struct ThunderBackward final : Node {
   std::string name() const override { return "ThunderBackward(" + entry->name + ")"; }
 
   void release_variables() override {
+    std::shared_ptr<void> notes;  // Python's lock, which its end takes, is taken without ours
     std::lock_guard<std::mutex> lock(mutex);
     for (SavedVariable& s : saved) s.reset_data();
     numbers.clear();
+    notes.swap(calls.notes);
     graph.reset();
     released = true;
   }
@@ -233,6 +236,7 @@ struct ThunderBackward final : Node {
     std::vector<c10::IValue> results = unpack_saved(lease);
     {
       BelowAutograd guard;
+      const RunningBackward running(*this, calls, used);
       results =
           communicating(*entry, [&] { return run(std::move(results), std::move(grads), lease.get(), accumulate); });
     }
@@ -249,7 +253,10 @@ struct ThunderBackward final : Node {
       out[i] = without_history(std::move(results[i]).toTensor());
       if (const distributed::Placement* p = entry->placement(i)) out[i] = p->gradient(std::move(out[i]));
     }
-    if (create_graph) forbid_double_backward(out, std::move(edges), no_rerun);
+    if (!create_graph) return out;
+    variable_list made = kept_gradients(calls);
+    made.insert(made.end(), out.begin(), out.end());
+    forbid_double_backward(made, std::move(edges), no_rerun);
     return out;
   }
 
@@ -277,6 +284,7 @@ struct ThunderBackward final : Node {
   std::shared_ptr<const Entry> entry;
   std::vector<SavedVariable> saved;
   std::vector<c10::IValue> numbers;
+  BackwardCalls calls;
   std::optional<CallInputs> call_inputs;  // where the entry has a rerun
   std::shared_ptr<GraphLease> graph;      // what a recording of the forward saved
   std::shared_ptr<GraphRow> graph_row;    // where backwards are to be timed
@@ -367,6 +375,7 @@ class Recording {
       if (defined_tensor(leaves[i])) torch::autograd::set_history(leaves[i].toTensor(), node);
       else node->add_input_metadata(Node::undefined_input());
     }
+    for (int64_t i : entry_->retained) retain(*node, leaves, i);
     node->graph_row = std::move(run.row);
     node->call_inputs = std::move(call_inputs_);
     if (run.lease) save_graph(*node, kept, leaves, std::move(run.lease));
@@ -374,6 +383,11 @@ class Recording {
   }
 
  private:
+  static void retain(ThunderBackward& node, const Values& leaves, int64_t output) {
+    if (output >= 0) retain_gradient(node, node.calls, leaves[static_cast<size_t>(output)].toTensor());
+    else node.calls.retained.emplace_back(std::nullopt);
+  }
+
   // The outputs must be tensors of their own before history is set on them.
   void separate_outputs(Values& leaves) const {
     for (size_t i : entry_->differentiable_outputs) {

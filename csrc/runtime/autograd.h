@@ -43,7 +43,9 @@ struct Entry {
   };
   std::vector<Layout> cotangents;
   std::vector<char> has_gradient;  ///< per input of the forward: the backward gives a gradient for it
-  std::vector<uint64_t> reaches;   ///< per input of the forward: the outputs that depend on it (passes/reach.h)
+  /// Of each result that keeps its gradient: its index in the outputs; -1: nobody has it (Acquired::retained).
+  std::vector<int64_t> retained;
+  std::vector<uint64_t> reaches;  ///< per input of the forward: the outputs that depend on it (passes/reach.h)
 
   /// Where gradients are to be differentiated themselves.  Null without a backward, and where Compiled::primal is.
   std::shared_ptr<Rerun> rerun;

@@ -259,10 +259,13 @@ def test_copies_are_compiled_in_the_same_way():
         torch.testing.assert_close(model(x), expected)
 
 
-def test_backward_hooks_of_modules_are_left_to_eager():
-    layer = torch.nn.Linear(3, 3)
-    layer.register_full_backward_hook(lambda module, gradients, of_outputs: None)
-    check_left_to_eager(layer, torch.randn(2, 3), why="register_full_backward_hook")
+def test_backward_hooks_that_each_call_makes_are_left_to_eager():
+    def f(x):
+        layer = torch.nn.Identity()
+        layer.register_full_backward_hook(lambda module, gradients, of_outputs: None)
+        return layer(x)
+
+    check_left_to_eager(f, torch.randn(2, 3, requires_grad=True), why="register_full_backward_hook")
 
 
 def test_a_compiled_container_is_one():
