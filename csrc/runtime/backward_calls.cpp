@@ -13,7 +13,7 @@ using torch::autograd::Node;
 using torch::autograd::variable_list;
 using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl>;
 
-thread_local RunningBackward* running = nullptr;
+thread_local RunningBackward* innermost = nullptr;
 
 void add_to_grad(const at::Tensor& t, const at::Tensor& gradient) {
   if (t.grad().defined()) t.mutable_grad() = at::add(t.grad(), gradient);
@@ -42,9 +42,9 @@ class RetainsGrad final : public torch::autograd::FunctionPreHook {
 }  // namespace
 
 RunningBackward::RunningBackward(Node& node, BackwardCalls& calls, uint64_t used)
-    : node_(node), calls_(calls), used_(used), outer_(std::exchange(running, this)) {}
-RunningBackward::~RunningBackward() { running = outer_; }
-RunningBackward* RunningBackward::current() { return running; }
+    : node_(node), calls_(calls), used_(used), outer_(std::exchange(innermost, this)) {}
+RunningBackward::~RunningBackward() { innermost = outer_; }
+RunningBackward* RunningBackward::current() { return innermost; }
 
 void RunningBackward::keep_gradient(size_t place, const at::Tensor& gradient) {
   const auto& retained = calls_.retained.at(place);
