@@ -1,6 +1,7 @@
 // What PyTorch's autograd recorded while one operator ran, and the gradients through it.
 #pragma once
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>

@@ -3,18 +3,19 @@
 Runs in a process of its own, where every result is compared with the trace (THUNDER_CHECK_RUN) and the GPU is given.
 """
 
+import contextlib
+import io
+import multiprocessing
 import os
-import subprocess
-import sys
-from pathlib import Path
+import traceback
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
+# Forks of one process that has imported all that the programs need.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["fake_cuda", "torch._meta_registrations", "torch.fx.experimental.symbolic_shapes"])
 
 PRELUDE = """
-import sys
-sys.path.insert(0, {folder!r})
 import fake_cuda, torch, thunder
 import torch.nn.functional as F
 from thunder import torch as ltorch
@@ -40,17 +41,31 @@ def kernels(compiled):
 
 def in_fake_cuda(program, capability=(9, 0), cudnn=91700):
     indented = "".join(f"    {line}\n" for line in program.strip("\n").splitlines())
-    text = PRELUDE.format(folder=str(HERE))
-    text += f"\nwith fake_cuda.tensors(capability={capability}, cudnn={cudnn}):\n{indented}"
-    done = subprocess.run(
-        [sys.executable, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "THUNDER_CHECK_RUN": "1", "CUDA_VISIBLE_DEVICES": ""},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout.splitlines()
+    text = f"{PRELUDE}\nwith fake_cuda.tensors(capability={capability}, cudnn={cudnn}):\n{indented}"
+    ours, theirs = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=execute, args=(text, theirs))
+    process.start()
+    theirs.close()
+    try:
+        assert ours.poll(300), "nothing in 300 s"
+        printed, error = ours.recv()
+    finally:
+        process.kill()
+        process.join()
+    assert error is None, error[-4000:]
+    return printed.splitlines()
+
+
+def execute(text, connection):
+    """In the other process: what the program prints, and its error or None."""
+    os.environ.update(THUNDER_CHECK_RUN="1", CUDA_VISIBLE_DEVICES="")
+    printed, error = io.StringIO(), None
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(text, {})
+    except BaseException:
+        error = traceback.format_exc()
+    connection.send((printed.getvalue(), error))
 
 
 CUDNN = ["cudnnex_grad_forward_attention", "cudnnex_attention_backward"]
