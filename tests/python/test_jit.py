@@ -325,7 +325,8 @@ def test_programs_that_were_not_used_for_longest_are_forgotten():
     """What changes in every call would fill the memory."""
     f, x = thunder.jit(lambda x, n: x * n, cache="constant values"), torch.ones(3)
     for n in range(300):
-        assert_close(f(x, float(n)), x * n)
+        for _ in range(2):  # a function whose programs serve one call each is not compiled for long
+            assert_close(f(x, float(n)), x * n)
         f(x, 0.0)
     assert thunder.cache_misses(f) == 300
     f(x, 299.0), f(x, 0.0)
