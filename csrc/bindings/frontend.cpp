@@ -317,7 +317,8 @@ void bind_frontend(nb::module_& m) {
       "add_dtypes",
       [](const nb::list& aliases) {
         for (nb::handle a : aliases)
-          frontend::hooks().more_dtypes.emplace_back(borrowed(a[0]), *dtype_from_torch_name(nb::cast<std::string>(a[1])));
+          frontend::hooks().more_dtypes.emplace_back(borrowed(a[0]),
+                                                     *dtype_from_torch_name(nb::cast<std::string>(a[1])));
       },
       "Objects that mean dtypes: pairs of one and PyTorch's name.");
   m.def("is_registered", [](nb::handle callable) { return frontend::find_torch_function(callable.ptr()) != nullptr; });

@@ -82,7 +82,8 @@ void JitFunction::check_patience() {
   if (only_compiled || patience_.may_compile()) return;
   throw NeedsEager{cat("each of the last ", Patience::kPrograms,
                        " programs served one call (compile_stats(f)[\"last_miss\"] says why)"),
-                   {}, true};
+                   {},
+                   true};
 }
 
 // Later calls with the same key, in the same world, need not find that out again.

@@ -76,7 +76,8 @@ LeafAccumulation::LeafAccumulation(const Node& node, const std::vector<c10::IVal
 }
 
 bool LeafAccumulation::may_add_to(const at::Tensor& gradient, const at::Tensor& leaf) const {
-  if (!gradient.defined() || gradient.requires_grad() || !may_be_written(gradient) || !may_be_written(leaf)) return false;
+  if (!gradient.defined() || gradient.requires_grad() || !may_be_written(gradient) || !may_be_written(leaf))
+    return false;
   if (gradient.scalar_type() != leaf.scalar_type() || gradient.device() != leaf.device() ||
       gradient.sizes() != leaf.sizes())
     return false;
