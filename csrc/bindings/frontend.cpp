@@ -120,12 +120,11 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   const std::string& torch_path = internal_paths.back();
   // Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the profiler's ranges keep, which is
   // another object in every call.  PyTorch's dispatcher keeps pointers to the operators that torch.ops caches in its
-  // namespaces on first use: their entries outlive an acquisition.  Modules that are imported on first use do as well, with
-  // or without an import statement.
+  // namespaces on first use: their entries outlive an acquisition.
   frontend::interpreter::set_internal_paths(
       {internal_paths.front(), torch_path + "_dynamo/", torch_path + "autograd/profiler.py:record_function.",
        torch_path + "_ops.py:_Ops.__getattr__", torch_path + "_ops.py:_OpNamespace.__getattr__",
-       torch_path + "_ops.py:OpOverloadPacket.__getattr__", "<frozen importlib."},
+       torch_path + "_ops.py:OpOverloadPacket.__getattr__"},
       {torch_path + "_dynamo/mutation_guard.py:install_generation_tagging_init.<locals>.",
        internal_paths.front() + "_replacements.py:"});
   run_traced = runner.inc_ref();

@@ -70,6 +70,8 @@ std::unique_ptr<DecodedCode> decode(PyCodeObject* code) {
   const char* name = PyUnicode_AsUTF8(code->co_qualname);
   if (file) {
     out->alone = std::string_view(file) == kAloneFile;
+    out->imports =
+        std::string_view(file) == "<frozen importlib._bootstrap>" && name && std::string_view(name) == "_gcd_import";
     out->internal = internal_paths().hold(std::string(file) + ":" + (name ? name : ""));
   }
   PyErr_Clear();

@@ -18,6 +18,7 @@ struct Region {
 
 struct DecodedCode {
   std::vector<Instruction> instructions;  ///< by code unit
+  bool imports = false;                   ///< importlib's: imports a module
   bool internal = false;                  ///< of the compiler itself: CPython runs it and what it calls
   bool alone = false;                     ///< made by run_alone(): CPython runs it, but not what it calls
 

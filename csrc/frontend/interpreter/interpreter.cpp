@@ -230,6 +230,11 @@ PyObject* evaluate(PyThreadState* thread, _PyInterpreterFrame* frame, int throwi
   }
   if (!ready) PyErr_Clear();
   if (ready && ready->alone) return _PyEval_EvalFrameDefault(thread, frame, throwing);
+  // As with an import statement: a module that is imported for the first time is not a part of the program.
+  if (ready && ready->imports && current_observer) {
+    NotInterpreting scope;
+    return run_natively(thread, frame, throwing);
+  }
   if (ready && !ready->internal) return interpret(thread, frame, throwing, *ready);
   native_frames().insert(std::string(PyUnicode_AsUTF8(code->co_filename)) + ":" + PyUnicode_AsUTF8(code->co_qualname));
   if (!ready || !ready->internal) return run_natively(thread, frame, throwing);
