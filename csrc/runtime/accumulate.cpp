@@ -6,7 +6,6 @@
 
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -32,9 +31,7 @@ struct Access : AccumulateGrad {
 
 // The engine orders a node's stream after those of its inputs; what is added on the same stream needs no order.
 bool on_stream_of(AccumulateGrad& node, const at::Device& device) {
-  if (device.is_cpu()) return true;
-  const std::optional<c10::Stream> stream = node.stream();
-  return stream && *stream == c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
+  return device.is_cpu() || runs_in_current_stream(node).value_or(false);
 }
 
 bool may_be_written(const at::Tensor& t) {

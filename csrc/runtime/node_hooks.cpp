@@ -1,5 +1,6 @@
 #include "runtime/node_hooks.h"
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <vector>
@@ -12,6 +13,12 @@ bool has_hooks(const Node& n) {
   auto& node = const_cast<Node&>(n);  // some accessors are not const
   return !node.tensor_pre_hooks().empty() || !node.pre_hooks().empty() || !node.post_hooks().empty() ||
          !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
+}
+
+std::optional<bool> runs_in_current_stream(Node& node) {
+  const std::optional<c10::Stream> stream = node.stream();
+  if (!stream) return std::nullopt;
+  return *stream == c10::impl::getDeviceGuardImpl(stream->device_type())->getStream(stream->device());
 }
 
 bool HookSearch::found_from(const Node* node) {

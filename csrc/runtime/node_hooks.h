@@ -1,6 +1,7 @@
-// Hooks on nodes of autograd's graph: who sees what passes along an edge.
+// Questions to nodes of autograd's graph: who sees what passes along an edge, and in which stream a node runs.
 #pragma once
 
+#include <optional>
 #include <unordered_set>
 
 namespace torch::autograd {
@@ -10,6 +11,9 @@ struct Node;
 namespace thunder {
 
 bool has_hooks(const torch::autograd::Node& node);
+
+/// Whether the engine would run the node in the stream that is current here.  Nothing for a node without a stream.
+std::optional<bool> runs_in_current_stream(torch::autograd::Node& node);
 
 /// Looks for hooks from several nodes on, and at no node twice.
 class HookSearch {

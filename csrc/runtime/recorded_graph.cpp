@@ -2,13 +2,11 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <functional>
 #include <queue>
 #include <unordered_map>
 
@@ -58,7 +56,7 @@ class Walk {
     while (!left.empty()) {
       Node* node = left.back();
       left.pop_back();
-      if (has_hooks(*node) || !in_its_stream(*node)) return false;
+      if (has_hooks(*node) || !runs_in_current_stream(*node).value_or(true)) return false;
       depend(node->next_edges());
     }
     return true;
@@ -99,12 +97,6 @@ class Walk {
     if (into.empty()) into.resize(node->num_inputs());
     accumulate(into.at(edge.input_nr), std::move(gradient));
     if (--expected_[node] == 0) ready_.push(node);
-  }
-
-  static bool in_its_stream(Node& node) {
-    std::optional<c10::Stream> stream = node.stream();
-    if (!stream) return true;
-    return c10::impl::getDeviceGuardImpl(stream->device_type())->getStream(stream->device()) == *stream;
   }
 
   std::unordered_map<const Node*, size_t> leaves_;

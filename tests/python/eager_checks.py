@@ -22,6 +22,11 @@ def same(a, b):
     torch.testing.assert_close(plain(a), plain(b), rtol=0, atol=0, equal_nan=True)
 
 
+def eager_calls(compiled):
+    """{why: how many calls ran the function itself}."""
+    return thunder.compile_stats(compiled)["eager_calls"]
+
+
 def check_left_to_eager(f, *args, why, compiled=None, compare=True):
     """Checks that calls give and leave what eager does, that one warning matches `why`, and that nothing is compiled.
 

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from devices import DEVICE
+from eager_checks import eager_calls
 from torch import nn
 from torch.testing import assert_close
 
@@ -16,10 +17,6 @@ LOG = []
 
 def keep(gradient):
     LOG.append(gradient.clone())
-
-
-def eager_calls(f):
-    return dict(thunder.compile_stats(f)["eager_calls"])
 
 
 def tolerance(dtype):

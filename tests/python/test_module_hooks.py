@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from devices import DEVICE
+from eager_checks import eager_calls
 from torch import nn
 from torch.nn.modules import module as global_hooks
 from torch.testing import assert_close
@@ -36,10 +37,6 @@ def before(name, change=None):
         return change and tuple(None if g is None else change(g) for g in grad_output)
 
     return hook
-
-
-def eager_calls(f):
-    return dict(thunder.compile_stats(f)["eager_calls"])
 
 
 def assert_same(found, **tolerances):

@@ -7,6 +7,7 @@ import weakref
 import pytest
 import torch
 from devices import DEVICE
+from eager_checks import eager_calls
 from torch import nn
 from torch.testing import assert_close
 
@@ -15,8 +16,10 @@ import thunder
 FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
-def eager_calls(f):
-    return dict(thunder.compile_stats(f)["eager_calls"])
+def kept_and_used(x):
+    h = x.exp()
+    h.retain_grad()
+    return h, h.sin()
 
 
 def compare(fn, loss, *shapes, calls=3, dtype=torch.float64, eager=False):
@@ -183,11 +186,7 @@ def test_whether_it_does():
 
 
 def test_several_backwards_and_calls():
-    def f(x):
-        h = x.exp()
-        h.retain_grad()
-        return h, h.sin()
-
+    f = kept_and_used
     f_, found = thunder.jit(f), []
     for run in (f_, f):
         x = torch.arange(6.0, dtype=torch.float64).view(2, 3).requires_grad_()
@@ -217,11 +216,7 @@ def test_written_outside():
 
 
 def test_a_result_that_is_gone():
-    def f(x):
-        h = x.exp()
-        h.retain_grad()
-        return h, h.sin()
-
+    f = kept_and_used
     x = torch.ones(3, requires_grad=True)
     h, y = thunder.jit(f)(x)
     alive = weakref.ref(h)
@@ -233,11 +228,7 @@ def test_a_result_that_is_gone():
 
 
 def test_sizes_that_vary():
-    def f(x):
-        h = x.exp()
-        h.retain_grad()
-        return h, h.sin()
-
+    f = kept_and_used
     f_ = thunder.jit(f)
     for n in (4, 5, 7, 1, 16):
         found = []
@@ -329,22 +320,14 @@ def test_in_a_checkpoint():
 
 
 def test_the_trace():
-    def f(x):
-        h = x.exp()
-        h.retain_grad()
-        return h, h.sin()
-
+    f = kept_and_used
     f = thunder.jit(f)
     f(torch.ones(3, requires_grad=True))[1].sum().backward()
     assert "keep_gradient(0, " in str(thunder.last_backward_traces(f)[-1])
 
 
 def test_second_derivatives():
-    def f(x):
-        h = x.exp()
-        h.retain_grad()
-        return h, h.sin()
-
+    f = kept_and_used
     f_, found = thunder.jit(f), []
     for run in (f_, f):
         x = torch.arange(3.0, dtype=torch.float64).requires_grad_()
@@ -359,11 +342,7 @@ def test_second_derivatives():
 
 
 def test_gradients_that_can_be_differentiated():
-    def f(x):
-        h = x.exp()
-        h.retain_grad()
-        return h, h.sin()
-
+    f = kept_and_used
     f = thunder.jit(f)
     x = torch.arange(3.0, requires_grad=True)
     h, y = f(x)

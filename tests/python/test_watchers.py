@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.autograd.forward_ad as fw
 from devices import DEVICE, ON_CPU
+from eager_checks import eager_calls
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -38,10 +39,6 @@ def same(got, want):
         torch.testing.assert_close(got, want)
     else:
         assert got == want, (got, want)
-
-
-def eager_calls(f):
-    return thunder.compile_stats(f)["eager_calls"]
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS.values(), ids=FUNCTIONS)
