@@ -121,9 +121,7 @@ std::vector<std::string> default_flags(const Compiler& compiler) {
 #else
   const char* this_cpu = "-march=native";
 #endif
-  // Loops are vectorized as with -O3, in half of g++'s time; kernels that move rows of odd lengths take up to a tenth
-  // longer.
-  std::vector<std::string> flags = {"-O2",
+  std::vector<std::string> flags = {"-O3",
                                     this_cpu,
                                     "-std=c++20",
                                     "-shared",
@@ -136,9 +134,8 @@ std::vector<std::string> default_flags(const Compiler& compiler) {
                                     "-fno-exceptions",
                                     "-w",
                                     "-pipe"};
-  if (is_clang(compiler)) return flags;
-  // The second saves the linker the search through libstdc++, a tenth of the whole time.
-  flags.insert(flags.end(), {"-ftree-vectorize", "-fvect-cost-model=dynamic", "-nostdlib"});
+  // Saves the linker the search through libstdc++, a tenth of the whole time.
+  if (!is_clang(compiler)) flags.push_back("-nostdlib");
   return flags;
 }
 
