@@ -1,4 +1,4 @@
-"""Every file, anchor and name that the pages mention exists."""
+"""The pages: every file, anchor and name that they mention exists, and they stay short."""
 
 import functools
 import re
@@ -138,3 +138,14 @@ def test_every_page_is_linked_from_the_map():
     linked = {link.partition("#")[0] for link in LINK.findall(text_of("docs/architecture.md"))}
     pages = {str(p.relative_to("docs")) for p in PAGES if p.parts[:2] == ("docs", "architecture")}
     assert pages and pages <= linked
+
+
+def test_pages_stay_short():
+    """A page has one subject; one that grows beyond this has two."""
+    long = {str(p): n for p in PAGES if "architecture" in str(p) and (n := len(text_of(p).split())) > 1600}
+    assert long == {}
+
+
+def test_the_glossary_is_in_order():
+    rows = re.findall(r"^\| ([a-z][^|]*?) \|", text_of("docs/glossary.md"), re.M)[1:]
+    assert len(rows) > 80 and rows == sorted(rows, key=str.lower)
