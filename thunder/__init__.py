@@ -13,7 +13,7 @@ import torch as _torch  # first: it loads the libraries that the extension links
 from . import _build as _build  # before the extension: asks whether it can be loaded
 
 # isort: split
-from . import _C, _graphs
+from . import _C
 from . import _frontend as _frontend  # registers the torch functions that it knows
 from ._inspection import (
     cache_hits,
@@ -31,6 +31,7 @@ from ._inspection import (
     reduce,
     replay,
 )
+from ._parts import make as _make
 from .extend import (
     Executor,
     get_all_executors,
@@ -157,10 +158,7 @@ def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), nu
         return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng, sharp_edges, graphs)
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
-    compiled = _C.make_function(
-        fn, None, cache, resolved, list(transforms), numerics, rng, *_graphs.recorder(graphs)
-    )
-    _C.set_sharp_edges(compiled, sharp_edges)
+    compiled = _make(fn, None, cache, resolved, list(transforms), numerics, rng, sharp_edges, graphs)
     try:
         functools.update_wrapper(compiled, fn)
     except (AttributeError, TypeError):

@@ -6,8 +6,8 @@ import functools
 import torch
 from torch.distributed.algorithms.join import Joinable
 
-from . import _C, _graphs
 from ._frontend import is_sharded
+from ._parts import make
 from ._tracing import current_tracer
 from .extend import resolve_executors
 
@@ -46,11 +46,7 @@ class ThunderModule(torch.nn.Module):
 
     def _compile(self, module):
         """Calls run programs of `module`: the original, or what that wraps."""
-        cache, executors, transforms, numerics, rng, sharp_edges, graphs = self._options
-        recorder = _graphs.recorder(graphs)
-        compiled = _C.make_function(module, module, cache, executors, transforms, numerics, rng, *recorder)
-        _C.set_sharp_edges(compiled, sharp_edges)
-        object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_compiled", make(module, module, *self._options))
 
     def __call__(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)

@@ -7,6 +7,37 @@ namespace thunder {
 
 using frontend::Ref;
 
+namespace {
+
+// While this lives, modules run as programs of their own: `parts` is a Parts of thunder/_parts.py, or null.
+class WithParts {
+ public:
+  explicit WithParts(PyObject* parts) : parts_(parts) {
+    if (!parts_) return;
+    entered_ = PyObject_CallMethod(parts_, "enter", nullptr);
+    if (!entered_) PyErr_WriteUnraisable(parts_);
+  }
+  ~WithParts() {
+    if (!entered_) return;
+    // The function may have raised.
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject* left = PyObject_CallMethod(parts_, "leave", "(O)", entered_);
+    if (!left) PyErr_WriteUnraisable(parts_);
+    Py_XDECREF(left);
+    Py_DECREF(entered_);
+    PyErr_Restore(type, value, traceback);
+  }
+  WithParts(const WithParts&) = delete;
+  WithParts& operator=(const WithParts&) = delete;
+
+ private:
+  PyObject* const parts_;
+  PyObject* entered_ = nullptr;
+};
+
+}  // namespace
+
 void JitFunction::Key::check_kinds() const {
   if (other_kind) throw NeedsEager{cat("an argument is a tensor ", other_kind_of_tensor(other_kind)), {}};
   if (flat.overriding)
@@ -29,7 +60,11 @@ PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why
                 ". Call the function there as it was before thunder.jit, or compile it without transforms");
   check_not_distributed(why);
   ++eager_[why];
-  const Ref result = Ref::steal(PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names));
+  const Ref result = [&] {
+    // Under modes, and for classes of tensors, modules are left to eager as well.
+    const WithParts parts(warns ? parts_.get() : nullptr);
+    return Ref::steal(PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names));
+  }();
   // What eager refuses as well is its exception alone.
   if (!result.get() || (warns && !warn_of_eager(why))) return nullptr;
   return Py_NewRef(result.get());
@@ -61,7 +96,8 @@ bool JitFunction::warn_of_eager(const std::string& why) {
   // A refusal has the operator's name before it, and lines.
   const bool is_error = why.starts_with("[");
   const std::string text =
-      cat(is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled");
+      cat(is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled",
+          parts_.get() ? "; the modules that it calls are compiled where they can be (compile_stats(f)[\"parts\"])" : "");
   // A module's __call__ is Python.
   warned_ = PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) == 0;
   return warned_;

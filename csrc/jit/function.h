@@ -70,6 +70,14 @@ class JitFunction {
   std::shared_ptr<const CompileRecord> compile_only(PyObject* const* args, size_t nargs, PyObject* names);
 
   void set_sharp_edges(frontend::SharpEdges edges) { edges_ = edges; }
+  /// `parts`: a Parts of thunder/_parts.py, for calls that eager runs since no program can.  `quiet`: no warnings of
+  /// those.
+  void set_parts(PyObject* parts, bool quiet) {
+    parts_ = frontend::Ref::borrow(parts);
+    warned_ = quiet;
+  }
+  /// Null: it has none.
+  PyObject* parts() const { return parts_.get(); }
   void set_float8(Float8Chooser chooser) { float8_ = std::move(chooser); }
   bool chooses_float8() const { return static_cast<bool>(float8_); }
   PyObject* fn() const { return fn_.get(); }
@@ -186,7 +194,7 @@ class JitFunction {
   /// Whether a user's function is being traced in this thread.
   static bool is_tracing();
 
-  frontend::Ref fn_, module_;
+  frontend::Ref fn_, module_, parts_;
   CacheMode cache_;
   frontend::SharpEdges edges_ = frontend::SharpEdges::Allow;
   CompileOptions options_;

@@ -1,0 +1,332 @@
+"""Functions that eager runs, whose modules are compiled on their own."""
+
+import copy
+import io
+import sys
+import threading
+
+import pytest
+import torch
+from eager_checks import eager_calls
+from torch import nn
+from torch.nn import functional as F
+
+import thunder
+
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*runs by eager PyTorch")
+
+
+def mlp(n=8, hidden=16, out=4):
+    return nn.Sequential(nn.Linear(n, hidden), nn.GELU(), nn.Linear(hidden, out))
+
+
+def parts(f):
+    return thunder.compile_stats(f).parts
+
+
+def hits(f):
+    return [thunder.cache_hits(part) for part in parts(f).values()]
+
+
+class Middle(nn.Module):
+    """Its values are needed on the way."""
+
+    def __init__(self, scale=2.0):
+        super().__init__()
+        self.encoder, self.decoder, self.scale = mlp(), mlp(4, 16, 8), scale
+
+    def forward(self, x):
+        z = self.encoder(x)
+        if z.detach().float().numpy().size > 10**6:
+            z = z * self.scale
+        return self.decoder(z.relu())
+
+
+def assert_same_training(model, reference, call, steps=4, shape=(5, 8)):
+    for _ in range(steps):
+        x = torch.randn(shape)
+        got, want = call(x), reference(x)
+        torch.testing.assert_close(got, want)
+        got.square().sum().backward()
+        want.square().sum().backward()
+        for p, q in zip(model.parameters(), reference.parameters(), strict=True):
+            torch.testing.assert_close(p.grad, q.grad)
+
+
+def training_step(model, optimizer):
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("batch", [1, 5, 8])
+@pytest.mark.parametrize("cache", ["varying values", "constant values", "symbolic values"])
+def test_a_training_step(batch, cache):
+    model = mlp()
+    reference = copy.deepcopy(model)
+    step = thunder.jit(training_step(model, torch.optim.AdamW(model.parameters())), cache=cache)
+    expected = training_step(reference, torch.optim.AdamW(reference.parameters()))
+    for _ in range(5):
+        x, y = torch.randn(batch, 8), torch.randint(4, (batch,))
+        torch.testing.assert_close(step(x, y), expected(x, y))
+    for p, q in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(p, q)
+    assert list(parts(step)) == ["Sequential"] and hits(step) == [3]
+
+
+def test_a_module_around_what_cannot_be_compiled():
+    model = Middle()
+    reference, compiled = copy.deepcopy(model), thunder.jit(model)
+    assert_same_training(model, reference, compiled)
+    assert list(parts(compiled)) == ["Sequential", "Sequential_2"] and hits(compiled) == [2, 2]
+    assert thunder.last_backward_traces(parts(compiled)["Sequential"])
+
+
+def test_the_parts_of_a_part():
+    model = nn.Sequential(nn.Linear(8, 8), Middle(), mlp())
+    reference = copy.deepcopy(model)
+    inner = []
+
+    @thunder.jit
+    def f(x):
+        inner.append(x.detach().numpy())  # keeps the function from being compiled, as the module's own line does
+        return model(x)
+
+    assert_same_training(model, reference, f, steps=5)
+    (whole,) = parts(f).values()
+    assert list(parts(whole)) == ["Middle", "Sequential"]
+    assert list(parts(parts(whole)["Middle"])) == ["Sequential", "Sequential_2"]
+
+
+def test_one_warning_names_the_line():
+    model = Middle()
+    compiled = thunder.jit(nn.Sequential(mlp(8, 8, 8), model))
+    with pytest.warns(UserWarning, match=r"(?s)in forward.*compiled where they can be") as warned:
+        for _ in range(4):
+            compiled(torch.randn(2, 8))
+    assert len(warned) == 1
+
+
+def test_single_operators_and_containers_are_no_parts():
+    linear, layers = nn.Linear(8, 8), nn.ModuleList([nn.Linear(8, 8), mlp()])
+
+    @thunder.jit
+    def f(x):
+        x = layers[1](layers[0](linear(x)).relu())
+        return x.detach().numpy()
+
+    for _ in range(3):
+        f(torch.randn(3, 8))
+    assert list(parts(f)) == ["Sequential"]
+
+
+def test_another_module_takes_a_parts_place():
+    @thunder.jit
+    def f(model, x):
+        return model(x) + float(x.detach().numpy()[0, 0])
+
+    for _ in range(3):
+        model, x = mlp(), torch.randn(3, 8)
+        for _ in range(3):
+            torch.testing.assert_close(f(model, x), model(x) + x[0, 0].item())
+    assert sum(eager_calls(f).values()) == 9
+
+
+def test_a_part_is_compiled_by_the_functions_options():
+    model = mlp()
+    f = thunder.jit(lambda x: model(x).detach().numpy(), executors=["aten"], numerics="eager")
+    for _ in range(3):
+        f(torch.randn(3, 8))
+    (part,) = parts(f).values()
+    assert not thunder.last_kernels(part) and thunder.last_traces(part)
+
+
+def test_no_parts_without_a_cache_or_where_all_is_compiled():
+    model = mlp()
+    f = thunder.jit(lambda x: model(x).detach().numpy(), cache="no caching")
+    f(torch.randn(3, 8)), f(torch.randn(3, 8))
+    assert parts(f) == {}
+    compiled = thunder.jit(model)
+    compiled(torch.randn(3, 8))
+    assert parts(compiled) == eager_calls(compiled) == {}
+
+
+def test_hooks_of_a_part_run_as_in_eager():
+    model, seen = Middle(), []
+    model.encoder.register_forward_hook(lambda m, args, out: seen.append(out.shape) or out * 2)
+    model.decoder.register_forward_pre_hook(lambda m, args: seen.append(args[0].shape))
+    reference, compiled = copy.deepcopy(model), thunder.jit(model)
+    assert_same_training(model, reference, compiled)
+    assert seen == [(5, 4), (5, 4)] * 8
+
+
+def test_what_copies_or_saves_the_module_meanwhile_gets_the_module():
+    model, made = mlp(), []
+
+    @thunder.jit
+    def f(x):
+        y = model(x)
+        made.append(copy.deepcopy(model))
+        torch.save(model, buffer := io.BytesIO())
+        made.append(buffer)
+        return y.detach().numpy()
+
+    for _ in range(3):
+        x = torch.randn(3, 8)
+        f(x)
+    copied, buffer = made[-2:]
+    buffer.seek(0)
+    loaded = torch.load(buffer, weights_only=False)
+    for p in model.parameters():
+        p.data.zero_()
+    for other in (copied, loaded):
+        with torch.no_grad():
+            assert other(x).abs().sum() > 0
+            for p in other.parameters():
+                p.zero_()
+            assert other(x).abs().sum() == 0
+    assert "forward" not in model.__dict__
+
+
+def test_the_module_is_its_own_after_an_exception():
+    model = mlp()
+
+    @thunder.jit
+    def f(x, fails):
+        y = model(x).detach().numpy()
+        if fails:
+            raise KeyError("mine")
+        return y
+
+    for fails in (True, False, True, False):
+        if fails:
+            with pytest.raises(KeyError, match="mine"):
+                f(torch.randn(3, 8), fails)
+        else:
+            f(torch.randn(3, 8), fails)
+        assert "forward" not in model.__dict__ and sys.getprofile() is None
+
+
+def test_a_forward_that_somebody_has_replaced_stays():
+    model = mlp()
+    before = model.forward
+    model.forward = lambda x: before(x) * 3
+
+    @thunder.jit
+    def f(x):
+        return torch.tensor(model(x).detach().numpy())
+
+    x = torch.randn(3, 8)
+    for _ in range(3):
+        torch.testing.assert_close(f(x), before(x).detach() * 3)
+    assert parts(f) == {}
+
+
+def test_a_profiler_of_the_users_stays():
+    model, events = mlp(), []
+    f = thunder.jit(lambda x: model(x).detach().numpy())
+    sys.setprofile(profiler := lambda frame, event, _: events.append(event))
+    try:
+        f(torch.randn(3, 8))
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+    assert events and parts(f) == {}
+    for _ in range(3):
+        f(torch.randn(3, 8))
+    assert hits(f) == [1]
+
+
+def test_a_compiled_function_inside_has_its_own_parts():
+    inside, outside = Middle(), mlp(8, 16, 8)
+    compiled = thunder.jit(inside)
+
+    @thunder.jit
+    def f(x):
+        y = compiled(outside(x))
+        return y, y.detach().numpy()
+
+    for _ in range(4):
+        f(torch.randn(3, 8))
+    assert list(parts(f)) == ["Sequential"] and list(parts(compiled)) == ["Sequential", "Sequential_2"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_dtypes_and_autocast(dtype):
+    model = Middle().to(dtype)
+    reference, compiled = copy.deepcopy(model), thunder.jit(model)
+    for n in (1, 3, 8):
+        x = torch.randn(n, 8, dtype=dtype)
+        for scope in (torch.enable_grad(), torch.no_grad(), torch.autocast("cpu", torch.bfloat16)):
+            if dtype == torch.bfloat16 or not isinstance(scope, torch.autocast):
+                with scope:
+                    want = reference(x)
+                    torch.testing.assert_close(compiled(x), want, rtol=0.05, atol=0.05)
+
+
+def test_train_and_eval():
+    model = nn.Sequential(Middle(), nn.Sequential(nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3)))
+    reference, compiled = copy.deepcopy(model), thunder.jit(model)
+    for training in (True, True, False, False, True):
+        x = torch.randn(6, 8)
+        for m in (compiled, reference):
+            m.train(training)
+        torch.manual_seed(3)
+        got = compiled(x)
+        torch.manual_seed(3)
+        torch.testing.assert_close(got, reference(x))
+    for (name, b), c in zip(model.named_buffers(), reference.buffers(), strict=True):
+        torch.testing.assert_close(b, c, msg=name)
+
+
+def test_two_networks_that_train_each_other():
+    def made():
+        torch.manual_seed(5)
+        g, d = mlp(4, 16, 8), mlp(8, 16, 1)
+        optimizers = [torch.optim.Adam(m.parameters(), 1e-3) for m in (g, d)]
+
+        def step(real, noise):
+            fake = g(noise)
+            for o in optimizers:
+                o.zero_grad()
+            loss_d = F.softplus(-d(real)).mean() + F.softplus(d(fake.detach())).mean()
+            loss_d.backward()
+            optimizers[1].step()
+            loss_g = F.softplus(-d(fake)).mean()
+            loss_g.backward()
+            optimizers[0].step()
+            return loss_d.item(), loss_g.item()
+
+        return step
+
+    step, expected = thunder.jit(made()), made()
+    for _ in range(6):
+        real, noise = torch.randn(5, 8), torch.randn(5, 4)
+        assert step(real, noise) == pytest.approx(expected(real, noise), rel=1e-4)
+    assert len(parts(step)) == 2 and min(hits(step)) >= 3
+
+
+def test_threads():
+    model = Middle()
+    reference, compiled = copy.deepcopy(model), thunder.jit(model)
+    compiled(torch.randn(2, 8))
+    wrong = []
+
+    def run():
+        for _ in range(20):
+            x = torch.randn(2, 8)
+            with torch.no_grad():
+                if not torch.allclose(compiled(x), reference(x), atol=1e-5):
+                    wrong.append(x)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and "forward" not in model.encoder.__dict__

@@ -1,0 +1,157 @@
+"""Functions in C++ around Python's, and the parts of those that eager runs.
+
+A function that cannot be compiled as a whole (a training step with `loss.backward()`, a module with an operator in its
+middle that needs its values) is left to eager. The modules that it calls are its *parts*: each is compiled on its own,
+and runs as a program while eager runs the function. A part that cannot be compiled has parts in turn.
+
+The first call that eager runs finds the parts: a profile function sees which modules are called. In later calls a Part
+stands for `forward` in each of these modules, until the function returns. `forward` is the only thing replaced, so that
+hooks of a module, and what stands around it, run as in eager.
+"""
+
+import copy
+import functools
+import sys
+import types
+
+import torch
+
+from . import _C, _graphs
+from ._frontend import is_sharded
+from ._tracing import current_tracer
+
+_CALL = torch.nn.Module._wrapped_call_impl.__code__
+# How often a function may call other modules than those that were found before.
+_MOST_SEARCHES = 4
+
+
+def make(fn, module, cache, executors, transforms, numerics, rng, sharp_edges, graphs, *, is_part=False):
+    """A compiled function in C++.
+
+    Args:
+        fn: A callable.
+        module: `fn`, if that is a module, else None.
+        cache, executors, transforms, numerics, rng, sharp_edges, graphs: As for `thunder.jit`; executors are resolved.
+        is_part: Whether it warns of nothing, since the function that it is a part of has warned.
+    """
+    compiled = _C.make_function(
+        fn, module, cache, executors, list(transforms), numerics, rng, *_graphs.recorder(graphs)
+    )
+    _C.set_sharp_edges(compiled, sharp_edges)
+    if not transforms and cache != "no caching":
+        part = functools.partial(
+            make, module=None, cache=cache, executors=executors, transforms=(), numerics=numerics, rng=rng,
+            sharp_edges=sharp_edges, graphs=graphs, is_part=True,
+        )
+        _C.set_parts(compiled, Parts(fn, part), is_part)
+    return compiled
+
+
+class Part:
+    """In the place of a module's `forward`: runs the module's program."""
+
+    def __init__(self, module, compile):
+        forward = module.forward
+        self.module, self.compiled, self.is_called = module, compile(forward), False
+        functools.update_wrapper(self, forward)
+
+    def __call__(self, *args, **kwargs):
+        self.is_called = True
+        return self.compiled(*args, **kwargs)
+
+    # What copies a module meanwhile gets the module's own `forward`, bound to the copy.
+    def __deepcopy__(self, memo):
+        return types.MethodType(type(self.module).forward, copy.deepcopy(self.module, memo))
+
+    def __reduce__(self):
+        return getattr, (self.module, "forward")  # of a module without its state yet: the class's
+
+
+class Parts:
+    """The parts of a function, which C++ enters before eager runs the function, and leaves afterwards."""
+
+    def __init__(self, fn, compile):
+        self._fn, self._compile = fn, compile
+        self._parts, self._searches = [], 0
+
+    @property
+    def compiled(self):
+        """The parts' compiled functions by the names of the modules' classes, a number behind where these are equal."""
+        out = {}
+        for part in self._parts:
+            name, n = type(part.module).__name__, 2
+            while name in out:
+                name, n = f"{type(part.module).__name__}_{n}", n + 1
+            out[name] = part.compiled
+        return out
+
+    def enter(self):
+        """What `leave` takes."""
+        # A function around this one searches for its own parts, which those of this one are not.
+        outer, search, entered = sys.getprofile(), None, []
+        if outer is not None and not isinstance(outer, _Search):
+            outer = None
+        elif not self._parts and self._searches < _MOST_SEARCHES:
+            self._searches += 1
+            search = _Search(self._fn)
+        if search is not None or outer is not None:
+            sys.setprofile(search)
+        for part in self._parts:
+            own = part.module.__dict__
+            if "forward" not in own:
+                own["forward"] = part
+                entered.append(part)
+        return outer, search, entered
+
+    def leave(self, token):
+        outer, search, entered = token
+        if search is not None or outer is not None:
+            sys.setprofile(outer)
+        if search is not None:
+            self._parts = [Part(module, self._compile) for module in search.found]
+        for part in entered:
+            if part.module.__dict__.get("forward") is part:
+                del part.module.__dict__["forward"]
+        # Other modules come in their place: an argument, say.
+        if entered and not any(part.is_called for part in entered):
+            self._parts = []
+        for part in entered:
+            part.is_called = False
+
+
+class _Search:
+    """A profile function that finds the outermost modules that are called, but for the function itself."""
+
+    def __init__(self, fn):
+        self._fn, self._depth, self.found = fn, 0, []
+
+    def __call__(self, frame, event, _):
+        # Acquisition makes frames where a traceback is to have them.
+        if frame.f_code is not _CALL or event not in ("call", "return") or current_tracer():
+            return
+        module = frame.f_locals["self"]
+        if module is self._fn or _is_transparent(module):
+            return
+        if event == "return":
+            self._depth -= self._depth > 0
+            return
+        if self._depth == 0 and _can_be_part(module) and not any(module is m for m in self.found):
+            self.found.append(module)
+        self._depth += 1
+
+
+def _is_transparent(module):
+    """Whether the module inside is a part, for what PyTorch wraps around belongs to its calls."""
+    return isinstance(module, torch.nn.parallel.DistributedDataParallel)
+
+
+def _can_be_part(module):
+    # One operator of PyTorch's own gains nothing.
+    if not module._modules and type(module).__module__.startswith("torch.nn."):
+        return False
+    # Other compilers' modules; modules of which each GPU gets a copy; parameters that come and go with hooks.
+    if isinstance(module, (torch.jit.ScriptModule, torch.nn.DataParallel)) or is_sharded(module):
+        return False
+    if type(module).__module__.startswith(("torch._dynamo.", "torch.distributed.", "torch.fx.")):
+        return False
+    return isinstance(getattr(type(module), "forward", None), types.FunctionType) and "forward" not in module.__dict__
