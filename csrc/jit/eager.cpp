@@ -95,9 +95,9 @@ bool JitFunction::warn_of_eager(const std::string& why) {
   const std::string which = is_function ? "The function" : "The module";
   // A refusal has the operator's name before it, and lines.
   const bool is_error = why.starts_with("[");
-  const std::string text =
-      cat(is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled",
-          parts_.get() ? "; the modules that it calls are compiled where they can be (compile_stats(f)[\"parts\"])" : "");
+  const std::string text = cat(
+      is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled",
+      parts_.get() ? "; the modules that it calls are compiled where they can be (compile_stats(f)[\"parts\"])" : "");
   // A module's __call__ is Python.
   warned_ = PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) == 0;
   return warned_;
