@@ -520,7 +520,7 @@ class CompiledFunction:
     def __get__(self, instance, owner=None, /):
         """Return an attribute of instance, which is of type owner."""
 
-def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: list, numerics: str, rng: str, graph_recorder: object | None = None, automatic_graphs: bool = False) -> object:
+def make_function(fn: object, module: object | None, cache: str, executors: Sequence[Executor], transforms: Sequence, numerics: str, rng: str, graph_recorder: object | None = None, automatic_graphs: bool = False) -> object:
     """
     The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs as CUDA graphs, those for which it pays if `automatic_graphs`, or None.
     """

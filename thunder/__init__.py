@@ -31,6 +31,7 @@ from ._inspection import (
     reduce,
     replay,
 )
+from ._options import Options as _Options
 from ._parts import make as _make
 from .extend import (
     Executor,
@@ -151,14 +152,16 @@ def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), nu
             jit, executors=executors, cache=cache, transforms=transforms, numerics=numerics, rng=rng,
             sharp_edges=sharp_edges, graphs=graphs,
         )
-    resolved = resolve_executors(executors)
+    options = _Options(
+        tuple(resolve_executors(executors)), cache, tuple(transforms), numerics, rng, sharp_edges, graphs
+    )
     if isinstance(fn, ThunderModule):
         fn = fn._original
     if isinstance(fn, _torch.nn.Module):
-        return ThunderModule(fn, cache, resolved, list(transforms), numerics, rng, sharp_edges, graphs)
+        return ThunderModule(fn, options)
     if not callable(fn):
         raise TypeError(f"[jit] a callable or a torch.nn.Module was expected, got {type(fn).__name__}")
-    compiled = _make(fn, None, cache, resolved, list(transforms), numerics, rng, sharp_edges, graphs)
+    compiled = _make(fn, None, options)
     try:
         functools.update_wrapper(compiled, fn)
     except (AttributeError, TypeError):

@@ -25,34 +25,31 @@ _CALL = torch.nn.Module._wrapped_call_impl.__code__
 _MOST_SEARCHES = 4
 
 
-def make(fn, module, cache, executors, transforms, numerics, rng, sharp_edges, graphs, *, is_part=False):
+def make(fn, module, options, *, is_part=False):
     """A compiled function in C++.
 
     Args:
         fn: A callable.
         module: `fn`, if that is a module, else None.
-        cache, executors, transforms, numerics, rng, sharp_edges, graphs: As for `thunder.jit`; executors are resolved.
+        options: Options.
         is_part: Whether it warns of nothing, since the function that it is a part of has warned.
     """
+    o = options
     compiled = _C.make_function(
-        fn, module, cache, executors, list(transforms), numerics, rng, *_graphs.recorder(graphs)
+        fn, module, o.cache, o.executors, o.transforms, o.numerics, o.rng, *_graphs.recorder(o.graphs)
     )
-    _C.set_sharp_edges(compiled, sharp_edges)
-    if not transforms and cache != "no caching":
-        part = functools.partial(
-            make, module=None, cache=cache, executors=executors, transforms=(), numerics=numerics, rng=rng,
-            sharp_edges=sharp_edges, graphs=graphs, is_part=True,
-        )
-        _C.set_parts(compiled, Parts(fn, part), is_part)
+    _C.set_sharp_edges(compiled, o.sharp_edges)
+    if not o.transforms and o.cache != "no caching":
+        _C.set_parts(compiled, Parts(fn, options), is_part)
     return compiled
 
 
 class Part:
     """In the place of a module's `forward`: runs the module's program."""
 
-    def __init__(self, module, compile):
+    def __init__(self, module, options):
         forward = module.forward
-        self.module, self.compiled, self.is_called = module, compile(forward), False
+        self.module, self.compiled, self.is_called = module, make(forward, None, options, is_part=True), False
         functools.update_wrapper(self, forward)
 
     def __call__(self, *args, **kwargs):
@@ -70,8 +67,8 @@ class Part:
 class Parts:
     """The parts of a function, which C++ enters before eager runs the function, and leaves afterwards."""
 
-    def __init__(self, fn, compile):
-        self._fn, self._compile = fn, compile
+    def __init__(self, fn, options):
+        self._fn, self._options = fn, options
         self._parts, self._searches = [], 0
 
     @property
@@ -108,7 +105,7 @@ class Parts:
         if search is not None or outer is not None:
             sys.setprofile(outer)
         if search is not None:
-            self._parts = [Part(module, self._compile) for module in search.found]
+            self._parts = [Part(module, self._options) for module in search.found]
         for part in entered:
             if part.module.__dict__.get("forward") is part:
                 del part.module.__dict__["forward"]

@@ -9,7 +9,6 @@ from torch.distributed.algorithms.join import Joinable
 from ._frontend import is_sharded
 from ._parts import make
 from ._tracing import current_tracer
-from .extend import resolve_executors
 
 
 def _forward_of(module, forward):
@@ -36,17 +35,17 @@ class ThunderModule(torch.nn.Module):
     original's, so an optimizer made from either works for both.
     """
 
-    def __init__(self, module, cache, executors, transforms, numerics, rng, sharp_edges, graphs):
+    def __init__(self, module, options):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
-        object.__setattr__(self, "_options", (cache, executors, transforms, numerics, rng, sharp_edges, graphs))
+        object.__setattr__(self, "_options", options)
         self._compile(module)
         if (unadopted := _unadopted(module)) is not None:
             object.__setattr__(self, "__class__", unadopted)
 
     def _compile(self, module):
         """Calls run programs of `module`: the original, or what that wraps."""
-        object.__setattr__(self, "_compiled", make(module, module, *self._options))
+        object.__setattr__(self, "_compiled", make(module, module, self._options))
 
     def __call__(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)
@@ -186,16 +185,12 @@ class ThunderModule(torch.nn.Module):
 
     def __deepcopy__(self, memo):
         """A copy of the module, compiled in the same way: its programs are made when it is called."""
-        cache, executors, transforms, *others = self._options
-        # What float8 scales follow from is the copy's own.
-        transforms = [copy.deepcopy(t, memo) if hasattr(t, "float8_layers") else t for t in transforms]
-        made = ThunderModule(copy.deepcopy(self._original, memo), cache, executors, transforms, *others)
+        made = ThunderModule(copy.deepcopy(self._original, memo), copy.deepcopy(self._options, memo))
         memo[id(self)] = made
         return made
 
     def __reduce_ex__(self, protocol):
-        cache, executors, *others = self._options
-        return _restore, (self._original, cache, [e.name for e in executors], *others)
+        return ThunderModule, (self._original, self._options)
 
 
 Joinable.register(ThunderModule)  # an abstract base would give the class another metaclass
@@ -235,10 +230,6 @@ def _unadopted(module):
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         return UnadoptedDDP
     return Unadopted if is_sharded(module) else None
-
-
-def _restore(module, cache, names, *others):
-    return ThunderModule(module, cache, resolve_executors(names), *others)
 
 
 _OF_THE_WRAPPER = {

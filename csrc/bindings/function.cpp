@@ -134,7 +134,7 @@ Float8Chooser float8_chooser(const nb::object& transform) {
 }
 
 nb::object make_function(nb::handle fn, nb::handle module, const std::string& cache,
-                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::list& transforms,
+                         const std::vector<std::shared_ptr<Executor>>& executors, const nb::sequence& transforms,
                          const std::string& numerics, const std::string& rng, nb::handle recorder, bool automatic) {
   THUNDER_CHECK(numerics == "fused" || numerics == "eager", Value, "jit", "unknown numerics '", numerics,
                 "'; there are 'fused', 'eager'");

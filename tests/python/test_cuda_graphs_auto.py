@@ -138,7 +138,7 @@ def test_the_options():
     f(x)
     assert "graphs" not in thunder.compile_stats(f)
     module = thunder.jit(nn.Linear(4, 4), graphs=False)
-    assert module._options[-1] is False
+    assert module._options.graphs is False
     g = thunder.jit(lambda x: x.cpu() * 2, graphs=True)
     with pytest.warns(RuntimeWarning, match="runs without a CUDA graph"):
         g(torch.ones(2))

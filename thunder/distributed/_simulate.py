@@ -8,6 +8,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from .. import _C
+from .._options import Options
 from ..extend import resolve_executors
 from ..module import ThunderModule
 from ._plan import (
@@ -88,10 +89,10 @@ def simulate(
     table = _C.CostTable.built_in(device).with_lines(_lines(fabric, node))
     if isinstance(args, torch.Tensor):
         raise TypeError("[simulate] args is a tuple of the call's arguments, got a tensor")
-    module, options = model, ([], "fused", "eager")
+    module, options = model, Options(())
     if isinstance(model, ThunderModule):
-        _, of_model, *options = model._options[:-2]
-        module, executors = model._original, executors or of_model
+        module, options = model._original, model._options
+        executors = executors or options.executors
     if any(state_of(m) is not None for m in module.modules()):
         raise RuntimeError("[simulate] the module, or a part of it, is distributed already; give one that is not")
     program = _WithLoss(module, loss) if loss else module
@@ -103,7 +104,10 @@ def simulate(
         elif strategy is not None:
             in_flight = bytes_in_flight(in_flight_mb)
             state = _shard(module, world, copies, strategy, bucketing_strategy, param_dtype, reduce_dtype, in_flight)
-        compiled = _C.make_function(program, program, "constant values", resolve_executors(executors), *options)
+        compiled = _C.make_function(
+            program, program, "constant values", resolve_executors(executors), options.transforms, options.numerics,
+            options.rng,
+        )
         traces = _C.compile_for(compiled, table.capability, table.cudnn_version, args, kwargs)
         del state
     out = _C.simulate(*traces, table)
