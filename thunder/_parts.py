@@ -47,9 +47,9 @@ def make(fn, module, options, *, is_part=False):
 class Part:
     """In the place of a module's `forward`: runs the module's program."""
 
-    def __init__(self, module, options):
+    def __init__(self, module, options, *, warns=False):
         forward = module.forward
-        self.module, self.compiled, self.is_called = module, make(forward, None, options, is_part=True), False
+        self.module, self.compiled, self.is_called = module, make(forward, None, options, is_part=not warns), False
         functools.update_wrapper(self, forward)
 
     def __call__(self, *args, **kwargs):
@@ -65,11 +65,17 @@ class Part:
 
 
 class Parts:
-    """The parts of a function, which C++ enters before eager runs the function, and leaves afterwards."""
+    """The parts of a function, which C++ enters before eager runs the function, and leaves afterwards.
 
-    def __init__(self, fn, options):
+    Args:
+        fn: The function.
+        options: Options of the parts.
+        first: Parts that it may have, before any search.
+    """
+
+    def __init__(self, fn, options, first=()):
         self._fn, self._options = fn, options
-        self._parts, self._searches = [], 0
+        self._parts, self._searches = list(first), 0
 
     @property
     def compiled(self):
@@ -114,6 +120,30 @@ class Parts:
             self._parts = []
         for part in entered:
             part.is_called = False
+
+
+class CompiledMethod:
+    """A method of a module, but for `forward`: modules that it calls are parts, the module itself above all.
+
+    Args:
+        method: The bound method.
+        options: Options.
+    """
+
+    def __init__(self, method, options):
+        module = method.__self__
+        first = [Part(module, options, warns=True)] if _can_be_part(module) else []
+        self._method, self.parts = method, Parts(method, options, first)
+        functools.update_wrapper(self, method)
+
+    def __call__(self, *args, **kwargs):
+        if current_tracer():
+            return self._method(*args, **kwargs)
+        token = self.parts.enter()
+        try:
+            return self._method(*args, **kwargs)
+        finally:
+            self.parts.leave(token)
 
 
 class _Search:

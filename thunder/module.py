@@ -2,12 +2,13 @@
 
 import copy
 import functools
+import types
 
 import torch
 from torch.distributed.algorithms.join import Joinable
 
 from ._frontend import is_sharded
-from ._parts import make
+from ._parts import CompiledMethod, make
 from ._tracing import current_tracer
 
 
@@ -39,6 +40,7 @@ class ThunderModule(torch.nn.Module):
         # torch.nn.Module.__init__ would make empty state of the wrapper's own.
         object.__setattr__(self, "_original", module)
         object.__setattr__(self, "_options", options)
+        object.__setattr__(self, "_methods", {})
         self._compile(module)
         if (unadopted := _unadopted(module)) is not None:
             object.__setattr__(self, "__class__", unadopted)
@@ -62,7 +64,20 @@ class ThunderModule(torch.nn.Module):
         original = object.__getattribute__(self, "_original")
         if name in _OF_JOIN and not _has_own(original, name):
             return object.__getattribute__(self, name)
-        return getattr(original, name)
+        found = getattr(original, name)
+        if type(found) is types.MethodType and found.__self__ is original and not hasattr(torch.nn.Module, name):
+            return object.__getattribute__(self, "_compiled_method")(found)
+        return found
+
+    def _compiled_method(self, method):
+        """`generate`, `encode`, ...: code of the module's class that calls the module, or modules of it."""
+        distributed = "_thunder_plan" in self._original.__dict__ or is_sharded(self._original)
+        if self._options.transforms or self._options.cache == "no caching" or distributed:
+            return method
+        known = self._methods.get(method.__name__)
+        if known is None or known.__wrapped__ != method:
+            known = self._methods[method.__name__] = CompiledMethod(method, self._options)
+        return known
 
     @property
     def _model(self):
@@ -234,7 +249,7 @@ def _unadopted(module):
 
 _OF_THE_WRAPPER = {
     "_original", "_compiled", "_options", "__call__", "train", "eval", "requires_grad_", "_apply", "to",
-    "no_sync", "_compile", "_model",
+    "no_sync", "_compile", "_compiled_method", "_methods", "_model",
     "__class__", "__deepcopy__", "__repr__", "__reduce_ex__", "__dict__", "__dir__", "__getattribute__", "__setattr__",
     "__delattr__", "__init__",
 }  # fmt: skip
