@@ -407,6 +407,13 @@ class Tracer:
 
     def gradients(self, arg0: list, arg1: list, arg2: list, arg3: bool, arg4: bool, /) -> list: ...
 
+    def pullback(self, fn: object, inputs: list, recording: bool, linear: bool) -> tuple:
+        """
+        Records a function of tensors, and its gradient apart: the list that it returns, and a number for pull().
+        """
+
+    def pull(self, arg0: int, arg1: list, /) -> list: ...
+
     def batched(self, arg0: object, arg1: list, /) -> list: ...
 
     def share_memory(self, arg0: object, arg1: object, /) -> bool: ...

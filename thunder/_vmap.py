@@ -21,8 +21,7 @@ def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
     """What PyTorch's function of that name gives; what there is no rule for is left to eager."""
     tracer = current_tracer()
     _, dims, flat, spec = _vmap._process_batched_inputs(in_dims, args, func)
-    if chunk_size is not None or not isinstance(out_dims, int):
-        tracer.leave_to_eager("torch.vmap with chunks, or with a dimension for each result")
+    # What runs in chunks gives the same: nothing that draws random numbers is compiled.
     function = functools.partial(func, **kwargs) if kwargs else func
     batches = [t.movedim(dim, 0) for t, dim in zip(flat, dims, strict=True) if dim is not None]
     structure = None
@@ -42,4 +41,14 @@ def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
         results = tracer.batched(run, batches)
     except NotImplementedError as e:
         tracer.leave_to_eager(f"torch.vmap: {e}")
-    return _vmap.tree_unflatten([t.movedim(0, out_dims) for t in results], structure)
+    places = [out_dims] * len(results) if isinstance(out_dims, int) else _places(tracer, out_dims, structure)
+    moved = [t if to == 0 else t.movedim(0, to) for t, to in zip(results, places, strict=True)]
+    return _vmap.tree_unflatten(moved, structure)
+
+
+def _places(tracer, out_dims, structure):
+    """Where the batch is in each result."""
+    places = _vmap._broadcast_to_and_flatten(out_dims, structure)
+    if places is None or None in places:
+        tracer.leave_to_eager("torch.vmap with a result that has no batch, or dimensions for other results")
+    return places

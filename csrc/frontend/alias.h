@@ -18,6 +18,10 @@
 
 #include "core/builder.h"
 
+namespace thunder {
+class Replay;
+}
+
 namespace thunder::frontend {
 
 using TensorId = uint32_t;
@@ -80,7 +84,11 @@ class AliasTracker {
   struct Checkpoint;
   Checkpoint checkpoint() const;
   /// Forgets what was derived since then for tensors that were there.  False if one of them was written to.
-  bool restore(Checkpoint before);
+  bool restore(const Checkpoint& before);
+
+  /// The tensors that have been made since then are those of calls which have been made again: they have the values, and
+  /// views, of those calls.  `same`: of such tensors, which own their memory, the tensor that each one is.
+  void replay(const Checkpoint& since, const Replay& calls, const std::vector<std::pair<TensorId, TensorId>>& same);
 
   /// Whether a storage's base is a value that was made inside a call, which the program may now read.
   bool has_hidden() const { return has_hidden_; }

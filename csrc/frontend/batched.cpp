@@ -35,55 +35,48 @@ Value memory_of(Value v, const Makers& makers) {
 }  // namespace
 
 std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches) {
-  AliasTracker::Checkpoint before = aliases_.checkpoint();
+  const AliasTracker::Checkpoint before = aliases_.checkpoint();
   const size_t reads = value_reads_.size();
   Batching batching(b_, type_of(batches.at(0)).shape.at(0));
   std::vector<Value> results;
   bool written = false;
-  b_.open_scope();
-  try {
-    std::vector<std::pair<TensorId, Value>> given;
-    Ref samples = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(batches.size())));
-    for (size_t i = 0; i < batches.size(); ++i) {
-      const Value batch = value_of(batches[i]);
-      if (!batch.tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
-      const Value sample = arena_->make_value(sample_of(batch.tensor()));
-      batching.set(sample, batch);
-      bool fresh = false;
-      given.emplace_back(aliases_.add_result(sample, nullptr, &fresh), sample);
-      Ref proxy = proxy_of(given.back().first);
-      PyTuple_SET_ITEM(samples.get(), static_cast<Py_ssize_t>(i), proxy.release());
-    }
-    Ref made = call_user(fn, samples.get());
-    if (!made) throw PythonError();
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made.get()); ++i)
-      results.push_back(value_of(PyList_GET_ITEM(made.get(), i)));
-    for (const auto& [id, sample] : given) {
-      written = written || !(aliases_.value(id) == sample);
-      samples_.insert(sample.id());
-    }
-  } catch (...) {
-    b_.close_scope();
-    throw;
+  ShapeEnv::Scope shapes(shapes_);
+  CallsApart apart(*this);
+  std::vector<std::pair<TensorId, Value>> given;
+  Ref samples = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(batches.size())));
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Value batch = value_of(batches[i]);
+    if (!batch.tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
+    const Value sample = arena_->make_value(sample_of(batch.tensor()));
+    batching.set(sample, batch);
+    bool fresh = false;
+    given.emplace_back(aliases_.add_result(sample, nullptr, &fresh), sample);
+    Ref proxy = proxy_of(given.back().first);
+    PyTuple_SET_ITEM(samples.get(), static_cast<Py_ssize_t>(i), proxy.release());
   }
-  const std::vector<const Call*> calls = b_.close_scope();
-  if (!aliases_.restore(std::move(before)) || written) leave_to_eager("torch.vmap of a function that writes in place");
+  Ref made = call_user(fn, samples.get());
+  if (!made) throw PythonError();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made.get()); ++i)
+    results.push_back(value_of(PyList_GET_ITEM(made.get(), i)));
+  for (const auto& [id, sample] : given) {
+    written = written || !(aliases_.value(id) == sample);
+    samples_.insert(sample.id());
+  }
+  const std::vector<const Call*> calls = apart.close();
+  if (!aliases_.restore(before) || written) leave_to_eager("torch.vmap of a function that writes in place");
   if (value_reads_.size() != reads) leave_to_eager("torch.vmap of a function that reads values");
   return put_batched(batching, calls, results);
 }
 
 std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const Call*>& calls,
                                      const std::vector<Value>& results) {
-  b_.open_scope();
+  CallsApart apart(*this);
+  // Each call's result says whether gradients were recorded.
+  b_.set_grad_enabled(true);
   const Call* unknown = nullptr;
-  try {
-    for (const Call* call : calls)
-      if (!unknown && !batching.put(*call)) unknown = call;
-  } catch (...) {
-    b_.close_scope();
-    throw;
-  }
-  const std::vector<const Call*> put = b_.close_scope();
+  for (const Call* call : calls)
+    if (!unknown && !batching.put(*call)) unknown = call;
+  const std::vector<const Call*> put = apart.close();
   if (unknown) leave_to_eager(cat("torch.vmap of ", unknown->op->name));
   for (const Call* call : put) b_.append(call);
   const Makers of_sample = makers_of(calls), of_batch = makers_of(put);
@@ -97,11 +90,11 @@ std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const
     const Value memory = memory_of(batching.now(v).value(), of_batch);
     // The tracker takes each result for memory of its own.  A copy of a part of a sample may be a view of the batch.
     const bool shared = !memory || (in_memory[memory] && !(in_memory[memory] == v));
-    if (shared || !of_sample[v] || is_pure_view(*of_sample[v]))
-      leave_to_eager("torch.vmap of a function that returns a view");
+    if (shared || !of_sample[v]) leave_to_eager("torch.vmap of a function that returns a view");
     in_memory.set(memory, v);
     out.push_back(wrap(batching.whole(v).value(), nullptr));
   }
+  b_.set_grad_enabled(hooks().grad_enabled());
   return out;
 }
 

@@ -75,25 +75,28 @@ void Tracer::take_rules_once(const std::vector<const Call*>& applied, bool retai
   for (const Call* call : applied) add_all(*call, freed_);
 }
 
+// What the program does not differentiate by its rules.  `twice`: the gradients are differentiated, too.
+void Tracer::check_rules(const std::vector<const Call*>& applied, bool twice) {
+  for (const Call* call : applied)
+    if (const Call* own = find_own_rule(*call, twice || is_of_backward(*call)))
+      leave_to_eager(cat("a gradient inside of the function through ", own->op->name,
+                         ", which has a gradient of its own"),
+                     nullptr, kWarns);
+}
+
 // Gradients that share memory with what the program has otherwise are made apart: the tracker knows of no view.
-std::vector<Ref> Tracer::wrap_gradients(const std::vector<Arg>& gradients, const std::vector<const Call*>& made) {
+std::vector<Arg> Tracer::in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made) {
   ValueSet fresh;
   for (const Call* call : made) visit_all_outputs(*call, [&](Value v) { fresh.set(v, 1); });
   const MemoryOf memory_of(made);
   ValueSet taken;
-  std::vector<Ref> out;
-  for (const Arg& g : gradients) {
-    if (g.is_none()) {
-      out.push_back(Ref::borrow(Py_None));
-      continue;
-    }
-    Value v = g.value();
-    const Value memory = memory_of(v);
-    if (!fresh[memory] || taken[memory]) v = b_("torch.clone", v).value();
+  for (Arg& g : gradients) {
+    if (g.is_none()) continue;
+    const Value memory = memory_of(g.value());
+    if (!fresh[memory] || taken[memory]) g = b_("torch.clone", g.value()).arg();
     taken.set(memory, 1);
-    out.push_back(wrap(v, nullptr));
   }
-  return out;
+  return gradients;
 }
 
 std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
@@ -120,14 +123,13 @@ std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const 
     if (e.kind() != ErrorKind::NotImplemented) throw;
     leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
   }
-  for (const Call* call : made.applied)
-    if (const Call* own = find_own_rule(*call, create_graph || is_of_backward(*call)))
-      leave_to_eager(cat("torch.autograd.grad through ", own->op->name, ", which has a gradient of its own"), nullptr,
-                     kWarns);
+  check_rules(made.applied, create_graph);
   b_.replace_calls(open_where_needed(program, made.read));
   for (const Call* call : made.calls) b_.append(call);
   take_rules_once(made.applied, retain_graph);
-  std::vector<Ref> out = wrap_gradients(made.gradients, made.calls);
+  std::vector<Ref> out;
+  for (const Arg& g : in_own_memory(made.gradients, made.calls))
+    out.push_back(g.is_none() ? Ref::borrow(Py_None) : wrap(g.value(), nullptr));
   b_.set_grad_enabled(enabled);
   return out;
 }

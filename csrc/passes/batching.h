@@ -1,8 +1,8 @@
 // A program for one sample as a program for a batch of them: what torch.vmap means.
 //
 // Each value that depends on a sample becomes one with a dimension more, in front.  Primitives have rules: pointwise ones,
-// those that move elements, reductions and products; a composite is batched by its body.  What depends on no
-// sample stays as it is.
+// those that move elements, reductions, products, convolutions and indices; a composite is batched by its body.  What
+// depends on no sample stays as it is.
 //
 //   t1 = prims.sum(x, [0])           # x: f32[4]         t1 = prims.sum(X, [1])          # X: f32[7, 4]
 //   t2 = prims.mul(t1, w)            # w: f32[]     -->  w1 = prims.broadcast_in_dim(w, [7], [])
@@ -33,9 +33,31 @@ class Batching {
   Expr whole(Value v);
 
  private:
-  bool put_primitive(const Call& call);
-  Arg batched(const Call& call, bool& known);
+  // Rules, which give None for a call that they are not for.
+  using RuleOf = Arg (Batching::*)(const Call&);
+  bool put_by(RuleOf rule, const Call& call);
+  Arg batched(const Call& call);
+  Arg moved(const Call& call);
+  Arg reduced(const Call& call);
+  Arg in_windows(const Call& call);
+  Arg along_dim(const Call& call);
+  Arg indexed(const Call& call);
   Arg linear(const Args& a);
+  Arg matmul(const Args& a);
+  Arg convolution(const Args& a, const Dims& out);
+  Arg convolution_backward(const Args& a);
+  Arg take(const Args& a);
+  Arg write_slices(const Call& call);
+  Arg index(const Args& a, bool puts);
+
+  // The batch as more of what a sample's first dimension counts, or the one at `dim`, which comes first then.
+  Expr in_rows(Value v, int64_t dim = 0);
+  Expr from_rows(const Expr& x, const Dim& rows, int64_t dim = 0);
+  // The batch as more channels: dimension 1.
+  Expr in_channels(Value v);
+  Expr from_channels(const Expr& x, const Dim& channels);
+  Expr flat_index(Value index, const Dim& length);
+  Expr bias_for(Value bias, const Dims& shape);
 
   Builder& b_;
   const Dim size_;

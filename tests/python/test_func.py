@@ -1,0 +1,552 @@
+"""Transforms of torch.func, and torch.autograd.functional, inside compiled functions: all is eager's, and compiled."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from torch.nn import functional as F
+from torch.testing import assert_close
+from torch.utils import _pytree as pytree
+
+import thunder
+
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+def tensor(*shape, dtype=torch.float64, requires_grad=False, device="cpu"):
+    return torch.randn(shape, dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def outer(result, inputs):
+    """Gradients of a loss of everything that requires one."""
+    found = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if not found:
+        return []
+    total = sum((t * torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype, device=t.device).view(t.shape)).sum()
+                for t in found)
+    return torch.autograd.grad(total, inputs, allow_unused=True, materialize_grads=True)
+
+
+def flags(result):
+    return [t.requires_grad for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
+
+
+def check(fn, *args, wanted=None, runs=3, **tolerance):
+    """Results and gradients of several calls are eager's, and none of them was left to eager."""
+    leaves = [t for t in pytree.tree_leaves(args) if isinstance(t, torch.Tensor) and t.requires_grad]
+    wanted = leaves if wanted is None else wanted
+    compiled = thunder.jit(fn)
+    expected = fn(*args)
+    gradients = outer(expected, wanted)
+    for _ in range(runs):
+        got = compiled(*args)
+        assert_close(got, expected, **tolerance)
+        assert flags(got) == flags(expected)
+        assert_close(outer(got, wanted), gradients, **tolerance)
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+    assert thunder.cache_misses(compiled) == 1
+    return compiled
+
+
+def f(x):
+    return (x.sin() * x.exp()).sum()
+
+
+# ---- one transform --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("shape", [(), (1,), (8,), (3, 5), (0, 4)])
+def test_grad(shape, requires_grad):
+    x = tensor(*shape, requires_grad=requires_grad)
+    check(lambda x: grad(f)(x), x)
+    check(lambda x: grad_and_value(f)(x), x)
+    check(lambda x: grad(lambda y: grad(f)(y).sum())(x), x)
+    check(lambda x: grad(lambda y: grad(lambda z: grad(f)(z).cos().sum())(y).sum())(x), x)
+
+
+@pytest.mark.parametrize("argnums", [0, 1, -1, (0, 1), (2,), (2, 0)])
+def test_argnums(argnums):
+    def g(x, y, z):
+        return (x * y.sin()).sum() + (z["a"] * x).sum() * z["b"][0].sum()
+
+    args = tensor(3), tensor(3), {"a": tensor(3), "b": [tensor(2)]}
+    check(lambda x, y, z: grad(g, argnums=argnums)(x, y, z), *args)
+    check(lambda x, y, z: jacrev(lambda *a: a[0] * g(*a), argnums=argnums)(x, y, z), *args)
+    if 2 not in (argnums if isinstance(argnums, tuple) else (argnums % 3,)):
+        check(lambda x, y, z: jacfwd(lambda *a: a[0] * g(*a), argnums=argnums)(x, y, z), *args)
+
+
+def test_aux():
+    def g(x):
+        y = x * 2
+        return (y * x).sum(), {"y": y, "x": x, "views": (y[1:], x[:1]), "number": 3}
+
+    for requires_grad in (False, True):
+        x = tensor(3, requires_grad=requires_grad)
+        check(lambda x: grad(g, has_aux=True)(x), x)
+        check(lambda x: grad_and_value(g, has_aux=True)(x), x)
+
+        def back(x):
+            out, pull, aux = vjp(g, x, has_aux=True)
+            return out, pull(out), aux
+
+        check(back, x)
+        check(lambda x: jvp(g, (x,), (x * x,), has_aux=True), x)
+        check(lambda x: jacrev(g, has_aux=True)(x), x)
+
+
+def test_what_a_view_in_aux_shares():
+    def fn(x):
+        _, (_, view) = grad_and_value(lambda y: ((y * y).sum(), y[1:]), has_aux=True)(x)
+        view.mul_(2)
+        return x * 1
+
+    x, y = tensor(3), None
+    y = x.clone()
+    assert_close(thunder.jit(fn)(x), fn(y))
+    assert_close(x, y)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_vjp(requires_grad):
+    w = tensor(4, 3, requires_grad=requires_grad)
+
+    def fn(x, g):
+        (y, z), pull = vjp(lambda a, b: (torch.tanh(a @ w), (a * b).sum()), x, x + 1)
+        return y, z, pull((g, z)), pull((g * 2, torch.ones_like(z)))
+
+    check(fn, tensor(5, 4, requires_grad=requires_grad), tensor(5, 3), wanted=[w])
+    check(fn, tensor(1, 4), tensor(1, 3), wanted=[w])
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("shape", [(5, 4), (1, 4), (8, 4)])
+def test_jvp(shape, requires_grad):
+    w = tensor(4, 3, requires_grad=requires_grad)
+
+    def fn(x, t):
+        return jvp(lambda a: (torch.softmax(a @ w, -1), a.amax(), a.argmax()), (x,), (t,))
+
+    check(fn, tensor(*shape, requires_grad=requires_grad), tensor(*shape), wanted=[w] if requires_grad else [])
+
+
+def test_linearize():
+    def fn(x, t):
+        y, push = linearize(lambda a: a.sin() * a, x)
+        return y, push(t), push(t * 2)
+
+    check(fn, tensor(5), tensor(5))
+
+
+@pytest.mark.parametrize("of", [jacrev, jacfwd], ids=["jacrev", "jacfwd"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (1,), ()])
+def test_jacobians(of, shape):
+    w = tensor(3, 4, requires_grad=True)
+
+    def g(x):
+        return {"a": x.sin(), "b": (x.reshape(-1)[:1] * w[:, 0].sum(), x.sum())}
+
+    check(lambda x: of(g)(x), tensor(*shape), wanted=[w])
+    check(lambda x: of(lambda x: of(lambda y: y.sin() * y.sum())(x))(x), tensor(*shape, requires_grad=True))
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (1,)])
+def test_hessian(shape):
+    w = tensor(*shape, requires_grad=True)
+
+    def g(x):
+        return (torch.tanh(x * w).sum() ** 2) + (x**3).prod()
+
+    check(lambda x: hessian(g)(x), tensor(*shape), wanted=[w])
+    check(lambda x: jacrev(jacrev(g))(x), tensor(*shape), wanted=[w])
+    check(lambda x: jacrev(jacfwd(g))(x), tensor(*shape), wanted=[w])
+    check(lambda x: jacfwd(jacfwd(g))(x), tensor(*shape), wanted=[w])
+
+
+def test_hessian_vector_products():
+    x, v = tensor(6), tensor(6)
+    check(lambda x, v: jvp(grad(f), (x,), (v,))[1], x, v)
+    check(lambda x, v: vjp(grad(f), x)[1](v)[0], x, v)
+    check(lambda x, v: grad(lambda y: (grad(f)(y) * v).sum())(x), x, v)
+    check(lambda x, v: jvp(lambda y: jvp(f, (y,), (v,))[1], (x,), (v,)), x, v)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 100])
+def test_chunks(chunk_size):
+    check(lambda x: jacrev(lambda y: y.sin() * y.sum(), chunk_size=chunk_size)(x), tensor(5))
+    check(lambda x: vmap(grad(f), chunk_size=chunk_size)(x), tensor(5, 3))
+
+
+# ---- modes of gradients ---------------------------------------------------------------------------------------------
+
+
+def test_no_grad():
+    w = tensor(3, requires_grad=True)
+
+    def inside(x):
+        with torch.no_grad():
+            c = x**2
+        return ((x - c) * w).sum()
+
+    x = tensor(3, requires_grad=True)
+    check(lambda x: grad(inside)(x), x, wanted=[x, w])
+
+    def outside(x):
+        with torch.no_grad():
+            g = grad(lambda y: (y.sin() * w).sum())(x)
+        return g, x * g
+
+    check(outside, x, wanted=[x])
+    check(lambda x: grad(lambda y: (y.detach() * y * w).sum())(x), x, wanted=[x, w])
+    check(lambda x: jvp(lambda y: y.detach() * y * w, (x,), (x * 2,)), x, wanted=[x, w])
+    with torch.no_grad():
+        compiled = thunder.jit(lambda x: grad(f)(x))
+        assert_close(compiled(x), grad(f)(x))
+        assert not compiled(x).requires_grad
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+
+
+def test_forwards_through_no_grad_is_eagers():
+    def fn(x):
+        def g(y):
+            with torch.no_grad():
+                c = y * 3
+            return c * y
+
+        return jvp(g, (x,), (x,))
+
+    x = tensor(3)
+    compiled = thunder.jit(fn)
+    assert_close(compiled(x), fn(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dtypes(dtype):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(7, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 1)).to(dtype)
+    x = tensor(5, 7, dtype=dtype)
+
+    def fn(x):
+        g = vmap(grad(lambda y: net(y).squeeze()))(x)
+        return g, (g.float() ** 2).mean()
+
+    exact = copy.deepcopy(net).double()
+    want = vmap(grad(lambda y: exact(y).squeeze()))(x.double())
+    compiled = thunder.jit(fn)
+    for _ in range(2):
+        got, eagers = compiled(x)[0], fn(x)[0]
+        assert got.dtype == dtype
+        error, allowed = (got.double() - want).norm(), (eagers.double() - want).norm()
+        assert error <= 2 * allowed + 4 * torch.finfo(dtype).eps * want.norm()
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+
+
+# ---- programs -------------------------------------------------------------------------------------------------------
+
+
+def mlp(*sizes, dtype=torch.float64):
+    torch.manual_seed(0)
+    layers = []
+    for a, b in zip(sizes, sizes[1:], strict=False):
+        layers += [nn.Linear(a, b), nn.Tanh()]
+    return nn.Sequential(*layers[:-1]).to(dtype)
+
+
+@pytest.mark.parametrize("n", [8, 5, 1])
+def test_physics_informed_loss(n):
+    net = mlp(2, 16, 16, 1)
+
+    def u(x):
+        return net(x).squeeze(-1)
+
+    def loss(x):
+        du = vmap(grad(u))(x)
+        d2u = vmap(hessian(u))(x)
+        laplace = d2u.diagonal(dim1=1, dim2=2).sum(1)
+        return ((du[:, 0] - 0.1 * laplace) ** 2).mean() + vmap(u)(x).square().mean()
+
+    check(loss, tensor(n, 2), wanted=list(net.parameters()))
+
+
+@pytest.mark.parametrize("n", [8, 3, 1])
+def test_gradients_of_each_sample(n):
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3, stride=2, groups=2),
+        nn.GroupNorm(2, 6), nn.GELU(), nn.AvgPool2d(1), nn.Flatten(), nn.Linear(6, 5)
+    ).double()
+    parameters = {k: v.detach() for k, v in net.named_parameters()}
+
+    def loss(p, x, y):
+        return F.cross_entropy(functional_call(net, p, (x.unsqueeze(0),)), y.unsqueeze(0))
+
+    def fn(p, x, y):
+        return vmap(grad(loss), in_dims=(None, 0, 0))(p, x, y)
+
+    check(fn, parameters, tensor(n, 3, 6, 6), torch.randint(5, (n,)))
+
+
+def test_private_training_step():
+    """Clipped gradients of each sample, as a step of SGD."""
+    net = mlp(6, 8, 3)
+
+    def fn(p, x, y):
+        def loss(p, x, y):
+            return F.cross_entropy(functional_call(net, p, (x,)), y)
+
+        grads, losses = vmap(grad_and_value(loss), in_dims=(None, 0, 0))(p, x, y)
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in grads.values()]).norm(dim=0)
+        scale = (1.0 / (norms + 1e-6)).clamp(max=1)
+        new = {k: p[k] - 0.1 * torch.einsum("n,n...->...", scale, g) / len(x) for k, g in grads.items()}
+        return new, losses.mean()
+
+    check(fn, {k: v.detach() for k, v in net.named_parameters()}, tensor(7, 6), torch.randint(3, (7,)))
+
+
+def test_adapted_parameters():
+    """MAML: gradients of the loss after two steps of gradient descent."""
+    net = mlp(3, 8, 1)
+
+    def fn(x, y):
+        def loss(p):
+            return F.mse_loss(functional_call(net, p, (x,)), y)
+
+        p = dict(net.named_parameters())
+        for _ in range(2):
+            p = {k: v - 0.1 * g for (k, v), g in zip(p.items(), grad(loss)(p).values(), strict=True)}
+        return loss(p)
+
+    check(fn, tensor(6, 3), tensor(6, 1), wanted=list(net.parameters()))
+
+
+def test_adapted_parameters_of_several_tasks():
+    net = mlp(3, 8, 1)
+
+    def fn(p, x, y):
+        def task(x, y):
+            def loss(p):
+                return F.mse_loss(functional_call(net, p, (x,)), y)
+
+            grads = grad(loss)(p)
+            return loss({k: p[k] - 0.1 * grads[k] for k in p})
+
+        return vmap(task)(x, y).mean()
+
+    check(fn, {k: v.detach().requires_grad_() for k, v in net.named_parameters()}, tensor(4, 6, 3), tensor(4, 6, 1))
+
+
+@pytest.mark.parametrize("of", [jacrev, jacfwd], ids=["jacrev", "jacfwd"])
+def test_neural_tangent_kernel(of):
+    net = mlp(3, 5, 2)
+    parameters = {k: v.detach() for k, v in net.named_parameters()}
+
+    def fn(p, a, b):
+        def single(p, x):
+            return functional_call(net, p, (x.unsqueeze(0),)).squeeze(0)
+
+        left, right = (vmap(of(single), (None, 0))(p, x) for x in (a, b))
+        left, right = ([j.flatten(2) for j in side.values()] for side in (left, right))
+        return torch.stack([torch.einsum("Naf,Mbf->NMab", i, j) for i, j in zip(left, right, strict=True)]).sum(0)
+
+    check(fn, parameters, tensor(4, 3), tensor(3, 3))
+
+
+def test_gradient_penalty():
+    critic = mlp(4, 8, 1)
+
+    def fn(x):
+        g = vmap(grad(lambda s: critic(s).sum()))(x)
+        return critic(x).mean() + 10 * ((g.norm(dim=1) - 1) ** 2).mean()
+
+    check(fn, tensor(5, 4), wanted=list(critic.parameters()))
+
+
+def test_forward_sensitivities():
+    def fn(k, x0):
+        def solve(k):
+            x = x0
+            for _ in range(4):
+                x = x + 0.1 * (-k * x + x.roll(1))
+            return x
+
+        return jvp(solve, (k,), (torch.ones_like(k),))
+
+    check(fn, tensor(3), tensor(3))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.qkv, self.norm = nn.Embedding(11, 8), nn.Linear(8, 24), nn.LayerNorm(8)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, tokens):
+        x = self.words(tokens)
+        q, k, v = (t.unflatten(-1, (2, 4)).transpose(-2, -3) for t in self.qkv(self.norm(x)).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head(x + y.transpose(-2, -3).flatten(-2))
+
+
+@pytest.mark.parametrize("n", [4, 3])
+def test_gradients_of_each_sequence(n):
+    torch.manual_seed(0)
+    net = Attention().double()
+    parameters = {k: v.detach() for k, v in net.named_parameters()}
+
+    def loss(p, tokens):
+        logits = functional_call(net, p, (tokens.unsqueeze(0),))
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[1:])
+
+    check(lambda p, t: vmap(grad(loss), in_dims=(None, 0))(p, t), parameters, torch.randint(11, (n, 6)))
+
+
+def test_an_ensemble_of_convolutions():
+    def fn(w, b, x):
+        def loss(w, b, x):
+            return F.conv2d(x, w, b, padding=1).square().sum()
+
+        return vmap(grad(loss, argnums=(0, 1, 2)), in_dims=(0, 0, None))(w, b, x)
+
+    check(fn, tensor(3, 4, 2, 3, 3, requires_grad=True), tensor(3, 4, requires_grad=True), tensor(2, 2, 5, 5))
+
+
+def test_other_sizes_run_the_same_program():
+    net = mlp(2, 8, 1)
+    compiled = thunder.jit(lambda x: vmap(grad(lambda s: net(s).sum()))(x))
+    for n in (4, 7, 2, 9, 16):
+        x = tensor(n, 2)
+        assert_close(compiled(x), vmap(grad(lambda s: net(s).sum()))(x))
+    assert thunder.cache_misses(compiled) == 2
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+
+
+# ---- torch.autograd.functional --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_autograd_functional(create_graph):
+    af = torch.autograd.functional
+    keep = {"create_graph": create_graph}
+
+    def g(x):
+        return x.sin() * x.sum()
+
+    x, v = tensor(4, requires_grad=create_graph), tensor(4)
+    check(lambda x, v: af.vjp(g, x, v, **keep), x, v)
+    check(lambda x, v: af.jvp(g, x, v, **keep), x, v)
+    check(lambda x: af.jacobian(g, x, **keep), x)
+    check(lambda x: af.hessian(f, x, **keep), x)
+    check(lambda x, v: af.hvp(f, x, v, **keep), x, v)
+    check(lambda x, v: af.vhp(f, x, v, **keep), x, v)
+
+
+def test_vectorized_autograd_functional():
+    af = torch.autograd.functional
+    x = tensor(4)
+    for fn in (
+        lambda x: af.jacobian(lambda y: y.sin() * y.sum(), x, vectorize=True),
+        lambda x: af.hessian(f, x, vectorize=True),
+        lambda x: af.jacobian(lambda y: y.sin(), x, vectorize=True, strategy="forward-mode"),
+    ):
+        assert_close(thunder.jit(fn)(x), fn(x))
+
+
+# ---- what eager refuses, and what is left to it ---------------------------------------------------------------------
+
+
+REFUSED = {
+    "no number": lambda x: grad(lambda y: y * 2)(x),
+    "no tensor": lambda x: grad(lambda y: 3.0)(x),
+    "argnums": lambda x: grad(f, argnums=3)(x),
+    "integers": lambda x: grad(lambda y: y.sum())((x > 0).long()),
+    "a number as argument": lambda x: grad(lambda y, z: (y * z).sum(), argnums=1)(x, 2.0),
+    "aux": lambda x: grad(f, has_aux=True)(x),
+    "writes": lambda x: grad(lambda y: y.mul_(2).sum())(x),
+    "cotangents": lambda x: vjp(lambda y: y * 2, x)[1]((x, x)),
+    "tangents": lambda x: jvp(lambda y: y * 2, x, x),
+    "shapes": lambda x: vjp(lambda y: y * 2, x)[1](x[:1]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_eager_refuses(name):
+    x = tensor(3)
+    with pytest.raises(Exception) as eager:  # noqa: PT011  - whichever it is
+        REFUSED[name](x.clone())
+    with pytest.raises(type(eager.value)) as ours:
+        thunder.jit(REFUSED[name])(x.clone())
+    assert str(ours.value) == str(eager.value)
+
+
+def reads(x):
+    return grad(lambda y: (y * 2 if y.sum() > 0 else y * 3).sum())(x)
+
+
+def test_a_function_that_reads_values_is_eagers():
+    compiled = thunder.jit(reads)
+    for x in (tensor(3).abs(), -tensor(3).abs()):
+        assert_close(compiled(x), reads(x))
+
+
+def test_what_leaves_the_function():
+    kept = []
+
+    def fn(x):
+        kept.clear()
+        g = grad(lambda y: (kept.append(y * 2), (y * y).sum())[1])(x)
+        return g + kept[0]
+
+    check(fn, tensor(3))
+
+    def escapes(x):
+        return vjp(lambda y: y.sin(), x)
+
+    x = tensor(3)
+    for _ in range(2):
+        y, pull = thunder.jit(escapes)(x)
+        assert_close((y, pull(x)), (x.sin(), (x * x.cos(),)))
+
+
+def test_random_numbers():
+    def fn(x):
+        return grad(lambda y: (F.dropout(y, 0.5) ** 2).sum())(x)
+
+    x, compiled = tensor(50), thunder.jit(fn)
+    for _ in range(2):
+        torch.manual_seed(3)
+        want = fn(x)
+        torch.manual_seed(3)
+        assert_close(compiled(x), want)
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+
+
+def test_a_module_inside():
+    class Field(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp(3, 8, 1)
+            self.register_buffer("scale", torch.ones((), dtype=torch.float64) * 2)
+
+        def energy(self, x):
+            return (self.net(x) * self.scale).sum()
+
+        def forward(self, x):
+            forces, energy = grad_and_value(self.energy)(x)
+            return energy, -forces
+
+    module = Field()
+    other = copy.deepcopy(module)
+    compiled = thunder.jit(module)
+    optimizers = [torch.optim.SGD(m.parameters(), 0.01) for m in (module, other)]
+    for n in (5, 5, 7, 1):
+        x = tensor(n, 3)
+        for run, optimizer in zip((compiled, other), optimizers, strict=True):
+            optimizer.zero_grad()
+            energy, forces = run(x)
+            (energy**2 + forces.square().sum()).backward()
+            optimizer.step()
+        assert_close(list(module.parameters()), list(other.parameters()))
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}

@@ -1,0 +1,146 @@
+"""Transforms of torch.func inside compiled functions, for PyTorch's functions of these names; interpreted as user's code.
+
+The function is recorded apart, on tensors of its own, and so is its gradient: both become calls of the program, which
+its own passes differentiate and fuse.
+"""
+
+import torch
+from torch._functorch import eager_transforms as transforms
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from ._pullback import leave, pullback
+
+
+def _chosen(args, argnums):
+    """The arguments to differentiate for, one or a tuple, and a function from such to all arguments."""
+    argnums = transforms._validate_and_wrap_argnums(argnums, len(args))
+
+    def given(chosen):
+        return transforms._replace_args(args, chosen if isinstance(argnums, tuple) else (chosen,), argnums)
+
+    return transforms._slice_argnums(args, argnums, as_tuple=False), given
+
+
+def _without_aux(output, has_aux):
+    if not has_aux:
+        return output, None
+    if not (isinstance(output, tuple) and len(output) == 2):
+        leave("with has_aux=True of a function that returns no pair")
+    return output
+
+
+def _results(output):
+    flat, spec = tree_flatten(output)
+    if not flat or not all([isinstance(t, torch.Tensor) for t in flat]):
+        leave("of a function that returns something else than tensors")
+    return flat, spec
+
+
+def grad_and_value_impl(func, argnums, has_aux, args, kwargs):
+    chosen, given = _chosen(args, argnums)
+    flat, spec = tree_flatten(chosen)
+    aux = None
+
+    def run(*own):
+        nonlocal aux
+        output, aux = _without_aux(func(*given(tree_unflatten(own, spec)), **kwargs), has_aux)
+        if not isinstance(output, torch.Tensor) or output.dim() != 0 or not output.is_floating_point():
+            leave("of a function that returns something else than a number")
+        return [output]
+
+    recording = torch.is_grad_enabled()
+    with torch.enable_grad():
+        (output,), pull = pullback(run, flat, recording)
+    gradient = tree_unflatten(pull([None]), spec)
+    return gradient, ((output, aux) if has_aux else output)
+
+
+def vjp_with_argnums(func, *primals, argnums=None, has_aux=False):
+    chosen, given = (primals, lambda own: own) if argnums is None else _chosen(primals, argnums)
+    flat, spec = tree_flatten(chosen)
+    aux = results_spec = None
+
+    def run(*own):
+        nonlocal aux, results_spec
+        output, aux = _without_aux(func(*given(tree_unflatten(own, spec))), has_aux)
+        results, results_spec = _results(output)
+        if not all([t.is_floating_point() for t in results]):
+            leave("of a function that returns integers or complex numbers")
+        return results
+
+    recording = torch.is_grad_enabled()
+    with torch.enable_grad():
+        results, pull = pullback(run, flat, recording)
+
+    def vjp_fn(cotangents, retain_graph=True, create_graph=None):
+        flat_cotangents, cotangents_spec = tree_flatten(cotangents)
+        if cotangents_spec != results_spec:
+            leave("with cotangents of another structure than the results")
+        if create_graph is None:
+            create_graph = torch.is_grad_enabled()
+        with torch.set_grad_enabled(create_graph):
+            return tree_unflatten(pull(flat_cotangents), spec)
+
+    output = tree_unflatten(results, results_spec)
+    return (output, vjp_fn, aux) if has_aux else (output, vjp_fn)
+
+
+def _linearized(func, primals, argnums, has_aux):
+    """The results as a tree, what comes with them, and a function from flat tangents to those of the results."""
+    chosen, given = (primals, lambda own: own) if argnums is None else _chosen(primals, argnums)
+    flat, spec = tree_flatten(chosen)
+    aux = results_spec = None
+    all_results = []
+
+    def run(*own):
+        nonlocal aux, results_spec
+        output, aux = _without_aux(func(*given(tree_unflatten(own, spec))), has_aux)
+        results, results_spec = _results(output)
+        all_results.extend(results)
+        return [t for t in results if t.is_floating_point()] or leave("of a function that returns integers alone")
+
+    recording = torch.is_grad_enabled()
+    with torch.enable_grad():
+        results, pull = pullback(run, flat, recording, True)
+        # The gradient is linear in what it is called with, and its own gradient is the derivative forwards.
+        _, push = pullback(lambda *g: pull(list(g)), [torch.zeros_like(t) for t in results], recording)
+
+    def tangents_of(tangents):
+        made, out = push(tangents), []
+        for t in all_results:
+            out.append(made.pop(0) if t.is_floating_point() else torch.zeros_like(t))
+        return tree_unflatten(out, results_spec)
+
+    return tree_unflatten(all_results, results_spec), aux, tangents_of, spec
+
+
+def jvp_with_argnums(func, primals, tangents, argnums, *, strict=False, has_aux):
+    if strict or not isinstance(primals, tuple):
+        leave("with strict=True, or with primals that are no tuple")
+    flat_tangents, tangents_spec = tree_flatten(tangents)
+    chosen = primals if argnums is None else transforms._slice_argnums(primals, argnums)
+    if tree_flatten(chosen)[1] != tangents_spec:
+        leave("with tangents of another structure than the primals")
+    output, aux, tangents_of, _ = _linearized(func, primals, argnums, has_aux)
+    derivative = tangents_of(flat_tangents)
+    return (output, derivative, aux) if has_aux else (output, derivative)
+
+
+def linearize(func, *primals):
+    output, _, tangents_of, spec = _linearized(func, primals, None, False)
+
+    def jvp_fn(*tangents):
+        flat, tangents_spec = tree_flatten(tangents)
+        if tangents_spec != spec:
+            leave("with tangents of another structure than the primals")
+        return tangents_of(flat)
+
+    return output, jvp_fn
+
+
+def pairs():
+    """Functions of PyTorch's, and what stands for them."""
+    yield getattr(transforms.grad_and_value_impl, "__wrapped__", transforms.grad_and_value_impl), grad_and_value_impl
+    yield getattr(transforms._vjp_with_argnums, "__wrapped__", transforms._vjp_with_argnums), vjp_with_argnums
+    yield transforms._jvp_with_argnums, jvp_with_argnums
+    yield transforms.linearize, linearize
