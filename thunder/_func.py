@@ -6,6 +6,7 @@ its own passes differentiate and fuse.
 
 import torch
 from torch._functorch import eager_transforms as transforms
+from torch.autograd import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ._pullback import leave, pullback
@@ -138,9 +139,23 @@ def linearize(func, *primals):
     return output, jvp_fn
 
 
+def grad_preprocess(inputs, create_graph, need_graph):
+    """Of torch.autograd.functional.  A view of a whole tensor is the same value to the tracer, this one is another."""
+    made = []
+    for t in inputs:
+        if not (create_graph and t.requires_grad):
+            made.append(t.detach().requires_grad_(need_graph))
+        elif t.is_sparse:
+            made.append(t.clone())
+        else:
+            made.append(t.unsqueeze(0).squeeze(0))
+    return tuple(made)
+
+
 def pairs():
     """Functions of PyTorch's, and what stands for them."""
     yield getattr(transforms.grad_and_value_impl, "__wrapped__", transforms.grad_and_value_impl), grad_and_value_impl
     yield getattr(transforms._vjp_with_argnums, "__wrapped__", transforms._vjp_with_argnums), vjp_with_argnums
     yield transforms._jvp_with_argnums, jvp_with_argnums
     yield transforms.linearize, linearize
+    yield functional._grad_preprocess, grad_preprocess

@@ -1,6 +1,8 @@
 // torch.vmap: the function runs on one sample, and what it calls is then called for the whole batch (passes/batching.h).
 #include "passes/batching.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "frontend/tracer.h"
 
@@ -73,11 +75,9 @@ std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const
   CallsApart apart(*this);
   // Each call's result says whether gradients were recorded.
   b_.set_grad_enabled(true);
-  const Call* unknown = nullptr;
-  for (const Call* call : calls)
-    if (!unknown && !batching.put(*call)) unknown = call;
+  const bool known = std::all_of(calls.begin(), calls.end(), [&](const Call* call) { return batching.put(*call); });
   const std::vector<const Call*> put = apart.close();
-  if (unknown) leave_to_eager(cat("torch.vmap of ", unknown->op->name));
+  if (!known) leave_to_eager(cat("torch.vmap of ", batching.unknown()->name));
   for (const Call* call : put) b_.append(call);
   const Makers of_sample = makers_of(calls), of_batch = makers_of(put);
   for (const Call* call : calls)

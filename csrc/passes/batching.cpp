@@ -26,6 +26,16 @@ Dims in_front(const Dim& first, Dims rest) {
   return rest;
 }
 
+// Whether an as_strided() gives its argument again: only strides that no element is found by are others.
+bool is_same_memory(const Call& call) {
+  if (call.op->full_name != "prims.as_strided" || !call.arguments()["storage_offset"].is_none()) return false;
+  const TensorType &x = call.args[0].value().tensor(), &y = call.output.value().tensor();
+  if (!same(x.shape, y.shape)) return false;
+  for (size_t d = 0; d < x.shape.size(); ++d)
+    if (!x.shape[d].same(1) && !x.strides[d].same(y.strides[d])) return false;
+  return true;
+}
+
 int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }
 
 }  // namespace
@@ -38,13 +48,20 @@ Expr Batching::whole(Value v) {
 }
 
 bool Batching::put(const Call& call) {
+  if (put_call(call)) return true;
+  if (!unknown_) unknown_ = call.op;
+  return false;
+}
+
+bool Batching::put_call(const Call& call) {
   bool any = false;
   visit_outer_inputs(call, [&](Value v) { any = any || is_batch(v); });
   if (!any) {
     b_.append(&call);
     return !effects(call);
   }
-  if (effects(call)) return false;
+  if (put_by(&Batching::narrow_at, call)) return true;
+  if (effects(call) && (call.op->is_prim() || call.body.empty())) return false;
   if (put_by(&Batching::in_windows, call)) return true;
   if (call.op->is_prim()) return put_by(&Batching::batched, call);
   // A composite that made no call does nothing but hand on its argument, and is none.
@@ -148,7 +165,8 @@ Arg Batching::moved(const Call& call) {
   const Expr x = b_.expr(now(call.args[0].value()));
   const Dims out = in_front(size_, call.output.value().shape());
   if (name == "prims.view" || name == "prims.reshape") return ops::reshape(x, out);
-  if (name == "prims.restride" || name == "prims.clone") return x;
+  if (name == "prims.restride" || is_same_memory(call)) return x;
+  if (name == "prims.clone") return b_(name, x);
   for (const char* same : {"prims.detach", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
     if (name == same) return b_(name, x);
   if (name == "prims.broadcast_in_dim")

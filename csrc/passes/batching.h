@@ -26,6 +26,8 @@ class Batching {
   /// Calls that do to the batch what this one does to a sample.  False if there is no rule for that: the program has to
   /// be run otherwise.
   bool put(const Call& call);
+  /// The operator for which there was none; null before put() returned false.
+  const Op* unknown() const { return unknown_; }
   /// What stands for a value; itself if it depends on no sample.
   Arg now(Value v) const { return is_batch(v) ? batches_[v] : Arg(v); }
   bool is_batch(Value v) const { return !batches_[v].is_none(); }
@@ -35,6 +37,7 @@ class Batching {
  private:
   // Rules, which give None for a call that they are not for.
   using RuleOf = Arg (Batching::*)(const Call&);
+  bool put_call(const Call& call);
   bool put_by(RuleOf rule, const Call& call);
   Arg batched(const Call& call);
   Arg moved(const Call& call);
@@ -42,11 +45,13 @@ class Batching {
   Arg in_windows(const Call& call);
   Arg along_dim(const Call& call);
   Arg indexed(const Call& call);
+  Arg narrow_at(const Call& call);
   Arg linear(const Args& a);
   Arg matmul(const Args& a);
   Arg convolution(const Args& a, const Dims& out);
   Arg convolution_backward(const Args& a);
-  Arg take(const Args& a);
+  Arg group_norm_backward(const Call& call);
+  Arg take(Value x, Value i, int64_t dim);
   Arg write_slices(const Call& call);
   Arg index(const Args& a, bool puts);
 
@@ -61,6 +66,7 @@ class Batching {
 
   Builder& b_;
   const Dim size_;
+  const Op* unknown_ = nullptr;
   ValueMap<Arg> batches_;
 };
 

@@ -36,6 +36,11 @@ Expr divided(const Expr& x, size_t at, const Dim& outer, const Dim& inner) {
   return ops::reshape(x, shape);
 }
 
+Dims in_front(const Dim& first, Dims rest) {
+  rest.insert(rest.begin(), first);
+  return rest;
+}
+
 int64_t wrapped(int64_t dim, int64_t rank) { return dim < 0 ? dim + rank : dim; }
 
 // Pools: each plane is a sample of its own.
@@ -87,6 +92,7 @@ Arg Batching::in_windows(const Call& call) {
   const std::string& name = call.op->full_name;
   if (name == "prims.convolution") return convolution(call.arguments(), call.output.value().shape());
   if (name == "torch.convolution_backward") return convolution_backward(call.arguments());
+  if (name == "torch.native_group_norm_backward") return group_norm_backward(call);
   const auto* pool = std::find_if(std::begin(kPools), std::end(kPools), [&](const Pool& p) { return name == p.op; });
   if (pool == std::end(kPools)) return {};
   ArgList args = call.args;
@@ -151,6 +157,45 @@ Arg Batching::convolution_backward(const Args& a) {
   return Arg::tuple(std::move(out));
 }
 
+// The input's gradient is that of more rows; those of weight and bias are sums over each sample's own.
+Arg Batching::group_norm_backward(const Call& call) {
+  const Args a = call.arguments();
+  const ArgList& mask = a["output_mask"].items();
+  const Dim rows = a.dim("N"), channels = a.dim("C"), inner = a.dim("HxW"), groups = a.dim("group");
+  const Value g = a.value("grad_out");
+  const Dims split = {size_, rows, groups, floordiv(channels, groups), inner};
+  const DType wide = compute_type(g.dtype());
+  auto by_group = [&](const char* name, const Dims& shape) {
+    return ops::to_dtype(ops::reshape(whole(a.value(name)), shape), wide);
+  };
+  ArgList out(3);
+  if (mask[0].boolean()) {
+    const bool own_weight = a.has("weight") && is_batch(a.value("weight"));
+    Expr grad = in_rows(g);
+    if (own_weight) {
+      const Expr scaled = by_group("grad_out", split) * by_group("weight", {size_, 1, groups, split[3], 1});
+      grad = merged(ops::reshape(ops::to_dtype(scaled, g.dtype()), in_front(size_, g.shape())), 0);
+    }
+    const ArgList one = {true, false, false};
+    const Expr made = b_("torch.native_group_norm_backward", grad, in_rows(a.value("input")), in_rows(a.value("mean")),
+                         in_rows(a.value("rstd")), own_weight ? Arg() : a["weight"], rows * size_, channels, inner,
+                         groups, Arg::list(one))[0];
+    out[0] = from_rows(made, rows);
+  }
+  const Dims statistic = {size_, rows, groups, 1, 1};
+  auto sums = [&](const Expr& terms, const Value& like) {
+    const Expr sum = b_("torch.sum", terms, Arg(std::vector<int64_t>{1, 4}));
+    return ops::to_dtype(ops::reshape(sum, {size_, channels}), like.dtype());
+  };
+  const std::vector<Value> given = values_in(call.output);
+  if (mask[1].boolean()) {
+    const Expr normal = (by_group("input", split) - by_group("mean", statistic)) * by_group("rstd", statistic);
+    out[1] = sums(by_group("grad_out", split) * normal, given[mask[0].boolean() ? 1 : 0]);
+  }
+  if (mask[2].boolean()) out[2] = sums(by_group("grad_out", split), given.back());
+  return Arg::tuple(std::move(out));
+}
+
 // ---- indices --------------------------------------------------------------------------------------------------------
 
 Arg Batching::along_dim(const Call& call) {
@@ -170,11 +215,12 @@ Arg Batching::along_dim(const Call& call) {
 }
 
 Arg Batching::indexed(const Call& call) {
+  const Args a = call.arguments();
   const std::string& name = call.op->full_name;
-  if (name == "prims.take") return take(call.arguments());
+  if (name == "prims.take") return take(a.value("a"), a.value("index"), a.integer("dim"));
   if (name == "prims.index_add" || name == "prims.index_copy") return write_slices(call);
-  if (name == "prims.index") return index(call.arguments(), false);
-  if (name == "prims.index_put") return index(call.arguments(), true);
+  if (name == "prims.index") return index(a, false);
+  if (name == "prims.index_put") return index(a, true);
   return {};
 }
 
@@ -186,10 +232,9 @@ Expr Batching::flat_index(Value index, const Dim& length) {
   return merged(b_("prims.add", i, wide), 0);
 }
 
-Arg Batching::take(const Args& a) {
-  const Value x = a.value("a"), i = a.value("index");
+Arg Batching::take(Value x, Value i, int64_t dim) {
   if (x.rank() == 0) return {};
-  const int64_t dim = wrapped(a.integer("dim"), x.rank());
+  dim = wrapped(dim, x.rank());
   if (!is_batch(i)) return b_("prims.take", whole(x), i, dim + 1);
   const Dim count = i.tensor().numel();
   if (is_batch(x)) {
@@ -198,6 +243,25 @@ Arg Batching::take(const Args& a) {
   }
   const Expr taken = b_("prims.take", x, merged(ops::reshape(whole(i), {size_, count}), 0), dim);
   return move_dim(divided(taken, static_cast<size_t>(dim), size_, count), dim, 0);
+}
+
+// Where each sample has a start of its own, what lies behind it is read by an index: nobody waits for the starts.
+Arg Batching::narrow_at(const Call& call) {
+  if (call.op->full_name != "prims.narrow_at") return {};
+  const Args a = call.arguments();
+  const Value x = a.value("a"), start = a.value("start");
+  const int64_t dim = a.integer("dim");
+  const Dim &size = x.shape()[static_cast<size_t>(dim)], length = a.dim("length");
+  if (!is_batch(start)) return b_("prims.narrow_at", whole(x), dim + 1, start, length);
+  const Dims places = {size_, length};
+  auto wide = [&](const Expr& e, int64_t at) {
+    return b_("prims.broadcast_in_dim", b_("torch.to", e, DType::i64), places, Arg(std::vector<int64_t>{at}));
+  };
+  const Expr steps = b_("prims.iota", length, 0, 1, kw("dtype", DType::i64), kw("device", x.tensor().device));
+  const Expr index = b_("torch.remainder", b_("prims.add", wide(whole(start), 0), wide(steps, 1)), size);
+  const Value sample = b_.arena()->make_value(TensorType{DType::i64, x.tensor().device, {length}, {Dim(1)}, false});
+  set(sample, index);
+  return take(x, sample, dim);
 }
 
 Arg Batching::write_slices(const Call& call) {

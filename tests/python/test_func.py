@@ -1,6 +1,7 @@
 """Transforms of torch.func, and torch.autograd.functional, inside compiled functions: all is eager's, and compiled."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -82,7 +83,7 @@ def test_argnums(argnums):
 def test_aux():
     def g(x):
         y = x * 2
-        return (y * x).sum(), {"y": y, "x": x, "views": (y[1:], x[:1]), "number": 3}
+        return (y * x).sum(), {"y": y, "x": x, "views": (y[1:], x[:1])}
 
     for requires_grad in (False, True):
         x = tensor(3, requires_grad=requires_grad)
@@ -158,7 +159,7 @@ def test_hessian(shape):
     w = tensor(*shape, requires_grad=True)
 
     def g(x):
-        return (torch.tanh(x * w).sum() ** 2) + (x**3).prod()
+        return (torch.tanh(x * w).sum() ** 2) + (x**3).logsumexp(0).sum()
 
     check(lambda x: hessian(g)(x), tensor(*shape), wanted=[w])
     check(lambda x: jacrev(jacrev(g))(x), tensor(*shape), wanted=[w])
@@ -451,7 +452,9 @@ def test_vectorized_autograd_functional():
         lambda x: af.hessian(f, x, vectorize=True),
         lambda x: af.jacobian(lambda y: y.sin(), x, vectorize=True, strategy="forward-mode"),
     ):
-        assert_close(thunder.jit(fn)(x), fn(x))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of eager running it
+            assert_close(thunder.jit(fn)(x), fn(x))
 
 
 # ---- what eager refuses, and what is left to it ---------------------------------------------------------------------
@@ -488,7 +491,9 @@ def reads(x):
 def test_a_function_that_reads_values_is_eagers():
     compiled = thunder.jit(reads)
     for x in (tensor(3).abs(), -tensor(3).abs()):
-        assert_close(compiled(x), reads(x))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of eager running it
+            assert_close(compiled(x), reads(x))
 
 
 def test_what_leaves_the_function():
@@ -506,7 +511,8 @@ def test_what_leaves_the_function():
 
     x = tensor(3)
     for _ in range(2):
-        y, pull = thunder.jit(escapes)(x)
+        with pytest.warns(UserWarning, match="outlives the call"):
+            y, pull = thunder.jit(escapes)(x)
         assert_close((y, pull(x)), (x.sin(), (x * x.cos(),)))
 
 

@@ -278,7 +278,8 @@ def of_pictures(filters, bias, x):
 @pytest.mark.parametrize("rows", [2, 1])
 @pytest.mark.parametrize("size", [3, 1])
 def test_pictures(size, rows):
-    filters, bias, x = torch.randn(size, 5, 4, 3, 3), torch.randn(size, 5), torch.randn(size, rows, 4, 6, 6)
+    shapes = (size, 5, 4, 3, 3), (size, 5), (size, rows, 4, 6, 6)
+    filters, bias, x = (torch.randn(s, dtype=torch.float64) for s in shapes)
     for name in of_pictures(filters, bias, x):
         compiled = compared(lambda *a, name=name: of_pictures(*a)[name], filters, bias, x)
         assert not thunder.compile_stats(compiled)["eager_calls"], name
