@@ -53,6 +53,11 @@ class AliasTracker {
   TensorId add_alias(TensorId of);
   /// The same as a view, made in the builder's grad mode.
   Value viewed_whole(TensorId of);
+  /// The tensor that a value is the current value of.
+  std::optional<TensorId> owner(Value v) const {
+    const auto at = owner_.find(v);
+    return at == owner_.end() ? std::nullopt : std::optional(at->second);
+  }
   /// A view of the base of `t`'s storage, which these calls lead to.
   TensorId add_view(TensorId t, Value v, std::vector<const Call*> path);
   /// `of` seen through the views that lead from it to `t`, made so that gradients flow through them.

@@ -334,7 +334,8 @@ class Tracer {
   void check_rules(const std::vector<const Call*>& applied, bool twice);
   std::vector<Arg> in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made);
   std::vector<Ref> put_batched(Batching& batching, const std::vector<const Call*>& calls,
-                               const std::vector<Value>& results);
+                               const std::vector<Value>& results, const std::vector<PyObject*>& batches);
+  Ref wrap_seen(Value v, Value memory, const std::vector<const Call*>& path, const std::vector<PyObject*>& batches);
   static constexpr TensorId kNoTensor = ~TensorId{0};
 
   struct Outputs;

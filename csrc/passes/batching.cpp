@@ -26,14 +26,12 @@ Dims in_front(const Dim& first, Dims rest) {
   return rest;
 }
 
-// Whether an as_strided() gives its argument again: only strides that no element is found by are others.
-bool is_same_memory(const Call& call) {
+// Whether an as_strided() is an expand() of one element.
+bool expands_element(const Call& call) {
   if (call.op->full_name != "prims.as_strided" || !call.arguments()["storage_offset"].is_none()) return false;
-  const TensorType &x = call.args[0].value().tensor(), &y = call.output.value().tensor();
-  if (!same(x.shape, y.shape)) return false;
-  for (size_t d = 0; d < x.shape.size(); ++d)
-    if (!x.shape[d].same(1) && !x.strides[d].same(y.strides[d])) return false;
-  return true;
+  const Dims& strides = call.output.value().tensor().strides;
+  return call.args[0].value().rank() == 0 &&
+         std::all_of(strides.begin(), strides.end(), [](const Dim& d) { return d.same(0); });
 }
 
 int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }
@@ -165,7 +163,8 @@ Arg Batching::moved(const Call& call) {
   const Expr x = b_.expr(now(call.args[0].value()));
   const Dims out = in_front(size_, call.output.value().shape());
   if (name == "prims.view" || name == "prims.reshape") return ops::reshape(x, out);
-  if (name == "prims.restride" || is_same_memory(call)) return x;
+  if (name == "prims.restride") return x;
+  if (expands_element(call)) return b_("prims.broadcast_in_dim", x, out, Arg(std::vector<int64_t>{0}));
   if (name == "prims.clone") return b_(name, x);
   for (const char* same : {"prims.detach", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
     if (name == same) return b_(name, x);

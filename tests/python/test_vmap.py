@@ -41,6 +41,33 @@ def with_a_part_under_no_grad(x):
     return torch.vmap(f)(x)
 
 
+def writes_to_parts(x):
+    def f(r):
+        y = r * 2
+        return y, y[1:], y[:2].reshape(2, 1)
+
+    whole, part, other = torch.vmap(f)(x)
+    part.mul_(3)
+    other.add_(1)
+    return whole, part, other
+
+
+def writes_to_the_batch(x):
+    y = x * 2
+    part = torch.vmap(lambda r: r[1:])(y)
+    part.mul_(3)
+    same = torch.vmap(lambda r: r, in_dims=1)(y)
+    same.add_(1)
+    return y, part, same
+
+
+def writes_into_a_copy(x):
+    y = x.reshape(2, 2, 3).transpose(1, 2) * 1
+    z = torch.vmap(lambda r: r.t().reshape(-1))(y)
+    z.mul_(2)
+    return y, z
+
+
 COMPILED = {
     "pointwise": lambda x: torch.vmap(lambda r: r.sin() * W + 1)(x),
     "reduction": lambda x: torch.vmap(lambda r: (r * W).sum() + r.amax())(x),
@@ -63,6 +90,13 @@ COMPILED = {
     "several dimensions": lambda x: torch.vmap(lambda r: (r * 2, r + 1), out_dims=(0, 1))(x),
     "a view of what it computes": lambda x: torch.vmap(lambda r: (r * 2)[1:])(x),
     "no gradient for a part": with_a_part_under_no_grad,
+    "a view": lambda x: torch.vmap(lambda r: r.view(3, 1))(x),
+    "the sample itself": lambda x: torch.vmap(lambda r: r)(x),
+    "a view of another result": lambda x: torch.vmap(lambda r: ((y := r * 2), y.reshape(3, 1)))(x),
+    "a copy that is written to": writes_into_a_copy,
+    "what all share": lambda x: torch.vmap(lambda r: W)(x) * x,
+    "written views of one result": writes_to_parts,
+    "written views of the batch": writes_to_the_batch,
     "sorting": lambda x: torch.vmap(lambda r: (r.sort()[0], r.topk(2)[0], r.argsort().argmax() + r.argmin()))(x),
     "scans": lambda x: torch.vmap(lambda r: r.logcumsumexp(0) + r.cummax(0)[0])(x),
     "diagonals": lambda x: torch.vmap(lambda r: torch.diag(r).diagonal() + torch.outer(r, r).trace())(x),
@@ -93,20 +127,9 @@ def keeps_a_sample(x):
     return kept[0] + x
 
 
-def writes_into_a_copy_that_is_a_view(x):
-    y = x.reshape(2, 2, 3).transpose(1, 2) * 1
-    z = torch.vmap(lambda r: r.t().reshape(-1))(y)
-    z.mul_(2)
-    return y, z
-
-
 LEFT = {
     "an operator without a rule": lambda x: torch.vmap(lambda r: r.kthvalue(1)[0])(x),
-    "a view": lambda x: torch.vmap(lambda r: r.view(3, 1))(x),
-    "the sample itself": lambda x: torch.vmap(lambda r: r)(x),
     "a size in the values": lambda x: torch.vmap(lambda r: r * W[W > 0].sum())(x),
-    "a view of the batch": writes_into_a_copy_that_is_a_view,
-    "a view of another result": lambda x: torch.vmap(lambda r: ((y := r * 2), y.reshape(3, 1)))(x),
     "writes": writes,
     "writes outside": writes_outside,
 }
