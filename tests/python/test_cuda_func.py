@@ -35,7 +35,7 @@ class Adapted(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(4, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
+        self.net = nn.Sequential(nn.Linear(4, 32), nn.GELU(), nn.Linear(32, 4))
 
     def forward(self, points):
         def task(x):
