@@ -1,4 +1,4 @@
-"""Transforms of torch.func inside compiled functions, for PyTorch's functions of these names; interpreted as user's code.
+"""Transforms of torch.func inside compiled functions: what stands for PyTorch's, interpreted as the user's code is.
 
 The function is recorded apart, on tensors of its own, and so is its gradient: both become calls of the program, which
 its own passes differentiate and fuse.

@@ -79,9 +79,9 @@ void Tracer::take_rules_once(const std::vector<const Call*>& applied, bool retai
 void Tracer::check_rules(const std::vector<const Call*>& applied, bool twice) {
   for (const Call* call : applied)
     if (const Call* own = find_own_rule(*call, twice || is_of_backward(*call)))
-      leave_to_eager(cat("torch.autograd.grad or torch.func through ", own->op->name,
-                         ", which has a gradient of its own"),
-                     nullptr, kWarns);
+      leave_to_eager(
+          cat("torch.autograd.grad or torch.func through ", own->op->name, ", which has a gradient of its own"),
+          nullptr, kWarns);
 }
 
 // Gradients that share memory with what the program has otherwise are made apart: the tracker knows of no view.

@@ -329,8 +329,8 @@ class Tracer {
   };
   Function record_apart(PyObject* fn, const std::vector<PyObject*>& inputs);
   void put_function(const Function& f, const ValueSet& read, Replay& calls);
-  PartialGradients rules_apart(const std::vector<const Call*>& calls,
-                               const std::vector<std::pair<Value, Value>>& seeds, const std::vector<Value>& inputs);
+  PartialGradients rules_apart(const std::vector<const Call*>& calls, const std::vector<std::pair<Value, Value>>& seeds,
+                               const std::vector<Value>& inputs);
   void check_rules(const std::vector<const Call*>& applied, bool twice);
   std::vector<Arg> in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made);
   std::vector<Ref> put_batched(Batching& batching, const std::vector<const Call*>& calls,
@@ -461,8 +461,8 @@ class Tracer {
   std::vector<const Op*> hooks_;             // by number
   std::vector<Retained> retained_;           // by place
   std::unordered_set<uint32_t> unwritable_;  // storages
-  std::vector<Pullback> pullbacks_;         // by number
-  std::vector<size_t> scopes_ = {0};        // of the parts that are being recorded, from the program itself inwards
+  std::vector<Pullback> pullbacks_;          // by number
+  std::vector<size_t> scopes_ = {0};         // of the parts that are being recorded, from the program itself inwards
   size_t last_scope_ = 0;
   std::unordered_set<ValueId> samples_;  // of functions that torch.vmap has called: nothing in the program makes them
   std::vector<InputSource> sources_;

@@ -166,7 +166,8 @@ Arg Batching::moved(const Call& call) {
   if (name == "prims.restride") return x;
   if (expands_element(call)) return b_("prims.broadcast_in_dim", x, out, Arg(std::vector<int64_t>{0}));
   if (name == "prims.clone") return b_(name, x);
-  for (const char* same : {"prims.detach", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
+  for (const char* same :
+       {"prims.detach", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
     if (name == same) return b_(name, x);
   if (name == "prims.broadcast_in_dim")
     return b_(name, x, out, Arg(with_batch(a.integers("broadcast_dims"), call.output.value().rank())));
@@ -193,8 +194,7 @@ Arg Batching::reduced(const Call& call) {
   if (rank == 0) return {};
   for (const char* reduction : {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"})
     if (name == reduction) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
-  if (name == "prims.var")
-    return b_(name, x, Arg(behind(a.integers("dims"), rank)), kw("correction", a["correction"]));
+  if (name == "prims.var") return b_(name, x, Arg(behind(a.integers("dims"), rank)), kw("correction", a["correction"]));
   for (const char* place : {"prims.argmax", "prims.argmin"})
     if (name == place) {
       if (!a["dim"].is_none()) return b_(name, x, dim_behind(a, rank));

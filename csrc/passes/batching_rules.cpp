@@ -63,10 +63,10 @@ constexpr Pool kPools[] = {
 };
 
 // By operator: which tensors have as many dimensions as the result, beside `dim`.
-constexpr const char* kAlongDim[] = {"prims.take_along_axis", "prims.scatter",      "prims.scatter_value",
+constexpr const char* kAlongDim[] = {"prims.take_along_axis", "prims.scatter",        "prims.scatter_value",
                                      "prims.scatter_add",     "prims.scatter_reduce", "prims.cumsum",
-                                     "prims.cumprod",         "prims.logcumsumexp", "prims.cummax",
-                                     "prims.cummin",          "prims.sort",         "prims.topk"};
+                                     "prims.cumprod",         "prims.logcumsumexp",   "prims.cummax",
+                                     "prims.cummin",          "prims.sort",           "prims.topk"};
 
 }  // namespace
 
@@ -144,9 +144,9 @@ Arg Batching::convolution_backward(const Args& a) {
   const Dim groups = a.dim("groups");
   ArgList out(3);
   if (mask[0].boolean())
-    out[0] = is_batch(w) ? from_channels(gradients(in_channels(g), in_channels(x), in_rows(w), groups * size_, 0),
-                                         x.shape()[1])
-                         : from_rows(gradients(in_rows(g), in_rows(x), b_.expr(w), groups, 0), x.shape()[0]);
+    out[0] = is_batch(w)
+                 ? from_channels(gradients(in_channels(g), in_channels(x), in_rows(w), groups * size_, 0), x.shape()[1])
+                 : from_rows(gradients(in_rows(g), in_rows(x), b_.expr(w), groups, 0), x.shape()[0]);
   if (mask[1].boolean())
     out[1] = from_rows(gradients(in_channels(g), in_channels(x), in_rows(w), groups * size_, 1), w.shape()[0]);
   if (mask[2].boolean()) {
