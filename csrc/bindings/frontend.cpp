@@ -254,10 +254,10 @@ void bind_frontend(nb::module_& m) {
       .def("forbid_writes", [](Tracer& t, nb::handle o) { t.forbid_writes(o.ptr()); })
       .def("gradients",
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
-              bool retain_graph) {
+              bool retain_graph, bool batched) {
              nb::list results;
              for (Ref& r :
-                  t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph, retain_graph))
+                  t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph, retain_graph, batched))
                results.append(object(std::move(r)));
              return results;
            })

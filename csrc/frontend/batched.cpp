@@ -9,13 +9,6 @@
 namespace thunder::frontend {
 namespace {
 
-TensorType sample_of(const TensorType& batch) {
-  TensorType t = batch;
-  t.shape.erase(t.shape.begin());
-  t.strides.erase(t.strides.begin());
-  return t;
-}
-
 // What a value is seen through: the primitives that view it, from the memory in which it lies.
 struct Seen {
   Value memory;
@@ -57,7 +50,7 @@ std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& bat
   std::vector<Value> results;
   bool written = false;
   ShapeEnv::Scope shapes(shapes_);
-  CallsApart apart(*this);
+  CallsApart apart(*this, before);
   std::vector<std::pair<TensorId, Value>> given;
   Ref samples = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(batches.size())));
   for (size_t i = 0; i < batches.size(); ++i) {

@@ -52,6 +52,14 @@ std::vector<const Call*> Tracer::CallsApart::close() {
   return tracer_.b_.close_scope();
 }
 
+// An exception leaves the function that is recorded: what it has computed is no part of the program.
+Tracer::CallsApart::~CallsApart() {
+  if (!open_) return;
+  close();
+  if (before_ && !tracer_.aliases_.restore(*before_) && tracer_.eager.why.empty())
+    tracer_.eager.why = "a function under a transform of torch.func writes to what it is given, and raises";
+}
+
 Tracer::Function Tracer::record_apart(PyObject* fn, const std::vector<PyObject*>& inputs) {
   Function f;
   for (PyObject* o : inputs) {
@@ -62,7 +70,7 @@ Tracer::Function Tracer::record_apart(PyObject* fn, const std::vector<PyObject*>
   }
   f.before = std::make_unique<AliasTracker::Checkpoint>(aliases_.checkpoint());
   const size_t reads = value_reads_.size();
-  CallsApart apart(*this);
+  CallsApart apart(*this, *f.before);
   Ref args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
   for (size_t i = 0; i < inputs.size(); ++i) {
     TensorType t = f.given[i].tensor();

@@ -249,9 +249,9 @@ class Tracer {
   std::vector<Ref> with_gradient(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs,
                                  PyObject* backward, const std::string& name);
   /// torch.autograd.grad: the gradients of the inputs, None where none flows.  `cotangents`: of the outputs, or None for
-  /// ones.
+  /// ones.  `batched`: they are batches of such, and so are the gradients.
   std::vector<Ref> gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
-                             const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph);
+                             const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph, bool batched);
   /// Records a function of tensors, which returns a list of such, as calls of the program, and its gradient apart.
   /// Returns that list and a number for pull().  `recording`: gradients flow through the calls where the program's
   /// tensors require any.  `linear`: what pull() gives is to be differentiated for the cotangents.
@@ -298,15 +298,16 @@ class Tracer {
       t.b_.open_scope();
       t.scopes_.push_back(++t.last_scope_);
     }
-    ~CallsApart() {
-      if (open_) close();
-    }
+    /// Of a function of the user's.  `before`: what was known before it runs.
+    CallsApart(Tracer& t, const AliasTracker::Checkpoint& before) : CallsApart(t) { before_ = &before; }
+    ~CallsApart();
     CallsApart(const CallsApart&) = delete;
     CallsApart& operator=(const CallsApart&) = delete;
     std::vector<const Call*> close();
 
    private:
     Tracer& tracer_;
+    const AliasTracker::Checkpoint* before_ = nullptr;
     bool open_ = true;
   };
   // A function that was recorded apart, on tensors of its own in place of those that it is given.
@@ -331,6 +332,8 @@ class Tracer {
   void put_function(const Function& f, const ValueSet& read, Replay& calls);
   PartialGradients rules_apart(const std::vector<const Call*>& calls, const std::vector<std::pair<Value, Value>>& seeds,
                                const std::vector<Value>& inputs);
+  using Samples = std::vector<std::pair<Value, Value>>;  // and the batches that stand for them
+  std::vector<Arg> batched_gradients(const PartialGradients& made, const Samples& samples);
   void check_rules(const std::vector<const Call*>& applied, bool twice);
   std::vector<Arg> in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made);
   std::vector<Ref> put_batched(Batching& batching, const std::vector<const Call*>& calls,

@@ -38,6 +38,13 @@ int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim"
 
 }  // namespace
 
+TensorType sample_of(const TensorType& batch) {
+  TensorType t = batch;
+  t.shape.erase(t.shape.begin());
+  t.strides.erase(t.strides.begin());
+  return t;
+}
+
 Expr Batching::whole(Value v) {
   if (is_batch(v)) return b_.expr(batches_[v]);
   std::vector<int64_t> dims;

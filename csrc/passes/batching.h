@@ -17,6 +17,9 @@
 
 namespace thunder {
 
+/// Of a batch.
+TensorType sample_of(const TensorType& batch);
+
 class Batching {
  public:
   /// Calls go to the builder; `size`: of the batch.

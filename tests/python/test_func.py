@@ -447,14 +447,43 @@ def test_autograd_functional(create_graph):
 def test_vectorized_autograd_functional():
     af = torch.autograd.functional
     x = tensor(4)
-    for fn in (
-        lambda x: af.jacobian(lambda y: y.sin() * y.sum(), x, vectorize=True),
-        lambda x: af.hessian(f, x, vectorize=True),
-        lambda x: af.jacobian(lambda y: y.sin(), x, vectorize=True, strategy="forward-mode"),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of eager running it
-            assert_close(thunder.jit(fn)(x), fn(x))
+    check(lambda x: af.jacobian(lambda y: y.sin() * y.sum(), x, vectorize=True), x)
+    check(lambda x: af.hessian(f, x, vectorize=True), x)
+    x.requires_grad_()
+    check(lambda x: af.jacobian(lambda y: y.sin() * y.sum(), x, vectorize=True, create_graph=True), x)
+    forwards = lambda x: af.jacobian(lambda y: y.sin(), x, vectorize=True, strategy="forward-mode")  # noqa: E731
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of eager running it
+        assert_close(thunder.jit(forwards)(x), forwards(x))
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_a_batch_of_cotangents(n):
+    w = tensor(3, 2, requires_grad=True)
+
+    def fn(x, g):
+        y, z = torch.tanh(x @ w), x.sum(1)
+        return torch.autograd.grad([y, z], [x, w], [g, g.sum(2)], is_grads_batched=True, create_graph=True)
+
+    check(fn, tensor(5, 3, requires_grad=True), tensor(n, 5, 2), wanted=[w])
+
+
+def test_what_raises_within():
+    def fn(x):
+        y = x[1:]
+
+        def g(z):
+            if z.shape[0] == 3:
+                raise ValueError((z * y.sum()).shape)
+            return z.sum()
+
+        x = x * 2
+        try:
+            return grad(g)(x)
+        except ValueError:
+            return x + y.sum()
+
+    check(fn, tensor(3))
 
 
 # ---- what eager refuses, and what is left to it ---------------------------------------------------------------------
