@@ -1,15 +1,17 @@
 """Transforms of torch.func inside compiled functions: what stands for PyTorch's, interpreted as the user's code is.
 
 The function is recorded apart, on tensors of its own, and so is its gradient: both become calls of the program, which
-its own passes differentiate and fuse.
+its own passes differentiate and fuse.  Under torch.vmap the function runs on one sample, and its calls are made for the
+whole batch.
 """
 
 import torch
 from torch._functorch import eager_transforms as transforms
+from torch._functorch import vmap
 from torch.autograd import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from ._pullback import leave, pullback
+from ._pullback import batched, leave, pullback
 
 
 def _chosen(args, argnums):
@@ -139,6 +141,36 @@ def linearize(func, *primals):
     return output, jvp_fn
 
 
+def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
+    """What runs in chunks gives the same: nothing that draws random numbers is compiled."""
+    _, dims, flat, spec = vmap._process_batched_inputs(in_dims, args, func)
+    structure = None
+
+    def run(*samples):
+        nonlocal structure
+        given, n = [], 0
+        for t, dim in zip(flat, dims, strict=True):
+            given.append(t if dim is None else samples[n])
+            n += dim is not None
+        results, structure = tree_flatten(func(*tree_unflatten(given, spec), **kwargs))
+        if not all([isinstance(t, torch.Tensor) for t in results]):
+            leave("vmap of a function that returns something else than tensors")
+        return results
+
+    results = batched(run, [t.movedim(dim, 0) for t, dim in zip(flat, dims, strict=True) if dim is not None])
+    places = [out_dims] * len(results) if isinstance(out_dims, int) else _places(out_dims, structure)
+    moved = [t if to == 0 else t.movedim(0, to) for t, to in zip(results, places, strict=True)]
+    return tree_unflatten(moved, structure)
+
+
+def _places(out_dims, structure):
+    """Where the batch is in each result."""
+    places = vmap._broadcast_to_and_flatten(out_dims, structure)
+    if places is None or None in places:
+        leave("vmap with a result that has no batch, or with dimensions for other results")
+    return places
+
+
 def grad_preprocess(inputs, create_graph, need_graph):
     """Of torch.autograd.functional.  A view of a whole tensor is the same value to the tracer, this one is another."""
     made = []
@@ -159,3 +191,4 @@ def pairs():
     yield transforms._jvp_with_argnums, jvp_with_argnums
     yield transforms.linearize, linearize
     yield functional._grad_preprocess, grad_preprocess
+    yield vmap.vmap_impl, vmap_impl

@@ -1,4 +1,4 @@
-"""What a function that torch.func differentiates is to the tracer."""
+"""What functions that torch.func differentiates, and torch.vmap batches, are to the tracer."""
 
 from types import MappingProxyType
 
@@ -37,6 +37,17 @@ def pullback(function, inputs, recording, linear=False):
     tracer.made(results)
     tracer.made(made)
     return results, made
+
+
+def batched(function, batches):
+    """The results of a function of samples, which returns a list of tensors, for all samples of the batches."""
+    tracer = current_tracer()
+    try:
+        results = tracer.batched(function, batches)
+    except NotImplementedError as e:
+        tracer.leave_to_eager(f"torch.vmap: {e}")
+    tracer.made(results)
+    return results
 
 
 def leave(why):

@@ -558,6 +558,36 @@ def test_random_numbers():
     assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
 
 
+OUTSIDE = {"w": tensor(3), "deep": {"b": [tensor()]}}
+
+
+def weighted(p, x):
+    return (p["w"] * x).sum() * p["deep"]["b"][0]
+
+
+READERS = {
+    "vmap": lambda x: vmap(weighted, (None, 0))(OUTSIDE, x),
+    "grad": lambda x: grad(weighted)(OUTSIDE, x[0]),
+    "both": lambda x: vmap(grad(weighted), (None, 0))(OUTSIDE, x),
+    "jacrev": lambda x: jacrev(lambda p: weighted(p, x[0]) * x)(OUTSIDE),
+    "jvp": lambda x: jvp(lambda p: weighted(p, x[0]) * x, (OUTSIDE,), (OUTSIDE,)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_parameters_in_a_dict_outside(name):
+    """What is read of it is guarded."""
+    fn, x = READERS[name], tensor(4, 3)
+    compiled = thunder.jit(fn)
+    for change in ({"w": tensor(3)}, {"deep": {"b": [tensor()]}}, {"w": tensor(3, dtype=torch.float32)}, {"w": tensor(3)}):
+        assert_close(compiled(x), fn(x))
+        OUTSIDE.update(change)
+        assert_close(compiled(x), fn(x))
+    OUTSIDE["deep"]["b"][0] = tensor()
+    assert_close(compiled(x), fn(x))
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+
+
 def test_a_module_inside():
     class Field(nn.Module):
         def __init__(self):
