@@ -142,7 +142,8 @@ def linearize(func, *primals):
 
 
 def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
-    """What runs in chunks gives the same: nothing that draws random numbers is compiled."""
+    # What runs in chunks gives the same, but for random numbers.
+    draws = randomness if chunk_size is None else "error"
     _, dims, flat, spec = vmap._process_batched_inputs(in_dims, args, func)
     structure = None
 
@@ -157,7 +158,8 @@ def vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs):
             leave("vmap of a function that returns something else than tensors")
         return results
 
-    results = batched(run, [t.movedim(dim, 0) for t, dim in zip(flat, dims, strict=True) if dim is not None])
+    batches = [t.movedim(dim, 0) for t, dim in zip(flat, dims, strict=True) if dim is not None]
+    results = batched(run, batches, draws)
     places = [out_dims] * len(results) if isinstance(out_dims, int) else _places(out_dims, structure)
     moved = [t if to == 0 else t.movedim(0, to) for t, to in zip(results, places, strict=True)]
     return tree_unflatten(moved, structure)

@@ -39,11 +39,11 @@ def pullback(function, inputs, recording, linear=False):
     return results, made
 
 
-def batched(function, batches):
+def batched(function, batches, randomness):
     """The results of a function of samples, which returns a list of tensors, for all samples of the batches."""
     tracer = current_tracer()
     try:
-        results = tracer.batched(function, batches)
+        results = tracer.batched(function, batches, randomness)
     except NotImplementedError as e:
         tracer.leave_to_eager(f"torch.vmap: {e}")
     tracer.made(results)

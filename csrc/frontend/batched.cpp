@@ -43,10 +43,14 @@ class Views {
 
 }  // namespace
 
-std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches) {
+std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches, const std::string& randomness) {
   const AliasTracker::Checkpoint before = aliases_.checkpoint();
   const size_t reads = value_reads_.size();
-  Batching batching(b_, type_of(batches.at(0)).shape.at(0));
+  using Randomness = Batching::Randomness;
+  const Randomness draws = randomness == "different" ? Randomness::Different
+                           : randomness == "same"    ? Randomness::Same
+                                                     : Randomness::Refused;
+  Batching batching(b_, type_of(batches.at(0)).shape.at(0), draws);
   std::vector<Value> results;
   bool written = false;
   ShapeEnv::Scope shapes(shapes_);

@@ -259,8 +259,9 @@ class Tracer {
   /// The gradients of the inputs for these of the results, or None for ones.
   std::vector<Ref> pull(size_t number, const std::vector<PyObject*>& cotangents);
   /// What torch.vmap gives for a function of samples, which returns a list of tensors: `batches` have the samples along
-  /// their first dimension, and so do the results.  The function runs once, on one sample.
-  std::vector<Ref> batched(PyObject* fn, const std::vector<PyObject*>& batches);
+  /// their first dimension, and so do the results.  The function runs once, on one sample.  `randomness`: as PyTorch's,
+  /// "error", "different" or "same".
+  std::vector<Ref> batched(PyObject* fn, const std::vector<PyObject*>& batches, const std::string& randomness);
   /// Writes `value` (cast to it) into `tensor`.
   void write(PyObject* tensor, const Arg& value, const char* op);
 

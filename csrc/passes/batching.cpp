@@ -34,6 +34,12 @@ bool expands_element(const Call& call) {
          std::all_of(strides.begin(), strides.end(), [](const Dim& d) { return d.same(0); });
 }
 
+// On a GPU eager draws the mask that all samples share by another kernel than a mask for each.
+bool drops_otherwise(const Call& call) {
+  return call.op->full_name == "prims.bernoulli_like" &&
+         call.args[0].value().tensor().device.type == DeviceType::cuda;
+}
+
 int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }
 
 }  // namespace
@@ -61,17 +67,51 @@ bool Batching::put(const Call& call) {
 bool Batching::put_call(const Call& call) {
   bool any = false;
   visit_outer_inputs(call, [&](Value v) { any = any || is_batch(v); });
-  if (!any) {
-    b_.append(&call);
-    return !effects(call);
-  }
-  if (put_by(&Batching::narrow_at, call)) return true;
+  if (!any) return put_shared(call);
+  if (put_by(&Batching::narrow_at, call) || put_by(&Batching::drawn, call)) return true;
   if (effects(call) && (call.op->is_prim() || call.body.empty())) return false;
   if (put_by(&Batching::in_windows, call)) return true;
   if (call.op->is_prim()) return put_by(&Batching::batched, call);
   // A composite that made no call does nothing but hand on its argument, and is none.
   return !call.body.empty() &&
          std::all_of(call.body.begin(), call.body.end(), [&](const Call* inner) { return put(*inner); });
+}
+
+// What depends on no sample, but for random numbers.
+bool Batching::put_shared(const Call& call) {
+  const uint64_t does = effects(call);
+  const bool once = call.body.empty() && randomness_ == Randomness::Same && !drops_otherwise(call);
+  if (does == 0 || (does == kRandom && once)) {
+    b_.append(&call);
+    return true;
+  }
+  if (does != kRandom || randomness_ == Randomness::Refused) return false;
+  if (call.body.empty()) return put_by(&Batching::drawn, call);
+  return std::all_of(call.body.begin(), call.body.end(), [&](const Call* inner) { return put(*inner); });
+}
+
+// As eager draws: one call for the batch, or for a sample.
+Arg Batching::drawn(const Call& call) {
+  if (!call.op->is_prim() || effects(call) != kRandom || randomness_ == Randomness::Refused) return {};
+  const std::string& name = call.op->full_name;
+  const Args a = call.arguments();
+  const bool own = randomness_ == Randomness::Different;
+  if (name == "prims.bernoulli_like") {
+    const Value x = a.value("a");
+    if (own) return b_(name, whole(x), a["p"]);
+    if (drops_otherwise(call) || !is_batch(x)) return {};
+    const Expr batch = b_.expr(now(x));
+    if (size_.same(0)) return {};
+    std::vector<int64_t> dims(static_cast<size_t>(x.rank()));
+    std::iota(dims.begin(), dims.end(), 1);
+    const Expr first = ops::squeeze_dims(ops::slice_dim(batch, 0, 0, 1), {0});
+    return b_("prims.broadcast_in_dim", b_(name, first, a["p"]), batch.shape(), Arg(dims));
+  }
+  if (!own || (name != "prims.uniform" && name != "prims.normal" && name != "prims.randint")) return {};
+  ArgList args = call.args;
+  Arg& shape = args[static_cast<size_t>(call.op->schema.index_of("shape"))];
+  shape = in_front(size_, a.dims("shape"));
+  return b_.call(*call.op, std::move(args));
 }
 
 bool Batching::put_by(RuleOf rule, const Call& call) {

@@ -22,8 +22,11 @@ TensorType sample_of(const TensorType& batch);
 
 class Batching {
  public:
+  /// Whether samples draw random numbers: no, each its own, or all the same.
+  enum class Randomness { Refused, Different, Same };
   /// Calls go to the builder; `size`: of the batch.
-  Batching(Builder& b, Dim size) : b_(b), size_(std::move(size)) {}
+  Batching(Builder& b, Dim size, Randomness randomness = Randomness::Refused)
+      : b_(b), size_(std::move(size)), randomness_(randomness) {}
   /// A sample, and the batch that stands for it.
   void set(Value sample, const Arg& batch) { batches_.set(sample, batch); }
   /// Calls that do to the batch what this one does to a sample.  False if there is no rule for that: the program has to
@@ -45,6 +48,8 @@ class Batching {
   Arg batched(const Call& call);
   Arg moved(const Call& call);
   Arg reduced(const Call& call);
+  bool put_shared(const Call& call);
+  Arg drawn(const Call& call);
   Arg in_windows(const Call& call);
   Arg along_dim(const Call& call);
   Arg indexed(const Call& call);
@@ -69,6 +74,7 @@ class Batching {
 
   Builder& b_;
   const Dim size_;
+  const Randomness randomness_;
   const Op* unknown_ = nullptr;
   ValueMap<Arg> batches_;
 };

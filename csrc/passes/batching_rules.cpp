@@ -62,11 +62,11 @@ constexpr Pool kPools[] = {
     {"torch._adaptive_avg_pool2d_backward", 2, {"grad_output", "self"}},
 };
 
-// By operator: which tensors have as many dimensions as the result, beside `dim`.
-constexpr const char* kAlongDim[] = {"prims.take_along_axis", "prims.scatter",        "prims.scatter_value",
-                                     "prims.scatter_add",     "prims.scatter_reduce", "prims.cumsum",
-                                     "prims.cumprod",         "prims.logcumsumexp",   "prims.cummax",
-                                     "prims.cummin",          "prims.sort",           "prims.topk"};
+// All their tensors have as many dimensions as the result.
+constexpr const char* kAlongDim[] = {
+    "prims.take_along_axis", "prims.scatter", "prims.scatter_value", "prims.scatter_add", "prims.scatter_reduce",
+    "prims.cumsum", "prims.cumprod", "prims.logcumsumexp", "prims.cummax", "prims.cummin", "prims.sort", "prims.topk",
+    "torch.cumprod_backward", "torch.logcumsumexp_backward"};
 
 }  // namespace
 
@@ -93,6 +93,8 @@ Arg Batching::in_windows(const Call& call) {
   if (name == "prims.convolution") return convolution(call.arguments(), call.output.value().shape());
   if (name == "torch.convolution_backward") return convolution_backward(call.arguments());
   if (name == "torch.native_group_norm_backward") return group_norm_backward(call);
+  if (name.ends_with("_backward"))
+    if (const Arg scan = along_dim(call); !scan.is_none()) return scan;
   const auto* pool = std::find_if(std::begin(kPools), std::end(kPools), [&](const Pool& p) { return name == p.op; });
   if (pool == std::end(kPools)) return {};
   ArgList args = call.args;

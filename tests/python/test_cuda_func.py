@@ -126,3 +126,37 @@ def test_gradients_of_each_picture(n, dtype):
             error, allowed = (a.double() - e).norm(), (b.double() - e).norm()
             assert error <= 2 * allowed + 4 * torch.finfo(dtype).eps * (1 + e.norm()), (error, allowed)
     assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+@pytest.mark.parametrize("n", [64, 5, 1])
+def test_random_numbers_are_eagers(n, randomness):
+    x = torch.randn(n, 33, device=DEVICE)
+
+    def fn(x):
+        loss = lambda r: (F.dropout(r * 2, 0.3) ** 2).sum() * torch.rand((), device=DEVICE)
+        return vmap(grad(loss), randomness=randomness)(x)
+
+    compiled = thunder.jit(fn)
+    for _ in range(3):
+        torch.manual_seed(0)
+        want, after = fn(x), torch.rand(3, device=DEVICE)
+        torch.manual_seed(0)
+        torch.testing.assert_close(compiled(x), want)
+        assert torch.equal(torch.rand(3, device=DEVICE), after)
+
+
+def test_indices_of_each_sample():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(50, 16), nn.LayerNorm(16), nn.Linear(16, 50)).to(DEVICE, torch.float64)
+    parameters = {k: v.detach() for k, v in net.named_parameters()}
+
+    def loss(p, t):
+        return F.cross_entropy(functional_call(net, p, (t[:-1],)), t[1:])
+
+    compiled = thunder.jit(lambda p, t: vmap(grad(loss), in_dims=(None, 0))(p, t))
+    for n in (8, 3, 1, 16):
+        tokens = torch.randint(50, (n, 12), device=DEVICE)
+        want = vmap(grad(loss), in_dims=(None, 0))(parameters, tokens)
+        torch.testing.assert_close(compiled(parameters, tokens), want)
+    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}

@@ -176,14 +176,30 @@ def test_samples_have_the_strides_of_eagers():
     assert got_strides == strides == [(3,)]
 
 
-def test_random_numbers_are_eagers():
-    x = torch.randn(4, 3)
-    f = lambda x: torch.vmap(lambda r: r + torch.rand(3), randomness="different")(x)  # noqa: E731
+DRAWING = {
+    "rand": lambda r: r + torch.rand(3, dtype=r.dtype),
+    "several": lambda r: r * torch.randn(3, dtype=r.dtype) + torch.randint(0, 9, (3,)) * torch.rand((), dtype=r.dtype),
+    "dropout": lambda r: torch.nn.functional.dropout(r * 2, 0.3) + torch.nn.functional.dropout(r, 0.6),
+    "of what all share": lambda r: torch.nn.functional.dropout(torch.ones(3, dtype=r.dtype)) * r,
+    "a gradient": torch.func.grad(lambda r: (torch.nn.functional.dropout(r, 0.5) ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+@pytest.mark.parametrize("name", DRAWING)
+@pytest.mark.parametrize("size", [1, 4, 37])
+def test_random_numbers_are_eagers(name, randomness, size):
+    x = torch.randn(size, 3)
+    f = lambda x: torch.vmap(DRAWING[name], randomness=randomness)(x)  # noqa: E731
     compiled = thunder.jit(f)
-    torch.manual_seed(0)
-    want = f(x)
-    torch.manual_seed(0)
-    assert torch.equal(compiled(x), want)
+    for _ in range(2):
+        torch.manual_seed(0)
+        want = f(x)
+        after = torch.rand(())
+        torch.manual_seed(0)
+        torch.testing.assert_close(compiled(x), want)
+        assert torch.rand(()) == after
+    assert not thunder.compile_stats(compiled)["eager_calls"]
 
 
 def test_other_sizes_run_the_same_program():
