@@ -407,7 +407,7 @@ class Tracer:
 
     def gradients(self, arg0: list, arg1: list, arg2: list, arg3: bool, arg4: bool, arg5: bool, /) -> list: ...
 
-    def pullback(self, fn: object, inputs: list, recording: bool, linear: bool) -> tuple:
+    def pullback(self, fn: object, inputs: list, recording: bool, linear: bool, any_cotangent: bool) -> tuple:
         """
         Records a function of tensors, and its gradient apart: the list that it returns, and a number for pull().
         """

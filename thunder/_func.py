@@ -73,7 +73,7 @@ def vjp_with_argnums(func, *primals, argnums=None, has_aux=False):
 
     recording = torch.is_grad_enabled()
     with torch.enable_grad():
-        results, pull = pullback(run, flat, recording)
+        results, pull = pullback(run, flat, recording, any_cotangent=argnums is None)
 
     def vjp_fn(cotangents, retain_graph=True, create_graph=None):
         flat_cotangents, cotangents_spec = tree_flatten(cotangents)
@@ -104,9 +104,10 @@ def _linearized(func, primals, argnums, has_aux):
 
     recording = torch.is_grad_enabled()
     with torch.enable_grad():
-        results, pull = pullback(run, flat, recording, True)
+        results, pull = pullback(run, flat, recording, linear=True)
         # The gradient is linear in what it is called with, and its own gradient is the derivative forwards.
-        _, push = pullback(lambda *g: pull(list(g)), [torch.zeros_like(t) for t in results], recording)
+        zeros = [torch.zeros_like(t) for t in results]
+        _, push = pullback(lambda *g: pull(list(g)), zeros, recording, any_cotangent=True)
 
     def tangents_of(tangents):
         made, out = push(tangents), []

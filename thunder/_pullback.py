@@ -26,13 +26,13 @@ class Pullback:
         return gradients
 
 
-def pullback(function, inputs, recording, linear=False):
-    """The results of a function of tensors that returns a list of such, and its gradient."""
+def pullback(function, inputs, recording, linear=False, any_cotangent=False):
+    """The results of a function of tensors that returns a list of such, and its gradient: Tracer.pullback()."""
     tracer = current_tracer()
     check_tensors(inputs, "differentiates for something else than tensors")
     if _C.any_autocast() or torch.is_inference_mode_enabled():
         leave("is called under autocast or in inference mode")
-    results, number = tracer.pullback(function, inputs, recording, linear)
+    results, number = tracer.pullback(function, inputs, recording, linear, any_cotangent)
     made = Pullback(number, inputs)
     tracer.made(results)
     tracer.made(made)

@@ -263,11 +263,12 @@ void bind_frontend(nb::module_& m) {
            })
       .def(
           "pullback",
-          [](Tracer& t, nb::handle fn, const nb::list& inputs, bool recording, bool linear) {
-            auto [results, number] = t.pullback(fn.ptr(), pointers(inputs), recording, linear);
+          [](Tracer& t, nb::handle fn, const nb::list& inputs, bool recording, bool linear, bool any_cotangent) {
+            auto [results, number] = t.pullback(fn.ptr(), pointers(inputs), recording, linear, any_cotangent);
             return nb::make_tuple(object(std::move(results)), number);
           },
           nb::arg("fn"), nb::arg("inputs"), nb::arg("recording"), nb::arg("linear"),
+          nb::arg("any_cotangent"),
           "Records a function of tensors, and its gradient apart: the list that it returns, and a number for pull().")
       .def("pull",
            [](Tracer& t, size_t number, const nb::list& cotangents) {

@@ -121,8 +121,8 @@ PartialGradients Tracer::rules_apart(const std::vector<const Call*>& calls,
   return made;
 }
 
-std::pair<Ref, size_t> Tracer::pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording,
-                                        bool linear) {
+std::pair<Ref, size_t> Tracer::pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording, bool linear,
+                                        bool any_cotangent) {
   ShapeEnv::Scope shapes(shapes_);
   if (!owned_) leave_to_eager("torch.func in a rule");
   const Function f = record_apart(fn, inputs);
@@ -132,7 +132,7 @@ std::pair<Ref, size_t> Tracer::pullback(PyObject* fn, const std::vector<PyObject
     return std::any_of(f.given.begin(), f.given.end(), [](Value v) { return v.requires_grad(); });
   };
   Pullback p{.function = Replay(b_), .given = f.given};
-  p.twice = linear || (recording && (any_given() || reads_differentiable(f.calls, f.own)));
+  p.twice = linear || (recording && (any_cotangent || any_given() || reads_differentiable(f.calls, f.own)));
   p.scope = scopes_.back();
   b_.set_grad_enabled(p.twice);
   std::vector<std::pair<Value, Value>> seeds;
@@ -173,7 +173,7 @@ std::vector<Ref> Tracer::pull(size_t number, const std::vector<PyObject*>& cotan
     if (g.dtype() != t.dtype || !ops::equal(g.shape(), t.shape))
       leave_to_eager("torch.func with a cotangent or tangent of another shape or dtype");
     if (recording && g.requires_grad() && !p.twice)
-      leave_to_eager("torch.func.vjp with a cotangent that requires a gradient, where nothing else does");
+      leave_to_eager("a gradient of torch.func for a cotangent that requires one itself");
     calls.set(p.cotangents[i], g);
   }
   for (const Call* call : p.calls) calls.put(*call);

@@ -254,8 +254,10 @@ class Tracer {
                              const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph, bool batched);
   /// Records a function of tensors, which returns a list of such, as calls of the program, and its gradient apart.
   /// Returns that list and a number for pull().  `recording`: gradients flow through the calls where the program's
-  /// tensors require any.  `linear`: what pull() gives is to be differentiated for the cotangents.
-  std::pair<Ref, size_t> pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording, bool linear);
+  /// tensors require any.  `linear`: what pull() gives is to be differentiated for the cotangents.  `any_cotangent`:
+  /// cotangents may require gradients where nothing else does.
+  std::pair<Ref, size_t> pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording, bool linear,
+                                  bool any_cotangent);
   /// The gradients of the inputs for these of the results, or None for ones.
   std::vector<Ref> pull(size_t number, const std::vector<PyObject*>& cotangents);
   /// What torch.vmap gives for a function of samples, which returns a list of tensors: `batches` have the samples along

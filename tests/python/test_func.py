@@ -134,6 +134,42 @@ def test_jvp(shape, requires_grad):
     check(fn, tensor(*shape, requires_grad=requires_grad), tensor(*shape), wanted=[w] if requires_grad else [])
 
 
+NESTED = {
+    "forwards through a batch of gradients": lambda x, w: jvp(
+        lambda y: vmap(grad(lambda r: (torch.tanh(r @ w) ** 2).sum()))(y), (x,), (x * 2,)
+    ),
+    "backwards through a batch of derivatives": lambda x, w: grad(
+        lambda y: vmap(lambda r: jvp(lambda q: torch.tanh(q @ w), (r,), (r * 2,))[1].sum())(y).sum()
+    )(x),
+    "a batch of cotangents": lambda x, w: vmap(vjp(lambda q: torch.tanh(q @ w), x[0])[1])(torch.eye(3, dtype=x.dtype)),
+    "for a cotangent": lambda x, w: grad(
+        lambda g: (vjp(lambda q: torch.tanh(q * 2), torch.ones_like(g))[1](g)[0] ** 2).sum()
+    )(x[1]),
+    "for what is closed over": lambda x, w: grad(
+        lambda a: grad(lambda b: (a * b.sin() * w.sum()).sum())(x[0]).sum()
+    )(x[1]),
+    "perturbations": lambda x, w: grad(lambda a: a.sum() * grad(lambda b: (a * b).sum())(a).sum())(x[0]),
+    "the argument closed over": lambda x, w: grad(lambda a: (a * x).sum())(x),
+    "one tensor twice": lambda x, w: grad(lambda a, b: (a * b.exp()).sum(), argnums=(0, 1))(x[0], x[0]),
+    "the argument itself": lambda x, w: (lambda y, pull: (y * 1, pull(x)[0]))(*vjp(lambda a: a, x)),
+    "the argument itself, forwards": lambda x, w: jvp(lambda a: a, (x,), (x * 2,)),
+    "what depends on nothing": lambda x, w: (lambda y, pull: (y * 1, pull(w)[0]))(*vjp(lambda a: w * 2, x)),
+    "what depends on nothing, forwards": lambda x, w: jvp(lambda a: w * 2, (x,), (x,)),
+    "what depends on nothing, in a batch": lambda x, w: vmap(grad(lambda r: (w * 2).sum()))(x),
+    "an index": lambda x, w: grad(lambda a, i: a[i].sum())(x, torch.tensor([0, 0, 2])),
+    "aux of a batch": lambda x, w: vmap(
+        grad_and_value(lambda r: ((r @ w).sin().sum(), {"h": r @ w, "n": r.norm()}), has_aux=True)
+    )(x),
+    "third derivatives": lambda x, w: jacfwd(jacrev(jacfwd(lambda v: (v**3).sum() * w.sum())))(x[0]),
+}
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+@pytest.mark.parametrize("name", NESTED)
+def test_nested(name, requires_grad):
+    check(NESTED[name], tensor(4, 3, requires_grad=requires_grad), tensor(3, 3, requires_grad=True))
+
+
 def test_linearize():
     def fn(x, t):
         y, push = linearize(lambda a: a.sin() * a, x)
