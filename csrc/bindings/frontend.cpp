@@ -256,8 +256,8 @@ void bind_frontend(nb::module_& m) {
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
               bool retain_graph, bool batched) {
              nb::list results;
-             for (Ref& r :
-                  t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph, retain_graph, batched))
+             for (Ref& r : t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph,
+                                       retain_graph, batched))
                results.append(object(std::move(r)));
              return results;
            })
@@ -267,8 +267,7 @@ void bind_frontend(nb::module_& m) {
             auto [results, number] = t.pullback(fn.ptr(), pointers(inputs), recording, linear, any_cotangent);
             return nb::make_tuple(object(std::move(results)), number);
           },
-          nb::arg("fn"), nb::arg("inputs"), nb::arg("recording"), nb::arg("linear"),
-          nb::arg("any_cotangent"),
+          nb::arg("fn"), nb::arg("inputs"), nb::arg("recording"), nb::arg("linear"), nb::arg("any_cotangent"),
           "Records a function of tensors, and its gradient apart: the list that it returns, and a number for pull().")
       .def("pull",
            [](Tracer& t, size_t number, const nb::list& cotangents) {

@@ -36,8 +36,7 @@ bool expands_element(const Call& call) {
 
 // On a GPU eager draws the mask that all samples share by another kernel than a mask for each.
 bool drops_otherwise(const Call& call) {
-  return call.op->full_name == "prims.bernoulli_like" &&
-         call.args[0].value().tensor().device.type == DeviceType::cuda;
+  return call.op->full_name == "prims.bernoulli_like" && call.args[0].value().tensor().device.type == DeviceType::cuda;
 }
 
 int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }

@@ -63,10 +63,20 @@ constexpr Pool kPools[] = {
 };
 
 // All their tensors have as many dimensions as the result.
-constexpr const char* kAlongDim[] = {
-    "prims.take_along_axis", "prims.scatter", "prims.scatter_value", "prims.scatter_add", "prims.scatter_reduce",
-    "prims.cumsum", "prims.cumprod", "prims.logcumsumexp", "prims.cummax", "prims.cummin", "prims.sort", "prims.topk",
-    "torch.cumprod_backward", "torch.logcumsumexp_backward"};
+constexpr const char* kAlongDim[] = {"prims.take_along_axis",
+                                     "prims.scatter",
+                                     "prims.scatter_value",
+                                     "prims.scatter_add",
+                                     "prims.scatter_reduce",
+                                     "prims.cumsum",
+                                     "prims.cumprod",
+                                     "prims.logcumsumexp",
+                                     "prims.cummax",
+                                     "prims.cummin",
+                                     "prims.sort",
+                                     "prims.topk",
+                                     "torch.cumprod_backward",
+                                     "torch.logcumsumexp_backward"};
 
 }  // namespace
 
