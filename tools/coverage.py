@@ -157,7 +157,8 @@ and float64, in training and evaluation. An entry passes if every sample does. W
 counted.
 
 *Through records*: Thunder's own operators, which passes, autodiff and fusion see through. *The generic road*: some
-sample calls an operator that has no record as it is, with PyTorch's gradient ([architecture](architecture.md)).
+sample calls an operator that has no record as it is, with PyTorch's gradient
+([operators without a record](architecture/tensors.md#operators-without-a-record)).
 
 ## Totals
 

@@ -1,4 +1,4 @@
-"""Modes, transforms and classes of tensors for the random programs of fuzz.py (see docs/architecture.md, Who watches).
+"""Modes, transforms and classes of tensors for the random programs of fuzz.py (see docs/architecture/modes.md).
 
 A call's watcher is a text: modes that are entered around it ("Listening", "Listening to operators", ...), classes of
 its inputs ("a is Plain"), and what is around its backward.  A block of a program may be under a mode, too.
