@@ -14,6 +14,7 @@ from . import (
     _autocast,
     _collectives,
     _custom_function,
+    _func,
     _functional_collectives,
     _generators,
     _hooks,
@@ -22,7 +23,6 @@ from . import (
     _recurrent,  # noqa: F401  - registers itself
     _refused,
     _replacements,
-    _vmap,
 )
 from ._handlers import handlers
 from ._names import REFLECTED, in_place_names, is_in_place, resolve
@@ -240,8 +240,7 @@ def _set_up():
     _C.set_outside_states(_outside)
     _C.set_autocast(_autocast.settle)
     _C.set_unrecorded(_refused.after)
-    _C.replace_function(torch._functorch.vmap.vmap_impl, _vmap.vmap_impl)
-    for function, by in _replacements.pairs():
+    for function, by in (*_replacements.pairs(), *_func.pairs()):
         _C.replace_function(function, by)
     _register()
 

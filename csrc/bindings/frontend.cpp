@@ -126,7 +126,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
        torch_path + "_ops.py:_Ops.__getattr__", torch_path + "_ops.py:_OpNamespace.__getattr__",
        torch_path + "_ops.py:OpOverloadPacket.__getattr__"},
       {torch_path + "_dynamo/mutation_guard.py:install_generation_tagging_init.<locals>.",
-       internal_paths.front() + "_replacements.py:"});
+       internal_paths.front() + "_replacements.py:", internal_paths.front() + "_func.py:"});
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);
@@ -254,19 +254,33 @@ void bind_frontend(nb::module_& m) {
       .def("forbid_writes", [](Tracer& t, nb::handle o) { t.forbid_writes(o.ptr()); })
       .def("gradients",
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
-              bool retain_graph) {
+              bool retain_graph, bool batched) {
              nb::list results;
-             for (Ref& r :
-                  t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph, retain_graph))
+             for (Ref& r : t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph,
+                                       retain_graph, batched))
                results.append(object(std::move(r)));
              return results;
            })
+      .def(
+          "pullback",
+          [](Tracer& t, nb::handle fn, const nb::list& inputs, bool recording, bool linear, bool any_cotangent) {
+            auto [results, number] = t.pullback(fn.ptr(), pointers(inputs), recording, linear, any_cotangent);
+            return nb::make_tuple(object(std::move(results)), number);
+          },
+          nb::arg("fn"), nb::arg("inputs"), nb::arg("recording"), nb::arg("linear"), nb::arg("any_cotangent"),
+          "Records a function of tensors, and its gradient apart: the list that it returns, and a number for pull().")
+      .def("pull",
+           [](Tracer& t, size_t number, const nb::list& cotangents) {
+             nb::list results;
+             for (Ref& r : t.pull(number, pointers(cotangents))) results.append(object(std::move(r)));
+             return results;
+           })
       .def("batched",
-           [](Tracer& t, nb::handle fn, const nb::list& batches) {
+           [](Tracer& t, nb::handle fn, const nb::list& batches, const std::string& randomness) {
              std::vector<PyObject*> in;
              for (nb::handle h : batches) in.push_back(h.ptr());
              nb::list results;
-             for (Ref& r : t.batched(fn.ptr(), in)) results.append(object(std::move(r)));
+             for (Ref& r : t.batched(fn.ptr(), in, randomness)) results.append(object(std::move(r)));
              return results;
            })
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })

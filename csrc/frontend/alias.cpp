@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "passes/replay.h"
 
 namespace thunder::frontend {
 namespace {
@@ -294,13 +295,35 @@ Value AliasTracker::unview(const Call* view, Value base, Value written, const ch
 
 AliasTracker::Checkpoint AliasTracker::checkpoint() const { return {storages_, tensors_}; }
 
-bool AliasTracker::restore(Checkpoint before) {
+bool AliasTracker::restore(const Checkpoint& before) {
   bool unwritten = true;
   for (size_t i = 0; i < before.storages.size(); ++i)
     unwritten = unwritten && storages_[i].generation == before.storages[i].generation;
-  std::move(before.storages.begin(), before.storages.end(), storages_.begin());
-  std::move(before.tensors.begin(), before.tensors.end(), tensors_.begin());
+  std::copy(before.storages.begin(), before.storages.end(), storages_.begin());
+  std::copy(before.tensors.begin(), before.tensors.end(), tensors_.begin());
   return unwritten;
+}
+
+void AliasTracker::replay(const Checkpoint& since, const Replay& calls,
+                          const std::vector<std::pair<TensorId, TensorId>>& same) {
+  for (size_t i = since.storages.size(); i < storages_.size(); ++i) storages_[i].base = calls.now(storages_[i].base);
+  for (size_t i = since.tensors.size(); i < tensors_.size(); ++i) {
+    Tensor& t = tensors_[i];
+    if (t.generation == storages_[t.storage].generation) t.current = calls.now(t.current);
+    for (const Call*& view : t.path) view = calls.now(view);
+    owner_.try_emplace(t.current, static_cast<TensorId>(i));
+  }
+  for (const auto& [made, of] : same) {
+    const uint32_t storage = tensors_[made].storage;
+    for (size_t i = since.tensors.size(); i < tensors_.size(); ++i) {
+      Tensor& t = tensors_[i];
+      if (t.storage != storage || i == made) continue;
+      const std::vector<const Call*>& before = tensors_[of].path;
+      t.path.insert(t.path.begin(), before.begin(), before.end());
+      t.storage = tensors_[of].storage;
+      t.generation = storages_[t.storage].generation;
+    }
+  }
 }
 
 namespace {

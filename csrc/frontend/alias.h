@@ -18,6 +18,10 @@
 
 #include "core/builder.h"
 
+namespace thunder {
+class Replay;
+}
+
 namespace thunder::frontend {
 
 using TensorId = uint32_t;
@@ -49,6 +53,11 @@ class AliasTracker {
   TensorId add_alias(TensorId of);
   /// The same as a view, made in the builder's grad mode.
   Value viewed_whole(TensorId of);
+  /// The tensor that a value is the current value of.
+  std::optional<TensorId> owner(Value v) const {
+    const auto at = owner_.find(v);
+    return at == owner_.end() ? std::nullopt : std::optional(at->second);
+  }
   /// A view of the base of `t`'s storage, which these calls lead to.
   TensorId add_view(TensorId t, Value v, std::vector<const Call*> path);
   /// `of` seen through the views that lead from it to `t`, made so that gradients flow through them.
@@ -80,7 +89,11 @@ class AliasTracker {
   struct Checkpoint;
   Checkpoint checkpoint() const;
   /// Forgets what was derived since then for tensors that were there.  False if one of them was written to.
-  bool restore(Checkpoint before);
+  bool restore(const Checkpoint& before);
+
+  /// The tensors that have been made since then are those of calls which have been made again: they have the values, and
+  /// views, of those calls.  `same`: of such tensors, which own their memory, the tensor that each one is.
+  void replay(const Checkpoint& since, const Replay& calls, const std::vector<std::pair<TensorId, TensorId>>& same);
 
   /// Whether a storage's base is a value that was made inside a call, which the program may now read.
   bool has_hidden() const { return has_hidden_; }

@@ -1,108 +1,130 @@
 // torch.vmap: the function runs on one sample, and what it calls is then called for the whole batch (passes/batching.h).
 #include "passes/batching.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "frontend/tracer.h"
 
 namespace thunder::frontend {
 namespace {
 
-TensorType sample_of(const TensorType& batch) {
-  TensorType t = batch;
-  t.shape.erase(t.shape.begin());
-  t.strides.erase(t.strides.begin());
-  return t;
-}
+// What a value is seen through: the primitives that view it, from the memory in which it lies.
+struct Seen {
+  Value memory;
+  bool made;  // by one of the calls
+  std::vector<const Call*> path;
+};
 
-using Makers = ValueMap<const Call*>;
-
-Makers makers_of(const std::vector<const Call*>& calls) {
-  Makers makers{nullptr};
-  for (const Call* call : calls) visit_all_outputs(*call, [&](Value v) { makers.set(v, call); });
-  return makers;
-}
-
-// What memory a value is in: the value that one of the calls makes there.  Nothing if that is older than the calls.
-Value memory_of(Value v, const Makers& makers) {
-  while (makers[v] && is_pure_view(*makers[v])) {
-    const Call& view = *makers[v];
-    if (view.args.empty() || !view.args[0].is_tensor()) return {};
-    v = view.args[0].value();
+class Views {
+ public:
+  explicit Views(const std::vector<const Call*>& calls) {
+    for (const Call* call : calls) {
+      makers_.add(*call);
+      visit_all_outputs(*call, [&](Value v) { made_.set(v, 1); });
+    }
   }
-  return makers[v] ? v : Value();
-}
+  Seen seen(Value v) {
+    Seen s{v, false, {}};
+    for (const Call* view = makers_.of(v); view && view->op->has(kView); view = makers_.of(s.memory)) {
+      const auto of = std::find_if(view->args.begin(), view->args.end(), [](const Arg& a) { return a.is_tensor(); });
+      s.memory = of->value();
+      s.path.push_back(view);
+    }
+    s.made = made_[s.memory] != 0;
+    std::reverse(s.path.begin(), s.path.end());
+    return s;
+  }
+
+ private:
+  PrimitiveMakers makers_;
+  ValueSet made_;
+};
 
 }  // namespace
 
-std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches) {
-  AliasTracker::Checkpoint before = aliases_.checkpoint();
+std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches, const std::string& randomness) {
+  const AliasTracker::Checkpoint before = aliases_.checkpoint();
   const size_t reads = value_reads_.size();
-  Batching batching(b_, type_of(batches.at(0)).shape.at(0));
+  using Randomness = Batching::Randomness;
+  const Randomness draws = randomness == "different" ? Randomness::Different
+                           : randomness == "same"    ? Randomness::Same
+                                                     : Randomness::Refused;
+  Batching batching(b_, type_of(batches.at(0)).shape.at(0), draws);
   std::vector<Value> results;
   bool written = false;
-  b_.open_scope();
-  try {
-    std::vector<std::pair<TensorId, Value>> given;
-    Ref samples = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(batches.size())));
-    for (size_t i = 0; i < batches.size(); ++i) {
-      const Value batch = value_of(batches[i]);
-      if (!batch.tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
-      const Value sample = arena_->make_value(sample_of(batch.tensor()));
-      batching.set(sample, batch);
-      bool fresh = false;
-      given.emplace_back(aliases_.add_result(sample, nullptr, &fresh), sample);
-      Ref proxy = proxy_of(given.back().first);
-      PyTuple_SET_ITEM(samples.get(), static_cast<Py_ssize_t>(i), proxy.release());
-    }
-    Ref made = call_user(fn, samples.get());
-    if (!made) throw PythonError();
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made.get()); ++i)
-      results.push_back(value_of(PyList_GET_ITEM(made.get(), i)));
-    for (const auto& [id, sample] : given) {
-      written = written || !(aliases_.value(id) == sample);
-      samples_.insert(sample.id());
-    }
-  } catch (...) {
-    b_.close_scope();
-    throw;
+  ShapeEnv::Scope shapes(shapes_);
+  CallsApart apart(*this, before);
+  std::vector<std::pair<TensorId, Value>> given;
+  Ref samples = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(batches.size())));
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Value batch = value_of(batches[i]);
+    if (!batch.tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
+    const Value sample = arena_->make_value(sample_of(batch.tensor()));
+    batching.set(sample, batch);
+    bool fresh = false;
+    given.emplace_back(aliases_.add_result(sample, nullptr, &fresh), sample);
+    Ref proxy = proxy_of(given.back().first);
+    PyTuple_SET_ITEM(samples.get(), static_cast<Py_ssize_t>(i), proxy.release());
   }
-  const std::vector<const Call*> calls = b_.close_scope();
-  if (!aliases_.restore(std::move(before)) || written) leave_to_eager("torch.vmap of a function that writes in place");
+  Ref made = call_user(fn, samples.get());
+  if (!made) throw PythonError();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made.get()); ++i)
+    results.push_back(value_of(PyList_GET_ITEM(made.get(), i)));
+  for (const auto& [id, sample] : given) {
+    written = written || !(aliases_.value(id) == sample);
+    samples_.insert(sample.id());
+  }
+  const std::vector<const Call*> calls = apart.close();
+  if (!aliases_.restore(before) || written) leave_to_eager("torch.vmap of a function that writes in place");
   if (value_reads_.size() != reads) leave_to_eager("torch.vmap of a function that reads values");
-  return put_batched(batching, calls, results);
+  return put_batched(batching, calls, results, batches);
 }
 
 std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const Call*>& calls,
-                                     const std::vector<Value>& results) {
-  b_.open_scope();
-  const Call* unknown = nullptr;
-  try {
-    for (const Call* call : calls)
-      if (!unknown && !batching.put(*call)) unknown = call;
-  } catch (...) {
-    b_.close_scope();
-    throw;
-  }
-  const std::vector<const Call*> put = b_.close_scope();
-  if (unknown) leave_to_eager(cat("torch.vmap of ", unknown->op->name));
+                                     const std::vector<Value>& results, const std::vector<PyObject*>& batches) {
+  CallsApart apart(*this);
+  // Each call's result says whether gradients were recorded.
+  b_.set_grad_enabled(true);
+  const bool known = std::all_of(calls.begin(), calls.end(), [&](const Call* call) { return batching.put(*call); });
+  std::vector<Value> whole;
+  if (known)
+    for (Value v : results) whole.push_back(batching.whole(v).value());
+  const std::vector<const Call*> put = apart.close();
+  if (!known) leave_to_eager(cat("torch.vmap of ", batching.unknown()->name));
   for (const Call* call : put) b_.append(call);
-  const Makers of_sample = makers_of(calls), of_batch = makers_of(put);
   for (const Call* call : calls)
     visit_all_outputs(*call, [&](Value v) {
       if (batching.is_batch(v)) samples_.insert(v.id());
     });
+  b_.set_grad_enabled(hooks().grad_enabled());
+  Views of_sample(calls), of_batch(put);
   std::vector<Ref> out;
-  ValueMap<Value> in_memory;
-  for (Value v : results) {
-    const Value memory = memory_of(batching.now(v).value(), of_batch);
-    // The tracker takes each result for memory of its own.  A copy of a part of a sample may be a view of the batch.
-    const bool shared = !memory || (in_memory[memory] && !(in_memory[memory] == v));
-    if (shared || !of_sample[v] || is_pure_view(*of_sample[v]))
-      leave_to_eager("torch.vmap of a function that returns a view");
-    in_memory.set(memory, v);
-    out.push_back(wrap(batching.whole(v).value(), nullptr));
+  ValueMap<Value> in_batch, in_sample;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Seen sample = of_sample.seen(results[i]), batch = of_batch.seen(whole[i]);
+    if (!in_batch[sample.memory]) in_batch.set(sample.memory, batch.memory);
+    if (!in_sample[batch.memory]) in_sample.set(batch.memory, sample.memory);
+    // A copy of a part of a sample may be a view of the batch.
+    const bool alike = in_batch[sample.memory] == batch.memory && in_sample[batch.memory] == sample.memory;
+    if (!alike || sample.made != batch.made)
+      leave_to_eager("torch.vmap of a function that returns a view where the batch's is none");
+    out.push_back(wrap_seen(whole[i], batch.memory, batch.path, batches));
   }
   return out;
+}
+
+// A result, as what it is seen through, of a value that is one of the batches or nobody else's.
+Ref Tracer::wrap_seen(Value v, Value memory, const std::vector<const Call*>& path,
+                      const std::vector<PyObject*>& batches) {
+  const auto of = std::find_if(batches.begin(), batches.end(), [&](PyObject* o) { return value_of(o) == memory; });
+  if (of == batches.end() && !path.empty()) wrap(memory, nullptr);
+  const std::optional<TensorId> base = of != batches.end() ? id_of(*of) : aliases_.owner(memory);
+  if (path.empty()) return of != batches.end() ? alias_of(*base) : wrap(v, nullptr);
+  if (const std::optional<TensorId> known = aliases_.owner(v)) return objects_.at(*known);
+  std::vector<const Call*> views = aliases_.path(*base);
+  views.insert(views.end(), path.begin(), path.end());
+  return proxy_of(aliases_.add_view(*base, v, std::move(views)));
 }
 
 }  // namespace thunder::frontend

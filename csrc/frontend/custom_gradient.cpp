@@ -59,7 +59,7 @@ Arg Tracer::fit_gradient(PyObject* gradient, Value input, const std::string& nam
 
 std::vector<const Call*> Tracer::record_backward(PyObject* backward, const std::vector<Value>& inputs,
                                                  const std::string& name, RecordedGradient& rule) {
-  AliasTracker::Checkpoint before = aliases_.checkpoint();
+  const AliasTracker::Checkpoint before = aliases_.checkpoint();
   b_.open_scope();
   try {
     Ref cotangents = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(rule.placeholders.size())));
@@ -82,7 +82,7 @@ std::vector<const Call*> Tracer::record_backward(PyObject* backward, const std::
     throw;
   }
   std::vector<const Call*> calls = b_.close_scope();
-  THUNDER_CHECK(aliases_.restore(std::move(before)), NotImplemented, name,
+  THUNDER_CHECK(aliases_.restore(before), NotImplemented, name,
                 "backward() writes in place to a tensor that it did not make; clone() it first");
   return calls;
 }

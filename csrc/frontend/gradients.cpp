@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "frontend/tracer.h"
 #include "passes/autodiff.h"
+#include "passes/batching.h"
 #include "passes/reverse_mode.h"
 
 namespace thunder::frontend {
@@ -75,40 +76,64 @@ void Tracer::take_rules_once(const std::vector<const Call*>& applied, bool retai
   for (const Call* call : applied) add_all(*call, freed_);
 }
 
+// What the program does not differentiate by its rules.  `twice`: the gradients are differentiated, too.
+void Tracer::check_rules(const std::vector<const Call*>& applied, bool twice) {
+  for (const Call* call : applied)
+    if (const Call* own = find_own_rule(*call, twice || is_of_backward(*call)))
+      leave_to_eager(
+          cat("torch.autograd.grad or torch.func through ", own->op->name, ", which has a gradient of its own"),
+          nullptr, kWarns);
+}
+
 // Gradients that share memory with what the program has otherwise are made apart: the tracker knows of no view.
-std::vector<Ref> Tracer::wrap_gradients(const std::vector<Arg>& gradients, const std::vector<const Call*>& made) {
+std::vector<Arg> Tracer::in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made) {
   ValueSet fresh;
   for (const Call* call : made) visit_all_outputs(*call, [&](Value v) { fresh.set(v, 1); });
   const MemoryOf memory_of(made);
   ValueSet taken;
-  std::vector<Ref> out;
-  for (const Arg& g : gradients) {
-    if (g.is_none()) {
-      out.push_back(Ref::borrow(Py_None));
-      continue;
-    }
-    Value v = g.value();
-    const Value memory = memory_of(v);
-    if (!fresh[memory] || taken[memory]) v = b_("torch.clone", v).value();
+  for (Arg& g : gradients) {
+    if (g.is_none()) continue;
+    const Value memory = memory_of(g.value());
+    if (!fresh[memory] || taken[memory]) g = b_("torch.clone", g.value()).arg();
     taken.set(memory, 1);
-    out.push_back(wrap(v, nullptr));
   }
-  return out;
+  return gradients;
+}
+
+// Gradients for one of the cotangents, made for all of them.
+std::vector<Arg> Tracer::batched_gradients(const PartialGradients& made, const Samples& samples) {
+  CallsApart apart(*this);
+  Batching batching(b_, samples.at(0).second.shape().at(0));
+  for (const auto& [sample, batch] : samples) batching.set(sample, batch);
+  const bool known =
+      std::all_of(made.calls.begin(), made.calls.end(), [&](const Call* call) { return batching.put(*call); });
+  std::vector<Arg> out;
+  for (const Arg& g : made.gradients) out.push_back(known && g.is_value() ? batching.whole(g.value()).arg() : Arg());
+  const std::vector<const Call*> put = apart.close();
+  if (!known) leave_to_eager(cat("torch.autograd.grad with is_grads_batched=True: ", batching.unknown()->name));
+  for (const Call* call : put) b_.append(call);
+  return in_own_memory(std::move(out), put);
 }
 
 std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
-                                   const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph) {
+                                   const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph,
+                                   bool batched) {
   if (!owned_ || &b_.calls() != &b_.outermost_calls())
     leave_to_eager("torch.autograd.grad in a function that is recorded apart", nullptr, kWarns);
   check_differentiable(outputs, inputs);
   const bool enabled = b_.grad_enabled();
   b_.set_grad_enabled(create_graph);
   std::vector<std::pair<Value, Value>> seeds;
+  Samples samples;
   std::vector<Value> results, wanted;
   for (size_t i = 0; i < outputs.size(); ++i) {
     results.push_back(value_of(outputs[i]));
     seeds.emplace_back(results.back(), cotangents[i] == Py_None ? b_("torch.ones_like", results.back()).value()
                                                                 : value_of(cotangents[i]));
+    if (!batched) continue;
+    const Value batch = seeds.back().second;
+    seeds.back().second = arena_->make_value(sample_of(batch.tensor()));
+    samples.emplace_back(seeds.back().second, batch);
   }
   for (PyObject* o : inputs) wanted.push_back(value_of(o));
   const std::vector<const Call*> program = b_.calls();
@@ -120,14 +145,15 @@ std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const 
     if (e.kind() != ErrorKind::NotImplemented) throw;
     leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
   }
-  for (const Call* call : made.applied)
-    if (const Call* own = find_own_rule(*call, create_graph || is_of_backward(*call)))
-      leave_to_eager(cat("torch.autograd.grad through ", own->op->name, ", which has a gradient of its own"), nullptr,
-                     kWarns);
+  check_rules(made.applied, create_graph);
   b_.replace_calls(open_where_needed(program, made.read));
-  for (const Call* call : made.calls) b_.append(call);
+  if (batched) made.gradients = batched_gradients(made, samples);
+  else
+    for (const Call* call : made.calls) b_.append(call);
   take_rules_once(made.applied, retain_graph);
-  std::vector<Ref> out = wrap_gradients(made.gradients, made.calls);
+  std::vector<Ref> out;
+  for (const Arg& g : batched ? made.gradients : in_own_memory(made.gradients, made.calls))
+    out.push_back(g.is_none() ? Ref::borrow(Py_None) : wrap(g.value(), nullptr));
   b_.set_grad_enabled(enabled);
   return out;
 }

@@ -22,10 +22,12 @@
 #include "frontend/language.h"
 #include "frontend/number_places.h"
 #include "frontend/value_reads.h"
+#include "passes/replay.h"
 #include "passes/visit.h"
 
 namespace thunder {
 class Error;
+struct PartialGradients;
 struct RecordedGradient;
 }  // namespace thunder
 
@@ -247,12 +249,21 @@ class Tracer {
   std::vector<Ref> with_gradient(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs,
                                  PyObject* backward, const std::string& name);
   /// torch.autograd.grad: the gradients of the inputs, None where none flows.  `cotangents`: of the outputs, or None for
-  /// ones.
+  /// ones.  `batched`: they are batches of such, and so are the gradients.
   std::vector<Ref> gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
-                             const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph);
+                             const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph, bool batched);
+  /// Records a function of tensors, which returns a list of such, as calls of the program, and its gradient apart.
+  /// Returns that list and a number for pull().  `recording`: gradients flow through the calls where the program's
+  /// tensors require any.  `linear`: what pull() gives is to be differentiated for the cotangents.  `any_cotangent`:
+  /// cotangents may require gradients where nothing else does.
+  std::pair<Ref, size_t> pullback(PyObject* fn, const std::vector<PyObject*>& inputs, bool recording, bool linear,
+                                  bool any_cotangent);
+  /// The gradients of the inputs for these of the results, or None for ones.
+  std::vector<Ref> pull(size_t number, const std::vector<PyObject*>& cotangents);
   /// What torch.vmap gives for a function of samples, which returns a list of tensors: `batches` have the samples along
-  /// their first dimension, and so do the results.  The function runs once, on one sample.
-  std::vector<Ref> batched(PyObject* fn, const std::vector<PyObject*>& batches);
+  /// their first dimension, and so do the results.  The function runs once, on one sample.  `randomness`: as PyTorch's,
+  /// "error", "different" or "same".
+  std::vector<Ref> batched(PyObject* fn, const std::vector<PyObject*>& batches, const std::string& randomness);
   /// Writes `value` (cast to it) into `tensor`.
   void write(PyObject* tensor, const Arg& value, const char* op);
 
@@ -283,8 +294,54 @@ class Tracer {
   bool in_library() const;
 
  private:
+  // Calls that are recorded apart until close(), in a part of the program that has a number.
+  class CallsApart {
+   public:
+    explicit CallsApart(Tracer& t) : tracer_(t) {
+      t.b_.open_scope();
+      t.scopes_.push_back(++t.last_scope_);
+    }
+    /// Of a function of the user's.  `before`: what was known before it runs.
+    CallsApart(Tracer& t, const AliasTracker::Checkpoint& before) : CallsApart(t) { before_ = &before; }
+    ~CallsApart();
+    CallsApart(const CallsApart&) = delete;
+    CallsApart& operator=(const CallsApart&) = delete;
+    std::vector<const Call*> close();
+
+   private:
+    Tracer& tracer_;
+    const AliasTracker::Checkpoint* before_ = nullptr;
+    bool open_ = true;
+  };
+  // A function that was recorded apart, on tensors of its own in place of those that it is given.
+  struct Function {
+    std::vector<Value> given, own, results;
+    std::vector<TensorId> given_ids, own_ids;
+    std::vector<Ref> proxies;
+    Ref made = {};
+    std::vector<const Call*> calls;
+    std::unique_ptr<AliasTracker::Checkpoint> before;
+  };
+  // Its gradient, for any gradients of its results.
+  struct Pullback {
+    Replay function;  // what stands for the function's values, which the calls read
+    std::vector<Value> given, cotangents = {};
+    std::vector<const Call*> calls = {};
+    std::vector<Arg> gradients = {};
+    bool twice = false;  // gradients flow through the calls
+    size_t scope = 0;    // of the program's parts, the one in which it can be used
+  };
+  Function record_apart(PyObject* fn, const std::vector<PyObject*>& inputs);
+  void put_function(const Function& f, const ValueSet& read, Replay& calls);
+  PartialGradients rules_apart(const std::vector<const Call*>& calls, const std::vector<std::pair<Value, Value>>& seeds,
+                               const std::vector<Value>& inputs);
+  using Samples = std::vector<std::pair<Value, Value>>;  // and the batches that stand for them
+  std::vector<Arg> batched_gradients(const PartialGradients& made, const Samples& samples);
+  void check_rules(const std::vector<const Call*>& applied, bool twice);
+  std::vector<Arg> in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made);
   std::vector<Ref> put_batched(Batching& batching, const std::vector<const Call*>& calls,
-                               const std::vector<Value>& results);
+                               const std::vector<Value>& results, const std::vector<PyObject*>& batches);
+  Ref wrap_seen(Value v, Value memory, const std::vector<const Call*>& path, const std::vector<PyObject*>& batches);
   static constexpr TensorId kNoTensor = ~TensorId{0};
 
   struct Outputs;
@@ -338,7 +395,6 @@ class Tracer {
   void check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs);
   void require_leaves(const ValueSet& reached, const std::vector<PyObject*>& inputs);
   void take_rules_once(const std::vector<const Call*>& applied, bool retain_graph);
-  std::vector<Ref> wrap_gradients(const std::vector<Arg>& gradients, const std::vector<const Call*>& made);
   std::vector<const Call*> record_backward(PyObject* backward, const std::vector<Value>& inputs,
                                            const std::string& name, RecordedGradient& rule);
   Ref dispatch(PyObject* func, PyObject* args, PyObject* kwargs);
@@ -411,6 +467,9 @@ class Tracer {
   std::vector<const Op*> hooks_;             // by number
   std::vector<Retained> retained_;           // by place
   std::unordered_set<uint32_t> unwritable_;  // storages
+  std::vector<Pullback> pullbacks_;          // by number
+  std::vector<size_t> scopes_ = {0};         // of the parts that are being recorded, from the program itself inwards
+  size_t last_scope_ = 0;
   std::unordered_set<ValueId> samples_;  // of functions that torch.vmap has called: nothing in the program makes them
   std::vector<InputSource> sources_;
   std::vector<TensorId> inputs_;  // parallel to the builder's inputs; kNoTensor for a number

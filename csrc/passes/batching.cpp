@@ -26,9 +26,29 @@ Dims in_front(const Dim& first, Dims rest) {
   return rest;
 }
 
+// Whether an as_strided() is an expand() of one element.
+bool expands_element(const Call& call) {
+  if (call.op->full_name != "prims.as_strided" || !call.arguments()["storage_offset"].is_none()) return false;
+  const Dims& strides = call.output.value().tensor().strides;
+  return call.args[0].value().rank() == 0 &&
+         std::all_of(strides.begin(), strides.end(), [](const Dim& d) { return d.same(0); });
+}
+
+// On a GPU eager draws the mask that all samples share by another kernel than a mask for each.
+bool drops_otherwise(const Call& call) {
+  return call.op->full_name == "prims.bernoulli_like" && call.args[0].value().tensor().device.type == DeviceType::cuda;
+}
+
 int64_t dim_behind(const Args& a, int64_t rank) { return behind({a.integer("dim")}, rank)[0]; }
 
 }  // namespace
+
+TensorType sample_of(const TensorType& batch) {
+  TensorType t = batch;
+  t.shape.erase(t.shape.begin());
+  t.strides.erase(t.strides.begin());
+  return t;
+}
 
 Expr Batching::whole(Value v) {
   if (is_batch(v)) return b_.expr(batches_[v]);
@@ -38,31 +58,77 @@ Expr Batching::whole(Value v) {
 }
 
 bool Batching::put(const Call& call) {
+  if (put_call(call)) return true;
+  if (!unknown_) unknown_ = call.op;
+  return false;
+}
+
+bool Batching::put_call(const Call& call) {
   bool any = false;
   visit_outer_inputs(call, [&](Value v) { any = any || is_batch(v); });
-  if (!any) {
-    b_.append(&call);
-    return !effects(call);
-  }
-  if (effects(call)) return false;
-  if (call.op->is_prim()) return put_primitive(call);
+  if (!any) return put_shared(call);
+  if (put_by(&Batching::narrow_at, call) || put_by(&Batching::drawn, call)) return true;
+  if (effects(call) && (call.op->is_prim() || call.body.empty())) return false;
+  if (put_by(&Batching::in_windows, call)) return true;
+  if (call.op->is_prim()) return put_by(&Batching::batched, call);
   // A composite that made no call does nothing but hand on its argument, and is none.
   return !call.body.empty() &&
          std::all_of(call.body.begin(), call.body.end(), [&](const Call* inner) { return put(*inner); });
 }
 
-bool Batching::put_primitive(const Call& call) {
-  if (!call.output.is_value() || !call.output.value().type().is_tensor()) return false;
-  const Value out = call.output.value();
+// What depends on no sample, but for random numbers.
+bool Batching::put_shared(const Call& call) {
+  const uint64_t does = effects(call);
+  const bool once = call.body.empty() && randomness_ == Randomness::Same && !drops_otherwise(call);
+  if (does == 0 || (does == kRandom && once)) {
+    b_.append(&call);
+    return true;
+  }
+  if (does != kRandom || randomness_ == Randomness::Refused) return false;
+  if (call.body.empty()) return put_by(&Batching::drawn, call);
+  return std::all_of(call.body.begin(), call.body.end(), [&](const Call* inner) { return put(*inner); });
+}
+
+// As eager draws: one call for the batch, or for a sample.
+Arg Batching::drawn(const Call& call) {
+  if (!call.op->is_prim() || effects(call) != kRandom || randomness_ == Randomness::Refused) return {};
+  const std::string& name = call.op->full_name;
+  const Args a = call.arguments();
+  const bool own = randomness_ == Randomness::Different;
+  if (name == "prims.bernoulli_like") {
+    const Value x = a.value("a");
+    if (own) return b_(name, whole(x), a["p"]);
+    if (drops_otherwise(call) || !is_batch(x)) return {};
+    const Expr batch = b_.expr(now(x));
+    if (size_.same(0)) return {};
+    std::vector<int64_t> dims(static_cast<size_t>(x.rank()));
+    std::iota(dims.begin(), dims.end(), 1);
+    const Expr first = ops::squeeze_dims(ops::slice_dim(batch, 0, 0, 1), {0});
+    return b_("prims.broadcast_in_dim", b_(name, first, a["p"]), batch.shape(), Arg(dims));
+  }
+  if (!own || (name != "prims.uniform" && name != "prims.normal" && name != "prims.randint")) return {};
+  ArgList args = call.args;
+  Arg& shape = args[static_cast<size_t>(call.op->schema.index_of("shape"))];
+  shape = in_front(size_, a.dims("shape"));
+  return b_.call(*call.op, std::move(args));
+}
+
+bool Batching::put_by(RuleOf rule, const Call& call) {
+  std::vector<Value> out = values_in(call.output);
+  bool recorded = false;
+  for (Value v : out) recorded |= v.requires_grad();
   const bool before = b_.grad_enabled();
-  b_.set_grad_enabled(before && out.tensor().requires_grad);
-  bool known = true;
-  const Arg result = batched(call, known);
+  b_.set_grad_enabled(before && recorded);
+  const Arg result = (this->*rule)(call);
   b_.set_grad_enabled(before);
-  if (!known) return false;
-  const TensorType& t = result.value().tensor();
-  if (t.dtype != out.dtype() || !ops::equal(t.shape, in_front(size_, out.shape()))) return false;
-  set(out, result);
+  const std::vector<Value> made = values_in(result);
+  if (made.size() != out.size() || made.empty()) return false;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!out[i].type().is_tensor()) return false;
+    const TensorType& t = made[i].tensor();
+    if (t.dtype != out[i].dtype() || !ops::equal(t.shape, in_front(size_, out[i].shape()))) return false;
+    set(out[i], made[i]);
+  }
   return true;
 }
 
@@ -98,7 +164,15 @@ Arg Batching::linear(const Args& a) {
   return b_("prims.add", y, b_("prims.broadcast_in_dim", added, in_front(size_, out), dims));
 }
 
-Arg Batching::batched(const Call& call, bool& known) {
+// A matrix that all samples share meets the rows of all.
+Arg Batching::matmul(const Args& a) {
+  const Value x = a.value("a"), y = a.value("b");
+  if (is_batch(y) || y.rank() != 2) return b_("prims.matmul", whole(x), whole(y));
+  const Dims out = {size_, x.shape()[0], y.shape()[1]};
+  return ops::reshape(b_("prims.matmul", in_rows(x), y), out);
+}
+
+Arg Batching::batched(const Call& call) {
   const Args a = call.arguments();
   const std::string& name = call.op->full_name;
   if (call.op->has(kPointwise) && !call.op->has(kCreation)) {
@@ -111,35 +185,68 @@ Arg Batching::batched(const Call& call, bool& known) {
     for (Value v : a.values("tensors")) parts.push_back(whole(v));
     return b_(name, Arg::list(std::move(parts)), dim_behind(a, call.output.value().rank()));
   }
-  if (name == "prims.matmul") return b_(name, whole(a.value("a")), whole(a.value("b")));
+  if (name == "prims.matmul") return matmul(a);
   if (name == "prims.linear") return linear(a);
-  if (call.args.empty() || !call.args[0].is_tensor() || !is_batch(call.args[0].value())) return known = false, Arg();
-  const Expr x = b_.expr(now(call.args[0].value()));
+  for (RuleOf rule : {&Batching::along_dim, &Batching::indexed, &Batching::moved, &Batching::reduced})
+    if (const Arg result = (this->*rule)(call); !result.is_none()) return result;
+  return {};
+}
+
+Arg Batching::moved(const Call& call) {
+  if (call.args.empty() || !call.args[0].is_tensor() || !call.output.is_value()) return {};
+  const Args a = call.arguments();
+  const std::string& name = call.op->full_name;
   const int64_t rank = call.args[0].value().rank();
+  for (const char* same : {"prims.graft", "prims.cover"})
+    if (name == same) return b_(name, whole(a.value("a")), whole(a.value("data")));
+  if (name == "prims.slice_scatter")
+    return b_(name, whole(a.value("a")), whole(a.value("src")), in_front(0, a.dims("start_indices")),
+              in_front(size_, a.dims("end_indices")), in_front(1, a.dims("strides")));
+  if (name == "prims.diagonal_scatter")
+    return b_(name, whole(a.value("a")), whole(a.value("src")), a["offset"], behind({a.integer("dim1")}, rank)[0],
+              behind({a.integer("dim2")}, rank)[0]);
+  if (!is_batch(call.args[0].value())) return {};
+  const Expr x = b_.expr(now(call.args[0].value()));
   const Dims out = in_front(size_, call.output.value().shape());
   if (name == "prims.view" || name == "prims.reshape") return ops::reshape(x, out);
-  if (name == "prims.restride" || name == "prims.clone") return x;
-  if (name == "prims.detach") return b_(name, x);
+  if (name == "prims.restride") return x;
+  if (expands_element(call)) return b_("prims.broadcast_in_dim", x, out, Arg(std::vector<int64_t>{0}));
+  if (name == "prims.clone") return b_(name, x);
+  for (const char* same :
+       {"prims.detach", "prims.same", "prims.new_leaf", "prims.view_as_real", "prims.view_as_complex"})
+    if (name == same) return b_(name, x);
   if (name == "prims.broadcast_in_dim")
     return b_(name, x, out, Arg(with_batch(a.integers("broadcast_dims"), call.output.value().rank())));
   if (name == "prims.transpose") return b_(name, x, Arg(with_batch(a.integers("permutation"), rank)));
-  if (name == "prims.squeeze") return b_(name, x, Arg(behind(a.integers("dims"), rank)));
-  if (name == "prims.flip") return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (name == "prims.squeeze" || name == "prims.flip") return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (name == "prims.diagonal")
+    return b_(name, x, a["offset"], behind({a.integer("dim1")}, rank)[0], behind({a.integer("dim2")}, rank)[0]);
+  if (name == "prims.unfold") return b_(name, x, behind({a.integer("dimension")}, rank)[0], a["size"], a["step"]);
   if (name == "prims.slice")
     return b_(name, x, in_front(0, a.dims("start_indices")), in_front(size_, a.dims("end_indices")),
               in_front(1, a.dims("strides")));
-  if (name == "prims.pad") {
-    ArgList config = a["config"].items();
-    config.insert(config.begin(), Arg(Dims(3, Dim(0))));
-    return b_(name, x, a["value"], Arg::list(std::move(config)));
-  }
-  for (const char* along : {"prims.cumsum", "prims.cumprod"})
-    if (name == along && rank > 0) return b_(name, x, dim_behind(a, rank));
+  if (name != "prims.pad") return {};
+  ArgList config = a["config"].items();
+  config.insert(config.begin(), Arg(Dims(3, Dim(0))));
+  return b_(name, x, a["value"], Arg::list(std::move(config)));
+}
+
+Arg Batching::reduced(const Call& call) {
+  if (call.args.empty() || !call.args[0].is_tensor() || !is_batch(call.args[0].value())) return {};
+  const Args a = call.arguments();
+  const std::string& name = call.op->full_name;
+  const Expr x = b_.expr(now(call.args[0].value()));
+  const int64_t rank = x.rank() - 1;
+  if (rank == 0) return {};
   for (const char* reduction : {"prims.sum", "prims.prod", "prims.amax", "prims.amin", "prims.any", "prims.all"})
-    if (name == reduction && rank > 0) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
-  if (name == "prims.var" && rank > 0)
-    return b_(name, x, Arg(behind(a.integers("dims"), rank)), kw("correction", a["correction"]));
-  return known = false, Arg();
+    if (name == reduction) return b_(name, x, Arg(behind(a.integers("dims"), rank)));
+  if (name == "prims.var") return b_(name, x, Arg(behind(a.integers("dims"), rank)), kw("correction", a["correction"]));
+  for (const char* place : {"prims.argmax", "prims.argmin"})
+    if (name == place) {
+      if (!a["dim"].is_none()) return b_(name, x, dim_behind(a, rank));
+      return b_(name, ops::reshape(x, {size_, call.args[0].value().tensor().numel()}), 1);
+    }
+  return {};
 }
 
 }  // namespace thunder

@@ -20,7 +20,10 @@ def compared(f, *args):
         runs.append([*results, *gradients])
     for got, want in zip(*runs, strict=True):
         # What a result does not depend on has no gradient, or zeros.
-        torch.testing.assert_close(torch.zeros_like(args[0]) if got is None else got, want)
+        other = got if want is None else want
+        if other is not None:
+            got, want = (torch.zeros_like(other) if t is None else t for t in (got, want))
+        torch.testing.assert_close(got, want)
     return compiled
 
 
@@ -28,6 +31,43 @@ def keeps_what_is_the_same(x):
     kept = []
     y = torch.vmap(lambda r: kept.append(W * 2) or r * 3)(x)
     return y + kept[0]
+
+
+def with_a_part_under_no_grad(x):
+    def f(r):
+        y = r * 2
+        with torch.no_grad():
+            z = y * 3
+        return y * z, z + 1
+
+    return torch.vmap(f)(x)
+
+
+def writes_to_parts(x):
+    def f(r):
+        y = r * 2
+        return y, y[1:], y[:2].reshape(2, 1)
+
+    whole, part, other = torch.vmap(f)(x)
+    part.mul_(3)
+    other.add_(1)
+    return whole, part, other
+
+
+def writes_to_the_batch(x):
+    y = x * 2
+    part = torch.vmap(lambda r: r[1:])(y)
+    part.mul_(3)
+    same = torch.vmap(lambda r: r, in_dims=1)(y)
+    same.add_(1)
+    return y, part, same
+
+
+def writes_into_a_copy(x):
+    y = x.reshape(2, 2, 3).transpose(1, 2) * 1
+    z = torch.vmap(lambda r: r.t().reshape(-1))(y)
+    z.mul_(2)
+    return y, z
 
 
 COMPILED = {
@@ -48,6 +88,20 @@ COMPILED = {
     "the same result twice": lambda x: torch.vmap(lambda r: ((y := r * 2), y))(x),
     "what is kept and the same for all": keeps_what_is_the_same,
     "nothing": lambda x: torch.vmap(lambda r: r * 2)(x[:0]),
+    "chunks": lambda x: torch.vmap(lambda r: r * 2, chunk_size=2)(x),
+    "several dimensions": lambda x: torch.vmap(lambda r: (r * 2, r + 1), out_dims=(0, 1))(x),
+    "a view of what it computes": lambda x: torch.vmap(lambda r: (r * 2)[1:])(x),
+    "no gradient for a part": with_a_part_under_no_grad,
+    "a view": lambda x: torch.vmap(lambda r: r.view(3, 1))(x),
+    "the sample itself": lambda x: torch.vmap(lambda r: r)(x),
+    "a view of another result": lambda x: torch.vmap(lambda r: ((y := r * 2), y.reshape(3, 1)))(x),
+    "a copy that is written to": writes_into_a_copy,
+    "what all share": lambda x: torch.vmap(lambda r: W)(x) * x,
+    "written views of one result": writes_to_parts,
+    "written views of the batch": writes_to_the_batch,
+    "sorting": lambda x: torch.vmap(lambda r: (r.sort()[0], r.topk(2)[0], r.argsort().argmax() + r.argmin()))(x),
+    "scans": lambda x: torch.vmap(lambda r: r.logcumsumexp(0) + r.cummax(0)[0])(x),
+    "diagonals": lambda x: torch.vmap(lambda r: torch.diag(r).diagonal() + torch.outer(r, r).trace())(x),
 }
 
 
@@ -75,24 +129,11 @@ def keeps_a_sample(x):
     return kept[0] + x
 
 
-def writes_into_a_copy_that_is_a_view(x):
-    y = x.reshape(2, 2, 3).transpose(1, 2) * 1
-    z = torch.vmap(lambda r: r.t().reshape(-1))(y)
-    z.mul_(2)
-    return y, z
-
-
 LEFT = {
-    "an operator without a rule": lambda x: torch.vmap(lambda r: r.sort()[0])(x),
-    "a view": lambda x: torch.vmap(lambda r: r.view(3, 1))(x),
-    "the sample itself": lambda x: torch.vmap(lambda r: r)(x),
+    "an operator without a rule": lambda x: torch.vmap(lambda r: r.kthvalue(1)[0])(x),
     "a size in the values": lambda x: torch.vmap(lambda r: r * W[W > 0].sum())(x),
-    "a view of the batch": writes_into_a_copy_that_is_a_view,
-    "a view of another result": lambda x: torch.vmap(lambda r: ((y := r * 2), y.reshape(3, 1)))(x),
     "writes": writes,
     "writes outside": writes_outside,
-    "chunks": lambda x: torch.vmap(lambda r: r * 2, chunk_size=2)(x),
-    "several dimensions": lambda x: torch.vmap(lambda r: (r * 2, r + 1), out_dims=(0, 1))(x),
 }
 
 
@@ -135,14 +176,30 @@ def test_samples_have_the_strides_of_eagers():
     assert got_strides == strides == [(3,)]
 
 
-def test_random_numbers_are_eagers():
-    x = torch.randn(4, 3)
-    f = lambda x: torch.vmap(lambda r: r + torch.rand(3), randomness="different")(x)  # noqa: E731
+DRAWING = {
+    "rand": lambda r: r + torch.rand(3, dtype=r.dtype),
+    "several": lambda r: r * torch.randn(3, dtype=r.dtype) + torch.randint(0, 9, (3,)) * torch.rand((), dtype=r.dtype),
+    "dropout": lambda r: torch.nn.functional.dropout(r * 2, 0.3) + torch.nn.functional.dropout(r, 0.6),
+    "of what all share": lambda r: torch.nn.functional.dropout(torch.ones(3, dtype=r.dtype)) * r,
+    "a gradient": torch.func.grad(lambda r: (torch.nn.functional.dropout(r, 0.5) ** 2).sum()),
+}
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+@pytest.mark.parametrize("name", DRAWING)
+@pytest.mark.parametrize("size", [1, 4, 37])
+def test_random_numbers_are_eagers(name, randomness, size):
+    x = torch.randn(size, 3)
+    f = lambda x: torch.vmap(DRAWING[name], randomness=randomness)(x)  # noqa: E731
     compiled = thunder.jit(f)
-    torch.manual_seed(0)
-    want = f(x)
-    torch.manual_seed(0)
-    assert torch.equal(compiled(x), want)
+    for _ in range(2):
+        torch.manual_seed(0)
+        want = f(x)
+        after = torch.rand(())
+        torch.manual_seed(0)
+        torch.testing.assert_close(compiled(x), want)
+        assert torch.rand(()) == after
+    assert not thunder.compile_stats(compiled)["eager_calls"]
 
 
 def test_other_sizes_run_the_same_program():
@@ -209,4 +266,69 @@ def test_an_ensemble_of_modules():
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_sums_up_to_each_element(dim):
     compiled = compared(lambda x: torch.vmap(lambda r: r.cumsum(dim) * r.cumprod(dim))(x), torch.randn(4, 3, 5))
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+I, J = torch.tensor([2, 0, 2, 1]), torch.tensor([[1, 0], [2, 2], [0, 1], [1, 1]])
+INDEXED = {
+    "one index": lambda x: torch.vmap(lambda r: r[I] * r.index_select(0, I))(x),
+    "an index for each": lambda x: torch.vmap(lambda r, i: r[i] + r.index_select(0, i))(x, J),
+    "of what all share": lambda x: torch.vmap(lambda r, i: W[i] * r[:2] + W.index_select(0, i))(x, J),
+    "one element": lambda x: torch.vmap(lambda r, i: r[i] * 2)(x, I),
+    "a table": lambda x: torch.vmap(lambda i: torch.nn.functional.embedding(i, x))(J),
+    "a table for each": lambda x: torch.vmap(lambda r, i: torch.nn.functional.embedding(i, r[:, None]))(x, J),
+    "gather": lambda x: torch.vmap(lambda r, i: r.gather(0, i))(x, J),
+    "scatter": lambda x: torch.vmap(lambda r, i: r.scatter(0, i[:1], r[1:2]).scatter_add(0, i, r[:2]))(x, J),
+    "sums": lambda x: torch.vmap(lambda r, i: r.index_add(0, i, r[:2]).index_add(0, I, W[I]))(x, J),
+    "writes of parts": lambda x: torch.vmap(lambda r, i: r.index_put((i,), r[:2], accumulate=True))(x, J),
+    "two indices": lambda x: torch.vmap(lambda r, i: (r[:, None] * W)[i, i.flip(0)])(x, J),
+    "behind a slice": lambda x: torch.vmap(lambda r: (r[:, None] * W)[:, I])(x),
+    "written and read": lambda x: torch.vmap(lambda r: assigned(r * 1))(x),
+}
+
+
+def assigned(y):
+    y[1:] = y[:-1] * 2
+    y[0] += 1
+    return y
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indices(name):
+    compiled = compared(INDEXED[name], torch.randn(4, 3))
+    assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+def of_pictures(filters, bias, x):
+    conv = torch.nn.functional.conv2d
+    return {
+        "one filter": torch.vmap(lambda s: conv(s, filters[0], bias[0], padding=1))(x),
+        "a bias for each": torch.vmap(lambda s, b: conv(s, filters[0], b, stride=2))(x, bias),
+        "a filter for each": torch.vmap(lambda s, w, b: conv(s, w, b, dilation=2))(x, filters, bias),
+        "one picture": torch.vmap(lambda w: conv(x[0], w))(filters),
+        "no rows": torch.vmap(lambda s: conv(s, filters[0]))(x[:, 0]),
+        "transposed": torch.vmap(lambda s, w: torch.nn.functional.conv_transpose2d(s, w.transpose(0, 1), stride=2))(
+            x, filters
+        ),
+        "pools": torch.vmap(lambda s: torch.nn.functional.max_pool2d(s, 2))(x)
+        + torch.vmap(lambda s: torch.nn.functional.avg_pool2d(s, 2))(x)
+        + torch.vmap(lambda s: torch.nn.functional.adaptive_avg_pool2d(s, 3))(x),
+    }
+
+
+@pytest.mark.parametrize("rows", [2, 1])
+@pytest.mark.parametrize("size", [3, 1])
+def test_pictures(size, rows):
+    shapes = (size, 5, 4, 3, 3), (size, 5), (size, rows, 4, 6, 6)
+    filters, bias, x = (torch.randn(s, dtype=torch.float64) for s in shapes)
+    for name in of_pictures(filters, bias, x):
+        compiled = compared(lambda *a, name=name: of_pictures(*a)[name], filters, bias, x)
+        assert not thunder.compile_stats(compiled)["eager_calls"], name
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_of_channels(groups):
+    w, x = torch.randn(3, 8, 4 // groups, 3), torch.randn(3, 2, 4, 7)
+    conv = torch.nn.functional.conv1d
+    compiled = compared(lambda w, x: torch.vmap(lambda w, x: conv(x, w, groups=groups))(w, x), w, x)
     assert not thunder.compile_stats(compiled)["eager_calls"]

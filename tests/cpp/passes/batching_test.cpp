@@ -76,6 +76,14 @@ const char* const kPrograms[] = {
     "  t0 = prims.cumsum(x, 0)  # t0: \"cpu f32[4, 2]\"\n  t1 = prims.cumprod(t0, 1)  # t1: \"cpu f32[4, 2]\"\n"
     "  return t1\n",
     "  t0 = prims.exp(w)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
+    "  t0 = prims.argmax(x, 0)  # t0: \"cpu i64[2]\"\n  t1 = prims.take(x, t0, 0)  # t1: \"cpu f32[2, 2]\"\n"
+    "  t2 = prims.take(w, t0, 0)  # t2: \"cpu f32[2, 2]\"\n  t3 = prims.mul(t1, t2)  # t3: \"cpu f32[2, 2]\"\n"
+    "  t4 = prims.index_add(x, 0, t0, t3)  # t4: \"cpu f32[4, 2]\"\n  return t4\n",
+    "  t0 = prims.argmin(w, 0)  # t0: \"cpu i64[2]\"\n  t1 = prims.take(x, t0, 0)  # t1: \"cpu f32[2, 2]\"\n"
+    "  t2 = prims.index_add(w, 0, t0, t1)  # t2: \"cpu f32[4, 2]\"\n  return t2\n",
+    "  t0 = prims.argmax(x, 1)  # t0: \"cpu i64[4]\"\n  t1 = prims.view(t0, [4, 1])  # t1: \"cpu i64[4, 1]\"\n"
+    "  t2 = prims.take_along_axis(w, t1, 1)  # t2: \"cpu f32[4, 1]\"\n"
+    "  t3 = prims.scatter_add(x, 1, t1, t2)  # t3: \"cpu f32[4, 2]\"\n  return t3\n",
 };
 
 TEST_CASE("batching: each sample's part is what the program gives for the sample") {
@@ -96,7 +104,6 @@ TEST_CASE("batching: each sample's part is what the program gives for the sample
 
 TEST_CASE("batching: refused where there is no rule") {
   const char* const bodies[] = {
-      "  t0 = prims.argmax(x, 0)  # t0: \"cpu i64[2]\"\n  return t0\n",
       "  t0 = prims.bernoulli_like(x, 0.5)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
       "  t0 = prims.bernoulli_like(w, 0.5)  # t0: \"cpu f32[4, 2]\"\n  return t0\n",
   };
