@@ -15,6 +15,7 @@ from . import _build as _build  # before the extension: asks whether it can be l
 # isort: split
 from . import _C
 from . import _frontend as _frontend  # registers the torch functions that it knows
+from ._inner_modules import make as _make
 from ._inspection import (
     cache_hits,
     cache_misses,
@@ -32,7 +33,6 @@ from ._inspection import (
     replay,
 )
 from ._options import Options as _Options
-from ._parts import make as _make
 from .extend import (
     Executor,
     get_all_executors,

@@ -169,11 +169,11 @@ def compile_stats(fn):
     function itself, by why (a torch dispatch mode was active, an argument was a DTensor, ...); `passes`: milliseconds
     of each pass;
     `accumulated_gradients`: how many gradients a backward added in place, to a leaf's `.grad` or to what a distributed
-    module keeps within `no_sync()`; `parts`: of a function that eager runs, the compiled functions of the modules that
-    the function calls, by the modules' classes, which this and the like functions take; `graphs`, unless they are off:
-    how many recordings were made ("captures"), how many runs of a forward or backward were "replays", or were none
-    although the program may be recorded ("ungraphed"), the "bytes" that recordings keep, and "why" programs are not
-    recorded, a dict from reasons to how many programs have them. Items are attributes, too; `last_traces` and
+    module keeps within `no_sync()`; `inner_modules`: of a function that eager runs, the compiled functions of the
+    modules that the function calls, by the modules' classes, which this and the like functions take; `graphs`, unless
+    they are off: how many recordings were made ("captures"), how many runs of a forward or backward were "replays", or
+    were none although the program may be recorded ("ungraphed"), the "bytes" that recordings keep, and "why" programs
+    are not recorded, a dict from reasons to how many programs have them. Items are attributes, too; `last_traces` and
     `last_backward_traces` are None before the first call."""
     stats = _C.stats(_function(fn))
     stats["passes"] = {
@@ -182,8 +182,8 @@ def compile_stats(fn):
         for trace in traces
         if trace.pass_name
     }
-    parts = _C.parts(_function(fn))
-    stats["parts"] = parts.compiled if parts is not None else {}
+    modules = _C.inner_modules(_function(fn))
+    stats["inner_modules"] = modules.compiled if modules is not None else {}
     return CompileStats(fn, stats)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.distributed.algorithms.join import Joinable
 
 from ._frontend import is_sharded
-from ._parts import CompiledMethod, make
+from ._inner_modules import CompiledMethod, make
 from ._tracing import current_tracer
 
 

@@ -9,30 +9,30 @@ using frontend::Ref;
 
 namespace {
 
-// While this lives, modules run as programs of their own: `parts` is a Parts of thunder/_parts.py, or null.
-class WithParts {
+// While this lives, modules run as programs of their own: `modules` are InnerModules of thunder/_inner_modules.py, or null.
+class WithInnerModules {
  public:
-  explicit WithParts(PyObject* parts) : parts_(parts) {
-    if (!parts_) return;
-    entered_ = PyObject_CallMethod(parts_, "enter", nullptr);
-    if (!entered_) PyErr_WriteUnraisable(parts_);
+  explicit WithInnerModules(PyObject* modules) : modules_(modules) {
+    if (!modules_) return;
+    entered_ = PyObject_CallMethod(modules_, "enter", nullptr);
+    if (!entered_) PyErr_WriteUnraisable(modules_);
   }
-  ~WithParts() {
+  ~WithInnerModules() {
     if (!entered_) return;
     // The function may have raised.
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    PyObject* left = PyObject_CallMethod(parts_, "leave", "(O)", entered_);
-    if (!left) PyErr_WriteUnraisable(parts_);
+    PyObject* left = PyObject_CallMethod(modules_, "leave", "(O)", entered_);
+    if (!left) PyErr_WriteUnraisable(modules_);
     Py_XDECREF(left);
     Py_DECREF(entered_);
     PyErr_Restore(type, value, traceback);
   }
-  WithParts(const WithParts&) = delete;
-  WithParts& operator=(const WithParts&) = delete;
+  WithInnerModules(const WithInnerModules&) = delete;
+  WithInnerModules& operator=(const WithInnerModules&) = delete;
 
  private:
-  PyObject* const parts_;
+  PyObject* const modules_;
   PyObject* entered_ = nullptr;
 };
 
@@ -62,7 +62,7 @@ PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why
   ++eager_[why];
   const Ref result = [&] {
     // Under modes, and for classes of tensors, modules are left to eager as well.
-    const WithParts parts(warns ? parts_.get() : nullptr);
+    const WithInnerModules inner(warns ? inner_modules_.get() : nullptr);
     return Ref::steal(PyObject_Vectorcall(fn_.get(), args.args, args.nargs, args.names));
   }();
   // What eager refuses as well is its exception alone.
@@ -97,7 +97,7 @@ bool JitFunction::warn_of_eager(const std::string& why) {
   const bool is_error = why.starts_with("[");
   const std::string text = cat(
       is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled",
-      parts_.get() ? "; the modules that it calls are compiled where they can be (compile_stats(f)[\"parts\"])" : "");
+      inner_modules_.get() ? "; the modules that it calls are compiled where they can be (compile_stats(f)[\"inner_modules\"])" : "");
   // A module's __call__ is Python.
   warned_ = PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) == 0;
   return warned_;

@@ -585,7 +585,7 @@ bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObjec
 int JitFunction::traverse(visitproc visit, void* arg) {
   Py_VISIT(fn_.get());
   Py_VISIT(module_.get());
-  Py_VISIT(parts_.get());
+  Py_VISIT(inner_modules_.get());
   return 0;
 }
 

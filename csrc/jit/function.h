@@ -70,14 +70,14 @@ class JitFunction {
   std::shared_ptr<const CompileRecord> compile_only(PyObject* const* args, size_t nargs, PyObject* names);
 
   void set_sharp_edges(frontend::SharpEdges edges) { edges_ = edges; }
-  /// `parts`: a Parts of thunder/_parts.py, for calls that eager runs since no program can.  `quiet`: no warnings of
+  /// `modules`: InnerModules of thunder/_inner_modules.py, for calls that eager runs since no program can.  `quiet`: no warnings of
   /// those.
-  void set_parts(PyObject* parts, bool quiet) {
-    parts_ = frontend::Ref::borrow(parts);
+  void set_inner_modules(PyObject* modules, bool quiet) {
+    inner_modules_ = frontend::Ref::borrow(modules);
     warned_ = quiet;
   }
   /// Null: it has none.
-  PyObject* parts() const { return parts_.get(); }
+  PyObject* inner_modules() const { return inner_modules_.get(); }
   void set_float8(Float8Chooser chooser) { float8_ = std::move(chooser); }
   bool chooses_float8() const { return static_cast<bool>(float8_); }
   PyObject* fn() const { return fn_.get(); }
@@ -194,7 +194,7 @@ class JitFunction {
   /// Whether a user's function is being traced in this thread.
   static bool is_tracing();
 
-  frontend::Ref fn_, module_, parts_;
+  frontend::Ref fn_, module_, inner_modules_;
   CacheMode cache_;
   frontend::SharpEdges edges_ = frontend::SharpEdges::Allow;
   CompileOptions options_;

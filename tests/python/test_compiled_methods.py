@@ -13,7 +13,8 @@ import thunder
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embedding, self.body, self.head = nn.Embedding(16, 8), nn.Sequential(nn.Linear(8, 8), nn.GELU()), nn.Linear(8, 16)
+        self.embedding, self.head = nn.Embedding(16, 8), nn.Linear(8, 16)
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.GELU())
         self.steps = 0
 
     def forward(self, tokens):
@@ -48,7 +49,7 @@ def tokens(rows=2, columns=3):
 
 
 def programs(method):
-    return {name: thunder.cache_misses(f) for name, f in method.parts.compiled.items()}
+    return {name: thunder.cache_misses(f) for name, f in method.inner_modules.compiled.items()}
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
@@ -106,7 +107,7 @@ def test_a_copy_has_methods_of_its_own():
     assert not torch.equal(compiled.generate(x), other.generate(x))
 
 
-def test_within_a_compiled_function_a_method_is_a_part_of_the_program():
+def test_within_a_compiled_function_a_method_is_recorded():
     model = Model()
     compiled = thunder.jit(model)
     f = thunder.jit(lambda x: compiled.encode(x) * 2)
@@ -134,7 +135,7 @@ def test_a_method_that_is_replaced():
     torch.testing.assert_close(compiled.encode(x), model.encode(x))
 
 
-def test_what_a_part_cannot_do_is_eagers():
+def test_what_cannot_be_compiled_is_eagers():
     class Values(Model):
         def forward(self, x):
             return super().forward(x) * float(self.head.weight.detach().numpy()[0, 0])

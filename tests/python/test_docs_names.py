@@ -44,7 +44,7 @@ def prose(page):
 def words():
     """Of all source files, but this one."""
     files = [p for folder, kind in SOURCES.items() for p in (ROOT / folder).rglob(kind) if p != Path(__file__)]
-    return frozenset().union(*(re.findall(r"\w+", p.read_text()) for p in files if p.is_file()))
+    return frozenset().union(*(re.findall(r"\w+", p.read_text()) for p in files if p.is_file() and p.suffix != ".pyc"))
 
 
 @functools.cache

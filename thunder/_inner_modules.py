@@ -1,11 +1,12 @@
-"""Functions in C++ around Python's, and the parts of those that eager runs.
+"""Functions in C++ around Python's, and the modules within those that eager runs.
 
 A function that cannot be compiled as a whole (a training step with `loss.backward()`, a module with an operator in its
-middle that needs its values) is left to eager. The modules that it calls are its *parts*: each is compiled on its own,
-and runs as a program while eager runs the function. A part that cannot be compiled has parts in turn.
+middle that needs its values) is left to eager. The modules that it calls are its *inner modules*: each is compiled on
+its own, and runs as a program while eager runs the function. An inner module that cannot be compiled has inner modules
+in turn.
 
-The first call that eager runs finds the parts: a profile function sees which modules are called. In later calls a Part
-stands for `forward` in each of these modules, until the function returns. `forward` is the only thing replaced, so that
+The first call that eager runs finds them: a profile function sees which modules are called. In later calls an
+InnerModule stands for `forward` in each of these modules, until the function returns. Only `forward` is replaced, so that
 hooks of a module, and what stands around it, run as in eager.
 """
 
@@ -25,14 +26,14 @@ _CALL = torch.nn.Module._wrapped_call_impl.__code__
 _MOST_SEARCHES = 4
 
 
-def make(fn, module, options, *, is_part=False):
+def make(fn, module, options, *, is_inner=False):
     """A compiled function in C++.
 
     Args:
         fn: A callable.
         module: `fn`, if that is a module, else None.
         options: Options.
-        is_part: Whether it warns of nothing, since the function that it is a part of has warned.
+        is_inner: Whether it warns of nothing, since the function around it has warned.
     """
     o = options
     compiled = _C.make_function(
@@ -40,16 +41,16 @@ def make(fn, module, options, *, is_part=False):
     )
     _C.set_sharp_edges(compiled, o.sharp_edges)
     if not o.transforms and o.cache != "no caching":
-        _C.set_parts(compiled, Parts(fn, options), is_part)
+        _C.set_inner_modules(compiled, InnerModules(fn, options), is_inner)
     return compiled
 
 
-class Part:
+class InnerModule:
     """In the place of a module's `forward`: runs the module's program."""
 
     def __init__(self, module, options, *, warns=False):
         forward = module.forward
-        self.module, self.compiled, self.is_called = module, make(forward, None, options, is_part=not warns), False
+        self.module, self.compiled, self.is_called = module, make(forward, None, options, is_inner=not warns), False
         functools.update_wrapper(self, forward)
 
     def __call__(self, *args, **kwargs):
@@ -64,46 +65,46 @@ class Part:
         return getattr, (self.module, "forward")  # of a module without its state yet: the class's
 
 
-class Parts:
-    """The parts of a function, which C++ enters before eager runs the function, and leaves afterwards.
+class InnerModules:
+    """The inner modules of a function, which C++ enters before eager runs the function, and leaves afterwards.
 
     Args:
         fn: The function.
-        options: Options of the parts.
-        first: Parts that it may have, before any search.
+        options: Options of theirs.
+        first: InnerModules that it may have, before any search.
     """
 
     def __init__(self, fn, options, first=()):
         self._fn, self._options = fn, options
-        self._parts, self._searches = list(first), 0
+        self._modules, self._searches = list(first), 0
 
     @property
     def compiled(self):
-        """The parts' compiled functions by the names of the modules' classes, a number behind where these are equal."""
+        """The compiled functions by the names of the modules' classes, a number behind where these are equal."""
         out = {}
-        for part in self._parts:
-            name, n = type(part.module).__name__, 2
+        for inner in self._modules:
+            name, n = type(inner.module).__name__, 2
             while name in out:
-                name, n = f"{type(part.module).__name__}_{n}", n + 1
-            out[name] = part.compiled
+                name, n = f"{type(inner.module).__name__}_{n}", n + 1
+            out[name] = inner.compiled
         return out
 
     def enter(self):
         """What `leave` takes."""
-        # A function around this one searches for its own parts, which those of this one are not.
+        # A function around this one searches for its own modules, which those of this one are not.
         outer, search, entered = sys.getprofile(), None, []
         if outer is not None and not isinstance(outer, _Search):
             outer = None
-        elif not self._parts and self._searches < _MOST_SEARCHES:
+        elif not self._modules and self._searches < _MOST_SEARCHES:
             self._searches += 1
             search = _Search(self._fn)
         if search is not None or outer is not None:
             sys.setprofile(search)
-        for part in self._parts:
-            own = part.module.__dict__
+        for inner in self._modules:
+            own = inner.module.__dict__
             if "forward" not in own:
-                own["forward"] = part
-                entered.append(part)
+                own["forward"] = inner
+                entered.append(inner)
         return outer, search, entered
 
     def leave(self, token):
@@ -111,19 +112,19 @@ class Parts:
         if search is not None or outer is not None:
             sys.setprofile(outer)
         if search is not None:
-            self._parts = [Part(module, self._options) for module in search.found]
-        for part in entered:
-            if part.module.__dict__.get("forward") is part:
-                del part.module.__dict__["forward"]
+            self._modules = [InnerModule(module, self._options) for module in search.found]
+        for inner in entered:
+            if inner.module.__dict__.get("forward") is inner:
+                del inner.module.__dict__["forward"]
         # Other modules come in their place: an argument, say.
-        if entered and not any(part.is_called for part in entered):
-            self._parts = []
-        for part in entered:
-            part.is_called = False
+        if entered and not any(inner.is_called for inner in entered):
+            self._modules = []
+        for inner in entered:
+            inner.is_called = False
 
 
 class CompiledMethod:
-    """A method of a module, but for `forward`: modules that it calls are parts, the module itself above all.
+    """A method of a module, but for `forward`: modules that it calls are compiled, the module itself above all.
 
     Args:
         method: The bound method.
@@ -132,18 +133,18 @@ class CompiledMethod:
 
     def __init__(self, method, options):
         module = method.__self__
-        first = [Part(module, options, warns=True)] if _can_be_part(module) else []
-        self._method, self.parts = method, Parts(method, options, first)
+        first = [InnerModule(module, options, warns=True)] if _can_be_compiled(module) else []
+        self._method, self.inner_modules = method, InnerModules(method, options, first)
         functools.update_wrapper(self, method)
 
     def __call__(self, *args, **kwargs):
         if current_tracer():
             return self._method(*args, **kwargs)
-        token = self.parts.enter()
+        token = self.inner_modules.enter()
         try:
             return self._method(*args, **kwargs)
         finally:
-            self.parts.leave(token)
+            self.inner_modules.leave(token)
 
 
 class _Search:
@@ -162,17 +163,17 @@ class _Search:
         if event == "return":
             self._depth -= self._depth > 0
             return
-        if self._depth == 0 and _can_be_part(module) and not any(module is m for m in self.found):
+        if self._depth == 0 and _can_be_compiled(module) and not any(module is m for m in self.found):
             self.found.append(module)
         self._depth += 1
 
 
 def _is_transparent(module):
-    """Whether the module inside is a part, for what PyTorch wraps around belongs to its calls."""
+    """Whether the module inside is compiled, for what PyTorch wraps around belongs to its calls."""
     return isinstance(module, torch.nn.parallel.DistributedDataParallel)
 
 
-def _can_be_part(module):
+def _can_be_compiled(module):
     # One operator of PyTorch's own gains nothing.
     if not module._modules and type(module).__module__.startswith("torch.nn."):
         return False

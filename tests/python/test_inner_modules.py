@@ -20,12 +20,12 @@ def mlp(n=8, hidden=16, out=4):
     return nn.Sequential(nn.Linear(n, hidden), nn.GELU(), nn.Linear(hidden, out))
 
 
-def parts(f):
-    return thunder.compile_stats(f).parts
+def inner(f):
+    return thunder.compile_stats(f).inner_modules
 
 
 def hits(f):
-    return [thunder.cache_hits(part) for part in parts(f).values()]
+    return [thunder.cache_hits(module) for module in inner(f).values()]
 
 
 class Middle(nn.Module):
@@ -76,31 +76,31 @@ def test_a_training_step(batch, cache):
         torch.testing.assert_close(step(x, y), expected(x, y))
     for p, q in zip(model.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(p, q)
-    assert list(parts(step)) == ["Sequential"] and hits(step) == [3]
+    assert list(inner(step)) == ["Sequential"] and hits(step) == [3]
 
 
 def test_a_module_around_what_cannot_be_compiled():
     model = Middle()
     reference, compiled = copy.deepcopy(model), thunder.jit(model)
     assert_same_training(model, reference, compiled)
-    assert list(parts(compiled)) == ["Sequential", "Sequential_2"] and hits(compiled) == [2, 2]
-    assert thunder.last_backward_traces(parts(compiled)["Sequential"])
+    assert list(inner(compiled)) == ["Sequential", "Sequential_2"] and hits(compiled) == [2, 2]
+    assert thunder.last_backward_traces(inner(compiled)["Sequential"])
 
 
-def test_the_parts_of_a_part():
+def test_inner_modules_of_inner_modules():
     model = nn.Sequential(nn.Linear(8, 8), Middle(), mlp())
     reference = copy.deepcopy(model)
-    inner = []
+    seen = []
 
     @thunder.jit
     def f(x):
-        inner.append(x.detach().numpy())  # keeps the function from being compiled, as the module's own line does
+        seen.append(x.detach().numpy())  # keeps the function from being compiled, as the module's own line does
         return model(x)
 
     assert_same_training(model, reference, f, steps=5)
-    (whole,) = parts(f).values()
-    assert list(parts(whole)) == ["Middle", "Sequential"]
-    assert list(parts(parts(whole)["Middle"])) == ["Sequential", "Sequential_2"]
+    (whole,) = inner(f).values()
+    assert list(inner(whole)) == ["Middle", "Sequential"]
+    assert list(inner(inner(whole)["Middle"])) == ["Sequential", "Sequential_2"]
 
 
 def test_one_warning_names_the_line():
@@ -112,7 +112,7 @@ def test_one_warning_names_the_line():
     assert len(warned) == 1
 
 
-def test_single_operators_and_containers_are_no_parts():
+def test_single_operators_and_containers_are_not_compiled():
     linear, layers = nn.Linear(8, 8), nn.ModuleList([nn.Linear(8, 8), mlp()])
 
     @thunder.jit
@@ -122,10 +122,10 @@ def test_single_operators_and_containers_are_no_parts():
 
     for _ in range(3):
         f(torch.randn(3, 8))
-    assert list(parts(f)) == ["Sequential"]
+    assert list(inner(f)) == ["Sequential"]
 
 
-def test_another_module_takes_a_parts_place():
+def test_another_module_takes_its_place():
     @thunder.jit
     def f(model, x):
         return model(x) + float(x.detach().numpy()[0, 0])
@@ -137,26 +137,26 @@ def test_another_module_takes_a_parts_place():
     assert sum(eager_calls(f).values()) == 9
 
 
-def test_a_part_is_compiled_by_the_functions_options():
+def test_an_inner_module_is_compiled_by_the_functions_options():
     model = mlp()
     f = thunder.jit(lambda x: model(x).detach().numpy(), executors=["aten"], numerics="eager")
     for _ in range(3):
         f(torch.randn(3, 8))
-    (part,) = parts(f).values()
-    assert not thunder.last_kernels(part) and thunder.last_traces(part)
+    (module,) = inner(f).values()
+    assert not thunder.last_kernels(module) and thunder.last_traces(module)
 
 
-def test_no_parts_without_a_cache_or_where_all_is_compiled():
+def test_none_without_a_cache_or_where_all_is_compiled():
     model = mlp()
     f = thunder.jit(lambda x: model(x).detach().numpy(), cache="no caching")
     f(torch.randn(3, 8)), f(torch.randn(3, 8))
-    assert parts(f) == {}
+    assert inner(f) == {}
     compiled = thunder.jit(model)
     compiled(torch.randn(3, 8))
-    assert parts(compiled) == eager_calls(compiled) == {}
+    assert inner(compiled) == eager_calls(compiled) == {}
 
 
-def test_hooks_of_a_part_run_as_in_eager():
+def test_hooks_run_as_in_eager():
     model, seen = Middle(), []
     model.encoder.register_forward_hook(lambda m, args, out: seen.append(out.shape) or out * 2)
     model.decoder.register_forward_pre_hook(lambda m, args: seen.append(args[0].shape))
@@ -224,7 +224,7 @@ def test_a_forward_that_somebody_has_replaced_stays():
     x = torch.randn(3, 8)
     for _ in range(3):
         torch.testing.assert_close(f(x), before(x).detach() * 3)
-    assert parts(f) == {}
+    assert inner(f) == {}
 
 
 def test_a_profiler_of_the_users_stays():
@@ -236,13 +236,13 @@ def test_a_profiler_of_the_users_stays():
         assert sys.getprofile() is profiler
     finally:
         sys.setprofile(None)
-    assert events and parts(f) == {}
+    assert events and inner(f) == {}
     for _ in range(3):
         f(torch.randn(3, 8))
     assert hits(f) == [1]
 
 
-def test_a_compiled_function_inside_has_its_own_parts():
+def test_a_compiled_function_inside_has_its_own():
     inside, outside = Middle(), mlp(8, 16, 8)
     compiled = thunder.jit(inside)
 
@@ -253,7 +253,7 @@ def test_a_compiled_function_inside_has_its_own_parts():
 
     for _ in range(4):
         f(torch.randn(3, 8))
-    assert list(parts(f)) == ["Sequential"] and list(parts(compiled)) == ["Sequential", "Sequential_2"]
+    assert list(inner(f)) == ["Sequential"] and list(inner(compiled)) == ["Sequential", "Sequential_2"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -308,7 +308,7 @@ def test_two_networks_that_train_each_other():
     for _ in range(6):
         real, noise = torch.randn(5, 8), torch.randn(5, 4)
         assert step(real, noise) == pytest.approx(expected(real, noise), rel=1e-4)
-    assert len(parts(step)) == 2 and min(hits(step)) >= 3
+    assert len(inner(step)) == 2 and min(hits(step)) >= 3
 
 
 def test_threads():
