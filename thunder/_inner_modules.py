@@ -6,8 +6,8 @@ its own, and runs as a program while eager runs the function. An inner module th
 in turn.
 
 The first call that eager runs finds them: a profile function sees which modules are called. In later calls an
-InnerModule stands for `forward` in each of these modules, until the function returns. Only `forward` is replaced, so that
-hooks of a module, and what stands around it, run as in eager.
+InnerModule stands for `forward` in each of these modules, until the function returns. Only `forward` is replaced, so
+that hooks of a module, and what stands around it, run as in eager.
 """
 
 import copy
