@@ -285,10 +285,14 @@ void bind_function(nb::module_& m) {
                                                  : SharpEdges::Error);
   });
   m.def(
-      "set_inner_modules", [](nb::handle h, nb::handle modules, bool quiet) { function(h).set_inner_modules(modules.ptr(), quiet); },
+      "set_inner_modules",
+      [](nb::handle h, nb::handle modules, bool quiet) { function(h).set_inner_modules(modules.ptr(), quiet); },
       nb::arg("function"), nb::arg("modules"), nb::arg("quiet"));
   m.def(
-      "inner_modules", [](nb::handle h) { return nb::borrow<nb::object>(function(h).inner_modules() ? function(h).inner_modules() : Py_None); },
+      "inner_modules",
+      [](nb::handle h) {
+        return nb::borrow<nb::object>(function(h).inner_modules() ? function(h).inner_modules() : Py_None);
+      },
       "The InnerModules of thunder/_inner_modules.py, or None.");
   m.def("guards", [](nb::handle h) { return function(h).guards(); });
   m.def("last_epilogue_traces", [](nb::handle h) {

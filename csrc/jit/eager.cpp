@@ -95,9 +95,10 @@ bool JitFunction::warn_of_eager(const std::string& why) {
   const std::string which = is_function ? "The function" : "The module";
   // A refusal has the operator's name before it, and lines.
   const bool is_error = why.starts_with("[");
-  const std::string text = cat(
-      is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which, " runs by eager PyTorch, not compiled",
-      inner_modules_.get() ? "; the modules that it calls are compiled where they can be (compile_stats(f)[\"inner_modules\"])" : "");
+  const char* inner =
+      "; the modules that it calls are compiled where they can be (compile_stats(f)[\"inner_modules\"])";
+  const std::string text = cat(is_error ? "" : "[jit] ", why, is_error ? "\n  " : ". ", which,
+                               " runs by eager PyTorch, not compiled", inner_modules_.get() ? inner : "");
   // A module's __call__ is Python.
   warned_ = PyErr_WarnEx(PyExc_UserWarning, text.c_str(), is_function ? 1 : 2) == 0;
   return warned_;
