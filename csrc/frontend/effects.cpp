@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/hooks.h"
+#include "frontend/kinds.h"
 #include "frontend/reads.h"
 #include "frontend/unseen.h"
 
@@ -111,7 +112,7 @@ bool Reads::class_written(PyTypeObject* type, PyObject* name) const {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject* base = PyTuple_GET_ITEM(type->tp_mro, i);
     if (attribute_written(base, name)) return true;
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(base)->tp_dict;
+    PyObject* dict = class_dict(base);
     if (dict && PyDict_Contains(dict, name) != 0) return false;
   }
   return false;
@@ -240,8 +241,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (touch_attribute(object, name)) return true;
   PyObject* before = nullptr;
   if (PyType_Check(object)) {
-    PyObject* dict = reinterpret_cast<PyTypeObject*>(object)->tp_dict;
-    before = PyDict_GetItemWithError(dict, name);
+    before = PyDict_GetItemWithError(class_dict(object), name);
   } else {
     // A class's own __setattr__ or a property is interpreted and tells what it writes.
     PyObject* found = _PyType_Lookup(Py_TYPE(object), name);

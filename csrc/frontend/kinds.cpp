@@ -98,13 +98,26 @@ PyObject* attributes(PyObject* o) {
   return dict ? *dict : nullptr;
 }
 
+PyObject* class_dict(PyObject* type) {
+  auto* t = reinterpret_cast<PyTypeObject*>(type);
+#if PY_VERSION_HEX >= 0x030C0000
+  // The interpreter has those of CPython's own classes.
+  PyObject* dict = PyType_GetDict(t);
+  Py_XDECREF(dict);
+  return dict;
+#else
+  return t->tp_dict;
+#endif
+}
+
 void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* value)>& visit) {
   PyObject* order = Py_TYPE(o)->tp_mro;
   for (Py_ssize_t i = 0; order && i < PyTuple_GET_SIZE(order); ++i) {
     auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
-    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict) continue;
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) continue;
+    PyObject* dict = class_dict(PyTuple_GET_ITEM(order, i));
     PyObject *name, *found;
-    for (Py_ssize_t pos = 0; PyDict_Next(type->tp_dict, &pos, &name, &found);) {
+    for (Py_ssize_t pos = 0; PyDict_Next(dict, &pos, &name, &found);) {
       if (!Py_IS_TYPE(found, &PyMemberDescr_Type)) continue;
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(found)->d_member;
       if (member->type != T_OBJECT_EX || (member->flags & READONLY)) continue;

@@ -33,6 +33,8 @@ bool is_python_object(PyObject* o);
 /// The attributes of an object that may hold results (a cache of keys and values), borrowed; null where there are none.
 /// Modules are the program's, not its results.
 PyObject* attributes(PyObject* o);
+/// The attributes of a class itself, borrowed.
+PyObject* class_dict(PyObject* type);
 /// The attributes that an object keeps in slots.
 void each_slot(PyObject* o, const std::function<void(PyObject* name, PyObject* value)>& visit);
 bool is_deque(PyObject* o);

@@ -1,5 +1,7 @@
 #include "frontend/number_places.h"
 
+#include "frontend/kinds.h"
+
 namespace thunder::frontend {
 
 bool is_plain_number(PyObject* o) { return o && (PyLong_CheckExact(o) || PyFloat_CheckExact(o)); }
@@ -31,7 +33,7 @@ PyObject* value_at(PyObject* container, PyObject* key) {
     if (i == -1 && PyErr_Occurred()) PyErr_Clear();
     return i >= 0 && i < PyList_GET_SIZE(container) ? PyList_GET_ITEM(container, i) : nullptr;
   }
-  if (PyType_Check(container)) container = reinterpret_cast<PyTypeObject*>(container)->tp_dict;
+  if (PyType_Check(container)) container = class_dict(container);
   PyObject* now = container ? PyDict_GetItemWithError(container, key) : nullptr;
   if (!now) PyErr_Clear();
   return now;

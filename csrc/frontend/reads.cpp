@@ -261,9 +261,7 @@ void Reads::read_super(PyObject* super, PyObject* name) {
     auto* type = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(order, i));
     if (!below) {
       read_class(type, name, _PyType_Lookup(type, name));
-      // From 3.12 classes of CPython's own have no dict in sight; none of them is above another's class.
-      PyObject* dict = type->tp_dict;
-      if (dict ? PyDict_Contains(dict, name) != 0 : _PyType_Lookup(type, name) != nullptr) return;
+      if (PyDict_Contains(class_dict(PyTuple_GET_ITEM(order, i)), name) != 0) return;
     }
     below = below && type != s->type;
   }

@@ -1,5 +1,6 @@
 """thunder.jit: what may be compiled, and what is guarded."""
 
+import copy
 import dataclasses
 from collections import OrderedDict, namedtuple
 from typing import NamedTuple
@@ -450,3 +451,15 @@ def test_comparisons_with_a_captured_tensor():
 
     x = torch.arange(12.0, device=TURNED.device).view(3, 4)
     assert_close(thunder.jit(f)(x), f(x))
+
+
+def test_a_class_of_cpythons_own_whose_attributes_are_read_and_set():
+    # copyreg looks for `__slotnames__` of the class, and sets it where it can.
+    def f(x):
+        kept = copy.deepcopy(OrderedDict(a=x, b=1.0))
+        return kept["a"] * len(kept)
+
+    compiled = thunder.jit(f)
+    for _ in range(2):
+        x = torch.randn(3)
+        torch.testing.assert_close(compiled(x), f(x))
