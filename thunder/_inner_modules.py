@@ -6,9 +6,9 @@ its own, and runs as a program while eager runs the function. An inner module th
 in turn.
 
 The first call that eager runs finds them: a profile function sees which modules are called. In later calls an
-InnerModule takes the calls of each of these modules, until the function returns. It lies where torch.nn.Module.compile()
-puts a compiled call, which PyTorch leaves out of copies. Only `forward` becomes a program, so that hooks of a module, and
-what stands around it, run as in eager.
+InnerModule takes the calls of each of these modules, until the function returns. It lies where
+torch.nn.Module.compile() puts a compiled call, which PyTorch leaves out of copies. Only `forward` becomes a program, so
+that hooks of a module, and what stands around it, run as in eager.
 """
 
 import copy

@@ -195,6 +195,7 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
       Ref key = text(name);
       PyObject* method = _PyType_Lookup(t, key.get());
       read_class(t, key.get(), method);
+      // What stands for a constructor leaves the call to eager.
       if (Ref by = method && PyFunction_Check(method) ? stands_for(method) : Ref()) {
         Ref made = Ref::steal(PyObject_Vectorcall(by.get(), &type, 1, nullptr));
         if (!made) return nullptr;

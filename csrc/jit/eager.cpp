@@ -110,7 +110,7 @@ void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const Key&
   const bool counts = reason.warns && !reason.of_arguments && !reason.tensor && once_.empty() && not_kept_.empty();
   refusals_ = counts ? refusals_ + 1 : 0;
   refusing_ = refusals_ >= kAttempts ? e : nullptr;
-  const uint64_t kind = (key.exact ? key : whole(key)).hash;
+  const uint64_t kind = kind_of(key);
   if (!counts) {
     refused_.erase(kind);
     return;
@@ -126,7 +126,7 @@ void JitFunction::check_refused(const Key& key) {
   auto refuse = [](const CacheEntry& e) { throw NeedsEager{e.eager, {}, e.eager_warns}; };
   if (refusing_ && refusing_->world.check(nullptr)) refuse(*refusing_);
   if (refused_.empty()) return;
-  const auto like = refused_.find(whole(key).hash);
+  const auto like = refused_.find(kind_of(key));
   if (like == refused_.end() || like->second.last->world.check(nullptr)) return;
   if (!like->second.patience.may_compile()) refuse(*like->second.last);
 }

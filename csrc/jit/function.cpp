@@ -506,7 +506,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->remember();
   record_ = record;
   refusals_ = 0;
-  refused_.erase((key.exact ? key : whole(key)).hash);
+  refused_.erase(kind_of(key));
   tracer->keep_drawn();
   last_entry_ = e->entry;
   return keep(std::move(e), key);

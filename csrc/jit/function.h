@@ -137,6 +137,8 @@ class JitFunction {
   std::string flat_key(const Arguments& args, const Key& key) const;
   /// The key of the same call with all numbers apart.
   const Key& whole(const Key& key) const;
+  /// The hash of the key without numbers, where the cache looks for such.
+  uint64_t kind_of(const Key& key) const;
   std::shared_ptr<CacheEntry> find_with(const Key& key, std::string* why);
   /// Entries for calls that are like this one but for their numbers.
   std::vector<std::shared_ptr<CacheEntry>> alike(const Key& whole);
@@ -226,10 +228,10 @@ class JitFunction {
   bool raised_ = false;         // the function did, when it was acquired last
   bool warned_ = false;         // of calls that eager runs
   size_t hits_ = 0, misses_ = 0;
-  size_t refusals_ = 0;                   // one after the other
-  std::shared_ptr<CacheEntry> refusing_;  // the last of too many
+  size_t refusals_ = 0;                                 // one after the other
+  std::shared_ptr<CacheEntry> refusing_;                // the last of too many
   std::unordered_map<uint64_t, RefusedCalls> refused_;  // by keys without numbers
-  size_t refuted_ = 0;                    // calls whose acquisition raised what the function itself did not raise
+  size_t refuted_ = 0;  // calls whose acquisition raised what the function itself did not raise
   std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;

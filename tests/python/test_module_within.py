@@ -1,4 +1,4 @@
-"""Compiled modules within another compiled function: what it reads of them is guarded, and what it writes is written."""
+"""Compiled modules within another compiled function: reads of them are guarded, writes are written."""
 
 import copy
 
