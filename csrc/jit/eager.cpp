@@ -115,6 +115,8 @@ void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const Key&
     refused_.erase(kind);
     return;
   }
+  constexpr size_t kMostKinds = 64;
+  if (refused_.size() >= kMostKinds && !refused_.contains(kind)) refused_.clear();
   RefusedCalls& like = refused_[kind];
   if (like.last && like.last->eager != e->eager) like.patience = RefusedCalls().patience;
   like.last = e;
