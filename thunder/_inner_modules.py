@@ -6,7 +6,8 @@ its own, and runs as a program while eager runs the function. An inner module th
 in turn.
 
 The first call that eager runs finds them: a profile function sees which modules are called. In later calls an
-InnerModule stands for `forward` in each of these modules, until the function returns. Only `forward` is replaced, so
+InnerModule takes the calls of each of these modules, until the function returns. It lies where
+torch.nn.Module.compile() puts a compiled call, which PyTorch leaves out of copies. Only `forward` becomes a program, so
 that hooks of a module, and what stands around it, run as in eager.
 """
 
@@ -14,6 +15,7 @@ import copy
 import functools
 import sys
 import types
+import weakref
 
 import torch
 
@@ -46,18 +48,45 @@ def make(fn, module, options, *, is_inner=False):
 
 
 class InnerModule:
-    """In the place of a module's `forward`: runs the module's program."""
+    """A module's call, whose `forward` is a program."""
 
     def __init__(self, module, options, *, warns=False):
-        forward = module.forward
-        self.module, self.compiled, self.is_called = module, make(forward, None, options, is_inner=not warns), False
-        functools.update_wrapper(self, forward)
+        self.module, self.is_called = module, False
+        self.compiled = make(module.forward, None, options, is_inner=not warns)
+        self._forward = _Forward(module, self.compiled)
 
     def __call__(self, *args, **kwargs):
+        if current_tracer():
+            return self.module._call_impl(*args, **kwargs)
+        module, forward = self.module, self._forward
+        own = module.__dict__
+        if own.get("forward", forward) is not forward:  # the user's
+            return module._call_impl(*args, **kwargs)
         self.is_called = True
-        return self.compiled(*args, **kwargs)
+        own["forward"] = forward
+        try:
+            return module._call_impl(*args, **kwargs)
+        finally:
+            forward.leave()
 
-    # What copies a module meanwhile gets the module's own `forward`, bound to the copy.
+
+class _Forward:
+    """In the place of a module's `forward` until it is called: runs the module's program."""
+
+    def __init__(self, module, compiled):
+        self.module, self._compiled = module, compiled
+        functools.update_wrapper(self, module.forward)
+
+    def __call__(self, *args, **kwargs):
+        self.leave()
+        return self._compiled(*args, **kwargs)
+
+    def leave(self):
+        own = self.module.__dict__
+        if own.get("forward") is self:
+            own.pop("forward", None)  # another thread may have
+
+    # What copies a module in a hook before `forward` gets the module's own one, bound to the copy.
     def __deepcopy__(self, memo):
         return types.MethodType(type(self.module).forward, copy.deepcopy(self.module, memo))
 
@@ -102,8 +131,8 @@ class InnerModules:
             sys.setprofile(search)
         for inner in self._modules:
             own = inner.module.__dict__
-            if "forward" not in own:
-                own["forward"] = inner
+            if "forward" not in own and own.get("_compiled_call_impl") is None:
+                own["_compiled_call_impl"] = inner
                 entered.append(inner)
         return outer, search, entered
 
@@ -114,8 +143,8 @@ class InnerModules:
         if search is not None:
             self._modules = [InnerModule(module, self._options) for module in search.found]
         for inner in entered:
-            if inner.module.__dict__.get("forward") is inner:
-                del inner.module.__dict__["forward"]
+            if inner.module.__dict__.get("_compiled_call_impl") is inner:
+                del inner.module.__dict__["_compiled_call_impl"]
         # Other modules come in their place: an argument, say.
         if entered and not any(inner.is_called for inner in entered):
             self._modules = []
@@ -129,10 +158,12 @@ class CompiledMethod:
     Args:
         method: The bound method.
         options: Options.
+        compiled: The ThunderModule, which the method returns in the place of the module.
     """
 
-    def __init__(self, method, options):
+    def __init__(self, method, options, compiled):
         module = method.__self__
+        self._compiled = weakref.ref(compiled)
         first = [InnerModule(module, options, warns=True)] if _can_be_compiled(module) else []
         self._method, self.inner_modules = method, InnerModules(method, options, first)
         functools.update_wrapper(self, method)
@@ -142,9 +173,10 @@ class CompiledMethod:
             return self._method(*args, **kwargs)
         token = self.inner_modules.enter()
         try:
-            return self._method(*args, **kwargs)
+            result = self._method(*args, **kwargs)
         finally:
             self.inner_modules.leave(token)
+        return (self._compiled() or result) if result is self._method.__self__ else result
 
 
 class _Search:
@@ -182,4 +214,6 @@ def _can_be_compiled(module):
         return False
     if type(module).__module__.startswith(("torch._dynamo.", "torch.distributed.", "torch.fx.")):
         return False
-    return isinstance(getattr(type(module), "forward", None), types.FunctionType) and "forward" not in module.__dict__
+    if "forward" in module.__dict__ or module.__dict__.get("_compiled_call_impl") is not None:
+        return False
+    return isinstance(getattr(type(module), "forward", None), types.FunctionType)

@@ -1,12 +1,15 @@
 """What stands for functions of PyTorch's inside compiled functions; it is interpreted as the user's code is."""
 
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import FunctionType
 
 import torch
 from torch._higher_order_ops import utils as higher_order
 
 from ._numbers import TracedFloat, TracedInt, TracedNumber
+from ._tracing import current_tracer
 
 
 def _copy(function):
@@ -48,10 +51,19 @@ def call_part(fn, args, kwargs=None):
     return fn(*args, **(kwargs or {}))
 
 
+def start_thread(*args, **kwargs):
+    """Of what makes or starts threads: this one alone is recorded, and numbers of threads are taken once."""
+    current_tracer().leave_to_eager("the function runs threads of its own", warns=True)
+
+
 def pairs():
     """Functions, and what stands for them."""
     yield torch.nn.Module._apply, apply
     yield torch._check_with, check_with
+    for function in (threading.Thread.__init__, threading.Thread.start):
+        yield function, start_thread
+    for function in (ThreadPoolExecutor.__init__, ThreadPoolExecutor.submit):
+        yield function, start_thread
     yield higher_order._maybe_compile_and_run_fn, run_part
     if hasattr(higher_order, "_hop_compile_and_call"):  # not in PyTorch 2.11
         yield higher_order._hop_compile_and_call, call_part

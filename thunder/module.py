@@ -65,9 +65,10 @@ class ThunderModule(torch.nn.Module):
         if name in _OF_JOIN and not _has_own(original, name):
             return object.__getattribute__(self, name)
         found = getattr(original, name)
-        if type(found) is types.MethodType and found.__self__ is original and not hasattr(torch.nn.Module, name):
-            return object.__getattribute__(self, "_compiled_method")(found)
-        return found
+        if type(found) is not types.MethodType or found.__self__ is not original or hasattr(torch.nn.Module, name):
+            return found
+        # Within another program the method is recorded.
+        return found if current_tracer() else object.__getattribute__(self, "_compiled_method")(found)
 
     def _compiled_method(self, method):
         """`generate`, `encode`, ...: code of the module's class that calls the module, or modules of it."""
@@ -76,7 +77,7 @@ class ThunderModule(torch.nn.Module):
             return method
         known = self._methods.get(method.__name__)
         if known is None or known.__wrapped__ != method:
-            known = self._methods[method.__name__] = CompiledMethod(method, self._options)
+            known = self._methods[method.__name__] = CompiledMethod(method, self._options, self)
         return known
 
     @property

@@ -121,12 +121,14 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
   // Dynamo's books on modules that are made are nothing to the program, though the modules are; nor is what the profiler's ranges keep, which is
   // another object in every call.  PyTorch's dispatcher keeps pointers to the operators that torch.ops caches in its
   // namespaces on first use: their entries outlive an acquisition.
+  const std::string& own = internal_paths.front();
   frontend::interpreter::set_internal_paths(
-      {internal_paths.front(), torch_path + "_dynamo/", torch_path + "autograd/profiler.py:record_function.",
+      {own, torch_path + "_dynamo/", torch_path + "autograd/profiler.py:record_function.",
        torch_path + "_ops.py:_Ops.__getattr__", torch_path + "_ops.py:_OpNamespace.__getattr__",
        torch_path + "_ops.py:OpOverloadPacket.__getattr__"},
       {torch_path + "_dynamo/mutation_guard.py:install_generation_tagging_init.<locals>.",
-       internal_paths.front() + "_replacements.py:", internal_paths.front() + "_func.py:"});
+       own + "_replacements.py:", own + "_func.py:", own + "module.py:", own + "_inner_modules.py:InnerModule.__call__",
+       own + "_inner_modules.py:CompiledMethod.__call__"});
   run_traced = runner.inc_ref();
   JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);

@@ -193,7 +193,13 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   if (!of_c)
     for (const char* name : {"__new__", "__init__"}) {
       Ref key = text(name);
-      read_class(t, key.get(), _PyType_Lookup(t, key.get()));
+      PyObject* method = _PyType_Lookup(t, key.get());
+      read_class(t, key.get(), method);
+      // What stands for a constructor leaves the call to eager.
+      if (Ref by = method && PyFunction_Check(method) ? stands_for(method) : Ref()) {
+        Ref made = Ref::steal(PyObject_Vectorcall(by.get(), &type, 1, nullptr));
+        if (!made) return nullptr;
+      }
     }
   if (std::optional<StateOf> setting = setting_of_mode(type)) touch(std::move(*setting));
   constructing_.push_back(type);

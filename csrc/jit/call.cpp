@@ -127,7 +127,7 @@ std::string JitFunction::name() const {
 
 // A call that no entry fits.
 PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
-  if (refusing_ && refusing_->world.check(nullptr)) throw NeedsEager{refusing_->eager, {}};
+  check_refused(key);
   check_patience();
   const Progress progress([this] { return name(); });
   ++misses_;

@@ -105,11 +105,32 @@ bool JitFunction::warn_of_eager(const std::string& why) {
 }
 
 // A function that is refused whatever the arguments are (their sizes, say) is not acquired for each of them.
-void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const NeedsEager& reason) {
+void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const Key& key, const NeedsEager& reason) {
   constexpr size_t kAttempts = 3;
   const bool counts = reason.warns && !reason.of_arguments && !reason.tensor && once_.empty() && not_kept_.empty();
   refusals_ = counts ? refusals_ + 1 : 0;
   refusing_ = refusals_ >= kAttempts ? e : nullptr;
+  const uint64_t kind = kind_of(key);
+  if (!counts) {
+    refused_.erase(kind);
+    return;
+  }
+  constexpr size_t kMostKinds = 64;
+  if (refused_.size() >= kMostKinds && !refused_.contains(kind)) refused_.clear();
+  RefusedCalls& like = refused_[kind];
+  if (like.last && like.last->eager != e->eager) like.patience = RefusedCalls().patience;
+  like.last = e;
+}
+
+// The reason for a refusal may come before what the call reads of an environment that never is the same again (gradients,
+// counters): calls like it are acquired less and less often.
+void JitFunction::check_refused(const Key& key) {
+  auto refuse = [](const CacheEntry& e) { throw NeedsEager{e.eager, {}, e.eager_warns}; };
+  if (refusing_ && refusing_->world.check(nullptr)) refuse(*refusing_);
+  if (refused_.empty()) return;
+  const auto like = refused_.find(kind_of(key));
+  if (like == refused_.end() || like->second.last->world.check(nullptr)) return;
+  if (!like->second.patience.may_compile()) refuse(*like->second.last);
 }
 
 // A function that compiles anew in nearly every call is better off without.

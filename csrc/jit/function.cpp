@@ -434,7 +434,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
     THUNDER_CHECK(!compiles_only_, NotImplemented, "simulate", "no program stands for the call: ", reason.why);
     check_not_distributed(reason.why);
     e->be_eager(key, reason);
-    count_refusal(e, reason);
+    count_refusal(e, key, reason);
     return keep(std::move(e), key);
   }
   record->times.acquisition = seconds_since(start);
@@ -506,6 +506,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   e->remember();
   record_ = record;
   refusals_ = 0;
+  refused_.erase(kind_of(key));
   tracer->keep_drawn();
   last_entry_ = e->entry;
   return keep(std::move(e), key);
@@ -572,6 +573,7 @@ void JitFunction::clear_cache() {
   known_ints_.clear();
   counters_.clear();
   changed_.clear();
+  refused_.clear();
 }
 
 bool JitFunction::check_guards_only(PyObject* const* args, size_t nargs, PyObject* names) {

@@ -116,6 +116,11 @@ class JitFunction {
   struct Known;
   struct OtherKey;
   struct NeedsEager;
+  // Calls that are alike but for their numbers, the last of which was refused.
+  struct RefusedCalls {
+    std::shared_ptr<CacheEntry> last;
+    Patience patience{2};  // with those in which the environment differs
+  };
   // How numbers are taken: those of the call as they are, or as symbols; and those that the program reads.
   struct NumberMode {
     bool constant, vary;
@@ -132,6 +137,8 @@ class JitFunction {
   std::string flat_key(const Arguments& args, const Key& key) const;
   /// The key of the same call with all numbers apart.
   const Key& whole(const Key& key) const;
+  /// The hash of the key without numbers, where the cache looks for such.
+  uint64_t kind_of(const Key& key) const;
   std::shared_ptr<CacheEntry> find_with(const Key& key, std::string* why);
   /// Entries for calls that are like this one but for their numbers.
   std::vector<std::shared_ptr<CacheEntry>> alike(const Key& whole);
@@ -175,6 +182,7 @@ class JitFunction {
   PyObject* call_new(Key& key, const Arguments& arguments, Turns::Turn& turn);
   bool is_of_distributed() const;
   void check_patience();
+  void check_refused(const Key& key);
   PyObject* run(CacheEntry& e, const Key& key, const Arguments& args, const std::function<void()>* undraw);
   PyObject* run_function(const Arguments& a, bool acquiring, std::string* why = nullptr);
   PyObject* run_unacquired(const Key& key, const Arguments& a);
@@ -188,7 +196,7 @@ class JitFunction {
                            const std::function<bool()>& is_last);
   bool is_last_attempt(const CacheEntry& e, frontend::Tracer& tracer, const NumberMode& mode) const;
   std::string refusal() const;
-  void count_refusal(const std::shared_ptr<CacheEntry>& e, const NeedsEager& reason);
+  void count_refusal(const std::shared_ptr<CacheEntry>& e, const Key& key, const NeedsEager& reason);
   void find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const;
   static void write(const std::vector<frontend::Effect>& effects, const frontend::Flattened& flat, PyObject* values);
   /// Whether a user's function is being traced in this thread.
@@ -220,9 +228,10 @@ class JitFunction {
   bool raised_ = false;         // the function did, when it was acquired last
   bool warned_ = false;         // of calls that eager runs
   size_t hits_ = 0, misses_ = 0;
-  size_t refusals_ = 0;                   // one after the other
-  std::shared_ptr<CacheEntry> refusing_;  // the last of too many
-  size_t refuted_ = 0;                    // calls whose acquisition raised what the function itself did not raise
+  size_t refusals_ = 0;                                 // one after the other
+  std::shared_ptr<CacheEntry> refusing_;                // the last of too many
+  std::unordered_map<uint64_t, RefusedCalls> refused_;  // by keys without numbers
+  size_t refuted_ = 0;  // calls whose acquisition raised what the function itself did not raise
   std::map<std::string, size_t> eager_;
   std::shared_ptr<const CompileRecord> record_;
   std::shared_ptr<const Entry> last_entry_;

@@ -15,20 +15,24 @@ class Patience {
  public:
   static constexpr size_t kPrograms = 32;
 
+  /// The first pause comes after `programs`.
+  explicit Patience(size_t programs = kPrograms) : programs_(programs) {}
+
   /// Whether the call that no program fits is to be compiled.  Counts the call.
   bool may_compile() {
     if (left_ > 0) {
       --left_;
       return false;
     }
-    if (++unused_ >= kPrograms) left_ = pause_ *= 2;
+    if (++unused_ >= programs_) left_ = pause_ *= 2;
     return true;
   }
 
   /// A program serves its second call.
-  void used_again() { *this = {}; }
+  void used_again() { *this = Patience(programs_); }
 
  private:
+  size_t programs_;
   size_t unused_ = 0;             // programs in a row
   size_t pause_ = kPrograms / 2;  // the last one's calls
   size_t left_ = 0;               // of them

@@ -14,6 +14,10 @@ const JitFunction::Key& JitFunction::whole(const Key& key) const {
   return *key.whole;
 }
 
+uint64_t JitFunction::kind_of(const Key& key) const {
+  return cache_ == CacheMode::VaryingValues && !key.exact ? whole(key).hash : key.hash;
+}
+
 std::vector<std::shared_ptr<JitFunction::CacheEntry>> JitFunction::alike(const Key& whole) {
   std::vector<std::shared_ptr<CacheEntry>> out;
   auto [first, last] = kinds_.equal_range(whole.hash);

@@ -97,7 +97,13 @@ Arg Batching::drawn(const Call& call) {
   const bool own = randomness_ == Randomness::Different;
   if (name == "prims.bernoulli_like") {
     const Value x = a.value("a");
-    if (own) return b_(name, whole(x), a["p"]);
+    if (own) {
+      const Expr batch = whole(x);
+      const TensorType& t = batch.tensor();
+      // Numbers are drawn in the order of memory, and eager has not the layouts that a rule may give.
+      if (!is_batch(x) || !is_contiguous(x.tensor()) || is_contiguous(t)) return b_(name, batch, a["p"]);
+      return b_(name, ops::full(b_, t.shape, 0.0, t.dtype, t.device), a["p"]);
+    }
     if (drops_otherwise(call) || !is_batch(x)) return {};
     const Expr batch = b_.expr(now(x));
     if (size_.same(0)) return {};

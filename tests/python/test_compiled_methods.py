@@ -146,3 +146,19 @@ def test_what_cannot_be_compiled_is_eagers():
     with pytest.warns(UserWarning, match="runs by eager PyTorch"):
         got = compiled.generate(x)
     assert torch.equal(got, reference.generate(x))
+
+
+def test_a_method_that_returns_the_module_returns_the_compiled_one():
+    class Chained(Model):
+        def with_steps(self, n):
+            self.steps = n
+            return self
+
+    model = Chained()
+    compiled, tokens = thunder.jit(model), torch.randint(16, (2, 5))
+    assert compiled.with_steps(3) is compiled and model.steps == 3
+    for n in range(3):
+        torch.testing.assert_close(compiled.with_steps(n)(tokens), model(tokens))
+    assert thunder.cache_hits(compiled) >= 1
+    method = thunder.jit(model).with_steps
+    assert method(4) is model  # nobody holds the compiled one

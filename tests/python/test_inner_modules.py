@@ -2,8 +2,10 @@
 
 import copy
 import io
+import pickle
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -330,3 +332,186 @@ def test_threads():
     for t in threads:
         t.join()
     assert not wrong and "forward" not in model.encoder.__dict__
+
+
+def copies_of(module, how):
+    if how == "deepcopy":
+        return copy.deepcopy(module)
+    if how == "copy":
+        return copy.copy(module)
+    if how == "pickle":
+        return pickle.loads(pickle.dumps(module))  # noqa: S301
+    file = io.BytesIO()
+    torch.save(module, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.parametrize("how", ["deepcopy", "copy", "pickle", "save"])
+def test_a_copy_that_the_function_makes_is_one_of_the_module_alone(how, hooked):
+    model, copies = mlp(), []
+    if hooked:
+        model.register_forward_hook(keep_output)
+
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        copies.append(copies_of(model, how))
+        return loss, model(x)
+
+    compiled, x = thunder.jit(step), torch.randn(3, 8)
+    for _ in range(4):
+        compiled(x)
+    made = copies[-1]
+    assert set(made.__dict__) == set(model.__dict__) == set(mlp().__dict__)
+    # A shallow copy shares the children, and no other one does.
+    made._modules = {**made._modules, "2": nn.Linear(16, 3)}
+    assert made(x).shape == (3, 3) and model(x).shape == (3, 4)
+
+
+def keep_output(module, args, output):
+    module.kept = output.detach()
+    del module.kept
+
+
+def test_forward_called_by_a_hook_and_by_itself():
+    class Recursive(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = mlp(8, 16, 8)
+
+        def forward(self, x, depth):
+            y = self.body(x)
+            return self(y, depth - 1) if depth > 0 and y.sum().item() < 1e9 else y
+
+    model, seen = Recursive(), []
+    model.register_forward_pre_hook(lambda module, args: seen.append(module.__class__.forward(module, args[0], 0)))
+
+    def step(x):
+        loss = model(x, 2).sum()
+        loss.backward()
+        return loss, len(seen)
+
+    compiled = thunder.jit(step)
+    for n in (1, 2, 5, 8):
+        x = torch.randn(n, 8)
+        seen.clear()
+        got = compiled(x)
+        seen.clear()
+        torch.testing.assert_close(got, step(x))
+    assert "forward" not in model.__dict__ and "_compiled_call_impl" not in model.__dict__
+
+
+def test_a_module_with_a_compiled_call_of_its_own_is_left_alone():
+    model, calls = mlp(), []
+
+    def own(*args):
+        calls.append(1)
+        return model._call_impl(*args)
+
+    model._compiled_call_impl = own
+
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    compiled = thunder.jit(step)
+    for n in range(1, 5):
+        x = torch.randn(n, 8)
+        calls.clear()
+        torch.testing.assert_close(compiled(x), step(x))
+        assert len(calls) >= 2
+    assert model._compiled_call_impl is own and not inner(compiled)
+
+
+@pytest.mark.parametrize("sizes", [[8], [5, 8, 1, 3]])
+@pytest.mark.parametrize("what", ["gradients", "a counter"])
+def test_an_environment_that_is_never_the_same(what, sizes):
+    model, seen = mlp(), {"calls": 0}
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step(x):
+        loss = model(x).square().mean()
+        if what == "gradients":
+            optimizer.zero_grad()
+        else:
+            seen["calls"] += 1
+            seen[str(seen["calls"])] = True
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled, reference = thunder.jit(step), copy.deepcopy(model)
+    for i in range(24):
+        x = torch.randn(sizes[i % len(sizes)], 8)
+        got, want = compiled(x), reference(x).square().mean()
+        torch.testing.assert_close(got, want)
+        reference.load_state_dict(model.state_dict())
+    assert thunder.cache_misses(compiled) <= 6
+    assert hits(compiled)[0] >= 16
+
+
+def test_a_refusal_ends_with_its_cause():
+    model, settings = mlp(), {"backward": True}
+
+    def step(x):
+        y = model(x).sum()
+        if settings["backward"]:
+            y.backward()
+        return y
+
+    compiled = thunder.jit(step)
+    for n in (1, 2, 3, 5, 8):
+        compiled(torch.randn(n, 8))
+    settings["backward"] = False
+    before = dict(eager_calls(compiled))
+    for n in (8, 5):
+        x = torch.randn(n, 8)
+        torch.testing.assert_close(compiled(x), step(x))
+    assert eager_calls(compiled) == before
+
+
+def test_modules_of_a_function_that_is_refused_whatever_its_arguments_are():
+    model = mlp()
+
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    compiled = thunder.jit(step)
+    for n in range(1, 12):
+        compiled(torch.randn(n, 8))
+    assert thunder.cache_misses(compiled) == 3 and hits(compiled)[0] >= 7
+
+
+def in_a_thread(f):
+    thread = threading.Thread(target=f)
+    thread.start()
+    thread.join()
+
+
+def in_a_pool(f):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(f).result()
+
+
+POOL = ThreadPoolExecutor(1)
+
+
+@pytest.mark.parametrize("run", [in_a_thread, in_a_pool, lambda f: POOL.submit(f).result()])
+def test_a_function_with_threads(run):
+    model = mlp()
+
+    def f(x):
+        results = []
+        run(lambda: results.append(model(x * 2)))
+        return results[0] + model(x)
+
+    compiled = thunder.jit(f)
+    for n in (1, 5, 8, 8, 5):
+        x = torch.randn(n, 8)
+        torch.testing.assert_close(compiled(x), f(x))
+    assert hits(compiled)[0] > 0

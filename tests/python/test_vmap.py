@@ -332,3 +332,23 @@ def test_groups_of_channels(groups):
     conv = torch.nn.functional.conv1d
     compiled = compared(lambda w, x: torch.vmap(lambda w, x: conv(x, w, groups=groups))(w, x), w, x)
     assert not thunder.compile_stats(compiled)["eager_calls"]
+
+
+@pytest.mark.parametrize("n", [1, 5, 8])
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_random_numbers_of_an_ensemble_on_one_batch(randomness, n):
+    models = [torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Dropout(), torch.nn.Linear(6, 3)) for _ in range(3)]
+    parameters, _ = torch.func.stack_module_state(models)
+
+    def f(parameters, x):
+        return torch.func.functional_call(models[0], parameters, (x,))
+
+    batched = torch.vmap(f, (0, None), randomness=randomness)
+    compiled, x = thunder.jit(batched), torch.randn(n, 4)
+    for _ in range(3):
+        state = torch.get_rng_state()
+        got = compiled(parameters, x)
+        drawn = torch.get_rng_state()
+        torch.set_rng_state(state)
+        torch.testing.assert_close(got, batched(parameters, x))
+        assert torch.equal(drawn, torch.get_rng_state())
