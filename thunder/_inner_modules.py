@@ -176,7 +176,8 @@ class CompiledMethod:
             result = self._method(*args, **kwargs)
         finally:
             self.inner_modules.leave(token)
-        return (self._compiled() or result) if result is self._method.__self__ else result
+        compiled = self._compiled()
+        return compiled if compiled is not None and result is self._method.__self__ else result
 
 
 class _Search:
