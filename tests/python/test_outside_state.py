@@ -445,10 +445,17 @@ def test_settings_are_made_in_every_call(switch, again):
     assert out[0] == out[1]
 
 
+HAS_DEPTHWISE_KERNEL = hasattr(torch._C, "_get_cudnn_depthwise_kernel")  # a text, in newer releases
+
+
 def cudnn_flags():
     # As `with torch.backends.cudnn.flags(enabled=False)`, which libraries put around a loss.
-    before = torch.backends.cudnn.set_flags(_enabled=False, _depthwise_kernel="cudnn")
-    torch.backends.cudnn.set_flags(_enabled=before[0], _depthwise_kernel=before[-1])
+    before = torch.backends.cudnn.set_flags(_enabled=False, **depthwise_kernel("cudnn"))
+    torch.backends.cudnn.set_flags(_enabled=before[0], **depthwise_kernel(before[-1]))
+
+
+def depthwise_kernel(name):
+    return {"_depthwise_kernel": name} if HAS_DEPTHWISE_KERNEL else {}
 
 
 def precision():
@@ -464,8 +471,7 @@ def test_settings_whose_value_is_text_are_guards(switch):
         return x * 2
 
     def all_settings():
-        # Releases differ in whether PyTorch has the latter.
-        return settings(), getattr(torch._C, "_get_cudnn_depthwise_kernel", str)()
+        return settings(), HAS_DEPTHWISE_KERNEL and torch._C._get_cudnn_depthwise_kernel()
 
     compiled = thunder.jit(f)
     with as_they_were():
