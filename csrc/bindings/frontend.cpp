@@ -279,10 +279,8 @@ void bind_frontend(nb::module_& m) {
            })
       .def("batched",
            [](Tracer& t, nb::handle fn, const nb::list& batches, const std::string& randomness) {
-             std::vector<PyObject*> in;
-             for (nb::handle h : batches) in.push_back(h.ptr());
              nb::list results;
-             for (Ref& r : t.batched(fn.ptr(), in, randomness)) results.append(object(std::move(r)));
+             for (Ref& r : t.batched(fn.ptr(), pointers(batches), randomness)) results.append(object(std::move(r)));
              return results;
            })
       .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })

@@ -44,41 +44,20 @@ class Views {
 }  // namespace
 
 std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches, const std::string& randomness) {
-  const AliasTracker::Checkpoint before = aliases_.checkpoint();
-  const size_t reads = value_reads_.size();
   using Randomness = Batching::Randomness;
   const Randomness draws = randomness == "different" ? Randomness::Different
                            : randomness == "same"    ? Randomness::Same
                                                      : Randomness::Refused;
-  Batching batching(b_, type_of(batches.at(0)).shape.at(0), draws);
-  std::vector<Value> results;
-  bool written = false;
   ShapeEnv::Scope shapes(shapes_);
-  CallsApart apart(*this, before);
-  std::vector<std::pair<TensorId, Value>> given;
-  Ref samples = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(batches.size())));
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const Value batch = value_of(batches[i]);
-    if (!batch.tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
-    const Value sample = arena_->make_value(sample_of(batch.tensor()));
-    batching.set(sample, batch);
-    bool fresh = false;
-    given.emplace_back(aliases_.add_result(sample, nullptr, &fresh), sample);
-    Ref proxy = proxy_of(given.back().first);
-    PyTuple_SET_ITEM(samples.get(), static_cast<Py_ssize_t>(i), proxy.release());
+  for (PyObject* o : batches)
+    if (!value_of(o).tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
+  const Function f = record_apart(fn, batches, sample_of, "torch.vmap");
+  Batching batching(b_, f.given.at(0).shape().at(0), draws);
+  for (size_t i = 0; i < f.own.size(); ++i) {
+    batching.set(f.own[i], f.given[i]);
+    samples_.insert(f.own[i].id());
   }
-  Ref made = call_user(fn, samples.get());
-  if (!made) throw PythonError();
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made.get()); ++i)
-    results.push_back(value_of(PyList_GET_ITEM(made.get(), i)));
-  for (const auto& [id, sample] : given) {
-    written = written || !(aliases_.value(id) == sample);
-    samples_.insert(sample.id());
-  }
-  const std::vector<const Call*> calls = apart.close();
-  if (!aliases_.restore(before) || written) leave_to_eager("torch.vmap of a function that writes in place");
-  if (value_reads_.size() != reads) leave_to_eager("torch.vmap of a function that reads values");
-  return put_batched(batching, calls, results, batches);
+  return put_batched(batching, f.calls, f.results, batches);
 }
 
 std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const Call*>& calls,

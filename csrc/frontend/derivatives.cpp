@@ -57,25 +57,23 @@ Tracer::CallsApart::~CallsApart() {
   if (!open_) return;
   close();
   if (before_ && !tracer_.aliases_.restore(*before_) && tracer_.eager.why.empty())
-    tracer_.eager.why = "a function under a transform of torch.func writes to what it is given, and raises";
+    tracer_.eager.why = "a function under torch.func or torch.vmap writes to what it is given, and raises";
 }
 
-Tracer::Function Tracer::record_apart(PyObject* fn, const std::vector<PyObject*>& inputs) {
+// `own`: the type of what stands for an input, by the input's.
+Tracer::Function Tracer::record_apart(PyObject* fn, const std::vector<PyObject*>& inputs,
+                                      TensorType (*own)(const TensorType&), const char* transform) {
   Function f;
   for (PyObject* o : inputs) {
     f.given.push_back(value_of(o));
     f.given_ids.push_back(id_of(o));
-    const TensorType& t = f.given.back().tensor();
-    if (!t.strided() || !is_floating(t.dtype)) leave_to_eager("torch.func of what is no dense tensor of real numbers");
   }
   f.before = std::make_unique<AliasTracker::Checkpoint>(aliases_.checkpoint());
   const size_t reads = value_reads_.size();
   CallsApart apart(*this, *f.before);
   Ref args = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    TensorType t = f.given[i].tensor();
-    t.requires_grad = true;
-    f.own.push_back(arena_->make_value(std::move(t)));
+    f.own.push_back(arena_->make_value(own(f.given[i].tensor())));
     bool fresh = false;
     f.own_ids.push_back(aliases_.add_result(f.own.back(), nullptr, &fresh));
     f.proxies.push_back(proxy_of(f.own_ids.back()));
@@ -89,8 +87,8 @@ Tracer::Function Tracer::record_apart(PyObject* fn, const std::vector<PyObject*>
   for (size_t i = 0; i < f.own.size(); ++i) written |= !(aliases_.value(f.own_ids[i]) == f.own[i]);
   f.calls = apart.close();
   if (!aliases_.restore(*f.before) || written)
-    leave_to_eager("torch.func of a function that writes to what it is given");
-  if (value_reads_.size() != reads) leave_to_eager("torch.func of a function that reads values");
+    leave_to_eager(cat(transform, " of a function that writes to what it is given"));
+  if (value_reads_.size() != reads) leave_to_eager(cat(transform, " of a function that reads values"));
   return f;
 }
 
@@ -125,7 +123,15 @@ std::pair<Ref, size_t> Tracer::pullback(PyObject* fn, const std::vector<PyObject
                                         bool any_cotangent) {
   ShapeEnv::Scope shapes(shapes_);
   if (!owned_) leave_to_eager("torch.func in a rule");
-  const Function f = record_apart(fn, inputs);
+  for (PyObject* o : inputs)
+    if (const Value v = value_of(o); !v.tensor().strided() || !is_floating(v.dtype()))
+      leave_to_eager("torch.func of what is no dense tensor of real numbers");
+  const auto requiring = [](const TensorType& given) {
+    TensorType t = given;
+    t.requires_grad = true;
+    return t;
+  };
+  const Function f = record_apart(fn, inputs, requiring, "torch.func");
   if (linear && std::any_of(f.calls.begin(), f.calls.end(), [](const Call* c) { return ends_gradients(*c); }))
     leave_to_eager("a forward-mode derivative through torch.no_grad()");
   auto any_given = [&] {

@@ -331,7 +331,8 @@ class Tracer {
     bool twice = false;  // gradients flow through the calls
     size_t scope = 0;    // of the program's parts, the one in which it can be used
   };
-  Function record_apart(PyObject* fn, const std::vector<PyObject*>& inputs);
+  Function record_apart(PyObject* fn, const std::vector<PyObject*>& inputs, TensorType (*own)(const TensorType&),
+                        const char* transform);
   void put_function(const Function& f, const ValueSet& read, Replay& calls);
   PartialGradients rules_apart(const std::vector<const Call*>& calls, const std::vector<std::pair<Value, Value>>& seeds,
                                const std::vector<Value>& inputs);

@@ -9,7 +9,8 @@ using frontend::Ref;
 
 namespace {
 
-// While this lives, modules run as programs of their own: `modules` are InnerModules of thunder/_inner_modules.py, or null.
+// While this lives, modules run as programs of their own: `modules` are InnerModules of thunder/_inner_modules.py, or
+// null.
 class WithInnerModules {
  public:
   explicit WithInnerModules(PyObject* modules) : modules_(modules) {
@@ -122,8 +123,8 @@ void JitFunction::count_refusal(const std::shared_ptr<CacheEntry>& e, const Key&
   like.last = e;
 }
 
-// The reason for a refusal may come before what the call reads of an environment that never is the same again (gradients,
-// counters): calls like it are acquired less and less often.
+// The reason for a refusal may come before what the call reads of an environment that never is the same again
+// (gradients, counters): calls like it are acquired less and less often.
 void JitFunction::check_refused(const Key& key) {
   auto refuse = [](const CacheEntry& e) { throw NeedsEager{e.eager, {}, e.eager_warns}; };
   if (refusing_ && refusing_->world.check(nullptr)) refuse(*refusing_);

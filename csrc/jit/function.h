@@ -70,8 +70,8 @@ class JitFunction {
   std::shared_ptr<const CompileRecord> compile_only(PyObject* const* args, size_t nargs, PyObject* names);
 
   void set_sharp_edges(frontend::SharpEdges edges) { edges_ = edges; }
-  /// `modules`: InnerModules of thunder/_inner_modules.py, for calls that eager runs since no program can.  `quiet`: no warnings of
-  /// those.
+  /// `modules`: InnerModules of thunder/_inner_modules.py, for calls that eager runs since no program can.  `quiet`: no
+  /// warnings of those.
   void set_inner_modules(PyObject* modules, bool quiet) {
     inner_modules_ = frontend::Ref::borrow(modules);
     warned_ = quiet;

@@ -273,7 +273,7 @@ def test_vectorized_autograd_functional():
     check(lambda x: af.hessian(f, x, vectorize=True), x)
     x.requires_grad_()
     check(lambda x: af.jacobian(lambda y: y.sin() * y.sum(), x, vectorize=True, create_graph=True), x)
-    forwards = lambda x: af.jacobian(lambda y: y.sin(), x, vectorize=True, strategy="forward-mode")  # noqa: E731
+    forwards = lambda x: af.jacobian(lambda y: y.sin(), x, vectorize=True, strategy="forward-mode")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of eager running it
         assert_close(thunder.jit(forwards)(x), forwards(x))
@@ -328,7 +328,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_eager_refuses(name):
     x = tensor(3)
-    with pytest.raises(Exception) as eager:  # noqa: PT011  - whichever it is
+    with pytest.raises(Exception) as eager:  # whichever it is
         REFUSED[name](x.clone())
     with pytest.raises(type(eager.value)) as ours:
         thunder.jit(REFUSED[name])(x.clone())

@@ -66,6 +66,15 @@ def training_step(model, optimizer):
     return step
 
 
+def backward_of(model):
+    def step(x):
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    return step
+
+
 @pytest.mark.parametrize("batch", [1, 5, 8])
 @pytest.mark.parametrize("cache", ["varying values", "constant values", "symbolic values"])
 def test_a_training_step(batch, cache):
@@ -340,7 +349,7 @@ def copies_of(module, how):
     if how == "copy":
         return copy.copy(module)
     if how == "pickle":
-        return pickle.loads(pickle.dumps(module))  # noqa: S301
+        return pickle.loads(pickle.dumps(module))
     file = io.BytesIO()
     torch.save(module, file)
     file.seek(0)
@@ -412,11 +421,7 @@ def test_a_module_with_a_compiled_call_of_its_own_is_left_alone():
 
     model._compiled_call_impl = own
 
-    def step(x):
-        loss = model(x).sum()
-        loss.backward()
-        return loss
-
+    step = backward_of(model)
     compiled = thunder.jit(step)
     for n in range(1, 5):
         x = torch.randn(n, 8)
@@ -476,12 +481,7 @@ def test_a_refusal_ends_with_its_cause():
 def test_modules_of_a_function_that_is_refused_whatever_its_arguments_are():
     model = mlp()
 
-    def step(x):
-        loss = model(x).sum()
-        loss.backward()
-        return loss
-
-    compiled = thunder.jit(step)
+    compiled = thunder.jit(backward_of(model))
     for n in range(1, 12):
         compiled(torch.randn(n, 8))
     assert thunder.cache_misses(compiled) == 3 and hits(compiled)[0] >= 7

@@ -158,7 +158,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_eager_refuses(name):
     x = torch.randn(4, 3)
-    with pytest.raises(Exception) as eager:  # noqa: PT011  - whichever it is
+    with pytest.raises(Exception) as eager:  # whichever it is
         REFUSED[name](x)
     with pytest.raises(type(eager.value)):
         thunder.jit(REFUSED[name])(x)
@@ -190,7 +190,7 @@ DRAWING = {
 @pytest.mark.parametrize("size", [1, 4, 37])
 def test_random_numbers_are_eagers(name, randomness, size):
     x = torch.randn(size, 3)
-    f = lambda x: torch.vmap(DRAWING[name], randomness=randomness)(x)  # noqa: E731
+    f = lambda x: torch.vmap(DRAWING[name], randomness=randomness)(x)
     compiled = thunder.jit(f)
     for _ in range(2):
         torch.manual_seed(0)
