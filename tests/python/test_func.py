@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from eager_checks import eager_calls
 from func_checks import check, tensor
 from torch import nn
 from torch.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
@@ -208,7 +209,7 @@ def test_no_grad():
         compiled = thunder.jit(lambda x: grad(f)(x))
         assert_close(compiled(x), grad(f)(x))
         assert not compiled(x).requires_grad
-    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+    assert eager_calls(compiled) == {}
 
 
 def test_forwards_through_no_grad_is_eagers():
@@ -243,7 +244,7 @@ def test_dtypes(dtype):
         assert got.dtype == dtype
         error, allowed = (got.double() - want).norm(), (eagers.double() - want).norm()
         assert error <= 2 * allowed + 4 * torch.finfo(dtype).eps * want.norm()
-    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+    assert eager_calls(compiled) == {}
 
 
 # ---- torch.autograd.functional --------------------------------------------------------------------------------------
@@ -377,7 +378,7 @@ def test_random_numbers():
         want = fn(x)
         torch.manual_seed(3)
         assert_close(compiled(x), want)
-    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+    assert eager_calls(compiled) == {}
 
 
 OUTSIDE = {"w": tensor(3), "deep": {"b": [tensor()]}}
@@ -408,4 +409,4 @@ def test_parameters_in_a_dict_outside(name):
         assert_close(compiled(x), fn(x))
     OUTSIDE["deep"]["b"][0] = tensor()
     assert_close(compiled(x), fn(x))
-    assert dict(thunder.compile_stats(compiled)["eager_calls"]) == {}
+    assert eager_calls(compiled) == {}
