@@ -63,13 +63,13 @@ class Batching {
   Arg write_slices(const Call& call);
   Arg index(const Args& a, bool puts);
 
-  // The batch as more of what a sample's first dimension counts, or the one at `dim`, which comes first then.
-  Expr in_rows(Value v, int64_t dim = 0);
-  Expr from_rows(const Expr& x, const Dim& rows, int64_t dim = 0);
+  // The batch as more of what a sample's first dimension counts.
+  Expr in_rows(Value v);
+  Expr from_rows(const Expr& x, const Dim& rows);
   // The batch as more channels: dimension 1.
   Expr in_channels(Value v);
   Expr from_channels(const Expr& x, const Dim& channels);
-  Expr flat_index(Value index, const Dim& length);
+  Expr index_along(Value index, int64_t dim, const Dims& shape);
   Expr bias_for(Value bias, const Dims& shape);
 
   Builder& b_;

@@ -80,15 +80,9 @@ constexpr const char* kAlongDim[] = {"prims.take_along_axis",
 
 }  // namespace
 
-Expr Batching::in_rows(Value v, int64_t dim) {
-  const Expr x = whole(v);
-  return merged(dim == 0 ? x : move_dim(x, dim + 1, 1), 0);
-}
+Expr Batching::in_rows(Value v) { return merged(whole(v), 0); }
 
-Expr Batching::from_rows(const Expr& x, const Dim& rows, int64_t dim) {
-  const Expr parts = divided(x, 0, size_, rows);
-  return dim == 0 ? parts : move_dim(parts, 1, dim + 1);
-}
+Expr Batching::from_rows(const Expr& x, const Dim& rows) { return divided(x, 0, size_, rows); }
 
 Expr Batching::in_channels(Value v) { return merged(move_dim(whole(v), 0, 1), 1); }
 
@@ -236,12 +230,10 @@ Arg Batching::indexed(const Call& call) {
   return {};
 }
 
-// Places in the rows of all samples, `length` each.
-Expr Batching::flat_index(Value index, const Dim& length) {
-  const Expr i = ops::reshape(whole(index), {size_, index.tensor().numel()});
-  const Expr first = b_("prims.iota", size_, 0, length, kw("dtype", i.dtype()), kw("device", i.tensor().device));
-  const Expr wide = b_("prims.broadcast_in_dim", first, i.shape(), Arg(std::vector<int64_t>{0}));
-  return merged(b_("prims.add", i, wide), 0);
+// An index of each sample for all elements of the batch's `shape`: out of range is out of range for its sample alone.
+Expr Batching::index_along(Value index, int64_t dim, const Dims& shape) {
+  const Expr i = b_("torch.to", ops::reshape(whole(index), {size_, index.tensor().numel()}), DType::i64);
+  return b_("prims.broadcast_in_dim", i, shape, Arg(std::vector<int64_t>{0, dim + 1}));
 }
 
 Arg Batching::take(Value x, Value i, int64_t dim) {
@@ -250,8 +242,9 @@ Arg Batching::take(Value x, Value i, int64_t dim) {
   if (!is_batch(i)) return b_("prims.take", whole(x), i, dim + 1);
   const Dim count = i.tensor().numel();
   if (is_batch(x)) {
-    const Expr places = flat_index(i, x.shape()[static_cast<size_t>(dim)]);
-    return from_rows(b_("prims.take", in_rows(x, dim), places, 0), count, dim);
+    Dims shape = in_front(size_, x.shape());
+    shape[static_cast<size_t>(dim) + 1] = count;
+    return b_("prims.take_along_axis", whole(x), index_along(i, dim, shape), dim + 1);
   }
   const Expr taken = b_("prims.take", x, merged(ops::reshape(whole(i), {size_, count}), 0), dim);
   return move_dim(divided(taken, static_cast<size_t>(dim), size_, count), dim, 0);
@@ -283,8 +276,9 @@ Arg Batching::write_slices(const Call& call) {
   if (x.rank() == 0 || source.rank() != x.rank()) return {};
   const int64_t dim = wrapped(a.integer("dim"), x.rank());
   if (!is_batch(i)) return b_(name, whole(x), dim + 1, i, whole(source));
-  const Dim& length = x.shape()[static_cast<size_t>(dim)];
-  return from_rows(b_(name, in_rows(x, dim), 0, flat_index(i, length), in_rows(source, dim)), length, dim);
+  const char* of_each = name == "prims.index_add" ? "prims.scatter_add" : "prims.scatter";
+  const Expr values = whole(source);
+  return b_(of_each, whole(x), dim + 1, index_along(i, dim, values.shape()), values);
 }
 
 // Each sample's index is one more.

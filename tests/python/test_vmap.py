@@ -144,7 +144,12 @@ def test_left_to_eager(name):
     assert "vmap" in reason
 
 
+OUTSIDE = torch.tensor([[0, 1], [2, 3], [1, 1], [0, 2]])  # of three elements, and inside of the batch
+
 REFUSED = {
+    "an index outside of a sample": lambda x: torch.vmap(lambda r, i: r.index_select(0, i))(x, OUTSIDE),
+    "an addition outside of a sample": lambda x: torch.vmap(lambda r, i: r.index_add(0, i, r[:2]))(x, OUTSIDE),
+    "a copy outside of a sample": lambda x: torch.vmap(lambda r, i: r.index_copy(0, i, r[:2]))(x, OUTSIDE),
     "a sample outside": keeps_a_sample,
     "a branch": lambda x: torch.vmap(lambda r: r if r.sum() > 0 else -r)(x),
     "a number": lambda x: torch.vmap(lambda r: r * r.sum().item())(x),
