@@ -213,7 +213,8 @@ Scalar Elements::root_element(Value v, const RootInfo& info, const Multi& index)
   return computed(*producer_(v), index);
 }
 
-Access Elements::access(size_t operand, const Index& at, Scope scope) const {
+Access Elements::access(size_t operand, const Index& place, Scope scope) const {
+  const Index at = places_.without_parts(place);
   if (in_finish_) return {operand, at, SIZE_MAX, scope, kernel_.finish.size()};
   const Phase& p = kernel_.phases.back();
   const auto& statements = scope == Scope::Row ? p.row : scope == Scope::Chunk ? p.chunk : p.lane;

@@ -90,7 +90,7 @@ class Elements {
   void collect();
   const std::vector<Access>& reads() const { return reads_; }
   /// Where the next statement of the phase at hand stands.
-  Access access(size_t operand, const Index& at, Scope scope) const;
+  Access access(size_t operand, const Index& place, Scope scope) const;
 
  private:
   std::vector<std::string>& buffer(Scope scope);

@@ -233,11 +233,25 @@ class Reduction {
                                            : left_;
 };
 
+// Parts of a row in which no index is divided.
+void parts(std::string& out, const Kernel& k, const Phase& p, int depth) {
+  const std::string count = std::to_string(k.cols.number() / p.part), length = std::to_string(p.part);
+  out += line(depth, "for (int64 p = 0; p < " + count + "; ++p) {");
+  indent(out, p.chunk, depth + 1);
+  out += simd(k) + line(depth + 1, "for (int64 j = 0; j < " + length + "; ++j) {") +
+         line(depth + 2, "const int64 q = " + length + " * p + j;");
+  indent(out, p.lane, depth + 2);
+  out += line(depth + 1, "}");
+  indent(out, p.stores, depth + 1);
+  out += line(depth, "}");
+}
+
 void phase(std::string& out, const Kernel& k, const Phase& p, const std::string& first, const std::string& last,
            int depth) {
   indent(out, p.row, depth);
   if (!p.reductions.empty()) return Reduction(out, k, p, depth).print();
   if (!p.has_loop()) return;
+  if (p.part > 0) return parts(out, k, p, depth);
   if (!p.ahead.empty()) {
     const std::string most = std::to_string(kAhead);
     out += line(depth, "for (int64 b = " + first + "; b < " + last + "; b += " + most + ") {");

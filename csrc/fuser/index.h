@@ -99,6 +99,7 @@ class Indices {
   /// multiples of.
   Division division() const { return division_; }
   int64_t common_divisor() const { return common_divisor_; }
+  void forget_divisions() { division_ = Division::None, common_divisor_ = 0; }
   /// The atom of a loop variable.
   static int32_t atom(const Index& variable) { return variable.terms().at(0).atom; }
 

@@ -5,6 +5,7 @@
 // `lane` statements once an element.  Statements are C++ over these names:
 //
 //   r, q, j        the row, the chunk in the row, the lane in the chunk: element lanes*q + j of row r
+//   p, j           in a phase with parts: the part of the row, the column in the part
 //   k              number of the chunk among those that a thread has (cached vectors are arrays over k)
 //   i              number of the row among those that a thread has, where a matrix is stored by columns
 //   in0, out0      pointers to the elements of inputs and outputs; those of inputs stand `offsets` further on
@@ -59,9 +60,12 @@ struct Phase {
   std::vector<Ahead> ahead;      ///< with one lane only
   std::vector<std::string> chunk;
   std::vector<std::string> lane;
-  std::vector<std::string> stores;      ///< once a chunk, after its lanes
-  std::vector<Turned> turned;           ///< with several lanes only
-  int64_t chunks = 0;                   ///< of a section
+  std::vector<std::string> stores;  ///< once a chunk, after its lanes
+  std::vector<Turned> turned;       ///< with several lanes only
+  int64_t chunks = 0;               ///< of a section
+  int64_t part =
+      0;  ///< not 0: the loop walks parts `p` of so many columns `j`, `chunk` runs once a part; with one lane
+  bool divides = false;                 ///< an index is divided within a row
   std::vector<Accumulator> reductions;  ///< of the row, `lane` adds to them
   bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }
 };

@@ -162,8 +162,32 @@ class Lowering {
 
   // ---- phases -------------------------------------------------------------------------------------------------------
 
+  bool reduces(size_t level) const {
+    return std::any_of(roots_.begin(), roots_.end(), [&](const Root& r) {
+      const RootInfo& info = info_.at(r.value.id());
+      return info.level == level && (info.mode == Mode::Inner || info.mode == Mode::Outer);
+    });
+  }
+
   void lower_phase(size_t level) {
     elements_.begin_phase();
+    if (options_.part > 0 && walk_.reduces) {
+      kernel_.phases.back().part = reduces(level) ? 0 : options_.part;
+      places_.enter_parts(kernel_.phases.back().part);
+    }
+    places_.indices().forget_divisions();
+    lower_roots(level);
+    note_divisions();
+  }
+
+  void note_divisions() {
+    const Indices& indices = places_.indices();
+    kernel_.phases.back().divides = indices.division() != Division::None;
+    kernel_.division = std::max(kernel_.division, indices.division());
+    kernel_.common_divisor = std::gcd(kernel_.common_divisor, indices.common_divisor());
+  }
+
+  void lower_roots(size_t level) {
     for (const Root& r : roots_) {
       RootInfo& info = info_.at(r.value.id());
       if (info.level != level) continue;
@@ -367,6 +391,7 @@ class Lowering {
     if (kernel_.columns.empty()) return;
     if (walks_all_rows()) elements_.begin_last();
     else elements_.begin_finish();
+    places_.indices().forget_divisions();
     for (const Root& r : roots_) {
       const RootInfo& info = info_.at(r.value.id());
       if (!info.stored || (info.mode != Mode::Outer && info.mode != Mode::Column)) continue;
@@ -408,8 +433,6 @@ class Lowering {
     kernel_.cached = kernel_.cached && kernel_.cached_bytes > 0;
     // A row may be shorter than a turn where its length is symbolic.
     if (kernel_.cols.is_number() && (kernel_.phases.size() == 1 || walk_.reduces)) kernel_.turns = places_.turns();
-    kernel_.division = places_.indices().division();
-    kernel_.common_divisor = places_.indices().common_divisor();
     for (const Root& r : roots_)
       if (!std::count(kernel_.calls.begin(), kernel_.calls.end(), producer_(r.value))) throw Refused();
     if (kernel_.outputs.empty()) throw Refused();
@@ -506,10 +529,23 @@ class Rows {
   const LowerOptions& options_;
 };
 
+// A host's compiler does not vectorise divisions.  In the parts of a row that an index tells apart there are none.
+int64_t part_of_row(const Kernel& kernel) {
+  const auto gains = [](const Phase& p) { return p.divides && p.reductions.empty(); };
+  if (!kernel.cols.is_number() || std::none_of(kernel.phases.begin(), kernel.phases.end(), gains)) return 0;
+  const int64_t cols = kernel.cols.number(), part = std::gcd(kernel.common_divisor, cols);
+  return part < kShortRow || part == cols ? 0 : part;
+}
+
 std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roots, const Producer& producer,
                                   const Materialized& materialized, const LowerOptions& options) {
   try {
     const Kernel kernel = Lowering(walk, roots, producer, materialized, options).run();
+    if (walk.reduces && options.split_rows == LowerOptions::SplitRows::Always && options.part == 0) {
+      LowerOptions in_parts = options;
+      in_parts.part = part_of_row(kernel);
+      if (in_parts.part > 0) return lower_along(walk, roots, producer, materialized, in_parts);
+    }
     if (walk.reduces || walk.tiled || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
     try {
       return Rows(walk, roots, producer, materialized, options).instead_of(kernel);

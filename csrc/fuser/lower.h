@@ -34,6 +34,8 @@ struct LowerOptions {
   int64_t section = 64;      ///< elements that a part of a cat must have to be computed apart from the others
   int64_t row_buffer = 0;   ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
   bool draw_again = false;  ///< random numbers are made again in each phase, and not cached
+  /// Not 0: phases without reductions, of rows that are reduced, walk parts of so many columns; with one lane only.
+  int64_t part = 0;
   bool draw_ahead = false;  ///< random numbers of neighbouring columns are made together (Ahead); with one lane only
   bool eager_rounding = false;      ///< round every bf16 and f16 value as eager does
   const ValueSet* exact = nullptr;  ///< those that are rounded without that (Repeated::rounded)

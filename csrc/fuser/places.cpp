@@ -15,6 +15,20 @@ Places::Places(const Walk& walk, int lanes) : roots_by_memory_(walk.roots_by_mem
   lane_ = indices_.variable("j", lanes_, Scope::Lane);
   Index column = indices_.add(indices_.mul(chunk_, lanes_), lane_);
   place_ = indices_.add(indices_.mul(row_, cols_), column);
+  whole_chunk_ = chunk_, whole_lane_ = lane_, whole_place_ = place_;
+}
+
+void Places::enter_parts(int64_t length) {
+  chunk_ = whole_chunk_, lane_ = whole_lane_, place_ = whole_place_;
+  in_parts_ = length != 0;
+  if (!in_parts_) return;
+  chunk_ = indices_.variable("p", *quotient(cols_, length), Scope::Chunk);
+  lane_ = indices_.variable("j", length, Scope::Lane);
+  place_ = indices_.add(indices_.mul(row_, cols_), indices_.add(indices_.mul(chunk_, length), lane_));
+}
+
+Index Places::without_parts(const Index& at) {
+  return in_parts_ ? indices_.add(indices_.add(at, indices_.mul(place_, -1)), whole_place_) : at;
 }
 
 void Places::follow(Value v) { follow(memory_order(v.tensor()), sizes(v)); }
@@ -120,7 +134,7 @@ std::string Places::below(const Index& e, const Size& bound, Scope& scope, bool&
     }
   scope = indices_.scope(cut);
   if (const Size turn = bound - cut.constant();
-      lanes_ == 1 && turn.is_number() && indices_.add(cut, -cut.constant()) == chunk_)
+      lanes_ == 1 && !in_parts_ && turn.is_number() && indices_.add(cut, -cut.constant()) == chunk_)
     turns_.insert(turn.number());
   return indices_.text(cut) + " < " + indices_.text(bound);
 }

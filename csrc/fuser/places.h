@@ -27,6 +27,11 @@ class Places {
   /// A part of the walk with chunks of its own: `outer` runs of `length` elements, one every `distance` from `base` on.
   void enter_section(int64_t outer, int64_t length, int64_t distance, int64_t base);
 
+  /// The columns of a row are walked in parts of `length`, or without parts where that is 0.
+  void enter_parts(int64_t length);
+  /// The same place in a row that is walked without parts, if elements lie in the order of the walk.
+  Index without_parts(const Index& at);
+
   Indices& indices() { return indices_; }
   const Index& row() const { return row_; }
   /// Of the loop over columns that runs when all rows are done.
@@ -85,6 +90,8 @@ class Places {
   const int lanes_;
   Indices indices_;
   Index row_, chunk_, lane_, place_, finish_column_;
+  Index whole_chunk_, whole_lane_, whole_place_;  // without parts
+  bool in_parts_ = false;
   std::set<int64_t> turns_;
   std::vector<size_t> order_;
   Sizes ordered_shape_, most_;

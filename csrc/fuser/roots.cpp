@@ -120,7 +120,8 @@ class RootFinder {
     if (usual_numel(value(i)) == 1 && effort.instructions <= kOnce) return false;
     const bool repeated = readers_[i].size() > 1 && (effort.leaves.size() > 1 || effort.calls > kMaxInlined);
     // Half the memory for the same number: what is widened is stored.
-    if (repeated && !widens(*item.call, [this](Value u) { return call_of(u); })) return true;
+    if (widens(*item.call, [this](Value u) { return call_of(u); })) return false;
+    if (repeated) return true;
     return worth_storing(static_cast<double>(usual_numel(value(i))), itemsize(value(i).dtype()), effort.instructions,
                          read_[i]);
   }

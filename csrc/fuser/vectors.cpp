@@ -56,6 +56,7 @@ bool widens(const Call& call, const Producer& producer) {
   if (call.op->full_name != "prims.convert_element_type") return false;
   const Value from = call.arguments().value("a");
   const Call* made_by = producer(from);
+  while (made_by && made_by->op->has(kView)) made_by = producer(made_by->arguments().value("a"));
   return made_by && kind_of(*made_by) == Kind::Pointwise &&
          itemsize(from.dtype()) < itemsize(call.output.value().dtype());
 }

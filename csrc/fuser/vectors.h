@@ -23,7 +23,7 @@ namespace thunder::fuser {
 std::vector<char> find_vectors(const std::vector<const Call*>& calls, const ValueMap<int>& maker,
                                const std::vector<size_t>& inlined);
 
-/// A cast to more digits of what a pointwise call computes.
+/// A cast to more digits of what a pointwise call computes, views of it included.
 bool widens(const Call& call, const Producer& producer);
 
 }  // namespace thunder::fuser

@@ -58,7 +58,6 @@ class Batching {
   Arg matmul(const Args& a);
   Arg convolution(const Args& a, const Dims& out);
   Arg convolution_backward(const Args& a);
-  Arg group_norm_backward(const Call& call);
   Arg take(Value x, Value i, int64_t dim);
   Arg write_slices(const Call& call);
   Arg index(const Args& a, bool puts);

@@ -96,7 +96,6 @@ Arg Batching::in_windows(const Call& call) {
   const std::string& name = call.op->full_name;
   if (name == "prims.convolution") return convolution(call.arguments(), call.output.value().shape());
   if (name == "torch.convolution_backward") return convolution_backward(call.arguments());
-  if (name == "torch.native_group_norm_backward") return group_norm_backward(call);
   if (name.ends_with("_backward"))
     if (const Arg scan = along_dim(call); !scan.is_none()) return scan;
   const auto* pool = std::find_if(std::begin(kPools), std::end(kPools), [&](const Pool& p) { return name == p.op; });
@@ -160,45 +159,6 @@ Arg Batching::convolution_backward(const Args& a) {
     for (int64_t d = 3; d <= g.rank(); ++d) dims.push_back(d);
     out[2] = b_("prims.sum", whole(g), Arg(dims));
   }
-  return Arg::tuple(std::move(out));
-}
-
-// The input's gradient is that of more rows; those of weight and bias are sums over each sample's own.
-Arg Batching::group_norm_backward(const Call& call) {
-  const Args a = call.arguments();
-  const ArgList& mask = a["output_mask"].items();
-  const Dim rows = a.dim("N"), channels = a.dim("C"), inner = a.dim("HxW"), groups = a.dim("group");
-  const Value g = a.value("grad_out");
-  const Dims split = {size_, rows, groups, floordiv(channels, groups), inner};
-  const DType wide = compute_type(g.dtype());
-  auto by_group = [&](const char* name, const Dims& shape) {
-    return ops::to_dtype(ops::reshape(whole(a.value(name)), shape), wide);
-  };
-  ArgList out(3);
-  if (mask[0].boolean()) {
-    const bool own_weight = a.has("weight") && is_batch(a.value("weight"));
-    Expr grad = in_rows(g);
-    if (own_weight) {
-      const Expr scaled = by_group("grad_out", split) * by_group("weight", {size_, 1, groups, split[3], 1});
-      grad = merged(ops::reshape(ops::to_dtype(scaled, g.dtype()), in_front(size_, g.shape())), 0);
-    }
-    const ArgList one = {true, false, false};
-    const Expr made = b_("torch.native_group_norm_backward", grad, in_rows(a.value("input")), in_rows(a.value("mean")),
-                         in_rows(a.value("rstd")), own_weight ? Arg() : a["weight"], rows * size_, channels, inner,
-                         groups, Arg::list(one))[0];
-    out[0] = from_rows(made, rows);
-  }
-  const Dims statistic = {size_, rows, groups, 1, 1};
-  auto sums = [&](const Expr& terms, const Value& like) {
-    const Expr sum = b_("torch.sum", terms, Arg(std::vector<int64_t>{1, 4}));
-    return ops::to_dtype(ops::reshape(sum, {size_, channels}), like.dtype());
-  };
-  const std::vector<Value> given = values_in(call.output);
-  if (mask[1].boolean()) {
-    const Expr normal = (by_group("input", split) - by_group("mean", statistic)) * by_group("rstd", statistic);
-    out[1] = sums(by_group("grad_out", split) * normal, given[mask[0].boolean() ? 1 : 0]);
-  }
-  if (mask[2].boolean()) out[2] = sums(by_group("grad_out", split), given.back());
   return Arg::tuple(std::move(out));
 }
 

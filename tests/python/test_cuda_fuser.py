@@ -87,6 +87,21 @@ def test_dimensions_in_the_middle(function, sizes, dtype):
     check(function, *map(on_device, args), slack=torch.finfo(dtype).eps)  # of some sizes there are few numbers
 
 
+def group_norm(x, weight, bias):
+    return F.silu(F.group_norm(x, 2, weight, bias)), F.group_norm(x, 1)
+
+
+GROUPS = [(2, 6, 3, 7), (3, 8, 16), (1, 64, 1, 1), (5, 4), (2, 32, 9, 9)]
+GROUPS_ON_GPU = [*GROUPS, (2, 64, 128, 128), (8, 320, 33, 31), (64, 512)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("sizes", GROUPS if ON_CPU else GROUPS_ON_GPU, ids=str)
+def test_group_norm(sizes, dtype):
+    args = randn(*sizes, dtype=dtype), randn(sizes[1], dtype=dtype), randn(sizes[1], dtype=dtype)
+    check(group_norm, *map(on_device, args), slack=torch.finfo(dtype).eps)
+
+
 LOSSES = {
     "mse": F.mse_loss,
     "huber": F.smooth_l1_loss,

@@ -289,50 +289,59 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
 
 // ---- group norm -----------------------------------------------------------------------------------------------------
 
+// The input as [N, groups, channels of a group, positions], and the dimensions that a group is normalised over.
 struct Groups {
-  Dims split;                 ///< [N, G, C / G * HxW]
-  std::vector<int64_t> dims;  ///< what a group is normalised over
-};
+  Dims split;
+  std::vector<int64_t> dims = {2, 3};
 
-Groups groups_of(const Args& a) {
-  Dim n = a.dim("N"), g = a.dim("group");
-  return {{n, g, floordiv(a.dim("C"), g) * a.dim("HxW")}, {2}};
-}
+  explicit Groups(const Args& a)
+      : split{a.dim("N"), a.dim("group"), floordiv(a.dim("C"), a.dim("group")), a.dim("HxW")} {}
+  Dims statistics() const { return {split[0], split[1]}; }
+  Dim count() const { return split[2] * split[3]; }
+  /// Weight or bias in the shape of `like`, in which `others` are not dimensions of channels.
+  Formula parameter(Builder& b, const Args& a, const char* name, const Formula& like,
+                    const std::vector<int64_t>& others) const {
+    const Expr w = reshape(b, channel(b, a, name, like.dtype()), {split[1], split[2]});
+    return spread(Formula(w), like.shape(), others);
+  }
+};
 
 Arg native_group_norm_body(Builder& b, const Args& a) {
   const TensorType t = a.tensor("input");
   check_floating("group_norm", "GroupNormKernelImpl", a["input"]);
-  Groups g = groups_of(a);
+  const Groups g(a);
   bool last = suggests_channels_last(t);
   Formula x = compute(b, reshape(b, contiguous(b, a["input"]), g.split));
-  const Dim& count = g.split[2];
-  Formula mean = sum(x, g.dims).call("prims.div", Arg(count));
-  Formula centred = x - spread(mean, g.split, g.dims);
-  Formula rstd = rsqrt(sum(centred * centred, g.dims).call("prims.div", Arg(count)).call("prims.add", a["eps"]));
-  Formula y(reshape(b, centred * spread(rstd, g.split, g.dims), t.shape));
-  if (a.has("weight")) y = y * spread_channels(channel(b, a, "weight", y.dtype()), t.shape, 1);
-  if (a.has("bias")) y = y + spread_channels(channel(b, a, "bias", y.dtype()), t.shape, 1);
-  Arg out = store(y, t.dtype);
+  auto mean_of = [&](const Formula& f) { return sum(f, g.dims).call("prims.div", Arg(g.count())); };
+  Formula mean = mean_of(x), centred = x - spread(mean, g.split, g.dims);
+  Formula rstd = rsqrt(mean_of(centred * centred).call("prims.add", a["eps"]));
+  Formula y = centred * spread(rstd, g.split, g.dims);
+  if (a.has("weight")) y = y * g.parameter(b, a, "weight", y, {0, 3});
+  if (a.has("bias")) y = y + g.parameter(b, a, "bias", y, {0, 3});
+  Arg out = reshape(b, store(y, t.dtype), t.shape).arg();
   if (last)
     out = b("prims.clone", out,
             kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}))
               .arg();
   // Dimensions of size 1 may have any stride in a contiguous input; the kernel's result is new memory.
   else out = with_strides(b.expr(out), contiguous_strides(t.shape)).arg();
-  DType stats = statistics_type(a);
+  // On a GPU ATen stores a group's statistics as the input is stored.
+  DType stats = t.device.type == DeviceType::cuda ? t.dtype : statistics_type(a);
   return Arg::tuple({out, store(mean, stats), store(rstd, stats)});
 }
 
 // d mean / dx = 1 / count, and d rstd / dx = -rstd^3 (x - mean) / count.
 void group_statistics_vjp(VjpContext& c) {
   Expr x = c.in("input");
-  Groups g = groups_of(c.args());
-  auto wide = [&](const Expr& statistic) { return to_dtype(c.b("torch.unsqueeze", statistic, 2), x.dtype()); };
+  const Groups g(c.args());
+  auto wide = [&](const Expr& statistic) {
+    return to_dtype(c.b("torch.unsqueeze", c.b("torch.unsqueeze", statistic, 2), 3), x.dtype());
+  };
   Expr rows = torch_reshape(x, g.split), mean = wide(c.out(1)), rstd = wide(c.out(2));
   Expr slope = c.b("torch.zeros_like", rows);
   if (c.has_grad(1)) slope = slope + wide(c.grad(1));
   if (c.has_grad(2)) slope = slope - wide(c.grad(2)) * c.b("torch.pow", rstd, 3) * (rows - mean);
-  c.put("input", torch_reshape(c.b("torch.div", slope, Arg(g.split[2])), x.shape()));
+  c.put("input", torch_reshape(c.b("torch.div", slope, Arg(g.count())), x.shape()));
 }
 
 void native_group_norm_vjp(VjpContext& c) {
@@ -348,13 +357,35 @@ void native_group_norm_vjp(VjpContext& c) {
   if (c.needs("bias")) c.put("bias", r[2]);
 }
 
-Types group_norm_backward_meta(const Args& a) {
-  const TensorType& x = a.tensor("input");
+// The means over a group are sums over its channels of sums over positions, which the parameters' gradients need too.
+Arg native_group_norm_backward_body(Builder& b, const Args& a) {
+  const TensorType t = a.tensor("input");
   const ArgList& mask = a["output_mask"].items();
-  DType t = given(a, "weight") ? a.tensor("weight").dtype : x.dtype;
-  Type gc = contiguous_type(t, x.device, {a.dim("C")}), none;
-  return {mask[0].boolean() ? Type(contiguous_type(x.dtype, x.device, x.shape)) : none, mask[1].boolean() ? gc : none,
-          mask[2].boolean() ? gc : none};
+  const Groups groups(a);
+  auto elements = [&](const char* name) { return compute(b, reshape(b, contiguous(b, a[name]), groups.split)); };
+  Formula g = elements("grad_out"), x = elements("input");
+  auto wide = [&](const Formula& f) { return spread(f, groups.split, groups.dims); };
+  auto statistic = [&](const char* name) {
+    return wide(as(Formula(reshape(b, a[name], groups.statistics())), x.dtype()));
+  };
+  Formula rstd = statistic("rstd"), normal = (x - statistic("mean")) * rstd;
+  Formula of_bias = sum(g, {3}), of_weight = sum(g * normal, {3});
+  auto weighted = [&](const Formula& f, const std::vector<int64_t>& others) {
+    return a.has("weight") ? f * groups.parameter(b, a, "weight", f, others) : f;
+  };
+  ArgList out(3);
+  if (mask[0].boolean()) {
+    auto mean = [&](const Formula& f) {
+      return wide(sum(weighted(f, {0}), {2}).call("prims.div", Arg(groups.count())));
+    };
+    Formula gx = weighted(g, {0, 3}) - mean(of_bias) - normal * mean(of_weight);
+    out[0] = reshape(b, store(gx * rstd, t.dtype), t.shape).arg();
+  }
+  const DType stored = a.has("weight") ? a.tensor("weight").dtype : t.dtype;
+  auto parameter = [&](const Formula& f) { return reshape(b, store(sum(f, {0}), stored), {a.dim("C")}).arg(); };
+  if (mask[1].boolean()) out[1] = parameter(of_weight);
+  if (mask[2].boolean()) out[2] = parameter(of_bias);
+  return Arg::tuple(std::move(out));
 }
 
 Arg group_norm_body(Builder& b, const Args& a) {
@@ -452,7 +483,7 @@ constexpr OpDef kRecords[] = {
      .aten = "native_group_norm", .python = "torch.native_group_norm"},
     {.schema = "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
                "int N, int C, int HxW, int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
-     .doc = "Gradients of group norm; None where output_mask is false.", .meta = group_norm_backward_meta,
+     .doc = "Gradients of group norm; None where output_mask is false.", .body = native_group_norm_backward_body,
      .aten = "native_group_norm_backward", .python = "torch.ops.aten.native_group_norm_backward"},
     {.schema = "instance_norm_functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, "
                "Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, "

@@ -208,6 +208,43 @@ TEST_CASE("lower: rows of several heads become rows of one, whose conditions tur
   CHECK(text.find("q = 16; q < 32;") != std::string::npos);
 }
 
+std::string in_place(const std::optional<Kernel>& k) {
+  REQUIRE(k);
+  std::string out;
+  for (const fuser::InPlace& p : k->in_place)
+    out += k->inputs[p.input].name() + ">" + k->outputs[p.output].name() + " ";
+  return out;
+}
+
+// What is left of the mean of each row, times a factor for each `length` neighbours of a row of 64.
+std::string scaled_rows(int64_t length) {
+  const std::string shape = "[4, " + std::to_string(64 / length) + ", " + std::to_string(length) + "]",
+                    parts = std::to_string(64 / length);
+  return "  # a: \"cpu f32[4, 64]\"\n  # b: \"cpu f32[" + parts + "]\"\n" +
+         "  t1 = prims.sum(a, [1])  # t1: \"cpu f32[4]\"\n"
+         "  t2 = prims.broadcast_in_dim(t1, [4, 64], [0])  # t2: \"cpu f32[4, 64] strides=(1, 0)\"\n"
+         "  t3 = prims.sub(a, t2)  # t3: \"cpu f32[4, 64]\"\n  t4 = prims.view(t3, " +
+         shape + ")  # t4: \"cpu f32" + shape + "\"\n  t5 = prims.broadcast_in_dim(b, " + shape +
+         ", [1])  # t5: \"cpu f32" + shape + " strides=(0, 1, 0)\"\n  t6 = prims.mul(t4, t5)  # t6: \"cpu f32" + shape +
+         "\"\n  return t6\n";
+}
+
+TEST_CASE("lower: a row that was added up is walked in parts where an index tells them apart") {
+  const LowerOptions host{.split_rows = LowerOptions::SplitRows::Always};
+  Program p(scaled_rows(32), "a, b");
+  const Kernel k = p.lower(host, {0}).value();
+  CHECK(k.division == fuser::Division::None);
+  CHECK(k.phases[0].part == 0);
+  CHECK(k.phases[1].part == 32);
+  CHECK(k.phases[1].chunk.size() == 1);  // the factor
+  CHECK(in_place(k) == "a>t6 ");
+  CHECK(fuser::emit_host(k, "f").find("p = 0; p < 2;") != std::string::npos);
+  // Short parts are loops of a few steps, and a row of one part has no division.
+  CHECK(Program(scaled_rows(8), "a, b").lower(host, {0})->phases[1].part == 0);
+  CHECK(Program(scaled_rows(64), "a, b").lower(host, {0})->phases[1].part == 0);
+  CHECK(p.lower({}, {0})->phases[1].part == 0);  // a GPU divides
+}
+
 TEST_CASE("lower: what is costly is computed once a row where there is room to keep it") {
   Program p(kIn + kSoftmax, "a");
   auto count = [](const Kernel& k, const std::string& text) {
@@ -357,14 +394,6 @@ TEST_CASE("lower: what does not fit one walk over rows is refused") {
               "a");
     CHECK(!p.lower());
   }
-}
-
-std::string in_place(const std::optional<Kernel>& k) {
-  REQUIRE(k);
-  std::string out;
-  for (const fuser::InPlace& p : k->in_place)
-    out += k->inputs[p.input].name() + ">" + k->outputs[p.output].name() + " ";
-  return out;
 }
 
 TEST_CASE("lower: an output may lie in an input's memory where that is read at the same place, and not later") {

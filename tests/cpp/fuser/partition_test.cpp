@@ -154,8 +154,10 @@ TEST_CASE("partition: what is widened is stored, and not its cast") {
   TensorType half = f32({4, 8});
   half.dtype = DType::bf16;
   Value x = b.input(half, "x"), y = b.input(half, "y");
-  Expr narrow = b("prims.mul", x, y);
-  Expr wide = b("prims.convert_element_type", narrow, DType::f32);
+  Expr narrow = b("prims.mul", x, y), seen = narrow;
+  SUBCASE("as it is") {}
+  SUBCASE("through a view") { seen = b("prims.view", b("prims.view", narrow, Arg::list({32})), Arg::list({4, 8})); }
+  Expr wide = b("prims.convert_element_type", seen, DType::f32);
   Expr rows = b("prims.sum", wide, Arg::list({1}));
   Expr h = b("pt.heavy", rows);
   Expr spread = b("prims.broadcast_in_dim", h, Arg::list({4, 8}), Arg::list({0}));

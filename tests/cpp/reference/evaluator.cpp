@@ -145,7 +145,6 @@ const Kernels& kernels() {
     add_indexing(k);
     add_sorting(k);
     add_nn(k);
-    add_norms(k);
     add_padding(k);
     add_pooling(k);
     add_resampling(k);

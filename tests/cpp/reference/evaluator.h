@@ -105,7 +105,6 @@ void add_shapes(Kernels& k);
 void add_indexing(Kernels& k);
 void add_sorting(Kernels& k);
 void add_nn(Kernels& k);
-void add_norms(Kernels& k);
 void add_padding(Kernels& k);
 void add_pooling(Kernels& k);
 void add_resampling(Kernels& k);
