@@ -5,8 +5,9 @@
     python benchmarks/gpu/distributed.py --table results.jsonl
     torchrun --standalone --nproc-per-node 1 benchmarks/gpu/distributed.py --fake-world 4 --append memory.jsonl
 
-A setting is `single`, `ddp`, `zero2`, `zero3` or `tensor`, and `thunder`, `torch.compile` or `eager`.  `tensor` is a
-mesh of pairs: PyTorch's `parallelize_module` in a pair, `fully_shard` over the pairs where there are several; a pair
+A setting is `single`, `waiting`, `ddp`, `zero2`, `zero3` or `tensor`, and `thunder`, `torch.compile` or `eager`.
+`waiting` is `single` and one number that is summed over the GPUs at the end of a step, or of four micro-batches: what it
+takes to wait for the slowest of them, and so the least that any strategy can take.  `tensor` is a mesh of pairs: PyTorch's `parallelize_module` in a pair, `fully_shard` over the pairs where there are several; a pair
 computes on one batch, and only Hugging Face's models have a plan here.  One run is a part: ratios
 are made within a part alone, since the machines of two runs differ.  Each setting runs in fresh processes with empty
 caches.  The communicators are made before the clock starts.
@@ -24,7 +25,8 @@ which the other processes' rows hold whatever was in memory, and the loss is non
     first s   the first step; comm s: making the communicators
     open ms   communication (NCCL's kernels, copies between GPUs) in one step that no computation hides, by the profiler
     products  ms of matrix products' kernels in that step
-    / S       ms over that of the part's `single:thunder`, / compile: over the same strategy's by torch.compile
+    / S       ms over that of the part's `single:thunder`, / waiting: of its `waiting:thunder`, / compile: over the same
+              strategy's by torch.compile
 """
 
 import argparse
@@ -41,7 +43,8 @@ import time
 import headline
 import peer as one
 
-STRATEGIES, COMPILERS = ("single", "ddp", "zero2", "zero3", "tensor"), ("thunder", "torch.compile", "eager")
+STRATEGIES, COMPILERS = ("single", "waiting", "ddp", "zero2", "zero3", "tensor"), ("thunder", "torch.compile", "eager")
+ALONE = ("single", "waiting")  # no parameter is communicated
 COLUMNS = (
     ("ms", "ms", ".2f"),
     ("min", "ms_min", ".2f"),
@@ -56,6 +59,7 @@ COLUMNS = (
     ("products", "products_ms", ".1f"),
     ("loss", "loss", ".4f"),
     ("/ S", "over_single", ".3f"),
+    ("/ waiting", "over_waiting", ".3f"),
     ("/ compile", "over_compile", ".3f"),
 )
 
@@ -130,7 +134,7 @@ def by_thunder(strategy, module, transport):
 
     if strategy == "ddp":
         module = ddp(module, transport=transport)
-    elif strategy != "single":
+    elif strategy in ("zero2", "zero3"):
         module = fsdp(
             module,
             sharding_strategy=FSDPType[strategy.upper()],
@@ -138,7 +142,7 @@ def by_thunder(strategy, module, transport):
             transport=transport,
         )
     run = thunder.jit(module)
-    return run, run.no_sync if strategy != "single" else None
+    return run, run.no_sync if strategy not in ALONE else None
 
 
 def by_pytorch(strategy, compiler, module, blocks, options):
@@ -146,7 +150,7 @@ def by_pytorch(strategy, compiler, module, blocks, options):
     from torch.distributed.fsdp import fully_shard
 
     compiled = compiler == "torch.compile"
-    if strategy == "single":
+    if strategy in ALONE:
         return torch.compile(module) if compiled else module, None
     if strategy == "ddp":
         devices = [torch.cuda.current_device()] if options.device == "cuda" else None
@@ -255,8 +259,8 @@ def shared_memory():
     return shared_bytes()
 
 
-def steps(run, without_sync, module, ids, targets, options, result):
-    """The steady state after the first step."""
+def steps(run, without_sync, module, ids, targets, options, result, last):
+    """The steady state after the first step; `last` is called at the end of each reduced step."""
     import torch
     from torch import distributed
 
@@ -266,8 +270,12 @@ def steps(run, without_sync, module, ids, targets, options, result):
         of_type.setdefault(type(p.data), []).append(p)
     optimizer = torch.optim.AdamW([{"params": group} for group in of_type.values()], lr=1e-4, fused=True)
 
-    def step():
+    def backward():
         run(ids, targets).backward()
+
+    def step():
+        backward()
+        last()
 
     def whole():
         step()
@@ -276,7 +284,7 @@ def steps(run, without_sync, module, ids, targets, options, result):
     def four():
         with without_sync() if without_sync else contextlib.nullcontext():
             for _ in range(3):
-                step()
+                backward()
         step()
 
     def times_of(call):
@@ -339,7 +347,9 @@ def measure(setting, options):
     one.Clock(options.device).synchronize()
     result |= {"first_s": time.perf_counter() - start, "loss": None if options.fake_world else loss.item()}
     del loss
-    steps(run, without_sync, module, ids, targets, options, result)
+    number = torch.zeros(1, device=options.device)
+    last = (lambda: distributed.all_reduce(number)) if strategy == "waiting" else lambda: None
+    steps(run, without_sync, module, ids, targets, options, result, last)
     distributed.barrier()
     distributed.destroy_process_group()
     return result
@@ -395,8 +405,11 @@ def merged(rows):
         singles = [r["ms"] for r in own if r["setting"] == "single:thunder"]
         for row in own:
             strategy, _, compiler = row["setting"].partition(":")
+            waiting = [r["ms"] for r in own if r["setting"] == "waiting:thunder"]
             if singles:
                 row["over_single"] = row["ms"] / statistics.median(singles)
+            if waiting:
+                row["over_waiting"] = row["ms"] / statistics.median(waiting)
             compiled = [r["ms"] for r in own if r["setting"] == f"{strategy}:torch.compile"]
             if compiled and compiler == "thunder":
                 row["over_compile"] = row["ms"] / statistics.median(compiled)

@@ -82,13 +82,16 @@ Trace open_for_fusion(const Trace& t, State& s) {
   });
 }
 
-// Gathers that the backward repeats: all of them but those that are kept, or those that the first program's did.
+// Gathers that the backward repeats: those that the first program's did.  The first one repeats all but those that are
+// kept, and those that the forward reads last, which the backward would ask for at once.
 SplitOptions split_options(const Trace& t, const State& s) {
   SplitOptions out{.aggressive_recompute = s.fuses};
   if (!s.distribution || !s.distribution.plan->regather) return out;
   const auto& order = s.distribution.plan->order.regathers;
   std::vector<char> chosen;
-  for (const distributed::PlannedParameter& p : s.distribution.plan->parameters) chosen.push_back(!order && !p.kept);
+  const auto last = distributed::bucket_read_last(t, s.joint.forward_calls, *s.distribution.plan, s.collectives);
+  for (const distributed::PlannedParameter& p : s.distribution.plan->parameters)
+    chosen.push_back(!order && !p.kept && p.bucket != last);
   if (order)
     for (const distributed::Bucket& b : *order)
       for (size_t i : b) chosen[i] = !s.distribution.saved.contains(i);

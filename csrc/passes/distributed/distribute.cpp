@@ -217,4 +217,21 @@ JointTrace distribute(const JointTrace& joint, const Distribution& d, Collective
   return out;
 }
 
+std::optional<size_t> bucket_read_last(const Trace& trace, size_t calls, const CommunicationPlan& plan,
+                                       const Collectives& made) {
+  std::optional<size_t> out;
+  ValueMap<int> gathered{-1};  // a parameter, by what shares its gathered memory
+  for (size_t i = 0; i < calls; ++i) {
+    const Call& call = *trace.calls[i];
+    const bool waits = call.op->has(kComm) && call.args[0].is_value(), views = is_pure_view(call);
+    visit_inputs(call, [&](Value v) {
+      const int index = waits ? made.gathers[v] : gathered[v];
+      if (index < 0) return;
+      if (waits || views) visit_outputs(call, [&](Value o) { gathered.set(o, index); });
+      else out = plan.parameters.at(static_cast<size_t>(index)).bucket;
+    });
+  }
+  return out;
+}
+
 }  // namespace thunder::distributed

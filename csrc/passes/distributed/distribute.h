@@ -40,4 +40,8 @@ Trace distribute(const Trace& trace, const Distribution& d, Collectives& made);
 /// As above; gradients too.  The number of primal inputs grows by the parameters that the program does not read.
 JointTrace distribute(const JointTrace& joint, const Distribution& d, Collectives& made);
 
+/// The bucket that is gathered for the last of the readers among the first `calls` calls; none if nothing is gathered.
+std::optional<size_t> bucket_read_last(const Trace& trace, size_t calls, const CommunicationPlan& plan,
+                                       const Collectives& made);
+
 }  // namespace thunder::distributed

@@ -157,9 +157,26 @@ TEST_CASE("compile: what the forward gathered is saved, gradients are scattered"
         "return (None, t20, t22)\n");
 }
 
-TEST_CASE("compile: the backward gathers again") {
+// As if a first program had done so.
+void gather_again(SmallModel& m, Buckets buckets) {
+  m.d.plan->regather = true;
+  m.d.plan->order.regathers = std::move(buckets);
+}
+
+TEST_CASE("compile: the backward gathers again, but for what the forward reads last") {
   SmallModel m;
   m.d.plan->regather = true;
+  Expr h = m.b.expr(m.b.input(f32({4}), "x"));
+  for (int i = 0; i < 4; ++i) h = m.b("pt.mul", h, m.parameter(f32({4}, true), true));
+  m.d.plan->parameters[3].bucket = m.d.plan->parameters[2].bucket;
+  Compiled c = compile(m.b.finish("f", Arg::tuple({h})), options(), true, m.d);
+  CHECK(*m.d.plan->order.gathers == Buckets{{0}, {1}, {2, 3}});
+  CHECK(*m.d.plan->order.regathers == Buckets{{1}});
+}
+
+TEST_CASE("compile: the backward gathers again") {
+  SmallModel m;
+  gather_again(m, {{1}});
   Compiled c = compile(two_layers(m), options(), true, m.d);
   CHECK(names(c.saved) == "x, t3, w1_shard");
   CHECK(plain(c.backward) ==
@@ -176,19 +193,18 @@ TEST_CASE("compile: the backward gathers again") {
         "t20 = prims.wait(p19)\n"
         "return (None, t20, t22)\n");
   CHECK(*m.d.plan->order.gathers == Buckets{{0}, {1}});
-  CHECK(*m.d.plan->order.regathers == Buckets{{1}});
 }
 
 TEST_CASE("compile: the backward gathers again what is not kept") {
   SmallModel m;
   m.d.plan->regather = true;
   Expr h = m.b.expr(m.b.input(f32({4}), "x"));
-  for (int i = 0; i < 3; ++i) h = m.b("pt.mul", h, m.parameter(f32({4}, true), true));
+  for (int i = 0; i < 4; ++i) h = m.b("pt.mul", h, m.parameter(f32({4}, true), true));
   m.d.plan->parameters[1].kept = true;
   Compiled c = compile(m.b.finish("f", Arg::tuple({h})), options(), true, m.d);
   CHECK(names(c.saved).find("w1,") != std::string::npos);
   CHECK(names(c.saved).find("w2_shard") != std::string::npos);
-  CHECK(*m.d.plan->order.gathers == Buckets{{0}, {1}, {2}});
+  CHECK(*m.d.plan->order.gathers == Buckets{{0}, {1}, {2}, {3}});
   CHECK(*m.d.plan->order.regathers == Buckets{{2}});
 }
 
@@ -331,10 +347,9 @@ TEST_CASE("compile: a process starts every gather that others may need for a red
 
 TEST_CASE("compile: what a program needs sooner than the plan's order allows is saved by its forward") {
   SmallModel m;
-  m.d.plan->regather = true;
+  gather_again(m, {{3}, {2}, {1}});
   for (int i = 0; i < 4; ++i) m.plan(f32({4}, true), true);
   compile(product(m, {0, 1, 2, 3}), options(), true, m.d);
-  REQUIRE(*m.d.plan->order.regathers == Buckets{{3}, {2}, {1}});
   REQUIRE(*m.d.plan->order.reductions == Buckets{{3}, {2}, {1}, {0}, {4}});
   CHECK(*m.d.plan->order.regathers_before == std::vector<size_t>{2, 3, 3, 3, 3});
   // The gradient of the third parameter waits for the parameters before it, which the plan gathers behind it.
@@ -357,7 +372,7 @@ TEST_CASE("compile: what would ask for several buckets at once is saved, where t
   o.executors.insert(o.executors.begin(), std::make_shared<Recomputing>());
   auto saved = [&](int64_t parameter_size) {
     SmallModel m;
-    m.d.plan->regather = true;
+    gather_again(m, {{2}, {1}, {0}});
     Expr h = m.b("pt.heavy", m.b.input(f32({4}, true), "x"));
     for (int i = 0; i < 3; ++i) h = m.b("torch.mul", h, m.parameter(f32({parameter_size}, true), true));
     return names(compile(m.b.finish("f", Arg::tuple({m.b("pt.heavy", h)})), o, true, m.d).saved);
