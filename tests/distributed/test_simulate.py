@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import thunder
 from thunder import _C
-from thunder.distributed import simulate
+from thunder.distributed import FSDPBucketingStrategy, simulate
 
 WIDTH, LAYERS, VOCABULARY, BATCH, LENGTH = 256, 4, 1000, 2, 128
 
@@ -52,14 +52,19 @@ def loss(logits):
     return logits.float().logsumexp(-1).mean()
 
 
+def simulated(model, tokens, **settings):
+    """In buckets of a block: automatic ones take all of so small a model together."""
+    return simulate(model, (tokens,), loss=loss, bucketing_strategy=FSDPBucketingStrategy.BLOCK, **settings)
+
+
 @pytest.fixture(scope="module")
 def results():
     model, tokens = made()
     return {
-        (strategy, world): simulate(model, (tokens,), world=world, strategy=strategy, loss=loss)
+        (strategy, world): simulated(model, tokens, world=world, strategy=strategy)
         for strategy in ("ddp", "zero2", "zero3")
         for world in (8, 4096)
-    } | {(None, 1): simulate(model, (tokens,), world=1, strategy=None, loss=loss)}
+    } | {(None, 1): simulated(model, tokens, world=1, strategy=None)}
 
 
 def parameters():
@@ -108,8 +113,8 @@ def test_larger_worlds_take_longer_and_hold_less(results):
 def test_shards_in_several_copies(results):
     """They are gathered within a node, and hold as much as those of a world of one node."""
     model, tokens = made()
-    hybrid = simulate(model, (tokens,), world=64, copies=8, strategy="zero3", loss=loss)
-    whole = simulate(model, (tokens,), world=64, strategy="zero3", loss=loss)
+    hybrid = simulated(model, tokens, world=64, copies=8, strategy="zero3")
+    whole = simulated(model, tokens, world=64, strategy="zero3")
     node = results["zero3", 8]
     assert hybrid.inputs == node.inputs and hybrid.peak == node.peak > whole.peak
     assert hybrid.communicators["simulated"] == node.communicators["simulated"] < whole.communicators["simulated"]
@@ -142,14 +147,14 @@ def test_the_report(results):
 def test_the_model_may_be_anywhere_and_stays_as_it_is(results):
     model, tokens = made("cpu")
     before = {name: (p, p.clone()) for name, p in model.named_parameters()}
-    s = simulate(model, (tokens,), world=8, loss=loss)
+    s = simulated(model, tokens, world=8)
     assert s.step == pytest.approx(results["zero3", 8].step) and s.peak == results["zero3", 8].peak
     assert all(p is before[n][0] and p.equal(before[n][1]) for n, p in model.named_parameters())
     # It can still be run, and simulated as a compiled module.
     jitted = thunder.jit(model)
     jitted(tokens).sum().backward()
-    assert simulate(jitted, (tokens,), world=8, loss=loss).step == s.step
-    unfused = simulate(thunder.jit(model, executors=["aten"]), (tokens,), world=8, loss=loss)
+    assert simulated(jitted, tokens, world=8).step == s.step
+    unfused = simulated(thunder.jit(model, executors=["aten"]), tokens, world=8)
     assert unfused.compute > s.compute and not any("fusion" in c.name for c in unfused.traces[0].calls)
 
 

@@ -91,11 +91,14 @@ class Bucketer {
     }
   }
 
-  // Where the gradient itself is known: casts and copies for the wire do not count.
+  // Where the gradient itself is known: casts and copies for the wire, and the sum with what was kept, do not count.
   size_t gradient_position(const Call& start) const {
+    const auto passes_on = [](const Call& c) {
+      return c.op->has(kPointwise | kShape) || c.op->full_name == "prims.add_kept_gradient";
+    };
     const Call* maker = order_.maker(start.args[0].items()[0].value());
-    while (maker && !maker->args.empty() && maker->args[0].is_tensor() && maker->op->is_prim() &&
-           maker->op->has(kPointwise | kShape) && order_.maker(maker->args[0].value()))
+    while (maker && !maker->args.empty() && maker->args[0].is_tensor() && maker->op->is_prim() && passes_on(*maker) &&
+           order_.maker(maker->args[0].value()))
       maker = order_.maker(maker->args[0].value());
     return maker ? position_.at(maker) : 0;
   }

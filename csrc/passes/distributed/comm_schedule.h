@@ -5,7 +5,8 @@
 // behind it, and behind each call one more, so that what is computed from the one hides the others, as long as what was
 // started and not yet waited for stays within `bytes_in_flight` (one bucket may always be).
 // Reductions start in the plan's order as soon as their gradients are known, and are waited for at the end, or once
-// more than `bytes_in_flight` of gradients are kept by what was started.
+// more than `bytes_in_flight` of gradients are kept by what was started.  So does what is made for them alone: casts, and
+// sums with the gradients that no_sync() has kept.
 // Processes with different programs gather for different reasons before the same reduction.  A program that waited for
 // the reduction before it starts a gather that another program's reduction needs would wait forever; see
 // CommunicationOrder::regathers_before.
