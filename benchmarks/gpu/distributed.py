@@ -6,11 +6,11 @@
     torchrun --standalone --nproc-per-node 1 benchmarks/gpu/distributed.py --fake-world 4 --append memory.jsonl
 
 A setting is `single`, `waiting`, `ddp`, `zero2`, `zero3` or `tensor`, and `thunder`, `torch.compile` or `eager`.
-`waiting` is `single` and one number that is summed over the GPUs at the end of a step, or of four micro-batches: what it
-takes to wait for the slowest of them, and so the least that any strategy can take.  `tensor` is a mesh of pairs: PyTorch's `parallelize_module` in a pair, `fully_shard` over the pairs where there are several; a pair
-computes on one batch, and only Hugging Face's models have a plan here.  One run is a part: ratios
-are made within a part alone, since the machines of two runs differ.  Each setting runs in fresh processes with empty
-caches.  The communicators are made before the clock starts.
+`waiting` is `single` and one number that is summed over the GPUs at the end of a step, or of four micro-batches: what
+waiting for the slowest of them takes.  `tensor` is a mesh of pairs: PyTorch's `parallelize_module` in a pair,
+`fully_shard` over the pairs where there are several; a pair computes on one batch, and only Hugging Face's models have
+a plan here.  One run is a part: ratios are made within a part alone, since the machines of two runs differ.  Each
+setting runs in fresh processes with empty caches.  The communicators are made before the clock starts.
 
 `--fake-world N` measures one process of N on one GPU, by PyTorch's backend "fake", which communicates nothing.  Peak
 memory, the first step and the host's time are those of such a process; ms are without communication, on parameters of

@@ -15,6 +15,7 @@ backward pass. The columns are
 
 import functools
 import math
+import sys
 import time
 import traceback
 
@@ -326,7 +327,7 @@ def main():
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--forward", action="store_true", help="without gradients")
     options = parser.parse_args()
-    rows = []
+    rows, failed = [], []
     for family in options.only.split(",") if options.only else FAMILIES:
         for number, (function, *cases) in enumerate(FAMILIES[family]):
             for shapes in cases:
@@ -336,10 +337,13 @@ def main():
                     row |= measure(function, shapes, options)
                 except Exception:
                     print(row["us"], traceback.format_exc(limit=3), flush=True)
+                    failed.append(row["us"])
                     continue
                 rows.append(row)
                 print(*(f"{k} {v:.3g}" if isinstance(v, float) else v for k, v in row.items()), flush=True)
     print_all(rows, (*COLUMNS, ("first", "first", ".2f")))
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

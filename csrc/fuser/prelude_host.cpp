@@ -63,8 +63,9 @@ static inline int64 th_add(int64 a, int64 b) { return int64(uint64(a) + uint64(b
 static inline int64 th_mul(int64 a, int64 b) { return int64(uint64(a) * uint64(b)); }
 static inline int32 th_add(int32 a, int32 b) { return int32(uint32(a) + uint32(b)); }
 static inline int32 th_mul(int32 a, int32 b) { return int32(uint32(a) * uint32(b)); }
-template <class T> static inline T th_max(T a, T b) { return a != a || a > b ? a : b; }
-template <class T> static inline T th_min(T a, T b) { return a != a || a < b ? a : b; }
+// Two selects: a condition that is joined of two comparisons is not vectorised by g++.
+template <class T> static inline T th_max(T a, T b) { const T m = b > a ? b : a; return b == b ? m : b; }
+template <class T> static inline T th_min(T a, T b) { const T m = b < a ? b : a; return b == b ? m : b; }
 template <class T> static inline T th_or(T a, T b) { return a | b; }
 template <class T> static inline T th_and(T a, T b) { return a & b; }
 template <class T> constexpr T th_highest() { return T(~0ull >> (65 - 8 * sizeof(T))); }
@@ -94,27 +95,29 @@ struct f16 { uint16 bits; };
 static inline float th_float(uint32 bits) { float x; __builtin_memcpy(&x, &bits, 4); return x; }
 static inline uint32 th_bits(float x) { uint32 b; __builtin_memcpy(&b, &x, 4); return b; }
 static inline float th_get(bf16 x) { return th_float(uint32(x.bits) << 16); }
-static inline float th_get(f16 x) {
-  const uint32 sign = uint32(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
+static inline float th_from_f16(uint32 bits) {
+  const uint32 sign = (bits & 0x8000) << 16, rest = bits & 0x7fff;
   const float normal = th_float((rest << 13) + 0x38000000), small = float(rest) * 0x1p-24f;
   const float value = rest >= 0x7c00 ? th_float((rest << 13) | 0x7f800000) : rest < 0x400 ? small : normal;
   return th_float(th_bits(value) | sign);
 }
+static inline float th_get(f16 x) { return th_from_f16(x.bits); }
 template <class T> static inline T th_get(T x) { return x; }
 )" + float8_prelude() +
       R"(
-static inline uint16 th_to_bf16(float x) {
-  const uint32 b = th_bits(x), rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
-  return x != x ? 0x7fc0 : uint16(rounded);
+// In 32 bits: where rounding changes the width of lanes, loops take twice as long.
+static inline uint32 th_to_bf16(float x) {
+  const uint32 b = th_bits(x);
+  return x != x ? 0x7fc0 : (b + 0x7fff + ((b >> 16) & 1)) >> 16;
 }
-static inline uint16 th_to_f16(float x) {
+static inline uint32 th_to_f16(float x) {
   const uint32 b = th_bits(x), sign = (b >> 16) & 0x8000, a = b & 0x7fffffff;
   const uint32 normal = (a - 0x38000000 + 0xfff + ((a >> 13) & 1)) >> 13;
   const uint32 small = th_bits(th_float(a) + 0.5f) - 0x3f000000;
-  return uint16(sign | (a > 0x7f800000 ? 0x7e00 : a >= 0x477ff000 ? 0x7c00 : a < 0x38800000 ? small : normal));
+  return sign | (a > 0x7f800000 ? 0x7e00 : a >= 0x477ff000 ? 0x7c00 : a < 0x38800000 ? small : normal);
 }
-static inline float th_round_bf16(float x) { return th_float(uint32(th_to_bf16(x)) << 16); }
-static inline float th_round_f16(float x) { f16 h; h.bits = th_to_f16(x); return th_get(h); }
+static inline float th_round_bf16(float x) { return th_float(th_to_bf16(x) << 16); }
+static inline float th_round_f16(float x) { return th_from_f16(th_to_f16(x)); }
 static inline int64 th_place(int64& outside, int64 i, int64 n, bool wanted = true) {
   outside |= wanted ? i | int64(uint64(n) - 1 - uint64(i)) : 0;
   return i < 0 || i >= n ? 0 : i;
@@ -122,8 +125,8 @@ static inline int64 th_place(int64& outside, int64 i, int64 n, bool wanted = tru
 static inline int64 th_wrapped(int64 i, int64 n) { return i < 0 ? i + n : i; }
 #define TH_PLACE(...) th_place(th_outside, __VA_ARGS__)
 template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
-static inline void th_set(bf16& out, float x) { out.bits = th_to_bf16(x); }
-static inline void th_set(f16& out, float x) { out.bits = th_to_f16(x); }
+static inline void th_set(bf16& out, float x) { out.bits = uint16(th_to_bf16(x)); }
+static inline void th_set(f16& out, float x) { out.bits = uint16(th_to_f16(x)); }
 template <class T, class U> static inline void th_set(T& out, U x) { out = T(x); }
 )" + host_math_prelude() +
       random_prelude();
