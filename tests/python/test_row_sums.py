@@ -55,7 +55,10 @@ def expected_sum(a, places, starts, weights, dim, length):
     return torch.stack(rows, dim)
 
 
-SHAPES = [((7,), 0), ((7, 1), 0), ((7, 64), 0), ((7, 130), -2), ((3, 7), 1), ((2, 7, 3, 5), 1), ((3, 7, 264), 1)]
+SHAPES = [
+    ((7,), 0), ((7, 1), 0), ((7, 64), 0), ((7, 130), -2), ((3, 7), 1), ((2, 7, 3, 5), 1), ((3, 7, 264), 1), ((7, 16), 0),
+    ((7, 33), 0), ((2, 7, 31), 1), ((7, 120), 0),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS, ids=str)

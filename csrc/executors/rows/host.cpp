@@ -102,37 +102,42 @@ THUNDER_INLINE void ask_for(const T* a, int64_t stride, const int64_t* p, const 
   for (int64_t b = 0; b < elements * static_cast<int64_t>(sizeof(T)); b += 64) __builtin_prefetch(slice + b);
 }
 
-template <class T, bool kWeighted>
+// `kCount` neighbouring vectors of a segment's sum.
+template <int kCount, class T, bool kWeighted>
 THUNDER_INLINE void sum_vectors(const T* a, int64_t stride, const Segment<T>& s, T* out) {
   using S = SumOf<T>;
   using V = typename VectorOf<S>::type;
   constexpr int64_t n = VectorOf<S>::lanes;
-  V x0 = {}, x1 = {}, x2 = {}, x3 = {}, y0, y1, y2, y3;
+  V x[kCount] = {}, y[kCount];
   for (const int64_t* p = s.begin; p < s.end; ++p) {
-    ask_for(a, stride, p, s.end, kVectors * n);
+    ask_for(a, stride, p, s.end, kCount * n);
     if (*p < 0) continue;
     const T* slice = a + *p * stride;
-    load(slice, y0);
-    load(slice + n, y1);
-    load(slice + 2 * n, y2);
-    load(slice + 3 * n, y3);
+    for (int k = 0; k < kCount; ++k) load(slice + k * n, y[k]);
     if constexpr (kWeighted) {
       const S w = static_cast<S>(s.weights[p - s.begin]);
-      y0 *= w, y1 *= w, y2 *= w, y3 *= w;
+      for (int k = 0; k < kCount; ++k) y[k] *= w;
     }
-    x0 += y0, x1 += y1, x2 += y2, x3 += y3;
+    for (int k = 0; k < kCount; ++k) x[k] += y[k];
   }
-  store(out, x0);
-  store(out + n, x1);
-  store(out + 2 * n, x2);
-  store(out + 3 * n, x3);
+  for (int k = 0; k < kCount; ++k) store(out + k * n, x[k]);
 }
 
-// Fewer elements than a vector group has.
+// As many vectors as fit, from element `q` on, which moves on.
+template <int kCount, class T>
+THUNDER_INLINE void sum_groups(const T* a, int64_t stride, const Segment<T>& s, int64_t elements, T* out, int64_t& q) {
+  constexpr int64_t width = kCount * VectorOf<SumOf<T>>::lanes;
+  for (; q + width <= elements; q += width) {
+    if (s.weights) sum_vectors<kCount, T, true>(a + q, stride, s, out + q);
+    else sum_vectors<kCount, T, false>(a + q, stride, s, out + q);
+  }
+}
+
+// Fewer elements than a vector has.
 template <class T>
 THUNDER_INLINE void sum_few(const T* a, int64_t stride, const Segment<T>& s, int64_t elements, T* out) {
   using S = SumOf<T>;
-  S sums[kVectors * VectorOf<S>::lanes];
+  S sums[VectorOf<S>::lanes];
   for (int64_t j = 0; j < elements; ++j) sums[j] = 0;
   for (const int64_t* p = s.begin; p < s.end; ++p) {
     if (*p < 0) continue;
@@ -163,7 +168,7 @@ struct Range {
 
 template <class T>
 THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
-  constexpr int64_t width = kVectors * VectorOf<SumOf<T>>::lanes;
+  constexpr int64_t lanes = VectorOf<SumOf<T>>::lanes;
   const T *a = static_cast<const T*>(sum.a) + range.outer * sum.outer_stride,
           *weights = static_cast<const T*>(sum.weights);
   T* out = static_cast<T*>(sum.out) + (range.outer * sum.segments + range.begin) * sum.inner;
@@ -176,10 +181,12 @@ THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
       continue;
     }
     int64_t q = 0;
-    for (; q + width <= sum.inner; q += width) {
-      if (weights) sum_vectors<T, true>(a + q, sum.slice_stride, s, out + q);
-      else sum_vectors<T, false>(a + q, sum.slice_stride, s, out + q);
-    }
+    sum_groups<kVectors>(a, sum.slice_stride, s, sum.inner, out, q);
+    sum_groups<2>(a, sum.slice_stride, s, sum.inner, out, q);
+    sum_groups<1>(a, sum.slice_stride, s, sum.inner, out, q);
+    // The last vector may begin before the end of the others: the same sums once more.
+    if (q < sum.inner && sum.inner >= lanes) q = sum.inner - lanes;
+    sum_groups<1>(a, sum.slice_stride, s, sum.inner, out, q);
     if (q < sum.inner) sum_few(a + q, sum.slice_stride, s, sum.inner - q, out + q);
   }
 }
