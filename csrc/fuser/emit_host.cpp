@@ -89,7 +89,7 @@ std::string total_columns(const Kernel& k) {
 constexpr size_t kRanges = 16;  // of a row, between the places at which conditions turn
 // Partial results of a reduction: so many that no addition waits for the one before.  Of a short row it takes longer to
 // join them.
-constexpr int64_t kBlock = 32, kShortBlock = 16, kShortRow = 256;
+constexpr int64_t kBlock = 32, kShortBlock = 16, kFewColumns = 256;
 
 std::string simd(const Kernel& k) {
   std::string out = "#pragma omp simd";
@@ -222,7 +222,7 @@ class Reduction {
   const int depth_;
   // A row of any length may have any number of blocks.
   const bool any_ = !k_.cols.is_number();
-  const int64_t block_ = any_ || k_.cols.number() > kShortRow ? kBlock : kShortBlock,
+  const int64_t block_ = any_ || k_.cols.number() > kFewColumns ? kBlock : kShortBlock,
                 width_ = any_ ? block_ : std::clamp<int64_t>(k_.cols.number(), 1, block_),
                 blocks_ = any_ ? 0 : k_.cols.number() / width_;
   const bool has_blocks_ = any_ || blocks_ > 0, one_block_ = blocks_ == 1, has_runs_ = any_ || blocks_ > kRun,

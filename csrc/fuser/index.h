@@ -95,8 +95,8 @@ class Indices {
   const NamedSizes& names() const { return names_; }
   /// Whether every term, and the constant, is a multiple of `n`, the term of `without` aside.
   bool multiple_of(const Index& e, int64_t n, int32_t without = -1) const;
-  /// The costliest division within a row that text() has written, and the greatest number that all of their divisors are
-  /// multiples of.
+  /// The costliest division within a row that text() has written since the last forget_divisions(), and the greatest
+  /// number that all of their divisors are multiples of.
   Division division() const { return division_; }
   int64_t common_divisor() const { return common_divisor_; }
   void forget_divisions() { division_ = Division::None, common_divisor_ = 0; }

@@ -63,8 +63,8 @@ struct Phase {
   std::vector<std::string> stores;  ///< once a chunk, after its lanes
   std::vector<Turned> turned;       ///< with several lanes only
   int64_t chunks = 0;               ///< of a section
-  int64_t part =
-      0;  ///< not 0: the loop walks parts `p` of so many columns `j`, `chunk` runs once a part; with one lane
+  /// Not 0: the loop walks parts `p` of so many columns `j`, and `chunk` runs once a part; with one lane only.
+  int64_t part = 0;
   bool divides = false;                 ///< an index is divided within a row
   std::vector<Accumulator> reductions;  ///< of the row, `lane` adds to them
   bool has_loop() const { return !lane.empty() || !chunk.empty() || !stores.empty(); }

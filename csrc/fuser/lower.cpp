@@ -391,7 +391,6 @@ class Lowering {
     if (kernel_.columns.empty()) return;
     if (walks_all_rows()) elements_.begin_last();
     else elements_.begin_finish();
-    places_.indices().forget_divisions();
     for (const Root& r : roots_) {
       const RootInfo& info = info_.at(r.value.id());
       if (!info.stored || (info.mode != Mode::Outer && info.mode != Mode::Column)) continue;
@@ -544,7 +543,8 @@ std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roo
     if (walk.reduces && options.split_rows == LowerOptions::SplitRows::Always && options.part == 0) {
       LowerOptions in_parts = options;
       in_parts.part = part_of_row(kernel);
-      if (in_parts.part > 0) return lower_along(walk, roots, producer, materialized, in_parts);
+      if (in_parts.part > 0)
+        if (std::optional<Kernel> better = lower_along(walk, roots, producer, materialized, in_parts)) return better;
     }
     if (walk.reduces || walk.tiled || options.split_rows == LowerOptions::SplitRows::Never) return kernel;
     try {

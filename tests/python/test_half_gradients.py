@@ -1,7 +1,6 @@
 """Gradients of all operators in bf16, and on a GPU in f16: as near to those of float64 as eager's, and of its dtype.
 
-test_ops.py has gradients in float64, for which neither a GPU's kernels nor a program round, and which no kernel mixes
-with float32.
+test_ops.py compares gradients in float64, where nothing is rounded to 16 bits and no kernel gets two dtypes.
 """
 
 import pytest
@@ -44,6 +43,10 @@ def gradients(fn, sample, given, cotangents=None):
     return torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True), cotangents
 
 
+def largest(t):
+    return t.abs().max().item() if t.numel() else 0.0
+
+
 def check(op, sample):
     given = (sample.input, *sample.args), sample.kwargs
     eager = REFERENCES.get(op.name, op)
@@ -62,6 +65,9 @@ def check(op, sample):
         if mine is None or theirs is None or theirs.layout is not torch.strided:
             continue
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        if not best.any():  # what cancels there is rounded here
+            assert largest(mine) <= 2 * torch.finfo(mine.dtype).eps * max(map(largest, cotangents))
+            continue
         allowed = 2 * error_norm(theirs, best) + 2 * torch.finfo(mine.dtype).eps
         assert error_norm(mine, best) <= allowed, f"error {error_norm(mine, best)}, eager's {error_norm(theirs, best)}"
 
@@ -71,7 +77,7 @@ CASES = [(op, dtype) for op in op_db for dtype in DTYPES if has_gradient(op, dty
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda x: str(x) if isinstance(x, torch.dtype) else name_of(x))
 def test_gradient(op, dtype):
-    for sample in samples(op, DEVICE, dtype, 2, requires_grad=True):
+    for sample in samples(op, DEVICE, dtype, 1 if ON_CPU else 3, requires_grad=True, only=0.6):
         try:
             check(op, sample)
         except EagerFails as e:
