@@ -403,9 +403,9 @@ def merged(rows):
         parts.setdefault(row["part"], []).append(row)
     for own in parts.values():
         singles = [r["ms"] for r in own if r["setting"] == "single:thunder"]
+        waiting = [r["ms"] for r in own if r["setting"] == "waiting:thunder"]
         for row in own:
             strategy, _, compiler = row["setting"].partition(":")
-            waiting = [r["ms"] for r in own if r["setting"] == "waiting:thunder"]
             if singles:
                 row["over_single"] = row["ms"] / statistics.median(singles)
             if waiting:

@@ -335,7 +335,7 @@ void group_statistics_vjp(VjpContext& c) {
   Expr x = c.in("input");
   const Groups g(c.args());
   auto wide = [&](const Expr& statistic) {
-    return to_dtype(c.b("torch.unsqueeze", c.b("torch.unsqueeze", statistic, 2), 3), x.dtype());
+    return to_dtype(torch_reshape(statistic, {g.split[0], g.split[1], 1, 1}), x.dtype());
   };
   Expr rows = torch_reshape(x, g.split), mean = wide(c.out(1)), rstd = wide(c.out(2));
   Expr slope = c.b("torch.zeros_like", rows);

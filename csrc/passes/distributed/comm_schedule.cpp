@@ -25,10 +25,6 @@ int64_t bytes_freed(const Call& start) {
   return std::max<int64_t>(n, 0);
 }
 
-bool is(const Call& c, std::string_view prim) {
-  return (c.op->implements ? c.op->implements : c.op)->full_name == prim;
-}
-
 // One collective of the plan.
 struct Collective {
   const Call* start = nullptr;
@@ -54,7 +50,7 @@ class Scheduler {
     find_lazy();
     // Reductions forget the kept gradients that it asks for.
     for (const Call* c : trace_.calls)
-      if (is(*c, "prims.used_or_kept")) order_.place(c);
+      if (meant_by(*c).full_name == "prims.used_or_kept") order_.place(c);
     start_gather_ahead();
     std::vector<const Call*> tail;
     for (const Call* c : trace_.calls) {
@@ -137,7 +133,7 @@ class Scheduler {
 
   // A cast, a copy, padding, zeros, the sum with what was kept: no work that a gradient is waited for.
   static bool is_for_the_wire(const Call& c) {
-    if (is(c, "prims.add_kept_gradient")) return true;
+    if (meant_by(c).full_name == "prims.add_kept_gradient") return true;
     int operands = 0;
     visit_inputs(c, [&](Value) { ++operands; });
     return operands < 2 && effects(c) == 0 && moves_elements(c);
