@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "executors/c10d/communicator.h"
+#include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/kept_gradients.h"
 #include "runtime/implementing.h"
 #include "runtime/instruction.h"
@@ -28,7 +29,7 @@ class Start : public Instruction {
     auto c = communicator_.begin(what_);
     for (const Operand& o : operands) c->inputs.push_back(o.load(frame).toTensor());
     drop(frame);
-    start(*c);
+    c = start(std::move(c));
     // A user's collective that this process alone does not read is over before the program goes on: what it reads may
     // be written to next.
     if (outputs[0] < 0 && !planned_) c->wait();
@@ -36,7 +37,9 @@ class Start : public Instruction {
   }
 
  protected:
-  virtual void start(Communication& c) const = 0;
+  using Started = c10::intrusive_ptr<Communication>;
+  /// What the program is to wait for.
+  virtual Started start(Started c) const = 0;
 
   static void check_size(const Communicator& c, int64_t world) {
     THUNDER_CHECK(c.world() == world, Runtime, "distributed", "the program is for ", world,
@@ -51,10 +54,25 @@ class Start : public Instruction {
 
 class AllGather final : public Start {
  public:
-  using Start::Start;
+  AllGather(const Call& call, const Assembler& assembler) : Start(call, assembler) {
+    if (!call.arguments().has("plan")) return;
+    plan_ = call.arguments().str("plan");
+    keep_ = call.arguments().flag("keep");
+  }
 
  protected:
-  void start(Communication& c) const override { communicator_.all_gather(c, what_); }
+  Started start(Started c) const override {
+    if (!plan_.empty())
+      if (const c10::IValue kept = distributed::kept_gather(plan_, what_, keep_); !kept.isNone())
+        return c10::static_intrusive_pointer_cast<Communication>(kept.toCapsule());
+    communicator_.all_gather(*c, what_);
+    if (keep_) distributed::keep_gather(plan_, what_, c10::IValue::make_capsule(c));
+    return c;
+  }
+
+ private:
+  std::string plan_;  // whose micro-batches gather once; else empty
+  bool keep_ = false;
 };
 
 // Within the group and, of shards in several copies, over the replicas.
@@ -69,10 +87,11 @@ class Reduce final : public Start {
   }
 
  protected:
-  void start(Communication& c) const override {
-    if (scatters_) communicator_.reduce_scatter(c, op_, what_);
-    else communicator_.all_reduce(c, op_, what_);
-    if (replicas_) replicas_->reduce_further(c, op_, what_);
+  Started start(Started c) const override {
+    if (scatters_) communicator_.reduce_scatter(*c, op_, what_);
+    else communicator_.all_reduce(*c, op_, what_);
+    if (replicas_) replicas_->reduce_further(*c, op_, what_);
+    return c;
   }
 
  private:
