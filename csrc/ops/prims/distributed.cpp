@@ -103,10 +103,13 @@ Types if_used_meta(const Args& a) {
 constexpr uint64_t kTags = kComm | kNoGrad;
 
 constexpr OpDef kRecords[] = {
-    {.schema = "all_gather(Tensor[] tensors, str group, int world, str? name=None, str? plan=None, bool keep=False) "
-               "-> any",
-     .doc = "Starts to gather the rows of all processes' tensors, in the order of the processes. Of a plan whose "
-            "programs have kept what this one gathers, it is that; with `keep` it stays kept for the next program.",
+    {.schema = "all_gather(Tensor[] tensors, str group, int world, str? name=None) -> any",
+     .doc = "Starts to gather the rows of all processes' tensors, in the order of the processes.",
+     .tags = kTags,
+     .meta = all_gather_meta},
+    {.schema = "all_gather_once(Tensor[] tensors, str group, int world, str plan, bool keep, str? name=None) -> any",
+     .doc = "As all_gather, unless an earlier program of the plan has kept what it gathered under the name. With `keep` "
+            "the rows are kept for the next program.",
      .tags = kTags,
      .meta = all_gather_meta},
     {.schema = "reduce_scatter(Tensor[] tensors, str op, str group, int world, str? name=None) -> any",

@@ -205,7 +205,7 @@ class Bucketer {
     }
     Call start = *starts[0], wait = *waits[0];
     start.args.front() = Arg::list(std::move(tensors));
-    start.args.at(static_cast<size_t>(start.op->schema.index_of("name"))) = Arg(std::move(name));
+    start.args.back() = Arg(std::move(name));
     start.output = starts.size() == 1 ? starts[0]->output : Arg(arena.make_value(Type::future(std::move(types))));
     wait.args[0] = start.output;
     if (waits.size() > 1) wait.output = Arg::tuple(std::move(results));
