@@ -243,4 +243,6 @@ struct CacheEntry {
   }
 };
 
+inline const CallKey& CallKey::of(const CacheEntry& e) const { return e.symbols && whole_ ? *whole_ : *this; }
+
 }  // namespace thunder

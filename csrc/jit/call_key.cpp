@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "frontend/hooks.h"
-#include "jit/cache_entry.h"
 #include "jit/needs_eager.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
@@ -77,8 +76,6 @@ const CallKey& CallKey::whole() const {
   }
   return *whole_;
 }
-
-const CallKey& CallKey::of(const CacheEntry& e) const { return e.symbols && whole_ ? *whole_ : *this; }
 
 std::string CallKey::text_now() const { return CallKey(args, apart, *learned).flat.key; }
 

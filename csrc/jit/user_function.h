@@ -1,7 +1,7 @@
 // The user's function or module, and how it is compiled.
 //
-// A UserFunction owns the Python object, the options and the transforms that thunder.jit was given.  All parts of a
-// JitFunction read them; only what a compilation finds out for good (`distributed`) is written after the construction.
+// A UserFunction owns the Python object, the options and the transforms that thunder.jit was given.  The parts of a
+// JitFunction read them.  A compilation adds what it finds out for good (`distributed`).
 #pragma once
 
 #include <atomic>
