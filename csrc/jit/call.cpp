@@ -172,7 +172,7 @@ PyObject* JitFunction::run_unacquired(const Key& key, const Arguments& a) {
 // Whether the user's function does what the program does, so that it can stand for one that raises.
 void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const {
   uint64_t effects = 0;
-  e.repeatable = once_.empty() && transform().empty() && !tracer.speaks();
+  e.repeatable = once_.empty() && transform().empty() && !tracer.calls().speaks();
   for (const auto& executor : options_.executors) e.repeatable = e.repeatable && !is_custom(executor->name());
   for (const Call* c : computation.calls) {
     e.repeatable = e.repeatable && !is_custom(*c);

@@ -73,7 +73,7 @@ PyObject* JitFunction::run_eagerly(const Arguments& args, const std::string& why
 
 // Whether the function, which raised, is acquired in no other way, so that a refusal is the last word.
 bool JitFunction::is_last_attempt(const CacheEntry& e, frontend::Tracer& t, const NumberMode& mode) const {
-  if (t.shared_memory_written() || (e.symbols && !e.symbols->constant())) return false;
+  if (t.tensors().shared_memory_written() || (e.symbols && !e.symbols->constant())) return false;
   if (t.shapes().assumed() && !t.shapes().asks) return false;
   if (raised_ && t.asked_whether_compiled && t.seems_compiled) return false;
   return !mode.vary || !reads_varying(t);

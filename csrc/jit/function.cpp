@@ -153,7 +153,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_known(const Key& key)
 
 // Whether the program reads a number of which it need not know the value.
 bool JitFunction::reads_varying(const frontend::Tracer& tracer) {
-  const auto& reads = tracer.value_reads();
+  const auto& reads = tracer.questions().reads();
   return std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
 }
 
@@ -170,13 +170,14 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
     tracer->shapes().asks = asks;
     tracer->seems_compiled = seems_compiled;
     // With "same input" no call asks again.
-    tracer->draws_ahead = cache_ != CacheMode::SameInput;
-    if (mode.vary) tracer->int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
+    tracer->questions().draws_ahead = cache_ != CacheMode::SameInput;
+    if (mode.vary)
+      tracer->questions().int_varies = [this](const std::string& place, int64_t now) { return varies(place, now); };
     try {
       frontend::Acquired acquired = trace(e, key, *tracer, args, mode);
       ShapeEnv::Scope scope(tracer->shapes());
       tell();
-      if (tracer->shared_memory_written()) shared.push_back(tracer->shared_memory_written());
+      if (tracer->tensors().shared_memory_written()) shared.push_back(tracer->tensors().shared_memory_written());
       // What cannot be acquired again has the guards alone.
       else if (!e.symbols || !once_.empty() || !e.symbols->learn(tracer->shapes())) return acquired;
     } catch (const OtherKey&) {
@@ -191,12 +192,12 @@ frontend::Acquired JitFunction::acquire(CacheEntry& e, const Key& key, std::uniq
         throw NeedsEager{tracer->eager.why, tracer->eager.tensor, tracer->eager.warns};
       }
       tell();
-      if (tracer->begins_to_require_grad() && once_.empty()) {
-        begin.insert(*tracer->begins_to_require_grad());
-      } else if (tracer->shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
+      if (tracer->tensors().begins_to_require_grad() && once_.empty()) {
+        begin.insert(*tracer->tensors().begins_to_require_grad());
+      } else if (tracer->tensors().shared_memory_written() && !(e.symbols && !e.symbols->constant())) {
         // Written to memory that several inputs share: again, with that memory as one input.
-        shared.push_back(tracer->shared_memory_written());
-      } else if (!tracer->shared_memory_written() && tracer->shapes().assumed() && !asks && once_.empty()) {
+        shared.push_back(tracer->tensors().shared_memory_written());
+      } else if (!tracer->tensors().shared_memory_written() && tracer->shapes().assumed() && !asks && once_.empty()) {
         // It may be no error at all: the length of something that depends on values was taken to differ from 0 and 1.
         asks = true;
       } else if (raised_ && tracer->asked_whether_compiled && seems_compiled && once_.empty()) {
@@ -216,9 +217,9 @@ std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, con
   size_t next = 0, next_int = 0, next_float = 0;
   std::function<Ref(PyObject*)> proxy = [&](PyObject* t) {
     const size_t i = next++;
-    if (!e.symbols || !key.layouts[i]) return tracer.add_argument(t, i);
+    if (!e.symbols || !key.layouts[i]) return tracer.tensors().add_argument(t, i);
     const TensorType type = key.layouts[i]->type(torch_py::tensor(t), e.symbols->dims());
-    return tracer.add_argument(t, i, &type);
+    return tracer.tensors().add_argument(t, i, &type);
   };
   std::function<Ref(PyObject*)> number = [&](PyObject* o) {
     if (PyLong_Check(o)) {
@@ -226,7 +227,7 @@ std::pair<Ref, Ref> JitFunction::traced(const CacheEntry& e, const Key& key, con
       return d.is_constant() ? Ref::borrow(o) : frontend::make_number(Arg(d));
     }
     PyObject* of = PyFloat_CheckExact(o) ? nullptr : reinterpret_cast<PyObject*>(Py_TYPE(o));
-    Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o), of);
+    Ref traced = tracer.numbers().add_float(PyFloat_AS_DOUBLE(o), of);
     return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
   };
   auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr, copies); };
@@ -259,7 +260,7 @@ Ref JitFunction::run_traced(frontend::Reads& reads, frontend::Tracer& tracer, co
     throw;
   } catch (...) {
     once_ = reads.once();
-    raised_ = !tracer.speaks() && failed_operators() == failed;
+    raised_ = !tracer.calls().speaks() && failed_operators() == failed;
     if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
     reads.find_arguments_elsewhere();
@@ -289,7 +290,7 @@ frontend::Acquired JitFunction::finish(CacheEntry& e, frontend::Reads& reads, fr
   };
   e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
   if (e.output->holds_dtensor()) throw NeedsEager{"a DTensor that the function computes leaves it", {}, true};
-  return tracer.finish(leaves);
+  return tracer.outputs().finish(leaves);
 }
 
 frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::Tracer& tracer, const Arguments& args,
@@ -304,10 +305,11 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
   }
   frontend::Reads reads(tracer, edges_);
   if (interprets) tracer.set_observer(&reads);
-  if (tracer.int_varies) reads.take_counters(counters_);
+  if (tracer.questions().int_varies) reads.take_counters(counters_);
   if (module_.get() != Py_None) reads.name_root(module_.get(), "module");
   ShapeEnv::Scope scope(tracer.shapes());
-  if (e.symbols) e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.add_size(hint, may_be_one); });
+  if (e.symbols)
+    e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.inputs().add_size(hint, may_be_one); });
   frontend::StandIns copies(key.flat.containers, uses_);
   auto or_eager = [&](bool of_arguments, auto&& part) {
     try {
@@ -317,7 +319,7 @@ frontend::Acquired JitFunction::trace(CacheEntry& e, const Key& key, frontend::T
     } catch (const frontend::Interrupted&) {
       throw;
     } catch (...) {
-      if (tracer.speaks() || !is_last_attempt(e, tracer, mode)) throw;
+      if (tracer.calls().speaks() || !is_last_attempt(e, tracer, mode)) throw;
       throw NeedsEager{refusal(), {}, true, of_arguments};
     }
   };
@@ -440,7 +442,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   record->times.acquisition = seconds_since(start);
   if (once_.empty()) once_ = e->output->once();
   // With "same input" no call asks again.
-  if (cache_ != CacheMode::SameInput) tracer->take_from_reads(acquired);
+  if (cache_ != CacheMode::SameInput) tracer->questions().take_from_reads(acquired);
 
   ShapeEnv::Scope scope(tracer->shapes());
   start = std::chrono::steady_clock::now();
@@ -507,7 +509,7 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::compile(const Key& key, co
   record_ = record;
   refusals_ = 0;
   refused_.erase(kind_of(key));
-  tracer->keep_drawn();
+  tracer->questions().keep_drawn();
   last_entry_ = e->entry;
   return keep(std::move(e), key);
 }
