@@ -308,7 +308,7 @@ void bind_frontend(nb::module_& m) {
       .def("describe", [](Tracer& t, nb::handle o) { return Type(t.tensors().type_of(o.ptr())).str(); })
       .def("constant",
            [](Tracer& t, nb::handle o) {
-             Ref value = frontend::is_proxy(o.ptr()) ? t.constants().find(t.tensors().value_of(o.ptr())) : Ref();
+             Ref value = t.constants().find(o.ptr());
              return value ? object(std::move(value)) : nb::object(nb::none());
            })
       .def("read", [](Tracer& t, nb::handle o, const std::string& what) { return object(t.questions().read(o.ptr(), what)); })

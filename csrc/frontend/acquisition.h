@@ -66,12 +66,12 @@ class Acquisition {
   /// The value is that of a new leaf's call, which has been made again.
   void add_new_leaf(Value v) { new_leaves_.insert(v.id()); }
 
-  /// Calls are recorded apart until close_scope(), in a part of the program that has a number.
+  /// Calls are recorded apart until close_scope(), in a scope that has a number.
   void open_scope();
   std::vector<const Call*> close_scope();
-  /// The number of the part that is being recorded; 0: the program itself.
+  /// The number of the innermost scope; 0: the program itself.
   size_t scope() const { return scopes_.back(); }
-  /// Whether the part with this number is the one that is being recorded, or lies around it.
+  /// Whether the scope with this number is open.
   bool is_within(size_t scope) const;
   /// Whether calls go to the program itself.
   bool records_program() const { return owned_ && &b_.calls() == &b_.outermost_calls(); }
@@ -94,7 +94,7 @@ class Acquisition {
   ShapeEnv shapes_;
   EqualValues equal_values_{b_};
   std::unordered_set<ValueId> new_leaves_;
-  std::vector<size_t> scopes_ = {0};  // of the parts that are being recorded, from the program itself inwards
+  std::vector<size_t> scopes_ = {0};  // the open ones, from the program itself inwards
   size_t last_scope_ = 0;
 };
 

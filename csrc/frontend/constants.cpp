@@ -9,6 +9,8 @@
 
 namespace thunder::frontend {
 
+Ref Constants::find(PyObject* tensor) const { return is_proxy(tensor) ? find(tensors_.value_of(tensor)) : Ref(); }
+
 Ref Constants::find(Value v) const {
   ValueSet needed;
   needed.set(v, 1);

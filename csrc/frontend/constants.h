@@ -3,7 +3,7 @@
 // Branches on such a tensor, its numbers and its items are then Python's own, as they are in eager.  An operator that
 // takes no tensor in a place gets the number there.
 //
-// Owns nothing.  Calls the value questions.
+// Owns nothing.  Calls the tensors and the value questions.
 #pragma once
 
 #include <string>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "frontend/acquisition.h"
+#include "frontend/tensors.h"
 #include "frontend/value_questions.h"
 
 namespace thunder::frontend {
@@ -19,11 +20,12 @@ class Constants {
  public:
   using Keywords = std::vector<std::pair<std::string, Arg>>;
 
-  Constants(Acquisition& acquisition, ValueQuestions& questions)
-      : acquisition_(acquisition), b_(acquisition.builder()), questions_(questions) {}
+  Constants(Acquisition& acquisition, Tensors& tensors, ValueQuestions& questions)
+      : acquisition_(acquisition), b_(acquisition.builder()), tensors_(tensors), questions_(questions) {}
 
   /// The tensor that this one always is, whatever the inputs are; null if it depends on them, or on chance.
   Ref find(Value tensor) const;
+  Ref find(PyObject* tensor) const;
   /// Integers without dimensions become the numbers that they are, as in eager's conversions: those of known value, or,
   /// with `read`, all that the program can read.  Whether there were any.
   bool fold(Arg& a, bool read);
@@ -34,6 +36,7 @@ class Constants {
  private:
   Acquisition& acquisition_;
   Builder& b_;
+  Tensors& tensors_;
   ValueQuestions& questions_;
 };
 

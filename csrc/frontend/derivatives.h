@@ -55,7 +55,7 @@ class Derivatives {
     std::vector<const Call*> calls = {};
     std::vector<Arg> gradients = {};
     bool twice = false;  // gradients flow through the calls
-    size_t scope = 0;    // of the program's parts, the one in which it can be used
+    size_t scope = 0;    // in which it can be used
   };
   void put_function(const FunctionApart& f, const ValueSet& read, Replay& calls);
   PartialGradients rules_apart(const std::vector<const Call*>& calls, const std::vector<std::pair<Value, Value>>& seeds,

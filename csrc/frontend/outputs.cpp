@@ -9,7 +9,6 @@
 #include "passes/visit.h"
 
 namespace thunder::frontend {
-
 namespace {
 
 // How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`
@@ -131,11 +130,11 @@ Outputs::Plan Outputs::plan(const std::vector<PyObject*>& outputs) {
     out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty() && !d.alias;
     out.derived.push_back(std::move(d));
   }
-  for (const auto& [source, id, real, leaf] : inputs_)
-    if (id != Input::kNumber && aliases_.written(id)) {
-      Value v = aliases_.value(id);
-      if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
-      out.written.emplace_back(id, out.compute(v));
+  for (const Input& i : inputs_)
+    if (!i.is_number() && aliases_.written(i.id)) {
+      Value v = aliases_.value(i.id);
+      if (aliases_.data_only(i.id)) v = b_("prims.detach", v).value();
+      out.written.emplace_back(i.id, out.compute(v));
     }
   add_sizes(out);
   add_indices(out);

@@ -6,10 +6,9 @@
 // Owns nothing: finish() is called once, when the program is recorded.  Calls all parts that add to what was acquired.
 #pragma once
 
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "frontend/acquired.h"
 #include "frontend/acquisition.h"
 #include "frontend/gradient_hooks.h"
 #include "frontend/inputs.h"
@@ -19,23 +18,6 @@
 #include "frontend/value_questions.h"
 
 namespace thunder::frontend {
-
-struct Acquired {
-  Trace computation;
-  std::vector<InputSource> sources;  ///< one per input of the computation
-  /// Runs after the computation, with autograd on: writes to inputs, and outputs that view inputs or each other.
-  /// Inputs: those of the computation, then its outputs.  Its output is a flat tuple of the user's tensors.
-  Trace epilogue;
-  bool trivial_epilogue = false;  ///< the user's tensors are the computation's outputs, in order
-  /// Arguments that the program also met outside of them, and what it asked whether an argument is: the same tensors, or
-  /// others, in its calls.
-  std::vector<Ref> arguments_outside;
-  std::vector<ValueRead> reads;  ///< what the program asked of its tensors' values, in order
-  /// The inputs of the program that the reads begin with.
-  std::vector<std::pair<Value, InputSource>> read_inputs;
-  /// Of each tensor that keeps its gradient, which output of the computation it is; -1: nobody has it.
-  std::vector<int64_t> retained;
-};
 
 class Outputs {
  public:

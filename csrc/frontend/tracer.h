@@ -11,6 +11,7 @@
 //   numbers           traced numbers, sizes among them
 //   strided views     as_strided()
 //   mutation          writes in place, out=, .data
+//   DTensors          this process's parts, and trials
 //   torch calls       the recorder
 //   functions apart   functions of the user's that are recorded apart
 //   custom gradients  torch.autograd.Function
@@ -18,7 +19,6 @@
 //   gradients         torch.autograd.grad
 //   derivatives       torch.func
 //   batched functions torch.vmap
-//   DTensors          parts and trials
 //   outputs           the end: the computation and the epilogue
 #pragma once
 
@@ -96,10 +96,11 @@ class Tracer : public Acquisition {
   Inputs inputs_{*this};
   Tensors tensors_;
   ValueQuestions questions_{*this, inputs_, tensors_};
-  Constants constants_{*this, questions_};
+  Constants constants_{*this, tensors_, questions_};
   Numbers numbers_{*this, inputs_, tensors_, questions_, constants_};
   StridedViews strided_{*this, proxies_, inputs_, tensors_, constants_};
   Mutation mutation_{*this, proxies_, inputs_, tensors_, strided_};
+  DTensors dtensors_{*this, proxies_, tensors_};
   TorchCalls calls_{*this, proxies_, tensors_, constants_, mutation_};
   FunctionsApart functions_{*this, proxies_, tensors_, questions_};
   CustomGradients custom_gradients_{*this, proxies_, tensors_};
@@ -107,7 +108,6 @@ class Tracer : public Acquisition {
   Gradients gradients_{*this, proxies_, inputs_, tensors_, gradient_hooks_};
   Derivatives derivatives_{*this, layouts_, proxies_, tensors_, functions_};
   BatchedFunctions batched_{*this, proxies_, tensors_, functions_};
-  DTensors dtensors_{*this, proxies_, tensors_};
   Outputs outputs_{*this, inputs_, layouts_, tensors_, questions_, numbers_, gradient_hooks_};
   interpreter::Observer* observer_ = nullptr;
 };

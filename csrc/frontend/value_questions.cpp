@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
-#include "frontend/outputs.h"
 #include "frontend/value_draws.h"
 #include "passes/counted_random.h"
 #include "passes/visit.h"

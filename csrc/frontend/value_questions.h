@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/acquired.h"
 #include "frontend/acquisition.h"
 #include "frontend/inputs.h"
 #include "frontend/tensors.h"
 #include "frontend/value_reads.h"
 
 namespace thunder::frontend {
-
-struct Acquired;
 
 class ValueQuestions {
  public:
