@@ -211,7 +211,7 @@ def _packed_recurrent(data, batch_sizes, state, params, *options):
 _ALIKE = {"aten::ctc_loss.Tensor": _ctc_loss}
 _ALIKE |= {f"aten::{kind}.data": _packed_recurrent for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 # Operators of which PyTorch's meta functions give other sizes or strides than its kernels; so do, depending on the
-# library that computes them, those of Fourier transforms.
+# library that computes them, those of Fourier transforms, which run.
 _MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}
 # Results that PyTorch's meta functions put on the device of the arguments: a dropout's seed and offset, on the CPU.
 _ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}
@@ -223,7 +223,9 @@ def describe(overload, values, requires_grad, autocast=()):
     given = [argument(t, requires_grad) for _, t in places(values)]
     with torch._C.DisableTorchFunction(), autocast_for(autocast):
         sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
-        if sparse or overload.name() in _MISTAKEN or overload.name().startswith("aten::fft_"):
+        if overload.name().startswith("aten::fft_"):
+            return _run(overload, values, given, torch.empty_strided)  # on the device: its library may know more dtypes
+        if sparse or overload.name() in _MISTAKEN:
             return _probe(overload, values, given)
         # What is raised, FakeTensorMode may raise not at all, or with PyTorch's words.
         with contextlib.suppress(Exception):

@@ -10,6 +10,7 @@
 #include "jit/distribution.h"
 #include "passes/distributed/plan.h"
 #include "runtime/convert.h"
+#include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/kept_gradients.h"
 #include "runtime/distributed/placements.h"
 #include "runtime/distributed/watch.h"
@@ -81,6 +82,7 @@ class Plan {
   // Names and whole gradients, not yet reduced; they are this caller's to reduce.
   std::vector<std::pair<std::string, nb::object>> take_kept_gradients() {
     std::vector<std::pair<std::string, nb::object>> out;
+    forget_kept_gathers(plan_->id);  // a step ends here
     for (size_t i : parameters_with_kept_gradients(plan_->id)) {
       if (at::Tensor g = take_kept_gradient(plan_->id, i); g.defined())
         out.emplace_back(plan_->parameters[i].name, python(std::move(g)));

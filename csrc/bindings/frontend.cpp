@@ -8,7 +8,7 @@
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/tracer.h"
 #include "jit/evaluate.h"
-#include "jit/function.h"
+#include "jit/tracing.h"
 #include "runtime/convert.h"
 #include "runtime/distributed/placements.h"
 #include "runtime/generators.h"
@@ -130,7 +130,7 @@ void set_hooks(nb::handle tensor_class, nb::handle proxy_class, const nb::tuple&
        own + "_replacements.py:", own + "_func.py:", own + "module.py:", own + "_inner_modules.py:InnerModule.__call__",
        own + "_inner_modules.py:CompiledMethod.__call__"});
   run_traced = runner.inc_ref();
-  JitFunction::runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
+  function_runner() = [](Tracer& t, PyObject* fn, PyObject* args, PyObject* kwargs) {
     nb::object tracer = nb::cast(&t, nb::rv_policy::reference);
     try {
       nb::object result = run_traced(tracer, nb::handle(fn), nb::handle(args), nb::handle(kwargs));

@@ -178,8 +178,9 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   o->weakrefs = nullptr;
   o->impl = nullptr;
   nb::object owner = nb::steal(reinterpret_cast<PyObject*>(o));
-  o->impl = new JitFunction(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options), std::move(graphs));
-  o->impl->set_float8(std::move(float8));
+  UserFunction function(fn.ptr(), module.ptr(), cache_mode(cache), std::move(options), std::move(graphs));
+  function.float8 = std::move(float8);
+  o->impl = new JitFunction(std::move(function));
   PyObject_GC_Track(reinterpret_cast<PyObject*>(o));
   return owner;
 }
@@ -216,31 +217,32 @@ std::pair<PyTrace, std::optional<PyTrace>> compile_for(nb::handle h, int capabil
 
 nb::dict stats(nb::handle h) {
   JitFunction& f = function(h);
+  const Inspection& last = f.inspection();
   nb::dict d;
   d["cache_hits"] = f.hits();
   d["cache_misses"] = f.misses();
   d["last_miss"] = f.last_miss();
-  d["guards"] = f.number_guards();
-  d["symbols"] = f.symbols();
-  d["not_symbolic"] = f.not_symbolic();
-  d["not_cached"] = f.once();
+  d["guards"] = last.number_guards;
+  d["symbols"] = last.symbols;
+  d["not_symbolic"] = last.not_symbolic;
+  d["not_cached"] = last.keeping.why();
   nb::dict eager;
-  for (const auto& [why, calls] : f.eager()) eager[nb::str(why.c_str())] = calls;
+  for (const auto& [why, calls] : f.eager_calls().counts()) eager[nb::str(why.c_str())] = calls;
   d["eager_calls"] = eager;
-  d["accumulated_gradients"] = f.accumulated();
-  if (f.record()) {
-    d["acquisition_seconds"] = f.record()->times.acquisition;
-    d["passes_seconds"] = f.record()->times.passes;
-    d["programs_seconds"] = f.record()->times.programs;
+  d["accumulated_gradients"] = f.function().accumulated->load();
+  if (last.record) {
+    d["acquisition_seconds"] = last.record->times.acquisition;
+    d["passes_seconds"] = last.record->times.passes;
+    d["programs_seconds"] = last.record->times.programs;
   }
-  if (f.chooses_float8() && f.record()) {
+  if (f.function().float8 && last.record) {
     nb::dict float8, others;
-    for (const auto& [name, why] : f.record()->float8.others) others[nb::str(name.c_str())] = why;
-    float8["layers"] = f.record()->float8.layers;
+    for (const auto& [name, why] : last.record->float8.others) others[nb::str(name.c_str())] = why;
+    float8["layers"] = last.record->float8.layers;
     float8["others"] = others;
     d["float8"] = float8;
   }
-  if (const GraphSettings* g = f.graphs()) {
+  if (const GraphSettings* g = f.function().graphs.get()) {
     nb::dict counts;
     counts["captures"] = g->captures;
     counts["replays"] = g->replays;
@@ -269,12 +271,12 @@ void bind_function(nb::module_& m) {
         "The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs "
         "as CUDA graphs, those for which it pays if `automatic_graphs`, or None.");
   m.def("last_traces", [](nb::handle h) {
-    JitFunction& f = function(h);
-    return f.record() ? wrap(f.record()->compiled.history) : std::vector<PyTrace>{};
+    const auto& record = function(h).inspection().record;
+    return record ? wrap(record->compiled.history) : std::vector<PyTrace>{};
   });
   m.def("last_backward_traces", [](nb::handle h) {
-    JitFunction& f = function(h);
-    return f.record() ? wrap(f.record()->compiled.backward_history) : std::vector<PyTrace>{};
+    const auto& record = function(h).inspection().record;
+    return record ? wrap(record->compiled.backward_history) : std::vector<PyTrace>{};
   });
   m.def("set_sharp_edges", [](nb::handle h, const std::string& what) {
     using frontend::SharpEdges;
@@ -286,22 +288,25 @@ void bind_function(nb::module_& m) {
   });
   m.def(
       "set_inner_modules",
-      [](nb::handle h, nb::handle modules, bool quiet) { function(h).set_inner_modules(modules.ptr(), quiet); },
+      [](nb::handle h, nb::handle modules, bool quiet) {
+        function(h).eager_calls().set_inner_modules(modules.ptr(), quiet);
+      },
       nb::arg("function"), nb::arg("modules"), nb::arg("quiet"));
   m.def(
       "inner_modules",
       [](nb::handle h) {
-        return nb::borrow<nb::object>(function(h).inner_modules() ? function(h).inner_modules() : Py_None);
+        PyObject* modules = function(h).eager_calls().inner_modules();
+        return nb::borrow<nb::object>(modules ? modules : Py_None);
       },
       "The InnerModules of thunder/_inner_modules.py, or None.");
   m.def("guards", [](nb::handle h) { return function(h).guards(); });
   m.def("last_epilogue_traces", [](nb::handle h) {
-    JitFunction& f = function(h);
+    const auto& record = function(h).inspection().record;
     std::vector<PyTrace> out;
-    if (f.record() && !f.record()->trivial_epilogue) out.push_back({f.record()->epilogue});
+    if (record && !record->trivial_epilogue) out.push_back({record->epilogue});
     return out;
   });
-  m.def("last_program", [](nb::handle h) { return function(h).program_text(); });
+  m.def("last_program", [](nb::handle h) { return function(h).inspection().program_text(); });
   m.def("compile_for", compile_for, nb::arg("function"), nb::arg("capability"), nb::arg("cudnn_version"),
         nb::arg("args"), nb::arg("kwargs"),
         "The last traces of a call's forward and backward (or None), compiled for a GPU that need not be here; nothing "

@@ -15,7 +15,8 @@ bool scatters(const Call& call) {
   if (call.output.value().tensor().device.type != DeviceType::cuda) return false;
   if (name == "prims.pad" || gathers(call)) return true;
   if (name != "prims.clone" && name != "prims.restride" && name != "prims.reshape") return false;
-  return !is_view(call) && !call.arguments().tensor("a").strides.back().same(1);
+  const TensorType& from = call.arguments().tensor("a");
+  return !is_view(call) && from.rank() > 0 && !from.strides.back().same(1);
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
-// What a call looks up, and what it finds.
+// What a call finds in the cache.
+//
+// A CacheEntry owns what one compilation made: the guards on the world, on values and on numbers, the programs, where their
+// inputs come from, and the effects on Python objects.
 #pragma once
 
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/number_places.h"
+#include "jit/call_key.h"
 #include "jit/distribution.h"
 #include "jit/evaluate.h"
-#include "jit/explain.h"
-#include "jit/function.h"
-#include "jit/value_checks.h"
-#include "jit/varying.h"
+#include "jit/needs_eager.h"
 #include "runtime/autograd.h"
 #include "runtime/torch_py.h"
 #include "runtime/watchers.h"
@@ -26,126 +27,8 @@ struct InputOfEntry {
   bool becomes_leaf = false;   // the run switches its gradient on
 };
 
-// The function itself has to run: a program would be another function.
-struct JitFunction::NeedsEager {
-  std::string why;
-  frontend::Ref tensor;       // of the world, that no program takes; or null
-  bool warns = false;         // the user is told
-  bool of_arguments = false;  // found before the function ran
-};
-
-// What the function turned out to look at in its objects makes another key of the same arguments.
-struct JitFunction::OtherKey {};
-
-// A vectorcall's arguments.
-struct JitFunction::Arguments {
-  PyObject* const* args;
-  size_t nargs;
-  PyObject* names;
-  Py_ssize_t num_names() const { return names ? PyTuple_GET_SIZE(names) : 0; }
-};
-
-struct JitFunction::Key {
-  frontend::Flattened flat;
-  Fingerprint fingerprint;
-  uint64_t hash = 0;
-  // With symbolic values: the ints and floats that the key leaves out, and how tensors use them.
-  Numbers numbers;
-  std::vector<std::optional<SymbolicLayout>> layouts;
-  // What the call has found out about its tensors' values; null where no entry asked.
-  mutable std::unique_ptr<ValueAnswers> answers;
-  // A tensor that no program takes, borrowed, or null.  The key ends there, as it does where somebody watches.
-  PyObject* other_kind = nullptr;
-
-  bool knows_autograd = false;  // one of the tensors does
-
-  // What of the call's numbers stands apart: nothing; what symbolic values leave out; all of them.
-  enum class Apart : uint8_t { Nothing, Some, All } apart;
-  Arguments args;
-  std::vector<TensorPlace> places;     // of the tensors whose numbers stand apart, if all do
-  mutable std::unique_ptr<Key> whole;  // the same call's where all numbers stand apart; null before it is asked for
-  const Key* exact = nullptr;          // of that one, this one
-
-  Key(const Arguments& a, Apart numbers_apart, const frontend::ClassUses& uses, const frontend::Identities& themselves)
-      : apart(numbers_apart), args(a) {
-    fingerprint.begin();
-    if (fingerprint.watched()) return;
-    const bool symbolic = apart != Apart::Nothing;
-    flat.symbolic = symbolic;
-    flat.uses = &uses;
-    flat.themselves = &themselves;
-    for (size_t i = 0; i < a.nargs; ++i) frontend::flatten(a.args[i], flat);
-    for (Py_ssize_t i = 0; i < a.num_names(); ++i) {
-      flat.key.push_back('K');
-      frontend::flatten(PyTuple_GET_ITEM(a.names, i), flat);
-      frontend::flatten(a.args[a.nargs + i], flat);
-    }
-    for (PyObject* t : flat.tensors) {
-      THUNDER_CHECK(frontend::is_tensor(t), Type, "jit",
-                    "a number that another compiled function has yet to compute was passed");
-      if (is_other_kind_of_tensor(t)) other_kind = t;
-      knows_autograd |= torch_py::tensor(t).unsafeGetTensorImpl()->autograd_meta() != nullptr;
-    }
-    if (other_kind || flat.overriding) return;
-    if (symbolic) add_layouts();
-    else
-      for (PyObject* t : flat.tensors) fingerprint.add(torch_py::tensor(t));
-    hash = fingerprint.hash() ^ std::hash<std::string>()(flat.key);
-  }
-
-  /// NeedsEager where no program takes one of the tensors.
-  void check_kinds() const;
-  /// What entries drew at random that turned out not to be for the call is drawn again.
-  void undraw() const {
-    if (answers) answers->keep_drawn(0);
-    if (whole) whole->undraw();
-  }
-  /// That of the two which an entry's program takes its numbers from.
-  const Key& of(const CacheEntry& e) const;
-  /// To say how another call differs.
-  CallFacts facts() const {
-    if (exact) return exact->facts();
-    CallFacts out{fingerprint, flat.key, {}};
-    for (size_t i = 0; i < flat.tensors.size(); ++i)
-      out.tensors.push_back(describe(torch_py::tensor(flat.tensors[i]),
-                                     i < layouts.size() && layouts[i] ? layouts[i]->str() : std::string()));
-    return out;
-  }
-
-  /// What each of the ints is.
-  std::vector<std::string> labels() const {
-    std::vector<std::string> out;
-    for (size_t i = 0; i < flat.ints.size(); ++i) out.push_back(cat("int argument ", i));
-    for (size_t i = 0; i < layouts.size(); ++i)
-      if (layouts[i]) layouts[i]->add_labels(cat("tensor argument ", i), out);
-    return out;
-  }
-
- private:
-  void add_layouts() {
-    numbers.ints = flat.ints;
-    numbers.floats = flat.floats;
-    // "An int of the row" and a size of 1 look alike in a fingerprint; keys of both forms are in one table.
-    if (apart == Apart::All) fingerprint.add_number(~uint64_t{0});
-    for (PyObject* o : flat.tensors) {
-      const at::Tensor& t = torch_py::tensor(o);
-      bool repeated = false;
-      const bool plain = t.defined() && fingerprint.add_kind(t, &repeated);
-      layouts.emplace_back();
-      if (repeated) continue;
-      if (plain) {
-        const size_t first = numbers.ints.size();
-        layouts.back().emplace(t, numbers.ints, apart == Apart::All);
-        if (numbers.ints.size() > first) places.push_back({first, (numbers.ints.size() - first) / 2});
-        layouts.back()->add_to(fingerprint);
-      } else {
-        fingerprint.add(t);
-      }
-    }
-  }
-};
-
-struct JitFunction::CacheEntry {
+/// The guards, programs and effects that stand for calls with one key.
+struct CacheEntry {
   CallFacts facts;
   Fingerprint fingerprint;
   std::string key;
@@ -210,7 +93,7 @@ struct JitFunction::CacheEntry {
   }
 
   // The numbers of the call, and those that its checks read.
-  NumberExpr::Values values(const Key& key) const {
+  NumberExpr::Values values(const CallKey& key) const {
     return {[&key](size_t i) {
               const size_t n = key.numbers.floats.size();
               return i < n ? key.numbers.floats[i] : key.answers->floats.at(i - n);
@@ -234,12 +117,12 @@ struct JitFunction::CacheEntry {
     return overflow ? c10::IValue() : c10::IValue(n);
   }
 
-  int64_t integer(const Number& n, const Key& key) const {
+  int64_t integer(const Number& n, const CallKey& key) const {
     return n.expr->size().substitute(values(key).symbol).constant();
   }
 
   // Whether the integers that it computes have 64 bits in this call, and the floats are real; Python's have no bounds.
-  bool numbers_fit(const Key& key, std::string* why) const {
+  bool numbers_fit(const CallKey& key, std::string* why) const {
     try {
       for (const Number& n : numbers) {
         if (n.kind != Number::Computed) continue;
@@ -253,7 +136,7 @@ struct JitFunction::CacheEntry {
     return true;
   }
 
-  c10::IValue input(const Source& s, const Key& key) const {
+  c10::IValue input(const Source& s, const CallKey& key) const {
     using frontend::InputSource;
     if (s.kind == InputSource::Entry) return counter(counters[s.index]);
     if (s.kind == InputSource::Read) return key.answers->steps.at(s.index)->results.at(s.result);
@@ -269,7 +152,7 @@ struct JitFunction::CacheEntry {
   }
 
   bool asks() const { return !checks.checks.empty(); }
-  bool values_hold(const Key& key, std::string* why) const {
+  bool values_hold(const CallKey& key, std::string* why) const {
     if (!key.answers) key.answers = std::make_unique<ValueAnswers>();
     return checks.hold([&](size_t i) { return input(check_inputs[i], key); }, values(key), *key.answers, why);
   }
@@ -304,17 +187,17 @@ struct JitFunction::CacheEntry {
   }
 
   /// It serves calls with this key.
-  void be_for(const Key& of) {
+  void be_for(const CallKey& of) {
     facts = of.facts();
     fingerprint = of.fingerprint;
     key = of.flat.key;
     for (PyObject* o : of.flat.objects) objects.push_back(frontend::Ref::borrow(o));
   }
   /// It has no program.
-  void be_eager(const Key& of, const NeedsEager& reason);
+  void be_eager(const CallKey& of, const NeedsEager& reason);
 
   /// Within a dual level.  What autograd does not know has none.
-  bool may_have_tangents(const Key& of) const { return of.knows_autograd || !world.tensors().empty(); }
+  bool may_have_tangents(const CallKey& of) const { return of.knows_autograd || !world.tensors().empty(); }
   bool any_other_kind() const {
     return std::any_of(world.tensors().begin(), world.tensors().end(), is_other_kind_of_tensor);
   }
@@ -360,8 +243,6 @@ struct JitFunction::CacheEntry {
   }
 };
 
-inline const JitFunction::Key& JitFunction::Key::of(const CacheEntry& e) const {
-  return e.symbols && whole ? *whole : *this;
-}
+inline const CallKey& CallKey::of(const CacheEntry& e) const { return e.symbols && whole_ ? *whole_ : *this; }
 
 }  // namespace thunder

@@ -1,18 +1,12 @@
 // A call of a compiled function: the entry that fits it, the run, and what the program leaves outside.
-#include <ATen/Context.h>
 #include <c10/core/GradMode.h>
 
-#include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "core/progress.h"
-#include "frontend/hooks.h"
 #include "jit/cache_entry.h"
 #include "jit/function.h"
 #include "jit/raised.h"
-#include "passes/counted_random.h"
-#include "passes/visit.h"
 #include "runtime/autograd.h"
 #include "runtime/convert.h"
 #include "runtime/generators.h"
@@ -35,40 +29,10 @@ struct SameGradModeIfItRaises {
   }
 };
 
-// What the random call reads and sets of the generators is remembered: those of `objects`, which it is given, and the
-// CPU's own.  False where it may change others.
-bool find_generators(const Call& call, std::vector<Ref>& objects) {
-  bool known = true, given = false;
-  std::function<void(const Arg&)> visit = [&](const Arg& a) {
-    if (a.is_sequence())
-      for (const Arg& item : a.items()) visit(item);
-    if (a.kind() != Arg::Kind::Opaque) return;
-    auto* object = static_cast<PyObject*>(a.opaque().object.get());
-    if (!object || !is_generator(object)) return;
-    given = true;
-    known = known && is_cpu_generator(object);
-    objects.push_back(Ref::borrow(object));
-  };
-  for (const Arg& a : call.args) visit(a);
-  // torch.manual_seed() seeds the generators of all devices.
-  if (changes_generator(call) && !given && at::globalContext().hasCUDA()) return false;
-  return known &&
-         std::all_of(call.body.begin(), call.body.end(), [&](const Call* c) { return find_generators(*c, objects); });
-}
-
-// Whether the executor of that name is the user's, whose code may do something else than PyTorch.
-bool is_custom(const std::string& executor) {
-  return !executor.empty() && !Executors::instance().is_reserved(executor);
-}
-bool is_custom(const Call& call) {
-  return is_custom(call.op->executor) ||
-         std::any_of(call.body.begin(), call.body.end(), [](const Call* c) { return is_custom(*c); });
-}
-
 }  // namespace
 
-std::shared_ptr<JitFunction::CacheEntry> JitFunction::hit(const Key& key) {
-  std::shared_ptr<CacheEntry> e = find(key);
+std::shared_ptr<CacheEntry> JitFunction::hit(const CallKey& key) {
+  std::shared_ptr<CacheEntry> e = cache_.find(key);
   if ((!e || e->may_have_tangents(key)) && has_dual_level()) {
     key.undraw();
     throw NeedsEager{"forward-mode AD is active", {}};
@@ -80,22 +44,22 @@ std::shared_ptr<JitFunction::CacheEntry> JitFunction::hit(const Key& key) {
 }
 
 PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names) {
-  if (is_tracing()) {
+  if (Tracing::active()) {
     frontend::interpreter::InterpretingAgain scope;
-    return PyObject_Vectorcall(fn_.get(), args, nargs, names);
+    return PyObject_Vectorcall(function_.fn.get(), args, nargs, names);
   }
-  const Arguments arguments{args, nargs, names};
-  Key key = key_of(arguments);
-  if (key.fingerprint.watched()) return run_eagerly(arguments, watcher());
+  const CallArguments arguments{args, nargs, names};
+  CallKey key = cache_.key_of(arguments);
+  if (key.fingerprint.watched()) return eager_.run(arguments, watcher());
   try {
     key.check_kinds();
-    if (!writes_) {
+    if (!cache_.writes()) {
       // Owned: a recursive call or another thread may clear the cache.
       if (std::shared_ptr<CacheEntry> e = hit(key)) return run(*e, key, arguments, nullptr);
     }
     // What a program reads of the world, and writes there in the end, no other thread's call changes in between.
     Turns::Turn turn(turns_);
-    if (writes_ || turn.waited()) {
+    if (cache_.writes() || turn.waited()) {
       if (std::shared_ptr<CacheEntry> e = hit(key)) {
         if (!e->takes_turns()) turn.end();
         return run(*e, key, arguments, nullptr);
@@ -103,53 +67,48 @@ PyObject* JitFunction::call(PyObject* const* args, size_t nargs, PyObject* names
     }
     return call_new(key, arguments, turn);
   } catch (const NeedsEager& reason) {
-    return run_eagerly(arguments, reason.why, reason.warns);
+    return eager_.run(arguments, reason.why, reason.warns);
   }
 }
 
-// Eager has not the parameters of a distributed module.  The question leaves a pending exception alone.
-bool JitFunction::is_of_distributed() const {
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  const bool out = frontend::hooks().is_distributed(module_.get());
-  PyErr_Restore(type, value, traceback);
-  return out;
-}
-
-std::string JitFunction::name() const {
-  if (module_.get() != Py_None) return Py_TYPE(module_.get())->tp_name;
-  PyObject* fn = PyMethod_Check(fn_.get()) ? PyMethod_GET_FUNCTION(fn_.get()) : fn_.get();
-  if (!PyFunction_Check(fn)) return Py_TYPE(fn)->tp_name;
-  const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(fn)->func_qualname);
-  if (!name) PyErr_Clear();
-  return name ? name : "a function";
+// A function that compiles anew in nearly every call is better off without.
+void JitFunction::check_patience() {
+  const bool only_compiled = function_.cache == CacheMode::NoCaching ||
+                             function_.edges == frontend::SharpEdges::Error || !function_.transform().empty() ||
+                             function_.distributed || function_.is_of_distributed();
+  if (only_compiled || patience_.may_compile()) return;
+  throw NeedsEager{cat("each of the last ", Patience::kPrograms,
+                       " programs served one call (compile_stats(f)[\"last_miss\"] says why)"),
+                   {},
+                   true};
 }
 
 // A call that no entry fits.
-PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Turn& turn) {
-  check_refused(key);
+PyObject* JitFunction::call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn) {
+  refusals_.check(key);
   check_patience();
-  const Progress progress([this] { return name(); });
+  const Progress progress([this] { return function_.name(); });
   ++misses_;
-  once_.clear();
-  not_kept_.clear();
-  raised_ = false;
+  inspection_.keeping = {};
   const std::function<void()> undraw = remember_generators({Device{DeviceType::cpu}});
+  Acquirer acquirer(function_, cache_, learned_, inspection_.keeping, key);
   std::shared_ptr<CacheEntry> e;
   try {
     SameGradModeIfItRaises mode;
-    e = compile(key, arguments);
+    e = compile(acquirer);
     mode.raises = false;
   } catch (const NeedsEager&) {
     throw;
   } catch (const frontend::Interrupted&) {
     throw;
   } catch (...) {
-    if (!raised_ || !once_.empty() || !transform().empty() || is_of_distributed()) throw;
+    if (!acquirer.raised() || !inspection_.keeping.once.empty() || !function_.transform().empty() ||
+        function_.is_of_distributed())
+      throw;
     turn.end();  // the function may wait for anything
     return run_unacquired(key, arguments);
   }
-  const bool kept = once_.empty() && not_kept_.empty();
+  const bool kept = inspection_.keeping.for_later();
   if (!e->takes_turns()) turn.end();
   const Ref result = Ref::steal(run(*e, key, arguments, &undraw));
   if (!kept) e->let_go();
@@ -158,47 +117,25 @@ PyObject* JitFunction::call_new(Key& key, const Arguments& arguments, Turns::Tur
 
 // In place of a program that could not be acquired.  A function whose acquisition costs more than it gives is not acquired
 // for ever.
-PyObject* JitFunction::run_unacquired(const Key& key, const Arguments& a) {
-  constexpr size_t kAttempts = 3;
+PyObject* JitFunction::run_unacquired(const CallKey& key, const CallArguments& a) {
   std::string why;
   PyObject* result = run_function(a, true, &why);
-  if (!result || ++refuted_ < kAttempts) return result;
+  if (!result || !refusals_.add_refuted()) return result;
   auto e = std::make_shared<CacheEntry>();
   e->be_eager(key, {why, {}});
   keep(std::move(e), key);
   return result;
 }
 
-// Whether the user's function does what the program does, so that it can stand for one that raises.
-void JitFunction::find_repeatable(CacheEntry& e, const Trace& computation, const frontend::Tracer& tracer) const {
-  uint64_t effects = 0;
-  e.repeatable = once_.empty() && transform().empty() && !tracer.calls().speaks();
-  for (const auto& executor : options_.executors) e.repeatable = e.repeatable && !is_custom(executor->name());
-  for (const Call* c : computation.calls) {
-    e.repeatable = e.repeatable && !is_custom(*c);
-    const uint64_t of_call = tags_within(*c, kRandom | kCollective);
-    effects |= of_call;
-    if (!(of_call & kRandom)) continue;
-    e.repeatable = find_generators(*c, e.generators) && e.repeatable;
-    // The state of a GPU's generator cannot be asked for while a graph is recorded.
-    visit_outputs(*c, [&](Value v) {
-      e.repeatable = e.repeatable && (!v.type().is_tensor() || v.tensor().device.type == DeviceType::cpu);
-    });
-  }
-  e.draws = (effects & kRandom) != 0;
-  e.communicates = (effects & kCollective) != 0 || e.plan;
-  e.repeatable = e.repeatable && !e.communicates;
-}
-
 // Calls the user's function in place of a program that raised, nothing of which has been done: it raises as well, with
 // all that it did before, or goes another way.  `acquiring`: the program was not even acquired.
-PyObject* JitFunction::run_function(const Arguments& a, bool acquiring, std::string* why) {
+PyObject* JitFunction::run_function(const CallArguments& a, bool acquiring, std::string* why) {
   Raised ours = Raised::current();
   if (ours.is_refusal() || !ours.is(PyExc_Exception)) {
     ours.raise();
     return nullptr;
   }
-  PyObject* result = PyObject_Vectorcall(fn_.get(), a.args, a.nargs, a.names);
+  PyObject* result = PyObject_Vectorcall(function_.fn.get(), a.args, a.nargs, a.names);
   if (!result) {
     Raised theirs = Raised::take();
     // The compiler's errors say more.
@@ -217,10 +154,11 @@ PyObject* JitFunction::run_function(const Arguments& a, bool acquiring, std::str
 }
 
 // `undraw`: makes the generators what they were before the call; null: before the run is good enough.
-PyObject* JitFunction::run(CacheEntry& e, const Key& call, const Arguments& args, const std::function<void()>* undraw) {
-  const Key& key = call.of(e);
+PyObject* JitFunction::run(CacheEntry& e, const CallKey& call, const CallArguments& args,
+                           const std::function<void()>* undraw) {
+  const CallKey& key = call.of(e);
   e.last_use = hits_ + misses_;
-  if (!e.eager.empty()) return run_eagerly(args, e.eager, e.eager_warns);
+  if (!e.eager.empty()) return eager_.run(args, e.eager, e.eager_warns);
   if (e.plan) {
     check_told(*e.plan);
     e.plan->told = false;

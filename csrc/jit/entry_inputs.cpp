@@ -1,7 +1,7 @@
-// Where an entry's inputs come from in a call, and what it asks of values before it runs.
+#include "jit/entry_inputs.h"
+
 #include <algorithm>
 
-#include "jit/cache_entry.h"
 #include "passes/visit.h"
 #include "runtime/interop.h"
 
@@ -10,7 +10,9 @@ namespace thunder {
 using frontend::InputSource;
 using frontend::ValueRead;
 
-InputOfEntry JitFunction::source_of(CacheEntry& e, const InputSource& s) {
+namespace {
+
+InputOfEntry source_of(CacheEntry& e, const InputSource& s) {
   using Number = CacheEntry::Number;
   if (s.kind == InputSource::Number) {
     Number n{Number::Computed, 0, s.number, s.integer};
@@ -33,8 +35,6 @@ InputOfEntry JitFunction::source_of(CacheEntry& e, const InputSource& s) {
   if (it == known.end()) e.world.add_tensor(s.tensor.get());
   return {InputSource::Captured, index, s.whole_storage};
 }
-
-namespace {
 
 // Whether a guard is about what the program read, and not about the call's own sizes and numbers alone.
 struct OfReads {
@@ -67,72 +67,13 @@ std::string text_of(const ValueRead& r, const c10::IValue& answer) {
   return cat(r.what, "() is a number", r.least > 0 ? cat(" of at least ", r.least) : "", at);
 }
 
-}  // namespace
-
-// Places that hold numbers before and after: self.step += 1.
-void JitFunction::find_counters(const std::vector<frontend::Effect>& effects) {
-  using frontend::Effect;
-  for (const Effect& e : effects) {
-    if (!e.owner || !e.after) continue;
-    const bool of_class = e.kind == Effect::Attribute && PyType_Check(e.owner.get());
-    if (e.kind != Effect::Entry && e.kind != Effect::Cell && e.kind != Effect::Element && !of_class) continue;
-    const bool number = frontend::is_plain_number(e.after.get()) || frontend::is_traced_number(e.after.get());
-    if (!number || !frontend::is_plain_number(e.before.get())) continue;
-    if (frontend::is_plain_number(e.after.get()) && PyObject_RichCompareBool(e.before.get(), e.after.get(), Py_EQ) == 1)
-      continue;
-    if (std::optional<std::string> name = frontend::name_of_key(e.key.get()))
-      counters_.emplace(std::pair(e.owner.get(), *name), e.owner);
-  }
-}
-
-// Others may change a number between the calls.  One that took its third value goes on to change.
-void JitFunction::find_counter(const frontend::WorldGuard& world) {
-  constexpr int kFew = 2;
-  const frontend::NumberPlace& place = world.changed_number();
-  if (!place) return;
-  const std::optional<std::string> name = frontend::name_of_key(place.key.get());
-  if (!name) return;
-  const std::pair<PyObject*, std::string> where(place.container.get(), *name);
-  std::vector<frontend::Ref>& values = changed_[where];
-  frontend::Ref now = frontend::Ref::borrow(frontend::value_at(place.container.get(), place.key.get()));
-  for (const frontend::Ref& v : values)
-    if (PyObject_RichCompareBool(v.get(), now.get(), Py_EQ) == 1) return;
-  values.push_back(std::move(now));
-  if (values.size() >= kFew) counters_.emplace(where, place.container);
-}
-
-bool JitFunction::varies(const std::string& place, int64_t now) const {
-  auto it = known_ints_.find(place);
-  return it != known_ints_.end() && it->second != now;
-}
-
-// The step of another entry that computes the same, or a new one; `ours`: the step's values by those of the read.
-std::shared_ptr<ValueStep> JitFunction::step_for(const ValueRead& read, const std::shared_ptr<Arena>& arena,
-                                                 std::unordered_map<ValueId, Value>& ours) {
-  const size_t hash = ValueStep::hash(read);
-  auto [first, last] = steps_.equal_range(hash);
-  for (auto it = first; it != last;) {
-    std::shared_ptr<ValueStep> step = it->second.lock();
-    if (!step) {
-      it = steps_.erase(it);
-      continue;
-    }
-    if (step->is_for(read, ours)) return step;
-    ++it;
-  }
-  auto step = std::make_shared<ValueStep>(arena, read);
-  step->is_for(read, ours);
-  steps_.emplace(hash, step);
-  return step;
-}
-
 // The reads of an acquisition, one by one, as checks.
-class JitFunction::Checks {
+class EntryChecks {
  public:
   using Values = std::unordered_map<ValueId, Value>;
 
-  Checks(ValueChecks& out, const ShapeEnv& env, const std::function<bool(const DimGuard&)>& dim_of_reads,
-         const std::function<bool(const NumberGuard&)>& number_of_reads)
+  EntryChecks(ValueChecks& out, const ShapeEnv& env, const std::function<bool(const DimGuard&)>& dim_of_reads,
+              const std::function<bool(const NumberGuard&)>& number_of_reads)
       : out_(out), env_(env), dim_of_reads_(dim_of_reads), number_of_reads_(number_of_reads) {}
 
   /// The value is an input of the program, the next one of those that checks begin with.
@@ -192,22 +133,35 @@ class JitFunction::Checks {
   std::unordered_map<ValueId, std::pair<size_t, Value>> made_;  // the check whose step computes it; the step's value
 };
 
-// A gradient that the program takes flows on outside where what it is taken through was computed from other tensors.
-void JitFunction::check_leaves(const Key& key, const frontend::Acquired& acquired) {
-  for (const InputSource& s : acquired.sources) {
-    if (!s.leaf) continue;
-    PyObject* tensor = s.kind == InputSource::Argument ? key.flat.tensors[s.argument] : s.tensor.get();
-    if (!torch_py::tensor(tensor).is_leaf())
-      throw NeedsEager{"torch.autograd.grad through a tensor that was computed outside of the function", {}, true};
+void add_checks(CacheEntry& e, const CallKey& key, const frontend::Acquired& acquired, EntryChecks& checks,
+                SharedSteps& steps, Learned& learned) {
+  key.answers = std::make_unique<ValueAnswers>();
+  for (const auto& [value, source] : acquired.read_inputs) {
+    checks.add_input(value);
+    e.check_inputs.push_back(source_of(e, source));
   }
+  for (const ValueRead& r : acquired.reads) {
+    EntryChecks::Values ours;
+    std::shared_ptr<ValueStep> step = steps.step_for(r, acquired.computation.arena, ours);
+    key.answers->ran.push_back({step.get(), {}, {}, {}, {}});
+    key.answers->steps.push_back(&key.answers->ran.back());
+    const ValueChecks::Check& c = checks.add(r, std::move(step), ours);
+    // What another call reads there tells whether it varies.
+    if (c.exact && c.answer.isInt()) learned.add_int(r.place, c.answer.toInt());
+    if (c.symbol) key.answers->integers[*c.symbol] = c.answer.toInt();
+    if (c.is_float) key.answers->floats.push_back(c.answer.toDouble());
+  }
+  checks.finish();
 }
 
-// Turns what the program read into checks, and gives the guards to those who know what they are about.
-void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, const ShapeEnv& env) {
+}  // namespace
+
+void add_inputs(CacheEntry& e, const CallKey& key, const frontend::Acquired& acquired, const ShapeEnv& env,
+                SharedSteps& steps, Learned& learned) {
   const OfReads of_reads{acquired.reads};
   if (e.symbols) e.symbols->keep_guards(env, of_reads, of_reads);
-  Checks checks(e.checks, env, of_reads, of_reads);
-  if (!acquired.reads.empty()) add_checks(e, key, acquired, checks);
+  EntryChecks checks(e.checks, env, of_reads, of_reads);
+  if (!acquired.reads.empty()) add_checks(e, key, acquired, checks, steps, learned);
   for (const InputSource& s : acquired.sources) {
     if (s.kind != InputSource::Read) {
       e.sources.push_back(source_of(e, s));
@@ -224,44 +178,6 @@ void JitFunction::add_inputs(CacheEntry& e, const Key& key, const frontend::Acqu
   }
   for (const frontend::Ref& t : acquired.arguments_outside) e.world.add_tensor(t.get());
   e.by_place = e.by_place || !acquired.arguments_outside.empty();
-}
-
-void JitFunction::add_checks(CacheEntry& e, const Key& key, const frontend::Acquired& acquired, Checks& checks) {
-  key.answers = std::make_unique<ValueAnswers>();
-  for (const auto& [value, source] : acquired.read_inputs) {
-    checks.add_input(value);
-    e.check_inputs.push_back(source_of(e, source));
-  }
-  for (const ValueRead& r : acquired.reads) {
-    Checks::Values ours;
-    std::shared_ptr<ValueStep> step = step_for(r, acquired.computation.arena, ours);
-    key.answers->ran.push_back({step.get(), {}, {}, {}, {}});
-    key.answers->steps.push_back(&key.answers->ran.back());
-    const ValueChecks::Check& c = checks.add(r, std::move(step), ours);
-    // What another call reads there tells whether it varies.
-    if (c.exact && c.answer.isInt()) known_ints_.emplace(r.place, c.answer.toInt());
-    if (c.symbol) key.answers->integers[*c.symbol] = c.answer.toInt();
-    if (c.is_float) key.answers->floats.push_back(c.answer.toDouble());
-  }
-  checks.finish();
-}
-
-// Entries that ask for values, in the order of entries; what other threads do to the cache meanwhile is nothing to it.
-std::shared_ptr<JitFunction::CacheEntry> JitFunction::find_by_values(const Key& key, Entries::iterator from,
-                                                                     std::string* why) {
-  std::vector<std::shared_ptr<CacheEntry>> candidates;
-  for (auto last = entries_.equal_range(key.hash).second; from != last; ++from) candidates.push_back(from->second);
-  for (const std::shared_ptr<CacheEntry>& e : candidates) {
-    if (!(e->fingerprint == key.fingerprint) || e->key != key.flat.key) continue;
-    if (e->symbols && !e->symbols->hold(key.numbers, why)) continue;
-    if (!e->guards_hold(key.flat, why)) {
-      if (why) find_counter(e->world);
-      continue;
-    }
-    if (e->asks() && !e->values_hold(key, why)) continue;
-    if (e->numbers_fit(key, why)) return e;
-  }
-  return nullptr;
 }
 
 }  // namespace thunder

@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "core/error.h"
-#include "jit/function.h"
+#include "jit/tracing.h"
 #include "runtime/interop.h"
 
 namespace thunder {
@@ -58,7 +58,7 @@ Ref call_python(Tracer& tracer, const PythonFunction& f, const Args& args, const
   for (const auto& [name, arg] : fitted->keyword)
     if (PyDict_SetItemString(keyword.get(), name.c_str(), to_python(tracer, arg).get()) != 0)
       throw frontend::PythonError();
-  Ref result = JitFunction::runner()(tracer, f.callable.get(), positional.get(), keyword.get());
+  Ref result = function_runner()(tracer, f.callable.get(), positional.get(), keyword.get());
   THUNDER_CHECK(!tracer.tensors().wrote_to_values(), NotImplemented, args.op().name, who,
                 " writes to one of its arguments in place");
   return result;

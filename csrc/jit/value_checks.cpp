@@ -269,4 +269,23 @@ std::vector<std::string> ValueChecks::text() const {
   return out;
 }
 
+std::shared_ptr<ValueStep> SharedSteps::step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
+                                                 std::unordered_map<ValueId, Value>& ours) {
+  const size_t hash = ValueStep::hash(read);
+  auto [first, last] = steps_.equal_range(hash);
+  for (auto it = first; it != last;) {
+    std::shared_ptr<ValueStep> step = it->second.lock();
+    if (!step) {
+      it = steps_.erase(it);
+      continue;
+    }
+    if (step->is_for(read, ours)) return step;
+    ++it;
+  }
+  auto step = std::make_shared<ValueStep>(arena, read);
+  step->is_for(read, ours);
+  steps_.emplace(hash, step);
+  return step;
+}
+
 }  // namespace thunder

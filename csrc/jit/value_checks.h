@@ -48,6 +48,18 @@ class ValueStep {
   std::shared_ptr<Program> program_;  // null: results were added since
 };
 
+/// The steps of a function's entries, which those that compute the same share.
+class SharedSteps {
+ public:
+  /// The step of another entry, or a new one; `ours`: the step's values by those of the read.
+  std::shared_ptr<ValueStep> step_for(const frontend::ValueRead& read, const std::shared_ptr<Arena>& arena,
+                                      std::unordered_map<ValueId, Value>& ours);
+  void clear() { steps_.clear(); }
+
+ private:
+  std::unordered_multimap<size_t, std::weak_ptr<ValueStep>> steps_;
+};
+
 /// What one call has found out so far.
 struct ValueAnswers {
   struct Ran {

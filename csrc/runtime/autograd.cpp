@@ -18,6 +18,7 @@
 #include "passes/reach.h"
 #include "runtime/accumulate.h"
 #include "runtime/backward_calls.h"
+#include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/watch.h"
 #include "runtime/node_hooks.h"
 #include "runtime/watchers.h"
@@ -497,6 +498,7 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
     if (computing) *computing = true;
     if (e.graphs && grad == (e.backward != nullptr)) run = e.graphs->forward(e, inputs, leaves);
     if (!run.lease) {
+      if (!e.placements.empty()) distributed::check_kept_gathers(e.placements);
       leaves = communicating(e, [&] { return e.forward->run(std::move(inputs)); });
       if (run.timer) e.graphs->forward_has_run(run, leaves, e.num_outputs);
     }

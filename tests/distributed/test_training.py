@@ -39,6 +39,11 @@ def test_kept_gradients_are_added_to_in_place(workers, strategy):
     workers.run(2, training.kept_in_place, strategy)
 
 
+@pytest.mark.parametrize("strategy", ["ZERO2", "ZERO3"])
+def test_micro_batches_gather_once(workers, strategy):
+    workers.run(2, training.gathered_once, strategy)
+
+
 def _hybrid_settings():
     for number, (s, b, e) in enumerate(itertools.product(["ZERO2 hybrid", "ZERO3 hybrid"], BUCKETINGS, EXTRAS)):
         yield pytest.param(s, b, e, marks=[] if (number + number // 4) % 4 == 0 else pytest.mark.slow)

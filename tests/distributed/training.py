@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.testing import assert_close
 
 import thunder
-from thunder.distributed import FSDPBucketingStrategy, FSDPType, clip_grad_norm_, ddp, fsdp, no_sync
+from thunder.distributed import FSDPBucketingStrategy, FSDPType, clip_grad_norm_, ddp, fsdp, no_sync, sync_grads
 
 
 @functools.cache
@@ -121,6 +121,51 @@ def kept_in_place(group, strategy):
         assert_close(whole(p.grad), q.grad, rtol=1e-6, atol=1e-6)
     # Two weights, in the second and the third backward; ZeRO3 keeps rows, which are reduced first.
     assert thunder.compile_stats(model)["accumulated_gradients"] == (0 if strategy == "ZERO3" else 4)
+
+
+def gathers(run):
+    """How many times PyTorch gathered."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        run()
+    return sum(e.count for e in profile.key_averages() if "c10d::_allgather_base_" in e.key)
+
+
+def gathered_once(group, strategy):
+    """Micro-batches of a step share what the first one gathers, until a parameter is written to."""
+    rank, world = group.rank(), group.size()
+    expected, module = models.make(), models.make()
+    model = thunder.jit(wrap(module, group, strategy, "LAYER"))
+
+    def backward(i, sync):
+        batches = models.tokens(i, world)
+        with contextlib.nullcontext() if sync else no_sync(model):
+            models.loss_of(model, batches[rank]).backward()
+        for batch in batches:
+            (models.loss_of(expected, batch) / world).backward()
+
+    def halve():
+        with torch.no_grad():
+            for p in (*model.parameters(), *expected.parameters()):
+                p.mul_(0.5)
+
+    once = gathers(lambda: backward(0, True))
+    assert once > 1
+    counts = [gathers(lambda i=i: backward(i, i == 4)) for i in range(1, 5)]
+    after = gathers(lambda: backward(5, True))
+    halve()
+    counts += [gathers(lambda i=i: backward(i, False)) for i in (6, 7)]
+    halve()
+    counts += [gathers(lambda i=i: backward(i, i == 9)) for i in (8, 9)]
+    backward(10, False)
+    sync_grads(model)
+    counts += [gathers(lambda: backward(11, False)), gathers(lambda: sync_grads(model))]
+    if strategy == "ZERO2":
+        assert [after, *counts] == [once, once, 0, 0, 0, once, 0, once, 0, once, 0]
+    else:
+        assert [after, *counts] == [once] * 10 + [0]
+    for (name, p), q in zip(model.named_parameters(), expected.parameters(), strict=True):
+        if q.grad is not None:
+            assert_close(whole(p.grad), q.grad, rtol=1e-6, atol=1e-7, msg=lambda m, n=name: f"{n}.grad: {m}")
 
 
 def mixed_precision(group, strategy):

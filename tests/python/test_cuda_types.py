@@ -490,3 +490,18 @@ assert {g.dtype for g in grads} == {torch.float32}
 def test_parameters_are_converted_in_one_call():
     # The backward converts the 13 gradients one by one: no executor here has a product that gives float32.
     assert in_fake_cuda(CONVERSIONS) == ["1 0", "1 13"]
+
+
+HEADS_OF_TWO = """
+q = torch.randn(3, 2, 2, device="cuda").transpose(0, 1).view(1, 2, 3, 2)
+compiled = thunder.jit(lambda q: F.scaled_dot_product_attention(q, q, q).permute(2, 0, 1, 3).contiguous().view(3, 4))
+print(compiled(q).stride())
+for train in (True, False):
+    module = torch.nn.MultiheadAttention(4, 2, device="cuda").train(train)
+    rows = torch.randn(3, 4, device="cuda", requires_grad=train)  # without a batch
+    print(*(tuple(thunder.jit(module)(rows, rows, rows, need_weights=w)[0].shape) for w in (True, False)))
+"""
+
+
+def test_views_behind_attention_whose_heads_are_padded():
+    assert in_fake_cuda(HEADS_OF_TWO) == ["(4, 1)", "(3, 4) (3, 4)", "(3, 4) (3, 4)"]

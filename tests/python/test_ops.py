@@ -103,6 +103,8 @@ def test_forward(op, dtype):
 def _gradient_dtypes(op):
     # Those of 16 bits beside float64, in which nothing is rounded to them and no kernel mixes them with float32.
     halves = (torch.bfloat16,) if ON_CPU and not ALL else (torch.bfloat16, torch.float16)
+    if not ON_CPU and op.gradcheck_nondet_tol > 0:
+        halves = ()  # eager's atomic sums in 16 bits differ from run to run
     return [gradient_dtype(op, DEVICE), *(d for d in halves if d in op.supported_backward_dtypes(DEVICE))]
 
 

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "executors/c10d/communicator.h"
+#include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/kept_gradients.h"
 #include "runtime/implementing.h"
 #include "runtime/instruction.h"
@@ -16,10 +17,9 @@ class Start : public Instruction {
   Start(const Call& call, const Assembler& assembler)
       : name_(call.op->print_name),
         communicator_(call.arguments().str("group")),
-        what_(call.op->implements->schema.name) {
+        planned_(call.arguments().has("name")),
+        what_(what_of(call)) {
     for (const Arg& a : call.args[0].items()) operands.push_back(assembler.natural(a));
-    planned_ = call.arguments().has("name");
-    if (planned_) what_ += " of " + call.arguments().str("name");
     check_size(communicator_, call.arguments().integer("world"));
   }
   std::string str() const override { return name_; }
@@ -28,7 +28,7 @@ class Start : public Instruction {
     auto c = communicator_.begin(what_);
     for (const Operand& o : operands) c->inputs.push_back(o.load(frame).toTensor());
     drop(frame);
-    start(*c);
+    c = start(std::move(c));
     // A user's collective that this process alone does not read is over before the program goes on: what it reads may
     // be written to next.
     if (outputs[0] < 0 && !planned_) c->wait();
@@ -36,7 +36,16 @@ class Start : public Instruction {
   }
 
  protected:
-  virtual void start(Communication& c) const = 0;
+  using Started = c10::intrusive_ptr<Communication>;
+  /// What the program is to wait for.
+  virtual Started start(Started c) const = 0;
+
+  // The same on a process that takes part without a program (shadow.h).
+  static std::string what_of(const Call& call) {
+    std::string name(call.op->implements->schema.name);
+    if (name == "all_gather_once") name = "all_gather";
+    return call.arguments().has("name") ? name + " of " + call.arguments().str("name") : name;
+  }
 
   static void check_size(const Communicator& c, int64_t world) {
     THUNDER_CHECK(c.world() == world, Runtime, "distributed", "the program is for ", world,
@@ -45,16 +54,31 @@ class Start : public Instruction {
 
   std::string name_;
   Communicator communicator_;
-  std::string what_;
-  bool planned_ = false;  // of a CommunicationPlan, whose buckets have names
+  const bool planned_;  // of a CommunicationPlan, whose buckets have names
+  const std::string what_;
 };
 
 class AllGather final : public Start {
  public:
-  using Start::Start;
+  AllGather(const Call& call, const Assembler& assembler) : Start(call, assembler) {
+    if (call.op->implements->full_name != "prims.all_gather_once") return;
+    plan_ = call.arguments().str("plan");
+    keep_ = call.arguments().flag("keep");
+  }
 
  protected:
-  void start(Communication& c) const override { communicator_.all_gather(c, what_); }
+  Started start(Started c) const override {
+    if (!plan_.empty())
+      if (const c10::IValue kept = distributed::kept_gather(plan_, what_, keep_); !kept.isNone())
+        return c10::static_intrusive_pointer_cast<Communication>(kept.toCapsule());
+    communicator_.all_gather(*c, what_);
+    if (keep_) distributed::keep_gather(plan_, what_, c10::IValue::make_capsule(c));
+    return c;
+  }
+
+ private:
+  std::string plan_;  // whose micro-batches gather once; else empty
+  bool keep_ = false;
 };
 
 // Within the group and, of shards in several copies, over the replicas.
@@ -69,10 +93,11 @@ class Reduce final : public Start {
   }
 
  protected:
-  void start(Communication& c) const override {
-    if (scatters_) communicator_.reduce_scatter(c, op_, what_);
-    else communicator_.all_reduce(c, op_, what_);
-    if (replicas_) replicas_->reduce_further(c, op_, what_);
+  Started start(Started c) const override {
+    if (scatters_) communicator_.reduce_scatter(*c, op_, what_);
+    else communicator_.all_reduce(*c, op_, what_);
+    if (replicas_) replicas_->reduce_further(*c, op_, what_);
+    return c;
   }
 
  private:
@@ -175,7 +200,7 @@ class GradientIfUsed final : public Instruction {
 
 std::unique_ptr<Instruction> lower(const Call& call, const Assembler& assembler) {
   const std::string& name = call.op->implements->name;
-  if (name == "prims.all_gather") return std::make_unique<AllGather>(call, assembler);
+  if (name.starts_with("prims.all_gather")) return std::make_unique<AllGather>(call, assembler);
   if (name.starts_with("prims.reduce_scatter") || name.starts_with("prims.all_reduce"))
     return std::make_unique<Reduce>(call, assembler);
   if (name == "prims.wait") return std::make_unique<Wait>(call, assembler);
@@ -189,7 +214,7 @@ class C10dExecutor final : public Executor {
   C10dExecutor() : Executor("c10d") {
     // An effect from here on: a process that left out a collective whose result it does not need would stop the others.
     for (const char* start :
-         {"all_gather", "reduce_scatter", "all_reduce", "reduce_scatter_replicas", "all_reduce_replicas"})
+         {"all_gather", "all_gather_once", "reduce_scatter", "all_reduce", "reduce_scatter_replicas", "all_reduce_replicas"})
       add(start, cat("torch_", start, "_prim_impl"), kCollective);
     add("wait", "torch_wait_prim_impl", kNoTag);
     add("keep_gradient", "torch_keep_gradient_prim_impl", kNoTag);

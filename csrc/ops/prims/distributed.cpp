@@ -107,6 +107,11 @@ constexpr OpDef kRecords[] = {
      .doc = "Starts to gather the rows of all processes' tensors, in the order of the processes.",
      .tags = kTags,
      .meta = all_gather_meta},
+    {.schema = "all_gather_once(Tensor[] tensors, str group, int world, str plan, bool keep, str? name=None) -> any",
+     .doc = "As all_gather, unless an earlier program of the plan has kept what it gathered under the name. With `keep` "
+            "the rows are kept for the next program.",
+     .tags = kTags,
+     .meta = all_gather_meta},
     {.schema = "reduce_scatter(Tensor[] tensors, str op, str group, int world, str? name=None) -> any",
      .doc = "Starts to reduce all processes' tensors; each process gets an equal part of the rows, in order.",
      .tags = kTags,

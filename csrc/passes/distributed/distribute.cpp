@@ -33,7 +33,10 @@ class Distributor {
   // The rows that all processes hold, padding included.
   Expr gather(Value local, size_t index) {
     Expr part = cast(b_.expr(local), plan_.parameters.at(index).full.dtype);
-    Expr future = b_("prims.all_gather", Arg::list({part.arg()}), plan_.group, plan_.world);
+    const Arg tensors = Arg::list({part.arg()});
+    Expr future = gathers_once() ? b_("prims.all_gather_once", tensors, plan_.group, plan_.world, plan_.id,
+                                      d_.mode == Synchronization::Accumulate)
+                                 : b_("prims.all_gather", tensors, plan_.group, plan_.world);
     made_.gathers.set(future.value(), static_cast<int>(index));
     return b_("prims.wait", future);
   }
@@ -90,6 +93,9 @@ class Distributor {
   bool keeps() const { return !plan_.regather && d_.mode == Synchronization::Accumulate; }
 
  private:
+  // Whether the micro-batches of a step gather once.
+  bool gathers_once() const { return !plan_.regather && d_.mode != Synchronization::Reduce; }
+
   Expr reduce(bool scatter, const Expr& e, const char* op) {
     const Arg tensors = Arg::list({e.arg()});
     if (plan_.copies == 1)

@@ -15,10 +15,12 @@ bool is(const Call& c, std::string_view name) { return meant_by(c).full_name == 
 
 bool is_start(const Call& c) { return c.output.is_value() && c.output.value().type().is_future(); }
 
+bool gathers(const Call& start) { return is(start, "prims.all_gather") || is(start, "prims.all_gather_once"); }
+
 bool all_reduces(const Call& start) { return is(start, "prims.all_reduce") || is(start, "prims.all_reduce_replicas"); }
 
 Collective collective_of(const Call& start) {
-  if (is(start, "prims.all_gather")) return Collective::AllGather;
+  if (gathers(start)) return Collective::AllGather;
   if (is(start, "prims.reduce_scatter") || is(start, "prims.reduce_scatter_replicas")) return Collective::ReduceScatter;
   THUNDER_CHECK(all_reduces(start), NotImplemented, "simulate", "it is not known what ", meant_by(start).full_name,
                 " costs");
@@ -26,7 +28,7 @@ Collective collective_of(const Call& start) {
 }
 
 int64_t whole_bytes(const Call& start) {
-  if (is(start, "prims.all_gather")) return bytes_of(start.output.value().type());
+  if (gathers(start)) return bytes_of(start.output.value().type());
   int64_t n = 0;
   for (Value v : start.arguments().values("tensors")) n += bytes_of(v.type());
   return n;

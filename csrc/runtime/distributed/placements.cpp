@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/kept_gradients.h"
 #include "runtime/gil.h"
 #include "runtime/interop.h"
@@ -113,6 +114,7 @@ std::vector<std::shared_ptr<const Placement>> placements_of(const CommunicationP
 
 void forget(const CommunicationPlan& plan) {
   forget_kept_gradients(plan.id);
+  forget_kept_gathers(plan.id);
   std::vector<std::shared_ptr<const Placement>> dropped;  // after the table is whole again, for Python code may run
   std::erase_if(table(), [&](const auto& item) {
     if (item.second->plan.get() != &plan) return false;

@@ -171,7 +171,7 @@ class DistributedChecker {
       if (name(c) == "prims.wait") waited.insert(c->args[0].value().id());
     for (const Call* c : t.calls) {
       if (name(c) == "prims.wait") under_way.erase(c->args[0].value().id());
-      if (name(c) != "prims.all_gather" || !waited.contains(c->output.value().id())) continue;
+      if (!name(c).starts_with("prims.all_gather") || !waited.contains(c->output.value().id())) continue;
       int64_t bytes = 0, all = 0;
       for (const TensorType& x : c->output.value().type().future()) bytes += itemsize(x.dtype) * x.numel().constant();
       if (bytes > 0) under_way[c->output.value().id()] = bytes;

@@ -188,7 +188,7 @@ TEST_CASE("distribute: gradients are kept, or reduced with those that were") {
   Trace t = m.b.finish("f", Arg::tuple({m.b("pt.mul", w, v)}));
   m.d.mode = Synchronization::Accumulate;
   CHECK(joint_code(m, t) ==
-        "p7 = prims.all_gather([w0_shard], 'g', 2, None)\n"
+        "p7 = prims.all_gather_once([w0_shard], 'g', 2, 'm', True, None)\n"
         "w0 = prims.wait(p7)\n"
         "prims.keep_gradient(t4, 'm', 0)\n"
         "prims.keep_gradient(t5, 'm', 1)\n"
@@ -207,7 +207,7 @@ TEST_CASE("distribute: gradients are kept, or reduced with those that were") {
   m.d.mode = Synchronization::ReduceKept;
   m.d.plan->regather = false;
   CHECK(joint_code(m, t) ==
-        "p34 = prims.all_gather([w0_shard], 'g', 2, None)\n"
+        "p34 = prims.all_gather_once([w0_shard], 'g', 2, 'm', False, None)\n"
         "w0 = prims.wait(p34)\n"
         "t37 = prims.full([2], 1.0, dtype=torch.float32, device=torch.device('cpu'))\n"
         "t38 = prims.full([1], 0.0, dtype=torch.float32, device=torch.device('cpu'))\n"

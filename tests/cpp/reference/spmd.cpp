@@ -137,7 +137,7 @@ Processes::Communication& Processes::begin(size_t rank, const Call& call, const 
     throw Wrong(cat("a group of ", group_, " processes is expected in ", print(call)));
   if (over_replicas(op)) group += " " + argument(e, call, "replicas").text;
   else if (group_ < world_) group += cat(" of processes ", first, " to ", last - 1);
-  const std::string reduction = op == "prims.all_gather" ? "" : argument(e, call, "op").text;
+  const std::string reduction = op.starts_with("prims.all_gather") ? "" : argument(e, call, "op").text;
   std::vector<ArrayPtr> tensors;
   std::string what = cat(op, " '", group, "'", reduction.empty() ? "" : " " + reduction);
   for (const Datum& d : argument(e, call, "tensors").items) {
@@ -179,7 +179,7 @@ bool Processes::wait(size_t rank, const Call& call) {
 Datum Processes::result(const Communication& c, size_t tensor, size_t rank) const {
   std::vector<const Array*> parts;
   for (size_t r = c.first; r < c.last; ++r) parts.push_back((*c.given[r])[tensor].get());
-  if (c.op == "prims.all_gather") return Datum(std::make_shared<Array>(gathered(parts)));
+  if (c.op.starts_with("prims.all_gather")) return Datum(std::make_shared<Array>(gathered(parts)));
   Array whole = over_replicas(c.op) ? reduced_over_replicas(parts, c.reduction) : reduced(parts, c.reduction);
   if (c.op.starts_with("prims.all_reduce")) return Datum(std::make_shared<Array>(std::move(whole)));
   const int64_t n = whole.shape[0] / static_cast<int64_t>(group_);

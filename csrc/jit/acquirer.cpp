@@ -1,0 +1,124 @@
+// How attempts to acquire a program follow one another.
+#include "jit/acquirer.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "jit/varying_programs.h"
+#include "runtime/convert.h"
+
+namespace thunder {
+
+namespace {
+
+template <class... F>
+struct Cases : F... {
+  using F::operator()...;
+};
+template <class... F>
+Cases(F...) -> Cases<F...>;
+
+}  // namespace
+
+std::shared_ptr<CacheEntry> Acquirer::acquire(const Use& use, const Refuse& refuse) {
+  begin();
+  while (true) {
+    std::optional<Again> reason;
+    try {
+      std::shared_ptr<CacheEntry> e;
+      auto outcome = attempt();
+      if (auto* eager = std::get_if<NeedsEager>(&outcome)) e = refuse(way_.entry, *way_.key, *eager);
+      else if (auto* again = std::get_if<Again>(&outcome)) reason = std::move(*again);
+      else e = use(std::get<Acquisition>(outcome));
+      if (!reason && leaves_out_call(e.get())) reason = again::NumbersStay{};
+      if (!reason) {
+        if (e && e->kind) e->kind->not_symbolic = not_symbolic_;
+        return e;
+      }
+    } catch (const std::exception& error) {
+      reason = after_numbers(way_.read_varies, error.what());
+      if (!reason) throw;
+    }
+    PyErr_Clear();
+    start_again(*reason);
+  }
+}
+
+// How the first attempt takes numbers: as the function's cache, and the programs of calls like this one, say.
+void Acquirer::begin() {
+  not_symbolic_.clear();
+  varying_.reset();
+  bool constant = cache_.mode() != CacheMode::SymbolicValues;
+  if (cache_.mode() == CacheMode::VaryingValues && !function_.distributed) {
+    VaryingNumbers found = find_varying_numbers(cache_, key_.whole());
+    if (found.varying.any) {
+      cache_.add_to_miss("; what varies becomes symbols: " + found.text);
+      constant = !found.not_symbolic.empty();
+      not_symbolic_ = std::move(found.not_symbolic);
+      varying_ = std::move(found.varying);
+    }
+  }
+  take_numbers(constant, may_vary());
+}
+
+void Acquirer::take_numbers(bool constant, bool reads_vary) {
+  way_ = {};
+  way_.start = std::chrono::steady_clock::now();
+  way_.constant = constant;
+  way_.reads_vary = reads_vary;
+  adopt_default_dtype();
+  const bool some = varying_ && !constant;
+  const CallKey& key = some ? key_.whole() : key_;
+  way_.key = &key;
+  way_.entry = std::make_shared<CacheEntry>();
+  if (key.apart == CallKey::Apart::Nothing) return;
+  way_.entry->symbols = some ? std::make_unique<Symbols>(key.numbers, varying_->ints, varying_->constant_floats)
+                             : std::make_unique<Symbols>(key.numbers, constant);
+  way_.entry->symbols->labels = key.labels();
+}
+
+void Acquirer::start_again(const Again& reason) {
+  std::visit(Cases{
+                 [&](const again::OtherKey&) {
+                   key_ = cache_.key_of(key_.args);
+                   key_.check_kinds();
+                   begin();
+                 },
+                 [&](const again::SharedMemory& r) { way_.shared.push_back(r.memory); },
+                 [&](const again::BeginsToRequireGrad& r) { way_.begin.insert(r.argument); },
+                 [](const again::KnownSymbols&) {},
+                 [&](const again::LengthsAsk&) { way_.lengths_ask = true; },
+                 [&](const again::SeemsEager&) { way_.seems_compiled = false; },
+                 [&](const again::ReadsStay&) { take_numbers(way_.constant, false); },
+                 [&](const again::NumbersStay& r) {
+                   not_symbolic_ = r.why;
+                   take_numbers(true, may_vary());
+                 },
+             },
+             reason);
+}
+
+std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
+  const bool may = keeping_.once.empty();
+  if (tracer.tensors().begins_to_require_grad() && may)
+    return again::BeginsToRequireGrad{*tracer.tensors().begins_to_require_grad()};
+  const void* shared = tracer.tensors().shared_memory_written();
+  if (shared && way_.constant) return again::SharedMemory{shared};
+  // It may be no error at all.
+  if (!shared && tracer.shapes().assumed() && !way_.lengths_ask && may) return again::LengthsAsk{};
+  if (raised_ && tracer.asked_whether_compiled && way_.seems_compiled && may) return again::SeemsEager{};
+  return std::nullopt;
+}
+
+std::optional<Again> Acquirer::after_numbers(bool read_varies, const char* why) const {
+  if (way_.reads_vary && read_varies && keeping_.once.empty()) return again::ReadsStay{};
+  if (!way_.constant) return again::NumbersStay{why};
+  return std::nullopt;
+}
+
+// A program whose guards leave out the call, in which a size is 1, is for the others.
+bool Acquirer::leaves_out_call(const CacheEntry* e) const {
+  return varying_ && !way_.constant && e && e->symbols && !e->symbols->hold(way_.key->numbers, nullptr);
+}
+
+}  // namespace thunder

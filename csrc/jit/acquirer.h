@@ -1,0 +1,138 @@
+// The acquisition of a call's program: attempts, until one of them is good.
+//
+// An attempt runs the function on proxies of its arguments.  It may show that the program has to be acquired in another
+// way; the reason is a value (Again) that says what is otherwise in the next attempt.  Errors of the passes, too, are
+// reasons to take numbers in another way: what cannot be said of symbols can be of the numbers themselves.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "frontend/reads.h"
+#include "frontend/tracer.h"
+#include "jit/cache.h"
+#include "jit/inspection.h"
+#include "jit/learned.h"
+#include "jit/needs_eager.h"
+#include "jit/user_function.h"
+#include "jit/varying.h"
+
+namespace thunder {
+
+/// Why a program is acquired again.
+namespace again {
+/// What the function turned out to look at in its objects makes another key of the same arguments.
+struct OtherKey {};
+/// The program writes to memory that several inputs share: the memory is one input.
+struct SharedMemory {
+  const void* memory;
+};
+/// An argument begins to require a gradient.
+struct BeginsToRequireGrad {
+  size_t argument;
+};
+/// What the program asks of a symbol for good is known, so that what follows from it is.
+struct KnownSymbols {};
+/// The length of something that depends on values was taken to differ from 0 and 1: lengths ask.
+struct LengthsAsk {};
+/// A library's way for compilers may be wrong where its way for eager is not: torch.compiler.is_compiling() says no.
+struct SeemsEager {};
+/// Numbers that the program reads from its tensors stay what they are in this call.
+struct ReadsStay {};
+/// All numbers of the call stay what they are.  `why`: no symbols; empty: the program with symbols leaves out this call.
+struct NumbersStay {
+  std::string why;
+};
+}  // namespace again
+
+using Again = std::variant<again::OtherKey, again::SharedMemory, again::BeginsToRequireGrad, again::KnownSymbols,
+                           again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay>;
+
+/// What a good attempt gives.
+struct Acquisition {
+  std::shared_ptr<CacheEntry> entry;  ///< has what the attempt found: symbols, the world, effects, the output
+  const CallKey& key;                 ///< that of the call's which the entry is for
+  std::unique_ptr<frontend::Tracer> tracer;
+  frontend::Acquired acquired;
+  double seconds = 0;
+};
+
+/// The acquirer of one call owns what the attempts have shown so far.  Later calls get what is learned for good.
+class Acquirer {
+ public:
+  /// `key`: of the call; another one where the function turns out to look at more.  `keeping`: is told why the program
+  /// serves no later call.
+  Acquirer(const UserFunction& function, Cache& cache, Learned& learned, Keeping& keeping, CallKey& key)
+      : function_(function), cache_(cache), learned_(learned), keeping_(keeping), key_(key) {}
+  Acquirer(const Acquirer&) = delete;
+  Acquirer& operator=(const Acquirer&) = delete;
+
+  /// Makes an entry of what was acquired; null: none is wanted.
+  using Use = std::function<std::shared_ptr<CacheEntry>(Acquisition&)>;
+  /// Makes an entry of a refusal.
+  using Refuse =
+      std::function<std::shared_ptr<CacheEntry>(std::shared_ptr<CacheEntry>, const CallKey&, const NeedsEager&)>;
+  std::shared_ptr<CacheEntry> acquire(const Use& use, const Refuse& refuse);
+
+  /// Whether the function raised when it was acquired last.
+  bool raised() const { return raised_; }
+  /// Why the call's numbers are no symbols though they were to be; empty if they are.
+  const std::string& not_symbolic() const { return not_symbolic_; }
+
+ private:
+  // What attempts have in common that take numbers alike.
+  struct Way {
+    const CallKey* key = nullptr;
+    std::shared_ptr<CacheEntry> entry;
+    bool constant = true;      // the call's numbers stay what they are
+    bool reads_vary = false;   // those that the program reads become numbers of the call where they can
+    bool read_varies = false;  // one did in the last attempt
+    std::vector<const void*> shared;
+    std::unordered_set<size_t> begin;
+    bool lengths_ask = false, seems_compiled = true;
+    std::chrono::steady_clock::time_point start;
+  };
+  using Proxies = std::pair<frontend::Ref, frontend::Ref>;
+
+  void begin();
+  void take_numbers(bool constant, bool reads_vary);
+  bool may_vary() const { return cache_.mode() != CacheMode::SameInput; }
+  void start_again(const Again& reason);
+  /// Why another attempt may do better, after one that raised: by what it showed, by how it took numbers.
+  std::optional<Again> after_trace(frontend::Tracer& tracer) const;
+  std::optional<Again> after_numbers(bool read_varies, const char* why) const;
+  bool is_last(frontend::Tracer& tracer) const;
+  bool leaves_out_call(const CacheEntry* e) const;
+
+  std::variant<Acquisition, Again, NeedsEager> attempt();
+  std::unique_ptr<frontend::Tracer> make_tracer() const;
+  std::optional<Again> acquire_once(Acquisition& out);
+  std::variant<frontend::Acquired, Again> trace(frontend::Tracer& tracer);
+  std::variant<frontend::Ref, Again> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
+  Proxies proxies_of(frontend::Tracer& tracer, frontend::StandIns& copies) const;
+  frontend::Acquired finish(frontend::Reads& reads, frontend::Tracer& tracer, frontend::Ref result,
+                            frontend::StandIns& copies);
+  void check_leaves(const frontend::Acquired& acquired) const;
+  std::string refusal() const;
+  template <class F>
+  auto or_refuse(frontend::Tracer& tracer, bool of_arguments, F&& part);
+
+  const UserFunction& function_;
+  Cache& cache_;
+  Learned& learned_;
+  Keeping& keeping_;
+  CallKey& key_;
+  std::optional<Varying> varying_;  // which numbers are symbols, where some are; nothing: all or none
+  std::string not_symbolic_;
+  Way way_;
+  bool raised_ = false;
+};
+
+}  // namespace thunder

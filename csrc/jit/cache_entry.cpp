@@ -1,0 +1,16 @@
+#include "jit/cache_entry.h"
+
+namespace thunder {
+
+// Later calls with the same key, in the same world, need not find that out again.
+void CacheEntry::be_eager(const CallKey& of, const NeedsEager& reason) {
+  eager = reason.why;
+  eager_warns = reason.warns;
+  symbols = nullptr;
+  effects.clear();
+  be_for(of);
+  eager_for_tensor = static_cast<bool>(reason.tensor);
+  if (eager_for_tensor) world.add_tensor(reason.tensor.get());
+}
+
+}  // namespace thunder

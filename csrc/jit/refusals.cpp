@@ -1,0 +1,35 @@
+#include "jit/refusals.h"
+
+#include "jit/needs_eager.h"
+
+namespace thunder {
+
+void Refusals::add(const std::shared_ptr<CacheEntry>& e, const CallKey& key, bool counts) {
+  const uint64_t kind = cache_.kind_of(key);
+  in_a_row_ = counts ? in_a_row_ + 1 : 0;
+  last_ = in_a_row_ >= kInARow ? e : nullptr;
+  if (!counts) {
+    kinds_.erase(kind);
+    return;
+  }
+  if (kinds_.size() >= kMostKinds && !kinds_.contains(kind)) kinds_.clear();
+  Kind& like = kinds_[kind];
+  if (like.last && like.last->eager != e->eager) like.patience = Kind().patience;
+  like.last = e;
+}
+
+void Refusals::end_row(const CallKey& key) {
+  in_a_row_ = 0;
+  kinds_.erase(cache_.kind_of(key));
+}
+
+void Refusals::check(const CallKey& key) {
+  auto refuse = [](const CacheEntry& e) { throw NeedsEager{e.eager, {}, e.eager_warns}; };
+  if (last_ && last_->world.check(nullptr)) refuse(*last_);
+  if (kinds_.empty()) return;
+  const auto like = kinds_.find(cache_.kind_of(key));
+  if (like == kinds_.end() || like->second.last->world.check(nullptr)) return;
+  if (!like->second.patience.may_compile()) refuse(*like->second.last);
+}
+
+}  // namespace thunder

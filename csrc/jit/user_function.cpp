@@ -1,0 +1,44 @@
+#include "jit/user_function.h"
+
+#include "core/error.h"
+#include "frontend/hooks.h"
+
+namespace thunder {
+
+using frontend::Ref;
+
+UserFunction::UserFunction(PyObject* function, PyObject* of_module, CacheMode mode, CompileOptions compile_options,
+                           std::shared_ptr<GraphSettings> graph_settings)
+    : fn(Ref::borrow(function)),
+      module(Ref::borrow(of_module)),
+      // Who asks for graphs gets a program for each row of sizes: every one is recorded.
+      cache(graph_settings && !graph_settings->automatic && mode == CacheMode::VaryingValues ? CacheMode::ConstantValues
+                                                                                             : mode),
+      options(std::move(compile_options)),
+      graphs(std::move(graph_settings)) {}
+
+std::string UserFunction::name() const {
+  if (is_module()) return Py_TYPE(module.get())->tp_name;
+  PyObject* function = PyMethod_Check(fn.get()) ? PyMethod_GET_FUNCTION(fn.get()) : fn.get();
+  if (!PyFunction_Check(function)) return Py_TYPE(function)->tp_name;
+  const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(function)->func_qualname);
+  if (!name) PyErr_Clear();
+  return name ? name : "a function";
+}
+
+bool UserFunction::is_of_distributed() const {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  const bool out = frontend::hooks().is_distributed(module.get());
+  PyErr_Restore(type, value, traceback);
+  return out;
+}
+
+// Eager knows nothing of what lies on other processes.
+void UserFunction::check_not_distributed(const std::string& why) const {
+  THUNDER_CHECK(!distributed && !frontend::hooks().is_distributed(module.get()), NotImplemented, "distributed", why,
+                ", where only the function itself can run, and its parameters are distributed over processes, which "
+                "compiled programs alone know of");
+}
+
+}  // namespace thunder
