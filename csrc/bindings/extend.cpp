@@ -112,12 +112,12 @@ nb::object new_tensor(frontend::Tracer& t, nb::handle like, nb::handle shape, nb
                       nb::handle requires_grad, nb::handle strides, const std::string& layout, int64_t dense_dims) {
   TensorType type;
   if (!like.is_none()) {
-    type = t.type_of(like.ptr());
+    type = t.tensors().type_of(like.ptr());
     type.strides = preserve_format_strides(type);
   }
   auto dims_of = [&](nb::handle list) {
     Dims dims;
-    Arg sizes = t.convert(nb::list(list).ptr());
+    Arg sizes = t.tensors().convert(nb::list(list).ptr());
     for (const Arg& a : sizes.items()) dims.push_back(a.is_value() ? a.value().type().number().dim.value() : a.dim());
     return dims;
   };
@@ -140,7 +140,7 @@ nb::object new_tensor(frontend::Tracer& t, nb::handle like, nb::handle shape, nb
     type.device = d.kind() == Arg::Kind::Str ? Device::parse(d.str()) : d.device();
   }
   if (!requires_grad.is_none()) type.requires_grad = nb::cast<bool>(requires_grad);
-  return object(t.new_tensor(std::move(type)));
+  return object(t.tensors().new_tensor(std::move(type)));
 }
 
 std::vector<at::Tensor> tensors(const nb::sequence& list) {

@@ -173,28 +173,28 @@ void bind_frontend(nb::module_& m) {
       .def(
           "handle",
           [](Tracer& t, nb::handle func, nb::handle args, nb::handle kwargs) {
-            return object(t.handle(func.ptr(), args.ptr(), kwargs.is_none() ? nullptr : kwargs.ptr()));
+            return object(t.calls().handle(func.ptr(), args.ptr(), kwargs.is_none() ? nullptr : kwargs.ptr()));
           },
           nb::arg("func"), nb::arg("args"), nb::arg("kwargs").none())
       .def(
           "apply",
           [](Tracer& t, const std::string& op, const nb::tuple& args, const nb::dict& kwargs, bool in_place) {
-            return object(t.apply(op, args.ptr(), kwargs.ptr(), in_place));
+            return object(t.calls().apply(op, args.ptr(), kwargs.ptr(), in_place));
           },
           nb::arg("op"), nb::arg("args"), nb::arg("kwargs") = nb::dict(), nb::arg("in_place") = false)
       .def("call_symbol", [](Tracer& t, const std::string& op, const nb::tuple& args,
-                             const nb::dict& kwargs) { return object(t.call_symbol(op, args.ptr(), kwargs.ptr())); })
+                             const nb::dict& kwargs) { return object(t.calls().call_symbol(op, args.ptr(), kwargs.ptr())); })
       .def("copy_into", [](Tracer& t, nb::handle target, nb::handle source,
-                           const std::string& op) { t.copy_into(target.ptr(), source.ptr(), op.c_str()); })
+                           const std::string& op) { t.mutation().copy_into(target.ptr(), source.ptr(), op.c_str()); })
       .def("write_out", [](Tracer& t, nb::handle out, nb::handle result,
-                           const std::string& op) { t.write_out(out.ptr(), t.convert(result.ptr()), op); })
+                           const std::string& op) { t.mutation().write_out(out.ptr(), t.tensors().convert(result.ptr()), op); })
       .def("run", [](Tracer& t, nb::handle fn, nb::handle args,
                      nb::handle kwargs) { return object(t.run(fn.ptr(), args.ptr(), kwargs.ptr())); })
       .def(
           "set_language",
           [](Tracer& t, const std::string& name) {
-            std::string before = t.language() ? t.language()->name() : "torch";
-            t.set_language(name == "torch" ? nullptr : &frontend::Language::named(name));
+            std::string before = t.calls().language() ? t.calls().language()->name() : "torch";
+            t.calls().set_language(name == "torch" ? nullptr : &frontend::Language::named(name));
             return before;
           },
           "The language of the user's code from here on; returns the one before.")
@@ -204,61 +204,61 @@ void bind_frontend(nb::module_& m) {
           nb::arg("warns") = false,
           "Ends the acquisition: the function itself has to run, for this reason, of which the user is told if "
           "`warns`.")
-      .def("take_calls", &Tracer::take_calls)
+      .def("take_calls", [](Tracer& t) { t.calls().take_calls(); })
       .def_prop_ro("interprets", &Tracer::interprets)
       .def_ro("seems_compiled", &Tracer::seems_compiled)
-      .def("add_captured", [](Tracer& t, nb::handle tensor) { t.add_captured(tensor.ptr()); })
+      .def("add_captured", [](Tracer& t, nb::handle tensor) { t.tensors().add_captured(tensor.ptr()); })
       .def("add_part", [](Tracer& t, nb::handle dtensor, nb::handle local,
-                          nb::handle wrap) { return object(t.add_part(dtensor.ptr(), local.ptr(), wrap.ptr())); })
-      .def("values", [](Tracer& t, const nb::list& tensors) { return t.values(pointers(tensors)); })
-      .def("calls_made", &Tracer::calls_made)
-      .def("begin_trial", &Tracer::begin_trial)
-      .def("end_trial", &Tracer::end_trial)
+                          nb::handle wrap) { return object(t.dtensors().add_part(dtensor.ptr(), local.ptr(), wrap.ptr())); })
+      .def("values", [](Tracer& t, const nb::list& tensors) { return t.dtensors().values(pointers(tensors)); })
+      .def("calls_made", [](Tracer& t) { return t.dtensors().calls_made(); })
+      .def("begin_trial", [](Tracer& t) { t.dtensors().begin_trial(); })
+      .def("end_trial", [](Tracer& t, size_t since) { return t.dtensors().end_trial(since); })
       .def("whole_of",
-           [](Tracer& t, nb::handle part, nb::handle sizes) { return object(t.whole_of(part.ptr(), sizes.ptr())); })
+           [](Tracer& t, nb::handle part, nb::handle sizes) { return object(t.dtensors().whole_of(part.ptr(), sizes.ptr())); })
       .def("parts",
            [](Tracer& t, size_t since, const std::vector<std::pair<nb::object, int64_t>>& given,
               const nb::list& results) {
              std::vector<std::pair<PyObject*, int64_t>> parts;
              for (const auto& [tensor, dim] : given) parts.emplace_back(tensor.ptr(), dim);
-             return t.parts(since, parts, pointers(results));
+             return t.dtensors().parts(since, parts, pointers(results));
            })
-      .def("shape", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).shape); })
-      .def("stride", [](Tracer& t, nb::handle o) { return dims(t.type_of(o.ptr()).strides); })
-      .def("keep_strides", [](Tracer& t, nb::handle o) { t.keep_strides(t.type_of(o.ptr())); })
-      .def("layout", [](Tracer& t, nb::handle o) { return std::string(layout_name(t.type_of(o.ptr()).layout)); })
-      .def("dense_dims", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).dense_dims; })
+      .def("shape", [](Tracer& t, nb::handle o) { return dims(t.tensors().type_of(o.ptr()).shape); })
+      .def("stride", [](Tracer& t, nb::handle o) { return dims(t.tensors().type_of(o.ptr()).strides); })
+      .def("keep_strides", [](Tracer& t, nb::handle o) { t.layouts().keep_strides(t.tensors().type_of(o.ptr())); })
+      .def("layout", [](Tracer& t, nb::handle o) { return std::string(layout_name(t.tensors().type_of(o.ptr()).layout)); })
+      .def("dense_dims", [](Tracer& t, nb::handle o) { return t.tensors().type_of(o.ptr()).dense_dims; })
       .def("is_contiguous",
-           [](Tracer& t, nb::handle o, const std::string& format) { return t.has_layout(o.ptr(), format); })
+           [](Tracer& t, nb::handle o, const std::string& format) { return t.located([&] { return frontend::Layouts::has_format(t.tensors().type_of(o.ptr()), format); }); })
       .def("number_operation", [](Tracer& t, const std::string& op, nb::handle a,
-                                  nb::handle b) { return object(t.number_operation(op, a.ptr(), b.ptr())); })
+                                  nb::handle b) { return object(t.numbers().operation(op, a.ptr(), b.ptr())); })
       .def("number_function", [](Tracer& t, const std::string& name, nb::handle number,
-                                 int64_t digits) { return object(t.number_function(name, number.ptr(), digits)); })
-      .def("specialize", [](Tracer& t, nb::handle number) { return object(t.specialize(number.ptr())); })
+                                 int64_t digits) { return object(t.numbers().function(name, number.ptr(), digits)); })
+      .def("specialize", [](Tracer& t, nb::handle number) { return object(t.numbers().specialize(number.ptr())); })
       .def("made", [](Tracer& t, nb::handle container) { t.made(container.ptr()); })
       .def("call_user",
-           [](Tracer& t, nb::handle fn, const nb::tuple& args) { return object(t.call_user(fn.ptr(), args.ptr())); })
+           [](Tracer& t, nb::handle fn, const nb::tuple& args) { return object(frontend::call_user(fn.ptr(), args.ptr())); })
       .def(
           "with_gradient",
           [](Tracer& t, const nb::list& outputs, const nb::list& inputs, nb::handle backward, const std::string& name) {
             nb::list results;
-            for (Ref& r : t.with_gradient(pointers(outputs), pointers(inputs), backward.ptr(), name))
+            for (Ref& r : t.custom_gradients().with_gradient(pointers(outputs), pointers(inputs), backward.ptr(), name))
               results.append(object(std::move(r)));
             return results;
           })
       .def("made_inside", [](Tracer& t, nb::handle o) { return t.made_inside(o.ptr()); })
-      .def("why_no_hook", [](Tracer& t, nb::handle o) { return t.why_no_hook(o.ptr()); })
+      .def("why_no_hook", [](Tracer& t, nb::handle o) { return t.gradient_hooks().why_none(o.ptr()); })
       .def("put_hook", [](Tracer& t, nb::handle o, nb::handle backward, const std::string& name,
-                          bool last) { return t.put_hook(o.ptr(), backward.ptr(), name, last); })
-      .def("remove_hook", &Tracer::remove_hook)
-      .def("is_plain_input", [](Tracer& t, nb::handle o) { return t.is_plain_input(o.ptr()); })
-      .def("retain_gradient", [](Tracer& t, nb::handle o) { return t.retain_gradient(o.ptr()); })
-      .def("forbid_writes", [](Tracer& t, nb::handle o) { t.forbid_writes(o.ptr()); })
+                          bool last) { return t.gradient_hooks().put(o.ptr(), backward.ptr(), name, last); })
+      .def("remove_hook", [](Tracer& t, size_t number) { t.gradient_hooks().remove(number); })
+      .def("is_plain_input", [](Tracer& t, nb::handle o) { return t.tensors().is_plain_input(t.tensors().id_of(o.ptr())); })
+      .def("retain_gradient", [](Tracer& t, nb::handle o) { return t.gradient_hooks().retain(o.ptr()); })
+      .def("forbid_writes", [](Tracer& t, nb::handle o) { t.mutation().forbid_writes(o.ptr()); })
       .def("gradients",
            [](Tracer& t, const nb::list& outputs, const nb::list& cotangents, const nb::list& inputs, bool create_graph,
               bool retain_graph, bool batched) {
              nb::list results;
-             for (Ref& r : t.gradients(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph,
+             for (Ref& r : t.gradients().of(pointers(outputs), pointers(cotangents), pointers(inputs), create_graph,
                                        retain_graph, batched))
                results.append(object(std::move(r)));
              return results;
@@ -266,7 +266,7 @@ void bind_frontend(nb::module_& m) {
       .def(
           "pullback",
           [](Tracer& t, nb::handle fn, const nb::list& inputs, bool recording, bool linear, bool any_cotangent) {
-            auto [results, number] = t.pullback(fn.ptr(), pointers(inputs), recording, linear, any_cotangent);
+            auto [results, number] = t.derivatives().pullback(fn.ptr(), pointers(inputs), recording, linear, any_cotangent);
             return nb::make_tuple(object(std::move(results)), number);
           },
           nb::arg("fn"), nb::arg("inputs"), nb::arg("recording"), nb::arg("linear"), nb::arg("any_cotangent"),
@@ -274,46 +274,46 @@ void bind_frontend(nb::module_& m) {
       .def("pull",
            [](Tracer& t, size_t number, const nb::list& cotangents) {
              nb::list results;
-             for (Ref& r : t.pull(number, pointers(cotangents))) results.append(object(std::move(r)));
+             for (Ref& r : t.derivatives().pull(number, pointers(cotangents))) results.append(object(std::move(r)));
              return results;
            })
       .def("batched",
            [](Tracer& t, nb::handle fn, const nb::list& batches, const std::string& randomness) {
              nb::list results;
-             for (Ref& r : t.batched(fn.ptr(), pointers(batches), randomness)) results.append(object(std::move(r)));
+             for (Ref& r : t.batched().call(fn.ptr(), pointers(batches), randomness)) results.append(object(std::move(r)));
              return results;
            })
-      .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.share_memory(a.ptr(), b.ptr()); })
-      .def("is_from_outside", [](Tracer& t, nb::handle o) { return t.is_from_outside(o.ptr()); })
-      .def("set_data", [](Tracer& t, nb::handle to, nb::handle from) { t.set_data(to.ptr(), from.ptr()); })
-      .def("set_uncounted", [](Tracer& t, nb::handle o) { t.set_uncounted(o.ptr()); })
-      .def("made_leaf", [](Tracer& t, nb::handle o) { return t.made_leaf(o.ptr()); })
+      .def("share_memory", [](Tracer& t, nb::handle a, nb::handle b) { return t.aliases().share_memory(t.tensors().id_of(a.ptr()), t.tensors().id_of(b.ptr())); })
+      .def("is_from_outside", [](Tracer& t, nb::handle o) { return t.tensors().is_outside(t.tensors().id_of(o.ptr())); })
+      .def("set_data", [](Tracer& t, nb::handle to, nb::handle from) { t.mutation().set_data(to.ptr(), from.ptr()); })
+      .def("set_uncounted", [](Tracer& t, nb::handle o) { t.aliases().set_uncounted(t.tensors().id_of(o.ptr())); })
+      .def("made_leaf", [](Tracer& t, nb::handle o) { return t.mutation().made_leaf(o.ptr()); })
       .def(
-          "has_gradient", [](Tracer& t, nb::handle o) { return t.type_of(o.ptr()).requires_grad; },
+          "has_gradient", [](Tracer& t, nb::handle o) { return t.tensors().type_of(o.ptr()).requires_grad; },
           "Whether gradients flow through it: requires_grad, but for views that were made under no_grad.")
       .def("check_writable",
-           [](Tracer& t, nb::handle o, const std::string& op) { t.check_writable(o.ptr(), op.c_str()); })
-      .def("require_grad", [](Tracer& t, nb::handle o) { t.require_grad(o.ptr()); })
-      .def("requires_grad", [](Tracer& t, nb::handle o) { return t.requires_grad(o.ptr()); })
+           [](Tracer& t, nb::handle o, const std::string& op) { t.mutation().check_writable(o.ptr(), op.c_str()); })
+      .def("require_grad", [](Tracer& t, nb::handle o) { t.mutation().require_grad(o.ptr()); })
+      .def("requires_grad", [](Tracer& t, nb::handle o) { return t.aliases().requires_grad(t.tensors().id_of(o.ptr())); })
       .def(
           "memory_from",
           [](Tracer& t, nb::handle tensor, nb::handle sizes, nb::handle strides,
              nb::handle
-                 offset) { return object(t.memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr())); },
+                 offset) { return object(t.strided().memory_from(tensor.ptr(), sizes.ptr(), strides.ptr(), offset.ptr())); },
           nb::arg("tensor"), nb::arg("sizes"), nb::arg("strides"), nb::arg("storage_offset").none())
       .def("become", [](Tracer& t, nb::handle tensor, nb::handle other,
-                        const std::string& op) { t.become(tensor.ptr(), other.ptr(), op.c_str()); })
-      .def("detach_in_place", [](Tracer& t, nb::handle o) { t.detach_in_place(o.ptr()); })
-      .def("is_conj", [](Tracer& t, nb::handle o) { return t.is_conj(o.ptr()); })
-      .def("describe", [](Tracer& t, nb::handle o) { return Type(t.type_of(o.ptr())).str(); })
+                        const std::string& op) { t.mutation().become(tensor.ptr(), other.ptr(), op.c_str()); })
+      .def("detach_in_place", [](Tracer& t, nb::handle o) { t.mutation().detach_in_place(o.ptr()); })
+      .def("is_conj", [](Tracer& t, nb::handle o) { return t.aliases().is_conj(t.tensors().id_of(o.ptr())); })
+      .def("describe", [](Tracer& t, nb::handle o) { return Type(t.tensors().type_of(o.ptr())).str(); })
       .def("constant",
            [](Tracer& t, nb::handle o) {
-             Ref value = t.constant(o.ptr());
+             Ref value = t.constants().find(o.ptr());
              return value ? object(std::move(value)) : nb::object(nb::none());
            })
-      .def("read", [](Tracer& t, nb::handle o, const std::string& what) { return object(t.read(o.ptr(), what)); })
-      .def("knows", [](Tracer& t, nb::handle o) { return t.knows(o.ptr()); })
-      .def_prop_ro("location", &Tracer::location);
+      .def("read", [](Tracer& t, nb::handle o, const std::string& what) { return object(t.questions().read(o.ptr(), what)); })
+      .def("knows", [](Tracer& t, nb::handle o) { return t.proxies().knows(o.ptr()); })
+      .def_prop_ro("location", [](Tracer& t) { return t.location(); });
   set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
   m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = borrowed(function); });

@@ -1,10 +1,10 @@
-// torch.vmap: the function runs on one sample, and what it calls is then called for the whole batch (passes/batching.h).
-#include "passes/batching.h"
+#include "frontend/batched.h"
 
 #include <algorithm>
 
 #include "core/error.h"
-#include "frontend/tracer.h"
+#include "frontend/hooks.h"
+#include "passes/batching.h"
 
 namespace thunder::frontend {
 namespace {
@@ -43,26 +43,27 @@ class Views {
 
 }  // namespace
 
-std::vector<Ref> Tracer::batched(PyObject* fn, const std::vector<PyObject*>& batches, const std::string& randomness) {
+std::vector<Ref> BatchedFunctions::call(PyObject* fn, const std::vector<PyObject*>& batches,
+                                        const std::string& randomness) {
   using Randomness = Batching::Randomness;
   const Randomness draws = randomness == "different" ? Randomness::Different
                            : randomness == "same"    ? Randomness::Same
                                                      : Randomness::Refused;
-  ShapeEnv::Scope shapes(shapes_);
+  ShapeEnv::Scope shapes(acquisition_.shapes());
   for (PyObject* o : batches)
-    if (!value_of(o).tensor().strided()) leave_to_eager("torch.vmap of a sparse tensor");
-  const Function f = record_apart(fn, batches, sample_of, "torch.vmap");
+    if (!tensors_.value_of(o).tensor().strided()) acquisition_.leave_to_eager("torch.vmap of a sparse tensor");
+  const FunctionApart f = functions_.record(fn, batches, sample_of, "torch.vmap");
   Batching batching(b_, f.given.at(0).shape().at(0), draws);
   for (size_t i = 0; i < f.own.size(); ++i) {
     batching.set(f.own[i], f.given[i]);
-    samples_.insert(f.own[i].id());
+    tensors_.note_sample(f.own[i]);
   }
-  return put_batched(batching, f.calls, f.results, batches);
+  return put(batching, f.calls, f.results, batches);
 }
 
-std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const Call*>& calls,
-                                     const std::vector<Value>& results, const std::vector<PyObject*>& batches) {
-  CallsApart apart(*this);
+std::vector<Ref> BatchedFunctions::put(Batching& batching, const std::vector<const Call*>& calls,
+                                       const std::vector<Value>& results, const std::vector<PyObject*>& batches) {
+  CallsApart apart(acquisition_);
   // Each call's result says whether gradients were recorded.
   b_.set_grad_enabled(true);
   const bool known = std::all_of(calls.begin(), calls.end(), [&](const Call* call) { return batching.put(*call); });
@@ -70,11 +71,11 @@ std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const
   if (known)
     for (Value v : results) whole.push_back(batching.whole(v).value());
   const std::vector<const Call*> put = apart.close();
-  if (!known) leave_to_eager(cat("torch.vmap of ", batching.unknown()->name));
+  if (!known) acquisition_.leave_to_eager(cat("torch.vmap of ", batching.unknown()->name));
   for (const Call* call : put) b_.append(call);
   for (const Call* call : calls)
     visit_all_outputs(*call, [&](Value v) {
-      if (batching.is_batch(v)) samples_.insert(v.id());
+      if (batching.is_batch(v)) tensors_.note_sample(v);
     });
   b_.set_grad_enabled(hooks().grad_enabled());
   Views of_sample(calls), of_batch(put);
@@ -87,23 +88,24 @@ std::vector<Ref> Tracer::put_batched(Batching& batching, const std::vector<const
     // A copy of a part of a sample may be a view of the batch.
     const bool alike = in_batch[sample.memory] == batch.memory && in_sample[batch.memory] == sample.memory;
     if (!alike || sample.made != batch.made)
-      leave_to_eager("torch.vmap of a function that returns a view where the batch's is none");
+      acquisition_.leave_to_eager("torch.vmap of a function that returns a view where the batch's is none");
     out.push_back(wrap_seen(whole[i], batch.memory, batch.path, batches));
   }
   return out;
 }
 
 // A result, as what it is seen through, of a value that is one of the batches or nobody else's.
-Ref Tracer::wrap_seen(Value v, Value memory, const std::vector<const Call*>& path,
-                      const std::vector<PyObject*>& batches) {
-  const auto of = std::find_if(batches.begin(), batches.end(), [&](PyObject* o) { return value_of(o) == memory; });
-  if (of == batches.end() && !path.empty()) wrap(memory, nullptr);
-  const std::optional<TensorId> base = of != batches.end() ? id_of(*of) : aliases_.owner(memory);
-  if (path.empty()) return of != batches.end() ? alias_of(*base) : wrap(v, nullptr);
-  if (const std::optional<TensorId> known = aliases_.owner(v)) return objects_.at(*known);
+Ref BatchedFunctions::wrap_seen(Value v, Value memory, const std::vector<const Call*>& path,
+                                const std::vector<PyObject*>& batches) {
+  const auto of =
+      std::find_if(batches.begin(), batches.end(), [&](PyObject* o) { return tensors_.value_of(o) == memory; });
+  if (of == batches.end() && !path.empty()) proxies_.wrap(memory, nullptr);
+  const std::optional<TensorId> base = of != batches.end() ? tensors_.id_of(*of) : aliases_.owner(memory);
+  if (path.empty()) return of != batches.end() ? proxies_.add_alias(*base) : proxies_.wrap(v, nullptr);
+  if (const std::optional<TensorId> known = aliases_.owner(v)) return proxies_.object(*known);
   std::vector<const Call*> views = aliases_.path(*base);
   views.insert(views.end(), path.begin(), path.end());
-  return proxy_of(aliases_.add_view(*base, v, std::move(views)));
+  return proxies_.add(aliases_.add_view(*base, v, std::move(views)));
 }
 
 }  // namespace thunder::frontend

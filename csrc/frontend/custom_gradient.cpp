@@ -1,12 +1,8 @@
-// torch.autograd.Function: its forward is a part of the program, its backward the gradient of what the forward gives.
-//
-//   y = Scale.apply(x)        t1 = mul(x, 2)                         # forward(), as under no_grad
-//                             (t2,) = Scale_augmented((t1,), (x,), ())   # t1 again, with the recorded backward()
-//
-// The third argument is what else the backward reads, so that passes know that it is needed.
+#include "frontend/custom_gradient.h"
+
 #include "core/error.h"
-#include "frontend/interpreter/interpreter.h"
-#include "frontend/tracer.h"
+#include "frontend/functions_apart.h"
+#include "frontend/hooks.h"
 #include "passes/recorded_gradient.h"
 #include "passes/visit.h"
 
@@ -42,14 +38,9 @@ ArgList read_from_outside(const std::vector<const Call*>& calls,
 
 }  // namespace
 
-Ref Tracer::call_user(PyObject* fn, PyObject* args) {
-  interpreter::InterpretingAgain scope;
-  return Ref::steal(PyObject_CallObject(fn, args));
-}
-
 // The gradient of an input, as autograd takes it: of the input's dtype, summed where the input was broadcast.
-Arg Tracer::fit_gradient(PyObject* gradient, Value input, const std::string& name) {
-  Arg g = convert(gradient);
+Arg CustomGradients::fit_gradient(PyObject* gradient, Value input, const std::string& name) {
+  Arg g = tensors_.convert(gradient);
   THUNDER_CHECK(g.is_tensor(), Type, name, "backward() must return tensors or None, got ", Py_TYPE(gradient)->tp_name);
   Expr e = b_.expr(g);
   if (!same(e.shape(), input.shape())) e = b_("torch.sum_to_size", e, input.shape());
@@ -57,18 +48,15 @@ Arg Tracer::fit_gradient(PyObject* gradient, Value input, const std::string& nam
   return e.arg();
 }
 
-std::vector<const Call*> Tracer::record_backward(PyObject* backward, const std::vector<Value>& inputs,
-                                                 const std::string& name, RecordedGradient& rule) {
+std::vector<const Call*> CustomGradients::record_backward(PyObject* backward, const std::vector<Value>& inputs,
+                                                          const std::string& name, RecordedGradient& rule) {
   const AliasTracker::Checkpoint before = aliases_.checkpoint();
   b_.open_scope();
   try {
     Ref cotangents = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(rule.placeholders.size())));
     for (size_t i = 0; i < rule.placeholders.size(); ++i) {
       Value placeholder = rule.placeholders[i].second;
-      Ref proxy = new_proxy(placeholder.tensor());
-      TensorId id = aliases_.add_input(placeholder, false);
-      ids_[proxy.get()] = id;
-      objects_[id] = proxy;
+      Ref proxy = proxies_.add(aliases_.add_input(placeholder, false));
       PyTuple_SET_ITEM(cotangents.get(), static_cast<Py_ssize_t>(i), proxy.release());
     }
     Ref gradients = call_user(backward, cotangents.get());
@@ -87,17 +75,19 @@ std::vector<const Call*> Tracer::record_backward(PyObject* backward, const std::
   return calls;
 }
 
-std::vector<Ref> Tracer::with_gradient(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs,
-                                       PyObject* backward, const std::string& name) {
+std::vector<Ref> CustomGradients::with_gradient(const std::vector<PyObject*>& outputs,
+                                                const std::vector<PyObject*>& inputs, PyObject* backward,
+                                                const std::string& name) {
   std::vector<Value> given;
-  for (PyObject* o : inputs) given.push_back(value_of(o));
+  for (PyObject* o : inputs) given.push_back(tensors_.value_of(o));
   auto rule = std::make_shared<RecordedGradient>();
   ArgList raw, results;
   for (PyObject* o : outputs) {
     // The results are tensors of their own: nothing that is seen elsewhere, too, may be one of them.
-    Value v = value_of(o);
+    Value v = tensors_.value_of(o);
     b_.set_grad_enabled(false);
-    if (aliases_.base_input(id_of(o)) || aliases_.path(id_of(o)).size()) v = b_("torch.clone", v).value();
+    if (aliases_.base_input(tensors_.id_of(o)) || aliases_.path(tensors_.id_of(o)).size())
+      v = b_("torch.clone", v).value();
     raw.push_back(v);
   }
   b_.open_scope();
@@ -120,7 +110,7 @@ std::vector<Ref> Tracer::with_gradient(const std::vector<PyObject*>& outputs, co
                                    .location = b_.location(),
                                    .symbols = {}}));
   std::vector<Ref> out;
-  for (const Arg& r : results) out.push_back(wrap(r.value(), nullptr));
+  for (const Arg& r : results) out.push_back(proxies_.wrap(r.value(), nullptr));
   return out;
 }
 

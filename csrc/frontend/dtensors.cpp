@@ -1,6 +1,6 @@
-// DTensors in programs: this process's parts are the program's tensors, and Python (thunder/distributed/_dtensor) knows
-// what a call makes of them.
-#include "frontend/tracer.h"
+#include "frontend/dtensors.h"
+
+#include "frontend/hooks.h"
 #include "passes/distributed/parts.h"
 
 namespace thunder::frontend {
@@ -17,15 +17,14 @@ bool holds_dtensor(PyObject* o) {
   return hooks().is_dtensor(o);
 }
 
-// Empty if there is none among the arguments.
-Ref Tracer::record_with_dtensors(PyObject* func, PyObject* args, PyObject* kwargs) {
-  if (!owned_ || !hooks().of_dtensors) return {};
+Ref record_with_dtensors(PyObject* func, PyObject* args, PyObject* kwargs) {
+  if (!hooks().of_dtensors) return {};
   if (!holds_dtensor(args) && !(kwargs && holds_dtensor(kwargs))) return {};
   const Ref named = kwargs ? Ref::borrow(kwargs) : Ref::steal(PyDict_New());
   return Ref::steal(PyObject_CallFunctionObjArgs(hooks().of_dtensors.get(), func, args, named.get(), nullptr));
 }
 
-Ref Tracer::add_part(PyObject* dtensor, PyObject* local, PyObject* wrap) {
+Ref DTensors::add_part(PyObject* dtensor, PyObject* local, PyObject* wrap) {
   const std::optional<Sharded> s = hooks().sharded(dtensor);
   InputSource source{.kind = InputSource::Captured, .tensor = s ? s->local : Ref::borrow(local)};
   TensorType t = s ? s->full : hooks().type_of(local);
@@ -37,7 +36,7 @@ Ref Tracer::add_part(PyObject* dtensor, PyObject* local, PyObject* wrap) {
   }
   const Ref proxy = new_proxy(t);
   PyObject* real = source.tensor.get();
-  add_input(proxy.get(), real, std::move(source), &t);
+  tensors_.add_input(proxy.get(), real, std::move(source), &t);
   return proxy;
 }
 
@@ -67,39 +66,36 @@ Dims strides_of_whole(const TensorType& part, const Dims& sizes) {
 
 }  // namespace
 
-bool Tracer::end_trial(size_t since) {
+bool DTensors::end_trial(size_t since) {
   const std::vector<const Call*> of_wholes = b_.close_scope();
   return same_calls(b_.calls(), since, of_wholes);
 }
 
-Ref Tracer::whole_of(PyObject* part, PyObject* sizes) {
-  TensorType t = type_of(part);
+Ref DTensors::whole_of(PyObject* part, PyObject* sizes) {
+  TensorType t = tensors_.type_of(part);
   Dims shape;
-  const Arg given = convert(sizes);
+  const Arg given = tensors_.convert(sizes);
   for (const Arg& n : given.items()) shape.push_back(n.dim());
   t.strides = strides_of_whole(t, shape);
   t.shape = std::move(shape);
-  const Ref proxy = new_proxy(t);
-  const TensorId id = aliases_.add_input(arena_->make_value(t), true);
-  ids_[proxy.get()] = id;
-  objects_[id] = proxy;
-  return proxy;
+  return proxies_.add(aliases_.add_input(arena_->make_value(t), true));
 }
 
-std::vector<size_t> Tracer::values(const std::vector<PyObject*>& tensors) {
+std::vector<size_t> DTensors::values(const std::vector<PyObject*>& tensors) {
   std::vector<size_t> out;
-  for (PyObject* t : tensors) out.push_back(value_of(t).id());
+  for (PyObject* t : tensors) out.push_back(tensors_.value_of(t).id());
   return out;
 }
 
-std::vector<std::optional<int64_t>> Tracer::parts(size_t since, const std::vector<std::pair<PyObject*, int64_t>>& given,
-                                                  const std::vector<PyObject*>& results) {
+std::vector<std::optional<int64_t>> DTensors::parts(size_t since,
+                                                    const std::vector<std::pair<PyObject*, int64_t>>& given,
+                                                    const std::vector<PyObject*>& results) {
   distributed::Parts parts;
-  for (const auto& [tensor, dim] : given) parts.set_part(value_of(tensor), dim);
+  for (const auto& [tensor, dim] : given) parts.set_part(tensors_.value_of(tensor), dim);
   const std::vector<const Call*>& calls = b_.calls();
   for (size_t i = since; i < calls.size(); ++i) parts.add(*calls[i]);
   std::vector<std::optional<int64_t>> out;
-  for (PyObject* t : results) out.push_back(parts.dim_of(value_of(t)));
+  for (PyObject* t : results) out.push_back(parts.dim_of(tensors_.value_of(t)));
   return out;
 }
 

@@ -1,14 +1,9 @@
-// torch.autograd.grad inside of a program: the rules of the calls so far, as further calls of the program.
-//
-//   y = x.sin()                                  t1 = sin(x)
-//   g, = torch.autograd.grad(y.sum(), x)   -->   t2 = sum(t1) ; t3 = ones_like(t2)
-//   return g * y                                 t4 = expand(t3) ; t5 = mul(t4, cos(x)) ; t6 = mul(t5, t1)
-//
-// With create_graph=True the new calls carry gradients themselves, and the program's autodiff takes their rules.
+#include "frontend/gradients.h"
+
 #include <algorithm>
 
 #include "core/error.h"
-#include "frontend/tracer.h"
+#include "frontend/functions_apart.h"
 #include "passes/autodiff.h"
 #include "passes/batching.h"
 #include "passes/reverse_mode.h"
@@ -17,11 +12,6 @@ namespace thunder::frontend {
 namespace {
 
 constexpr bool kWarns = true;
-
-void add_all(const Call& call, std::unordered_set<const Call*>& to) {
-  to.insert(&call);
-  for (const Call* inner : call.body) add_all(*inner, to);
-}
 
 // Whether its gradient belongs to the backward of the whole program, which is what knows of the call's tensors.
 bool is_of_backward(const Call& call) {
@@ -40,53 +30,53 @@ const Call* find_own_rule(const Call& call, bool differentiated) {
 }  // namespace
 
 // That the result may be asked for its gradient, and the input for one.  What is refused, eager refuses or decides.
-void Tracer::check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs) {
+void Gradients::check_differentiable(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& inputs) {
   for (PyObject* o : outputs)
-    if (!value_of(o).requires_grad())
-      leave_to_eager("torch.autograd.grad of what requires no gradient", nullptr, kWarns);
+    if (!tensors_.value_of(o).requires_grad())
+      acquisition_.leave_to_eager("torch.autograd.grad of what requires no gradient", nullptr, kWarns);
   for (PyObject* o : inputs) {
-    if (!value_of(o).requires_grad())
-      leave_to_eager("torch.autograd.grad with respect to what requires no gradient", nullptr, kWarns);
+    if (!tensors_.value_of(o).requires_grad())
+      acquisition_.leave_to_eager("torch.autograd.grad with respect to what requires no gradient", nullptr, kWarns);
     // Other objects of the same memory have the same value, and gradients of their own.
-    if (aliases_.is_alias(id_of(o)))
-      leave_to_eager("torch.autograd.grad with respect to a view of a whole tensor", nullptr, kWarns);
-    if (is_hooked(o)) leave_to_eager("torch.autograd.grad with respect to a tensor that has hooks", nullptr, kWarns);
+    if (aliases_.is_alias(tensors_.id_of(o)))
+      acquisition_.leave_to_eager("torch.autograd.grad with respect to a view of a whole tensor", nullptr, kWarns);
+    if (hooks_.is_hooked(tensors_.value_of(o)))
+      acquisition_.leave_to_eager("torch.autograd.grad with respect to a tensor that has hooks", nullptr, kWarns);
   }
 }
 
 // A tensor from outside may have been computed there from another one: the gradient would flow on outside.  The program
 // is for calls where it was not.
-void Tracer::require_leaves(const ValueSet& reached, const std::vector<PyObject*>& inputs) {
+void Gradients::require_leaves(const ValueSet& reached, const std::vector<PyObject*>& inputs) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const TensorId t = inputs_[i];
-    if (t == kNoTensor || !reals_[i] || !reached[b_.inputs()[i]]) continue;
-    const bool other =
-        std::any_of(inputs.begin(), inputs.end(), [&](PyObject* o) { return is_outside(id_of(o)) && id_of(o) != t; });
+    const TensorId t = inputs_[i].id;
+    if (inputs_[i].is_number() || !inputs_[i].real || !reached[inputs_.value(i)]) continue;
+    const bool other = std::any_of(inputs.begin(), inputs.end(), [&](PyObject* o) {
+      return tensors_.is_outside(tensors_.id_of(o)) && tensors_.id_of(o) != t;
+    });
     if (!other) continue;
-    leaves_.insert(i);
+    inputs_.require_leaf(i);
   }
 }
 
-void Tracer::take_rules_once(const std::vector<const Call*>& applied, bool retain_graph) {
+void Gradients::take_rules_once(const std::vector<const Call*>& applied, bool retain_graph) {
   for (const Call* call : applied)
-    if (freed_.count(call) != 0)
-      leave_to_eager(cat("a second torch.autograd.grad through what the first one freed (", call->op->name, ")"),
-                     nullptr, kWarns);
+    if (hooks_.is_freed(call))
+      acquisition_.leave_to_eager(
+          cat("a second torch.autograd.grad through what the first one freed (", call->op->name, ")"), nullptr, kWarns);
   if (retain_graph) return;
-  for (const Call* call : applied) add_all(*call, freed_);
+  for (const Call* call : applied) hooks_.free_graph(*call);
 }
 
-// What the program does not differentiate by its rules.  `twice`: the gradients are differentiated, too.
-void Tracer::check_rules(const std::vector<const Call*>& applied, bool twice) {
+void check_rules(Acquisition& acquisition, const std::vector<const Call*>& applied, bool twice) {
   for (const Call* call : applied)
     if (const Call* own = find_own_rule(*call, twice || is_of_backward(*call)))
-      leave_to_eager(
+      acquisition.leave_to_eager(
           cat("torch.autograd.grad or torch.func through ", own->op->name, ", which has a gradient of its own"),
           nullptr, kWarns);
 }
 
-// Gradients that share memory with what the program has otherwise are made apart: the tracker knows of no view.
-std::vector<Arg> Tracer::in_own_memory(std::vector<Arg> gradients, const std::vector<const Call*>& made) {
+std::vector<Arg> in_own_memory(Builder& b, std::vector<Arg> gradients, const std::vector<const Call*>& made) {
   ValueSet fresh;
   for (const Call* call : made) visit_all_outputs(*call, [&](Value v) { fresh.set(v, 1); });
   const MemoryOf memory_of(made);
@@ -94,15 +84,15 @@ std::vector<Arg> Tracer::in_own_memory(std::vector<Arg> gradients, const std::ve
   for (Arg& g : gradients) {
     if (g.is_none()) continue;
     const Value memory = memory_of(g.value());
-    if (!fresh[memory] || taken[memory]) g = b_("torch.clone", g.value()).arg();
+    if (!fresh[memory] || taken[memory]) g = b("torch.clone", g.value()).arg();
     taken.set(memory, 1);
   }
   return gradients;
 }
 
 // Gradients for one of the cotangents, made for all of them.
-std::vector<Arg> Tracer::batched_gradients(const PartialGradients& made, const Samples& samples) {
-  CallsApart apart(*this);
+std::vector<Arg> Gradients::batched_gradients(const PartialGradients& made, const Samples& samples) {
+  CallsApart apart(acquisition_);
   Batching batching(b_, samples.at(0).second.shape().at(0));
   for (const auto& [sample, batch] : samples) batching.set(sample, batch);
   const bool known =
@@ -110,16 +100,17 @@ std::vector<Arg> Tracer::batched_gradients(const PartialGradients& made, const S
   std::vector<Arg> out;
   for (const Arg& g : made.gradients) out.push_back(known && g.is_value() ? batching.whole(g.value()).arg() : Arg());
   const std::vector<const Call*> put = apart.close();
-  if (!known) leave_to_eager(cat("torch.autograd.grad with is_grads_batched=True: ", batching.unknown()->name));
+  if (!known)
+    acquisition_.leave_to_eager(cat("torch.autograd.grad with is_grads_batched=True: ", batching.unknown()->name));
   for (const Call* call : put) b_.append(call);
-  return in_own_memory(std::move(out), put);
+  return in_own_memory(b_, std::move(out), put);
 }
 
-std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
-                                   const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph,
-                                   bool batched) {
-  if (!owned_ || &b_.calls() != &b_.outermost_calls())
-    leave_to_eager("torch.autograd.grad in a function that is recorded apart", nullptr, kWarns);
+std::vector<Ref> Gradients::of(const std::vector<PyObject*>& outputs, const std::vector<PyObject*>& cotangents,
+                               const std::vector<PyObject*>& inputs, bool create_graph, bool retain_graph,
+                               bool batched) {
+  if (!acquisition_.records_program())
+    acquisition_.leave_to_eager("torch.autograd.grad in a function that is recorded apart", nullptr, kWarns);
   check_differentiable(outputs, inputs);
   const bool enabled = b_.grad_enabled();
   b_.set_grad_enabled(create_graph);
@@ -127,15 +118,15 @@ std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const 
   Samples samples;
   std::vector<Value> results, wanted;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    results.push_back(value_of(outputs[i]));
+    results.push_back(tensors_.value_of(outputs[i]));
     seeds.emplace_back(results.back(), cotangents[i] == Py_None ? b_("torch.ones_like", results.back()).value()
-                                                                : value_of(cotangents[i]));
+                                                                : tensors_.value_of(cotangents[i]));
     if (!batched) continue;
     const Value batch = seeds.back().second;
-    seeds.back().second = arena_->make_value(sample_of(batch.tensor()));
+    seeds.back().second = acquisition_.arena()->make_value(sample_of(batch.tensor()));
     samples.emplace_back(seeds.back().second, batch);
   }
-  for (PyObject* o : inputs) wanted.push_back(value_of(o));
+  for (PyObject* o : inputs) wanted.push_back(tensors_.value_of(o));
   const std::vector<const Call*> program = b_.calls();
   require_leaves(reached_by_gradients(program, results), inputs);
   PartialGradients made;
@@ -143,17 +134,17 @@ std::vector<Ref> Tracer::gradients(const std::vector<PyObject*>& outputs, const 
     made = partial_gradients(b_, program, seeds, wanted);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::NotImplemented) throw;
-    leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
+    acquisition_.leave_to_eager(cat("torch.autograd.grad: ", e.what()), nullptr, kWarns);
   }
-  check_rules(made.applied, create_graph);
+  check_rules(acquisition_, made.applied, create_graph);
   b_.replace_calls(open_where_needed(program, made.read));
   if (batched) made.gradients = batched_gradients(made, samples);
   else
     for (const Call* call : made.calls) b_.append(call);
   take_rules_once(made.applied, retain_graph);
   std::vector<Ref> out;
-  for (const Arg& g : batched ? made.gradients : in_own_memory(made.gradients, made.calls))
-    out.push_back(g.is_none() ? Ref::borrow(Py_None) : wrap(g.value(), nullptr));
+  for (const Arg& g : batched ? made.gradients : in_own_memory(b_, made.gradients, made.calls))
+    out.push_back(g.is_none() ? Ref::borrow(Py_None) : proxies_.wrap(g.value(), nullptr));
   b_.set_grad_enabled(enabled);
   return out;
 }

@@ -59,6 +59,15 @@ bool is_internal(PyCodeObject* code) {
   return it->second;
 }
 
+bool in_library() {
+  PyFrameObject* frame = PyEval_GetFrame();
+  if (!frame) return false;
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  const bool internal = is_internal(code);
+  Py_DECREF(code);
+  return internal;
+}
+
 bool in_users_code() {
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);

@@ -1,7 +1,7 @@
 // Languages: what callables and attributes of tensors mean to the program that is traced.
 //
 // PyTorch's language is a table from callables (torch.add, torch.Tensor.__add__) to what is recorded for them.  Another
-// language is another such table, which comes first while the program has it switched on (`Tracer::set_language`), with
+// language is another such table, which comes first while the program has it switched on (`TorchCalls::set_language`), with
 // attributes that torch.Tensor has not, or has with another meaning.  It holds in the user's code, not in PyTorch's own
 // Python, which means PyTorch's language whoever calls it.
 #pragma once
@@ -61,6 +61,8 @@ inline const TorchFunction* find_torch_function(PyObject* callable) { return Lan
 PyObject* function_key(PyObject* callable);
 /// Code of the compiler's or of PyTorch's.
 bool is_internal(PyCodeObject* code);
+/// Whether PyTorch's Python, or the compiler's, and not the user's, runs.
+bool in_library();
 /// Whether the user's code runs, or PyTorch's operators and overrides on the way from it to the tracer.
 bool in_users_code();
 

@@ -1,10 +1,12 @@
-// Traced numbers: sizes and numbers that calls of one program differ in, and what the program computes from them.
+#include "frontend/numbers.h"
+
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/number.h"
+#include "frontend/hooks.h"
+#include "frontend/language.h"
 #include "frontend/large_ints.h"
-#include "frontend/tracer.h"
 
 namespace thunder::frontend {
 namespace {
@@ -109,58 +111,41 @@ std::optional<Dim> size_operation(Op op, const Dim& x, const Dim& y) {
 
 }  // namespace
 
-Value Tracer::add_number(NumberType type, NumberPtr number) {
-  InputSource source;
-  source.kind = InputSource::Number;
-  source.number = std::move(number);
-  source.integer = type.kind == NumberKind::Int;
-  sources_.push_back(std::move(source));
-  inputs_.push_back(kNoTensor);
-  reals_.emplace_back();
-  return b_.input(std::move(type));
-}
-
-Dim Tracer::add_size(int64_t hint, bool may_be_one) {
-  Dim d = may_be_one ? shapes_.make_size(hint) : shapes_.make_symbol(hint, {}, 2);
-  add_number({NumberKind::Int, d, nullptr}, NumberExpr::of_size(d));
-  return d;
-}
-
-Ref Tracer::add_float(double hint, PyObject* of) { return number_result(shapes_.make_number(hint), of); }
+Ref Numbers::add_float(double hint, PyObject* of) { return result(shapes_.make_number(hint), of); }
 
 // The input that brings the number, which is the same for equal ones.
-Ref Tracer::number_result(const NumberPtr& number, PyObject* of) {
-  for (size_t i = 0; i < sources_.size(); ++i)
-    if (sources_[i].number && !sources_[i].integer && sources_[i].number->same(*number))
-      return make_number(b_.inputs()[i], of);
-  return make_number(add_number({NumberKind::Float, std::nullopt, number}, number), of);
+Ref Numbers::result(const NumberPtr& number, PyObject* of) {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (const InputSource& s = inputs_[i].source; s.number && !s.integer && s.number->same(*number))
+      return make_number(inputs_.value(i), of);
+  return make_number(inputs_.add_number({NumberKind::Float, std::nullopt, number}, number), of);
 }
 
-// For a size that the user's function returns.
-Value Tracer::value_of_size(const Dim& size) {
-  for (size_t i = 0; i < sources_.size(); ++i)
-    if (const auto& dim = sources_[i].number && sources_[i].integer ? b_.inputs()[i].type().number().dim : std::nullopt;
-        dim && dim->same(size))
-      return b_.inputs()[i];
+Value Numbers::value_of_size(const Dim& size) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const InputSource& s = inputs_[i].source;
+    if (!s.number || !s.integer) continue;
+    if (const auto& dim = inputs_.value(i).type().number().dim; dim && dim->same(size)) return inputs_.value(i);
+  }
   const bool only_run = !has_hints(size);
   const std::vector<SymbolId> symbols = size.symbols();
   if (only_run && symbols.size() == 1 && size.same(Dim::symbol(symbols[0])))
-    if (Value length = arena_->symbol_value(symbols[0])) return length;
+    if (Value length = acquisition_.arena()->symbol_value(symbols[0])) return length;
   for (SymbolId s : symbols)
-    if (only_run && !shapes_.knows(Dim::symbol(s))) ask_size(s, false);
-  THUNDER_CHECK(owned_ && has_hints(size), NotImplemented, "jit",
+    if (only_run && !shapes_.knows(Dim::symbol(s))) questions_.ask_size(s, false);
+  THUNDER_CHECK(acquisition_.owns_program() && has_hints(size), NotImplemented, "jit",
                 "returning an expression of sizes that only the run knows");
-  return add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));
+  return inputs_.add_number({NumberKind::Int, std::nullopt, nullptr}, NumberExpr::of_size(size));
 }
 
-Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) {
-  return located([&]() -> Ref {
+Ref Numbers::operation(const std::string& name, PyObject* a, PyObject* b) {
+  return acquisition_.located([&]() -> Ref {
     if (!is_number(a) || !is_number(b)) return none();
     std::optional<Op> op = operator_of(name);
     if (!op && !is_comparison(name)) return none();
     Arg left = arg_of(a), right = arg_of(b);
     for (Arg* operand : {&left, &right})
-      if (only_run_knows(*operand)) *operand = resolve(operand->value(), name);
+      if (only_run_knows(*operand)) *operand = questions_.resolve(operand->value(), name);
     std::optional<Number> x = number_of(left), y = number_of(right);
     if (!x || !y) return none();
     const bool divides = op && (*op == Op::Div || *op == Op::FloorDiv || *op == Op::Mod);
@@ -176,38 +161,39 @@ Ref Tracer::number_operation(const std::string& name, PyObject* a, PyObject* b) 
       if (std::optional<Dim> size = size_operation(*op, *x->size, *y->size))
         return to_python(Arg(*size), [](Value) -> Ref { return {}; });
     }
-    if (!owned_ || (x->size && !has_hints(*x->size)) || (y->size && !has_hints(*y->size))) return none();
+    if (!acquisition_.owns_program() || (x->size && !has_hints(*x->size)) || (y->size && !has_hints(*y->size)))
+      return none();
     // An int to the power of an int may be either.
     if (*op == Op::Pow && x->size && y->size) return none();
     if (divides && !y->size && y->expr->op() != Op::Constant) compare_numbers("eq", y->expr, NumberExpr::constant(0));
     NumberPtr number = NumberExpr::binary(*op, x->expr, y->expr);
     number->hinted(shapes_);  // an error here is Python's to raise
     PyObject* of = class_of_number(a);
-    return number_result(number, of ? of : class_of_number(b));
+    return result(number, of ? of : class_of_number(b));
   });
 }
 
-Ref Tracer::number_function(const std::string& name, PyObject* number, int64_t digits) {
-  return located([&]() -> Ref {
+Ref Numbers::function(const std::string& name, PyObject* number, int64_t digits) {
+  return acquisition_.located([&]() -> Ref {
     const NumberExpr::Function* f = NumberExpr::function(name);
-    if (!f || !owned_ || !is_traced_number(number)) return none();
+    if (!f || !acquisition_.owns_program() || !is_traced_number(number)) return none();
     Arg a = arg_of(number);
-    if (only_run_knows(a)) a = resolve(a.value(), name);
+    if (only_run_knows(a)) a = questions_.resolve(a.value(), name);
     std::optional<Number> x = number_of(a);
     if (!x || x->expr->op() == Op::Constant || (x->size && !has_hints(*x->size))) return none();
     const double now = x->expr->hinted(shapes_);
     if (!(now >= f->least && now <= f->most)) return none();
     compare_numbers("ge", x->expr, NumberExpr::constant(f->least));
     compare_numbers("le", x->expr, NumberExpr::constant(f->most));
-    return number_result(NumberExpr::call(*f, x->expr, digits), name == "round" ? class_of_number(number) : nullptr);
+    return result(NumberExpr::call(*f, x->expr, digits), name == "round" ? class_of_number(number) : nullptr);
   });
 }
 
-Ref Tracer::specialize(PyObject* number) {
-  return located([&]() -> Ref {
+Ref Numbers::specialize(PyObject* number) {
+  return acquisition_.located([&]() -> Ref {
     Arg a = arg_of(number);
     if (only_run_knows(a)) {
-      a = resolve(a.value(), "item");
+      a = questions_.resolve(a.value(), "item");
       if (!a.is_value() && a.kind() != Arg::Kind::Int) return to_python(a, {});
     }
     std::optional<Number> n = number_of(a);
@@ -216,17 +202,17 @@ Ref Tracer::specialize(PyObject* number) {
       PyObject* of = class_of_number(number);
       return of ? Ref::steal(PyObject_CallOneArg(of, plain.get())) : plain;
     };
-    if (n && !n->size && hold_exactly(*n->expr)) return as_float(n->expr->hinted(shapes_));
+    if (n && !n->size && questions_.hold_exactly(*n->expr)) return as_float(n->expr->hinted(shapes_));
     if (n && n->size && has_hints(*n->size)) return Ref::steal(PyLong_FromLongLong(n->size->specialize()));
     if (n && !n->size && n->expr) return as_float(ShapeEnv::current()->specialize(n->expr));
     return none();
   });
 }
 
-Ref Tracer::to_number(PyObject* type, PyObject* o) {
+Ref Numbers::convert(PyObject* type, PyObject* o) {
   const bool to_float = type == reinterpret_cast<PyObject*>(&PyFloat_Type);
-  if (!owned_ || !observer_) return {};
-  return located([&]() -> Ref {
+  if (!acquisition_.owns_program()) return {};
+  return acquisition_.located([&]() -> Ref {
     if (is_traced_number(o)) {
       // PyTorch's classes of symbolic numbers, which it derives from, mean Python's own.
       if (in_library()) return {};
@@ -237,11 +223,12 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
       return {};
     }
     if (!is_tensor(o)) return {};
-    Value v = value_of(o);
+    Value v = tensors_.value_of(o);
     for (const Dim& d : v.shape())
       if (!d.is_constant() || d.constant() != 1) return {};
     // What eager refuses, and what it rounds, is asked as eager asks it.
-    if (is_complex(v.dtype()) || (!to_float && (is_inexact(v.dtype()) || v.dtype() == DType::u64)) || constant(v))
+    if (is_complex(v.dtype()) || (!to_float && (is_inexact(v.dtype()) || v.dtype() == DType::u64)) ||
+        constants_.find(v))
       return {};
     const DType wide = to_float ? DType::f64 : DType::i64;
     Expr wider = v.dtype() == wide ? b_.expr(Arg(v)) : b_("torch.to", v, wide);
@@ -249,24 +236,9 @@ Ref Tracer::to_number(PyObject* type, PyObject* o) {
   });
 }
 
-Ref Tracer::length(PyObject* tensor) {
-  const TensorType t = type_of(tensor);
+Ref Numbers::length(const TensorType& t) const {
   if (t.rank() == 0 || !shapes_.knows(t.shape[0])) return {};
   return to_python(Arg(t.shape[0]), [](Value) -> Ref { return {}; });
-}
-
-bool Tracer::has_layout(PyObject* tensor, const std::string& format) {
-  return located([&] {
-           ShapeEnv::Exactly scope;
-           const TensorType t = type_of(tensor);
-           THUNDER_CHECK(t.strided(), Runtime, "is_contiguous", "a sparse tensor has no strides");
-           if (format != "channels_last" && format != "channels_last_3d") return boolean(is_contiguous(t));
-           if (t.rank() != (format == "channels_last" ? 4 : 5)) return boolean(false);
-           const Dims want = channels_last_strides(t.shape);
-           for (size_t i = 0; i < want.size(); ++i)
-             if (t.shape[i] != Dim(1) && want[i] != t.strides[i]) return boolean(false);
-           return boolean(true);
-         }).get() == Py_True;
 }
 
 }  // namespace thunder::frontend

@@ -178,14 +178,14 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   if ((t == &PyFloat_Type || t == &PyLong_Type) && n == 1 && !names && is_leaf(arguments[0])) {
     interpreter::NotInterpreting scope;
     try {
-      if (Ref number = tracer_.to_number(type, arguments[0])) return number.release();
+      if (Ref number = tracer_.numbers().convert(type, arguments[0])) return number.release();
     } catch (...) {
       hooks().set_python_error();
       return nullptr;
     }
   }
   // A program sees the class of the tensor that a proxy stands for.  PyTorch takes a tensor of that class for real.
-  if (t == &PyType_Type && n == 1 && is_proxy(arguments[0]) && !tracer_.in_library())
+  if (t == &PyType_Type && n == 1 && is_proxy(arguments[0]) && !in_library())
     return Py_NewRef(reinterpret_cast<PyObject*>(hooks().tensor_class));
   if (t == &PyType_Type && n == 1) read_type(arguments[0]);
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
@@ -260,7 +260,7 @@ PyObject* Reads::call_builtin(const Method& m, PyObject* callable, PyObject* con
     return nullptr;
   const bool remembered = writes() > before;
   if (m.name == "len" && n == 1 && is_proxy(arguments[0]))
-    if (PyObject* length = tracer_.length(arguments[0]).release()) return length;
+    if (PyObject* length = tracer_.numbers().length(tracer_.tensors().type_of(arguments[0])).release()) return length;
   if (named && m.name == "getattr")
     if (PyObject* counter = read_counter(arguments[0], arguments[1])) return counter;
   if (n == 1 && (m.name == "id" || m.name == "hash")) ask_identity(arguments[0]);
@@ -313,9 +313,9 @@ std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
   if (std::optional<PyObject*> of_number = numbers_.attribute(object, name)) return of_number;
   if (PyObject* counter = read_counter(object, name)) return counter;
   if (PyObject* dtype = dtype_of_sharded(object, name)) return dtype;
-  if (!tracer_.language()) return std::nullopt;
+  if (!tracer_.calls().language()) return std::nullopt;
   interpreter::NotInterpreting scope;
-  PyObject* value = tracer_.attribute(object, name);
+  PyObject* value = tracer_.calls().attribute(object, name);
   if (!value && !PyErr_Occurred()) return std::nullopt;
   return value;
 }
@@ -351,13 +351,14 @@ std::optional<PyObject*> Reads::call_unbound(PyObject* callable, PyObject* const
 }
 
 std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  const TorchFunction* f = tracer_.meaning(callable);
+  const TorchFunction* f = tracer_.calls().meaning(callable);
   if (!f && is_method_of_generator(callable)) return call_unbound(callable, arguments, n, names);
-  if (!f || f->kind == TorchFunction::PassThrough || !(tracer_.takes_calls() || f->creates)) return std::nullopt;
+  if (!f || f->kind == TorchFunction::PassThrough || !(tracer_.calls().takes_calls() || f->creates))
+    return std::nullopt;
   // Where a tensor is expected PyTorch refuses a number before a torch function mode is asked, which the functions of
   // another language know nothing of.
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
-  const bool of_language = tracer_.language() && f != find_torch_function(callable);
+  const bool of_language = tracer_.calls().language() && f != find_torch_function(callable);
   const bool taken = f->creates || (of_language ? std::any_of(arguments, arguments + all, holds_tensor)
                                                 : n > 0 && is_tensor(arguments[0]));
   if (!taken) return std::nullopt;
@@ -374,7 +375,7 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
       throw PythonError();
   interpreter::NotInterpreting scope;
   try {
-    PyObject* result = tracer_.handle(callable, positional.get(), keyword.get()).release();
+    PyObject* result = tracer_.calls().handle(callable, positional.get(), keyword.get()).release();
     if (!is_leaf(result)) take_result(result);  // tolist()
     return result;
   } catch (...) {

@@ -197,7 +197,7 @@ void PlainNumbers::operands(Operands kind, PyObject** first) const {
 // ---- questions about the number -------------------------------------------------------------------------------------
 
 std::optional<PyObject*> PlainNumbers::attribute(PyObject* object, PyObject* name) const {
-  if (!any_numbers() || !is_traced_number(object) || tracer_.in_library()) return std::nullopt;
+  if (!any_numbers() || !is_traced_number(object) || in_library()) return std::nullopt;
   static PyObject* type = PyUnicode_InternFromString("__class__");
   Ref number = like(object);
   if (PyUnicode_Compare(name, type) != 0 && _PyType_Lookup(Py_TYPE(number.get()), name)) number = plain(object);
@@ -208,7 +208,7 @@ std::optional<PyObject*> PlainNumbers::answer(PyObject* callable, PyObject* cons
   if (!any_numbers() || n == 0 || !is_traced_number(arguments[0])) return std::nullopt;
   if (callable == reinterpret_cast<PyObject*>(&PyType_Type) && n == 1)
     return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(like(arguments[0]).get())));
-  if (!PyCFunction_Check(callable) || n < 2 || tracer_.in_library()) return std::nullopt;
+  if (!PyCFunction_Check(callable) || n < 2 || in_library()) return std::nullopt;
   PyObject* module = PyCFunction_GET_SELF(callable);
   if (!module || !PyModule_Check(module) || module_of(module) != "builtins") return std::nullopt;
   const std::string_view name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
@@ -252,7 +252,7 @@ bool PlainNumbers::keeps_what_it_is_given(PyTypeObject* type) const {
 }
 
 bool PlainNumbers::keeps_what_it_is_given(const Callee& c) const {
-  if (tracer_.meaning(c.callable)) return true;
+  if (calls_.meaning(c.callable)) return true;
   if (PyType_Check(c.callable)) return keeps_what_it_is_given(reinterpret_cast<PyTypeObject*>(c.callable));
   if (PyObject* self = c.self; self && !PyModule_Check(self)) {
     // A method.  Sets look up what they are given.

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "frontend/interpreter/observer.h"
-#include "frontend/tracer.h"
+#include "frontend/torch_calls.h"
 
 namespace thunder::frontend {
 
 class PlainNumbers {
  public:
   /// `may_hold`: whether the program may have put a number into a container or object.
-  PlainNumbers(const Tracer& tracer, std::function<bool(PyObject*)> may_hold)
-      : tracer_(tracer), may_hold_(std::move(may_hold)) {}
+  PlainNumbers(const TorchCalls& calls, std::function<bool(PyObject*)> may_hold)
+      : calls_(calls), may_hold_(std::move(may_hold)) {}
 
   /// What a call of C code looks like.
   struct Callee {
@@ -69,7 +69,7 @@ class PlainNumbers {
   bool keeps_what_it_is_given(PyTypeObject* type) const;
   bool keeps_what_it_is_given(const Callee& c) const;
 
-  const Tracer& tracer_;
+  const TorchCalls& calls_;
   std::function<bool(PyObject*)> may_hold_;
   bool outside_ = false;
 };

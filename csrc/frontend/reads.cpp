@@ -482,7 +482,7 @@ void Reads::read_deep(PyObject* object) {
 void Reads::read_compared(PyObject* object) { read_deep(object); }
 bool Reads::are_same(PyObject* left, PyObject* right) {
   if (!is_tensor(left) || !is_tensor(right) || is_proxy(left) == is_proxy(right)) return false;
-  return is_proxy(left) ? tracer_.is_same(left, right) : tracer_.is_same(right, left);
+  return is_proxy(left) ? tracer_.tensors().is_same(left, right) : tracer_.tensors().is_same(right, left);
 }
 bool Reads::is_plain_subclass(PyObject* object, PyObject* other) {
   return is_proxy(object) && is_tensor(other) && !is_proxy(other);

@@ -213,7 +213,7 @@ class Reads final : public interpreter::Observer {
   bool before_object_method(const Method& m);
 
   Tracer& tracer_;
-  PlainNumbers numbers_{tracer_, [this](PyObject* o) { return may_hold_numbers(o); }};
+  PlainNumbers numbers_{tracer_.calls(), [this](PyObject* o) { return may_hold_numbers(o); }};
   SharpEdges edges_;
   std::unordered_set<PyObject*> fresh_;
   std::vector<Ref> kept_;  // addresses stay what they are: everything in fresh_, and the owners of reads

@@ -1,14 +1,7 @@
-// as_strided(): a tensor anywhere in the memory of another one, also where that one has no elements of its own.
-//
-// A view that is written to becomes a new value of what it views, so it has to lie within that.  One that reaches
-// further is taken of the memory, as a row:
-//
-//   v = x[1:3]                       x's memory has 4 elements
-//   v.as_strided((2,), (2,))         -> x.as_strided((4,), (1,))[1:].as_strided((2,), (2,))
-#include <algorithm>
+#include "frontend/strided.h"
 
 #include "core/error.h"
-#include "frontend/tracer.h"
+#include "frontend/hooks.h"
 #include "ops/shape_common.h"
 
 namespace thunder::frontend {
@@ -44,23 +37,24 @@ bool has_no_gaps(const TensorType& t) { return is_non_overlapping_and_dense(t.sh
 
 }  // namespace
 
-Ref Tracer::memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, PyObject* storage_offset) {
-  return located([&]() -> Ref {
+Ref StridedViews::memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, PyObject* storage_offset) {
+  return acquisition_.located([&]() -> Ref {
     b_.set_grad_enabled(hooks().grad_enabled());
-    const TensorId id = id_of(tensor);
+    const TensorId id = tensors_.id_of(tensor);
     const TensorType t = aliases_.value(id).tensor();
     auto numbers = [&](PyObject* o) {
-      Arg a = convert(o);
-      fold(a, true);
+      Arg a = tensors_.convert(o);
+      constants_.fold(a, true);
       return a;
     };
     const Arg given = numbers(storage_offset);
     const Dim extent = ops::storage_extent(ops::size_args("as_strided", numbers(sizes)),
                                            ops::size_args("as_strided", numbers(strides)));
     if (given.is_none() && has_no_gaps(t) && extent <= t.numel()) return Ref::borrow(tensor);
-    if (const std::optional<TensorId> input = aliases_.base_input(id); input && !source_of(*input).whole_storage) {
+    if (const std::optional<TensorId> input = aliases_.base_input(id);
+        input && !inputs_.source_of(*input).whole_storage) {
       reaches_out_.insert(*input);
-      if (aliases_.written(id)) check_strided_write(id, "as_strided");
+      if (aliases_.written(id)) check_write(id, "as_strided");
       return Ref::borrow(Py_None);
     }
     Value base = aliases_.base(id);
@@ -79,26 +73,19 @@ Ref Tracer::memory_from(PyObject* tensor, PyObject* sizes, PyObject* strides, Py
     if (base.requires_grad() && !t.requires_grad) view(b_("prims.detach", base));
     view(b_("prims.as_strided", base, Dims{size}, Dims{Dim(1)}));
     view(b_("prims.slice", base, Dims{offset}, Dims{size}, Dims{Dim(1)}));
-    return proxy_of(aliases_.add_view(id, base, path));
+    return proxies_.add(aliases_.add_view(id, base, path));
   });
 }
 
 // PyTorch's own as_strided() of an input does as long as nothing is written.  Then what lies around the input has to be
 // in the program: all of its memory becomes an input.
-void Tracer::check_strided_write(TensorId t, const char* op) {
+void StridedViews::check_write(TensorId t, const char* op) {
   const std::optional<TensorId> input = aliases_.base_input(t);
   if (!input || reaches_out_.count(*input) == 0) return;
   THUNDER_CHECK(!aliases_.base(t).requires_grad(), NotImplemented, op,
                 "writing to an input that requires grad, of which as_strided() made a view beyond the input's own "
                 "elements or with a storage_offset, is not supported");
-  const auto at = std::find(inputs_.begin(), inputs_.end(), *input) - inputs_.begin();
-  share(hooks().storage_of(reals_[static_cast<size_t>(at)].get()), op);
-}
-
-void Tracer::become(PyObject* tensor, PyObject* other, const char* op) {
-  check_writable(tensor, op);
-  aliases_.inherit_view(id_of(other), id_of(tensor));
-  rebind(tensor, id_of(other), op);
+  tensors_.share(hooks().storage_of(inputs_[inputs_.find(*input).value()].real.get()), op);
 }
 
 }  // namespace thunder::frontend

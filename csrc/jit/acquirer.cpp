@@ -100,8 +100,9 @@ void Acquirer::start_again(const Again& reason) {
 
 std::optional<Again> Acquirer::after_trace(frontend::Tracer& tracer) const {
   const bool may = keeping_.once.empty();
-  if (tracer.begins_to_require_grad() && may) return again::BeginsToRequireGrad{*tracer.begins_to_require_grad()};
-  const void* shared = tracer.shared_memory_written();
+  if (tracer.tensors().begins_to_require_grad() && may)
+    return again::BeginsToRequireGrad{*tracer.tensors().begins_to_require_grad()};
+  const void* shared = tracer.tensors().shared_memory_written();
   if (shared && way_.constant) return again::SharedMemory{shared};
   // It may be no error at all.
   if (!shared && tracer.shapes().assumed() && !way_.lengths_ask && may) return again::LengthsAsk{};

@@ -18,7 +18,7 @@ namespace {
 
 // Whether the program reads a number of which it need not know the value.
 bool reads_varying(const Tracer& tracer) {
-  const auto& reads = tracer.value_reads();
+  const auto& reads = tracer.questions().reads();
   return std::any_of(reads.begin(), reads.end(), [](const frontend::ValueRead& r) { return !r.exact; });
 }
 
@@ -46,9 +46,11 @@ std::unique_ptr<Tracer> Acquirer::make_tracer() const {
   tracer->shapes().asks = way_.lengths_ask;
   tracer->seems_compiled = way_.seems_compiled;
   // With "same input" no call asks again.
-  tracer->draws_ahead = may_vary();
+  tracer->questions().draws_ahead = may_vary();
   if (way_.reads_vary)
-    tracer->int_varies = [this](const std::string& place, int64_t now) { return learned_.varies(place, now); };
+    tracer->questions().int_varies = [this](const std::string& place, int64_t now) {
+      return learned_.varies(place, now);
+    };
   return tracer;
 }
 
@@ -64,7 +66,7 @@ std::variant<Acquisition, Again, NeedsEager> Acquirer::attempt() {
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - way_.start).count();
   if (keeping_.once.empty()) keeping_.once = out.entry->output->once();
   // With "same input" no call asks again.
-  if (may_vary()) out.tracer->take_from_reads(out.acquired);
+  if (may_vary()) out.tracer->questions().take_from_reads(out.acquired);
   return out;
 }
 
@@ -77,7 +79,7 @@ std::optional<Again> Acquirer::acquire_once(Acquisition& out) {
     out.acquired = std::get<frontend::Acquired>(std::move(traced));
     ShapeEnv::Scope scope(tracer.shapes());
     way_.read_varies = reads_varying(tracer);
-    if (const void* shared = tracer.shared_memory_written()) return again::SharedMemory{shared};
+    if (const void* shared = tracer.tensors().shared_memory_written()) return again::SharedMemory{shared};
     // What cannot be acquired again has the guards alone.
     Symbols* symbols = out.entry->symbols.get();
     if (symbols && keeping_.once.empty() && symbols->learn(tracer.shapes())) return again::KnownSymbols{};
@@ -107,9 +109,9 @@ Acquirer::Proxies Acquirer::proxies_of(Tracer& tracer, frontend::StandIns& copie
   size_t next = 0, next_int = 0, next_float = 0;
   std::function<Ref(PyObject*)> proxy = [&](PyObject* t) {
     const size_t i = next++;
-    if (!e.symbols || !key.layouts[i]) return tracer.add_argument(t, i);
+    if (!e.symbols || !key.layouts[i]) return tracer.tensors().add_argument(t, i);
     const TensorType type = key.layouts[i]->type(torch_py::tensor(t), e.symbols->dims());
-    return tracer.add_argument(t, i, &type);
+    return tracer.tensors().add_argument(t, i, &type);
   };
   std::function<Ref(PyObject*)> number = [&](PyObject* o) {
     if (PyLong_Check(o)) {
@@ -117,7 +119,7 @@ Acquirer::Proxies Acquirer::proxies_of(Tracer& tracer, frontend::StandIns& copie
       return d.is_constant() ? Ref::borrow(o) : frontend::make_number(Arg(d));
     }
     PyObject* of = PyFloat_CheckExact(o) ? nullptr : reinterpret_cast<PyObject*>(Py_TYPE(o));
-    Ref traced = tracer.add_float(PyFloat_AS_DOUBLE(o), of);
+    Ref traced = tracer.numbers().add_float(PyFloat_AS_DOUBLE(o), of);
     return e.symbols->is_constant_float(next_float++) ? Ref::borrow(o) : traced;
   };
   auto given = [&](PyObject* o) { return frontend::rebuild(o, proxy, e.symbols ? &number : nullptr, copies); };
@@ -144,7 +146,7 @@ std::variant<Ref, Again> Acquirer::run(frontend::Reads& reads, Tracer& tracer, c
     throw;
   } catch (...) {
     keeping_.once = reads.once();
-    raised_ = !tracer.speaks() && failed_operators() == failed;
+    raised_ = !tracer.calls().speaks() && failed_operators() == failed;
     if (tracer.eager.why.empty()) tracer.eager = tracer.eager_if_it_fails;
     // It may have looked for what only the copy of an argument did not have.
     reads.find_arguments_elsewhere();
@@ -177,7 +179,7 @@ frontend::Acquired Acquirer::finish(frontend::Reads& reads, Tracer& tracer, Ref 
   };
   e.output = std::make_unique<frontend::OutputSpec>(result.get(), leaves, origin, copies);
   if (e.output->holds_dtensor()) throw NeedsEager{"a DTensor that the function computes leaves it", {}, true};
-  return tracer.finish(leaves);
+  return tracer.outputs().finish(leaves);
 }
 
 // The message of the exception in flight, a refusal where the function itself can do what was refused; any other is
@@ -213,7 +215,7 @@ auto Acquirer::or_refuse(Tracer& tracer, bool of_arguments, F&& part) {
   } catch (const frontend::Interrupted&) {
     throw;
   } catch (...) {
-    if (tracer.speaks() || !is_last(tracer)) throw;
+    if (tracer.calls().speaks() || !is_last(tracer)) throw;
     throw NeedsEager{refusal(), {}, true, of_arguments};
   }
 }
@@ -232,10 +234,11 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   }
   frontend::Reads reads(tracer, function_.edges);
   if (interprets) tracer.set_observer(&reads);
-  if (tracer.int_varies) reads.take_counters(learned_.counters());
+  if (tracer.questions().int_varies) reads.take_counters(learned_.counters());
   if (function_.is_module()) reads.name_root(function_.module.get(), "module");
   ShapeEnv::Scope scope(tracer.shapes());
-  if (e.symbols) e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.add_size(hint, may_be_one); });
+  if (e.symbols)
+    e.symbols->bind([&](int64_t hint, bool may_be_one) { return tracer.inputs().add_size(hint, may_be_one); });
   frontend::StandIns copies(key.flat.containers, learned_.uses());
   const Proxies proxies = or_refuse(tracer, true, [&] { return proxies_of(tracer, copies); });
   if (interprets) reads.begin(function_.fn.get());

@@ -30,14 +30,15 @@ std::shared_ptr<CacheEntry> JitFunction::compile_acquired(Acquisition& acquisiti
     return nullptr;
   }
   std::shared_ptr<CacheEntry> e = acquisition.entry;
-  std::shared_ptr<const CompileRecord> record = builder.build(inspection_.keeping.once.empty() && !tracer.speaks());
+  std::shared_ptr<const CompileRecord> record =
+      builder.build(inspection_.keeping.once.empty() && !tracer.calls().speaks());
   add_inputs(*e, key, acquisition.acquired, tracer.shapes(), steps_, learned_);
   inspection_.take(std::move(record), *e);
   e->be_for(key);
   e->captured = e->fingerprint_all(key.flat);
   e->remember();
   refusals_.end_row(key);
-  tracer.keep_drawn();
+  tracer.questions().keep_drawn();
   return keep(std::move(e), key);
 }
 

@@ -29,7 +29,7 @@ Recording& current(const char* what) {
 }
 
 Value tensor_of(Recording& r, PyObject* o, const char* what) {
-  Arg a = frontend::is_tensor(o) ? r.tracer.convert(o) : Arg();
+  Arg a = frontend::is_tensor(o) ? r.tracer.tensors().convert(o) : Arg();
   THUNDER_CHECK(a.is_tensor(), Type, r.op, what, " takes a tensor of the rule, got ", Py_TYPE(o)->tp_name);
   return a.value();
 }
@@ -92,7 +92,7 @@ std::vector<const Call*> record(Builder& b, const PythonFunction& f, const Args&
     pushed = false;
     rule.placeholders = std::move(recording.placeholders);
     rule.puts = std::move(recording.puts);
-    rule.output = tracer.convert(result.get());
+    rule.output = tracer.tensors().convert(result.get());
     check(rule, args);
     // Autodiff must tell the call's results from its arguments, and a gradient asked for the one is that of the other.
     Arg own = distinct_results(b, args, rule.output);
@@ -138,10 +138,10 @@ Ref get_grad(PyObject* result) {
   Recording& r = current("get_grad");
   Value v = tensor_of(r, result, "get_grad()");
   for (const auto& [value, placeholder] : r.placeholders)
-    if (value == v) return r.tracer.add_value(placeholder);
+    if (value == v) return r.tracer.tensors().add_value(placeholder);
   Value placeholder = r.tracer.builder().arena()->make_value(placeholder_type(v.tensor()));
   r.placeholders.emplace_back(v, placeholder);
-  return r.tracer.add_value(placeholder);
+  return r.tracer.tensors().add_value(placeholder);
 }
 
 void put_grad(PyObject* argument, PyObject* gradient) {

@@ -14,7 +14,7 @@ using frontend::Ref;
 using frontend::Tracer;
 
 Ref to_python(Tracer& tracer, const Arg& arg) {
-  return frontend::to_python(arg, [&](Value v) { return tracer.add_value(v); });
+  return frontend::to_python(arg, [&](Value v) { return tracer.tensors().add_value(v); });
 }
 
 // ---- fitting --------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ Ref call_python(Tracer& tracer, const PythonFunction& f, const Args& args, const
     if (PyDict_SetItemString(keyword.get(), name.c_str(), to_python(tracer, arg).get()) != 0)
       throw frontend::PythonError();
   Ref result = function_runner()(tracer, f.callable.get(), positional.get(), keyword.get());
-  THUNDER_CHECK(!tracer.wrote_to_values(), NotImplemented, args.op().name, who,
+  THUNDER_CHECK(!tracer.tensors().wrote_to_values(), NotImplemented, args.op().name, who,
                 " writes to one of its arguments in place");
   return result;
 }
@@ -85,7 +85,7 @@ const PythonOperator& record_of(const Op& op) { return *static_cast<const Python
 
 Type result_type(Tracer& tracer, const Args& args, PyObject* object) {
   if (object == Py_None) return {};
-  Arg a = tracer.convert(object);
+  Arg a = tracer.tensors().convert(object);
   if (a.is_tensor()) {
     TensorType t = a.value().tensor();
     bool given = false;
@@ -141,7 +141,7 @@ Arg body_thunk(Builder& b, const Args& args) {
   const PythonOperator& op = record_of(args.op());
   Tracer tracer(b);
   Ref result = call_python(tracer, op.like, args, describe("the function that the operator is like,", op.like));
-  return distinct_results(b, args, tracer.convert(result.get()));
+  return distinct_results(b, args, tracer.tensors().convert(result.get()));
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ Transform python_transform(PythonFunction transform) {
     GilGuard gil;
     Tracer tracer(b);
     Ref result = call_python(tracer, *f, args, describe("the execution transform", *f));
-    return tracer.convert(result.get());
+    return tracer.tensors().convert(result.get());
   };
 }
 

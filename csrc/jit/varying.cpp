@@ -63,7 +63,7 @@ class Finder {
   }
 
   // Whether the stride is always that of dimension `from` times its size.  Where the dimension has one element nobody
-  // reads its stride; a program that asks for strides is not for that (Tracer::keep_strides).
+  // reads its stride; a program that asks for strides is not for that (Layouts::keep_strides).
   bool follows(const TensorPlace& p, size_t d, size_t from) const {
     return std::all_of(rows_.begin(), rows_.end(), [&](const Numbers* r) {
       const int64_t* sizes = r->ints.data() + p.first;

@@ -1,10 +1,10 @@
-#include "frontend/value_reads.h"
+#include "frontend/value_questions.h"
 
 #include <algorithm>
 
 #include "core/error.h"
+#include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
-#include "frontend/tracer.h"
 #include "frontend/value_draws.h"
 #include "passes/counted_random.h"
 #include "passes/visit.h"
@@ -30,21 +30,22 @@ constexpr const char* kInstead =
 
 }  // namespace
 
-RealInput Tracer::real_input(size_t i) const {
-  const InputSource& s = sources_[i];
+RealInput ValueQuestions::real_input(size_t i) const {
+  const InputSource& s = inputs_[i].source;
   THUNDER_CHECK(!s.partial, NotImplemented, "distributed",
                 "the program asks for the value of a tensor that depends on a sharded parameter, of which this process "
                 "holds a part",
                 kInstead);
-  if (s.kind != InputSource::Number) return {reals_[i], s.whole_storage};
+  if (s.kind != InputSource::Number) return {inputs_[i].real, s.whole_storage};
   if (!s.integer) return {Ref::steal(PyFloat_FromDouble(s.number->hinted(shapes_))), false};
   const Dim size = s.number->size().substitute([&](SymbolId id) { return Dim(shapes_.hint(id).value()); });
   return {Ref::steal(PyLong_FromLongLong(size.constant())), false};
 }
 
 // What leads to the values from the inputs and from what earlier reads computed.
-std::vector<const Call*> Tracer::calls_leading_to(const std::vector<Value>& values, const std::vector<const Call*>& all,
-                                                  const std::string& what) const {
+std::vector<const Call*> ValueQuestions::calls_leading_to(const std::vector<Value>& values,
+                                                          const std::vector<const Call*>& all,
+                                                          const std::string& what) const {
   ValueSet needed, known;
   for (Value input : b_.inputs()) known.set(input, 1);
   size_t missing = 0;
@@ -63,7 +64,8 @@ std::vector<const Call*> Tracer::calls_leading_to(const std::vector<Value>& valu
     if (const char* reason = draws ? nullptr : bound_to_its_place(*all[i]))
       unknown(what, cat("and depends on ", reason, " (", all[i]->op->name, user_line(*all[i]), ")"));
     missing -= made;
-    const std::vector<const Call*> run = draws ? draw_of_type(arena_, all[i]) : std::vector<const Call*>{all[i]};
+    const std::vector<const Call*> run =
+        draws ? draw_of_type(acquisition_.arena(), all[i]) : std::vector<const Call*>{all[i]};
     for (const Call* c : run) visit_outputs(*c, [&](Value out) { known.set(out, 1); });
     for (size_t k = run.size(); k-- > 0;) {
       visit_outer_inputs(*run[k], need);
@@ -74,9 +76,9 @@ std::vector<const Call*> Tracer::calls_leading_to(const std::vector<Value>& valu
   return {calls.rbegin(), calls.rend()};
 }
 
-void Tracer::find_calls(ValueRead& r, Value v, const std::string& what) const {
+void ValueQuestions::find_calls(ValueRead& r, Value v, const std::string& what) const {
   std::vector<const Call*> all = b_.outermost_calls();
-  if (aliases_.has_hidden()) {
+  if (acquisition_.aliases().has_hidden()) {
     ValueSet read;
     read.set(v, 1);
     for (const Call* c : all) visit_inputs(*c, [&](Value in) { read.set(in, 1); });
@@ -108,17 +110,26 @@ void Tracer::find_calls(ValueRead& r, Value v, const std::string& what) const {
   }
 }
 
+ValueQuestions::ValueQuestions(Acquisition& acquisition, Inputs& inputs, Tensors& tensors)
+    : acquisition_(acquisition),
+      b_(acquisition.builder()),
+      shapes_(acquisition.shapes()),
+      inputs_(inputs),
+      tensors_(tensors) {
+  if (acquisition.owns_program()) shapes_.ask = [this](SymbolId s, bool firmly) { return ask_size(s, firmly); };
+}
+
 // An acquisition that comes to nothing has drawn nothing.
-Tracer::~Tracer() {
+ValueQuestions::~ValueQuestions() {
   for (size_t i = drawn_.size(); i-- > 0;) drawn_[i]();
 }
 
 // Keeps all results: later reads begin with them.
-void Tracer::run_now(const std::vector<const Call*>& calls) {
+void ValueQuestions::run_now(const std::vector<const Call*>& calls) {
   if (calls.empty()) return;
   Trace t;
   t.name = "value";
-  t.arena = arena_;
+  t.arena = acquisition_.arena();
   t.calls = calls;
   ValueSet seen;
   ArgList results;
@@ -154,10 +165,11 @@ void Tracer::run_now(const std::vector<const Call*>& calls) {
   for (size_t i = 0; i < values.size(); ++i) values_now_[results[i].value().id()] = values[i];
 }
 
-ValueRead& Tracer::read_value(Value v, const std::string& what) {
-  for (ValueRead& r : value_reads_)
+ValueRead& ValueQuestions::read_value(Value v, const std::string& what) {
+  for (ValueRead& r : reads_)
     if (r.value == v) return r;
-  if (!owned_) unknown(what, "by a rule of an executor or a meta function, and is known only when the program runs");
+  if (!acquisition_.owns_program())
+    unknown(what, "by a rule of an executor or a meta function, and is known only when the program runs");
   ValueRead r;
   find_calls(r, v, what);
   if (!r.draws.empty()) drawn_.push_back(hooks().remember_generators(r.draws));
@@ -170,28 +182,26 @@ ValueRead& Tracer::read_value(Value v, const std::string& what) {
     if (b_.inputs()[i] == v) now = values_now_.emplace(v.id(), hooks().run_input(real_input(i))).first;
   r.answer = now->second;
   r.what = what;
-  r.where = location();
+  r.where = acquisition_.location();
   r.place = cat(r.where, " #", places_[r.where]++);
-  value_reads_.push_back(std::move(r));
-  return value_reads_.back();
+  reads_.push_back(std::move(r));
+  return reads_.back();
 }
 
-Ref Tracer::read(PyObject* tensor, const std::string& what) {
-  return located([&] {
-    ValueRead& r = read_value(value_of(tensor), what);
+Ref ValueQuestions::read(PyObject* tensor, const std::string& what) {
+  return acquisition_.located([&] {
+    ValueRead& r = read_value(tensors_.value_of(tensor), what);
     return r.answer;
   });
 }
 
 // Whether an int stands in the program as a symbol: it does when it is known to differ from call to call.  0, 1 and
 // negative numbers never do, as among the arguments.
-bool Tracer::becomes_symbol(const ValueRead& r, int64_t n) const {
+bool ValueQuestions::becomes_symbol(const ValueRead& r, int64_t n) const {
   return n >= 2 && int_varies && int_varies(r.place, n);
 }
 
-// A number that only the run knows, as one of the call that is being compiled: an Arg that is a literal, or a traced
-// number with a hint.
-Arg Tracer::resolve(Value number, const std::string& what) {
+Arg ValueQuestions::resolve(Value number, const std::string& what) {
   if (auto it = resolved_.find(number.id()); it != resolved_.end()) return it->second;
   ValueRead& r = read_value(number, what);
   Arg a = to_arg(r.answer.get(), {});
@@ -200,24 +210,17 @@ Arg Tracer::resolve(Value number, const std::string& what) {
   return resolved_.emplace(number.id(), a).first->second;
 }
 
-Ref Tracer::read_counter(PyObject* container, PyObject* key, PyObject* now) {
+Ref ValueQuestions::read_counter(PyObject* container, PyObject* key, PyObject* now) {
   const std::pair<PyObject*, std::string> place(container, name_of_key(key).value());
   if (auto it = counters_.find(place); it != counters_.end()) return make_number(it->second);
-  InputSource source;
-  source.kind = InputSource::Entry;
-  source.place = {Ref::borrow(container), Ref::borrow(key)};
-  sources_.push_back(std::move(source));
-  inputs_.push_back(kNoTensor);
-  reals_.push_back(Ref::borrow(now));
   const bool integer = PyLong_Check(now);
-  const NumberKind kind = integer ? NumberKind::Int : NumberKind::Float;
-  ValueRead& r = read_value(b_.input(NumberType{kind, std::nullopt, nullptr}), place.second);
+  ValueRead& r = read_value(inputs_.add_entry({Ref::borrow(container), Ref::borrow(key)}, now), place.second);
   return make_number(counters_.emplace(place, integer ? as_symbol(r) : as_number(r)).first->second);
 }
 
 // The int that was read, as a symbol.
-Arg Tracer::as_symbol(ValueRead& r) {
-  const Dim size = add_size(PyLong_AsLongLong(r.answer.get()));
+Arg ValueQuestions::as_symbol(ValueRead& r) {
+  const Dim size = inputs_.add_size(PyLong_AsLongLong(r.answer.get()));
   r.exact = false;
   r.symbol = size.symbols().at(0);
   r.least = 2;
@@ -225,16 +228,16 @@ Arg Tracer::as_symbol(ValueRead& r) {
 }
 
 // The float that was read, as a number of the call.
-Arg Tracer::as_number(ValueRead& r) {
+Arg ValueQuestions::as_number(ValueRead& r) {
   NumberPtr f = shapes_.make_number(PyFloat_AS_DOUBLE(r.answer.get()));
   r.exact = false;
   r.input = f->index();
-  return Arg(add_number({NumberKind::Float, std::nullopt, f}, f));
+  return Arg(inputs_.add_number({NumberKind::Float, std::nullopt, f}, f));
 }
 
 // The program has a symbol already, which the call that finds the length binds.
-bool Tracer::ask_size(SymbolId s, bool firmly) {
-  Value number = arena_->symbol_value(s);
+bool ValueQuestions::ask_size(SymbolId s, bool firmly) {
+  Value number = acquisition_.arena()->symbol_value(s);
   if (!number) return false;
   // A length that random numbers decide may be another one in each call.
   const bool draws = std::exchange(draws_ahead, draws_ahead && firmly);
@@ -255,22 +258,22 @@ bool Tracer::ask_size(SymbolId s, bool firmly) {
 }
 
 // A float that was read has to be the very same in later calls.
-bool Tracer::hold_exactly(const NumberExpr& number) {
-  for (ValueRead& r : value_reads_)
+bool ValueQuestions::hold_exactly(const NumberExpr& number) {
+  for (ValueRead& r : reads_)
     if (r.input && number.op() == NumberExpr::Op::Input && number.index() == *r.input) return r.exact = true;
   return false;
 }
 
 // What the reads take from the program's inputs.
-void Tracer::add_read_inputs(Acquired& a) const {
-  a.reads = value_reads_;
+void ValueQuestions::add_reads(Acquired& a) const {
+  a.reads = reads_;
   ValueSet used;
-  for (const ValueRead& r : value_reads_) {
+  for (const ValueRead& r : reads_) {
     used.set(r.value, 1);
     for (const Call* c : r.calls) visit_inputs(*c, [&](Value v) { used.set(v, 1); });
   }
   for (size_t i = 0; i < b_.inputs().size(); ++i)
-    if (used[b_.inputs()[i]]) a.read_inputs.emplace_back(b_.inputs()[i], sources_[i]);
+    if (used[b_.inputs()[i]]) a.read_inputs.emplace_back(b_.inputs()[i], inputs_[i].source);
 }
 
 namespace {
@@ -290,7 +293,7 @@ ValueSet computed_by(const std::vector<ValueRead>& reads) {
 
 }  // namespace
 
-void Tracer::take_from_reads(Acquired& a) const {
+void ValueQuestions::take_from_reads(Acquired& a) const {
   const ValueSet computed = computed_by(a.reads);
   ValueSet drawn;
   for (const ValueRead& r : a.reads)

@@ -1,20 +1,31 @@
-// The end of tracing: what the computation gives, and the epilogue, which makes the user's tensors of it.
-//
-// The computation gives each memory once, as new tensors; writes to inputs, and outputs that view inputs or each other,
-// are the epilogue's.
+#include "frontend/outputs.h"
+
 #include <algorithm>
 #include <unordered_set>
 
 #include "core/error.h"
 #include "core/rewrite.h"
-#include "frontend/tracer.h"
+#include "frontend/hooks.h"
 #include "passes/visit.h"
 
 namespace thunder::frontend {
+namespace {
+
+// How a user's output is made: a computed value and the views that lead from it; an input's own views if `computed`
+// is -1.
+struct Derived {
+  int64_t computed = -1;
+  TensorId base = 0;
+  std::vector<const Call*> path;
+  bool alias = false;     // of what the path leads to
+  bool detached = false;  // made where no gradients were recorded
+};
+
+}  // namespace
 
 // What the computation must give (new tensors, the new contents of written inputs) and how the user's outputs follow
 // from it.
-struct Tracer::Outputs {
+struct Outputs::Plan {
   std::vector<Value> computed;
   std::vector<uint32_t> storages;  // of each computed value, the storage that it becomes
   std::vector<Derived> derived;
@@ -49,7 +60,7 @@ void mark(const Call& call, std::unordered_set<Value, ValueHash>& used) {
 
 // Which inputs the computation and the epilogue read.  The numbers that stand in the type of one that is read count:
 // gradient rules ask for sizes.
-std::vector<bool> Tracer::used_inputs(const Trace& computation, const Outputs& plan) const {
+std::vector<bool> Outputs::used_inputs(const Trace& computation, const Plan& plan) const {
   std::unordered_set<Value, ValueHash> used;
   for (const Call* c : computation.calls) mark(*c, used);
   for_each_value(computation.output, [&](Value v) { used.insert(v); });
@@ -60,14 +71,14 @@ std::vector<bool> Tracer::used_inputs(const Trace& computation, const Outputs& p
   }
   for (const auto& [id, index] : plan.written) needed.insert(id);
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    Value v = b_.inputs()[i];
-    if (inputs_[i] == kNoTensor) continue;
-    if (needed.count(inputs_[i]) != 0) used.insert(v);
+    Value v = inputs_.value(i);
+    if (inputs_[i].is_number()) continue;
+    if (needed.count(inputs_[i].id) != 0) used.insert(v);
     if (used.count(v) == 0) continue;
     for (const Dims* dims : {&v.tensor().shape, &v.tensor().strides})
       for (const Dim& d : *dims)
         for (SymbolId s : d.symbols())
-          if (Value number = arena_->symbol_value(s)) used.insert(number);
+          if (Value number = acquisition_.arena()->symbol_value(s)) used.insert(number);
   }
   std::vector<bool> out;
   for (Value v : b_.inputs()) out.push_back(used.count(v) != 0);
@@ -75,34 +86,34 @@ std::vector<bool> Tracer::used_inputs(const Trace& computation, const Outputs& p
 }
 
 // Tensors first, then numbers.
-std::vector<size_t> Tracer::in_order(const std::vector<bool>& used) const {
+std::vector<size_t> Outputs::in_order(const std::vector<bool>& used) const {
   std::vector<size_t> out;
   for (bool number : {false, true})
     for (size_t i = 0; i < inputs_.size(); ++i)
-      if (used[i] && (inputs_[i] == kNoTensor) == number) out.push_back(i);
+      if (used[i] && inputs_[i].is_number() == number) out.push_back(i);
   return out;
 }
 
-Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
+Outputs::Plan Outputs::plan(const std::vector<PyObject*>& outputs) {
   std::unordered_map<uint32_t, std::vector<TensorId>> of_storage;
   for (PyObject* o : outputs) {
     if (!is_tensor(o)) continue;
-    TensorId id = id_of(o);
+    TensorId id = tensors_.id_of(o);
     std::vector<TensorId>& list = of_storage[aliases_.storage(id)];
     if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
   }
   const MemoryOf memory_of(b_.calls());
-  Outputs out;
+  Plan out;
   for (PyObject* o : outputs) {
     Derived d;
-    THUNDER_CHECK(!is_tensor(o) || !aliases_.given_away(id_of(o)), NotImplemented, "data",
+    THUNDER_CHECK(!is_tensor(o) || !aliases_.given_away(tensors_.id_of(o)), NotImplemented, "data",
                   "a compiled function returns or keeps a tensor whose memory was given to another by .data, or taken "
                   "from it");
     if (!is_tensor(o)) {
       Arg number = number_arg(o);
-      if (number.kind() == Arg::Kind::Int) number = value_of_size(number.dim());
+      if (number.kind() == Arg::Kind::Int) number = numbers_.value_of_size(number.dim());
       d.computed = static_cast<int64_t>(out.compute(number.value()));
-    } else if (TensorId id = id_of(o), base = input_itself(id); base != kNoTensor) {
+    } else if (TensorId id = tensors_.id_of(o), base = tensors_.input_itself(id); base != Input::kNumber) {
       d.base = base;
       if (base != id) d.path = aliases_.path(id);
       d.detached = !aliases_.value(id).requires_grad();
@@ -115,15 +126,15 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
     } else {
       d.computed = static_cast<int64_t>(out.compute(aliases_.value(id), aliases_.storage(id)));
     }
-    check_hooks(d);
+    hooks_.check_views(d.path);
     out.trivial = out.trivial && d.computed == static_cast<int64_t>(out.derived.size()) && d.path.empty() && !d.alias;
     out.derived.push_back(std::move(d));
   }
-  for (TensorId id : inputs_)
-    if (id != kNoTensor && aliases_.written(id)) {
-      Value v = aliases_.value(id);
-      if (aliases_.data_only(id)) v = b_("prims.detach", v).value();
-      out.written.emplace_back(id, out.compute(v));
+  for (const Input& i : inputs_)
+    if (!i.is_number() && aliases_.written(i.id)) {
+      Value v = aliases_.value(i.id);
+      if (aliases_.data_only(i.id)) v = b_("prims.detach", v).value();
+      out.written.emplace_back(i.id, out.compute(v));
     }
   add_sizes(out);
   add_indices(out);
@@ -133,12 +144,12 @@ Tracer::Outputs Tracer::plan_outputs(const std::vector<PyObject*>& outputs) {
 }
 
 // A view of memory of its own that holds what copy_() put there, which no call has copied yet.
-bool Tracer::is_view_of_copy(TensorId t, const MemoryOf& memory_of) const {
+bool Outputs::is_view_of_copy(TensorId t, const MemoryOf& memory_of) const {
   return !aliases_.path(t).empty() && memory_of(aliases_.base(t)) != aliases_.base(t);
 }
 
 // Lengths that only the run knows, where the views of the epilogue mention them.
-void Tracer::add_sizes(Outputs& out) const {
+void Outputs::add_sizes(Plan& out) const {
   std::vector<SymbolId> seen;
   for (const Derived& d : out.derived)
     for (const Call* view : d.path)
@@ -147,11 +158,11 @@ void Tracer::add_sizes(Outputs& out) const {
           if (shapes_.is_unbacked(s) && std::find(seen.begin(), seen.end(), s) == seen.end()) seen.push_back(s);
         });
   for (SymbolId s : seen)
-    if (Value number = arena_->symbol_value(s)) out.sizes.push_back(out.compute(number));
+    if (Value number = acquisition_.arena()->symbol_value(s)) out.sizes.push_back(out.compute(number));
 }
 
 // x[i], where `i` is a tensor that the program computes, views the caller's `x`.
-void Tracer::add_indices(Outputs& out) const {
+void Outputs::add_indices(Plan& out) const {
   const std::unordered_set<Value, ValueHash> given(b_.inputs().begin(), b_.inputs().end());
   for (size_t n = 0; n < out.derived.size(); ++n)
     for (const Call* view : out.derived[n].path)
@@ -163,7 +174,7 @@ void Tracer::add_indices(Outputs& out) const {
 
 // What tensors of different memory are made of must not lie in the same: they may have been given equal values by
 // copy_().  And what is written to an input must not lie in one that is written to before.
-void Tracer::give_own_memory(Outputs& out) {
+void Outputs::give_own_memory(Plan& out) {
   MemoryOf memory_of(b_.calls());
   std::unordered_set<Value, ValueHash> taken;
   std::vector<bool> returned(out.computed.size());
@@ -191,19 +202,29 @@ void Tracer::give_own_memory(Outputs& out) {
   }
 }
 
-bool Tracer::is_written(Value memory, const Outputs& plan) const {
-  return std::any_of(plan.written.begin(), plan.written.end(), [&](const auto& w) {
-    auto at = std::find(inputs_.begin(), inputs_.end(), w.first);
-    return b_.inputs()[static_cast<size_t>(at - inputs_.begin())] == memory;
-  });
+bool Outputs::is_written(Value memory, const Plan& plan) const {
+  return std::any_of(plan.written.begin(), plan.written.end(),
+                     [&](const auto& w) { return inputs_.value(inputs_.find(w.first).value()) == memory; });
 }
 
-Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& used) {
-  Builder e(arena_);
+// Which output of the computation the tensor is; -1: nobody has it.
+int64_t Outputs::place_of(const GradientHooks::Retained& r, const std::vector<PyObject*>& outputs, const Plan& plan) {
+  const auto at = std::find(outputs.begin(), outputs.end(), r.tensor.get());
+  if (at == outputs.end()) return -1;
+  const Derived& d = plan.derived[static_cast<size_t>(at - outputs.begin())];
+  THUNDER_CHECK(d.computed >= 0 && d.path.empty() && !d.alias && !d.detached, NotImplemented, "retain_grad",
+                "a view that keeps its gradient, and what it views, are both returned or kept");
+  THUNDER_CHECK(tensors_.value_of(r.tensor.get()) == r.value, NotImplemented, "retain_grad",
+                "a tensor that keeps its gradient is written to, and returned or kept");
+  return d.computed;
+}
+
+Trace Outputs::build_epilogue(const Plan& outputs, const std::vector<bool>& used) {
+  Builder e(acquisition_.arena());
   std::unordered_map<TensorId, Value> base;
   for (size_t i : in_order(used)) {
-    if (inputs_[i] != kNoTensor) base[inputs_[i]] = b_.inputs()[i];
-    e.add_input(b_.inputs()[i]);
+    if (!inputs_[i].is_number()) base[inputs_[i].id] = inputs_.value(i);
+    e.add_input(inputs_.value(i));
   }
   std::vector<Value> results;
   for (Value v : outputs.computed) {
@@ -226,7 +247,7 @@ Trace Tracer::build_epilogue(const Outputs& outputs, const std::vector<bool>& us
   for (const Derived& d : outputs.derived) {
     Value v = d.computed >= 0 ? results[static_cast<size_t>(d.computed)] : base[d.base];
     for (const Call* view : d.path)
-      v = replay_view(e, computed.empty() ? view : substitute(*arena_, view, computed), v);
+      v = replay_view(e, computed.empty() ? view : substitute(*acquisition_.arena(), view, computed), v);
     if (d.alias && d.path.empty()) v = e("prims.same", v).value();
     if (d.detached && v.requires_grad()) v = e("prims.detach", v).value();
     flat.push_back(v);
@@ -246,7 +267,7 @@ void open_hidden(Trace& trace) {
 
 }  // namespace
 
-Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
+Acquired Outputs::finish(const std::vector<PyObject*>& outputs) {
   ShapeEnv::Scope scope(shapes_);
   shapes_.ask = nullptr;  // from here on nothing is read
   shapes_.asks = false;
@@ -254,12 +275,12 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   b_.set_grad_enabled(true);
   for (PyObject* o : outputs)
     THUNDER_CHECK(
-        !is_proxy(o) || !new_leaves_.count(value_of(o).id()), NotImplemented, "requires_grad_",
+        !is_proxy(o) || !acquisition_.is_new_leaf(tensors_.value_of(o)), NotImplemented, "requires_grad_",
         "a compiled function returns or keeps a tensor that it made a leaf, whose gradient nobody would compute");
-  Outputs plan = plan_outputs(outputs);
-  keep_sizes_of_one(plan.computed);
+  Plan plan = this->plan(outputs);
+  layouts_.keep_sizes_of_one(plan.computed);
   Acquired a;
-  for (const Retained& r : retained_) a.retained.push_back(place_of_retained(r, outputs, plan.derived));
+  for (const GradientHooks::Retained& r : hooks_.retained()) a.retained.push_back(place_of(r, outputs, plan));
   a.computation = b_.finish("computation", Arg::tuple(ArgList(plan.computed.begin(), plan.computed.end())));
   if (aliases_.has_hidden()) open_hidden(a.computation);
   a.trivial_epilogue = plan.trivial;
@@ -267,14 +288,13 @@ Acquired Tracer::finish(const std::vector<PyObject*>& outputs) {
   std::vector<bool> used = used_inputs(a.computation, plan);
   a.computation.inputs.clear();
   for (size_t i : in_order(used)) {
-    a.computation.inputs.push_back(b_.inputs()[i]);
-    a.sources.push_back(sources_[i]);
-    a.sources.back().leaf = leaves_.count(i) != 0;
+    a.computation.inputs.push_back(inputs_.value(i));
+    a.sources.push_back(inputs_[i].source);
+    a.sources.back().leaf = inputs_[i].must_be_leaf;
   }
   if (!plan.trivial) a.epilogue = build_epilogue(plan, used);
-  add_read_inputs(a);
-  for (PyObject* t : met_outside_) a.arguments_outside.push_back(Ref::borrow(t));
-  for (const auto& [object, t] : compared_) a.arguments_outside.push_back(t);
+  questions_.add_reads(a);
+  a.arguments_outside = tensors_.arguments_outside();
   return a;
 }
 

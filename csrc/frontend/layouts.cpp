@@ -1,12 +1,9 @@
-// Programs for sizes of which some calls have 1.
-//
-// Layouts and broadcasting take such a size to differ from 1 (ShapeEnv::make_size).  Elements are the same for 1; layouts
-// and shared memory may not be.  A guard excludes 1 where a result, or something computed from it, would show the
-// difference: contiguous() and reshape() that return the tensor itself for 1, and results that eager lays out otherwise.
+#include "frontend/layouts.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "frontend/tracer.h"
+#include "core/error.h"
 #include "ops/common.h"
 #include "passes/visit.h"
 
@@ -64,8 +61,7 @@ bool lies_otherwise(const TensorType& from, const TensorType& copy, const Symbol
 
 }  // namespace
 
-// `call` gave `v`, a tensor of its own, where it may have been taken for one that differs from an argument.
-void Tracer::note_copy(Value v, const Call* call) {
+void Layouts::note_copy(Value v, const Call* call) {
   const size_t from = std::exchange(copies_known_, shapes_.taken().size());
   if (from == copies_known_ || !call || call->op->name == "torch.clone") return;
   const Call* maker = maker_of(v, call);
@@ -82,7 +78,7 @@ void Tracer::note_copy(Value v, const Call* call) {
 }
 
 // A result that would be laid out otherwise for a size of 1.
-void Tracer::keep_layout(const TensorType& t) {
+void Layouts::keep(const TensorType& t) {
   if (!t.strided()) return;
   const Symbols ones = ones_of(t.shape, shapes_);
   auto lies_so = [&](const Symbols& which) {
@@ -94,8 +90,8 @@ void Tracer::keep_layout(const TensorType& t) {
 }
 
 // The stride of a dimension with one element may be any.
-void Tracer::keep_strides(const TensorType& t) {
-  keep_layout(t);
+void Layouts::keep_strides(const TensorType& t) {
+  keep(t);
   for (size_t i = 0; i < t.strides.size(); ++i) {
     if (t.strides[i].is_constant()) continue;
     for (SymbolId s : t.shape[i].symbols())
@@ -103,19 +99,33 @@ void Tracer::keep_strides(const TensorType& t) {
   }
 }
 
-// `computed`: what the computation gives.
-void Tracer::keep_sizes_of_one(const std::vector<Value>& computed) {
+void Layouts::keep_sizes_of_one(const std::vector<Value>& computed) {
   for (Value v : computed)
-    if (v.type().is_tensor()) keep_layout(v.tensor());
+    if (v.type().is_tensor()) keep(v.tensor());
   if (copies_.empty()) return;
-  const MemoryOf memory_of(b_.calls());
-  const bool writes = aliases_.any_written();
+  const MemoryOf memory_of(acquisition_.builder().calls());
+  const bool writes = acquisition_.aliases().any_written();
   for (const Copy& c : copies_) {
     const bool seen =
         std::any_of(computed.begin(), computed.end(), [&](Value v) { return memory_of(v) == memory_of(c.value); });
     if (c.lays_out || seen || writes)
       for (size_t i = c.from; i < c.to; ++i) shapes_.keep_taken(i);
   }
+}
+
+void Layouts::replay(const Replay& calls) {
+  for (Copy& copy : copies_) copy.value = calls.now(copy.value);
+}
+
+bool Layouts::has_format(const TensorType& t, const std::string& format) {
+  ShapeEnv::Exactly scope;
+  THUNDER_CHECK(t.strided(), Runtime, "is_contiguous", "a sparse tensor has no strides");
+  if (format != "channels_last" && format != "channels_last_3d") return is_contiguous(t);
+  if (t.rank() != (format == "channels_last" ? 4 : 5)) return false;
+  const Dims want = channels_last_strides(t.shape);
+  for (size_t i = 0; i < want.size(); ++i)
+    if (t.shape[i] != Dim(1) && want[i] != t.strides[i]) return false;
+  return true;
 }
 
 }  // namespace thunder::frontend

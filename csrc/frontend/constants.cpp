@@ -1,18 +1,17 @@
-// Tensors whose value is known while the program is acquired: made of constants alone, as a table of positions is.
-//
-// Branches on such a tensor, its numbers and its items are then Python's own, as they are in eager.
+#include "frontend/constants.h"
+
 #include <string_view>
 
 #include "core/error.h"
 #include "core/number.h"
-#include "frontend/tracer.h"
+#include "frontend/hooks.h"
 #include "passes/visit.h"
 
 namespace thunder::frontend {
 
-Ref Tracer::constant(PyObject* tensor) { return is_proxy(tensor) ? constant(value_of(tensor)) : Ref(); }
+Ref Constants::find(PyObject* tensor) const { return is_proxy(tensor) ? find(tensors_.value_of(tensor)) : Ref(); }
 
-Ref Tracer::constant(Value v) {
+Ref Constants::find(Value v) const {
   ValueSet needed;
   needed.set(v, 1);
   size_t missing = 1;
@@ -33,28 +32,26 @@ Ref Tracer::constant(Value v) {
   if (missing > 0) return {};
   Trace t;
   t.name = "constant";
-  t.arena = arena_;
+  t.arena = acquisition_.arena();
   t.calls.assign(calls.rbegin(), calls.rend());
   t.output = v;
   return hooks().evaluate(t);
 }
 
-// Integers without dimensions become the numbers that they are, as in eager's conversions: those of known value, or,
-// with `read`, all that the program can read.
-bool Tracer::fold(Arg& a, bool read) {
+bool Constants::fold(Arg& a, bool read) {
   if (a.is_value()) {
     const Type& t = a.value().type();
     if (t.is_number()) {
       if (!read || t.number().dim || t.number().expr) return false;
-      a = resolve(a.value(), "item");
+      a = questions_.resolve(a.value(), "item");
       return true;
     }
     if (!t.is_tensor() || !t.tensor().shape.empty() || number_kind(t.tensor().dtype) > NumberKind::Int) return false;
-    if (Ref tensor = constant(a.value())) {
+    if (Ref tensor = find(a.value())) {
       a = to_arg(hooks().item(tensor.get()).get(), {});
       return true;
     }
-    if (read) a = resolve(b_("torch.item", a.value()).value(), "item");
+    if (read) a = questions_.resolve(b_("torch.item", a.value()).value(), "item");
     return read;
   }
   bool any = false;
@@ -78,13 +75,13 @@ bool may_want_numbers(const Error& e) {
 }  // namespace
 
 // What the operator does not take may be a tensor or a number of the run's where it wants a size, a bound, a dimension.
-Arg Tracer::call_with_numbers(const std::string& op, const ArgList& positional,
-                              const std::vector<std::pair<std::string, Arg>>& keyword, const Error& refusal) {
+Arg Constants::call_with_numbers(const std::string& op, const ArgList& positional, const Keywords& keyword,
+                                 const Error& refusal) {
   std::exception_ptr refused = std::current_exception();
   if (!may_want_numbers(refusal)) throw;
   for (bool read : {false, true}) {
     ArgList items = positional;
-    std::vector<std::pair<std::string, Arg>> named = keyword;
+    Keywords named = keyword;
     bool folded = false;
     try {
       for (Arg& a : items) folded |= fold(a, read);

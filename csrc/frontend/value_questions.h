@@ -1,0 +1,80 @@
+// What the program asks of its tensors' values while it is acquired (value_reads.h).
+//
+// Owns the questions, what they computed, and the numbers that they made inputs of the program.  Calls the tensors and
+// the inputs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "frontend/acquired.h"
+#include "frontend/acquisition.h"
+#include "frontend/inputs.h"
+#include "frontend/tensors.h"
+#include "frontend/value_reads.h"
+
+namespace thunder::frontend {
+
+class ValueQuestions {
+ public:
+  ValueQuestions(Acquisition& acquisition, Inputs& inputs, Tensors& tensors);
+  ~ValueQuestions();
+  ValueQuestions(const ValueQuestions&) = delete;
+  ValueQuestions& operator=(const ValueQuestions&) = delete;
+
+  /// Tells whether an int that is read at a place ("model.py:7 in forward #0") is known to differ from call to call;
+  /// null: numbers that are read stay what they are.
+  std::function<bool(const std::string& place, int64_t now)> int_varies;
+  /// Whether reads may draw random numbers ahead of the program, which takes them as inputs then.
+  bool draws_ahead = false;
+
+  /// The tensor's value in this call, on which the program then depends: later calls run it only for the same one.
+  Ref read(PyObject* tensor, const std::string& what);
+  /// A number of the world that changes, an int of 2 at least or a float: each call reads it from its place.
+  Ref read_counter(PyObject* container, PyObject* key, PyObject* now);
+  /// A number that only the run knows, as one of the call that is being compiled: an Arg that is a literal, or a traced
+  /// number with a hint.
+  Arg resolve(Value number, const std::string& what);
+  /// Asks for a length that the program computes.  `firmly`: also where random numbers decide it.  Whether it is known
+  /// now.
+  bool ask_size(SymbolId s, bool firmly);
+  /// Whether the number is a float that was read, which then has to be the very same in later calls.
+  bool hold_exactly(const NumberExpr& number);
+
+  const std::vector<ValueRead>& reads() const { return reads_; }
+  /// Leaves the generators as they are behind what reads have drawn, which else is undone in the end.
+  void keep_drawn() { drawn_.clear(); }
+  /// Tells what was read, and what the reads take from the program's inputs.
+  void add_reads(Acquired& a) const;
+  /// What the reads computed becomes inputs of the computation, which does not compute it again.
+  void take_from_reads(Acquired& a) const;
+
+ private:
+  RealInput real_input(size_t i) const;
+  std::vector<const Call*> calls_leading_to(const std::vector<Value>& values, const std::vector<const Call*>& all,
+                                            const std::string& what) const;
+  void find_calls(ValueRead& read, Value v, const std::string& what) const;
+  void run_now(const std::vector<const Call*>& calls);
+  ValueRead& read_value(Value v, const std::string& what);
+  bool becomes_symbol(const ValueRead& r, int64_t n) const;
+  Arg as_symbol(ValueRead& r);
+  Arg as_number(ValueRead& r);
+
+  Acquisition& acquisition_;
+  Builder& b_;
+  ShapeEnv& shapes_;
+  Inputs& inputs_;
+  Tensors& tensors_;
+  std::vector<ValueRead> reads_;
+  std::unordered_map<ValueId, Ref> values_now_;  // what reads computed
+  std::vector<std::function<void()>> drawn_;     // undo what reads have drawn
+  std::map<std::pair<PyObject*, std::string>, Arg> counters_;
+  std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
+  std::unordered_map<std::string, int> places_;  // how often a line has read
+};
+
+}  // namespace thunder::frontend
