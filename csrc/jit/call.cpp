@@ -7,6 +7,7 @@
 #include "jit/cache_entry.h"
 #include "jit/function.h"
 #include "jit/raised.h"
+#include "jit/tracing.h"
 #include "runtime/autograd.h"
 #include "runtime/convert.h"
 #include "runtime/generators.h"

@@ -213,8 +213,8 @@ class C10dExecutor final : public Executor {
  public:
   C10dExecutor() : Executor("c10d") {
     // An effect from here on: a process that left out a collective whose result it does not need would stop the others.
-    for (const char* start :
-         {"all_gather", "all_gather_once", "reduce_scatter", "all_reduce", "reduce_scatter_replicas", "all_reduce_replicas"})
+    for (const char* start : {"all_gather", "all_gather_once", "reduce_scatter", "all_reduce",
+                              "reduce_scatter_replicas", "all_reduce_replicas"})
       add(start, cat("torch_", start, "_prim_impl"), kCollective);
     add("wait", "torch_wait_prim_impl", kNoTag);
     add("keep_gradient", "torch_keep_gradient_prim_impl", kNoTag);

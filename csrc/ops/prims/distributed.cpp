@@ -108,8 +108,9 @@ constexpr OpDef kRecords[] = {
      .tags = kTags,
      .meta = all_gather_meta},
     {.schema = "all_gather_once(Tensor[] tensors, str group, int world, str plan, bool keep, str? name=None) -> any",
-     .doc = "As all_gather, unless an earlier program of the plan has kept what it gathered under the name. With `keep` "
-            "the rows are kept for the next program.",
+     .doc =
+         "As all_gather, unless an earlier program of the plan has kept what it gathered under the name. With `keep` "
+         "the rows are kept for the next program.",
      .tags = kTags,
      .meta = all_gather_meta},
     {.schema = "reduce_scatter(Tensor[] tensors, str op, str group, int world, str? name=None) -> any",

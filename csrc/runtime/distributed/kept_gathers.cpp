@@ -87,7 +87,8 @@ c10::IValue kept_gather(const std::string& plan, const std::string& bucket, bool
 
 void keep_gather(const std::string& plan, const std::string& bucket, c10::IValue communication) {
   std::lock_guard lock(kept_of_plans().mutex);
-  if (auto of = kept_of_plans().plans.find(plan); of != kept_of_plans().plans.end()) of->second.buckets[bucket] = std::move(communication);
+  if (auto of = kept_of_plans().plans.find(plan); of != kept_of_plans().plans.end())
+    of->second.buckets[bucket] = std::move(communication);
 }
 
 void forget_kept_gathers(const std::string& plan) {
