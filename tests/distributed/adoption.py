@@ -72,8 +72,8 @@ def communicates(model, way):
     forward, backward = texts(model)
     way, _, hybrid = way.partition(" ")
     over = "_replicas" if hybrid and COPIES[hybrid] > 1 else ""
-    assert ("torch_all_gather_prim_impl" in forward) == (way != "ddp")
-    assert ("torch_all_gather_prim_impl" in backward) == (way in ("fsdp", "ZERO3"))
+    assert ("torch_all_gather" in forward) == (way != "ddp")
+    assert ("torch_all_gather" in backward) == (way in ("fsdp", "ZERO3"))
     assert f"torch_all_reduce{over}_prim_impl" in backward  # in sharded models of the vector that tells what is used
     assert (f"torch_reduce_scatter{over}_prim_impl" in backward) == (way != "ddp")
 
