@@ -44,6 +44,13 @@ def test_micro_batches_gather_once(workers, strategy):
     workers.run(2, training.gathered_once, strategy)
 
 
+def test_a_write_by_one_process_between_micro_batches(workers):
+    outcomes = workers.outcomes(2, training.written_by_one)
+    workers.stop()  # the group has failed
+    for ok, what in outcomes:
+        assert not ok and "the ranks run different programs" in what[2]
+
+
 def _hybrid_settings():
     for number, (s, b, e) in enumerate(itertools.product(["ZERO2 hybrid", "ZERO3 hybrid"], BUCKETINGS, EXTRAS)):
         yield pytest.param(s, b, e, marks=[] if (number + number // 4) % 4 == 0 else pytest.mark.slow)

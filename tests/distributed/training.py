@@ -168,6 +168,18 @@ def gathered_once(group, strategy):
             assert_close(whole(p.grad), q.grad, rtol=1e-6, atol=1e-7, msg=lambda m, n=name: f"{n}.grad: {m}")
 
 
+def written_by_one(group):
+    """One process alone writes to its parameters between micro-batches, and gathers where the other does not."""
+    model = thunder.jit(wrap(models.make(), group, "ZERO2", "LAYER"))
+    batch = models.tokens(0, group.size())[group.rank()]
+    for micro in range(3):
+        if micro == 1 and group.rank() == 1:
+            with torch.no_grad():
+                next(model.parameters()).mul_(1.0)
+        with no_sync(model) if micro < 2 else contextlib.nullcontext():
+            models.loss_of(model, batch).backward()
+
+
 def mixed_precision(group, strategy):
     """Parameters are gathered in bfloat16 and gradients reduced in float32."""
     rank, world = group.rank(), group.size()

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/distributed/watch.h"
+
 namespace thunder::distributed {
 namespace {
 
@@ -56,6 +58,8 @@ void check_kept_gathers(const InputPlacements& inputs) {
   if (first == inputs.end()) return;
   const CommunicationPlan& plan = *(*first)->plan;
   if (plan.regather || plan.mode() == Synchronization::Reduce) return;
+  // Where a process alone gathers, the others may wait for it in a reduction: both groups are watched before that.
+  Watch::of(plan.reduce_group);
   // A process without data, within join(), gathers in every call.
   const std::optional<StateOfParameters> now = plan.joining ? std::nullopt : state_of(inputs);
   std::map<std::string, c10::IValue> dropped;  // outside of the lock
