@@ -29,7 +29,7 @@ std::shared_ptr<CacheEntry> Acquirer::acquire(const Use& use, const Refuse& refu
       auto outcome = attempt();
       if (auto* eager = std::get_if<NeedsEager>(&outcome)) e = refuse(way_.entry, *way_.key, *eager);
       else if (auto* again = std::get_if<Again>(&outcome)) reason = std::move(*again);
-      else e = use(std::get<Acquisition>(outcome));
+      else e = use(std::get<AcquiredProgram>(outcome));
       if (!reason && leaves_out_call(e.get())) reason = again::NumbersStay{};
       if (!reason) {
         if (e && e->kind) e->kind->not_symbolic = not_symbolic_;

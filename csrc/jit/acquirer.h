@@ -56,7 +56,7 @@ using Again = std::variant<again::OtherKey, again::SharedMemory, again::BeginsTo
                            again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay>;
 
 /// What a good attempt gives.
-struct Acquisition {
+struct AcquiredProgram {
   std::shared_ptr<CacheEntry> entry;  ///< has what the attempt found: symbols, the world, effects, the output
   const CallKey& key;                 ///< that of the call's which the entry is for
   std::unique_ptr<frontend::Tracer> tracer;
@@ -75,7 +75,7 @@ class Acquirer {
   Acquirer& operator=(const Acquirer&) = delete;
 
   /// Makes an entry of what was acquired; null: none is wanted.
-  using Use = std::function<std::shared_ptr<CacheEntry>(Acquisition&)>;
+  using Use = std::function<std::shared_ptr<CacheEntry>(AcquiredProgram&)>;
   /// Makes an entry of a refusal.
   using Refuse =
       std::function<std::shared_ptr<CacheEntry>(std::shared_ptr<CacheEntry>, const CallKey&, const NeedsEager&)>;
@@ -111,9 +111,9 @@ class Acquirer {
   bool is_last(frontend::Tracer& tracer) const;
   bool leaves_out_call(const CacheEntry* e) const;
 
-  std::variant<Acquisition, Again, NeedsEager> attempt();
+  std::variant<AcquiredProgram, Again, NeedsEager> attempt();
   std::unique_ptr<frontend::Tracer> make_tracer() const;
-  std::optional<Again> acquire_once(Acquisition& out);
+  std::optional<Again> acquire_once(AcquiredProgram& out);
   std::variant<frontend::Acquired, Again> trace(frontend::Tracer& tracer);
   std::variant<frontend::Ref, Again> run(frontend::Reads& reads, frontend::Tracer& tracer, const Proxies& proxies);
   Proxies proxies_of(frontend::Tracer& tracer, frontend::StandIns& copies) const;

@@ -54,8 +54,8 @@ std::unique_ptr<Tracer> Acquirer::make_tracer() const {
   return tracer;
 }
 
-std::variant<Acquisition, Again, NeedsEager> Acquirer::attempt() {
-  Acquisition out{way_.entry, *way_.key, make_tracer(), {}};
+std::variant<AcquiredProgram, Again, NeedsEager> Acquirer::attempt() {
+  AcquiredProgram out{way_.entry, *way_.key, make_tracer(), {}};
   try {
     if (std::optional<Again> reason = acquire_once(out)) return std::move(*reason);
     check_leaves(out.acquired);
@@ -71,7 +71,7 @@ std::variant<Acquisition, Again, NeedsEager> Acquirer::attempt() {
 }
 
 // Nothing: it was a good one.
-std::optional<Again> Acquirer::acquire_once(Acquisition& out) {
+std::optional<Again> Acquirer::acquire_once(AcquiredProgram& out) {
   Tracer& tracer = *out.tracer;
   try {
     std::variant<frontend::Acquired, Again> traced = trace(tracer);

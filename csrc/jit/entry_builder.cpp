@@ -28,29 +28,29 @@ bool has_gradients(const frontend::Acquired& acquired) {
 }
 }  // namespace
 
-EntryBuilder::EntryBuilder(UserFunction& function, Acquisition& acquisition)
+EntryBuilder::EntryBuilder(UserFunction& function, AcquiredProgram& program)
     : function_(function),
-      acquisition_(acquisition),
-      scope_(acquisition.tracer->shapes()),
+      program_(program),
+      scope_(program.tracer->shapes()),
       grad_enabled_(frontend::hooks().grad_enabled()),
-      with_grad_(grad_enabled_ || has_gradients(acquisition.acquired)),
+      with_grad_(grad_enabled_ || has_gradients(program.acquired)),
       mode_of_rules_(with_grad_),
-      distributed_(find_distributed(acquisition.acquired)),
+      distributed_(find_distributed(program.acquired)),
       options_(function.options) {
-  record_->times.acquisition = acquisition.seconds;
-  CacheEntry& e = *acquisition.entry;
+  record_->times.acquisition = program.seconds;
+  CacheEntry& e = *program.entry;
   const bool is_distributed = static_cast<bool>(distributed_.distribution);
   function.distributed = function.distributed || is_distributed;
   if (is_distributed) check_parameters(function.module.get());
   if (!function.float8) return;
   const Float8Choice choice = function.float8(function.module.get());
-  options_.float8 = find_float8(choice, acquisition.acquired, is_distributed, record_->float8);
+  options_.float8 = find_float8(choice, program.acquired, is_distributed, record_->float8);
   if (options_.float8.history) e.float8_recorded = choice.recorded;
   e.float8_delayed = options_.float8.delayed;
 }
 
 Compiled EntryBuilder::compile() const {
-  return thunder::compile(acquisition_.acquired.computation, options_, with_grad_, distributed_.distribution);
+  return thunder::compile(program_.acquired.computation, options_, with_grad_, distributed_.distribution);
 }
 
 std::shared_ptr<const CompileRecord> EntryBuilder::traces() {
@@ -63,13 +63,13 @@ std::shared_ptr<const CompileRecord> EntryBuilder::build(bool again) {
   record_->times.passes = seconds_since(start_);
   start_ = std::chrono::steady_clock::now();
   build_programs();
-  find_repeatable(*acquisition_.entry, function_, acquisition_.acquired.computation, again);
+  find_repeatable(*program_.entry, function_, program_.acquired.computation, again);
   record_->times.programs = seconds_since(start_);
   return record_;
 }
 
 void EntryBuilder::run_passes() {
-  const frontend::Acquired& acquired = acquisition_.acquired;
+  const frontend::Acquired& acquired = program_.acquired;
   record_->compiled = compile_in_agreement(distributed_.distribution, [this] { return compile(); });
   record_->trivial_epilogue = acquired.trivial_epilogue;
   if (acquired.trivial_epilogue) return;
@@ -93,8 +93,8 @@ void EntryBuilder::write_in_place() {
 }
 
 void EntryBuilder::build_programs() {
-  CacheEntry& e = *acquisition_.entry;
-  const frontend::Acquired& acquired = acquisition_.acquired;
+  CacheEntry& e = *program_.entry;
+  const frontend::Acquired& acquired = program_.acquired;
   std::shared_ptr<Entry> entry =
       make_entry(record_->compiled, acquired.trivial_epilogue ? nullptr : &record_->epilogue);
   // Sums with fewer roundings than eager's are for those who did not ask for eager's.

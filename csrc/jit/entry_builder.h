@@ -18,13 +18,13 @@ namespace thunder {
 
 class EntryBuilder {
  public:
-  EntryBuilder(UserFunction& function, Acquisition& acquisition);
+  EntryBuilder(UserFunction& function, AcquiredProgram& program);
   EntryBuilder(const EntryBuilder&) = delete;
   EntryBuilder& operator=(const EntryBuilder&) = delete;
 
   /// The traces, and nothing that runs or is agreed upon with other processes.
   std::shared_ptr<const CompileRecord> traces();
-  /// Builds the programs of the acquisition's entry.  `again`: the program may be acquired a second time.
+  /// Builds the programs of the program's entry.  `again`: the program may be acquired a second time.
   std::shared_ptr<const CompileRecord> build(bool again);
 
  private:
@@ -34,7 +34,7 @@ class EntryBuilder {
   void build_programs();
 
   UserFunction& function_;
-  Acquisition& acquisition_;
+  AcquiredProgram& program_;
   std::shared_ptr<CompileRecord> record_ = std::make_shared<CompileRecord>();
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   ShapeEnv::Scope scope_;

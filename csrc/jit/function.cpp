@@ -13,7 +13,7 @@ JitFunction::JitFunction(UserFunction function) : function_(std::move(function))
 std::shared_ptr<CacheEntry> JitFunction::compile(Acquirer& acquirer) {
   inspection_.not_symbolic.clear();
   std::shared_ptr<CacheEntry> e =
-      acquirer.acquire([this](Acquisition& acquisition) { return compile_acquired(acquisition); },
+      acquirer.acquire([this](AcquiredProgram& program) { return compile_acquired(program); },
                        [this](std::shared_ptr<CacheEntry> refused, const CallKey& key, const NeedsEager& reason) {
                          return leave_to_eager(std::move(refused), key, reason);
                        });
@@ -21,18 +21,18 @@ std::shared_ptr<CacheEntry> JitFunction::compile(Acquirer& acquirer) {
   return e;
 }
 
-std::shared_ptr<CacheEntry> JitFunction::compile_acquired(Acquisition& acquisition) {
-  const CallKey& key = acquisition.key;
-  frontend::Tracer& tracer = *acquisition.tracer;
-  EntryBuilder builder(function_, acquisition);
+std::shared_ptr<CacheEntry> JitFunction::compile_acquired(AcquiredProgram& program) {
+  const CallKey& key = program.key;
+  frontend::Tracer& tracer = *program.tracer;
+  EntryBuilder builder(function_, program);
   if (function_.compiles_only) {
     inspection_.record = builder.traces();
     return nullptr;
   }
-  std::shared_ptr<CacheEntry> e = acquisition.entry;
+  std::shared_ptr<CacheEntry> e = program.entry;
   std::shared_ptr<const CompileRecord> record =
       builder.build(inspection_.keeping.once.empty() && !tracer.calls().speaks());
-  add_inputs(*e, key, acquisition.acquired, tracer.shapes(), steps_, learned_);
+  add_inputs(*e, key, program.acquired, tracer.shapes(), steps_, learned_);
   inspection_.take(std::move(record), *e);
   e->be_for(key);
   e->captured = e->fingerprint_all(key.flat);

@@ -60,7 +60,7 @@ class JitFunction {
   PyObject* call_new(CallKey& key, const CallArguments& arguments, Turns::Turn& turn);
   void check_patience();
   std::shared_ptr<CacheEntry> compile(Acquirer& acquirer);
-  std::shared_ptr<CacheEntry> compile_acquired(Acquisition& acquisition);
+  std::shared_ptr<CacheEntry> compile_acquired(AcquiredProgram& program);
   std::shared_ptr<CacheEntry> leave_to_eager(std::shared_ptr<CacheEntry> e, const CallKey& key,
                                              const NeedsEager& reason);
   std::shared_ptr<CacheEntry> keep(std::shared_ptr<CacheEntry> e, const CallKey& key);

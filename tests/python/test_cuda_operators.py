@@ -1,20 +1,23 @@
 """Every operator of PyTorch's database as a program for a GPU, forward and backward, on machines without one."""
 
 import pytest
+from op_checks import MODES
 from test_cuda_types import in_fake_cuda
 
 SHARDS = 8
 
 SWEEP = """
-import warnings
+import os, warnings
 from op_checks import op_db, tensors
 
+os.environ.update(mode)
 warnings.simplefilter("error", RuntimeWarning)  # compiling raised, eager did not
-SAMPLES = {torch.float32: 2, torch.bfloat16: 1}
+# Which samples, as parts of their number: kernels of the first, which often has no dimensions, too.
+SAMPLES = {torch.float32: (0, 0.5)} if mode else {torch.float32: (0.5,), torch.bfloat16: (0.5,)}
 # PyTorch's side needs the device: it makes tensors there to learn sizes, or reads values.
 ON_A_DEVICE = {f"nn.functional.{name}" for name in (
     "multi_margin_loss", "multilabel_margin_loss", "max_unpool1d", "max_unpool2d", "max_unpool3d",
-    "fractional_max_pool2d", "fractional_max_pool3d")} | {"tensor_split"}
+    "fractional_max_pool2d", "fractional_max_pool3d")} | {"masked_scatter", "tensor_split"}
 # Samples that the kernels of a GPU refuse, or of which PyTorch's meta functions give other dtypes than those.
 MISTAKEN = {("_softmax_backward_data", torch.float32)} | {(name, torch.bfloat16) for name in (
     "nn.functional.batch_norm", "nn.functional.instance_norm", "native_batch_norm")}
@@ -41,15 +44,15 @@ checked = 0
 for op in op_db[shard::shards]:
     if op.op is None or op.name.startswith("jiterator") or op.name in ON_A_DEVICE:
         continue
-    for dtype, most in SAMPLES.items():
+    for dtype, places in SAMPLES.items():
         if dtype not in op.supported_dtypes("cuda") or (op.name, dtype) in MISTAKEN:
             continue
         differentiable = dtype in op.supported_backward_dtypes("cuda")
         try:
-            samples = list(op.sample_inputs("cuda", dtype, requires_grad=differentiable))[:most]
+            samples = list(op.sample_inputs("cuda", dtype, requires_grad=differentiable))
         except Exception:
             continue  # samples are made of values
-        for sample in samples:
+        for sample in [samples[i] for i in sorted({int(place * len(samples)) for place in places})] if samples else []:
             try:
                 checked += check(op, sample)
             except Exception as e:
@@ -58,6 +61,7 @@ assert checked > 100, checked
 """
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_every_operator_compiles_for_a_gpu(shard):
-    assert in_fake_cuda(f"shard, shards = {shard}, {SHARDS}\n{SWEEP}") == []
+def test_every_operator_compiles_for_a_gpu(shard, mode):
+    assert in_fake_cuda(f"shard, shards, mode = {shard}, {SHARDS}, {MODES[mode]}\n{SWEEP}") == []

@@ -505,3 +505,25 @@ for train in (True, False):
 
 def test_views_behind_attention_whose_heads_are_padded():
     assert in_fake_cuda(HEADS_OF_TWO) == ["(4, 1)", "(3, 4) (3, 4)", "(3, 4) (3, 4)"]
+
+
+HALF_TRANSFORMS = """
+import warnings
+warnings.simplefilter("error")  # compiling raised, eager did not
+x = torch.randn(4, 8, device="cuda", dtype=torch.float16)
+print(thunder.jit(torch.fft.fft)(x).dtype, thunder.jit(torch.fft.rfft)(x).shape[-1])
+"""
+
+
+def test_fourier_transforms_of_16_bits():
+    assert in_fake_cuda(HALF_TRANSFORMS) == ["torch.complex32 5"]
+
+
+NUMBERS = """
+x = torch.randn((), device="cuda")
+print(tuple(thunder.jit(lambda x: (x.clone() * 2).sin())(x).shape))
+"""
+
+
+def test_a_clone_without_dimensions_in_a_kernel():
+    assert in_fake_cuda(NUMBERS) == ["()"]
