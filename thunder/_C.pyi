@@ -785,7 +785,7 @@ class Simulation:
 
     @property
     def step(self) -> float:
-        """Seconds: compute + slowed + exposed."""
+        """Seconds: compute + slowed + exposed + spread."""
 
     @property
     def compute(self) -> float:
@@ -798,6 +798,10 @@ class Simulation:
     @property
     def exposed(self) -> float:
         """Seconds for which kernels stood still."""
+
+    @property
+    def spread(self) -> float:
+        """Seconds for which the slowest device is waited for in the end."""
 
     @property
     def forward(self) -> float:
@@ -842,11 +846,19 @@ class CostTable:
     def built_in(device: str) -> CostTable:
         """ValueError if there is none."""
 
+    @staticmethod
+    def parse(text: str) -> CostTable:
+        """A table of these lines alone. ValueError names the one that is wrong."""
+
     def with_lines(self, text: str) -> CostTable:
         """The table with more lines. ValueError names the one that is wrong."""
 
     @property
     def device(self) -> str: ...
+
+    @property
+    def fabric(self) -> str:
+        """Those of the line 'node': "nvlink+infiniband"; "" without one."""
 
     @property
     def capability(self) -> int:

@@ -4,6 +4,7 @@
         --settings single:thunder zero3:torch.compile zero3:thunder single:thunder
     python benchmarks/gpu/distributed.py --table results.jsonl
     torchrun --standalone --nproc-per-node 1 benchmarks/gpu/distributed.py --fake-world 4 --append memory.jsonl
+    python benchmarks/gpu/distributed.py --predict here.costs --world 4 --append predicted.jsonl --settings ddp:thunder
 
 A setting is `single`, `waiting`, `ddp`, `zero2`, `zero3` or `tensor`, and `thunder`, `torch.compile` or `eager`.
 `waiting` is `single` and one number that is summed over the GPUs at the end of a step, or of four micro-batches: what
@@ -15,6 +16,9 @@ setting runs in fresh processes with empty caches.  The communicators are made b
 `--fake-world N` measures one process of N on one GPU, by PyTorch's backend "fake", which communicates nothing.  Peak
 memory, the first step and the host's time are those of such a process; ms are without communication, on parameters of
 which the other processes' rows hold whatever was in memory, and the loss is none.
+
+`--predict FILE` writes what `thunder.distributed.simulate` says of Thunder's settings with that cost table, such as
+`torchrun ... -m thunder.distributed.costs FILE` makes: ms, and the peak with AdamW's state.
 
     ms        forward and backward, the median; rank 0's clock
     slowest   the largest of all ranks' medians: a step that communicates waits for the slowest GPU
@@ -355,6 +359,49 @@ def measure(setting, options):
     return result
 
 
+# ---- predictions -----------------------------------------------------------------------------------------------------
+
+
+def predict(options):
+    """A row for each setting: what the simulator says, with the state of AdamW, two numbers for each parameter."""
+    from thunder.distributed import FSDPBucketingStrategy, simulate
+
+    module, _, ids, targets = loss_and_blocks(options, 0)
+    parameters = sum(p.nbytes for p in module.parameters())
+    for setting in options.settings:
+        strategy, _, compiler = setting.partition(":")
+        if compiler != "thunder" or strategy in ("waiting", "tensor"):
+            sys.exit(f"[distributed] {setting} is not predicted; Thunder's single, ddp, zero2 and zero3 are")
+        start = time.perf_counter()
+        s = simulate(
+            module,
+            (ids, targets),
+            world=1 if strategy == "single" else options.world,
+            strategy=None if strategy == "single" else strategy,
+            loss=lambda loss: loss,
+            device=options.predict,
+            bucketing_strategy=FSDPBucketingStrategy.BLOCK,
+        )
+        state = 2 * parameters // (options.world if strategy in ("zero2", "zero3") else 1)
+        row = {
+            "part": f"{options.predict}, {options.world}",
+            "setting": setting,
+            "world": options.world,
+            "ms": s.step * 1e3,
+            "peak_gb": (s.peak + state) / 1e9,
+            "predicted_in_s": time.perf_counter() - start,
+            "machine": f"predicted by {options.predict}, {headline.machine(options)}",
+        }
+        keep(row, options)
+
+
+def keep(row, options):
+    print(json.dumps(row), flush=True)
+    if options.append:
+        with open(options.append, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 # ---- a part: several settings, each in processes of its own ----------------------------------------------------------
 
 
@@ -388,10 +435,7 @@ def part(options, passed_on):
             row["machine"] += f", {options.left_free} multiprocessors left free"
         if options.fake_world:
             row["machine"] += f", fake world of {options.fake_world}"
-        print(json.dumps(row), flush=True)
-        if options.append:
-            with open(options.append, "a") as file:
-                file.write(json.dumps(row) + "\n")
+        keep(row, options)
     if failed:
         sys.exit(1)
 
@@ -449,16 +493,21 @@ def main():
     parser.add_argument("--left-free", type=int, default=0, metavar="N",
                         help="multiprocessors that Thunder's matrix products leave to NCCL's kernels")  # fmt: skip
     parser.add_argument("--fake-world", type=int, default=0, metavar="N", help="one process of N that are not there")
+    parser.add_argument("--predict", default="", metavar="FILE", help="simulate with this cost table; nothing runs")
+    parser.add_argument("--world", type=int, default=4, help="how many GPUs --predict is about")
     one.add_options(parser)
     options = parser.parse_args()
     if options.table:
         print(table(options.table))
+    elif options.predict:
+        predict(options)
     elif options.one:
         print(json.dumps(measure(options.one, options)))
     elif "RANK" not in os.environ:
         parser.error("torchrun starts the processes that measure")
     else:
-        part(options, headline.pass_on(parser, options, {"settings", "append", "table", "one", "timeout"}))
+        own = {"settings", "append", "table", "one", "timeout", "predict", "world"}
+        part(options, headline.pass_on(parser, options, own))
 
 
 if __name__ == "__main__":

@@ -28,10 +28,11 @@ void bind_results(nb::module_& m) {
                    ", seconds=", w.seconds, ", exposed=", w.exposed, ")");
       });
   nb::class_<Simulation>(m, "Simulation", nb::dynamic_attr(), "A simulated step of one process. str() is a report.")
-      .def_ro("step", &Simulation::step, "Seconds: compute + slowed + exposed.")
+      .def_ro("step", &Simulation::step, "Seconds: compute + slowed + exposed + spread.")
       .def_ro("compute", &Simulation::compute, "Seconds of the kernels by themselves.")
       .def_ro("slowed", &Simulation::slowed, "Seconds that communication beside them adds.")
       .def_ro("exposed", &Simulation::exposed, "Seconds for which kernels stood still.")
+      .def_ro("spread", &Simulation::spread, "Seconds for which the slowest device is waited for in the end.")
       .def_ro("forward", &Simulation::forward, "Seconds after which the forward's last kernel ended.")
       .def_ro("communicators", &Simulation::communicators, "By group: seconds for which it communicates.")
       .def_ro("waits", &Simulation::waits, "In the order of the waits.")
@@ -59,10 +60,14 @@ void bind_simulate(nb::module_& m) {
       .def_static(
           "built_in", [](const std::string& device) { return CostTable::parse(built_in_cost_table(device)); },
           nb::arg("device"), "ValueError if there is none.")
+      .def_static(
+          "parse", [](const std::string& text) { return CostTable::parse(text); }, nb::arg("text"),
+          "A table of these lines alone. ValueError names the one that is wrong.")
       .def(
           "with_lines", [](const CostTable& t, const std::string& text) { return CostTable::parse(text, t); },
           nb::arg("text"), "The table with more lines. ValueError names the one that is wrong.")
       .def_prop_ro("device", &CostTable::device)
+      .def_prop_ro("fabric", &CostTable::fabric, "Those of the line 'node': \"nvlink+infiniband\"; \"\" without one.")
       .def_prop_ro("capability", &CostTable::capability, "90 for 9.0.")
       .def_prop_ro("cudnn_version", &CostTable::cudnn_version);
   m.def(

@@ -170,6 +170,27 @@ def test_cost_tables(tmp_path, results):
     assert slow.step > results["zero3", 8].step
 
 
+def test_a_whole_table(tmp_path):
+    model, tokens = made()
+    # Without a line for communication, and then with one.
+    text = "device mine 9.0 91700\nmemory 1TB/s\nlaunch 1us\npeak product bf16 100TFLOP/s\npeak product f32 10TFLOP/s\n"
+    path = tmp_path / "mine.costs"
+    path.write_text(text + "node 4 links\nfabric links * alpha=1us bandwidth=100GB/s\nspread 0.1\n")
+    alone = simulate(model, (tokens,), world=1, strategy=None, loss=loss, device=text)
+    s = simulate(model, (tokens,), world=4, loss=loss, device=str(path))
+    assert alone.spread == 0 and s.spread == pytest.approx(0.1 * (s.compute + s.slowed))
+    assert s.step == pytest.approx(s.compute + s.slowed + s.exposed + s.spread)
+    with pytest.raises(ValueError, match="no line 'node ...', and the program communicates"):
+        simulate(model, (tokens,), world=4, loss=loss, device=text)
+    with pytest.raises(ValueError, match="have 4 processes and no fabric between them, and the program is for 8"):
+        simulate(model, (tokens,), world=8, loss=loss, device=str(path))
+    # The table's own fabric, with fewer processes on a node.
+    more = "fabric wire * alpha=9us bandwidth=1GB/s\n"
+    path.write_text(path.read_text() + more + "node 4 links wire\n")
+    near, far = (simulate(model, (tokens,), world=4, node=n, loss=loss, device=str(path)) for n in (4, 2))
+    assert near.step == pytest.approx(s.step) and far.step > near.step
+
+
 def test_buckets():
     model, tokens = made()
     strategies = thunder.distributed.FSDPBucketingStrategy
@@ -193,7 +214,7 @@ def test_without_a_loss_and_without_gradients():
 def test_errors():
     model, tokens = made()
     for options, message in [
-        ({"device": "h100"}, "there is no cost table for 'h100'; there is one for 'h200'"),
+        ({"device": "a100"}, "there is no cost table for 'a100'; there are 'h100', 'h200', and a table of your own"),
         ({"strategy": "zero1"}, "unknown strategy 'zero1'; there are 'ddp', 'zero2', 'zero3', None"),
         ({"world": 0}, "a world of at least one process was expected, got 0"),
         ({"copies": 3}, "3 copies of shards do not fit the strategy zero3 and world=16"),

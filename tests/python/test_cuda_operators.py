@@ -4,7 +4,7 @@ import pytest
 from op_checks import MODES
 from test_cuda_types import in_fake_cuda
 
-SHARDS = 8
+SHARDS = 3
 
 SWEEP = """
 import os, warnings
@@ -12,8 +12,9 @@ from op_checks import op_db, tensors
 
 os.environ.update(mode)
 warnings.simplefilter("error", RuntimeWarning)  # compiling raised, eager did not
-# Which samples, as parts of their number: kernels of the first, which often has no dimensions, too.
-SAMPLES = {torch.float32: (0, 0.5)} if mode else {torch.float32: (0.5,), torch.bfloat16: (0.5,)}
+# The first dtype that an operator takes, and which sample, as a part of their number.  Kernels are made of the first
+# sample, which often has no dimensions.
+DTYPES, PLACE = ((torch.float32,), 0) if mode else ((torch.bfloat16, torch.float32), 0.5)
 # PyTorch's side needs the device: it makes tensors there to learn sizes, or reads values.
 ON_A_DEVICE = {f"nn.functional.{name}" for name in (
     "multi_margin_loss", "multilabel_margin_loss", "max_unpool1d", "max_unpool2d", "max_unpool3d",
@@ -44,7 +45,7 @@ checked = 0
 for op in op_db[shard::shards]:
     if op.op is None or op.name.startswith("jiterator") or op.name in ON_A_DEVICE:
         continue
-    for dtype, places in SAMPLES.items():
+    for dtype in DTYPES:
         if dtype not in op.supported_dtypes("cuda") or (op.name, dtype) in MISTAKEN:
             continue
         differentiable = dtype in op.supported_backward_dtypes("cuda")
@@ -52,12 +53,14 @@ for op in op_db[shard::shards]:
             samples = list(op.sample_inputs("cuda", dtype, requires_grad=differentiable))
         except Exception:
             continue  # samples are made of values
-        for sample in [samples[i] for i in sorted({int(place * len(samples)) for place in places})] if samples else []:
-            try:
-                checked += check(op, sample)
-            except Exception as e:
-                print(op.name, dtype, type(e).__name__, str(e).splitlines()[0][:200])
-assert checked > 100, checked
+        if not samples:
+            continue
+        try:
+            checked += check(op, samples[int(PLACE * len(samples))])
+        except Exception as e:
+            print(op.name, dtype, type(e).__name__, str(e).splitlines()[0][:200])
+        break
+assert checked > 50, checked
 """
 
 

@@ -32,7 +32,7 @@ def simulate(
     *,
     world,
     node=None,
-    fabric="nvlink+infiniband",
+    fabric=None,
     strategy="zero3",
     copies=1,
     loss=None,
@@ -53,23 +53,26 @@ def simulate(
         model: A module, or one compiled by `thunder.jit`, whose options are taken; not distributed yet.
         args, kwargs: Those of one process's call; tensors on any device.
         world: How many processes there are.
-        node: How many of them share a node; None: 8.
+        node: How many of them share a node; None: as many as the device's cost table says, of the built-in one 8.
         fabric: The fabric within a node, and behind a `+` the one between nodes: names of the device's cost table. Or
-            lines of a cost table, as text or the path of a file, that add to the device's and replace its lines.
+            lines of a cost table, as text or the path of a file, that add to the device's and replace its lines. None:
+            the device's, "nvlink+infiniband" of the built-in one.
         strategy: "ddp", "zero2" or "zero3"; None: one process alone.
         copies: Hybrid sharding: so many times, `world // copies` processes share the parameters; with 1 all do.
         loss: A function of the model's result that gives the loss; None: the backward begins with a gradient of each
             result that needs one.
-        device: The name of a built-in cost table; there is "h200".
+        device: The name of a built-in cost table: "h100", "h200". Or a whole cost table, as text or the path of a
+            file, such as `costs.measure` makes.
         bucketing_strategy, param_dtype, reduce_dtype, in_flight_mb: As for `fsdp`.
         bucket_size_in_mb: As for `ddp`.
         executors: As for `thunder.jit`; None: those of a compiled model, or the default ones.
 
     Returns:
-        A `Simulation`: `step`, `compute`, `slowed`, `exposed` in seconds, `peak` in bytes, `waits` (each with `name`,
-        `bytes`, `seconds`, `exposed`), `memory` (pairs of seconds and bytes) and `traces` (the programs: the forward's,
-        and the backward's if there is one). `str()` is a report. Kernels' times are estimates from shapes; the report's
-        notes say what of the table was measured. Optimizer states and the optimizer's step are not included.
+        A `Simulation`: `step`, `compute`, `slowed`, `exposed`, `spread` in seconds, `peak` in bytes, `waits` (each with
+        `name`, `bytes`, `seconds`, `exposed`), `memory` (pairs of seconds and bytes) and `traces` (the programs: the
+        forward's, and the backward's if there is one). `str()` is a report. Kernels' times are estimates from shapes;
+        the report's notes say what of the table was measured. Optimizer states and the optimizer's step are not
+        included.
 
     Raises:
         ValueError: An unknown device, fabric or strategy; a line of a cost table, with its number; a cost table without
@@ -86,7 +89,8 @@ def simulate(
     if copies < 1 or world % copies != 0 or (copies > 1 and strategy in (None, "ddp")):
         raise ValueError(f"[simulate] {copies} copies of shards do not fit the strategy {strategy} and world={world}")
     strategy = _STRATEGIES.get(strategy, strategy)
-    table = _C.CostTable.built_in(device).with_lines(_lines(fabric, node))
+    table = _table(device)
+    table = table.with_lines(_lines(table, fabric, node))
     if isinstance(args, torch.Tensor):
         raise TypeError("[simulate] args is a tuple of the call's arguments, got a tensor")
     module, options = model, Options(())
@@ -132,14 +136,30 @@ class _WithLoss(torch.nn.Module):
         return self.loss(self.model(*args, **kwargs))
 
 
-def _lines(fabric, node):
-    if "\n" in fabric or os.path.isfile(fabric):
+def _text_of_table(given):
+    """The lines that are given as text or as the path of a file; None: it is neither."""
+    if "\n" in given:
+        return given
+    if not os.path.isfile(given):
+        return None
+    with open(given, encoding="utf-8") as f:
+        return f.read()
+
+
+def _table(device):
+    text = _text_of_table(device)
+    return _C.CostTable.built_in(device) if text is None else _C.CostTable.parse(text)
+
+
+def _lines(table, fabric, node):
+    if fabric is None and node is None:
+        return ""
+    fabric = table.fabric if fabric is None else fabric
+    text = _text_of_table(fabric)
+    if text is not None:
         if node is not None:
             raise ValueError(f"[simulate] node={node} was given beside a cost table; write 'node {node} ...' there")
-        if "\n" in fabric:
-            return fabric
-        with open(fabric, encoding="utf-8") as f:
-            return f.read()
+        return text
     names = fabric.split("+")
     if not all(names) or len(names) > 2 or any(len(n.split()) != 1 for n in names):
         raise ValueError(

@@ -103,12 +103,13 @@ class CostTableParser {
       size_t least, most;  // operands
       Take take;
     };
-    static constexpr std::array<Form, 8> kForms = {{{"device", 3, 3, &CostTableParser::take_device},
+    static constexpr std::array<Form, 9> kForms = {{{"device", 3, 3, &CostTableParser::take_device},
                                                     {"peak", 3, 3, &CostTableParser::take_peak},
                                                     {"memory", 1, 1, &CostTableParser::take_memory},
                                                     {"launch", 1, 1, &CostTableParser::take_launch},
                                                     {"call", 2, 64, &CostTableParser::take_call},
                                                     {"contention", 1, 1, &CostTableParser::take_contention},
+                                                    {"spread", 1, 1, &CostTableParser::take_spread},
                                                     {"fabric", 4, 5, &CostTableParser::take_fabric},
                                                     {"node", 2, 3, &CostTableParser::take_node}}};
     for (const Form& f : kForms) {
@@ -119,7 +120,7 @@ class CostTableParser {
       return (this->*f.take)();
     }
     fail("unknown keyword '", words_[0],
-         "'; there are device, peak, memory, launch, call, contention, fabric, node, note");
+         "'; there are device, peak, memory, launch, call, contention, spread, fabric, node, note");
   }
 
   double quantity(std::string_view text, const Units& units, std::string_view what) const {
@@ -171,13 +172,14 @@ class CostTableParser {
     table_.calls_[join(key, " ")] = quantity(words_.back(), kTimes, "a time");
   }
 
-  void take_contention() {
+  double share(std::string_view text) const {
     std::string_view rest;
-    const std::optional<double> share = number(words_[1], rest);
-    if (!share || !rest.empty() || *share < 0 || *share >= 1)
-      fail("expected a share from 0 to below 1, got '", words_[1], "'");
-    table_.contention_ = *share;
+    const std::optional<double> out = number(text, rest);
+    if (!out || !rest.empty() || *out < 0 || *out >= 1) fail("expected a share from 0 to below 1, got '", text, "'");
+    return *out;
   }
+  void take_contention() { table_.contention_ = share(words_[1]); }
+  void take_spread() { table_.spread_ = share(words_[1]); }
 
   void take_fabric() {
     CostTable::Link link;

@@ -10,6 +10,7 @@
 //   call NAME [TYPE...] TIME                 torch.linear bf16[8192,2048] bf16[5632,2048] 0.26ms: a measured call; NAME
 //                                            is the operator's or the printed one, the types are its tensors'
 //   contention SHARE                         0.35: of the speed of kernels that is lost beside communication
+//   spread SHARE                             0.02: of a step, for which a device waits for the slowest one at its end
 //   fabric NAME COLLECTIVE alpha=TIME bandwidth=RATE [steps=ring|tree]
 //                                            COLLECTIVE: all_gather, reduce_scatter, all_reduce, or * for all
 //   node PROCESSES INSIDE [BETWEEN]          8 nvlink infiniband: processes of a node, and the fabrics
@@ -57,6 +58,9 @@ class CostTable {
   int capability() const { return capability_; }  ///< 90: 9.0
   int64_t cudnn_version() const { return cudnn_; }
   double contention() const { return contention_; }
+  double spread() const { return spread_; }
+  /// The fabrics of the line `node`: "nvlink+infiniband", "nvlink", or empty without such a line.
+  std::string fabric() const { return between_.empty() ? inside_ : inside_ + "+" + between_; }
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -72,14 +76,14 @@ class CostTable {
   std::string device_ = "unknown", inside_, between_;
   int capability_ = 90;
   int64_t cudnn_ = 0, node_ = 0;
-  double memory_ = 0, launch_ = 0, contention_ = 0;
+  double memory_ = 0, launch_ = 0, contention_ = 0, spread_ = 0;
   std::map<std::pair<Arithmetic, DType>, double> peaks_;
   std::map<std::string, double> calls_;  // "torch.linear", "torch.linear bf16[4,4] bf16[4,4]"
   std::map<std::pair<std::string, Collective>, Link> links_;
   std::vector<std::string> notes_;
 };
 
-/// The text of a table that is built in; "h200" is one.  Error (Value) lists those there are.
+/// The text of a table that is built in: "h100", "h200".  Error (Value) lists those there are.
 const std::string& built_in_cost_table(const std::string& device);
 
 }  // namespace thunder::distributed

@@ -289,7 +289,8 @@ class Simulator {
       out_.exposed += u.wait.exposed;
       out_.waits.push_back(std::move(u.wait));
     }
-    out_.step = now_;
+    if (!out_.communicators.empty()) out_.spread = table_.spread() * (out_.compute + out_.slowed);
+    out_.step = now_ + out_.spread;
   }
 
   void note_memory() {
@@ -349,7 +350,9 @@ std::string Simulation::report() const {
   std::ostringstream out;
   out << "step " << milliseconds(step) << " (forward " << milliseconds(forward) << "): kernels "
       << milliseconds(compute) << ", slowed by communication " << milliseconds(slowed) << ", waiting "
-      << milliseconds(exposed) << "\n";
+      << milliseconds(exposed);
+  if (spread > 0) out << ", for the slowest device " << milliseconds(spread);
+  out << "\n";
   for (const auto& [group, seconds] : communicators)
     out << "communicator " << group << ": " << milliseconds(seconds) << "\n";
   out << "memory: inputs " << megabytes(inputs) << ", peak " << megabytes(peak) << " at " << peak_at << "\n";

@@ -5,7 +5,9 @@
 // One process is simulated, as all do the same.  Its kernels run one after another, in the trace's order.  Each group
 // of the trace has a communicator: a start is queued behind that communicator's earlier ones, and begins no sooner than
 // the kernels before it have ended.  A wait holds the kernels back until the communication has ended.  While a
-// communicator has something to do, kernels lose the share of their speed that the cost table says (contention).
+// communicator has something to do, kernels lose the share of their speed that the cost table says (contention).  A
+// step that communicates ends by waiting for the slowest device, for the share of its kernels' time that the table says
+// (spread).
 // Communicators do not slow each other, and the host is always ahead of the device.
 //
 // Memory: the program's inputs stay for good, results live until the `del` that names their last view, what is
@@ -39,10 +41,11 @@ struct MemoryPoint {
 };
 
 struct Simulation {
-  double step = 0;     ///< seconds; compute + slowed + exposed
+  double step = 0;     ///< seconds; compute + slowed + exposed + spread
   double compute = 0;  ///< of the kernels by themselves
   double slowed = 0;   ///< that contention adds to them
   double exposed = 0;  ///< for which kernels stood still, what is left to communicate in the end included
+  double spread = 0;   ///< for which the slowest device is waited for in the end
   double forward = 0;  ///< when the forward's last kernel ended
   std::map<std::string, double> communicators;  ///< by group: seconds for which it communicates
   std::vector<SimulatedWait> waits;             ///< in the order of the waits

@@ -16,19 +16,21 @@ namespace {
 using distributed::CostTable;
 using distributed::Simulation;
 
-// A random table; with `free`, communication costs nothing.
+// A random table; with `free`, neither communication nor the slowest device costs anything.
 struct Costs {
   explicit Costs(Random& random)
       : alpha(random.below(20)),
         bandwidth(random.between(1, 1000)),
         far_alpha(random.below(100)),
         contention(random.below(90)),
+        spread(random.below(20)),
         node(random.between(1, 4)) {}
 
   CostTable table(bool free = false) const {
-    std::string text = cat("memory 1GB/s\nlaunch 1us\npeak product f32 1GFLOP/s\npeak product f64 1GFLOP/s\n",
-                           "peak product bf16 4GFLOP/s\nnode ", node, " near far\ncontention ",
-                           static_cast<double>(contention) / 100, "\n");
+    std::string text =
+        cat("memory 1GB/s\nlaunch 1us\npeak product f32 1GFLOP/s\npeak product f64 1GFLOP/s\n",
+            "peak product bf16 4GFLOP/s\nnode ", node, " near far\ncontention ", static_cast<double>(contention) / 100,
+            "\nspread ", free ? 0.0 : static_cast<double>(spread) / 100, "\n");
     const int64_t fast = 1'000'000'000'000;  // bytes of a test in no time that counts
     for (const char* fabric : {"near", "far"})
       text += cat("fabric ", fabric, " * alpha=",
@@ -39,7 +41,7 @@ struct Costs {
     return CostTable::parse(text);
   }
 
-  int64_t alpha, bandwidth, far_alpha, contention, node;
+  int64_t alpha, bandwidth, far_alpha, contention, spread, node;
 };
 
 class SimulationChecker {
@@ -54,7 +56,7 @@ class SimulationChecker {
 
   std::vector<std::string> run() {
     const Simulation s = simulated(costs_.table());
-    expect(close(s.step, s.compute + s.slowed + s.exposed), "the step is not what it consists of");
+    expect(close(s.step, s.compute + s.slowed + s.exposed + s.spread), "the step is not what it consists of");
     expect(s.step >= s.compute && s.slowed >= 0 && s.exposed >= 0, "the step is shorter than its kernels");
     double exposed = 0;
     for (const auto& w : s.waits) exposed += w.exposed;

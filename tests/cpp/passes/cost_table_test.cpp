@@ -27,8 +27,8 @@ TEST_CASE("cost table: mistakes are named with their lines") {
   CHECK(error_of("# nothing\n\n  \nmemory 1TB/s # and more\n") == "none");
   CHECK(
       error_of("memory 1TB/s\n\nspeed 3") ==
-      "[cost table] line 3: unknown keyword 'speed'; there are device, peak, memory, launch, call, contention, fabric, "
-      "node, note");
+      "[cost table] line 3: unknown keyword 'speed'; there are device, peak, memory, launch, call, contention, spread, "
+      "fabric, node, note");
   CHECK(error_of("memory") == "[cost table] line 1: 'memory' takes 1 operands, got 0");
   CHECK(error_of("memory 3TB") ==
         "[cost table] line 1: expected a rate such as 2MB/s (units: TB/s, GB/s, MB/s), got '3TB'");
@@ -42,6 +42,7 @@ TEST_CASE("cost table: mistakes are named with their lines") {
         "[cost table] line 1: unknown dtype 'float'; write it as traces do: bf16, f32");
   CHECK(error_of("contention 1") == "[cost table] line 1: expected a share from 0 to below 1, got '1'");
   CHECK(error_of("contention 20%") == "[cost table] line 1: expected a share from 0 to below 1, got '20%'");
+  CHECK(error_of("spread -0.1") == "[cost table] line 1: expected a share from 0 to below 1, got '-0.1'");
   CHECK(error_of("fabric nvlink * alpha=3us latency=2us") ==
         "[cost table] line 1: expected alpha=TIME, bandwidth=RATE, steps=ring or steps=tree, got 'latency=2us'");
   CHECK(error_of("fabric nvlink * alpha=3us steps=ring") ==
@@ -54,17 +55,20 @@ TEST_CASE("cost table: mistakes are named with their lines") {
   CHECK(error_of("call 2us") == "[cost table] line 1: 'call' takes 2 or more operands, got 1");
 }
 
-TEST_CASE("cost table: the built-in one is complete for 16 bits, and says what it rests on") {
-  const CostTable t = CostTable::parse(distributed::built_in_cost_table("h200"));
-  CHECK(t.device() == "h200");
-  CHECK(t.capability() == 90);
-  CHECK(t.cudnn_version() == 91700);
-  CHECK(t.notes().size() >= 2);
-  for (Collective c : {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce})
-    CHECK(t.seconds(c, 1 << 20, 4096) > t.seconds(c, 1 << 20, 8));
-  CHECK_THROWS_WITH_AS(distributed::built_in_cost_table("h100"),
-                       "[simulate] there is no cost table for 'h100'; there is one for 'h200', and a table of your own "
-                       "as text",
+TEST_CASE("cost table: the built-in ones are complete for 16 bits, and say what they rest on") {
+  for (const char* device : {"h100", "h200"}) {
+    const CostTable t = CostTable::parse(distributed::built_in_cost_table(device));
+    CHECK(t.device() == device);
+    CHECK(t.capability() == 90);
+    CHECK(t.cudnn_version() > 90000);
+    CHECK(t.fabric() == "nvlink+infiniband");
+    CHECK(t.notes().size() >= 2);
+    for (Collective c : {Collective::AllGather, Collective::ReduceScatter, Collective::AllReduce})
+      CHECK(t.seconds(c, 1 << 20, 4096) > t.seconds(c, 1 << 20, 8));
+  }
+  CHECK_THROWS_WITH_AS(distributed::built_in_cost_table("a100"),
+                       "[simulate] there is no cost table for 'a100'; there are 'h100', 'h200', and a table of your "
+                       "own as text",
                        Error);
 }
 

@@ -120,6 +120,15 @@ TEST_CASE("simulate: kernels are slower while something is communicated") {
   CHECK(all.step == Approx(2e-3));
 }
 
+TEST_CASE("simulate: a step that communicates waits for the slowest device") {
+  const std::string lines = gather("p", "w") + slow("a", "x") + wait("b", "p") + "  return (a, b)\n";
+  const Simulation s = simulated(lines, "spread 0.1");
+  CHECK(s.spread == Approx(0.1 * s.compute));
+  CHECK(s.step == Approx(s.compute + s.exposed + s.spread));
+  CHECK(s.report().find(", for the slowest device 0.20 ms\n") != std::string::npos);
+  CHECK(simulated(slow("a", "x") + "  return a\n", "spread 0.1").spread == 0);
+}
+
 TEST_CASE("simulate: memory lives from its call to its del") {
   // 3 MB of inputs; a, b side by side; then c takes the place of a.
   const Simulation s =
