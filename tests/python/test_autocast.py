@@ -51,9 +51,10 @@ def test_calls(op):
 def test_cross_entropy_computes_in_float32():
     logits, labels = torch.randn(8, 50, device=DEVICE, dtype=torch.bfloat16) * 10, torch.arange(8, device=DEVICE)
     with torch.autocast(DEVICE, torch.bfloat16):
-        actual, expected = thunder.jit(F.cross_entropy)(logits, labels), F.cross_entropy(logits, labels)
-    assert actual.dtype is expected.dtype is torch.float32
-    torch.testing.assert_close(actual, expected)
+        actual, eager = thunder.jit(F.cross_entropy)(logits, labels), F.cross_entropy(logits, labels)
+    assert actual.dtype is eager.dtype is torch.float32
+    # On a GPU eager rounds the logarithms of the softmax to 16 bits on the way.
+    torch.testing.assert_close(actual, F.cross_entropy(logits.float(), labels))
 
 
 @pytest.mark.parametrize("quantile", [torch.quantile, torch.nanquantile])

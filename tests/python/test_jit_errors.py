@@ -154,7 +154,7 @@ def keep_attribute(module):
 NO_PROGRAM = {
     "x.grad = p": (lambda: assign_grad, "grad"),
     "__dlpack__": (lambda: lambda x: torch.from_dlpack(x.detach()) * 1, "memory"),
-    "numpy": (lambda: lambda x: torch.from_numpy(x.detach().numpy() * 2), "memory"),
+    "numpy": (lambda: lambda x: torch.from_numpy(x.detach().cpu().numpy() * 2), "memory"),
     "data_ptr": (lambda: lambda x: x + (x.data_ptr() > 0), "memory"),
     "backward": (lambda: lambda x: x.sum().backward(), "memory"),
     "autograd.grad": (lambda: lambda x: torch.autograd.grad(x.sum(), x, only_inputs=False)[0], "only_inputs"),
@@ -203,7 +203,7 @@ def test_what_is_refused_in_one_world_is_compiled_in_another():
 def test_what_is_refused_for_several_sizes_is_refused_for_all():
     """Until the world is another one: an acquisition for each size would take longer than the function."""
     how = {"numpy": True}
-    compiled = thunder.jit(lambda x: x.numpy().sum() if how["numpy"] else x.sum())
+    compiled = thunder.jit(lambda x: x.cpu().numpy().sum() if how["numpy"] else x.sum())
     with pytest.warns(UserWarning, match="numpy") as seen:
         for n in range(2, 9):
             assert compiled(torch.ones(n)) == n
