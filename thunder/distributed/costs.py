@@ -25,6 +25,7 @@ from ._wrap import ddp, fsdp
 
 _FABRIC = "links"
 _STRATEGIES = ("ddp", "zero2", "zero3")
+_SHORT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float64: "f64"}
 
 
 class _Sizes:
@@ -41,7 +42,7 @@ class _Sizes:
 def measure(process_group=None):
     """Measures this process's GPU, and the links between the GPUs of the group's processes.
 
-    All of the group's processes call it together; it takes about half a minute. Nothing else may run on these GPUs.
+    All of the group's processes call it together; it takes about a minute. Nothing else may run on these GPUs.
 
     Args:
         process_group: Processes of one machine, each with a GPU of its own; None: all processes, and without
@@ -90,9 +91,6 @@ def _table(lines, device, group, sizes):
     devices = f"{group.size() if group is not None else 1} x {lines[0].split()[1]}"
     lines.append(f"note measured on {devices}: all lines; attention is causal, with heads of {sizes.attention[-1]}")
     return "\n".join(lines) + "\n"
-
-
-_SHORT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.float64: "f64"}
 
 
 class _Clock:
