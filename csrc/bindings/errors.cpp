@@ -14,8 +14,8 @@ void set_error(const std::exception_ptr& p) {
     // Set already.
   } catch (const frontend::Interrupted& i) {
     set_error(i.raised);
-  } catch (nb::python_error& e) {
-    e.restore();
+  } catch (const nb::python_error& e) {
+    nb::python_error(e).restore();  // a copy: restore() empties what may be thrown again
   } catch (const std::exception& e) {
     if (!thunder::set_python_error(p)) PyErr_SetString(PyExc_RuntimeError, e.what());
   }

@@ -74,7 +74,10 @@ bool set_python_error(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (python_error& e) {
-    e.restore();
+    // The exception may be thrown again.  PyTorch throws some whose error is the indicator's alone, and restore()
+    // empties the others.
+    e.persist();
+    python_error(e).restore();
     return true;
   } catch (const Error& e) {
     return set(exception_type(e.kind()), e.what());

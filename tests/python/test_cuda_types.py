@@ -527,3 +527,15 @@ print(tuple(thunder.jit(lambda x: (x.clone() * 2).sin())(x).shape))
 
 def test_a_clone_without_dimensions_in_a_kernel():
     assert in_fake_cuda(NUMBERS) == ["()"]
+
+
+def test_a_read_that_fails_says_what_failed():
+    """A mask on the CPU is a number of the program's, and the value of a fake tensor cannot be read."""
+    program = """
+import warnings
+x, mask = torch.randn(3, device="cuda"), torch.rand(()) > 0.5
+with warnings.catch_warnings(record=True) as seen:
+    thunder.jit(lambda x, mask: x.masked_scatter(mask, x))(x, mask)
+print(seen[0].message)
+"""
+    assert in_fake_cuda(program)[0].startswith("[jit] compiling raised DataDependentOutputException: aten._local_scalar")
