@@ -231,11 +231,11 @@ class Simulator {
   // Kernels are slow until the last communicator has nothing more to do: what it has begins before they end.
   void compute(double seconds) {
     const double share = 1 - table_.contention();
-    const double beside = std::max(0.0, busy_until_ - now_) * share;
-    const double took = seconds <= beside ? seconds / share : seconds + std::max(0.0, busy_until_ - now_) - beside;
-    now_ += took;
+    const double busy = std::max(0.0, busy_until_ - now_), beside = busy * share;  // what is done until then
+    const double slowed = seconds <= beside ? seconds / share - seconds : busy - beside;
+    now_ += seconds + slowed;
     out_.compute += seconds;
-    out_.slowed += took - seconds;
+    out_.slowed += slowed;
   }
 
   void start(const Call& c) {
