@@ -493,7 +493,7 @@ def main():
     parser.add_argument("--left-free", type=int, default=0, metavar="N",
                         help="multiprocessors that Thunder's matrix products leave to NCCL's kernels")  # fmt: skip
     parser.add_argument("--fake-world", type=int, default=0, metavar="N", help="one process of N that are not there")
-    parser.add_argument("--predict", default="", metavar="FILE", help="simulate with this cost table; nothing runs")
+    parser.add_argument("--predict", default="", metavar="FILE", help="simulate with this cost table, or h100")
     parser.add_argument("--world", type=int, default=4, help="how many GPUs --predict is about")
     one.add_options(parser)
     options = parser.parse_args()

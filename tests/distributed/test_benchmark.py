@@ -69,6 +69,19 @@ def run(file, processes, settings, *options):
     return rows
 
 
+def test_predictions(tmp_path):
+    file, settings = tmp_path / "rows", ["single:thunder", "ddp:thunder", "zero3:thunder"]
+    command = [sys.executable, str(FOLDER / "distributed.py"), "--predict", "h100", "--world", "4", *SMALL]
+    done = subprocess.run([*command, "--append", str(file), "--settings", *settings], timeout=300)
+    assert done.returncode == 0
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row["setting"] for row in rows] == settings
+    alone, replicated, sharded = rows
+    assert 0 < alone["ms"] < replicated["ms"] and sharded["peak_gb"] < replicated["peak_gb"]
+    refused = subprocess.run([*command, "--settings", "ddp:eager"], stderr=subprocess.PIPE, text=True, timeout=300)
+    assert refused.returncode == 1 and "ddp:eager is not predicted" in refused.stderr
+
+
 @pytest.mark.slow
 def test_one_process_of_a_fake_world(tmp_path):
     settings = ["single:thunder", "zero3:thunder", "ddp:thunder", "zero3:eager"]

@@ -72,7 +72,7 @@ def measure(process_group=None):
 
 def _table(lines, device, group, sizes):
     clock = _Clock(device, group, sizes.least_seconds)
-    half = [t for t in (torch.bfloat16, torch.float16) if device.type == "cpu" or clock.is_supported(t)]
+    half = (torch.bfloat16, torch.float16)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(0)
         for dtype in (*half, torch.float32, torch.float64):
@@ -98,9 +98,6 @@ class _Clock:
 
     def __init__(self, device, group, least):
         self.device, self.group, self.least = device, group, least
-
-    def is_supported(self, dtype):
-        return dtype != torch.bfloat16 or torch.cuda.is_bf16_supported()
 
     def synchronize(self):
         if self.device.type == "cuda":

@@ -10,7 +10,7 @@
 //   call NAME [TYPE...] TIME                 torch.linear bf16[8192,2048] bf16[5632,2048] 0.26ms: a measured call; NAME
 //                                            is the operator's or the printed one, the types are its tensors'
 //   contention SHARE                         0.35: of the speed of kernels that is lost beside communication
-//   spread SHARE                             0.02: of a step, for which a device waits for the slowest one at its end
+//   spread SHARE                             0.02: of the kernels' time, for which a step waits for the slowest device
 //   fabric NAME COLLECTIVE alpha=TIME bandwidth=RATE [steps=ring|tree]
 //                                            COLLECTIVE: all_gather, reduce_scatter, all_reduce, or * for all
 //   node PROCESSES INSIDE [BETWEEN]          8 nvlink infiniband: processes of a node, and the fabrics

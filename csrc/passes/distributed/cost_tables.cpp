@@ -1,8 +1,8 @@
 // Cost tables that are built in.  What is measured and what is estimated stands beside each figure, and in the notes.
+#include <map>
+
 #include "core/error.h"
 #include "passes/distributed/cost_table.h"
-
-#include <map>
 
 namespace thunder::distributed {
 namespace {
