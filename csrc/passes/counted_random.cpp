@@ -54,10 +54,18 @@ Arg bernoulli_like(Builder& b, const Args& a, Value state) {
   return with_strides(b.expr(convert(b, kept(b, x, a.real("p"), state), x.dtype)), preserve_format_strides(x)).arg();
 }
 
+Expr dropout_mask(Builder& b, const TensorType& x, double p, Value state) {
+  return with_strides(kept(b, x, 1 - p, state), preserve_format_strides(x));
+}
+
+Arg dropout_mask_like(Builder& b, const Args& a, Value state) {
+  return dropout_mask(b, a.tensor("a"), a.real("p"), state).arg();
+}
+
 Arg native_dropout(Builder& b, const Args& a, Value state) {
   const TensorType x = a.tensor("input");
   const double p = a.real("p");
-  Expr keep = with_strides(kept(b, x, 1 - p, state), preserve_format_strides(x));
+  Expr keep = dropout_mask(b, x, p, state);
   Expr scale = b("prims.mul", convert(b, keep, x.dtype), p == 1 ? 0.0 : 1 / (1 - p));
   Expr y = with_strides(b("prims.mul", a["input"], scale), preserve_format_strides(x));
   return Arg::tuple({y, keep});
@@ -91,6 +99,7 @@ const Draw* find_draw(const Call& call) {
       {"prims.randint", {randint, takes_integers}},
       {"prims.bernoulli", {bernoulli, takes_probabilities}},
       {"prims.bernoulli_like", {bernoulli_like, takes_real}},
+      {"prims.dropout_mask_like", {dropout_mask_like, takes_real}},
       {"torch.native_dropout", {native_dropout, trains}},
   };
   const auto it = draws.find(call.op->full_name);

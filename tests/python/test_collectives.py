@@ -7,6 +7,7 @@ import torch
 import torch.distributed._functional_collectives as functional
 import torch.distributed.nn.functional as differentiable
 from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
@@ -143,8 +144,9 @@ def same_buffer(rank):
 
 
 def sharded(module):
+    mesh = init_device_mesh("cpu", (WORLD,))  # the default is a GPU, on which PyTorch 2.11's gloo crashes
     for part in (module[0], module[2], module):
-        fully_shard(part)
+        fully_shard(part, mesh=mesh)
     return module
 
 

@@ -232,13 +232,14 @@ def test_a_length_of_one_that_random_numbers_decide(squeeze):
 class Experts(nn.Module):
     """Behind a dropout: which experts are asked, and by how many tokens each."""
 
-    def __init__(self, experts):
+    def __init__(self, experts, dropout):
         super().__init__()
+        self.dropout = dropout
         self.router = nn.Linear(4, experts)
         self.experts = nn.ModuleDict({f"expert {i}": nn.Linear(4, 4) for i in range(experts)})
 
     def forward(self, x):
-        x = F.dropout(x, 0.2)
+        x = self.dropout(x)
         chosen = F.one_hot(self.router(x).argmax(-1, keepdim=True), len(self.experts)).permute(2, 1, 0)
         out = torch.zeros_like(x)
         for i in torch.greater(chosen.sum((-1, -2)), 0).nonzero():
@@ -248,11 +249,16 @@ class Experts(nn.Module):
         return x + out
 
 
+# A GPU's dropout draws within one operator, whose result requires a gradient.
+DROPOUTS = {"dropout": lambda x: F.dropout(x, 0.2), "native": lambda x: torch.native_dropout(x, 0.2, True)[0]}
+
+
 @OPTIONS
+@pytest.mark.parametrize("dropout", DROPOUTS.values(), ids=DROPOUTS)
 @pytest.mark.parametrize(("tokens", "experts"), [(64, 2), (5, 3), (1, 2)])
-def test_a_loop_whose_length_random_numbers_decide(tokens, experts, options):
+def test_a_loop_whose_length_random_numbers_decide(tokens, experts, dropout, options):
     torch.manual_seed(0)
-    model = Experts(experts).to(DEVICE)
+    model = Experts(experts, dropout).to(DEVICE)
     x = torch.randn(tokens, 4, device=DEVICE, requires_grad=True)
     check(lambda t: model(t), x, options=options, calls=12, parameters=tuple(model.parameters()))
     compiled = thunder.jit(model)

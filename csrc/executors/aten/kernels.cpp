@@ -17,6 +17,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/native_dropout.h>
 #include <ATen/ops/permute.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/slice.h>
@@ -116,6 +117,12 @@ c10::IValue graft(const KernelArgs& a) { return a.tensor(1); }
 c10::IValue bernoulli_like(const KernelArgs& a) {
   at::Tensor out = at::empty_like(a.tensor(0));
   return out.bernoulli_(a.value(1).toScalar().toDouble());
+}
+
+// By the whole operator: the order of the draws follows the dtype and the layout.
+c10::IValue dropout_mask_like(const KernelArgs& a) {
+  const double p = a.value(1).toScalar().toDouble();
+  return std::get<1>(at::native_dropout(a.tensor(0), p, true));
 }
 
 c10::IValue restride(const KernelArgs& a) {
@@ -341,6 +348,7 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.copy_data_", copy_data},
       {"prims.set_data_", set_data},
       {"prims.bernoulli_like", bernoulli_like},
+      {"prims.dropout_mask_like", dropout_mask_like},
       {"prims.rng_states", rng_states},
       {"prims.uniform_at", uniform_at},
       {"prims.normal_at", normal_at},

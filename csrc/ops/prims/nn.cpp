@@ -175,14 +175,20 @@ Arg matmul_as_body(Builder& b, const Args& a) {
 
 // ---- random ---------------------------------------------------------------------------------------------------------
 
+TensorType laid_out_as(const TensorType& a, DType dtype) {
+  TensorType out = contiguous_type(dtype, a.device, a.shape);
+  out.strides = preserve_format_strides(a);
+  return out;
+}
+
 Types bernoulli_like_meta(const Args& args) {
   const TensorType& a = args.tensor("a");
   double p = args.real("p");
   THUNDER_CHECK(p >= 0 && p <= 1, Runtime, "bernoulli", "bernoulli_ expects p to be in [0, 1], but got p=", p);
-  TensorType out = contiguous_type(a.dtype, a.device, a.shape);
-  out.strides = preserve_format_strides(a);
-  return {out};
+  return {laid_out_as(a, a.dtype)};
 }
+
+Types dropout_mask_like_meta(const Args& a) { return {laid_out_as(a.tensor("a"), DType::boolean)}; }
 
 // clang-format off
 constexpr OpDef kRecords[] = {
@@ -202,6 +208,10 @@ constexpr OpDef kRecords[] = {
     {.schema = "bernoulli_like(Tensor a, float p) -> Tensor",
      .doc = "Zeros and ones of a's shape, dtype and layout, one with probability p, drawn as eager's dropout draws.",
      .tags = kRandom | kNoGrad, .meta = bernoulli_like_meta},
+    {.schema = "dropout_mask_like(Tensor a, float p) -> Tensor",
+     .doc = "The mask that native_dropout(a, p, True) draws: booleans of a's shape and layout, false with probability "
+            "p.",
+     .tags = kRandom | kNoGrad, .meta = dropout_mask_like_meta},
 };
 // clang-format on
 

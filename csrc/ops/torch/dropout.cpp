@@ -83,14 +83,17 @@ Arg alpha_dropout_body(Builder& b, const Args& a) {
 
 // ---- the CUDA kernel ------------------------------------------------------------------------------------------------
 
-Types native_dropout_meta(const Args& a) {
-  const TensorType& x = a.tensor("input");
-  TensorType y = contiguous_type(x.dtype, x.device, x.shape), mask = contiguous_type(DType::boolean, x.device, x.shape);
-  y.strides = mask.strides = preserve_format_strides(x);
-  return {y, mask};
-}
-
 double dropout_scale(double p) { return p == 1 ? 0 : 1 / (1 - p); }
+
+// No executor runs the parts: a read of values draws the mask by itself where the result requires a gradient.
+Arg native_dropout_body(Builder& b, const Args& a) {
+  const bool draws = !a.has("train") || a.flag("train");
+  const double p = draws ? a.real("p") : 0.0;
+  const Expr keep = b("prims.dropout_mask_like", a["input"], p);
+  const Formula x = compute(b, a["input"]);
+  const Formula y = x * as(Formula(b, keep.arg()), x.dtype()) * dropout_scale(p);
+  return Arg::tuple({store(y, a.tensor("input").dtype), keep.arg()});
+}
 
 void native_dropout_vjp(VjpContext& c) {
   if (c.has_grad(0))
@@ -131,7 +134,7 @@ constexpr OpDef kRecords[] = {
      .python = "torch.nn.functional.alpha_dropout"},
     {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
      .doc = "Dropout and the mask of what it kept, as CUDA's kernel computes them.", .tags = kRandom,
-     .meta = native_dropout_meta, .vjp = native_dropout_vjp, .aten = "native_dropout",
+     .body = native_dropout_body, .vjp = native_dropout_vjp, .aten = "native_dropout",
      .python = "torch.native_dropout"},
     {.schema = "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
      .doc = "Gradient of native_dropout.", .tags = kPointwise | kCheap, .body = native_dropout_backward_body,

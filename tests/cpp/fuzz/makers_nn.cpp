@@ -279,7 +279,8 @@ void add_nn_makers(Makers& m) {
             {"torch.norm", norm},
             {"torch.vector_norm", norm},
             {"torch.type.name", type_name},
-            {"prims.bernoulli_like", one_float}});
+            {"prims.bernoulli_like", one_float},
+            {"prims.dropout_mask_like", one_float}});
 }
 
 }  // namespace thunder::fuzz

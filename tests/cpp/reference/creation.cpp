@@ -165,19 +165,12 @@ std::vector<int64_t> draw_row(const Inputs& in, std::vector<double> weights, int
   return out;
 }
 
-// The kept elements, scaled, and which they are.
-Datum native_dropout(const Inputs& in) {
-  const Array& x = in.tensor("input");
-  double p = in.real("p"), scale = p == 1 ? 0 : 1 / (1 - p);
-  bool train = !in.has("train") || in.flag("train");
-  ArrayPtr out = make_array(x.dtype, x.device, x.shape), mask = make_array(DType::boolean, x.device, x.shape);
-  for (size_t k = 0; k < x.data.size(); ++k) {
-    bool keep = !train || in.uniform() >= p;
-    mask->data[k] = Element::integer(keep);
-    double factor = !train ? 1 : keep ? scale : 0;
-    out->data[k] = in.store(x.dtype, {0, x.data[k].re * factor, x.data[k].im * factor});
-  }
-  return Datum::sequence({out, mask});
+// Which elements are kept.
+Datum dropout_mask(const Inputs& in) {
+  const Array& a = in.tensor("a");
+  ArrayPtr out = make_array(DType::boolean, a.device, a.shape);
+  for (Element& e : out->data) e = Element::integer(in.uniform() >= in.real("p"));
+  return out;
 }
 
 Datum multinomial(const Inputs& in) {
@@ -215,9 +208,9 @@ void add_creation(Kernels& k) {
   k["prims.randint"] = randint;
   k["prims.bernoulli"] = bernoulli;
   k["prims.bernoulli_like"] = bernoulli;
+  k["prims.dropout_mask_like"] = dropout_mask;
   k["prims.randperm"] = randperm;
   k["prims.multinomial"] = multinomial;
-  k["torch.native_dropout"] = native_dropout;
 }
 
 }  // namespace thunder::reference
