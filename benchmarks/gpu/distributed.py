@@ -222,7 +222,10 @@ def communicators(device, fake_world):
 
         distributed.init_process_group("fake", rank=0, world_size=fake_world, store=FakeStore())
         return 0.0
-    distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    # torchrun's store still holds what the setting before has written.
+    store, rank, world = next(distributed.rendezvous("env://"))
+    store = distributed.PrefixStore(os.environ.get("SETTING_NUMBER", "0"), store)
+    distributed.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=rank, world_size=world)
     distributed.all_reduce(torch.ones(1, device=device))
     if device == "cuda":
         torch.cuda.synchronize()
@@ -407,17 +410,12 @@ def keep(row, options):
 
 def part(options, passed_on):
     """This rank's process for each setting, one after the other; rank 0 keeps what its own print."""
-    rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+    rank = int(os.environ["RANK"])
     name = f"{int(time.time())}"
     failed = False
     for number, setting in enumerate(options.settings):
         with tempfile.TemporaryDirectory() as caches:
-            environment = {
-                **headline.with_caches(caches),
-                # A store of the setting's own: torchrun's would still hold what the one before has written.
-                "TORCHELASTIC_USE_AGENT_STORE": "False",
-                "MASTER_PORT": str(port + 1 + number),
-            }
+            environment = {**headline.with_caches(caches), "SETTING_NUMBER": str(number)}
             command = [sys.executable, __file__, "--one", setting, *passed_on]
             try:
                 done = subprocess.run(
