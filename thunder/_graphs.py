@@ -66,16 +66,19 @@ class Recorder:
         free, total = torch.cuda.mem_get_info(index)
         return total, free + torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
 
-    def record(self, run, index, shared):
+    def record(self, run, index, shared, pool):
         with torch.cuda.device(index):
             current = torch.cuda.current_stream()
             key = (index, current.cuda_stream)
             if key not in self._streams:
                 self._streams[key] = torch.cuda.Stream()
-            pool = self._shared_pool(key) if shared else torch.cuda.graph_pool_handle()
+            pool = pool or (self._shared_pool(key) if shared else torch.cuda.graph_pool_handle())
             before = _bytes_of(pool)
             graph = torch.cuda.CUDAGraph()
             torch.cuda.synchronize()
+            free, total = torch.cuda.mem_get_info(index)
+            if free < total // 4:
+                torch.cuda.empty_cache()  # a capture cannot use what PyTorch has cached outside of the pool
             try:
                 self._capture(graph, run, index, pool, self._streams[key])
             except BaseException:
@@ -88,7 +91,7 @@ class Recorder:
         if not kept:
             # It would be given to others between replays.
             raise RuntimeError("PyTorch took its memory elsewhere, as within torch.cuda.use_mem_pool()")
-        return graph.replay, kept - before
+        return graph.replay, kept - before, pool
 
     def _shared_pool(self, key):
         # PyTorch gives up a pool with the last graph in it.

@@ -4,6 +4,7 @@
     python benchmarks/gpu/zoo.py --list
     python benchmarks/gpu/zoo.py --table zoo.jsonl
     python benchmarks/gpu/zoo.py --models bert --profile 15
+    python benchmarks/gpu/zoo.py --models timm:densenet121,causal:opt,masked:roberta   any model of these libraries
 
 Each peer of a model is a process of its own with empty caches.  The first steps come first, Thunder's and eager's one
 by one, torch.compile's side by side.  Then the peers of a model run in turns, three repetitions each, and nothing else
@@ -63,7 +64,7 @@ class Peer:
         self.device = torch.device(options.device)
         torch.manual_seed(0)
         with self.device:
-            self.case = zoo_models.MODELS[name][0](options.small)
+            self.case = zoo_models.case(name, options.small)
         self.case.module.train()
         self.parameters = list(self.case.module.parameters())
         self.run = self.compiled()
@@ -415,7 +416,7 @@ def show_table(records):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", help="names, separated by commas")
+    parser.add_argument("--models", help="names, separated by commas; also timm:NAME, causal:TYPE and masked:TYPE")
     parser.add_argument("--list", action="store_true", help="the models, a line each")
     parser.add_argument("--peers", default=PEERS, help="also torch.compile:MODE")
     parser.add_argument("--append", metavar="FILE", help="adds a JSON line a model")

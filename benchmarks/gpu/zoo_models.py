@@ -1,7 +1,8 @@
 """The models of zoo.py: what people train, in real sizes, with random weights and made-up data.
 
 A function decorated with `model` builds one.  It takes `small`, for tests on a CPU: few layers and a small batch, the
-same code; it returns a `Case`.  Weights are drawn on the device that is the default then.
+same code; it returns a `Case`.  Weights are drawn on the device that is the default then.  `case` also builds any model
+of timm's, and any decoder or encoder of transformers' in the sizes of its default configuration.
 """
 
 import dataclasses
@@ -343,7 +344,7 @@ def timm_model(name, batch, small, channels_last=False, **options):
     import timm
 
     body = timm.create_model(name, **options)
-    images = torch.randn(2 if small else batch, 3, 224, 224)
+    images = torch.randn(2 if small else batch, *body.pretrained_cfg["input_size"])
     if channels_last:
         body, images = body.to(memory_format=torch.channels_last), images.contiguous(memory_format=torch.channels_last)
     labels = tokens(1000, images.shape[0])
@@ -490,3 +491,29 @@ def lstm(small):
 
     shape = (2, 8) if small else (64, 128)
     return Case(Tagger(), {"ids": tokens(10_000, *shape), "labels": tokens(100, *shape)}, loss=itself, autocast=True)
+
+
+# ---- any model of a library's ----------------------------------------------------------------------------------------
+
+
+def of_transformers(kind, model_type, small):
+    """With the dropout of its configuration, 8 x 512 tokens, autocast."""
+    import transformers
+
+    config = transformers.AutoConfig.for_model(model_type, **({"num_hidden_layers": 2} if small else {}))
+    module = getattr(transformers, kind).from_config(config)
+    ids = tokens(config.get_text_config().vocab_size, *((2, 32) if small else (8, 512)))
+    return Case(module, {"input_ids": ids, "labels": ids}, autocast=True)
+
+
+LIBRARIES = {
+    "timm": lambda name, small: timm_model(name, 64, small),
+    "causal": lambda name, small: of_transformers("AutoModelForCausalLM", name, small),
+    "masked": lambda name, small: of_transformers("AutoModelForMaskedLM", name, small),
+}
+
+
+def case(name, small):
+    """`name`: of MODELS, or `timm:NAME`, `causal:MODEL_TYPE`, `masked:MODEL_TYPE`.  Raises KeyError for another one."""
+    library, _, of_library = name.partition(":")
+    return LIBRARIES[library](of_library, small) if of_library else MODELS[name][0](small)

@@ -160,10 +160,11 @@ struct ThunderBackward final : Node {
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
       const bool plain =
           std::all_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
+      const bool last = !torch::autograd::get_current_graph_task_keep_graph();
       if (plain)
-        if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads)) return *std::move(results);
+        if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads, last)) return *std::move(results);
     }
-    if (lease) lease->add_kept(inputs);
+    if (lease) lease->graph().add_kept(inputs);
     add_cotangents(inputs, grads);
     grads.clear();
     std::optional<LeafAccumulation> accumulation;

@@ -1,7 +1,9 @@
 // How the results of a recording reach the caller and the backward.
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/autograd.h"
 #include "runtime/graphs.h"
@@ -94,6 +96,26 @@ void ForwardGraph::plan_saved(const Entry& entry, const Values& inputs) {
     }
     saved.push_back(std::move(s));
   }
+}
+
+void ForwardGraph::add_kept(Values& inputs) const {
+  for (size_t i = 0; i < saved.size(); ++i)
+    if (saved[i].from == Saved::From::Kept) inputs[i] = saved[i].tensor;
+}
+
+void ForwardGraph::move_saved_to(Values& inputs) {
+  for (size_t i = 0; i < saved.size(); ++i) {
+    Saved& s = saved[i];
+    if (s.from != Saved::From::Kept || !s.tensor.defined() || s.tensor.numel() == 0 || s.output >= 0) continue;
+    if (input_below(recording->inputs(), s.tensor) >= 0) continue;
+    const at::Tensor& t = s.tensor;
+    at::Tensor borrowed = at::from_blob(t.data_ptr(), t.sizes(), t.strides(), t.options());
+    borrowed._set_conj(t.is_conj());
+    borrowed._set_neg(t.is_neg());
+    inputs[i] = std::exchange(s.tensor, std::move(borrowed));
+    recording->forget_result(outputs.size() + i);
+  }
+  moved = true;
 }
 
 Values ForwardGraph::outputs_for(const Values& inputs, std::vector<at::Tensor>& to,

@@ -24,9 +24,9 @@ using Values = std::vector<c10::IValue>;
 size_t failures = 0;                // of recordings in this process
 std::atomic<int64_t> kept_here{0};  // bytes, by all recordings of the process
 
-// Of the device's memory, all recordings together keep at most a 64th, and a new one an eighth of what is free; those of
-// one program keep at most 256 MiB, or a quarter of its parameters if that is more.
-constexpr int64_t kShareOfAll = 64, kShareOfFree = 8, kLeast = int64_t{256} << 20, kShareOfParameters = 4;
+// Of the device's memory, all recordings together keep at most a quarter, those of one program an eighth, and a new one
+// half of what is free: a recording's memory is what a step has anyway, but only it can use that between steps.
+constexpr int64_t kShareOfAll = 4, kShareOfProgram = 8, kShareOfFree = 2;
 
 // How operators compute that are not told so by their arguments.
 uint64_t operator_settings() {
@@ -115,14 +115,13 @@ std::string GraphSettings::refusal() const {
   return text;
 }
 
-int64_t GraphSettings::most_bytes(int index, int64_t kept, int64_t parameters) const {
+int64_t GraphSettings::most_bytes(int index, int64_t kept) const {
   if (!automatic) return std::numeric_limits<int64_t>::max();
   std::shared_ptr<void> memory = hold(PyObject_CallMethod(get(recorder), "memory", "i", index));
   long long total = 0, free = 0;
   if (!PyArg_ParseTuple(get(memory), "LL", &total, &free)) throw_python_error();
-  const int64_t of_program = std::max(kLeast, parameters / kShareOfParameters) - kept;
-  return std::min(
-      {of_program, static_cast<int64_t>(total) / kShareOfAll - kept_here, static_cast<int64_t>(free) / kShareOfFree});
+  const auto all = static_cast<int64_t>(total);
+  return std::min({all / kShareOfProgram - kept, all / kShareOfAll - kept_here, int64_t{free} / kShareOfFree});
 }
 
 void* GraphSettings::stream(int index) const {
@@ -175,7 +174,9 @@ void write_results(const Values& inputs, const Values& results, const GraphRecor
 
 void GraphRecording::Body::run() {
   BelowAutograd guard;
-  Values values = program->run(inputs);
+  Values given = inputs;
+  for (size_t i : freed) inputs[i] = {};
+  Values values = program->run(std::move(given));
   if (!ran) results = std::move(values);
   else
     for (size_t i = 0; i < values.size(); ++i)
@@ -210,9 +211,9 @@ c10::IValue GraphRecording::given(size_t i, const c10::IValue& value) {
 }
 
 std::shared_ptr<GraphRecording> GraphRecording::record(std::shared_ptr<GraphSettings> settings,
-                                                       std::shared_ptr<const Program> program, const Values& inputs,
+                                                       std::shared_ptr<const Program> program, Values inputs,
                                                        std::vector<Place> places, Writes writes, int index,
-                                                       bool shared) {
+                                                       Memory memory) {
   auto r = std::make_shared<GraphRecording>();
   r->stream_ = settings->stream(index);
   r->operators_ = operator_settings();
@@ -226,19 +227,23 @@ std::shared_ptr<GraphRecording> GraphRecording::record(std::shared_ptr<GraphSett
   for (size_t i = 0; i < inputs.size(); ++i) {
     r->inputs_[i].place = places[i];
     r->body_->inputs[i] = r->given(i, inputs[i]);
+    if (memory.after && places[i] == Place::Held) r->body_->freed.push_back(i);
   }
   r->copy_in(inputs);
+  inputs.clear();
   std::shared_ptr<void> run = callable(r->body_);
   GraphSettings::recording = true;
-  PyObject* made =
-      PyObject_CallMethod(get(settings->recorder), "record", "OiO", get(run), index, shared ? Py_True : Py_False);
+  PyObject* made = PyObject_CallMethod(get(settings->recorder), "record", "OiOO", get(run), index,
+                                       memory.shared ? Py_True : Py_False,
+                                       memory.after ? get(memory.after->pool_) : Py_None);
   GraphSettings::recording = false;
   if (!made) ++failures;
   const std::shared_ptr<void> held = hold(made);
-  PyObject* replay = nullptr;
+  PyObject *replay = nullptr, *pool = nullptr;
   long long kept = 0;
-  if (!PyArg_ParseTuple(get(held), "OL", &replay, &kept)) throw_python_error();
+  if (!PyArg_ParseTuple(get(held), "OLO", &replay, &kept, &pool)) throw_python_error();
   r->replay_ = hold_python(replay);
+  r->pool_ = hold_python(pool);
   r->body_->writes = std::move(writes);
   r->epoch_ = failures;
   r->bytes_ += kept;

@@ -23,10 +23,11 @@ namespace thunder {
 ///
 /// `recorder` has these attributes:
 ///   device: the type of device whose programs it records, "cuda"
-///   record(run, index, shared): records what `run()` does on device `index`, and returns what replays it and how many
-///     bytes it keeps.  `run` may be called again: then it leaves its results in the memory of the first ones.
-///     `shared`: the recording's memory may be that of other shared recordings, all of which are replayed one after
-///     another.
+///   record(run, index, shared, pool): records what `run()` does on device `index`, and returns what replays it, how
+///     many bytes it keeps, and the pool in which these lie.  `run` may be called again: then it leaves its results in
+///     the memory of the first ones.  `shared`: the recording's memory may be that of other shared recordings, all of
+///     which are replayed one after another.  `pool`: that of an earlier recording, to be replayed before this one; or
+///     None.
 ///   warm_up: whether a program must have run once before it is recorded, so that it finds loaded what it needs
 ///   capturing(): whether somebody else is recording on the current stream
 ///   stream(index), timer(): a number for the current stream, and an object with stop() and read() that times a run
@@ -42,8 +43,8 @@ struct GraphSettings {
   bool somebody_records() const;
   /// Why nothing is recorded in this process; or empty.
   std::string refusal() const;
-  /// How many bytes one program's recordings may keep that keep `kept` by now and read `parameters` by their addresses.
-  int64_t most_bytes(int index, int64_t kept, int64_t parameters) const;
+  /// How many more bytes one program's recordings may keep that keep `kept` by now.
+  int64_t most_bytes(int index, int64_t kept) const;
 
   std::string function;  ///< the user's name for it, for warnings
   std::shared_ptr<void> recorder;
@@ -73,12 +74,18 @@ class GraphRecording {
 
   ~GraphRecording();
 
+  /// Where a recording's memory comes from.
+  struct Memory {
+    bool shared = false;
+    /// In this recording's pool; inputs that are Held are freed there after their last use, if nobody else has them.
+    const GraphRecording* after = nullptr;
+  };
+
   /// Copies `inputs` and records the program on them, and then copies of results into inputs (`writes`).  The Python
   /// error of a recorder that fails is thrown.
   static std::shared_ptr<GraphRecording> record(std::shared_ptr<GraphSettings> settings,
-                                                std::shared_ptr<const Program> program,
-                                                const std::vector<c10::IValue>& inputs, std::vector<Place> places,
-                                                Writes writes, int index, bool shared);
+                                                std::shared_ptr<const Program> program, std::vector<c10::IValue> inputs,
+                                                std::vector<Place> places, Writes writes, int index, Memory memory);
 
   /// Whether inputs of the same kinds have the layouts and lie where the recording reads them, and operators are set as
   /// they were (TF32, cuDNN, ...).
@@ -88,6 +95,8 @@ class GraphRecording {
 
   /// In the recording's memory; the next replay overwrites them.
   const std::vector<c10::IValue>& results() const { return body_->results; }
+  /// Gives up a result, whose memory a recording behind this one may then have.
+  void forget_result(size_t i) { body_->results[i] = {}; }
   /// What the program reads: the caller's tensors or copies of them.
   const std::vector<c10::IValue>& inputs() const { return body_->inputs; }
   Place place(size_t i) const { return inputs_[i].place; }
@@ -104,6 +113,7 @@ class GraphRecording {
     std::shared_ptr<const Program> program;
     std::vector<c10::IValue> inputs, results;
     Writes writes;
+    std::vector<size_t> freed;  ///< inputs that only the run holds
     bool ran = false;
     void run();
   };
@@ -122,7 +132,7 @@ class GraphRecording {
   std::shared_ptr<GraphSettings> settings_;
   std::shared_ptr<Body> body_;
   std::vector<Input> inputs_;
-  std::shared_ptr<void> replay_;
+  std::shared_ptr<void> replay_, pool_;
   void* stream_ = nullptr;
   size_t epoch_ = 0;
   uint64_t operators_ = 0;

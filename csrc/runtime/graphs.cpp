@@ -136,11 +136,6 @@ bool ForwardGraph::Backward::free() const {
   return true;
 }
 
-void GraphLease::add_kept(Values& saved) const {
-  for (size_t i = 0; i < graph_->saved.size(); ++i)
-    if (graph_->saved[i].from == ForwardGraph::Saved::From::Kept) saved[i] = graph_->saved[i].tensor;
-}
-
 EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& entry, const Compiled& compiled,
                          std::vector<char> by_address)
     : settings_(std::move(settings)), by_address_(std::move(by_address)), written_(by_address_.size(), 0) {
@@ -201,16 +196,14 @@ bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
   return verdict == RunTimes::Verdict::Pays;
 }
 
-int64_t EntryGraphs::most_bytes(const Values& inputs) const {
-  int64_t kept = 0, parameters = 0;
+int64_t EntryGraphs::most_bytes() const {
+  int64_t kept = 0;
   for (const auto& row : rows_)
     for (const auto& g : row->graphs) {
       kept += g->recording->bytes();
       for (const auto& b : g->backwards) kept += b->recording->bytes();
     }
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (const at::Tensor* t = by_address_[i] ? defined_tensor(inputs[i]) : nullptr) parameters += bytes_of(*t);
-  return settings_->most_bytes(index_, kept, parameters);
+  return settings_->most_bytes(index_, kept);
 }
 
 bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most) {
@@ -398,10 +391,10 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
     if (copies_too_much(forward_, row->forward, inputs, *places) || !make_room(*row)) return nullptr;
-    const int64_t most = most_bytes(inputs);
+    const int64_t most = most_bytes();
     if (too_large(forward_, row->forward, std::max(forward_.live, row->forward.results), most)) return nullptr;
     graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
-                                              index_, entry.backward == nullptr);
+                                              index_, {.shared = entry.backward == nullptr});
     if (too_large(forward_, row->forward, graph->recording->bytes(), most)) return nullptr;
     if (why = graph->plan(entry, inputs); !why.empty()) {
       give_up(forward_, row->forward, why);
@@ -419,7 +412,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
 // ---- backward -------------------------------------------------------------------------------------------------------
 
 std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease& lease, const Values& saved,
-                                            const std::vector<at::Tensor>& cotangents) {
+                                            const std::vector<at::Tensor>& cotangents, bool last) {
   if (backward_.off) return std::nullopt;
   Gil gil;
   ForwardGraph& graph = lease.graph();
@@ -428,11 +421,11 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   const bool usable = row && backward_.warm && !graph.lost && !somebody_watches(false) && !GraphSettings::recording &&
                       (!graph.recording->stream() || !settings_->somebody_records());
   Values inputs = saved;
-  lease.add_kept(inputs);
+  graph.add_kept(inputs);
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);
-  std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs) : nullptr;
+  std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs, last) : nullptr;
   if (usable && !found && !backward_.off && !row->backward.off && wanted(backward_, row->backward))
-    found = record_backward(entry, graph, inputs);
+    found = record_backward(entry, graph, inputs, last);
   if (!found) {
     ++settings_->ungraphed;
     return std::nullopt;
@@ -481,12 +474,13 @@ void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
   run.row->backward.results = run.row->backward.given = bytes_beside(results, run.given);
 }
 
-std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph& graph, const Values& inputs) {
+std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph& graph, const Values& inputs,
+                                                                   bool last) {
   for (size_t i = 0; i < graph.backwards.size();) {
     std::shared_ptr<ForwardGraph::Backward> b = graph.backwards[i];
     const bool stale = b->recording->outdated() || !b->recording->fits(inputs);
     if (!b->free() || !stale) {
-      if (!stale && b->free()) return b;
+      if (!stale && b->free() && (last || !b->overwrites)) return b;
       ++i;
       continue;
     }
@@ -496,8 +490,9 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::find_backward(ForwardGraph&
   return nullptr;
 }
 
+// `given` owns nothing of the recording any more if the backward overwrites what is saved.
 std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry& entry, ForwardGraph& graph,
-                                                                     const Values& given) {
+                                                                     Values& given, bool last) {
   using From = ForwardGraph::Saved::From;
   if (graph.backwards.size() >= limits(*settings_).backwards) return nullptr;
   const std::shared_ptr<GraphRow> row = graph.row.lock();
@@ -520,9 +515,16 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
                     "the gradient of an output has gaps in its layout");
     }
     if (copies_too_much(backward_, row->backward, inputs, places)) return nullptr;
-    const int64_t most = most_bytes(graph.recording->inputs());
+    const int64_t most = most_bytes();
     if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
-    b->recording = GraphRecording::record(settings_, entry.backward, inputs, std::move(places), {}, index_, false);
+    // Gradients that stay in the recording would be overwritten by the next forward.
+    b->overwrites = last && !graph.moved && settings_->automatic && settings_->device == c10::DeviceType::CUDA;
+    if (b->overwrites) {
+      graph.move_saved_to(inputs);
+      graph.add_kept(given);
+    }
+    b->recording = GraphRecording::record(settings_, entry.backward, std::move(inputs), std::move(places), {}, index_,
+                                          {.after = b->overwrites ? graph.recording.get() : nullptr});
     if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;
   } catch (...) {
     give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));

@@ -9,8 +9,10 @@
 //  - Gradients are copied out, too.  Where the user asked for graphs they are handed out where they lie, since together
 //    they are as large as the parameters: the recording is then busy while their memory has another owner (the
 //    parameters' .grad).
-// Recordings that keep nothing from one replay to the next share memory; each other has a pool of its own.  A recording
-// belongs to the stream on which it was made, which orders its replays, and to one row of sizes and numbers.
+//  - Where gradients are copied out, the backward's recording lies in the forward's memory and overwrites what is saved
+//    (GraphRecording::Memory::after).  It serves only a backward after which nobody needs that.
+// Recordings that keep nothing from one replay to the next share memory; each other forward has a pool of its own.  A
+// recording belongs to the stream on which it was made, which orders its replays, and to one row of sizes and numbers.
 //
 // Where nobody asked for graphs, a program is recorded for a row of sizes that several runs had, if the device waits for
 // the host (graph_timing.h), what it would keep is little, and copies would not take the device most of the time that
@@ -60,6 +62,7 @@ struct ForwardGraph {
   struct Backward {
     std::shared_ptr<GraphRecording> recording;
     std::vector<char> owned;  ///< per gradient: its memory is nobody else's, so it may be handed out
+    bool overwrites = false;  ///< what is saved
     bool busy = false;
     bool free() const;
   };
@@ -81,6 +84,12 @@ struct ForwardGraph {
   /// The outputs of a replay, whose elements are yet to be copied from `from` to `to`.
   std::vector<c10::IValue> outputs_for(const std::vector<c10::IValue>& inputs, std::vector<at::Tensor>& to,
                                        std::vector<at::Tensor>& from) const;
+  /// Fills in the saved tensors that lie in the recording.
+  void add_kept(std::vector<c10::IValue>& saved) const;
+  /// Gives up what is saved and lies in no input or output: those tensors are in `inputs` then, and nowhere else.  Where
+  /// they lie remains in `saved`, as tensors that own no memory.
+  void move_saved_to(std::vector<c10::IValue>& inputs);
+  bool moved = false;  ///< what is saved
 
  private:
   std::string plan_outputs(const Entry& entry);
@@ -95,8 +104,6 @@ class GraphLease {
   GraphLease(const GraphLease&) = delete;
   GraphLease& operator=(const GraphLease&) = delete;
   ForwardGraph& graph() const { return *graph_; }
-  /// Fills in the saved tensors that the recording holds.
-  void add_kept(std::vector<c10::IValue>& saved) const;
 
  private:
   std::shared_ptr<ForwardGraph> graph_;
@@ -135,10 +142,11 @@ class EntryGraphs {
 
   /// Runs the forward as a graph, below autograd, if it can.
   GraphRun forward(const Entry& entry, const std::vector<c10::IValue>& inputs, std::vector<c10::IValue>& outputs);
-  /// The same for the backward: `saved` as unpacked, cotangents as autograd gives them.
+  /// The same for the backward: `saved` as unpacked, cotangents as autograd gives them.  `last`: nobody needs what is
+  /// saved afterwards.
   std::optional<std::vector<c10::IValue>> backward(const Entry& entry, const GraphLease& lease,
                                                    const std::vector<c10::IValue>& saved,
-                                                   const std::vector<at::Tensor>& cotangents);
+                                                   const std::vector<at::Tensor>& cotangents, bool last);
   /// Before a backward runs as it is; `row` may be null.
   GraphRun start_backward(std::shared_ptr<GraphRow> row, const std::vector<c10::IValue>& inputs) const;
   /// A program has run as it is: what its first run loads and compiles is there.
@@ -169,7 +177,7 @@ class EntryGraphs {
   bool wanted(Road& road, GraphRow::Road& row);
   bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
   bool copies_too_much(Road& road, GraphRow::Road& row, const Values& inputs, const std::vector<Place>& places);
-  int64_t most_bytes(const Values& inputs) const;
+  int64_t most_bytes() const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
   void learn(const Values& inputs);
   std::optional<std::vector<Place>> places_for(const Values& inputs, size_t postponed, std::string* why) const;
@@ -178,9 +186,9 @@ class EntryGraphs {
                                                const Values& inputs, void* stream);
   bool make_room(GraphRow& row);
   GraphRecording::Writes writes_of(const Entry& entry, const std::vector<Place>& places) const;
-  std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs);
-  std::shared_ptr<ForwardGraph::Backward> record_backward(const Entry& entry, ForwardGraph& graph,
-                                                          const Values& inputs);
+  std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs, bool last);
+  std::shared_ptr<ForwardGraph::Backward> record_backward(const Entry& entry, ForwardGraph& graph, Values& inputs,
+                                                          bool last);
   Values gradients_of(const ForwardGraph::Backward& b) const;
 
   std::shared_ptr<GraphSettings> settings_;

@@ -183,6 +183,23 @@ def test_a_graph_that_is_kept():
     both(step)
 
 
+@pytest.mark.parametrize("recorded_first", [True, False], ids=["used up", "kept"])
+def test_a_backward_that_uses_up_what_is_saved_beside_one_that_keeps_it(recorded_first):
+    """The recording of the first overwrites what is saved; the second, and what runs after it, must find it."""
+    steps = iter(range(4 * STEPS))
+
+    def step(run, module, optimizer, x, kept):
+        keeps = (next(steps) // 2 % 12 < 8) != recorded_first
+        module.zero_grad()
+        out = run(x)
+        out.square().mean().backward(retain_graph=keeps)
+        if keeps:
+            out.sum().backward(retain_graph=True)
+            out.mul(2).mean().backward()
+
+    both(step, steps=2 * STEPS)
+
+
 def test_gradients_of_gradients():
     def step(run, module, optimizer, x, kept):
         x.requires_grad_()
@@ -418,6 +435,26 @@ def test_memory_stays():
     steps(20)
     before = steps(10)
     assert steps(50) == before
+
+
+@pytest.mark.gpu
+def test_recordings_keep_what_a_step_needs_anyway():
+    """The backward lies in the forward's memory, and frees what is saved as it goes."""
+    (plain_run, f), modules = deep_pair(blocks=40, width=256)
+    most = 0
+    for i, x in enumerate(batches(24, rows=512, width=256)):
+        for run, module in zip((plain_run, f), modules, strict=True):
+            module.zero_grad()
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            run(x).square().sum().backward()
+            if run is plain_run and i == 20:
+                most = torch.cuda.max_memory_allocated() - before
+    found = thunder.compile_stats(f)["graphs"]
+    assert found["captures"] == 2 and found["replays"] > 20
+    assert found["bytes"] < 1.2 * most + (8 << 20), (found, most)
+    same_state(modules)
 
 
 @pytest.mark.gpu
