@@ -76,9 +76,8 @@ class Recorder:
             before = _bytes_of(pool)
             graph = torch.cuda.CUDAGraph()
             torch.cuda.synchronize()
-            free, total = torch.cuda.mem_get_info(index)
-            if free < total // 4:
-                torch.cuda.empty_cache()  # a capture cannot use what PyTorch has cached outside of the pool
+            if not shared:
+                torch.cuda.empty_cache()  # what the runs before have left; a capture cannot use it
             try:
                 self._capture(graph, run, index, pool, self._streams[key])
             except BaseException:

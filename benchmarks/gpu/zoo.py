@@ -13,7 +13,7 @@ runs on the GPU meanwhile.  A step is forward, loss and backward; gradients are 
     ms           CUDA events, the median of three repetitions' medians; `least`: the shortest step of all
     ratio        thunder over the better of eager and torch.compile, by median and by least
     spread       (largest - smallest) / median of Thunder's three repetitions
-    peak GB      torch.cuda.max_memory_allocated in the steady steps
+    peak GB      torch.cuda.max_memory_allocated in the steps after the first
     first s      the first step, until its gradients are there
     issue ms     until the step's Python code returns, nothing synchronised
     distance     |gradients - those in float32| / |those in float32|, over all parameters; `-` where numbers are random
@@ -151,11 +151,11 @@ class Peer:
     def repeat(self, seconds):
         """Steps for about so long, after two that are not counted."""
         cuda = self.torch.cuda if self.device.type == "cuda" else None
+        if cuda:
+            cuda.reset_peak_memory_stats()  # before a CUDA graph is recorded, whose memory counts as free afterwards
         for _ in range(2):
             self.step()
             self.clear()
-        if cuda:
-            cuda.reset_peak_memory_stats()
         times, issue, begin = [], [], time.perf_counter()
         while len(times) < 5 or (time.perf_counter() - begin < seconds and len(times) < 50):
             self.synchronize()

@@ -256,24 +256,21 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
   return {Reduced::Inner, kept, gone, {}};
 }
 
-constexpr int64_t kTogether = 64;  // bytes
+constexpr int64_t kTogether = 64;    // bytes
+constexpr int64_t kLongGaps = 512;   // elements of a row with gaps, of which a block of threads has but one
 
-// A dimension in the middle.  Of what memory has side by side in pieces that it is read in: what is kept makes columns,
-// what is reduced makes rows.  On the CPU PyTorch's sums, which walk over one such piece at a time, are several times
-// as fast.
-Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
-  if (t.device.type != DeviceType::cuda) return {};
-  const size_t rank = t.shape.size();
-  size_t innermost = rank;
-  for (size_t i = 0; i < rank; ++i)
-    if (!Size(t.shape[i]).is(1)) innermost = i;
-  const bool together =
-      innermost < rank && t.strides[innermost].same(1) && usual(t.shape[innermost]) * itemsize(t.dtype) >= kTogether;
-  if (!together) return {};
+// Whether memory has elements along the dimension side by side in pieces that it is read in.
+bool lies_together(const TensorType& t, size_t dim) {
+  return t.strides[dim].same(1) && usual(t.shape[dim]) * itemsize(t.dtype) >= kTogether;
+}
+
+// A dimension in the middle.  Of what memory has side by side in pieces that it is read in (`innermost`): what is kept
+// makes columns, what is reduced makes rows.
+Reduction across(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
   const bool inner = is_reduced[innermost];
   Reduction r{inner ? Reduced::Inner : Reduced::Outer, 1, 1, {}};
   for (const bool last : {false, true})
-    for (size_t i = 0; i < rank; ++i) {
+    for (size_t i = 0; i < t.shape.size(); ++i) {
       if ((is_reduced[i] == inner) != last) continue;
       (last ? r.cols : r.rows) *= t.shape[i];
       r.order.push_back(i);
@@ -281,19 +278,21 @@ Reduction across(const TensorType& t, const std::vector<bool>& is_reduced) {
   return r;
 }
 
-}  // namespace
+// A dimension whose elements lie together, although the order of the dimensions makes rows of those that are reduced and
+// it is kept, or columns of those that are kept and it is reduced; the rank if there is none.
+size_t against_order(const TensorType& t, const std::vector<bool>& is_reduced, const Reduction& by_order) {
+  const size_t rank = t.shape.size();
+  if (by_order.which == Reduced::Neither || by_order.rows.is(1) || by_order.cols.is(1)) return rank;
+  for (size_t i = 0; i < rank; ++i)
+    if (is_reduced[i] == (by_order.which == Reduced::Outer) && !Size(t.shape[i]).is(1) && lies_together(t, i)) return i;
+  return rank;
+}
 
-Reduction reduction_of(const Call& call) {
-  const Value a = call.arguments().value("a");
-  const Sizes shape = sizes(a);
-  const std::vector<bool> is_reduced = dims_of(call, shape.size());
-  std::vector<size_t> order(shape.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+// By the order in memory, if that has those that are kept in their order, too.
+Reduction in_memory_order(const TensorType& t, const Sizes& shape, const std::vector<bool>& is_reduced) {
+  const std::vector<size_t> order = memory_order(t);
   Reduction r = in_order(shape, is_reduced, order);
-  if (r.which != Reduced::Neither) return r;
-  order = memory_order(a.tensor());
-  r = in_order(shape, is_reduced, order);
-  if (r.which == Reduced::Neither) return across(a.tensor(), is_reduced);
+  if (r.which == Reduced::Neither) return r;
   size_t last = 0;
   for (size_t i : order) {
     if (is_reduced[i] || shape[i].is(1)) continue;
@@ -302,6 +301,52 @@ Reduction reduction_of(const Call& call) {
   }
   r.order = order;
   return r;
+}
+
+std::vector<size_t> logical_order(size_t rank) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
+
+}  // namespace
+
+namespace {
+
+Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced) {
+  Sizes shape(t.shape.begin(), t.shape.end());
+  const size_t rank = shape.size();
+  const bool on_gpu = t.device.type == DeviceType::cuda;
+  const Reduction by_order = in_order(shape, is_reduced, logical_order(rank));
+  const size_t against = against_order(t, is_reduced, by_order);
+  if (by_order.which != Reduced::Neither && against == rank) return by_order;
+  const Reduction by_memory = in_memory_order(t, shape, is_reduced);
+  if (by_memory.which != Reduced::Neither) return by_memory;
+  if (by_order.which != Reduced::Neither) {
+    const bool long_gaps = by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps;
+    return on_gpu && long_gaps ? across(t, is_reduced, against) : by_order;
+  }
+  // On the CPU PyTorch's sums, which walk over one piece of memory at a time, are several times as fast.
+  if (!on_gpu || in_order(shape, is_reduced, memory_order(t)).which != Reduced::Neither) return {};
+  size_t innermost = rank;
+  for (size_t i = 0; i < rank; ++i)
+    if (!shape[i].is(1)) innermost = i;
+  return innermost < rank && lies_together(t, innermost) ? across(t, is_reduced, innermost) : Reduction();
+}
+
+}  // namespace
+
+bool has_gaps_in_rows(const Call& call, const TensorType& t) {
+  const std::vector<bool> is_reduced = dims_of(call, t.shape.size());
+  const Reduction r = reduction_of(t, is_reduced);
+  return r.which == Reduced::Inner && r.order.empty() && against_order(t, is_reduced, r) < t.shape.size();
+}
+
+bool has_gaps_in_rows(const Call& call) { return has_gaps_in_rows(call, call.arguments().value("a").tensor()); }
+
+Reduction reduction_of(const Call& call) {
+  const TensorType& t = call.arguments().value("a").tensor();
+  return reduction_of(t, dims_of(call, t.shape.size()));
 }
 
 std::string storage_name(DType t) {

@@ -48,11 +48,16 @@ struct Reduction {
   Size rows = 1, cols = 1;
   /// Not empty: the dimensions are the first or last ones only in this order of them.  That of memory (sums of
   /// [N, C, H, W] over all but C, channels last), or else, on a GPU, those that are reduced before those that are kept
-  /// (sums of [B, T, C] over T), or the other way round (of [N, C, H, W] over all but C).  Those that are kept are in
-  /// order all the same.
+  /// (sums of [B, T, C] over T, or of [N, C, H, W] over H and W, channels last), or the other way round (of [N, C, H, W]
+  /// over all but C).  Those that are kept are in order all the same.
   std::vector<size_t> order;
 };
 Reduction reduction_of(const Call& call);
+/// Whether the last dimensions are reduced, and memory has kept ones side by side (sums of [N, C, H, W] over H and W,
+/// channels last): a row of the loop has gaps.
+bool has_gaps_in_rows(const Call& reduction);
+/// The same with another operand.
+bool has_gaps_in_rows(const Call& reduction, const TensorType& operand);
 /// The dimensions from the outermost in memory to the innermost.
 std::vector<size_t> memory_order(const TensorType& t);
 

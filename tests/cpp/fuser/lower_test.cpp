@@ -320,6 +320,35 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
     CHECK(middle.columns.size() == 1);
     CHECK(middle.phases[0].stores.size() == 1);  // vectors
   }
+  SUBCASE("what is reduced comes first where the last dimensions leave gaps in a row, if it is long") {
+    const auto on = [](const std::string& device, int64_t width) {
+      const std::string type = cat(device, " f32[2, 16, ", width, ", 8] strides=(", width * 128, ", 1, 128, 16)");
+      return Program("  # a: \"" + type + "\"\n  t1 = prims.neg(a)  # t1: \"" + type +
+                         "\"\n  t2 = prims.sum(t1, [2, 3])  # t2: \"" + device + " f32[2, 16]\"\n  return (t1, t2)\n",
+                     "a")
+          .lower({.lanes = 4});
+    };
+    const Kernel columns = on("cuda:0", 65).value();
+    CHECK(columns.rows == 520);
+    CHECK(columns.cols == 32);
+    CHECK(columns.columns.size() == 1);
+    CHECK(columns.phases[0].stores.size() == 1);  // vectors
+    CHECK(on("cuda:0", 64)->rows == 32);
+    CHECK(on("cpu", 65)->rows == 32);
+  }
+  SUBCASE("a matrix that lies transposed has its rows as they lie in memory") {
+    const std::string type = "\"cpu f32[20, 16] strides=(1, 20)\"\n";
+    Program columns("  # a: " + type + "  t1 = prims.neg(a)  # t1: " + type +
+                        "  t2 = prims.sum(t1, [1])  # t2: \"cpu f32[20]\"\n  return (t1, t2)\n",
+                    "a");
+    CHECK(columns.lower()->columns.size() == 1);
+    CHECK(columns.lower()->cols == 20);
+    Program rows("  # a: " + type + "  t1 = prims.neg(a)  # t1: " + type +
+                     "  t2 = prims.sum(t1, [0])  # t2: \"cpu f32[16]\"\n  return (t1, t2)\n",
+                 "a");
+    CHECK(rows.lower()->columns.empty());
+    CHECK(rows.lower()->rows == 16);
+  }
   SUBCASE("not where what is kept changes its order") {
     Program other(
         "  # a: \"cpu f32[2, 5, 3] strides=(1, 6, 2)\"\n"

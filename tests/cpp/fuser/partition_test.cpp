@@ -237,6 +237,39 @@ TEST_CASE("partition: a small sum does not wait for a far reader with what it is
   CHECK(kernels_of_sums(60, true) == std::vector<size_t>{2});  // it is in memory anyway
 }
 
+// Channels last, on the CPU: a sum over each image.
+TEST_CASE("partition: a sum whose rows have gaps is the operator's, unless it comes back to what it sums up") {
+  const auto sums = [](bool comes_back, DeviceType device) {
+    Builder b = pass_builder();
+    TensorType t = f32({2, 32, 4, 4});
+    t.device = Device{device, 0};
+    t.strides = {512, 1, 128, 32};
+    Expr x = b("prims.exp", b.input(t, "x"));
+    Expr sum = b("prims.sum", x, Arg::list({2, 3}));
+    Expr scaled = b("prims.mul", sum, 0.5);
+    if (comes_back) scaled = b("prims.sub", x, b("prims.broadcast_in_dim", scaled, t.shape, Arg::list({0, 1})));
+    Partitioned p = partitioned(b.finish("f", b("prims.neg", scaled)));
+    size_t fused = 0;
+    for (const test::Fused& f : p.fusions)
+      for (const Call* c : f.calls) fused += c->op->full_name == "prims.sum";
+    return fused;
+  };
+  CHECK(sums(false, DeviceType::cpu) == 0);
+  CHECK(sums(true, DeviceType::cpu) == 1);
+  CHECK(sums(false, DeviceType::cuda) == 1);
+}
+
+TEST_CASE("partition: a softmax along the middle of memory stays whole on the CPU") {
+  const auto kernels = [](bool transposed) {
+    Builder b = pass_builder();
+    Expr x(b, b.input(f32({4, 8, 32}), "x"));
+    if (transposed) x = b("torch.transpose", x, 1, 2);
+    return partitioned(b.finish("f", b("torch.softmax", x, -1))).fusions.size();
+  };
+  CHECK(kernels(true) == 0);
+  CHECK(kernels(false) == 1);
+}
+
 TEST_CASE("partition: a kernel that nobody wants to make leaves its calls") {
   Builder b = pass_builder();
   Value x = b.input(f32({4}), "x");
