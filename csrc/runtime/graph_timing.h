@@ -53,10 +53,10 @@ class RunTimes {
   double issued() const { return issued_; }
   /// Times a run that is about to be issued; null where no more are needed.
   std::shared_ptr<RunTimer> start(const GraphSettings& settings, int index);
-
- private:
+  /// Reads the times that are there by now.
   void settle();
 
+ private:
   std::vector<std::shared_ptr<RunTimer>> running_;
   size_t runs_ = 0, waited_ = 0, bound_ = 0, not_bound_ = 0;
   double issued_ = std::numeric_limits<double>::infinity();

@@ -213,14 +213,22 @@ bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int6
 }
 
 // Arguments, and what is given to the caller.
-bool EntryGraphs::copies_too_much(Road& road, GraphRow::Road& row, const Values& inputs,
-                                  const std::vector<Place>& places) {
+bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places) {
   if (!settings_->automatic) return false;
-  int64_t copied = row.given;
+  row.backward.times.settle();
+  GraphRow::Road& of_row = &road == &forward_ ? row.forward : row.backward;
+  int64_t copied = of_row.given;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const at::Tensor* t = places[i] == Place::Buffer ? defined_tensor(inputs[i]) : nullptr) copied += bytes_of(*t);
-  if (static_cast<double>(copied) / kCopied <= kCopying * row.times.issued()) return false;
-  give_up(road, row, cat("copies of ", megabytes(copied), " would take the device longer than the host saves"));
+  const auto takes_too_long = [](int64_t bytes, const GraphRow::Road& r) {
+    return static_cast<double>(bytes) / kCopied > kCopying * r.times.issued();
+  };
+  // A forward is not recorded without its backward.
+  const bool gradients = &road == &forward_ && takes_too_long(row.backward.given, row.backward);
+  if (!gradients && !takes_too_long(copied, of_row)) return false;
+  give_up(road, of_row,
+          cat("copies of ", megabytes(gradients ? row.backward.given : copied), gradients ? " of gradients" : "",
+              " would take the device longer than the host saves"));
   return true;
 }
 
@@ -390,7 +398,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                         (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
-    if (copies_too_much(forward_, row->forward, inputs, *places) || !make_room(*row)) return nullptr;
+    if (copies_too_much(forward_, *row, inputs, *places) || !make_room(*row)) return nullptr;
     const int64_t most = most_bytes();
     if (too_large(forward_, row->forward, std::max(forward_.live, row->forward.results), most)) return nullptr;
     graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
@@ -424,7 +432,8 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   graph.add_kept(inputs);
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);
   std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs, last) : nullptr;
-  if (usable && !found && !backward_.off && !row->backward.off && wanted(backward_, row->backward))
+  // The forward's recording holds what is saved: a backward that runs beside it needs more memory than both recordings.
+  if (usable && !found && !backward_.off && !row->backward.off)
     found = record_backward(entry, graph, inputs, last);
   if (!found) {
     ++settings_->ungraphed;
@@ -514,7 +523,7 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                     "the gradient of an output has gaps in its layout");
     }
-    if (copies_too_much(backward_, row->backward, inputs, places)) return nullptr;
+    if (copies_too_much(backward_, *row, inputs, places)) return nullptr;
     const int64_t most = most_bytes();
     if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
     // Gradients that stay in the recording would be overwritten by the next forward.

@@ -14,9 +14,9 @@
 // Recordings that keep nothing from one replay to the next share memory; each other forward has a pool of its own.  A
 // recording belongs to the stream on which it was made, which orders its replays, and to one row of sizes and numbers.
 //
-// Where nobody asked for graphs, a program is recorded for a row of sizes that several runs had, if the device waits for
-// the host (graph_timing.h), what it would keep is little, and copies would not take the device most of the time that
-// the host saves.  Tensors among the arguments are copied into the recording, except those that are large or written to
+// Where nobody asked for graphs, a forward is recorded for a row of sizes that several runs had, if the device waits for
+// the host (graph_timing.h), there is memory enough, and copies would not take the device most of the time that the host
+// saves; and its backward with it.  Tensors among the arguments are copied into the recording, except those that are large or written to
 // and lay in one place for some calls.
 #pragma once
 
@@ -176,7 +176,7 @@ class EntryGraphs {
   void discard(Road& road, const GraphRecording& recording);
   bool wanted(Road& road, GraphRow::Road& row);
   bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
-  bool copies_too_much(Road& road, GraphRow::Road& row, const Values& inputs, const std::vector<Place>& places);
+  bool copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places);
   int64_t most_bytes() const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
   void learn(const Values& inputs);

@@ -76,17 +76,22 @@ def test_times_may_come_late_and_the_majority_decides(recorder):
     assert stats(f)["captures"] == 1
 
 
-def test_forward_and_backward_decide_for_themselves(recorder):
+@pytest.mark.parametrize("forward_waits", [True, False])
+def test_a_backward_follows_its_forward(recorder, forward_waits):
+    """The forward's recording holds what is saved until the backward has run."""
     module = Net()
     f = automatic(module, recorder)
     for _ in range(SOON):
-        recorder.device_takes = 400.0
+        recorder.device_takes = 400.0 if forward_waits else 4000.0
         out = f(randn(3, 8))
-        recorder.device_takes = 4000.0
+        recorder.device_takes = 4000.0 if forward_waits else 400.0
         out.sum().backward()
         module.zero_grad()
-    assert counts(f)[:2] == (1, SOON - 3)
-    assert reasons(f).startswith("backward: the device takes longer")
+    if forward_waits:
+        assert counts(f)[:2] == (2, 2 * (SOON - 3)) and not reasons(f)
+    else:
+        assert counts(f)[:2] == (0, 0)
+        assert reasons(f).startswith("forward: the device takes longer")
 
 
 # ---- what is not recorded ------------------------------------------------------------------------------------------
@@ -325,7 +330,8 @@ def test_copies_that_take_longer_than_the_host_saves_are_a_reason(recorder, trai
         if trained:
             y.sum().backward()
     assert stats(f)["captures"] == 0
-    assert "copies of 16 MB would take the device longer than the host saves" in reasons(f)
+    what = "16 MB of gradients" if trained else "16 MB"
+    assert f"copies of {what} would take the device longer than the host saves" in reasons(f)
     recorder.issued, recorder.device_takes = 600.0, 700.0
     g = automatic(torch.sin, recorder)
     calls(g, 2 * SOON, lambda: x)
