@@ -226,6 +226,17 @@ std::vector<bool> dims_of(const Call& call, size_t rank) {
   return named;
 }
 
+bool has_logical_order(const TensorType& t) {
+  std::optional<int64_t> before;
+  for (size_t i = 0; i < t.shape.size(); ++i) {
+    if (Size(t.shape[i]).is(1)) continue;
+    const int64_t stride = usual(t.strides[i]);
+    if (before && stride > *before) return false;
+    before = stride;
+  }
+  return true;
+}
+
 std::vector<size_t> memory_order(const TensorType& t) {
   std::vector<size_t> order(t.shape.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -319,9 +330,11 @@ Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced)
   const bool on_gpu = t.device.type == DeviceType::cuda;
   const Reduction by_order = in_order(shape, is_reduced, logical_order(rank));
   const size_t against = against_order(t, is_reduced, by_order);
-  if (by_order.which != Reduced::Neither && against == rank) return by_order;
+  if (by_order.which != Reduced::Neither && has_logical_order(t)) return by_order;
   const Reduction by_memory = in_memory_order(t, shape, is_reduced);
-  if (by_memory.which != Reduced::Neither) return by_memory;
+  const bool agrees = by_order.which == Reduced::Neither || by_order.which == by_memory.which || against < rank;
+  if (by_memory.which != Reduced::Neither && agrees) return by_memory;
+  if (by_order.which != Reduced::Neither && against == rank) return by_order;
   if (by_order.which != Reduced::Neither) {
     const bool long_gaps = by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps;
     return on_gpu && long_gaps ? across(t, is_reduced, against) : by_order;
@@ -336,13 +349,14 @@ Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced)
 
 }  // namespace
 
-bool has_gaps_in_rows(const Call& call, const TensorType& t) {
+bool has_gaps(const Call& call, const TensorType& t) {
   const std::vector<bool> is_reduced = dims_of(call, t.shape.size());
   const Reduction r = reduction_of(t, is_reduced);
-  return r.which == Reduced::Inner && r.order.empty() && against_order(t, is_reduced, r) < t.shape.size();
+  if (r.which == Reduced::Neither || !r.order.empty()) return false;
+  return against_order(t, is_reduced, r) < t.shape.size() || (r.which == Reduced::Outer && !has_logical_order(t));
 }
 
-bool has_gaps_in_rows(const Call& call) { return has_gaps_in_rows(call, call.arguments().value("a").tensor()); }
+bool has_gaps(const Call& call) { return has_gaps(call, call.arguments().value("a").tensor()); }
 
 Reduction reduction_of(const Call& call) {
   const TensorType& t = call.arguments().value("a").tensor();

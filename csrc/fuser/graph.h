@@ -53,11 +53,13 @@ struct Reduction {
   std::vector<size_t> order;
 };
 Reduction reduction_of(const Call& call);
-/// Whether the last dimensions are reduced, and memory has kept ones side by side (sums of [N, C, H, W] over H and W,
-/// channels last): a row of the loop has gaps.
-bool has_gaps_in_rows(const Call& reduction);
+/// Whether the loop reads with gaps, where memory has other elements: sums of [N, C, H, W], channels last, over H and W,
+/// or over N.
+bool has_gaps(const Call& reduction);
 /// The same with another operand.
-bool has_gaps_in_rows(const Call& reduction, const TensorType& operand);
+bool has_gaps(const Call& reduction, const TensorType& operand);
+/// Whether the dimensions with more than one element lie in memory in their order.
+bool has_logical_order(const TensorType& t);
 /// The dimensions from the outermost in memory to the innermost.
 std::vector<size_t> memory_order(const TensorType& t);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fuser/gaps.h"
 #include "fuser/long_rows.h"
 #include "fuser/open.h"
 #include "passes/repeated.h"
@@ -46,33 +47,6 @@ bool divide_long_rows(std::vector<const Call*>& parts, const Computed& before, c
   return true;
 }
 
-// Whether what a reduction gives is combined with values of the size of its operand, without a barrier in between.
-bool comes_back(const std::vector<Item>& items, size_t reduction) {
-  const Call& call = *items[reduction].call;
-  const int64_t most = usual_numel(call.arguments().value("a"));
-  ValueSet made;
-  made.set(call.output.value(), 1);
-  for (size_t i = reduction + 1; i < items.size(); ++i) {
-    if (items[i].kind == Kind::Barrier) continue;
-    bool reads = false;
-    visit_inputs(*items[i].call, [&](Value v) { reads = reads || made[v]; });
-    if (!reads) continue;
-    if (usual_numel(items[i].call->output.value()) >= most) return true;
-    made.set(items[i].call->output.value(), 1);
-  }
-  return false;
-}
-
-// On the CPU PyTorch sums up rows with gaps several times as fast, one piece of memory at a time.  Where the sum comes
-// back to its operand (a norm of permuted dimensions) a kernel saves it a pass over memory.
-void leave_rows_with_gaps(std::vector<Item>& items) {
-  for (size_t i = 0; i < items.size(); ++i) {
-    Item& item = items[i];
-    if (item.kind != Kind::Reduce || item.call->output.value().tensor().device.type != DeviceType::cpu) continue;
-    if (has_gaps_in_rows(*item.call) && !comes_back(items, i)) item.kind = Kind::Barrier;
-  }
-}
-
 }  // namespace
 
 std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& behind, bool eager) {
@@ -99,7 +73,7 @@ std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& b
       out.push_back({part, whole ? call : nullptr, kind_of(*part), kind_of(*part) == Kind::Move && is_view(*part)});
     }
   }
-  leave_rows_with_gaps(out);
+  leave_gaps_to_operators(out);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fuser/gaps.h"
 #include "fuser/graph.h"
 #include "fuser/long_rows.h"
 
@@ -31,22 +32,6 @@ const Call* without_empty_parts(const Call& call, Arena& arena) {
   return arena.make_call(std::move(shorter));
 }
 
-// A softmax along a dimension in the middle of memory, which it may copy first: PyTorch's on the CPU takes neighbouring
-// rows together.
-bool compares_rows_with_gaps(const std::vector<const Call*>& parts, size_t first) {
-  for (size_t i = first; i < parts.size(); ++i) {
-    if (parts[i]->op->full_name != "prims.amax") continue;
-    const Value a = parts[i]->arguments().value("a");
-    TensorType operand = a.tensor();
-    if (operand.device.type != DeviceType::cpu) return false;
-    for (size_t j = first; j < i; ++j)
-      if (parts[j]->op->full_name == "prims.clone" && parts[j]->output.value() == a)
-        operand = parts[j]->arguments().value("a").tensor();
-    if (has_gaps_in_rows(*parts[i], operand)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
@@ -59,7 +44,7 @@ bool open_into(const Call& call, Arena& arena, std::vector<const Call*>& out) {
   const size_t first = out.size();
   for (const Call* inner : call.body)
     if (!open_into(*inner, arena, out)) return false;
-  if (compares_rows_with_gaps(out, first)) return false;
+  if (walks_over_gaps({out.begin() + static_cast<std::ptrdiff_t>(first), out.end()})) return false;
   // Of long rows one walk of PyTorch's takes less time than two of ours (a variance).
   if (!plain->op->has(kReduction) || !plain->op->is_prim()) return true;
   return std::none_of(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),

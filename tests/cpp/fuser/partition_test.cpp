@@ -237,26 +237,43 @@ TEST_CASE("partition: a small sum does not wait for a far reader with what it is
   CHECK(kernels_of_sums(60, true) == std::vector<size_t>{2});  // it is in memory anyway
 }
 
-// Channels last, on the CPU: a sum over each image.
-TEST_CASE("partition: a sum whose rows have gaps is the operator's, unless it comes back to what it sums up") {
-  const auto sums = [](bool comes_back, DeviceType device) {
+TensorType channels_last(DeviceType device) {
+  TensorType t = f32({2, 32, 24, 24});
+  t.device = Device{device, 0};
+  t.strides = {18432, 1, 768, 32};
+  return t;
+}
+
+size_t fused_calls(const Trace& t, const std::string& name) {
+  size_t n = 0;
+  for (const test::Fused& f : partitioned(t).fusions)
+    for (const Call* c : f.calls) n += c->op->full_name == name;
+  return n;
+}
+
+TEST_CASE("partition: sums that leave gaps in memory are the operator's on the CPU") {
+  const auto sums = [](const ArgList& dims, DeviceType device) {
     Builder b = pass_builder();
-    TensorType t = f32({2, 32, 4, 4});
-    t.device = Device{device, 0};
-    t.strides = {512, 1, 128, 32};
-    Expr x = b("prims.exp", b.input(t, "x"));
-    Expr sum = b("prims.sum", x, Arg::list({2, 3}));
-    Expr scaled = b("prims.mul", sum, 0.5);
-    if (comes_back) scaled = b("prims.sub", x, b("prims.broadcast_in_dim", scaled, t.shape, Arg::list({0, 1})));
-    Partitioned p = partitioned(b.finish("f", b("prims.neg", scaled)));
-    size_t fused = 0;
-    for (const test::Fused& f : p.fusions)
-      for (const Call* c : f.calls) fused += c->op->full_name == "prims.sum";
-    return fused;
+    Expr x = b("prims.exp", b.input(channels_last(device), "x"));
+    return fused_calls(b.finish("f", b("prims.neg", b("prims.sum", x, Arg::list(dims)))), "prims.sum");
   };
-  CHECK(sums(false, DeviceType::cpu) == 0);
-  CHECK(sums(true, DeviceType::cpu) == 1);
-  CHECK(sums(false, DeviceType::cuda) == 1);
+  CHECK(sums({2, 3}, DeviceType::cpu) == 0);
+  CHECK(sums({0}, DeviceType::cpu) == 0);
+  CHECK(sums({2, 3}, DeviceType::cuda) == 1);
+  CHECK(sums({0, 2, 3}, DeviceType::cpu) == 1);  // columns of what lies together
+  CHECK(sums({0, 1, 2, 3}, DeviceType::cpu) == 1);
+}
+
+TEST_CASE("partition: a copy into the order of long rows is the operator's on the CPU, and a copy beside none is not") {
+  const auto copies = [](bool reduced, DeviceType device) {
+    Builder b = pass_builder();
+    Expr x = b("prims.reshape", b("prims.neg", b.input(channels_last(device), "x")), Dims{36864});
+    x = b("prims.mul", x, x);
+    return fused_calls(b.finish("f", b("prims.exp", reduced ? b("prims.sum", x, Arg::list({0})) : x)), "prims.reshape");
+  };
+  CHECK(copies(true, DeviceType::cpu) == 0);
+  CHECK(copies(false, DeviceType::cpu) == 1);
+  CHECK(copies(true, DeviceType::cuda) == 1);
 }
 
 TEST_CASE("partition: a softmax along the middle of memory stays whole on the CPU") {
