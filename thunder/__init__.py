@@ -131,8 +131,8 @@ def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), nu
         graphs: Whether programs run as CUDA graphs, a single launch for a forward or a backward.
             "auto": a program is recorded after some runs of the same sizes if the device waited for the host in them,
                 and all of it runs on one GPU without waiting for values there.  Nothing else changes: results and
-                gradients are tensors of their own, with the same numbers.  A recording keeps the memory of a step between
-                steps: those of a program keep at most an eighth of the device's memory, all together a quarter, and a
+                gradients are tensors of their own, with the same numbers.  A recording keeps the memory of a step until
+                the next step: those of a program at most an eighth of the device's memory, all together a quarter, a
                 new one half of what is free.
             True: every program that can be is recorded in its second run, for one row of sizes, whatever it keeps;
                 `thunder.transforms.CUDAGraphTransform` says what a caller has to know then.  A warning tells of one

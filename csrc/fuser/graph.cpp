@@ -267,8 +267,8 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
   return {Reduced::Inner, kept, gone, {}};
 }
 
-constexpr int64_t kTogether = 64;    // bytes
-constexpr int64_t kLongGaps = 512;   // elements of a row with gaps, of which a block of threads has but one
+constexpr int64_t kTogether = 64;   // bytes
+constexpr int64_t kLongGaps = 512;  // elements of a row with gaps, of which a block of threads has but one
 
 // Whether memory has elements along the dimension side by side in pieces that it is read in.
 bool lies_together(const TensorType& t, size_t dim) {

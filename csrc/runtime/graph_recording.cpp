@@ -233,9 +233,9 @@ std::shared_ptr<GraphRecording> GraphRecording::record(std::shared_ptr<GraphSett
   inputs.clear();
   std::shared_ptr<void> run = callable(r->body_);
   GraphSettings::recording = true;
-  PyObject* made = PyObject_CallMethod(get(settings->recorder), "record", "OiOO", get(run), index,
-                                       memory.shared ? Py_True : Py_False,
-                                       memory.after ? get(memory.after->pool_) : Py_None);
+  PyObject* made =
+      PyObject_CallMethod(get(settings->recorder), "record", "OiOO", get(run), index,
+                          memory.shared ? Py_True : Py_False, memory.after ? get(memory.after->pool_) : Py_None);
   GraphSettings::recording = false;
   if (!made) ++failures;
   const std::shared_ptr<void> held = hold(made);

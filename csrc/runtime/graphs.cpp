@@ -433,8 +433,7 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);
   std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs, last) : nullptr;
   // The forward's recording holds what is saved: a backward that runs beside it needs more memory than both recordings.
-  if (usable && !found && !backward_.off && !row->backward.off)
-    found = record_backward(entry, graph, inputs, last);
+  if (usable && !found && !backward_.off && !row->backward.off) found = record_backward(entry, graph, inputs, last);
   if (!found) {
     ++settings_->ungraphed;
     return std::nullopt;

@@ -1,4 +1,4 @@
-"""Reductions, norms and losses of tensors that do not lie in the order of their dimensions: numbers and layouts as eager's."""
+"""Reductions, norms and losses of tensors that do not lie in the order of their dimensions, beside eager's."""
 
 import pytest
 import torch
