@@ -8,7 +8,8 @@
 //   t2 = prims.reshape(t0, [-1])                 # the copy is no part of a kernel, the sums are
 //   t3 = prims.sum(prims.mul(t2, t2), [0])
 //
-// A row of few elements may have gaps if it is not reduced alone: its lines stay in a core's cache for the rows beside.
+// A row of few elements may be read through a copy (a layer norm of permuted dimensions): its lines stay in a core's cache
+// for the rows beside.
 #pragma once
 
 #include <vector>

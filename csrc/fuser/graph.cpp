@@ -320,10 +320,6 @@ std::vector<size_t> logical_order(size_t rank) {
   return order;
 }
 
-}  // namespace
-
-namespace {
-
 Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced) {
   Sizes shape(t.shape.begin(), t.shape.end());
   const size_t rank = shape.size();
