@@ -219,6 +219,11 @@ FAMILIES = {
         (lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1) * 2, [(128, 2048, 7, 7)], [(16, 64, 112, 112)]),
         (lambda x: F.adaptive_max_pool2d(x, (3, 3)), [(32, 64, 31, 31)]),
         (
+            lambda x: x * x.mean((2, 3), keepdim=True).sigmoid(),
+            [("channels last", 64, 384, 56, 56)],
+            [("channels last", 64, 512, 14, 14)],
+        ),
+        (
             lambda x: F.conv1d(
                 F.pad(x, (3, 0)), torch.ones(x.shape[1], 1, 4, dtype=x.dtype, device=x.device), groups=x.shape[1]
             ).relu(),
@@ -264,6 +269,8 @@ def argument(what, dtype, options):
     if what[0] == "index":
         _, n, shape = what
         return torch.randint(0, n, small(shape, options), device=options.device) % (8 if options.small else n)
+    if what[0] == "channels last":
+        return argument(what[1:], dtype, options).contiguous(memory_format=torch.channels_last)
     return torch.rand(small(what, options), device=options.device).to(dtype)
 
 

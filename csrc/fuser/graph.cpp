@@ -320,27 +320,30 @@ std::vector<size_t> logical_order(size_t rank) {
   return order;
 }
 
-Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced) {
-  Sizes shape(t.shape.begin(), t.shape.end());
-  const size_t rank = shape.size();
-  const bool on_gpu = t.device.type == DeviceType::cuda;
-  const Reduction by_order = in_order(shape, is_reduced, logical_order(rank));
-  const size_t against = against_order(t, is_reduced, by_order);
-  if (by_order.which != Reduced::Neither && has_logical_order(t)) return by_order;
+// Of dimensions that are neither the first nor the last ones.
+Reduction in_the_middle(const TensorType& t, const Sizes& shape, const std::vector<bool>& is_reduced) {
   const Reduction by_memory = in_memory_order(t, shape, is_reduced);
-  const bool agrees = by_order.which == Reduced::Neither || by_order.which == by_memory.which || against < rank;
-  if (by_memory.which != Reduced::Neither && agrees) return by_memory;
-  if (by_order.which != Reduced::Neither && against == rank) return by_order;
-  if (by_order.which != Reduced::Neither) {
-    const bool long_gaps = by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps;
-    return on_gpu && long_gaps ? across(t, is_reduced, against) : by_order;
-  }
+  if (by_memory.which != Reduced::Neither) return by_memory;
   // On the CPU PyTorch's sums, which walk over one piece of memory at a time, are several times as fast.
-  if (!on_gpu || in_order(shape, is_reduced, memory_order(t)).which != Reduced::Neither) return {};
-  size_t innermost = rank;
-  for (size_t i = 0; i < rank; ++i)
+  if (t.device.type != DeviceType::cuda || in_order(shape, is_reduced, memory_order(t)).which != Reduced::Neither)
+    return {};
+  size_t innermost = shape.size();
+  for (size_t i = 0; i < shape.size(); ++i)
     if (!shape[i].is(1)) innermost = i;
-  return innermost < rank && lies_together(t, innermost) ? across(t, is_reduced, innermost) : Reduction();
+  return innermost < shape.size() && lies_together(t, innermost) ? across(t, is_reduced, innermost) : Reduction();
+}
+
+Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced) {
+  const Sizes shape(t.shape.begin(), t.shape.end());
+  const Reduction by_order = in_order(shape, is_reduced, logical_order(shape.size()));
+  if (by_order.which == Reduced::Neither) return in_the_middle(t, shape, is_reduced);
+  if (has_logical_order(t)) return by_order;
+  const size_t against = against_order(t, is_reduced, by_order);
+  const bool has_gaps = against < shape.size();
+  const Reduction by_memory = in_memory_order(t, shape, is_reduced);
+  if (by_memory.which == by_order.which || (has_gaps && by_memory.which != Reduced::Neither)) return by_memory;
+  const bool long_gaps = has_gaps && by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps;
+  return long_gaps && t.device.type == DeviceType::cuda ? across(t, is_reduced, against) : by_order;
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ Arg alpha_dropout_body(Builder& b, const Args& a) {
 
 double dropout_scale(double p) { return p == 1 ? 0 : 1 / (1 - p); }
 
-// No executor runs the parts: a read of values draws the mask by itself where the result requires a gradient.
+// Executors take it whole.  A read of values draws the mask by itself where the result requires a gradient.
 Arg native_dropout_body(Builder& b, const Args& a) {
   const bool draws = !a.has("train") || a.flag("train");
   const double p = draws ? a.real("p") : 0.0;
