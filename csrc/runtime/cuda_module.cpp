@@ -32,7 +32,7 @@ const CudaKernel* CudaModule::find(const std::string& function, int device, std:
   std::lock_guard lock(mutex_);
   std::unique_ptr<CudaKernel>& kernel = kernels_[{device, function}];
   if (!kernel) {
-    kernel = std::make_unique<CudaKernel>(std::make_shared<const std::string>(cubin.cubin), function);
+    kernel = std::make_unique<CudaKernel>(cubin.cubin, function);
     // A graph that is recorded later may be the first to want it, and a capture does not allow loading.
     kernel->prepare(device);
   }

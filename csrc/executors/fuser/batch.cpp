@@ -44,7 +44,7 @@ std::string KernelBatch::add_cuda(const fuser::Kernel& kernel, const std::string
   std::string known = add(cuda_names_, fuser::emit_cuda(kernel, ""), name);
   if (known == name) {
     texts_[name] = fuser::emit_cuda(kernel, name);
-    cuda_.push_back({name, fuser::cuda_prelude() + texts_[name]});
+    cuda_.push_back(name);
   }
   return known;
 }
@@ -80,10 +80,11 @@ void KernelBatch::start() {
 KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
   const CudaDeviceProperties& p = cuda_device_properties(device);
   std::vector<CudaSource> sources;
-  for (const Cuda& c : cuda_) sources.push_back({c.name, c.source, {"--fmad=false"}});
+  for (const std::string& name : cuda_)
+    sources.push_back({name, texts_.at(name), {"--fmad=false"}, fuser::cuda_prelude()});
   CudaResults out;
   for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor))
-    out[c.name] = {c.ok() ? std::make_shared<const std::string>(std::move(c.cubin)) : nullptr, std::move(c.log)};
+    out[c.name] = {std::move(c.cubin), std::move(c.log)};
   return out;
 }
 

@@ -14,8 +14,8 @@
 
 namespace thunder {
 
-/// Kernels for the host are a few translation units, those for CUDA one each; they are compiled side by side.  Kernels of
-/// the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first
+/// Kernels for the host are a few translation units, those for CUDA a few programs; they are compiled side by side.
+/// Kernels of the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first
 /// waits for its unit.
 class KernelBatch {
  public:
@@ -36,9 +36,6 @@ class KernelBatch {
   std::string text(const std::string& name) const;
 
  private:
-  struct Cuda {
-    std::string name, source;
-  };
   struct CudaResult {
     std::shared_ptr<const std::string> cubin;
     std::string log;
@@ -48,8 +45,7 @@ class KernelBatch {
   CudaResults compile_all(int device) const;
 
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
-  std::vector<std::string> host_;                               // the kernels' names
-  std::vector<Cuda> cuda_;
+  std::vector<std::string> host_, cuda_;                        // the kernels' names
   std::map<std::string, std::string> texts_;
   std::mutex mutex_;
   struct HostResult {

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <exception>
 #include <map>
+#include <optional>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -11,6 +14,7 @@
 #include "runtime/kernels/disk_cache.h"
 #include "runtime/kernels/fork.h"
 #include "runtime/kernels/nvrtc_library.h"
+#include "runtime/kernels/nvrtc_packs.h"
 #include "runtime/kernels/shared_library.h"
 
 namespace thunder {
@@ -36,13 +40,69 @@ struct Job {
   CompiledCubin result;
 };
 
+/// Jobs that are compiled in one program.
+using Pack = std::vector<Job*>;
+
 CacheKey key_of(const Job& job, const std::string& nvrtc) {
   CacheKeyBuilder builder("cubin");
   // The library by its file and not by its version: that need not be loaded, and two builds of one version differ.
-  builder.add(nvrtc).add(job.source->source);
+  builder.add(nvrtc).add(job.source->prelude).add(job.source->source);
   for (const std::string& option : job.options) builder.add(option);
   return builder.key();
 }
+
+size_t threads_to_use() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+// A cubin of one job is stored under the key of the job.  One of several is stored once, under a key made of theirs; what
+// is stored under theirs is then the list of all of them, which says where it is.
+CacheKey key_of_pack(const std::vector<std::string>& keys) {
+  CacheKeyBuilder builder("cubin of several");
+  for (const std::string& key : keys) builder.add(key);
+  return builder.key();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+void store(const Pack& pack, const DiskCache& cache) {
+  const std::string& cubin = *pack.front()->result.cubin;
+  if (pack.size() == 1) {
+    cache.store(pack.front()->key, cubin);
+    return;
+  }
+  std::vector<std::string> keys;
+  for (const Job* job : pack) keys.push_back(job->key.hex);
+  if (!cache.store(key_of_pack(keys), cubin)) return;
+  const std::string list = join(keys, "\n");
+  for (const Job* job : pack) cache.store(job->key, list);
+}
+
+/// What the disk cache has, each cubin read once.
+class StoredCubins {
+ public:
+  explicit StoredCubins(const DiskCache& cache) : cache_(cache) {}
+
+  /// Null if it is not there.
+  std::shared_ptr<const std::string> find(const CacheKey& key) {
+    std::optional<std::string> entry = cache_.load(key);
+    if (!entry) return nullptr;
+    if (entry->compare(0, kElf.size(), kElf) == 0) return std::make_shared<const std::string>(std::move(*entry));
+    auto [it, fresh] = packs_.try_emplace(*entry);
+    if (fresh)
+      if (auto cubin = cache_.load(key_of_pack(lines_of(*entry))))
+        it->second = std::make_shared<const std::string>(std::move(*cubin));
+    return it->second;
+  }
+
+ private:
+  static constexpr std::string_view kElf = "\x7f" "ELF";
+  const DiskCache& cache_;
+  std::map<std::string, std::shared_ptr<const std::string>> packs_;
+};
 
 /// The text that a pair of NVRTC's functions gives, a size and the bytes.
 std::string bytes_of(NvrtcApi::Program program, int (*size)(NvrtcApi::Program, size_t*),
@@ -53,46 +113,82 @@ std::string bytes_of(NvrtcApi::Program program, int (*size)(NvrtcApi::Program, s
   return get(program, out.data()) == 0 ? out : "";
 }
 
-void compile(const NvrtcApi& api, Job& job) {
-  CompiledCubin& result = job.result;
+/// The cubin of a text, or the log.
+CompiledCubin compile_text(const NvrtcApi& api, const std::string& name, const std::string& text,
+                           const std::vector<std::string>& options) {
+  CompiledCubin result;
   NvrtcApi::Program program = nullptr;
-  const std::string name = job.source->name + ".cu";
-  int status = api.create(&program, job.source->source.c_str(), name.c_str(), 0, nullptr, nullptr);
+  std::string cubin;
+  int status = api.create(&program, text.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr);
   if (status == 0) {
-    std::vector<const char*> options;
-    for (const std::string& option : job.options) options.push_back(option.c_str());
-    status = api.compile(program, static_cast<int>(options.size()), options.data());
-    if (status == 0) result.cubin = bytes_of(program, api.cubin_size, api.cubin);
+    std::vector<const char*> texts;
+    for (const std::string& option : options) texts.push_back(option.c_str());
+    status = api.compile(program, static_cast<int>(texts.size()), texts.data());
+    if (status == 0) cubin = bytes_of(program, api.cubin_size, api.cubin);
     result.log = bytes_of(program, api.log_size, api.log);
     while (!result.log.empty() && result.log.back() == '\0') result.log.pop_back();
     api.destroy(&program);
   }
-  if (result.cubin.empty())
-    result.log = cat("NVRTC: ", status ? api.error_string(status) : "it gave no cubin", " (", join(job.options, " "),
+  if (cubin.empty())
+    result.log = cat("NVRTC: ", status ? api.error_string(status) : "it gave no cubin", " (", join(options, " "),
                      ")\n", result.log);
+  else
+    result.cubin = std::make_shared<const std::string>(std::move(cubin));
+  return result;
 }
 
-void compile_in_threads(const NvrtcApi& api, const std::vector<Job*>& jobs) {
+void compile(const NvrtcApi& api, const Pack& pack, const DiskCache& cache) {
+  std::string text = pack.front()->source->prelude;
+  for (const Job* job : pack) text += job->source->source;
+  const CompiledCubin whole = compile_text(api, pack.front()->source->name, text, pack.front()->options);
+  if (!whole.ok() && pack.size() > 1) {
+    // One of them is wrong: by itself it has the messages, and the others have cubins.
+    for (Job* job : pack) compile(api, {job}, cache);
+    return;
+  }
+  for (Job* job : pack) job->result = whole;
+  if (whole.ok()) store(pack, cache);
+}
+
+void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, const DiskCache& cache) {
   std::atomic<size_t> next{0};
   auto work = [&] {
-    for (size_t i; (i = next++) < jobs.size();) {
+    for (size_t i; (i = next++) < packs.size();) {
       try {
-        compile(api, *jobs[i]);
+        compile(api, packs[i], cache);
       } catch (const std::exception& e) {
-        jobs[i]->result.cubin.clear();
-        jobs[i]->result.log = cat("NVRTC: ", e.what());
+        for (Job* job : packs[i]) job->result = {"", nullptr, cat("NVRTC: ", e.what())};
       }
     }
   };
-  const size_t most = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
   try {
-    while (threads.size() + 1 < std::min(most, jobs.size())) threads.emplace_back(work);
+    while (threads.size() + 1 < std::min(threads_to_use(), packs.size())) threads.emplace_back(work);
   } catch (const std::system_error&) {
     // No more threads to be had: those that run, and this one, do all of it.
   }
   work();
   for (std::thread& thread : threads) thread.join();
+}
+
+/// Programs of the jobs: those without a prelude each by itself, the others with those that have the same and the same
+/// options.
+std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs) {
+  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<Job*>> alike;
+  std::vector<Pack> packs;
+  for (Job* job : jobs) {
+    if (job->source->prelude.empty()) packs.push_back({job});
+    else alike[{job->source->prelude, job->options}].push_back(job);
+  }
+  for (const auto& [what, members] : alike) {
+    std::vector<size_t> lengths;
+    for (const Job* job : members) lengths.push_back(job->source->source.size());
+    for (const std::vector<size_t>& indices : packs_of(lengths, threads_to_use())) {
+      Pack& pack = packs.emplace_back();
+      for (size_t i : indices) pack.push_back(members[i]);
+    }
+  }
+  return packs;
 }
 
 /// Fills the results of the jobs that the cache does not answer.
@@ -104,9 +200,7 @@ void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache) {
     for (Job* job : missing) job->result.log = why_not;
     return;
   }
-  compile_in_threads(*api, missing);
-  for (const Job* job : missing)
-    if (job->result.ok()) cache.store(job->key, job->result.cubin);
+  compile_in_threads(*api, packs_of_jobs(missing), cache);
 }
 
 }  // namespace
@@ -117,6 +211,7 @@ std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, 
   const std::string nvrtc = find_nvrtc(&why_not);
   const std::string identity = file_identity(nvrtc);
   const DiskCache cache = DiskCache::open();
+  StoredCubins stored(cache);
   std::map<std::string, Job> jobs;
   std::vector<Job*> of_source, missing;
   for (const CudaSource& source : sources) {
@@ -126,11 +221,11 @@ std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, 
     const auto [it, fresh] = jobs.try_emplace(hex, std::move(job));
     of_source.push_back(&it->second);
     if (!fresh) continue;
+    CompiledCubin& result = it->second.result;
     if (nvrtc.empty()) {
-      it->second.result.log = why_not;
-    } else if (auto cubin = cache.load(it->second.key)) {
-      it->second.result.cubin = std::move(*cubin);
-      it->second.result.from_cache = true;
+      result.log = why_not;
+    } else if ((result.cubin = stored.find(it->second.key))) {
+      result.from_cache = true;
     } else {
       missing.push_back(&it->second);
     }

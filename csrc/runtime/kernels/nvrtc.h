@@ -2,6 +2,7 @@
 // toolkit; cubins are kept in the disk cache.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,18 @@ struct CudaSource {
   std::string name;                       // shows in messages and line information, "fusion3"
   std::string source;                     // kernels are `extern "C" __global__`
   std::vector<std::string> options = {};  // after the default ones, for example "--use_fast_math"
+  // What stands before `source`.  Sources with equal options and an equal prelude, if it is not empty, may be compiled
+  // in one program; then all that they define at the level of the file has names of its own.
+  std::string prelude = {};
 };
 
 struct CompiledCubin {
   std::string name;
-  std::string cubin;  // empty if the compilation failed, and then
-  std::string log;    // has the reason: NVRTC's messages, or why there is no NVRTC
+  // Null if the compilation failed.  Those that were compiled in one program have one cubin with all of them.
+  std::shared_ptr<const std::string> cubin;
+  std::string log;  // why there is no cubin: NVRTC's messages, or why there is no NVRTC
   bool from_cache = false;
-  bool ok() const { return !cubin.empty(); }
+  bool ok() const { return cubin != nullptr; }
 };
 
 struct CudaArch {
@@ -26,7 +31,8 @@ struct CudaArch {
   bool specific = false;  // sm_90a: instructions of exactly this architecture (wgmma)
 };
 
-/// One result a source, in order.  Sources that are not in the disk cache compile in parallel threads, equal ones once.
+/// One result a source, in order.  Sources that are not in the disk cache compile in parallel threads, equal ones once,
+/// several in one program (see nvrtc_packs.h).
 std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, CudaArch arch);
 inline std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, int major, int minor) {
   return compile_cuda(sources, CudaArch{major, minor, false});

@@ -49,7 +49,7 @@ std::shared_ptr<const std::string> cubin_for_device(const char* source) {
   const CudaDeviceProperties& p = cuda_device_properties(0);
   CompiledCubin result = compile_cuda({{"test", source}}, p.major, p.minor)[0];
   REQUIRE_MESSAGE(result.ok(), result.log);
-  return std::make_shared<const std::string>(std::move(result.cubin));
+  return result.cubin;
 }
 
 }  // namespace
