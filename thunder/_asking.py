@@ -38,6 +38,19 @@ def dtypes_of_small(func, args, kwargs, dtype_of, around):
     return [t.dtype for t in tensors(results)]
 
 
+def dtypes_of_sizes(func, args, kwargs, dtype_of, around):
+    """As `dtypes`, of tensors of their sizes without memory: without that import, too. What fails may be possible."""
+    from ._sizes_only import SizesOnly, without_memory
+
+    def make(shape, dtype, device):
+        return without_memory(shape, torch.empty(shape, device="meta").stride(), dtype, device)
+
+    def stand_in(value, made, dtype_of):
+        return _stand_in(value, made, dtype_of, make)
+
+    return [t.dtype for t in tensors(_called(func, args, kwargs, dtype_of, around, SizesOnly, stand_in))]
+
+
 def dtypes(func, args, kwargs, dtype_of, around):
     """Of the tensors that the call gives, as `call` asks."""
     return [t.dtype for t in tensors(call(func, args, kwargs, dtype_of, around))]

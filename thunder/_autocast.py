@@ -15,7 +15,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _asking, _opaque, _refused, _value_checks
-from ._dataless import any_dataless, run
+from ._dataless import any_small, run
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
 from ._tracing import current_tracer
@@ -181,7 +181,7 @@ class _Listener(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        results = run(func, args, kwargs) if any_dataless(args, kwargs) else func(*args, **kwargs)
+        results = run(func, args, kwargs) if any_small(args, kwargs) else func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
         views = any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
         if name not in _MOVES and not views and not name.startswith("prim::"):
@@ -226,7 +226,17 @@ def _plan_now(func, args, kwargs, states):
 
 def _found(func, args, kwargs, states):
     """(plan, whether PyTorch refuses the call)"""
-    asked = functools.partial(_asked, _asking.dtypes_of_small, func, args, kwargs)
+    # The last one imports torch._dynamo, which takes seconds.
+    for dtypes in (_asking.dtypes_of_small, _asking.dtypes_of_sizes, _asking.dtypes):
+        plan, refused, is_open = _plan_by(dtypes, func, args, kwargs, states)
+        if not is_open:
+            break
+    return plan, refused
+
+
+def _plan_by(dtypes, func, args, kwargs, states):
+    """(plan, whether PyTorch refuses the call, whether what failed may be due to the tensors that `dtypes` asks)"""
+    asked = functools.partial(_asked, dtypes, func, args, kwargs)
     errors = []
 
     def ask(*how):
@@ -235,9 +245,7 @@ def _found(func, args, kwargs, states):
         return heard, error
 
     plan, refused = _plan_of(ask, states)
-    if refused or (plan == "as it is" and any(errors)):  # it may be the small sizes that PyTorch refuses
-        return _plan_of(functools.partial(_asked, _asking.dtypes, func, args, kwargs), states)
-    return plan, refused
+    return plan, refused, refused or (plan == "as it is" and any(errors))
 
 
 def _plan_of(ask, states):

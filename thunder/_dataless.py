@@ -53,8 +53,9 @@ class DatalessTensor(torch.Tensor):
         return run(func, args, kwargs or {})
 
 
-def any_dataless(args, kwargs):
-    return any(isinstance(t, DatalessTensor) for t in tree_leaves((args, kwargs)))
+def any_small(args, kwargs):
+    """Whether there is a DatalessTensor that lies on the CPU."""
+    return any(isinstance(t, DatalessTensor) and t.inner.device.type == "cpu" for t in tree_leaves((args, kwargs)))
 
 
 def storage(tensor):
@@ -70,6 +71,7 @@ def _has_numbers(func, args):
 
 _OF_VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _CPU = torch.device("cpu")
+_STORAGES = (torch.UntypedStorage, torch.TypedStorage)
 
 
 def run(func, args, kwargs, where=_CPU):
@@ -86,6 +88,7 @@ def run(func, args, kwargs, where=_CPU):
         return t.inner if isinstance(t, DatalessTensor) else t.to(where)  # one that a composition has made
 
     inner_args, inner_kwargs = tree_map_only(torch.Tensor, inner, (args, kwargs))
+    inner_args = tree_map_only(_STORAGES, lambda s: torch.UntypedStorage(s.nbytes(), device=where), inner_args)
     device = kwargs.get("device")
     if device is None:
         device = next((d for d in devices if d.type != "cpu"), devices[0] if devices else torch.get_default_device())

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from thunder import _asking, _autocast
 from thunder._dataless import DatalessTensor, LooksAtValues, SmallSizes
+from thunder._sizes_only import SizesOnly, without_memory
 
 STATES = (("cpu", torch.bfloat16),)
 
@@ -19,6 +20,8 @@ def floats(*shape, dtype=torch.float32):
     return torch.empty(shape, dtype=dtype)
 
 
+LSTM_STATE = [floats(1, 8, 40), floats(1, 8, 40)]
+LSTM_WEIGHTS = [floats(160, 30), floats(160, 40), floats(160), floats(160)]
 CALLS = {
     "linear": (F.linear, floats(64, 768), floats(3072, 768), floats(3072)),
     "linear of one row": (F.linear, floats(1, 33), floats(17, 33)),
@@ -36,6 +39,7 @@ CALLS = {
     "addmm": (torch.addmm, floats(30), floats(20, 40), floats(40, 30)),
     "einsum": (torch.einsum, "bhid,bhjd->bhij", floats(2, 12, 50, 64), floats(2, 12, 50, 64)),
     "norm": (torch.linalg.vector_norm, floats(50, dtype=torch.bfloat16)),
+    "lstm": (torch.lstm, floats(8, 50, 30), LSTM_STATE, LSTM_WEIGHTS, True, 1, 0.0, True, False, True),
     "lstm cell": (torch.lstm_cell, floats(20, 30), [floats(20, 40)] * 2, floats(160, 30), floats(160, 40)),
 }
 
@@ -61,6 +65,21 @@ def test_small_tensors_say_what_tensors_without_data_say(name):
     # Where small tensors leave it open PyTorch's are asked.
     assert (small[1] or small[0] == "as it is") == (name in OPEN)
     assert small == exact or name in OPEN
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_tensors_without_memory_say_what_tensors_without_data_say_or_leave_it_open(name):
+    func, *args = CALLS[name]
+    found = _autocast._plan_by(_asking.dtypes_of_sizes, func, args, {}, STATES)
+    # Operators whose strides depend on the device are left to PyTorch's tensors.
+    assert found[2] == (name in ("conv2d", "depthwise", "layer_norm", "cross_entropy", "losses of logits"))
+    assert found[2] or found[:2] == plan(_asking.dtypes, func, args, STATES)
+
+
+def test_what_small_sizes_refuse_is_asked_without_another_compiler(monkeypatch):
+    monkeypatch.setattr(_asking, "dtypes", pytest.fail)
+    func, *args = CALLS["lstm cell"]
+    assert _autocast._found(func, args, {}, STATES) == ("as it is", False)
 
 
 def on_a_gpu(t):
@@ -125,3 +144,12 @@ print([m for m in ("torch._dynamo", "torch.distributed.tensor") if m in sys.modu
     program = f"DEVICE = {device!r}\n" + program
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_a_storage_is_one_of_what_stands_behind():
+    """As cuDNN's recurrent networks look at the memory of their weights."""
+    at = torch.device("cuda:0")
+    with SizesOnly():
+        weight = without_memory((4, 5), (5, 1), torch.float32, at)
+        flat = without_memory((0,), (1,), torch.float32, at).set_(weight.untyped_storage(), 0, (20,), (1,))
+    assert flat.shape == (20,) and flat.device == at
