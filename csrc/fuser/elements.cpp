@@ -8,6 +8,7 @@
 namespace thunder::fuser {
 namespace {
 
+constexpr int64_t kKnownDistance = 8;    // of neighbours that g++ loads as vectors and takes apart
 constexpr int kSector = 32;              // bytes that a GPU fetches from memory at once
 constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
 constexpr size_t kMaxConditions = 20;    // within each other: each is in the text of all within it
@@ -221,6 +222,13 @@ Access Elements::access(size_t operand, const Index& place, Scope scope) const {
   return {operand, at, kernel_.phases.size() - 1, scope, statements.size()};
 }
 
+std::string Elements::place_text(const Index& at) {
+  const std::optional<int64_t> distance = options_.name_distances ? places_.distance(at) : std::nullopt;
+  if (!distance || std::abs(*distance) <= kKnownDistance) return indices_.text(at);
+  kernel_.distances.insert(*distance);
+  return places_.text_by_distance(at, distance_name(*distance));
+}
+
 Scalar Elements::load(Value v, const Multi& index) {
   const TensorType& t = v.tensor();
   const size_t number = input(v);
@@ -237,7 +245,7 @@ Scalar Elements::load(Value v, const Multi& index) {
     if (places_.follows_rows(at))
       kernel_.rows_together = std::max(kernel_.rows_together, kSector / static_cast<int>(itemsize(t.dtype)));
   }
-  std::string text = "th_load(" + array + " + (" + indices_.text(from_pointer(number, at)) + "))";
+  std::string text = "th_load(" + array + " + (" + place_text(from_pointer(number, at)) + "))";
   if (kernel_.cached && options_.keep_singles && !in_finish_ && scope != Scope::Row && predicate_.empty() &&
       indices_.fixed(at, true) && places_.differs_by_row(at))
     text = kept_single(array + "@" + at.key(), t.dtype, text, scope);

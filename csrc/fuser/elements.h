@@ -101,6 +101,7 @@ class Elements {
   std::string row_for(const std::string& type);
   size_t input(Value v);
   Index from_pointer(size_t number, const Index& at);
+  std::string place_text(const Index& at);
 
   Scalar compute(Value v, const Multi& index);
   Scalar computed(const Call& call, const Multi& index);

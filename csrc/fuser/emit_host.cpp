@@ -28,9 +28,13 @@ std::string pointers(const Kernel& k) {
   return out;
 }
 
-// The arguments of a launch that are numbers, by name.
+// The arguments of a launch that are numbers, by name, and distances.
 std::string named_numbers(const Kernel& k) {
   std::string out;
+  for (int64_t distance : k.distances) {
+    const std::string name = distance_name(distance);
+    out += line(1, "int64 " + name + " = " + std::to_string(distance) + "; asm(\"\" : \"+r\"(" + name + "));");
+  }
   for (size_t i = 0; i < k.sizes.all().size(); ++i) {
     const std::string n = std::to_string(i);
     out += line(1, "const int64 n" + n + " = sizes[" + n + "];");
@@ -280,6 +284,33 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   loop(from, last);
 }
 
+// Whether what lies side by side in memory is in neighbouring rows, so that a row reads one element of each line.
+bool walks_across_lines(const Kernel& k) {
+  const Phase& p = k.phases.front();
+  return k.rows_together > 0 && k.columns.empty() && k.phases.size() == 1 && p.reductions.empty() && p.ahead.empty() &&
+         p.part == 0 && k.turns.empty() && k.row_buffers.empty() && k.row_stores.empty();
+}
+
+// The lines that a square of so many rows and columns reads stay in the first level cache.
+constexpr int64_t kSquareRows = 32, kSquareCols = 64;
+
+// Squares of neighbouring rows and columns, one after the other.
+void squares(std::string& out, const Kernel& k, const std::string& cols) {
+  const auto strip = [&](int depth, const std::string& name, const std::string& begin, const std::string& end,
+                         int64_t step) {
+    const std::string first = name + "0", last = name + "1", n = std::to_string(step);
+    out += line(depth, "for (int64 " + first + " = " + begin + "; " + first + " < " + end + "; " + first + " += " + n +
+                           ") {") +
+           line(depth + 1, "const int64 " + last + " = " + first + " + " + n + " < " + end + " ? " + first + " + " + n +
+                               " : " + end + ";");
+  };
+  strip(1, "r", "begin", "end", kSquareRows);
+  strip(2, "q", "0", cols, kSquareCols);
+  out += line(3, "for (int64 r = r0; r < r1; ++r) {");
+  phase(out, k, k.phases.front(), "q0", "q1", 4);
+  out += line(3, "}") + line(2, "}") + line(1, "}");
+}
+
 std::string finish(const Kernel& k, const std::string& name) {
   const std::string cols = k.sizes.known(k.cols), bytes = ColumnPlaces(k, Target::Host).all();
   std::string out = "extern \"C\" int " + name +
@@ -368,6 +399,10 @@ std::string emit_host(const Kernel& k, const std::string& name) {
       out += line(1, "}");
       before = after;
     }
+    return out + end(k, name);
+  }
+  if (walks_across_lines(k)) {
+    squares(out, k, cols);
     return out + end(k, name);
   }
   for (const std::string& buffer : k.row_buffers) out += line(1, "alignas(64) " + buffer);

@@ -362,6 +362,10 @@ Reduction reduction_of(const Call& call) {
   return reduction_of(t, dims_of(call, t.shape.size()));
 }
 
+std::string distance_name(int64_t distance) {
+  return distance < 0 ? "back" + std::to_string(-distance) : "d" + std::to_string(distance);
+}
+
 std::string storage_name(DType t) {
   switch (t) {
     case DType::f32: return "float";

@@ -106,6 +106,9 @@ struct Kernel {
   Sizes most;                          ///< what offsets do not exceed, as far as it is symbolic
   bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
   bool strided = false;                ///< the lanes of a chunk read elements that are no neighbours
+  /// How far apart neighbouring columns read: `d512` is 512 and `back512` -512, and g++ is not told. Of loads at distances that it knows it
+  /// vectorises few, and with them nothing that is computed of what they load.
+  std::set<int64_t> distances;
   int rows_together = 0;               ///< what is fetched from memory for one row serves so many: 0 unless `strided`
   int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
@@ -119,6 +122,8 @@ struct Kernel {
   Size chunks() const { return *quotient(cols, lanes); }  ///< of a row
 };
 
+/// Of Kernel::distances.
+std::string distance_name(int64_t distance);
 /// The storage type's name in generated code: "bf16", "float", "int64".
 std::string storage_name(DType t);
 /// The type that elements are computed in: float for bf16 and f16; float8 values are converted, and not computed in.

@@ -37,6 +37,7 @@ struct LowerOptions {
   /// Not 0: phases without reductions, of rows that are reduced, walk parts of so many columns; with one lane only.
   int64_t part = 0;
   bool draw_ahead = false;  ///< random numbers of neighbouring columns are made together (Ahead); with one lane only
+  bool name_distances = false;      ///< see Kernel::distances
   bool eager_rounding = false;      ///< round every bf16 and f16 value as eager does
   const ValueSet* exact = nullptr;  ///< those that are rounded without that (Repeated::rounded)
 };

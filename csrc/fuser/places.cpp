@@ -114,6 +114,17 @@ bool Places::follows_columns(const Index& at) {
   return indices_.scope(indices_.add(at, indices_.mul(chunk_, -1))) == Scope::Row;
 }
 
+std::optional<int64_t> Places::distance(const Index& at) const {
+  if (lanes_ != 1 || in_parts_ || chunk_.is_constant()) return std::nullopt;
+  const Size factor = at.factor_of(Indices::atom(chunk_));
+  return factor.is_number() ? std::optional(factor.number()) : std::nullopt;
+}
+
+std::string Places::text_by_distance(const Index& at, const std::string& distance) {
+  const Index rest = indices_.add(at, indices_.mul(chunk_, -at.factor_of(Indices::atom(chunk_))));
+  return indices_.text(rest) + " + " + distance + " * " + indices_.text(chunk_);
+}
+
 std::string Places::below(const Index& e, const Size& bound, Scope& scope, bool& always) {
   const std::optional<Size> least = indices_.min(e), most = indices_.max(e);
   always = most && surely_below(*most, bound);

@@ -64,6 +64,10 @@ class Places {
   }
   /// Whether there is one lane, and the columns of a row are neighbours.
   bool follows_columns(const Index& at);
+  /// How far apart neighbouring columns read, where that is a number; with one lane, and without parts.
+  std::optional<int64_t> distance(const Index& at) const;
+  /// `at` in two: a name for that distance times the column, and the rest.
+  std::string text_by_distance(const Index& at, const std::string& distance);
   Index without_lane(const Index& at) { return indices_.add(at, indices_.mul(lane_, -1)); }
   /// The same place, known to be in [0, extent) where it is used; what changes within a row stays visible.
   Index bounded(const Index& e, const Size& extent) {

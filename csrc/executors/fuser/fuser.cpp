@@ -68,6 +68,7 @@ class FuserExecutor final : public Executor {
     auto kernel = lower(f, {.split_rows = fuser::LowerOptions::SplitRows::Always,
                             .row_buffer = kRowBufferBytes,
                             .draw_ahead = true,
+                            .name_distances = true,
                             .eager_rounding = eager,
                             .exact = f.exact});
     if (!kernel) return false;
