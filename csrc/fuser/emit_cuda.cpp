@@ -360,6 +360,8 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
                     "char* __restrict__ partial) {\n";
   out += line(1, std::string("using I = ") + (k.wide ? "long long;" : "int;"));
   out += line(1, "constexpr int T = " + std::to_string(s.threads) + ", K = " + std::to_string(s.chunks) + ";");
+  for (int64_t distance : k.distances)
+    out += line(1, "constexpr I " + distance_name(distance) + " = " + std::to_string(distance) + ";");
   out += declare_columns(k);
   if (flat) return out + sections(k, s) + "}\n";
   if (k.tiled) return tiles(k, s, name, std::move(out));

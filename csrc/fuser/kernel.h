@@ -97,15 +97,15 @@ struct Kernel {
   bool tiled = false;                   ///< rows and columns are those of a matrix, in tiles on a GPU (Walk::tiled)
   std::vector<Accumulator> extrema;     ///< of all elements, of a tiled kernel; `finish` runs once for them
   std::vector<Accumulator> columns;
-  std::vector<std::string> finish;     ///< once a column `c`; a column's sum goes by its accumulator's name
-  std::optional<Phase> last;           ///< instead of `finish`; a column's sum is TH_COLUMN(its accumulator's name)
-  std::vector<const Call*> calls;      ///< what it computes, in the order of the trace
-  bool wide = false;                   ///< an offset may not fit 32 bits
-  NamedSizes sizes;                    ///< arguments of a launch
-  std::vector<Value> numbers;          ///< floats that are arguments of a launch
-  Sizes most;                          ///< what offsets do not exceed, as far as it is symbolic
-  bool gathers = false;                ///< from places that are read at run time, and may be outside of their tensor
-  bool strided = false;                ///< the lanes of a chunk read elements that are no neighbours
+  std::vector<std::string> finish;  ///< once a column `c`; a column's sum goes by its accumulator's name
+  std::optional<Phase> last;        ///< instead of `finish`; a column's sum is TH_COLUMN(its accumulator's name)
+  std::vector<const Call*> calls;   ///< what it computes, in the order of the trace
+  bool wide = false;                ///< an offset may not fit 32 bits
+  NamedSizes sizes;                 ///< arguments of a launch
+  std::vector<Value> numbers;       ///< floats that are arguments of a launch
+  Sizes most;                       ///< what offsets do not exceed, as far as it is symbolic
+  bool gathers = false;             ///< from places that are read at run time, and may be outside of their tensor
+  bool strided = false;             ///< the lanes of a chunk read elements that are no neighbours
   /// How far apart neighbouring columns read: `d512` is 512 and `back512` -512, and g++ is not told. Of loads at distances that it knows it
   /// vectorises few, and with them nothing that is computed of what they load.
   std::set<int64_t> distances;

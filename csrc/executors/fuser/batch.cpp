@@ -83,8 +83,7 @@ KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
   for (const std::string& name : cuda_)
     sources.push_back({name, texts_.at(name), {"--fmad=false"}, fuser::cuda_prelude()});
   CudaResults out;
-  for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor))
-    out[c.name] = {std::move(c.cubin), std::move(c.log)};
+  for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor)) out[c.name] = {std::move(c.cubin), std::move(c.log)};
   return out;
 }
 

@@ -99,7 +99,9 @@ class StoredCubins {
   }
 
  private:
-  static constexpr std::string_view kElf = "\x7f" "ELF";
+  static constexpr std::string_view kElf =
+      "\x7f"
+      "ELF";
   const DiskCache& cache_;
   std::map<std::string, std::shared_ptr<const std::string>> packs_;
 };
@@ -130,10 +132,9 @@ CompiledCubin compile_text(const NvrtcApi& api, const std::string& name, const s
     api.destroy(&program);
   }
   if (cubin.empty())
-    result.log = cat("NVRTC: ", status ? api.error_string(status) : "it gave no cubin", " (", join(options, " "),
-                     ")\n", result.log);
-  else
-    result.cubin = std::make_shared<const std::string>(std::move(cubin));
+    result.log = cat("NVRTC: ", status ? api.error_string(status) : "it gave no cubin", " (", join(options, " "), ")\n",
+                     result.log);
+  else result.cubin = std::make_shared<const std::string>(std::move(cubin));
   return result;
 }
 

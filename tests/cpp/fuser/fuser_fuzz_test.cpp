@@ -72,9 +72,10 @@ class FuserFuzz {
   // As the executors ask for: the host's, and for CUDA the widest, kept in registers and not.
   static std::vector<fuser::LowerOptions> variants() {
     using Split = fuser::LowerOptions::SplitRows;
-    std::vector<fuser::LowerOptions> out = {{.split_rows = Split::Always, .row_buffer = 1 << 16, .draw_ahead = true},
-                                            {.section = 4},
-                                            {.lanes = 2, .section = 4}};
+    std::vector<fuser::LowerOptions> out = {
+        {.split_rows = Split::Always, .row_buffer = 1 << 16, .draw_ahead = true, .name_distances = true},
+        {.section = 4},
+        {.lanes = 2, .section = 4}};
     for (int lanes : {8, 4, 2})
       for (bool cached : {true, false})
         out.push_back({.lanes = lanes,

@@ -208,6 +208,28 @@ TEST_CASE("lower: rows of several heads become rows of one, whose conditions tur
   CHECK(text.find("q = 16; q < 32;") != std::string::npos);
 }
 
+TEST_CASE("lower: elements across lines of memory are walked in squares, at distances that have names") {
+  Program turned(
+      "  # a: \"cpu f32[70, 100]\"\n  t1 = prims.transpose(a, [1, 0])  # t1: \"cpu f32[100, 70] strides=(1, 100)\"\n"
+      "  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: \"cpu f32[100, 70]\"\n"
+      "  t3 = prims.neg(t2)  # t3: \"cpu f32[100, 70]\"\n  return t3\n",
+      "a");
+  const LowerOptions host{.split_rows = LowerOptions::SplitRows::Always, .name_distances = true};
+  const Kernel k = turned.lower(host).value();
+  CHECK(k.distances == std::set<int64_t>{100});
+  const std::string text = fuser::emit_host(k, "f");
+  CHECK(text.find("int64 d100 = 100; asm") != std::string::npos);
+  CHECK(text.find("in0 + (r + d100 * q)") != std::string::npos);
+  CHECK(text.find("r0 += 32") != std::string::npos);
+  CHECK(text.find("q = q0; q < q1;") != std::string::npos);
+  // Without the option the number itself; a matrix in order has neither.
+  CHECK(turned.lower({.split_rows = LowerOptions::SplitRows::Always})->distances.empty());
+  Program in_order("  # a: \"cpu f32[70, 100]\"\n  t1 = prims.neg(a)  # t1: \"cpu f32[70, 100]\"\n  return t1\n", "a");
+  const Kernel plain = in_order.lower(host).value();
+  CHECK(plain.distances.empty());
+  CHECK(fuser::emit_host(plain, "f").find("r0") == std::string::npos);
+}
+
 std::string in_place(const std::optional<Kernel>& k) {
   REQUIRE(k);
   std::string out;

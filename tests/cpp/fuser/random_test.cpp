@@ -134,14 +134,16 @@ TEST_CASE("random: every distribution, layout and way to make the numbers gives 
     f.plain = p.lower({}).value();
     f.inputs = f.plain.inputs;
     f.outputs = f.plain.outputs;
-    for (const LowerOptions& o : std::vector<LowerOptions>{
-             {.draw_ahead = true},
-             {.split_rows = LowerOptions::SplitRows::Always, .row_buffer = 4096, .draw_ahead = true},
-             {.lanes = 2},
-             {.lanes = 4, .cached = true},
-             {.lanes = 8, .cached = true},
-             {.lanes = 8, .cached = true, .draw_again = true},
-             {.lanes = 8}})
+    for (const LowerOptions& o : std::vector<LowerOptions>{{.draw_ahead = true, .name_distances = true},
+                                                           {.split_rows = LowerOptions::SplitRows::Always,
+                                                           .row_buffer = 4096,
+                                                           .draw_ahead = true,
+                                                           .name_distances = true},
+                                                           {.lanes = 2},
+                                                           {.lanes = 4, .cached = true},
+                                                           {.lanes = 8, .cached = true},
+                                                           {.lanes = 8, .cached = true, .draw_again = true},
+                                                           {.lanes = 8}})
       if (auto variant = p.lower(o)) {
         ahead += made_ahead(*variant) > 0;
         for (const fuser::Phase& phase : variant->phases)
@@ -161,7 +163,7 @@ TEST_CASE("random: every distribution, layout and way to make the numbers gives 
 }
 
 TEST_CASE("random: numbers are made ahead where columns are neighbours, and drawn one by one where they are not") {
-  const LowerOptions host = {.split_rows = LowerOptions::SplitRows::Always, .draw_ahead = true};
+  const LowerOptions host = {.split_rows = LowerOptions::SplitRows::Always, .draw_ahead = true, .name_distances = true};
   Program along(draw("uniform_at", "f32", "4, 8") + "  return t1\n");
   CHECK(made_ahead(along.lower(host).value()) == 1);
   CHECK(made_ahead(along.lower({}).value()) == 0);

@@ -121,9 +121,11 @@ namespace {
 std::vector<CudaSource> of_one_prelude(int n, const std::string& extra = "") {
   std::vector<CudaSource> sources;
   for (int i = 0; i < n; ++i)
-    sources.push_back({cat("k", i), cat("extern \"C\" __global__ void k", i, "(float* x) { x[0] = ADDED + ", i, "; ",
-                                        i ? "" : extra, " }\n"),
-                       {}, "#define ADDED 1\n"});
+    sources.push_back(
+        {cat("k", i),
+         cat("extern \"C\" __global__ void k", i, "(float* x) { x[0] = ADDED + ", i, "; ", i ? "" : extra, " }\n"),
+         {},
+         "#define ADDED 1\n"});
   return sources;
 }
 
