@@ -268,6 +268,39 @@ Arg rot90_body(Builder& b, const Args& a) {
   return b("torch.transpose", flipped, d[0], d[1]);
 }
 
+// What diff() is to add at an end fits the input but for the dimension `dim`.
+void check_diff_end(Expr x, Expr end, size_t dim) {
+  THUNDER_CHECK(end.rank() == x.rank(), Runtime, "diff",
+                "expects prepend or append to be the same dimension as input");
+  for (size_t i = 0; i < x.shape().size(); ++i)
+    THUNDER_CHECK(i == dim || end.shape()[i] == x.shape()[i], Runtime, "diff",
+                  "expects the shape of tensor to prepend or append to match that of input except along the differencing "
+                  "dimension; input.size(",
+                  i, ") = ", x.shape()[i], ", but got tensor.size(", i, ") = ", end.shape()[i]);
+}
+
+Arg diff_body(Builder& b, const Args& a) {
+  Expr x = b.expr(a["input"]);
+  THUNDER_CHECK(x.rank() >= 1, Runtime, "diff", "expects input to be at least one-dimensional");
+  const int64_t dim = wrapped_dim("diff", a["dim"], x.rank()), n = a.integer("n");
+  THUNDER_CHECK(n >= 0, Runtime, "diff", "order must be non-negative but got ", n);
+  ArgList parts;
+  for (const char* part : {"prepend", "input", "append"}) {
+    if (!a.has(part)) continue;
+    check_diff_end(x, b.expr(a[part]), static_cast<size_t>(dim));
+    parts.push_back(a[part]);
+  }
+  if (parts.size() > 1) x = b("torch.cat", Arg::list(parts), dim);
+  if (n == 0) return b("prims.clone", x);
+  const char* difference = x.dtype() == DType::boolean ? "torch.logical_xor" : "torch.sub";
+  const Dim size = x.shape()[static_cast<size_t>(dim)];
+  for (int64_t i = 0; i < n && i < size; ++i) {
+    const Dim left = size - i;
+    x = b(difference, b("torch.narrow", x, dim, 1, left - 1), b("torch.narrow", x, dim, 0, left - 1));
+  }
+  return x;
+}
+
 // ---- diagonals ------------------------------------------------------------------------------------------------------
 
 Arg diag_embed_body(Builder& b, const Args& a) {
@@ -447,6 +480,12 @@ constexpr OpDef kRecords[] = {
      .body = rot90_body,
      .aten = "rot90",
      .python = "torch.rot90 torch.Tensor.rot90"},
+    {.schema = "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+     .doc = "Differences of neighbours along `dim`, n times; `prepend` and `append` are added to the input before.",
+     .tags = kTags,
+     .body = diff_body,
+     .aten = "diff",
+     .python = "torch.diff torch.Tensor.diff"},
     {.schema = "diag_embed(Tensor input, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
      .doc = "Zeros with the input on a diagonal.",
      .tags = kTags,
