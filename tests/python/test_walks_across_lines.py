@@ -70,3 +70,18 @@ def test_extremes_of_two(f):
         for low, high in ((bound, None), (None, bound), (-1.0, bound)):
             clamp = lambda x, low=low, high=high: x.clamp(low, high) * 1  # noqa: E731
             assert_close(thunder.jit(clamp)(x), clamp(x), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.bool])
+@pytest.mark.parametrize("by", [torch.maximum, torch.minimum])
+def test_extremes_that_no_kernel_computes(by, dtype):
+    """One operator alone is PyTorch's."""
+    x = torch.tensor([-2, 0, 1, 3], device=DEVICE).to(dtype)
+    for f in (lambda x: by(x, x.flip(0)), lambda x: by(x, torch.ones((), dtype=x.dtype, device=x.device))):
+        assert_close(thunder.jit(f)(x), f(x), rtol=0, atol=0)
+    if dtype.is_floating_point:
+        y = x.clone().requires_grad_()
+        F.relu(y).sum().backward()
+        z = x.clone().requires_grad_()
+        thunder.jit(F.relu)(z).sum().backward()
+        assert_close(z.grad, y.grad, rtol=0, atol=0)

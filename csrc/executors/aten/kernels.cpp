@@ -9,6 +9,8 @@
 #include <ATen/ops/amin.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cumprod.h>
 #include <ATen/ops/cumsum.h>
@@ -17,6 +19,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/native_dropout.h>
 #include <ATen/ops/permute.h>
 #include <ATen/ops/prod.h>
@@ -221,6 +225,19 @@ Ints descending(Ints dims, int64_t rank) {
   return dims;
 }
 
+// maximum() of a number makes a tensor of it, which ATen walks over element by element beside one with gaps.
+c10::IValue extremum(const KernelArgs& a, at::Tensor (*of_two)(const at::Tensor&, const at::Tensor&),
+                     at::Tensor (*of_number)(const at::Tensor&, const at::Scalar&)) {
+  if (a.is_tensor(0) && a.is_tensor(1)) return of_two(a.tensor(0), a.tensor(1));
+  const size_t tensor = a.is_tensor(0) ? 0 : 1;
+  const at::Tensor& t = a.tensor(tensor);
+  const at::Scalar number = a.scalar(1 - tensor);
+  return t.scalar_type() == at::kBool ? of_two(t, wrapped_number(number)) : of_number(t, number);
+}
+
+c10::IValue maximum(const KernelArgs& a) { return extremum(a, at::maximum, at::clamp_min); }
+c10::IValue minimum(const KernelArgs& a) { return extremum(a, at::minimum, at::clamp_max); }
+
 c10::IValue prod(const KernelArgs& a) {
   at::Tensor t = a.tensor(0);
   Ints dims = a.ints(1);
@@ -363,6 +380,8 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.as_strided_scatter", as_strided_scatter},
       {"prims.pad", pad},
       {"prims.sum", sum},
+      {"prims.maximum", maximum},
+      {"prims.minimum", minimum},
       {"prims.amax", amax},
       {"prims.amin", amin},
       {"prims.prod", prod},
