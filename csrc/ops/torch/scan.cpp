@@ -48,6 +48,9 @@ void reversed_cumsum_vjp(VjpContext& c) {
 // sum over j >= i of g[j] exp(x[i] - out[j]), as logarithms of its positive and of its negative part.
 Arg logcumsumexp_backward_body(Builder& b, const Args& a) {
   Expr g = b.expr(a["grad"]), x = b.expr(a["input"]), out = b.expr(a["output"]);
+  THUNDER_CHECK(g.shape() == x.shape() && out.shape() == x.shape(), Runtime, "logcumsumexp_backward",
+                "the gradient and the output have the shape of the input (", join(x.shape()), "), got (",
+                join(g.shape()), ") and (", join(out.shape()), ")");
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::vector<int64_t> dim{scanned_dim(a)};
   const bool flips = rank_of(a) > 0;

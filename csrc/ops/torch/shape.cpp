@@ -270,13 +270,13 @@ Arg rot90_body(Builder& b, const Args& a) {
 
 // What diff() is to add at an end fits the input but for the dimension `dim`.
 void check_diff_end(Expr x, Expr end, size_t dim) {
-  THUNDER_CHECK(end.rank() == x.rank(), Runtime, "diff",
-                "expects prepend or append to be the same dimension as input");
+  THUNDER_CHECK(end.rank() == x.rank(), Runtime, "diff", "expects prepend or append to be the same dimension as input");
   for (size_t i = 0; i < x.shape().size(); ++i)
-    THUNDER_CHECK(i == dim || end.shape()[i] == x.shape()[i], Runtime, "diff",
-                  "expects the shape of tensor to prepend or append to match that of input except along the differencing "
-                  "dimension; input.size(",
-                  i, ") = ", x.shape()[i], ", but got tensor.size(", i, ") = ", end.shape()[i]);
+    THUNDER_CHECK(
+        i == dim || end.shape()[i] == x.shape()[i], Runtime, "diff",
+        "expects the shape of tensor to prepend or append to match that of input except along the differencing "
+        "dimension; input.size(",
+        i, ") = ", x.shape()[i], ", but got tensor.size(", i, ") = ", end.shape()[i]);
 }
 
 Arg diff_body(Builder& b, const Args& a) {
@@ -295,8 +295,9 @@ Arg diff_body(Builder& b, const Args& a) {
   const char* difference = x.dtype() == DType::boolean ? "torch.logical_xor" : "torch.sub";
   const Dim size = x.shape()[static_cast<size_t>(dim)];
   for (int64_t i = 0; i < n && i < size; ++i) {
-    const Dim left = size - i;
-    x = b(difference, b("torch.narrow", x, dim, 1, left - 1), b("torch.narrow", x, dim, 0, left - 1));
+    // A result without elements has strides of its own, so its size is a number.
+    const Dim left = size - i, rest = left == 1 ? Dim(0) : left - 1;
+    x = b(difference, b("torch.narrow", x, dim, 1, rest), b("torch.narrow", x, dim, 0, rest));
   }
   return x;
 }
