@@ -128,6 +128,7 @@ void Elements::collect() {
     const Call* call = open.back();
     open.pop_back();
     visit_inputs(*call, [&](Value v) {
+      if (v.type().is_number() && !v.type().number().dim) number_place(v);
       if (!v.type().is_tensor()) return;
       if (is_leaf(v)) input(v);
       else if (calls_.insert(producer_(v)).second) open.push_back(producer_(v));
@@ -361,13 +362,17 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   return s;
 }
 
+size_t Elements::number_place(Value number) {
+  std::vector<Value>& known = kernel_.numbers;
+  auto it = std::find(known.begin(), known.end(), number);
+  if (it == known.end()) it = known.insert(it, number);
+  return static_cast<size_t>(it - known.begin());
+}
+
 std::string Elements::number(const Arg& a, DType t) {
   const NumberType* type = a.is_value() ? &a.value().type().number() : nullptr;
   if (type && !type->dim) {
-    std::vector<Value>& known = kernel_.numbers;
-    auto it = std::find(known.begin(), known.end(), a.value());
-    if (it == known.end()) it = known.insert(it, a.value());
-    return compute_name(t) + "(f" + std::to_string(it - known.begin()) + ")";
+    return compute_name(t) + "(f" + std::to_string(number_place(a.value())) + ")";
   }
   if (!type && a.kind() != Arg::Kind::Int) return literal(a, t);
   const Dim& n = type ? *type->dim : a.dim();

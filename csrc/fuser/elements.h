@@ -113,6 +113,8 @@ class Elements {
                      bool early = false);
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
   Scalar pointwise(const Call& call, const Multi& index);
+  /// Where a number of the run is among the arguments of a launch.
+  size_t number_place(Value number);
   /// A number among the operands as one of the type that elements of `t` are computed in.
   std::string number(const Arg& a, DType t);
   Scalar create(const Call& call, const Multi& index);

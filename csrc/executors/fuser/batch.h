@@ -15,8 +15,8 @@
 namespace thunder {
 
 /// Kernels for the host are a few translation units, those for CUDA a few programs; they are compiled side by side.
-/// Kernels of the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a kernel first
-/// waits for its unit.
+/// Kernels of the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a
+/// kernel first waits for its unit.
 class KernelBatch {
  public:
   KernelBatch() = default;

@@ -27,7 +27,7 @@ std::vector<std::string> options_for(const CudaSource& source, CudaArch arch) {
   std::vector<std::string> options = {cat("--gpu-architecture=sm_", arch.major, arch.minor, arch.specific ? "a" : ""),
                                       "--std=c++17", "-default-device", "--extra-device-vectorization",
                                       "--disable-warnings"};
-  if (includes(source.source))
+  if (includes(source.prelude) || includes(source.source))
     if (const std::string folder = cuda_include_folder(); !folder.empty()) options.push_back("-I" + folder);
   options.insert(options.end(), source.options.begin(), source.options.end());
   return options;

@@ -209,6 +209,17 @@ TEST_CASE("partition: what is gathered for many rows on a GPU is gathered once")
   CHECK(kernels(64, false) == 1);
 }
 
+TEST_CASE("partition: a number that no element needs is an argument of the kernel, whose body reads it") {
+  Builder b = pass_builder();
+  Value x = b.input(f32({4, 1}), "x"), f = b.input(NumberType{NumberKind::Float, std::nullopt}, "f");
+  const Expr equal = b("prims.eq", x, f);
+  const Expr cut = b("prims.pad", equal, true, Arg::list({Arg(Dims{0, 0, 0}), Arg(Dims{2, -1, 0})}));
+  Partitioned p = partitioned(b.finish("f", cut));
+  REQUIRE(p.fusions.size() == 1);
+  CHECK(p.fusions[0].plain.numbers == std::vector<Value>{f});
+  CHECK(code(p).find("fusion0(x, f)") != std::string::npos);
+}
+
 // Sums of several large results, with so many calls in between, and their own sum.
 std::vector<size_t> kernels_of_sums(int between, bool kept) {
   Builder b = pass_builder();
