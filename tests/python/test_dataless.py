@@ -123,25 +123,35 @@ def test_an_operator_that_looks_at_values_is_refused():
     assert (t + 1).dtype == torch.float32
 
 
-def test_a_step_under_autocast_imports_no_other_compiler():
+MODELS = {
+    "convolutions": ("""
+torch.nn.Sequential(
+    torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten(),
+    torch.nn.Linear(16 * 30 * 30, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 10),
+)""", (4, 3, 32, 32)),
+    "lstm": ("torch.nn.LSTM(24, 32, 2, batch_first=True)", (4, 9, 24)),
+    "gru": ("torch.nn.GRU(24, 32, batch_first=True, bidirectional=True)", (4, 9, 24)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("autocast", [True, False])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_imports_no_other_compiler(name, autocast):
     """torch._dynamo takes seconds, of each first step."""
-    program = """
+    model, shape = MODELS[name]
+    program = f"""
 import sys
 import torch
 import thunder
 
-model = torch.nn.Sequential(
-    torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten(),
-    torch.nn.Linear(16 * 30 * 30, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 10),
-)
-model.to(DEVICE)
-f = thunder.jit(lambda x, y: torch.nn.functional.cross_entropy(model(x), y))
-with torch.autocast(DEVICE, torch.bfloat16):
-    f(torch.randn(4, 3, 32, 32, device=DEVICE), torch.arange(4, device=DEVICE)).backward()
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = {model.strip()}.to(device)
+f = thunder.jit(model)
+with torch.autocast(device, torch.bfloat16, enabled={autocast}):
+    out = f(torch.randn({shape}, device=device))
+(out[0] if isinstance(out, tuple) else out).float().square().sum().backward()
 print([m for m in ("torch._dynamo", "torch.distributed.tensor") if m in sys.modules])
 """
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    program = f"DEVICE = {device!r}\n" + program
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
