@@ -21,6 +21,7 @@ double instructions(const Call& call) {
       return wide * (calls_library(*call.op) ? kFunction : is_approximate(*call.op) ? kDivision : 1);
     }
     case Kind::Random: return kFunction;
+    case Kind::Create: return 0;  // a literal, or the loop's variable
     case Kind::Move:
       if (call.op->has(kView)) return 0;
       return gathers(call) ? kGather : kPart;
