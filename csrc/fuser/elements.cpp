@@ -230,6 +230,16 @@ std::string Elements::place_text(const Index& at) {
   return places_.text_by_distance(at, distance_name(*distance));
 }
 
+// g++ vectorises no reduction whose elements have one byte here and four there.
+std::string Elements::widened(const std::string& array, const Index& at, std::string text) {
+  if (in_finish_ || !predicate_.empty() || !places_.follows_columns(at) || places_.distance(at) != 1) return text;
+  const auto [it, fresh] = widened_.try_emplace(array + "@" + at.key());
+  if (fresh && !(it->second = row_for("int32")).empty())
+    kernel_.phases.back().row.push_back("_Pragma(\"omp simd\") for (int64 q = 0; q < " + indices_.text(kernel_.cols) +
+                                        "; ++q) " + it->second + " = " + text + ";");
+  return it->second.empty() ? text : it->second + " != 0";
+}
+
 Scalar Elements::load(Value v, const Multi& index) {
   const TensorType& t = v.tensor();
   const size_t number = input(v);
@@ -247,6 +257,7 @@ Scalar Elements::load(Value v, const Multi& index) {
       kernel_.rows_together = std::max(kernel_.rows_together, kSector / static_cast<int>(itemsize(t.dtype)));
   }
   std::string text = "th_load(" + array + " + (" + place_text(from_pointer(number, at)) + "))";
+  if (t.dtype == DType::boolean && scope != Scope::Row) text = widened(array, at, std::move(text));
   if (kernel_.cached && options_.keep_singles && !in_finish_ && scope != Scope::Row && predicate_.empty() &&
       indices_.fixed(at, true) && places_.differs_by_row(at))
     text = kept_single(array + "@" + at.key(), t.dtype, text, scope);

@@ -102,6 +102,8 @@ class Elements {
   size_t input(Value v);
   Index from_pointer(size_t number, const Index& at);
   std::string place_text(const Index& at);
+  /// A load of truth values, `text`, from a buffer of the row with integers where there is room for one.
+  std::string widened(const std::string& array, const Index& at, std::string text);
 
   Scalar compute(Value v, const Multi& index);
   Scalar computed(const Call& call, const Multi& index);
@@ -152,6 +154,7 @@ class Elements {
   };
   std::map<std::string, Kept> earlier_;  // costly elements of the phases before
   int64_t row_buffer_left_ = 0;
+  std::map<std::string, std::string> widened_;  // by array and place
   std::map<std::string, std::string> vectors_;
   struct Conditional {
     std::string name, address;

@@ -230,6 +230,24 @@ TEST_CASE("lower: elements across lines of memory are walked in squares, at dist
   CHECK(fuser::emit_host(plain, "f").find("r0") == std::string::npos);
 }
 
+TEST_CASE("lower: truth values are widened once a row that is added up") {
+  Program p(
+      "  # a: \"cpu f32[8, 100]\"\n  # m: \"cpu b8[8, 100]\"\n  t1 = prims.where(m, a, 0.0)  # t1: \"cpu f32[8, "
+      "100]\"\n"
+      "  t2 = prims.sum(t1, [1])  # t2: \"cpu f32[8]\"\n  return t2\n",
+      "a, m");
+  const LowerOptions host{.split_rows = LowerOptions::SplitRows::Always, .row_buffer = 4096, .name_distances = true};
+  const Kernel k = p.lower(host).value();
+  REQUIRE(k.row_buffers.size() == 1);
+  CHECK(k.row_buffers[0].find("int32 row") == 0);
+  CHECK(k.phases[0].row.size() == 1);
+  CHECK(fuser::emit_host(k, "f").find("[q] != 0") != std::string::npos);
+  // Without room for a row, as they are.
+  LowerOptions none = host;
+  none.row_buffer = 100;
+  CHECK(p.lower(none)->row_buffers.empty());
+}
+
 std::string in_place(const std::optional<Kernel>& k) {
   REQUIRE(k);
   std::string out;
