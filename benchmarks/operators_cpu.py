@@ -73,6 +73,12 @@ NORM = {
     "bce": lambda x: F.binary_cross_entropy_with_logits(x, torch.ones_like(x)),
     "smooth_l1": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x)),
 }
+# Called with truth values of the last two dimensions.
+MASKED = {
+    "masked softmax": lambda x, m: x.masked_fill(m, -math.inf).softmax(-1),
+    "sum of chosen": lambda x, m: torch.where(m, x, 0).sum(-1),
+    "mean of chosen": lambda x, m: (x * m).sum(-1) / m.sum(-1).clamp(min=1),
+}
 IMAGE = {
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
     "batch_norm relu": lambda x: F.relu(F.batch_norm(x, None, None, training=True)),
@@ -121,6 +127,9 @@ def cases(x):
             yield "reduction", f"{name} over {d}", lambda x, f=f, d=d: f(x, d), ()
     for name, f in NORM.items():
         yield "norm", name, f, ()
+    mask = torch.rand(x.shape[-2:], generator=torch.Generator().manual_seed(1)) > 0.6
+    for name, f in MASKED.items():
+        yield "norm", name, f, (mask,)
     if x.ndim == 4:
         for name, f in IMAGE.items():
             yield "image", name, f, ()
