@@ -8,6 +8,7 @@ import torch
 from . import _C
 from ._dataless import DatalessTensor, SmallSizes
 from ._numbers import TracedNumber
+from ._sizes_only import SizesOnly, without_memory
 from ._tracing import current_tracer
 
 
@@ -40,8 +41,6 @@ def dtypes_of_small(func, args, kwargs, dtype_of, around):
 
 def dtypes_of_sizes(func, args, kwargs, dtype_of, around):
     """As `dtypes`, of tensors of their sizes without memory: without that import, too. What fails may be possible."""
-    from ._sizes_only import SizesOnly, without_memory
-
     def make(shape, dtype, device):
         return without_memory(shape, torch.empty(shape, device="meta").stride(), dtype, device)
 

@@ -57,6 +57,10 @@ def test_gradients_as_eagers(f):
                 assert_close(actual, expected)
 
 
+def clamped(x, low, high):
+    return x.clamp(low, high) * 1
+
+
 EXTREMES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0]
 
 
@@ -68,8 +72,7 @@ def test_extremes_of_two(f):
     assert_close(thunder.jit(lambda x, y: f(x, y) + 0)(x, y), f(x, y) + 0, rtol=0, atol=0, equal_nan=True)
     for bound in (0.0, 1.0, -1.0, float("inf")):
         for low, high in ((bound, None), (None, bound), (-1.0, bound)):
-            clamp = lambda x, low=low, high=high: x.clamp(low, high) * 1  # noqa: E731
-            assert_close(thunder.jit(clamp)(x), clamp(x), rtol=0, atol=0, equal_nan=True)
+            assert_close(thunder.jit(clamped)(x, low, high), clamped(x, low, high), rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.bool])

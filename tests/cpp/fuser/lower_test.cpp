@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 
 #include "core/error.h"
-#include "core/parse.h"
 #include "fuser/emit.h"
 #include "fuser/kernel_checks.h"
+#include "fuser/parsed_program.h"
 #include "fuzz/random.h"
-#include "ops/families.h"
 #include "runtime/kernels/host_compiler.h"
 
 namespace thunder::test {
@@ -20,40 +18,7 @@ namespace {
 
 using fuser::Kernel;
 using fuser::LowerOptions;
-using fuser::Root;
-
-/// A program by its text; values go by their printed names.
-struct Program {
-  explicit Program(const std::string& body, const std::string& inputs) {
-    ops::register_all();
-    trace = parse("import thunder.core.prims as prims\n\ndef f(" + inputs + "):\n" + body);
-    for (const Call* c : trace.calls) maker[c->output.value().id()] = c;
-  }
-  std::vector<Root> roots() const {
-    std::vector<Root> out;
-    for_each_value(trace.output, [&](Value v) { out.push_back({v, true}); });
-    return out;
-  }
-  /// The returned values are roots, and the reductions among what `also` names.
-  std::optional<Kernel> lower(const LowerOptions& options = {}, const std::vector<size_t>& also = {}) const {
-    std::vector<Root> all;
-    const std::vector<Root> returned = roots();
-    for (size_t i = 0; i < trace.calls.size(); ++i) {
-      const Value v = trace.calls[i]->output.value();
-      const bool stored = std::any_of(returned.begin(), returned.end(), [&](const Root& r) { return r.value == v; });
-      if (stored || std::find(also.begin(), also.end(), i) != also.end()) all.push_back({v, stored});
-    }
-    auto producer = [this](Value v) -> const Call* {
-      auto it = maker.find(v.id());
-      return it == maker.end() ? nullptr : it->second;
-    };
-    return fuser::lower(
-        all, producer, [](Value) { return false; }, options);
-  }
-
-  Trace trace;
-  std::map<ValueId, const Call*> maker;
-};
+using Program = ParsedProgram;
 
 size_t loops_of(const Kernel& k) {
   size_t n = 0;
@@ -184,68 +149,6 @@ TEST_CASE("lower: what costs a function stays in registers for the next walk ove
   CHECK(kept.cached_bytes == 2 * 4 * 4);
   CHECK(exponents(softmax.lower({.lanes = 4, .cached = true}, {0, 4}).value()) == 2);
   CHECK(exponents(softmax.lower({.lanes = 4, .keep_costly = true}, {0, 4}).value()) == 2);
-}
-
-TEST_CASE("lower: rows of several heads become rows of one, whose conditions turn at places that are known") {
-  Program p(
-      "  # a: \"cpu f32[4, 64]\"\n  # b: \"cpu f32[4, 64]\"\n"
-      "  t1 = prims.view(a, [4, 2, 32])  # t1: \"cpu f32[4, 2, 32]\"\n"
-      "  t2 = prims.slice(t1, [0, 0, 16], [4, 2, 32], [1, 1, 1])  # t2: \"cpu f32[4, 2, 16] strides=(64, 32, 1)\"\n"
-      "  t3 = prims.slice(t1, [0, 0, 0], [4, 2, 16], [1, 1, 1])  # t3: \"cpu f32[4, 2, 16] strides=(64, 32, 1)\"\n"
-      "  t4 = prims.neg(t2)  # t4: \"cpu f32[4, 2, 16]\"\n"
-      "  t5 = prims.cat([t4, t3], 2)  # t5: \"cpu f32[4, 2, 32]\"\n"
-      "  t6 = prims.view(t5, [4, 64])  # t6: \"cpu f32[4, 64]\"\n"
-      "  t7 = prims.cat([t6, b], 1)  # t7: \"cpu f32[4, 128]\"\n  return t7\n",
-      "a, b");
-  const Kernel k = p.lower({.split_rows = LowerOptions::SplitRows::Always}).value();
-  CHECK(k.cols == 32);
-  CHECK(k.rows == 16);
-  CHECK(k.division == fuser::Division::None);
-  CHECK(k.turns == std::set<int64_t>{16});
-  CHECK(k.phases[0].row.size() == 1);  // whether it is a's or b's
-  const std::string text = fuser::emit_host(k, "f");
-  CHECK(text.find("q = 0; q < 16;") != std::string::npos);
-  CHECK(text.find("q = 16; q < 32;") != std::string::npos);
-}
-
-TEST_CASE("lower: elements across lines of memory are walked in squares, at distances that have names") {
-  Program turned(
-      "  # a: \"cpu f32[70, 100]\"\n  t1 = prims.transpose(a, [1, 0])  # t1: \"cpu f32[100, 70] strides=(1, 100)\"\n"
-      "  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: \"cpu f32[100, 70]\"\n"
-      "  t3 = prims.neg(t2)  # t3: \"cpu f32[100, 70]\"\n  return t3\n",
-      "a");
-  const LowerOptions host{.split_rows = LowerOptions::SplitRows::Always, .name_distances = true};
-  const Kernel k = turned.lower(host).value();
-  CHECK(k.distances == std::set<int64_t>{100});
-  const std::string text = fuser::emit_host(k, "f");
-  CHECK(text.find("int64 d100 = 100; asm") != std::string::npos);
-  CHECK(text.find("in0 + (r + d100 * q)") != std::string::npos);
-  CHECK(text.find("r0 += 32") != std::string::npos);
-  CHECK(text.find("q = q0; q < q1;") != std::string::npos);
-  // Without the option the number itself; a matrix in order has neither.
-  CHECK(turned.lower({.split_rows = LowerOptions::SplitRows::Always})->distances.empty());
-  Program in_order("  # a: \"cpu f32[70, 100]\"\n  t1 = prims.neg(a)  # t1: \"cpu f32[70, 100]\"\n  return t1\n", "a");
-  const Kernel plain = in_order.lower(host).value();
-  CHECK(plain.distances.empty());
-  CHECK(fuser::emit_host(plain, "f").find("r0") == std::string::npos);
-}
-
-TEST_CASE("lower: truth values are widened once a row that is added up") {
-  Program p(
-      "  # a: \"cpu f32[8, 100]\"\n  # m: \"cpu b8[8, 100]\"\n  t1 = prims.where(m, a, 0.0)  # t1: \"cpu f32[8, "
-      "100]\"\n"
-      "  t2 = prims.sum(t1, [1])  # t2: \"cpu f32[8]\"\n  return t2\n",
-      "a, m");
-  const LowerOptions host{.split_rows = LowerOptions::SplitRows::Always, .row_buffer = 4096, .name_distances = true};
-  const Kernel k = p.lower(host).value();
-  REQUIRE(k.row_buffers.size() == 1);
-  CHECK(k.row_buffers[0].find("int32 row") == 0);
-  CHECK(k.phases[0].row.size() == 1);
-  CHECK(fuser::emit_host(k, "f").find("[q] != 0") != std::string::npos);
-  // Without room for a row, as they are.
-  LowerOptions none = host;
-  none.row_buffer = 100;
-  CHECK(p.lower(none)->row_buffers.empty());
 }
 
 std::string in_place(const std::optional<Kernel>& k) {
