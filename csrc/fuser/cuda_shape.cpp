@@ -30,6 +30,8 @@ constexpr int kMostRowsEach = 64;          // that it may add up without runs
 constexpr int kLeastRowsEach = 4;          // that take it less time than a second kernel
 constexpr int64_t kWholeBlocks = 132;      // that keep the multiprocessors of a large GPU busy
 constexpr int kColumnThreads = 32;         // of the columns of a tile: fewer columns have fewer partial sums
+constexpr int kAcross = 32;                // rows of a block whose warps have an element of each
+constexpr int kMostAcross = 1024;          // threads of such a block
 constexpr int kTransposedThreads = 8;      // of a row, where the rows of a block lie together in an operand
 constexpr int kTransposedBlock = 256;      // threads of such a block
 constexpr int kMostOfRows = 512;           // threads of a block that has several rows
@@ -101,6 +103,32 @@ double rate_row_with_columns(const Kernel& k, int64_t chunks, int threads) {
   if (n > 1 && (n * k.lanes > kColumnLanes || n * sums_of_thread(k) > kMostSums)) return -n;
   return at_work(chunks, threads, n) - 0.05 * (n - 1) - (caches_too_much(k, n) ? 0.3 : 0.0) -
          (threads > kRowThreads ? 0.1 : 0.0);
+}
+
+// Rows of a block whose neighbouring threads have an element of each, where the elements of a row lie apart in all
+// operands and those of neighbouring rows together; 0 where other rows lie otherwise, or are few.
+int rows_across(const Kernel& k) {
+  if (k.rows_together == 0 || k.along_rows || !k.columns.empty() || !k.extrema.empty()) return 0;
+  const int rows = k.usual_rows >= 2 * kWholeBlocks * kAcross ? kAcross : std::min(kAcross, k.rows_together);
+  return k.usual_rows >= kWholeBlocks * rows ? rows : 0;
+}
+
+// The threads of a row join what they found in shared memory.
+void deal_across(const Kernel& k, int64_t chunks, CudaShape& s) {
+  s.across = true;
+  s.rows_per_block = rows_across(k);
+  int64_t sums = 0;
+  for (const Phase& p : k.phases) sums += static_cast<int64_t>(p.reductions.size());
+  double best = -1e30;
+  for (int threads = 1; threads * s.rows_per_block <= kMostAcross; ++threads) {
+    const int all = threads * s.rows_per_block;
+    if (threads > 1 && sums * all * 8 > kJoinBytes) break;
+    const double rate = rate_row(k, chunks, threads) - (all > kMostOfRows ? 0.1 : 0.0);
+    if (rate <= best) continue;
+    best = rate;
+    s.threads = threads;
+  }
+  s.chunks = each(chunks, s.threads);
 }
 
 void deal_rows(const Kernel& k, int64_t chunks, CudaShape& s) {
@@ -192,7 +220,8 @@ CudaShape cuda_shape(const Kernel& k) {
     s.threads = power_of_two(chunks, 32, 256);
     return s;
   }
-  if (reduces_rows(k)) deal_rows(k, chunks, s);
+  if (reduces_rows(k) && rows_across(k) > 0) deal_across(k, chunks, s);
+  else if (reduces_rows(k)) deal_rows(k, chunks, s);
   else if (walks_columns(k)) deal_columns(k, chunks, s);
   else deal_tiles(k, chunks, s);
   s.persistent = k.has_finish() && !s.whole;

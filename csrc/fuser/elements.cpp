@@ -245,6 +245,7 @@ Scalar Elements::load(Value v, const Multi& index) {
   const size_t number = input(v);
   const std::string array = "in" + std::to_string(number);
   Index at = places_.offset(t, index);
+  if (!in_finish_ && places_.runs_along(at)) kernel_.along_rows = true;
   if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) {
     reads_.push_back(access(number, at, Scope::Chunk));
     return load_vector(t.dtype, from_pointer(number, places_.without_lane(at)), array);

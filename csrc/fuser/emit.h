@@ -44,10 +44,14 @@ bool host_splits_columns(const Kernel& kernel);
 struct CudaShape {
   int threads = 256;  ///< of a block that work on one row
   int rows_per_block = 1;
+  bool across = false;                ///< the neighbours of a warp work on different rows, whose elements lie together
   int chunks = 1;                     ///< of a row that a thread works on (K)
   int blocks_per_multiprocessor = 0;  ///< of a persistent kernel
   bool persistent = false;            ///< at most as many blocks as run at once, each walks over several rows
   bool whole = false;                 ///< a block walks over all rows of its columns, and stores what their sums make
+  /// Threads of a block along x, of which 32 are a warp, and along y.
+  int width() const { return across ? rows_per_block : threads; }
+  int height() const { return across ? threads : rows_per_block; }
 };
 constexpr int kRowThreads = 512;  ///< of a row: two blocks share a multiprocessor, one loads while the other computes
 constexpr int64_t kCachedBytes = 160;  ///< of one thread: about 40 registers

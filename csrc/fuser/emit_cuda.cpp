@@ -31,6 +31,9 @@ bool has_row_runs(const Kernel& k, const Phase& p) {
 
 std::string chunks(const Kernel& k) { return k.sizes.known(k.chunks()); }
 
+// The number of a thread among those of a row.
+std::string in_row(const Kernel& k) { return cuda_shape(k).across ? "threadIdx.y" : "threadIdx.x"; }
+
 // Loads in flight of a thread that walks over a row.
 std::string unroll(const Kernel& k) { return k.lanes == 1 ? "#pragma unroll 8\n" : "#pragma unroll 4\n"; }
 
@@ -39,20 +42,22 @@ template <class F>
 std::string over_chunks(const Kernel& k, const std::string& chunk, F&& body) {
   const std::string n = chunks(k);
   if (!numbered(k))
-    return unroll(k) + line(2, "for (I q = threadIdx.x; q < " + n + "; q += T) {") + body(3) + line(2, "}");
+    return unroll(k) + line(2, "for (I q = " + in_row(k) + "; q < " + n + "; q += T) {") + body(3) + line(2, "}");
   return "#pragma unroll\n" + line(2, "for (int k = 0; k < K; ++k) {") + line(3, chunk) +
          line(3, "if (q < " + n + ") {") + body(4) + line(3, "}") + line(2, "}");
 }
 
 // Each thread's sum under its own maximum is brought under the row's, then added up like any other.
-void reduce(std::string& out, const Phase& p, bool persistent) {
+void reduce(std::string& out, const Phase& p, const CudaShape& s) {
+  const std::string function =
+      s.across ? "th_reduce_across<T, " + std::to_string(s.rows_per_block) + ">(" : "th_reduce<T>(";
   for (const Accumulator& a : p.reductions) {
     const bool scales = std::any_of(p.reductions.begin(), p.reductions.end(),
                                     [&](const Accumulator& b) { return b.maximum == a.name; });
     if (scales) out += line(2, "const " + a.type + " " + a.name + "_own = " + a.name + ";");
     if (!a.maximum.empty()) out += line(2, a.name + " *= th_exp(" + a.maximum + "_own - " + a.maximum + ");");
-    out += line(2, a.name + " = th_reduce<T>(" + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
-                       combine_function(a.combine) + "(a, b); }" + (persistent ? ", turn);" : ");"));
+    out += line(2, a.name + " = " + function + a.name + ", [](" + a.type + " a, " + a.type + " b) { return " +
+                       combine_function(a.combine) + "(a, b); }" + (s.persistent ? ", turn);" : ");"));
   }
 }
 
@@ -67,7 +72,7 @@ std::string runs_of_row(const Kernel& k, const Phase& p, const std::string& stat
     after += line(3, "th_total(" + totals + ", " + a.name + ");") + line(3, a.name + " = 0;");
     whole += line(2, a.name + " = th_whole(" + totals + ");");
   }
-  return out + line(2, "for (I start = threadIdx.x; start < " + n + "; start += " + run + ") {") +
+  return out + line(2, "for (I start = " + in_row(k) + "; start < " + n + "; start += " + run + ") {") +
          line(3, "const I end = " + n + " - start < " + run + " ? " + n + " : start + " + run + ";") + unroll(k) +
          line(3, "for (I q = start; q < end; q += T) {") + statements + line(3, "}") + after + line(2, "}") + whole;
 }
@@ -84,7 +89,7 @@ void phase(std::string& out, const Kernel& k, const Phase& p, const std::string&
   };
   if (has_row_runs(k, p)) out += runs_of_row(k, p, statements(4));
   else if (p.has_loop()) out += over_chunks(k, chunk, statements);
-  reduce(out, p, !k.columns.empty());
+  reduce(out, p, cuda_shape(k));
 }
 
 // Each section has blocks of its own, so that no block does the work of two.
@@ -265,7 +270,8 @@ std::string total_columns(const Kernel& k) {
 // Opens the loop over the rows of a block, or the block of its one row.
 std::string rows_of(const Kernel& k, const CudaShape& s) {
   const std::string per_block = std::to_string(s.rows_per_block), rows = k.sizes.known(k.rows);
-  const std::string first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + " + threadIdx.y" : "I(blockIdx.x)";
+  const std::string row = s.across ? " + threadIdx.x" : " + threadIdx.y",
+                    first = s.rows_per_block > 1 ? "I(blockIdx.x) * " + per_block + row : "I(blockIdx.x)";
   if (walks_columns(k)) {
     // The loads of several rows are in flight at once.
     const std::string step = "I(gridDim.x) * " + per_block, unroll = "#pragma unroll 4\n";
@@ -366,12 +372,12 @@ std::string emit_cuda(const Kernel& k, const std::string& name) {
   if (flat) return out + sections(k, s) + "}\n";
   if (k.tiled) return tiles(k, s, name, std::move(out));
   const std::string chunk =
-      tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + threadIdx.x;";
+      tiled ? "const I q = (I(blockIdx.y) * K + k) * T + threadIdx.x;" : "const I q = I(k) * T + " + in_row(k) + ";";
   out += rows_of(k, s);
   for (const std::string& v : k.cached_vectors) out += line(2, v);
   for (const Phase& p : k.phases) phase(out, k, p, chunk);
   if (!k.row_stores.empty()) {
-    out += line(2, "if (threadIdx.x == 0) {");
+    out += line(2, "if (" + in_row(k) + " == 0) {");
     indent(out, k.row_stores, 3);
     out += line(2, "}");
   }

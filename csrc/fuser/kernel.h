@@ -110,6 +110,7 @@ struct Kernel {
   /// vectorises few, and with them nothing that is computed of what they load.
   std::set<int64_t> distances;
   int rows_together = 0;               ///< what is fetched from memory for one row serves so many: 0 unless `strided`
+  bool along_rows = false;             ///< neighbours in a row are neighbours in an operand, too
   int64_t common_divisor = 0;          ///< of divisions within a row
   Division division = Division::None;  ///< within a row
   Size numel() const { return rows * cols; }

@@ -341,7 +341,9 @@ class Lowering {
   void store_full(Value v) {
     Multi index = places_.root_here(v);
     Scalar s = elements_.element_of_root(v, index);
-    writes_.push_back(elements_.access(output(v), places_.offset(v.tensor(), index), Scope::Lane));
+    const Index at = places_.offset(v.tensor(), index);
+    if (places_.runs_along(at)) kernel_.along_rows = true;
+    writes_.push_back(elements_.access(output(v), at, Scope::Lane));
     store_chunk(kernel_.phases.back(), v, index, s);
   }
 

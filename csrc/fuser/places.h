@@ -64,6 +64,8 @@ class Places {
   }
   /// Whether there is one lane, and the columns of a row are neighbours.
   bool follows_columns(const Index& at);
+  /// Whether each row reads places of its own, and neighbouring columns are neighbours there.
+  bool runs_along(const Index& at) { return differs_by_row(at) && (is_vector(at) || follows_columns(at)); }
   /// How far apart neighbouring columns read, where that is a number; with one lane, and without parts.
   std::optional<int64_t> distance(const Index& at) const;
   /// `at` in two: a name for that distance times the column, and the rest.

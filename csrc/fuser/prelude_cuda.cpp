@@ -166,6 +166,18 @@ template <int T, class V, class F> TH_D V th_reduce(V x, F f, int turn = 0) {
   }
   return x;
 }
+// The value of all T threads of a row, known to each of them, where neighbouring threads are of R rows.
+template <int T, int R, class V, class F> TH_D V th_reduce_across(V x, F f) {
+  if constexpr (T > 1) {
+    __shared__ V parts[T][R];
+    parts[threadIdx.y][threadIdx.x] = x;
+    __syncthreads();
+    x = parts[0][threadIdx.x];
+#pragma unroll
+    for (int i = 1; i < T; ++i) x = f(x, parts[i][threadIdx.x]);
+  }
+  return x;
+}
 template <int N, class V, class F> TH_D V th_reduce_y(V x, F f) {
   __shared__ V parts[N][33];
   __syncthreads();

@@ -30,6 +30,11 @@ def data(shape, dtype):
     return values.to(DEVICE, dtype)
 
 
+def strides(t):
+    """Of dimensions with more than one element: those of the others mean nothing."""
+    return [stride for stride, size in zip(t.stride(), t.shape, strict=True) if size > 1]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=["f32", "bf16", "f64"])
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_as_eager(f, dtype):
@@ -38,7 +43,7 @@ def test_as_eager(f, dtype):
         x, y = data(shape, dtype), data((*shape[:-2], shape[-1], shape[-2]), dtype)
         actual = thunder.jit(f)(x, y)
         assert_close(actual, f(x, y), equal_nan=True, **near)
-        assert actual.stride() == f(x, y).stride()
+        assert strides(actual) == strides(f(x, y))
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)

@@ -363,7 +363,7 @@ class FusionCall final : public Instruction {
     for (const double& f : now.floats) params.push_back(const_cast<double*>(&f));
     params.push_back(&partial_pointer);
     void* stream = current_cuda_stream(device);
-    const CudaDim block{static_cast<unsigned>(v->shape.threads), static_cast<unsigned>(v->shape.rows_per_block), 1};
+    const CudaDim block{static_cast<unsigned>(v->shape.width()), static_cast<unsigned>(v->shape.height()), 1};
     v->kernel->launch(device, grid, block, 0, stream, params.data());
     if (!v->finish) return true;
     params.push_back(&parts);

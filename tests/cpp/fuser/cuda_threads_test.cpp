@@ -54,6 +54,21 @@ std::string column_sum(const Rows& r) {
          "\n  t3 = prims.sum(t2, [0])  # t3: " + r.column() + "\n  return (t1, t3)\n";
 }
 
+// An image with channels last: the elements of a channel lie apart.
+std::string scaled_channels(const Rows& r) {
+  const std::string shape = cat("[3, ", r.rows, ", ", r.cols, "]"), row = cat("\"cuda:0 f32[3, ", r.rows, "]\"\n"),
+                    apart = cat(" strides=(", r.rows * r.cols, ", 1, ", r.rows, ")\"\n"),
+                    full = "\"cuda:0 f32" + shape + apart;
+  const auto spread = [&](const char* name, const char* of) {
+    return cat("  ", name, " = prims.broadcast_in_dim(", of, ", ", shape, ", [0, 1])  # ", name, ": \"cuda:0 f32",
+               shape, " strides=(", r.rows, ", 1, 0)\"\n");
+  };
+  return "  # y: \"cuda:0 bf16" + shape + apart + "  t1 = prims.convert_element_type(y, torch.float32)  # t1: " + full +
+         "  t2 = prims.amax(t1, [2])  # t2: " + row + spread("t3", "t2") + "  t4 = prims.sub(t1, t3)  # t4: " + full +
+         "  t5 = prims.sum(t4, [2])  # t5: " + row + spread("t6", "t5") + "  t7 = prims.mul(t1, t6)  # t7: " + full +
+         "  return (t2, t5, t7)\n";
+}
+
 // Three matrices side by side, and something made of their sums.
 std::string middle_sum(const Rows& r) {
   const std::string shape = cat("[3, ", r.rows, ", ", r.cols, "]\""), full = "\"cuda:0 bf16" + shape,
@@ -138,7 +153,32 @@ TEST_CASE("emit_cuda: rows and columns of any length, read along rows and across
     CHECK(add(checks, cat("sum of 2100 x ", cols), "x, y", column_sum(r)));
     CHECK(add(checks, cat("sum over the middle of 2100 x ", cols), "x, y", middle_sum(r)) == (cols * 4 >= 64));
   }
+  // Neighbouring threads have neighbouring rows.
+  for (int64_t channels : {715, 2833})
+    for (int64_t cols : {2, 7, 49, 110})
+      CHECK(add(checks, cat("channels of 3 x ", channels, " x ", cols), "y", scaled_channels({channels, cols})));
   for (const std::string& wrong : checks.run()) FAIL_CHECK(wrong);
+}
+
+TEST_CASE("cuda_shape: neighbouring threads work on rows that lie together") {
+  fuser::Kernel k;
+  for (int i = 0; i < 2; ++i) k.phases.emplace_back();
+  for (fuser::Phase& p : k.phases) p.lane = {"x;"};
+  k.phases[0].reductions.push_back({"sum0", "float", fuser::Combine::Add, ""});
+  k.rows_together = 16;
+  k.usual_rows = 32768;
+  k.cols = k.usual_cols = 196;
+  const fuser::CudaShape s = fuser::cuda_shape(k);
+  CHECK(s.across);
+  CHECK(s.width() == 32);
+  CHECK(s.height() * s.chunks >= 196);
+  k.usual_rows = 4096;  // a block has as many as one fetch from memory serves
+  CHECK(fuser::cuda_shape(k).width() == 16);
+  k.usual_rows = 512;  // too few blocks
+  CHECK_FALSE(fuser::cuda_shape(k).across);
+  k.usual_rows = 32768;
+  k.along_rows = true;
+  CHECK_FALSE(fuser::cuda_shape(k).across);
 }
 
 TEST_CASE("cuda_shape: no thread of a row idles where its chunks can be dealt evenly") {

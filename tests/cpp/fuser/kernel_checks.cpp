@@ -291,7 +291,7 @@ int KernelChecks::call_cuda(const Run& r, const Functions& f, const void* const*
   const int parts = extrema ? grid[0] * grid[1] : grid[0];
   std::vector<double> partial(static_cast<size_t>(parts * bytes) / 8 + 1, std::nan(""));
   char* sums = reinterpret_cast<char*>(partial.data());
-  const int block[] = {s.threads, s.rows_per_block};
+  const int block[] = {s.width(), s.height()};
   const int status =
       reinterpret_cast<Grid>(f.kernel)(in, out, sums, r.sizes.data(), r.numbers.data(), grid, block, parts, backwards);
   if (status || !f.finish) return status;
