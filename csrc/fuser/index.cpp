@@ -82,12 +82,21 @@ Index Indices::add(const Index& a, const Index& b) {
   return joined(std::move(sum));
 }
 
-// f*d*(X / d) + f*(X % d) is f*X.
+// f*d*(X / d) + f*(X % d) is f*X, and f*d*((X / d) % e) + f*(X % d) is f*(X % (d*e)).
 Index Indices::joined(Index sum) {
   for (const Index::Term& t : sum.terms_) {
     const Atom& a = atom_of(t);
     if (a.kind != Atom::Mod) continue;
     Index quotient = div(a.of, a.by);
+    const auto again = std::find_if(sum.terms_.begin(), sum.terms_.end(), [&](const Index::Term& u) {
+      return atom_of(u).kind == Atom::Mod && u.factor == t.factor * a.by && atom_of(u).of == quotient;
+    });
+    if (again != sum.terms_.end()) {
+      const Index whole = mul(mod(a.of, a.by * atom_of(*again).by), t.factor);
+      const int32_t both[] = {t.atom, again->atom};
+      std::erase_if(sum.terms_, [&](const Index::Term& u) { return u.atom == both[0] || u.atom == both[1]; });
+      return add(sum, whole);
+    }
     if (!quotient.constant_.is(0) || quotient.terms_.size() != 1 || !quotient.terms_[0].factor.is(1)) continue;
     if (!(sum.factor_of(quotient.terms_[0].atom) == t.factor * a.by)) continue;
     const int32_t mod = t.atom, div = quotient.terms_[0].atom;

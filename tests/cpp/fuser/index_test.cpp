@@ -63,6 +63,20 @@ TEST_CASE("index: a quotient and its remainder join again") {
   CHECK(n.indices.div(n.indices.div(n.column(), 3), 5) == n.indices.div(n.column(), 15));
 }
 
+TEST_CASE("index: places in dimensions that lie together are one remainder, whose lanes are neighbours") {
+  Indices indices;
+  const Index q = indices.variable("q", 6000, Scope::Chunk), j = indices.variable("j", 8, Scope::Lane),
+              x = indices.add(indices.mul(q, 8), j);
+  const Index rows = indices.mod(indices.div(x, 28), 28), cols = indices.mod(x, 28);
+  const Index plane = indices.add(indices.mul(rows, 28), cols);
+  CHECK(plane == indices.mod(x, 784));
+  CHECK(indices.text(plane) == "j + 8 * ((q) % 98)");
+  CHECK(indices.add(indices.mul(rows, 56), indices.mul(cols, 2)) == indices.mul(indices.mod(x, 784), 2));
+  CHECK(indices.add(indices.mul(rows, 29), cols) != plane);
+  const Index planes = indices.mod(indices.div(x, 784), 5);
+  CHECK(indices.add(indices.mul(planes, 784), plane) == indices.mod(x, 3920));
+}
+
 TEST_CASE("index: what is known to be smaller than its range keeps its lanes visible") {
   Nest n;
   const Index shifted = n.indices.add(n.column(), Index(-16));
