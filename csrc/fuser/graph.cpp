@@ -267,18 +267,39 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
   return {Reduced::Inner, kept, gone, {}};
 }
 
-constexpr int64_t kTogether = 64;   // bytes
-constexpr int64_t kLongGaps = 512;  // elements of a row with gaps, of which a block of threads has but one
+constexpr int64_t kTogether = 64;         // bytes
+constexpr int64_t kLongGaps = 512;        // elements of a row with gaps, of which a block of threads has but one
+constexpr int64_t kManyRows = 4096;       // that blocks share: neighbouring threads have neighbouring rows, ...
+constexpr int64_t kLongestShared = 1024;  // ... of at most so many elements
 
 // Whether memory has elements along the dimension side by side in pieces that it is read in.
 bool lies_together(const TensorType& t, size_t dim) {
   return t.strides[dim].same(1) && usual(t.shape[dim]) * itemsize(t.dtype) >= kTogether;
 }
 
+// The same for the last dimensions, as many as are all reduced or all kept.
+bool ends_together(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
+  Size run = 1;
+  for (size_t i = innermost + 1; i-- > 0;) {
+    if (Size(t.shape[i]).is(1)) continue;
+    if (is_reduced[i] != is_reduced[innermost] || !(Size(t.strides[i]) == run)) break;
+    run *= t.shape[i];
+  }
+  return usual(run) * itemsize(t.dtype) >= kTogether;
+}
+
+// Whether blocks share rows of so many elements that lie apart.
+bool may_share_rows(const Size& rows, const Size& cols) {
+  return usual(rows) >= kManyRows && usual(cols) <= kLongestShared;
+}
+
 // A dimension in the middle.  Of what memory has side by side in pieces that it is read in (`innermost`): what is kept
-// makes columns, what is reduced makes rows.
+// makes columns, what is reduced makes rows.  Rows of what is kept where blocks can share them: a kernel that reads
+// elements again behind their sum has them still.
 Reduction across(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
-  const bool inner = is_reduced[innermost];
+  Size kept = 1, reduced = 1;
+  for (size_t i = 0; i < t.shape.size(); ++i) (is_reduced[i] ? reduced : kept) *= t.shape[i];
+  const bool inner = is_reduced[innermost] || may_share_rows(kept, reduced);
   Reduction r{inner ? Reduced::Inner : Reduced::Outer, 1, 1, {}};
   for (const bool last : {false, true})
     for (size_t i = 0; i < t.shape.size(); ++i) {
@@ -330,7 +351,8 @@ Reduction in_the_middle(const TensorType& t, const Sizes& shape, const std::vect
   size_t innermost = shape.size();
   for (size_t i = 0; i < shape.size(); ++i)
     if (!shape[i].is(1)) innermost = i;
-  return innermost < shape.size() && lies_together(t, innermost) ? across(t, is_reduced, innermost) : Reduction();
+  return innermost < shape.size() && ends_together(t, is_reduced, innermost) ? across(t, is_reduced, innermost)
+                                                                             : Reduction();
 }
 
 Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced) {
@@ -342,7 +364,8 @@ Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced)
   const bool has_gaps = against < shape.size();
   const Reduction by_memory = in_memory_order(t, shape, is_reduced);
   if (by_memory.which == by_order.which || (has_gaps && by_memory.which != Reduced::Neither)) return by_memory;
-  const bool long_gaps = has_gaps && by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps;
+  const bool long_gaps = has_gaps && by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps &&
+                         !may_share_rows(by_order.rows, by_order.cols);
   return long_gaps && t.device.type == DeviceType::cuda ? across(t, is_reduced, against) : by_order;
 }
 

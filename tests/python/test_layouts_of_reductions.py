@@ -31,7 +31,7 @@ LAYOUTS = {
     "batch last": lambda x: x.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2),
     "every second": lambda x: x.repeat_interleave(2, 3)[..., ::2],
 }
-SHAPES = [(2, 32, 16, 24), (3, 20, 27, 23), (1, 16, 1, 1), (2, 16, 1, 40), (0, 16, 4, 4)]
+SHAPES = [(2, 32, 16, 24), (3, 20, 27, 23), (70, 64, 7, 9), (1, 16, 1, 1), (2, 16, 1, 40), (0, 16, 4, 4)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])

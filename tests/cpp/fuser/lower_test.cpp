@@ -263,6 +263,24 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
     CHECK(middle.columns.size() == 1);
     CHECK(middle.phases[0].stores.size() == 1);  // vectors
   }
+  SUBCASE("what is kept makes rows where many lie together, and a kernel reads their elements once") {
+    const auto on = [](int64_t kept, int64_t reduced) {
+      const std::string type = cat("cuda:0 f32[64, ", reduced, ", ", kept / 8, ", 8]");
+      return Program("  # a: \"" + type + "\"\n  t1 = prims.neg(a)  # t1: \"" + type +
+                         "\"\n  t2 = prims.sum(t1, [1])  # t2: \"cuda:0 f32[64, " + std::to_string(kept / 8) +
+                         ", 8]\"\n  return (t1, t2)\n",
+                     "a")
+          .lower({.lanes = 1})
+          .value();
+    };
+    CHECK(on(64, 5).rows == 4096);
+    CHECK(on(64, 5).columns.empty());
+    CHECK(on(64, 5).rows_together == 8);
+    CHECK_FALSE(on(64, 5).along_rows);
+    CHECK(on(56, 5).rows == 5);  // few of them
+    CHECK(on(64, 1024).rows == 4096);
+    CHECK(on(64, 1025).rows == 1025);  // too long
+  }
   SUBCASE("what is reduced comes first where the last dimensions leave gaps in a row, if it is long") {
     const auto on = [](const std::string& device, int64_t width) {
       const std::string type = cat(device, " f32[2, 16, ", width, ", 8] strides=(", width * 128, ", 1, 128, 16)");
