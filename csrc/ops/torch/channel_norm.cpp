@@ -100,6 +100,16 @@ std::pair<Formula, Formula> moments_about(const Formula& columns, const Formula&
   return {about + off, maximum(square - off * off, 0.0)};
 }
 
+// An instance norm has one sample, whose sums are a channel's: a sum over samples would take a second kernel, which reads
+// the rows again.
+bool has_one_sample(const TensorType& t) {
+  return t.shape[0].is_constant() && t.shape[0].constant() == 1;
+}
+
+Formula without_samples(Builder& b, const Formula& f) {
+  return Formula(b("prims.squeeze", f, Arg(std::vector<int64_t>{0})));
+}
+
 // Rows of a channel first, about their own means; then the samples.
 std::pair<Formula, Formula> moments_of_rows(Builder& b, const Formula& x) {
   const Dims split = split_channels(x.expr().tensor());
@@ -107,11 +117,11 @@ std::pair<Formula, Formula> moments_of_rows(Builder& b, const Formula& x) {
   Formula mean = sum(rows, {2}).call("prims.div", Arg(split[2]));
   Formula centred = rows - spread(mean, split, {2});
   Formula var = sum(centred * centred, {2}).call("prims.div", Arg(split[2]));
-  auto one = [&](const Formula& f) { return Formula(b("prims.squeeze", f, Arg(std::vector<int64_t>{0}))); };
-  if (split[0].is_constant() && split[0].constant() == 1) return {one(mean), one(var)};
+  if (has_one_sample(x.expr().tensor())) return {without_samples(b, mean), without_samples(b, var)};
   const Dim half = floordiv(split[0], Dim(2));
   Formula about =
-      one(Formula(b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]}, Dims{Dim(1), Dim(1)})));
+      without_samples(b, Formula(b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]},
+                                   Dims{Dim(1), Dim(1)})));
   auto [whole, between] = moments_about(mean, about, {0}, split[0]);
   return {whole, sum(var, {0}).call("prims.div", Arg(split[0])) + between};
 }
@@ -216,7 +226,8 @@ Dims gradient_strides(const TensorType& x, bool training) {
 Formula channel_sum(Builder& b, const Formula& f, bool columns) {
   const TensorType t = f.expr().tensor();
   if (columns) return sum(f, other_dims(t.rank(), {1}));
-  return sum(sum(Formula(reshape(b, f, split_channels(t))), {2}), {0});
+  const Formula of_samples = sum(Formula(reshape(b, f, split_channels(t))), {2});
+  return has_one_sample(t) ? without_samples(b, of_samples) : sum(of_samples, {0});
 }
 
 Arg batch_norm_backward_body(Builder& b, const Args& a) {
