@@ -9,6 +9,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kKnownDistance = 8;    // of neighbours that g++ loads as vectors and takes apart
+constexpr int64_t kShared = 8;           // readers of each element, at least, of what the caches keep
 constexpr int kSector = 32;              // bytes that a GPU fetches from memory at once
 constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
 constexpr size_t kMaxConditions = 20;    // within each other: each is in the text of all within it
@@ -254,7 +255,9 @@ Scalar Elements::load(Value v, const Multi& index) {
   reads_.push_back(access(number, at, scope));
   if (scope != Scope::Row) {
     kernel_.strided = true;
-    if (places_.follows_rows(at))
+    // The caches keep what all columns read.
+    const bool few = usual_numel(v) * kShared < kernel_.usual_rows * kernel_.usual_cols;
+    if (!few && places_.follows_rows(at))
       kernel_.rows_together = std::max(kernel_.rows_together, kSector / static_cast<int>(itemsize(t.dtype)));
   }
   std::string text = "th_load(" + array + " + (" + place_text(from_pointer(number, at)) + "))";

@@ -288,25 +288,23 @@ bool ends_together(const TensorType& t, const std::vector<bool>& is_reduced, siz
   return usual(run) * itemsize(t.dtype) >= kTogether;
 }
 
-// Whether blocks share rows of so many elements that lie apart.
-bool may_share_rows(const Size& rows, const Size& cols) {
-  return usual(rows) >= kManyRows && usual(cols) <= kLongestShared;
-}
-
-// A dimension in the middle.  Of what memory has side by side in pieces that it is read in (`innermost`): what is kept
-// makes columns, what is reduced makes rows.  Rows of what is kept where blocks can share them: a kernel that reads
-// elements again behind their sum has them still.
-Reduction across(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
-  Size kept = 1, reduced = 1;
-  for (size_t i = 0; i < t.shape.size(); ++i) (is_reduced[i] ? reduced : kept) *= t.shape[i];
-  const bool inner = is_reduced[innermost] || may_share_rows(kept, reduced);
-  Reduction r{inner ? Reduced::Inner : Reduced::Outer, 1, 1, {}};
+// Dimensions that are kept before those that are reduced, or after them.
+Reduction parted(const TensorType& t, const std::vector<bool>& is_reduced, Reduced which) {
+  Reduction r{which, 1, 1, {}};
   for (const bool last : {false, true})
     for (size_t i = 0; i < t.shape.size(); ++i) {
-      if ((is_reduced[i] == inner) != last) continue;
+      if ((is_reduced[i] == (which == Reduced::Inner)) != last) continue;
       (last ? r.cols : r.rows) *= t.shape[i];
       r.order.push_back(i);
     }
+  return r;
+}
+
+// A dimension in the middle.  Of what memory has side by side in pieces that it is read in (`innermost`): what is kept
+// makes columns, what is reduced makes rows.
+Reduction across(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
+  Reduction r = parted(t, is_reduced, is_reduced[innermost] ? Reduced::Inner : Reduced::Outer);
+  if (r.which == Reduced::Outer && usual(r.cols) >= kManyRows && usual(r.rows) <= kLongestShared) r.may_turn = true;
   return r;
 }
 
@@ -364,8 +362,7 @@ Reduction reduction_of(const TensorType& t, const std::vector<bool>& is_reduced)
   const bool has_gaps = against < shape.size();
   const Reduction by_memory = in_memory_order(t, shape, is_reduced);
   if (by_memory.which == by_order.which || (has_gaps && by_memory.which != Reduced::Neither)) return by_memory;
-  const bool long_gaps = has_gaps && by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps &&
-                         !may_share_rows(by_order.rows, by_order.cols);
+  const bool long_gaps = has_gaps && by_order.which == Reduced::Inner && usual(by_order.cols) > kLongGaps;
   return long_gaps && t.device.type == DeviceType::cuda ? across(t, is_reduced, against) : by_order;
 }
 
@@ -383,6 +380,11 @@ bool has_gaps(const Call& call) { return has_gaps(call, call.arguments().value("
 Reduction reduction_of(const Call& call) {
   const TensorType& t = call.arguments().value("a").tensor();
   return reduction_of(t, dims_of(call, t.shape.size()));
+}
+
+Reduction turned_reduction_of(const Call& call) {
+  const TensorType& t = call.arguments().value("a").tensor();
+  return parted(t, dims_of(call, t.shape.size()), Reduced::Inner);
 }
 
 std::string distance_name(int64_t distance) {

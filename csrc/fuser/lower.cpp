@@ -72,7 +72,7 @@ class Lowering {
       if (walk_.tiled && kind_of(*call) == Kind::Reduce) {
         info.mode = Mode::Extremum;
       } else if (kind_of(*call) == Kind::Reduce) {
-        info.mode = reduction_of(*call).which == Reduced::Outer ? Mode::Outer : Mode::Inner;
+        info.mode = walk_.turned || reduction_of(*call).which == Reduced::Inner ? Mode::Inner : Mode::Outer;
         info.level = level_of(call->arguments().value("a"));
         result_level_[r.value.id()] = info.level + 1;
       } else {
@@ -564,7 +564,7 @@ std::optional<Kernel> lower_along(const Walk& walk, const std::vector<Root>& roo
 std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
                             const LowerOptions& options) {
   Walk walk;
-  if (!walk_of(roots, producer, walk)) return std::nullopt;
+  if (!walk_of(roots, producer, materialized, walk)) return std::nullopt;
   std::optional<Kernel> kernel = lower_along(walk, roots, producer, materialized, options);
   // A root whose dimensions are permuted on the way to a reduction.
   walk.roots_by_memory =

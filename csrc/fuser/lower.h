@@ -42,9 +42,6 @@ struct LowerOptions {
   const ValueSet* exact = nullptr;  ///< those that are rounded without that (Repeated::rounded)
 };
 
-/// Whether a value exists in memory although its producer is fusible, because another kernel makes it.
-using Materialized = std::function<bool(Value)>;
-
 /// `roots` are in the order of the program.
 std::optional<Kernel> lower(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
                             const LowerOptions& options);

@@ -330,11 +330,11 @@ class Partitioner {
       if (const int turned = turned_[static_cast<size_t>(r)]; turned >= 0) members.insert(turned);
     const std::vector<Root> values = as_roots({members.begin(), members.end()});
     Producer p = [this](Value v) { return producer(v); };
-    if (!walk_of(values, p, walk)) return false;
     Materialized m = [&](Value v) {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
     };
+    if (!walk_of(values, p, m, walk)) return false;
     const std::optional<Kernel> kernel = lower(values, p, m, {.exact = &exact_});
     return kernel && !(device_of(roots[0]).type == DeviceType::cuda && joins_sums_badly(*kernel));
   }

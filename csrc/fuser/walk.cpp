@@ -1,5 +1,7 @@
 #include "fuser/walk.h"
 
+#include <set>
+
 namespace thunder::fuser {
 namespace {
 
@@ -30,6 +32,37 @@ bool find_tiled(const std::vector<Root>& roots, const Producer& producer, Walk& 
   return true;
 }
 
+// Whether what has as many elements as the walk is made of a reduction's result.
+bool reads_again(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
+                 const Size& elements) {
+  std::set<ValueId> seen, sums;
+  std::vector<Value> queue;
+  const auto is_sum = [&](Value v) { return kind_of(*producer(v)) == Kind::Reduce; };
+  for (const Root& r : roots) {
+    if (is_sum(r.value)) sums.insert(r.value.id());
+    const Value whole = is_sum(r.value) ? producer(r.value)->arguments().value("a") : r.value;
+    if (numel(whole) == elements) queue.push_back(whole);
+  }
+  while (!queue.empty()) {
+    const Value v = queue.back();
+    queue.pop_back();
+    if (sums.count(v.id())) return true;
+    if (!seen.insert(v.id()).second || materialized(v)) continue;
+    if (const Call* call = producer(v)) visit_inputs(*call, [&](Value u) { queue.push_back(u); });
+  }
+  return false;
+}
+
+// All reductions of a walk that read its elements in the same order keep the same dimensions.
+void turn(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+  for (const Root& r : roots) {
+    if (kind_of(*producer(r.value)) != Kind::Reduce) continue;
+    Reduction one = turned_reduction_of(*producer(r.value));
+    walk.rows = one.rows, walk.cols = one.cols, walk.order = std::move(one.order), walk.turned = true;
+    return;
+  }
+}
+
 }  // namespace
 
 Value turned_source(Value root, const Producer& producer) {
@@ -51,8 +84,9 @@ bool is_extremum_of_all(const Call& call) {
   return !sizes(x).empty() && !sizes(x).back().is(1) && usual(sizes(x).back()) < usual_numel(x);
 }
 
-bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk) {
   walk = {};
+  bool may_turn = true;
   Walk tiled;
   if (!find_tiled(roots, producer, tiled)) return false;
   Size longest = 1;
@@ -69,7 +103,10 @@ bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& wal
     if (walk.reduces && (!(one.rows == walk.rows) || !(one.cols == walk.cols) || one.order != walk.order)) return false;
     walk = {one.rows, one.cols, true, one.order, {}};
     if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
+    may_turn = may_turn && one.may_turn;
   }
+  may_turn = may_turn && walk.reduces;
+  if (may_turn && reads_again(roots, producer, materialized, walk.rows * walk.cols)) turn(roots, producer, walk);
   if (walk.reduces) return usual(longest) <= usual(walk.rows * walk.cols);
   if (!tiled.tiled) walk = {1, longest, false};
   else walk = tiled;

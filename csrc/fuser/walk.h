@@ -16,6 +16,9 @@ struct Root {
 /// The fusible call that makes a value; null for an input, or for what a barrier makes.
 using Producer = std::function<const Call*(Value)>;
 
+/// Whether a value exists in memory although its producer is fusible, because another kernel makes it.
+using Materialized = std::function<bool(Value)>;
+
 /// The walk that reductions ask for, or the longest root; false if they do not agree.
 struct Walk {
   Size rows = 1, cols = 1;
@@ -27,8 +30,10 @@ struct Walk {
   /// Rows and columns are those of a matrix: a root is its transpose, or the extremum of all its elements.  A GPU walks
   /// over it in tiles.
   bool tiled = false;
+  bool turned = false;  ///< reductions are those of turned_reduction_of()
 };
-bool walk_of(const std::vector<Root>& roots, const Producer& producer, Walk& walk);
+/// Reductions turn if they all may, and the kernel reads their elements again when it has their sums.
+bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk);
 
 /// The matrix whose transpose, stored by rows, the root is; empty if it is none.  One that lies by columns is not turned.
 Value turned_source(Value root, const Producer& producer);

@@ -21,6 +21,7 @@
 #include "passes/reach.h"
 #include "passes/row_major.h"
 #include "passes/row_sums.h"
+#include "passes/spread_sources.h"
 #include "passes/wide_rows.h"
 
 namespace thunder {
@@ -210,6 +211,9 @@ constexpr Pass kParts[] = {
     {"open", "Opening For Fusion", true, kGradients | kFuses, open_for_fusion,
      "composites give way to their primitives where a fusion executor sees through them",
      "A fusion executor computes parts of a composite again as easily as the whole."},
+    {"spread_sources", "Spread Sources", true, kGradients | kFuses, RUN(spread_sources(t, s.joint.forward_calls)),
+     "what norms and their gradients compute of mean and deviation is one value",
+     "Once norms are opened, and before it is decided what is saved: two values would be kept or made again twice."},
     {"batched_products", "Batched Products", true, kFuses,
      RUN(with_boundary(t, s, [&](size_t& n) { return batched_products(t, n, s.options.executors); })),
      "operands of batches of products that BLAS cannot read are copied by calls, once for all products, and what is "

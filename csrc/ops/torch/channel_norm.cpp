@@ -102,9 +102,7 @@ std::pair<Formula, Formula> moments_about(const Formula& columns, const Formula&
 
 // An instance norm has one sample, whose sums are a channel's: a sum over samples would take a second kernel, which reads
 // the rows again.
-bool has_one_sample(const TensorType& t) {
-  return t.shape[0].is_constant() && t.shape[0].constant() == 1;
-}
+bool has_one_sample(const TensorType& t) { return t.shape[0].is_constant() && t.shape[0].constant() == 1; }
 
 Formula without_samples(Builder& b, const Formula& f) {
   return Formula(b("prims.squeeze", f, Arg(std::vector<int64_t>{0})));
@@ -119,9 +117,8 @@ std::pair<Formula, Formula> moments_of_rows(Builder& b, const Formula& x) {
   Formula var = sum(centred * centred, {2}).call("prims.div", Arg(split[2]));
   if (has_one_sample(x.expr().tensor())) return {without_samples(b, mean), without_samples(b, var)};
   const Dim half = floordiv(split[0], Dim(2));
-  Formula about =
-      without_samples(b, Formula(b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]},
-                                   Dims{Dim(1), Dim(1)})));
+  Formula about = without_samples(
+      b, Formula(b("prims.slice", mean, Dims{half, Dim(0)}, Dims{half + Dim(1), split[1]}, Dims{Dim(1), Dim(1)})));
   auto [whole, between] = moments_about(mean, about, {0}, split[0]);
   return {whole, sum(var, {0}).call("prims.div", Arg(split[0])) + between};
 }

@@ -263,23 +263,28 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
     CHECK(middle.columns.size() == 1);
     CHECK(middle.phases[0].stores.size() == 1);  // vectors
   }
-  SUBCASE("what is kept makes rows where many lie together, and a kernel reads their elements once") {
-    const auto on = [](int64_t kept, int64_t reduced) {
-      const std::string type = cat("cuda:0 f32[64, ", reduced, ", ", kept / 8, ", 8]");
-      return Program("  # a: \"" + type + "\"\n  t1 = prims.neg(a)  # t1: \"" + type +
-                         "\"\n  t2 = prims.sum(t1, [1])  # t2: \"cuda:0 f32[64, " + std::to_string(kept / 8) +
-                         ", 8]\"\n  return (t1, t2)\n",
+  SUBCASE("what is kept makes rows where many lie together and their elements are read again behind the sum") {
+    const auto on = [](int64_t kept, int64_t reduced, bool again) {
+      const std::string width = std::to_string(kept / 8), shape = cat("[64, ", reduced, ", ", width, ", 8]"),
+                        type = "cuda:0 f32" + shape,
+                        sums = "  t2 = prims.sum(t1, [1])  # t2: \"cuda:0 f32[64, " + width + ", 8]\"\n",
+                        spread = "  t3 = prims.broadcast_in_dim(t2, " + shape + ", [0, 2, 3])  # t3: \"" + type +
+                                 cat(" strides=(", kept, ", 0, 8, 1)\"\n"),
+                        less = "  t4 = prims.sub(t1, t3)  # t4: \"" + type + "\"\n  return (t2, t4)\n";
+      return Program("  # a: \"" + type + "\"\n  t1 = prims.neg(a)  # t1: \"" + type + "\"\n" + sums +
+                         (again ? spread + less : "  return (t1, t2)\n"),
                      "a")
-          .lower({.lanes = 1})
-          .value();
+          .lower({.lanes = 1});
     };
-    CHECK(on(64, 5).rows == 4096);
-    CHECK(on(64, 5).columns.empty());
-    CHECK(on(64, 5).rows_together == 8);
-    CHECK_FALSE(on(64, 5).along_rows);
-    CHECK(on(56, 5).rows == 5);  // few of them
-    CHECK(on(64, 1024).rows == 4096);
-    CHECK(on(64, 1025).rows == 1025);  // too long
+    const Kernel rows = on(64, 5, true).value();
+    CHECK(rows.rows == 4096);
+    CHECK(rows.columns.empty());
+    CHECK(rows.rows_together == 8);
+    CHECK_FALSE(rows.along_rows);
+    CHECK(on(64, 1024, true)->rows == 4096);
+    CHECK(on(64, 5, false)->rows == 5);
+    CHECK(!on(56, 5, true));     // few of them
+    CHECK(!on(64, 1025, true));  // too long
   }
   SUBCASE("what is reduced comes first where the last dimensions leave gaps in a row, if it is long") {
     const auto on = [](const std::string& device, int64_t width) {
