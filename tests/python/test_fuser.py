@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import litgpt_import
 import pytest
@@ -161,6 +162,24 @@ def test_booleans():
         return c | b, a ^ b, c.any(-1), (a | b).all(0), c.sum(), (a + b) * b, chosen, torch.amax(c, -1)
 
     check(f, a, b)
+
+
+def least_time(f, *arguments):
+    """Of some calls."""
+    times = []
+    for _ in range(40):
+        start = time.perf_counter()
+        f(*arguments)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("chosen", [lambda x, m: torch.where(m, x * 2, 0), lambda x, m: (x * m).sum() / m.sum()])
+def test_choices_by_truth_values_are_vectorised(chosen):
+    # A branch for each element takes some thirty times as long, of random values.
+    x, m = randn(1 << 17), torch.rand(1 << 17) > 0.6
+    plain = least_time(thunder.jit(lambda x, y: (x * y + y).tanh()), x, x)
+    assert least_time(thunder.jit(chosen), x, m) < 2 * plain
 
 
 def test_special_numbers():
