@@ -98,6 +98,13 @@ def test_rows_on_two_threads(name):
 
 def test_very_long_row():
     check(lambda x: F.softmax(x * 2, -1), randn(1, 100_003))
+    check(lambda x: F.softmax(x * 2, -1), randn(3, 100_003).double())
+
+    def weighted(x):
+        p = F.softmax(x * 2, -1)
+        return p, (p * x).sum(-1), p * p
+
+    check(weighted, randn(2, 70_001))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
