@@ -352,8 +352,7 @@ class Lowering {
     if (!last || lent_ || storage_name(last.dtype()) != type || compute_name(last.dtype()) != type) return {};
     lent_ = last;
     const Index at = places_.offset(last.tensor(), places_.root_here(last));
-    writes_.push_back(
-        {output(last), places_.without_parts(at), phase, Scope::Lane, kernel_.phases[phase].lane.size()});
+    writes_.push_back({output(last), places_.without_parts(at), phase, Scope::Lane, kernel_.phases[phase].lane.size()});
     return "out" + std::to_string(output(last)) + "[" + places_.indices().text(at) + "]";
   }
 

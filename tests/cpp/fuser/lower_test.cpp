@@ -218,9 +218,8 @@ TEST_CASE("lower: what is costly is kept in the memory of the output that is sto
   CHECK(k.in_place.size() == 1);  // the last phase reads no input
   // An output of another type has no place for it, nor has one that is stored before the last phase has read it.
   const std::string softmax = kIn + std::string(kSoftmax).substr(0, std::string(kSoftmax).find("  return"));
-  Program halves(softmax +
-                     "  t8 = prims.convert_element_type(t7, torch.bfloat16)  # t8: \"cpu bf16[4, 8]\"\n  return t8\n",
-                 "a");
+  Program halves(
+      softmax + "  t8 = prims.convert_element_type(t7, torch.bfloat16)  # t8: \"cpu bf16[4, 8]\"\n  return t8\n", "a");
   Program summed(softmax +
                      "  t8 = prims.mul(t4, t7)  # t8: \"cpu f32[4, 8]\"\n"
                      "  t9 = prims.sum(t8, [1])  # t9: \"cpu f32[4]\"\n  return t7, t9\n",
