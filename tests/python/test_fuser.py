@@ -189,6 +189,16 @@ def test_choices_by_truth_values_are_vectorised(chosen):
     assert least_time(thunder.jit(chosen), x, m) < 2 * plain
 
 
+def test_large_choices_alone_are_kernels():
+    # PyTorch's operator takes a branch for each element.
+    for n, kernels in ((300, 1), (30, 0)):
+        x, m = randn(n, 257).detach(), torch.rand(n, 257) > 0.6
+        for f in (lambda x, m: torch.where(m, x, 0.5), lambda x, m: x.masked_fill(m, 0.5)):
+            compiled = thunder.jit(f)
+            assert torch.equal(compiled(x, m), f(x, m))
+            assert len(fusions(compiled)) == kernels
+
+
 def test_special_numbers():
     inf, nan = float("inf"), float("nan")
     x = torch.tensor([0.0, -0.0, inf, -inf, nan, 1e-40, -1e38, 3.5, 2.5, -2.5])
