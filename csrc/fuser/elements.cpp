@@ -66,6 +66,7 @@ std::optional<Scalar> Elements::from_earlier_phase(const std::string& key, DType
   const std::string type = compute_name(t);
   if (kept.buffer.empty()) {
     kept.buffer = keeps_registers() ? registers_for(type) : row_for(type);
+    if (kept.buffer.empty() && lender_) kept.buffer = lender_(type, kept.phase);
     if (kept.buffer.empty()) return std::nullopt;
     kernel_.phases[kept.phase].lane.push_back(kept.buffer + " = " + kept.name + ";");
   }
@@ -92,7 +93,7 @@ std::string Elements::row_for(const std::string& type) {
 }
 
 void Elements::begin_phase() {
-  if ((row_buffer_left_ > 0 || keeps_registers()) && !kernel_.phases.empty())
+  if ((row_buffer_left_ > 0 || lender_ || keeps_registers()) && !kernel_.phases.empty())
     for (const auto& [key, s] : loop_memo_)
       if (s.costly && key.find('|') == std::string::npos)
         earlier_.try_emplace(key, Kept{kernel_.phases.size() - 1, s.text, ""});

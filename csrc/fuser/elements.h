@@ -9,6 +9,7 @@
 //                               "t3" <-  const float t3 = (t1 * t2);
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,6 +76,11 @@ class Elements {
 
   /// Costly elements may be kept in a buffer of a row (LowerOptions::row_buffer), or in registers.
   void keep_rows() { row_buffer_left_ = options_.row_buffer; }
+  /// Elements of an output that is stored last, of this type, that may be written by this phase before: empty if there
+  /// are none.
+  using Lender = std::function<std::string(const std::string& type, size_t phase)>;
+  /// Where no buffer has room for a row.
+  void keep_in_outputs(Lender lender) { lender_ = std::move(lender); }
   void begin_phase();
   /// Statements go to the loop over columns that runs when all rows are done.
   void begin_finish();
@@ -154,6 +160,7 @@ class Elements {
   };
   std::map<std::string, Kept> earlier_;  // costly elements of the phases before
   int64_t row_buffer_left_ = 0;
+  Lender lender_;
   std::map<std::string, std::string> widened_;  // by array and place
   std::map<std::string, std::string> vectors_;
   struct Conditional {

@@ -36,7 +36,10 @@ class Lowering {
     kernel_.tiled = walk.tiled;
     // A thread has one chunk, or as many as its registers must then be for.
     kernel_.cached = options.cached && (walk.reduces || !walk.rows.is(1)) && walk.cols.is_number() && !walk.tiled;
-    if (walk.reduces) elements_.keep_rows();
+    if (!walk.reduces) return;
+    elements_.keep_rows();
+    if (options.in_outputs && options.part == 0)
+      elements_.keep_in_outputs([&](const std::string& type, size_t phase) { return lend_output(type, phase); });
   }
 
   Kernel run() {
@@ -338,12 +341,27 @@ class Lowering {
     return "th_set(out" + std::to_string(output(v)) + "[" + at + "], " + s.text + ");";
   }
 
+  // An element of the output that the last phase stores last: nothing in it reads what was kept there after that.
+  std::string lend_output(const std::string& type, size_t phase) {
+    Value last;
+    for (const Root& r : roots_) {
+      const RootInfo& info = info_.at(r.value.id());
+      if (info.level != top_level_ || info.mode == Mode::Row || info.mode == Mode::Column) continue;
+      last = info.mode == Mode::Full && r.stored ? r.value : Value();
+    }
+    if (!last || lent_ || storage_name(last.dtype()) != type || compute_name(last.dtype()) != type) return {};
+    lent_ = last;
+    const Index at = places_.offset(last.tensor(), places_.root_here(last));
+    writes_.push_back({output(last), places_.without_parts(at), phase, Scope::Lane, kernel_.phases[phase].lane.size()});
+    return "out" + std::to_string(output(last)) + "[" + places_.indices().text(at) + "]";
+  }
+
   void store_full(Value v) {
     Multi index = places_.root_here(v);
     Scalar s = elements_.element_of_root(v, index);
     const Index at = places_.offset(v.tensor(), index);
     if (places_.runs_along(at)) kernel_.along_rows = true;
-    writes_.push_back(elements_.access(output(v), at, Scope::Lane));
+    if (v != lent_) writes_.push_back(elements_.access(output(v), at, Scope::Lane));
     store_chunk(kernel_.phases.back(), v, index, s);
   }
 
@@ -462,6 +480,7 @@ class Lowering {
   std::map<ValueId, Value> online_;  // from a maximum to the sum that is made with it
   std::vector<Value> online_sums_;
   std::vector<Access> writes_;
+  Value lent_;  // the output that keeps an earlier phase's elements
   size_t top_level_ = 0;
   std::vector<std::pair<Value, std::string>> pending_;
 };

@@ -438,10 +438,14 @@ class Partitioner {
   }
 
   // PyTorch's kernels for a GPU are at the memory's speed where all operands lie as the result does.  They find the place
-  // of each element that they gather by itself, but for whole slices along one dimension.
+  // of each element that they gather by itself, but for whole slices along one dimension.  Its kernel of a choice for the
+  // CPU takes a branch for each element.
   bool is_slow_operator(const Group& g) {
     const Call& call = *items_[static_cast<size_t>(g.roots[0])].call;
-    if (device_of(g.roots[0]).type != DeviceType::cuda || g.roots.size() > 1) return false;
+    if (g.roots.size() > 1) return false;
+    if (device_of(g.roots[0]).type == DeviceType::cpu)
+      return call.op->full_name == "prims.where" && usual_numel(call.output.value()) >= kSlowFrom;
+    if (device_of(g.roots[0]).type != DeviceType::cuda) return false;
     if (gathers(call) && call.op->full_name != "prims.take") return usual_numel(call.output.value()) >= kSlowFrom;
     if (kind_of(call) != Kind::Pointwise) return false;
     const TensorType& out = call.output.value().tensor();

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import litgpt_import
 import pytest
@@ -97,6 +98,13 @@ def test_rows_on_two_threads(name):
 
 def test_very_long_row():
     check(lambda x: F.softmax(x * 2, -1), randn(1, 100_003))
+    check(lambda x: F.softmax(x * 2, -1), randn(3, 100_003).double())
+
+    def weighted(x):
+        p = F.softmax(x * 2, -1)
+        return p, (p * x).sum(-1), p * p
+
+    check(weighted, randn(2, 70_001))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -161,6 +169,34 @@ def test_booleans():
         return c | b, a ^ b, c.any(-1), (a | b).all(0), c.sum(), (a + b) * b, chosen, torch.amax(c, -1)
 
     check(f, a, b)
+
+
+def least_time(f, *arguments):
+    """Of some calls."""
+    times = []
+    for _ in range(40):
+        start = time.perf_counter()
+        f(*arguments)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("chosen", [lambda x, m: torch.where(m, x * 2, 0), lambda x, m: (x * m).sum() / m.sum()])
+def test_choices_by_truth_values_are_vectorised(chosen):
+    # A branch for each element takes some thirty times as long, of random values.
+    x, m = randn(1 << 17), torch.rand(1 << 17) > 0.6
+    plain = least_time(thunder.jit(lambda x, y: (x * y + y).tanh()), x, x)
+    assert least_time(thunder.jit(chosen), x, m) < 2 * plain
+
+
+def test_large_choices_alone_are_kernels():
+    # PyTorch's operator takes a branch for each element.
+    for n, kernels in ((300, 1), (30, 0)):
+        x, m = randn(n, 257).detach(), torch.rand(n, 257) > 0.6
+        for f in (lambda x, m: torch.where(m, x, 0.5), lambda x, m: x.masked_fill(m, 0.5)):
+            compiled = thunder.jit(f)
+            assert torch.equal(compiled(x, m), f(x, m))
+            assert len(fusions(compiled)) == kernels
 
 
 def test_special_numbers():

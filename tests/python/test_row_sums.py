@@ -57,7 +57,7 @@ def expected_sum(a, places, starts, weights, dim, length):
 
 SHAPES = [
     ((7,), 0), ((7, 1), 0), ((7, 64), 0), ((7, 130), -2), ((3, 7), 1), ((2, 7, 3, 5), 1), ((3, 7, 264), 1),
-    ((7, 16), 0), ((7, 33), 0), ((2, 7, 31), 1), ((7, 120), 0),
+    ((7, 16), 0), ((7, 33), 0), ((2, 7, 31), 1), ((7, 120), 0), ((19, 7), 1), ((2, 8, 7), 2),
 ]  # fmt: skip
 
 
@@ -91,6 +91,23 @@ def test_segment_sum_of_long_segments():
         got = compiled(a, places, torch.tensor(starts, device=DEVICE))
         want = torch.stack([a.double()[places[b:e]].sum(0) for b, e in zip(starts[:-1], starts[1:], strict=True)])
         assert (got - want).abs().max() < 2e-5 * want.abs().max()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
+@pytest.mark.parametrize("shape", [(21, 150), (8, 64), (150, 21)])
+def test_segment_sum_of_columns(shape, dtype):
+    # Rows and segments that fill no whole tile; rows and columns of the operand in either order.
+    index = numbers(shape[1], 2 * shape[1])
+    for a in (normal(*shape), normal(*shape[::-1]).t()):
+        a = a.to(dtype)
+        compiled = thunder.jit(lambda a, i: torch.zeros_like(a).index_add(1, i, torch.cat([a, a * 2], 1)))
+        got = compiled(a, index)
+        wide = torch.float64 if dtype.is_floating_point else torch.int64
+        want = torch.zeros(shape, dtype=wide, device=DEVICE).index_add(1, index, torch.cat([a, a * 2], 1).to(wide))
+        if dtype.is_floating_point:
+            torch.testing.assert_close(got, want.to(dtype), rtol=4 * torch.finfo(dtype).eps, atol=1e-5)
+        else:
+            assert torch.equal(got, want.to(dtype))
 
 
 def test_segment_sum_of_nothing():

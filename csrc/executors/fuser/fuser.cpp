@@ -67,6 +67,7 @@ class FuserExecutor final : public Executor {
   static bool lower_host(const fuser::Fusion& f, FusedKernel& k, bool eager) {
     auto kernel = lower(f, {.split_rows = fuser::LowerOptions::SplitRows::Always,
                             .row_buffer = kRowBufferBytes,
+                            .in_outputs = true,
                             .draw_ahead = true,
                             .name_distances = true,
                             .eager_rounding = eager,

@@ -163,19 +163,63 @@ THUNDER_INLINE T sum_of_one(const T* a, int64_t stride, const Segment<T>& s) {
 }
 
 struct Range {
-  int64_t outer, begin, end;  // segments
+  int64_t first, last;  // outer
+  int64_t begin, end;   // segments
 };
 
 template <class T>
-THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
+THUNDER_INLINE Segment<T> segment_of(const Sum& sum, int64_t r) {
+  const T* weights = static_cast<const T*>(sum.weights);
+  const int64_t from = sum.starts ? sum.starts[r] : r * sum.length,
+                to = sum.starts ? sum.starts[r + 1] : from + sum.length;
+  return {sum.places + from, sum.places + to, weights ? weights + from : nullptr};
+}
+
+// Outer places whose sums are made together where a slice has one element: a branch whose way depends on the index,
+// such as the end of a segment, is taken once for all of them.  So many segments of them stay in the nearest cache
+// until rows of the result are written.
+constexpr int64_t kTogether = 8, kTile = 64;
+
+template <class T>
+THUNDER_INLINE void sum_one_of_each(const Sum& sum, const T* a, const Segment<T>& s, SumOf<T>* sums) {
+  using S = SumOf<T>;
+  S x[kTogether] = {};
+  for (const int64_t* p = s.begin; p < s.end; ++p) {
+    if (*p < 0) continue;
+    const T* slice = a + *p * sum.slice_stride;
+    const S w = s.weights ? static_cast<S>(s.weights[p - s.begin]) : S(1);
+    for (int64_t o = 0; o < kTogether; ++o) x[o] += static_cast<S>(slice[o * sum.outer_stride]) * w;
+  }
+  for (int64_t o = 0; o < kTogether; ++o) sums[o * kTile] = x[o];
+}
+
+template <class T>
+THUNDER_INLINE void store_row(const SumOf<T>* sums, int64_t n, T* out) {
+  using Vector = VectorOf<SumOf<T>>;
+  int64_t j = 0;
+  for (typename Vector::type v; j + Vector::lanes <= n; j += Vector::lanes) {
+    std::memcpy(&v, sums + j, sizeof(v));
+    store(out + j, v);
+  }
+  for (; j < n; ++j) out[j] = static_cast<T>(sums[j]);
+}
+
+template <class T>
+THUNDER_INLINE void sum_ones_together(const Sum& sum, const T* a, const Range& range, T* out) {
+  SumOf<T> sums[kTogether * kTile];
+  for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
+    const int64_t n = std::min(kTile, range.end - begin);
+    for (int64_t r = 0; r < n; ++r) sum_one_of_each(sum, a, segment_of<T>(sum, begin + r), sums + r);
+    for (int64_t o = 0; o < kTogether; ++o) store_row(sums + o * kTile, n, out + o * sum.segments + begin);
+  }
+}
+
+template <class T>
+THUNDER_INLINE void sum_segments(const Sum& sum, const T* a, const Range& range, T* out) {
   constexpr int64_t lanes = VectorOf<SumOf<T>>::lanes;
-  const T *a = static_cast<const T*>(sum.a) + range.outer * sum.outer_stride,
-          *weights = static_cast<const T*>(sum.weights);
-  T* out = static_cast<T*>(sum.out) + (range.outer * sum.segments + range.begin) * sum.inner;
+  out += range.begin * sum.inner;
   for (int64_t r = range.begin; r < range.end; ++r, out += sum.inner) {
-    const int64_t from = sum.starts ? sum.starts[r] : r * sum.length,
-                  to = sum.starts ? sum.starts[r + 1] : from + sum.length;
-    const Segment<T> s{sum.places + from, sum.places + to, weights ? weights + from : nullptr};
+    const Segment<T> s = segment_of<T>(sum, r);
     if (sum.inner == 1) {
       *out = sum_of_one(a, sum.slice_stride, s);
       continue;
@@ -188,6 +232,22 @@ THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
     if (q < sum.inner && sum.inner >= lanes) q = sum.inner - lanes;
     sum_groups<1>(a, sum.slice_stride, s, sum.inner, out, q);
     if (q < sum.inner) sum_few(a + q, sum.slice_stride, s, sum.inner - q, out + q);
+  }
+}
+
+template <class T>
+THUNDER_INLINE void sum_range(const Sum& sum, const Range& range) {
+  const bool together = sum.inner == 1;
+  for (int64_t o = range.first; o < range.last;) {
+    const T* a = static_cast<const T*>(sum.a) + o * sum.outer_stride;
+    T* out = static_cast<T*>(sum.out) + o * sum.segments * sum.inner;
+    if (together && o + kTogether <= range.last) {
+      sum_ones_together(sum, a, range, out);
+      o += kTogether;
+    } else {
+      sum_segments(sum, a, range, out);
+      ++o;
+    }
   }
 }
 
@@ -263,7 +323,7 @@ bool segment_sum(at::ScalarType type, const Sum& sum) {
   if (sum.outer > 1) {
     const int64_t each = std::max<int64_t>((sum.count + sum.segments) * sum.inner, 1);
     parallel_for(0, sum.outer, std::max<int64_t>(kGrain / each, 1), [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o) loop(sum, {o, 0, sum.segments});
+      loop(sum, {begin, end, 0, sum.segments});
     });
     return true;
   }
@@ -281,7 +341,7 @@ bool segment_sum(at::ScalarType type, const Sum& sum) {
   };
   const int64_t all = sum.count + sum.segments;
   parallel_for(0, all, std::max<int64_t>(kGrain / std::max<int64_t>(sum.inner, 1), 1), [&](int64_t begin, int64_t end) {
-    loop(sum, {0, segment_at(begin), end == all ? sum.segments : segment_at(end)});
+    loop(sum, {0, 1, segment_at(begin), end == all ? sum.segments : segment_at(end)});
   });
   return true;
 }

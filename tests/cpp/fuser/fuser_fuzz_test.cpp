@@ -74,6 +74,7 @@ class FuserFuzz {
     using Split = fuser::LowerOptions::SplitRows;
     std::vector<fuser::LowerOptions> out = {
         {.split_rows = Split::Always, .row_buffer = 1 << 16, .draw_ahead = true, .name_distances = true},
+        {.split_rows = Split::Always, .in_outputs = true},
         {.section = 4},
         {.lanes = 2, .section = 4}};
     for (int lanes : {8, 4, 2})

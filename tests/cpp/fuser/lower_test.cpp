@@ -209,6 +209,28 @@ TEST_CASE("lower: what is costly is computed once a row where there is room to k
   }
 }
 
+TEST_CASE("lower: what is costly is kept in the memory of the output that is stored last") {
+  Program p(kIn + kSoftmax, "a");
+  const Kernel k = p.lower({.row_buffer = 31, .in_outputs = true}, {0, 4}).value();
+  CHECK(k.row_buffers.empty());
+  REQUIRE(k.phases.size() == 3);
+  CHECK(k.phases[1].lane.back().find("out0[8 * r + q] = ") == 0);
+  CHECK(k.in_place.size() == 1);  // the last phase reads no input
+  // An output of another type has no place for it, nor has one that is stored before the last phase has read it.
+  const std::string softmax = kIn + std::string(kSoftmax).substr(0, std::string(kSoftmax).find("  return"));
+  Program halves(
+      softmax + "  t8 = prims.convert_element_type(t7, torch.bfloat16)  # t8: \"cpu bf16[4, 8]\"\n  return t8\n", "a");
+  Program summed(softmax +
+                     "  t8 = prims.mul(t4, t7)  # t8: \"cpu f32[4, 8]\"\n"
+                     "  t9 = prims.sum(t8, [1])  # t9: \"cpu f32[4]\"\n  return t7, t9\n",
+                 "a");
+  for (const Program* other : {&halves, &summed}) {
+    const Kernel again = other->lower({.in_outputs = true}, {0, 4}).value();
+    for (const fuser::Phase& phase : again.phases)
+      for (const std::string& statement : phase.lane) CHECK(statement.find("out0[") != 0);
+  }
+}
+
 TEST_CASE("lower: sums over the first dimension have a column each, and are finished in the end") {
   Program p(
       kIn + "  t1 = prims.sum(a, [0])  # t1: \"cpu f32[8]\"\n  t2 = prims.neg(t1)  # t2: \"cpu f32[8]\"\n  return t2\n",
