@@ -304,7 +304,7 @@ Reduction parted(const TensorType& t, const std::vector<bool>& is_reduced, Reduc
 // makes columns, what is reduced makes rows.
 Reduction across(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
   Reduction r = parted(t, is_reduced, is_reduced[innermost] ? Reduced::Inner : Reduced::Outer);
-  if (r.which == Reduced::Outer && usual(r.cols) >= kManyRows && usual(r.rows) <= kLongestShared) r.may_turn = true;
+  if (r.which == Reduced::Outer && usual(r.cols) >= kManyRows && usual(r.rows) <= kLongestShared) r.may_share = true;
   return r;
 }
 
@@ -382,7 +382,7 @@ Reduction reduction_of(const Call& call) {
   return reduction_of(t, dims_of(call, t.shape.size()));
 }
 
-Reduction turned_reduction_of(const Call& call) {
+Reduction shared_rows_of(const Call& call) {
   const TensorType& t = call.arguments().value("a").tensor();
   return parted(t, dims_of(call, t.shape.size()), Reduced::Inner);
 }

@@ -51,13 +51,13 @@ struct Reduction {
   /// (sums of [B, T, C] over T, or of [N, C, H, W] over H and W, channels last), or the other way round (of [N, C, H, W]
   /// over all but C).  Those that are kept are in order all the same.
   std::vector<size_t> order;
-  /// Whether a GPU may as well make rows of what is kept, see turned_reduction_of().
-  bool may_turn = false;
+  /// Whether blocks of a GPU can share rows of what is kept, see shared_rows_of().
+  bool may_share = false;
 };
 Reduction reduction_of(const Call& call);
-/// What is kept as rows, although the elements of a row lie apart: blocks share rows that lie together, and have the
-/// elements still when they read them again behind their sum.
-Reduction turned_reduction_of(const Call& call);
+/// The kept dimensions as rows, although the elements of a row lie apart: a block has rows that lie together, and keeps
+/// their elements until it reads them again behind the sum.
+Reduction shared_rows_of(const Call& call);
 /// Whether the loop reads with gaps, where memory has other elements: sums of [N, C, H, W], channels last, over H and W,
 /// or over N.
 bool has_gaps(const Call& reduction);

@@ -75,7 +75,7 @@ class Lowering {
       if (walk_.tiled && kind_of(*call) == Kind::Reduce) {
         info.mode = Mode::Extremum;
       } else if (kind_of(*call) == Kind::Reduce) {
-        info.mode = walk_.turned || reduction_of(*call).which == Reduced::Inner ? Mode::Inner : Mode::Outer;
+        info.mode = walk_.shares_rows || reduction_of(*call).which == Reduced::Inner ? Mode::Inner : Mode::Outer;
         info.level = level_of(call->arguments().value("a"));
         result_level_[r.value.id()] = info.level + 1;
       } else {

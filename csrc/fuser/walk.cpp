@@ -54,11 +54,11 @@ bool reads_again(const std::vector<Root>& roots, const Producer& producer, const
 }
 
 // All reductions of a walk that read its elements in the same order keep the same dimensions.
-void turn(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+void share_rows(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
   for (const Root& r : roots) {
     if (kind_of(*producer(r.value)) != Kind::Reduce) continue;
-    Reduction one = turned_reduction_of(*producer(r.value));
-    walk.rows = one.rows, walk.cols = one.cols, walk.order = std::move(one.order), walk.turned = true;
+    Reduction one = shared_rows_of(*producer(r.value));
+    walk.rows = one.rows, walk.cols = one.cols, walk.order = std::move(one.order), walk.shares_rows = true;
     return;
   }
 }
@@ -86,7 +86,7 @@ bool is_extremum_of_all(const Call& call) {
 
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk) {
   walk = {};
-  bool may_turn = true;
+  bool may_share = true;
   Walk tiled;
   if (!find_tiled(roots, producer, tiled)) return false;
   Size longest = 1;
@@ -103,10 +103,10 @@ bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Mat
     if (walk.reduces && (!(one.rows == walk.rows) || !(one.cols == walk.cols) || one.order != walk.order)) return false;
     walk = {one.rows, one.cols, true, one.order, {}};
     if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
-    may_turn = may_turn && one.may_turn;
+    may_share = may_share && one.may_share;
   }
-  may_turn = may_turn && walk.reduces;
-  if (may_turn && reads_again(roots, producer, materialized, walk.rows * walk.cols)) turn(roots, producer, walk);
+  may_share = may_share && walk.reduces;
+  if (may_share && reads_again(roots, producer, materialized, walk.rows * walk.cols)) share_rows(roots, producer, walk);
   if (walk.reduces) return usual(longest) <= usual(walk.rows * walk.cols);
   if (!tiled.tiled) walk = {1, longest, false};
   else walk = tiled;

@@ -30,9 +30,9 @@ struct Walk {
   /// Rows and columns are those of a matrix: a root is its transpose, or the extremum of all its elements.  A GPU walks
   /// over it in tiles.
   bool tiled = false;
-  bool turned = false;  ///< reductions are those of turned_reduction_of()
+  bool shares_rows = false;  ///< reductions are those of shared_rows_of()
 };
-/// Reductions turn if they all may, and the kernel reads their elements again when it has their sums.
+/// Rows are shared (shared_rows_of()) if all reductions allow it and the kernel reads their elements again behind the sums.
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk);
 
 /// The matrix whose transpose, stored by rows, the root is; empty if it is none.  One that lies by columns is not turned.
