@@ -12,7 +12,6 @@ constexpr int64_t kKnownDistance = 8;    // of neighbours that g++ loads as vect
 constexpr int64_t kShared = 8;           // readers of each element, at least, of what the caches keep
 constexpr int kSector = 32;              // bytes that a GPU fetches from memory at once
 constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
-constexpr size_t kMaxConditions = 20;    // within each other: each is in the text of all within it
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
 
 // Integers wrap around, which signed numbers of C++ do not; those narrower than `int` are computed in it.
@@ -504,95 +503,6 @@ Scalar Elements::defined_once(const std::string& type, const std::string& text, 
   auto [it, is_new] = memo.try_emplace(text);
   if (is_new) it->second = define(type, text, scope);
   return it->second;
-}
-
-// Evaluates under a condition: loads happen only where it holds.
-template <class F>
-Scalar Elements::under(const Scalar& condition, bool holds, F&& evaluate) {
-  if (++conditions_ > kMaxConditions) throw Refused();
-  auto saved = std::tuple(predicate_, predicate_key_, predicate_scope_);
-  const std::string text = (holds ? "" : "!") + condition.text;
-  predicate_ = predicate_.empty() ? text : "(" + predicate_ + " && " + text + ")";
-  predicate_key_ = "|" + predicate_;
-  predicate_scope_ = std::max(predicate_scope_, condition.scope);
-  Scalar s = evaluate();
-  std::tie(predicate_, predicate_key_, predicate_scope_) = saved;
-  --conditions_;
-  return s;
-}
-
-Scalar Elements::select(const std::string& type, const Scalar& condition, const Scalar& a, const Scalar& b) {
-  return define(type, condition.text + " ? " + a.text + " : " + b.text, std::max({condition.scope, a.scope, b.scope}));
-}
-
-Scalar Elements::cat_element(const Call& call, const Multi& index) {
-  Args a = call.arguments();
-  std::vector<Value> parts;
-  for (Value v : a.values("tensors"))
-    if (!numel(v).is(0)) parts.push_back(v);
-  return cat_from(call, parts, 0, index, dim_of(call, index.size()));
-}
-
-Scalar Elements::cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim) {
-  const Size size = sizes(parts[first])[dim];
-  if (first + 1 == parts.size()) {
-    index[dim] = places_.bounded(index[dim], size);
-    return element(parts[first], index);
-  }
-  Scope scope = Scope::Row;
-  bool always = false;
-  std::string text = places_.below(index[dim], size, scope, always);
-  Multi rest = index;
-  rest[dim] = indices_.add(index[dim], Index(-size));
-  if (text.empty()) return always ? element(parts[first], index) : cat_from(call, parts, first + 1, rest, dim);
-  Scalar condition = defined_once("bool", text, scope);
-  index[dim] = places_.bounded(index[dim], size);
-  Scalar here = under(condition, true, [&] { return element(parts[first], index); });
-  Scalar there = under(condition, false, [&] { return cat_from(call, parts, first + 1, rest, dim); });
-  return select(compute_name(call.output.value().dtype()), condition, here, there);
-}
-
-Scalar Elements::pad_element(const Call& call, const Multi& index) {
-  Args a = call.arguments();
-  const DType out = call.output.value().dtype();
-  Value source = a.value("a");
-  const Sizes from = sizes(source);
-  Multi inner = index;
-  std::vector<std::string> outside, inside;  // what must not hold, what must
-  Scope scope = Scope::Row;
-  const Scalar filled{rounded(literal(a["value"], out), call.output.value()), Scope::Row};
-  for (size_t i = 0; i < from.size(); ++i) {
-    const ArgList& config = a["config"].items()[i].items();
-    Size low = config[0].dim();
-    Index at = index[i];
-    if (const Size step = Size(config[2].dim()) + 1; !step.is(1)) {
-      const int64_t by = step.number(), shift = (by - low.number() % by) % by;
-      const Index shifted = indices_.add(at, Index(shift)), between = indices_.mod(shifted, step);
-      if (between.is_constant() && !between.constant().is(0)) return filled;
-      if (!between.is_constant()) inside.push_back(indices_.text(between) + " == 0");
-      scope = std::max(scope, indices_.scope(between));
-      at = indices_.div(shifted, step);
-      low = (low.number() + shift) / by;
-    }
-    bool always = false, never_inside = false;
-    Scope s = Scope::Row;
-    std::string too_low = surely_at_least(0, low) ? "" : places_.below(at, low, s, never_inside);
-    scope = std::max(scope, s);
-    std::string fits = places_.below(at, low + from[i], s, always);
-    if (never_inside || (fits.empty() && !always)) return filled;
-    scope = std::max(scope, s);
-    if (!too_low.empty()) outside.push_back(too_low);
-    if (!fits.empty()) inside.push_back(fits);
-    inner[i] = places_.bounded(indices_.add(at, Index(-low)), from[i]);
-  }
-  if (outside.empty() && inside.empty()) return element(source, inner);
-  const bool holds = outside.size() != 1 || !inside.empty();
-  std::string text = holds ? "" : outside[0];
-  for (size_t i = 0; holds && i < outside.size(); ++i) text += (i ? " && !(" : "!(") + outside[i] + ")";
-  for (const std::string& clause : inside) text += (text.empty() ? "" : " && ") + clause;
-  const Scalar condition = defined_once("bool", text, scope);
-  const Scalar value = under(condition, holds, [&] { return element(source, inner); });
-  return select(compute_name(out), condition, holds ? value : filled, holds ? filled : value);
 }
 
 }  // namespace thunder::fuser

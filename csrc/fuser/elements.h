@@ -137,6 +137,9 @@ class Elements {
   Scalar cat_element(const Call& call, const Multi& index);
   Scalar cat_from(const Call& call, const std::vector<Value>& parts, size_t first, Multi index, size_t dim);
   Scalar pad_element(const Call& call, const Multi& index);
+  struct Clause;
+  Scalar all_hold(const std::vector<Clause>& clauses);
+  bool within_source(const ArgList& config, const Size& size, Index& at, std::vector<Clause>& clauses);
   Scalar defined_once(const std::string& type, const std::string& text, Scope scope);
   template <class F>
   Scalar under(const Scalar& condition, bool holds, F&& evaluate);

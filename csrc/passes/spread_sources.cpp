@@ -17,10 +17,6 @@ Dims without_ones(const Dims& shape) {
   return out;
 }
 
-bool same_sizes(const Dims& a, const Dims& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Dim& x, const Dim& y) { return x.same(y); });
-}
-
 class Sources {
  public:
   Sources(const Trace& trace, size_t forward_calls) : trace_(trace), forward_calls_(forward_calls), rewriter_(trace) {
@@ -45,7 +41,7 @@ class Sources {
     for (const Call* c = maker_[v]; c; c = maker_[v]) {
       const bool view = c->op->full_name == "prims.view" || c->op->full_name == "prims.squeeze";
       const Value from = view ? c->arguments().value("a") : identity_source(*c);
-      if (!from || !same_sizes(without_ones(from.shape()), sizes)) break;
+      if (!from || !same(without_ones(from.shape()), sizes)) break;
       v = from;
       if (from.rank() == static_cast<int64_t>(sizes.size())) found = from;
     }

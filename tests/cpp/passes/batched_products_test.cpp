@@ -11,6 +11,7 @@ namespace thunder {
 namespace {
 
 using test::code;
+using test::count;
 using test::pass_builder;
 
 TensorType tensor(Dims shape, DType dtype = DType::bf16, DeviceType device = DeviceType::cuda) {
@@ -26,12 +27,6 @@ Trace batched(const Trace& t, const AlignmentCosts& costs = {}, const ExecutorLi
   CHECK(all == out.calls.size());
   CHECK_NOTHROW(verify(out));
   return out;
-}
-
-size_t count(const std::string& text, const std::string& what) {
-  size_t n = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
-  return n;
 }
 
 bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }

@@ -11,6 +11,7 @@ namespace thunder {
 namespace {
 
 using test::code;
+using test::count;
 using test::f32;
 using test::pass_builder;
 
@@ -18,11 +19,6 @@ TensorType bf16(Dims shape, bool grad = false) {
   TensorType t = f32(std::move(shape), grad);
   t.dtype = DType::bf16;
   return t;
-}
-
-size_t count(const Trace& t, const std::string& name) {
-  return static_cast<size_t>(
-      std::count_if(t.calls.begin(), t.calls.end(), [&](const Call* c) { return c->op->full_name == name; }));
 }
 
 const Call* find(const Trace& t, const std::string& name) {

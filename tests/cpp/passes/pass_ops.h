@@ -3,6 +3,7 @@
 
 #include <doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/test_ops.h"
@@ -94,6 +95,19 @@ inline void register_pass_ops() {
 inline Builder pass_builder() {
   register_pass_ops();
   return Builder(std::make_shared<Arena>());
+}
+
+/// How often a text has another one in it.
+inline size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+/// The top-level calls of an operator.
+inline size_t count(const Trace& t, const std::string& name) {
+  return static_cast<size_t>(
+      std::count_if(t.calls.begin(), t.calls.end(), [&](const Call* c) { return c->op->full_name == name; }));
 }
 
 /// The program's lines from the first call on, without annotations, bodies and the unpacking of inputs; verified.

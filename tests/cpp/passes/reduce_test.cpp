@@ -13,14 +13,9 @@ namespace thunder {
 namespace {
 
 using test::code;
+using test::count;
 using test::f32;
 using test::pass_builder;
-
-size_t count(const Trace& t, const std::string& name) {
-  size_t n = 0;
-  for (const Call* c : t.calls) n += c->op->full_name == name;
-  return n;
-}
 
 auto calls(const std::string& name) {
   return [name](const Trace& t) { return count(t, name) > 0; };

@@ -12,6 +12,7 @@ namespace thunder {
 namespace {
 
 using test::code;
+using test::count;
 using test::f32;
 using test::pass_builder;
 
@@ -41,12 +42,6 @@ struct Program {
     return dce(out);
   }
 };
-
-size_t count(const std::string& text, const std::string& what) {
-  size_t n = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
-  return n;
-}
 
 TEST_CASE("row_major: nothing to do") {
   Program p;

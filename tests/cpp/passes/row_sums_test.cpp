@@ -56,12 +56,7 @@ Trace after(const Trace& t, RowSumOptions options = {}) {
   return dce(out);
 }
 
-size_t count(const Trace& t, const std::string& name) {
-  const std::string text = code(t);
-  size_t n = 0;
-  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) ++n;
-  return n;
-}
+size_t count(const Trace& t, const std::string& name) { return test::count(code(t), name); }
 
 template <class F>
 reference::Datum array(DType dtype, reference::Shape shape, F&& element) {

@@ -10,7 +10,7 @@
 namespace thunder {
 namespace {
 
-using test::code;
+using test::count;
 using test::f32;
 
 Trace program(const std::string& body) {
@@ -31,13 +31,6 @@ const std::string kSpread =
     "  t6 = prims.sub(x, t5)  # t6: \"cpu f32[4, 6]\"\n  t7 = prims.mul(t2, t6)  # t7: \"cpu f32[4, 6]\"\n"
     "  return t7\n";
 
-size_t count(const Trace& t, const std::string& name) {
-  const std::string text = code(t);
-  size_t n = 0;
-  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) ++n;
-  return n;
-}
-
 TEST_CASE("spread_sources: nothing to do") {
   const Trace t = program(kForward + "  t7 = prims.mul(t2, x)  # t7: \"cpu f32[4, 6]\"\n  return t7\n");
   CHECK(spread_sources(t, 2).calls == t.calls);
@@ -49,8 +42,8 @@ TEST_CASE("spread_sources: a name and a dimension of size 1 more, of which both 
     const Trace t = program(kForward + kViewed + name + kSpread);
     const Trace after = spread_sources(t, 2);
     CHECK_NOTHROW(verify(after));
-    CHECK(count(t, "prims.sub(") == 2);
-    CHECK(count(after, "prims.sub(") == 1);
+    CHECK(count(t, "prims.sub") == 2);
+    CHECK(count(after, "prims.sub") == 1);
     CHECK(after.calls[0] == t.calls[0]);
     CHECK(after.calls[1] == t.calls[1]);
   }
@@ -60,7 +53,7 @@ TEST_CASE("spread_sources: refused") {
   const auto stays = [](const Trace& t, size_t forward_calls) {
     const Trace after = spread_sources(t, forward_calls);
     CHECK_NOTHROW(verify(after));
-    CHECK(count(after, "prims.sub(") == 2);
+    CHECK(count(after, "prims.sub") == 2);
   };
   SUBCASE("the forward's own calls") {
     stays(program(kForward + kViewed + "  t4 = prims.detach(t3)  # t4: \"cpu f32[4, 1]\"\n" + kSpread), 6);
@@ -110,7 +103,7 @@ TEST_CASE("spread_sources: fuzz, the same numbers whatever the dimensions of siz
     const Expr second = b("prims.sub", x, b("prims.broadcast_in_dim", other, whole, Arg(all)));
     const Trace t = b.finish("f", b("prims.mul", first, second)), after = spread_sources(t, 2);
     CHECK_NOTHROW(verify(after));
-    CHECK(count(after, "prims.sub(") == 1);
+    CHECK(count(after, "prims.sub") == 1);
     const std::vector<reference::Datum> inputs = {random_array(random, sizes), random_array(random, {4, 3})};
     const reference::Datum want = reference::evaluate(t, inputs), got = reference::evaluate(after, inputs);
     for (size_t k = 0; k < want.array->data.size(); ++k) CHECK(got.array->data[k].re == want.array->data[k].re);
