@@ -1,6 +1,8 @@
 // Elements of what is put together: which part an element is of, and whether it is of any.
 #include <algorithm>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "fuser/elements.h"
 #include "fuser/scalar.h"
@@ -65,7 +67,8 @@ struct Elements::Clause {
   bool holds = true;  // or must not
 };
 
-// What a row has in common is asked once a row: g++ vectorises no loads under it that stand in the loop over elements.
+// The part of a condition that is the same for a whole row is computed once a row: g++ does not vectorise a load whose
+// condition has that part in the loop over elements.
 Scalar Elements::all_hold(const std::vector<Clause>& clauses) {
   std::string of_row, text;
   Scope scope = Scope::Row;

@@ -1,7 +1,6 @@
 #include "fuser/elements.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "fuser/scalar.h"
 
@@ -9,7 +8,7 @@ namespace thunder::fuser {
 namespace {
 
 constexpr int64_t kKnownDistance = 8;    // of neighbours that g++ loads as vectors and takes apart
-constexpr int64_t kShared = 8;           // readers of each element, at least, of what the caches keep
+constexpr int64_t kRead = 8;             // times, from which on an element stays in the caches
 constexpr int kSector = 32;              // bytes that a GPU fetches from memory at once
 constexpr size_t kMaxDepth = 300;        // of operands within operands: an element is computed recursively
 constexpr size_t kMaxStatements = 4000;  // beyond that a kernel is no longer readable, nor quick to compile
@@ -246,7 +245,9 @@ Scalar Elements::load(Value v, const Multi& index) {
   const size_t number = input(v);
   const std::string array = "in" + std::to_string(number);
   Index at = places_.offset(t, index);
-  if (!in_finish_ && places_.runs_along(at)) kernel_.along_rows = true;
+  // An operand that is read many times stays in the caches, wherever it lies.
+  const bool few = usual_numel(v) * kRead < kernel_.usual_rows * kernel_.usual_cols;
+  if (!in_finish_ && !few && places_.runs_along(at)) kernel_.along_rows = true;
   if (predicate_scope_ != Scope::Lane && places_.is_vector(at)) {
     reads_.push_back(access(number, at, Scope::Chunk));
     return load_vector(t.dtype, from_pointer(number, places_.without_lane(at)), array);
@@ -255,8 +256,6 @@ Scalar Elements::load(Value v, const Multi& index) {
   reads_.push_back(access(number, at, scope));
   if (scope != Scope::Row) {
     kernel_.strided = true;
-    // The caches keep what all columns read.
-    const bool few = usual_numel(v) * kShared < kernel_.usual_rows * kernel_.usual_cols;
     if (!few && places_.follows_rows(at))
       kernel_.rows_together = std::max(kernel_.rows_together, kSector / static_cast<int>(itemsize(t.dtype)));
   }

@@ -76,10 +76,10 @@ class Elements {
 
   /// Costly elements may be kept in a buffer of a row (LowerOptions::row_buffer), or in registers.
   void keep_rows() { row_buffer_left_ = options_.row_buffer; }
-  /// Elements of an output that is stored last, of this type, that may be written by this phase before: empty if there
-  /// are none.
+  /// Names an element of an output in whose memory `phase` may keep a value of `type` until that output is stored; empty
+  /// if there is none.
   using Lender = std::function<std::string(const std::string& type, size_t phase)>;
-  /// Where no buffer has room for a row.
+  /// `lender` is asked where no buffer has room for a row.
   void keep_in_outputs(Lender lender) { lender_ = std::move(lender); }
   void begin_phase();
   /// Statements go to the loop over columns that runs when all rows are done.

@@ -267,10 +267,11 @@ Reduction in_order(const Sizes& shape, const std::vector<bool>& is_reduced, cons
   return {Reduced::Inner, kept, gone, {}};
 }
 
-constexpr int64_t kTogether = 64;         // bytes
-constexpr int64_t kLongGaps = 512;        // elements of a row with gaps, of which a block of threads has but one
-constexpr int64_t kManyRows = 4096;       // that blocks share: neighbouring threads have neighbouring rows, ...
-constexpr int64_t kLongestShared = 1024;  // ... of at most so many elements
+constexpr int64_t kTogether = 64;   // bytes
+constexpr int64_t kLongGaps = 512;  // elements of a row with gaps, of which a block of threads has but one
+constexpr int64_t kManyKept =
+    4096;  // elements that are kept: as rows, of which neighbouring threads have neighbours, ...
+constexpr int64_t kLongestApart = 1024;  // ... of at most so many elements
 
 // Whether memory has elements along the dimension side by side in pieces that it is read in.
 bool lies_together(const TensorType& t, size_t dim) {
@@ -304,7 +305,8 @@ Reduction parted(const TensorType& t, const std::vector<bool>& is_reduced, Reduc
 // makes columns, what is reduced makes rows.
 Reduction across(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
   Reduction r = parted(t, is_reduced, is_reduced[innermost] ? Reduced::Inner : Reduced::Outer);
-  if (r.which == Reduced::Outer && usual(r.cols) >= kManyRows && usual(r.rows) <= kLongestShared) r.may_share = true;
+  if (r.which == Reduced::Outer && usual(r.cols) >= kManyKept && r.rows.is_number() && r.rows.number() <= kLongestApart)
+    r.may_be_rows = true;
   return r;
 }
 
@@ -382,7 +384,7 @@ Reduction reduction_of(const Call& call) {
   return reduction_of(t, dims_of(call, t.shape.size()));
 }
 
-Reduction shared_rows_of(const Call& call) {
+Reduction rows_apart_of(const Call& call) {
   const TensorType& t = call.arguments().value("a").tensor();
   return parted(t, dims_of(call, t.shape.size()), Reduced::Inner);
 }

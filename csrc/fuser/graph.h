@@ -51,13 +51,13 @@ struct Reduction {
   /// (sums of [B, T, C] over T, or of [N, C, H, W] over H and W, channels last), or the other way round (of [N, C, H, W]
   /// over all but C).  Those that are kept are in order all the same.
   std::vector<size_t> order;
-  /// Whether blocks of a GPU can share rows of what is kept, see shared_rows_of().
-  bool may_share = false;
+  /// Whether a GPU may walk over the kept dimensions as rows, see rows_apart_of().
+  bool may_be_rows = false;
 };
 Reduction reduction_of(const Call& call);
 /// The kept dimensions as rows, although the elements of a row lie apart: a block has rows that lie together, and keeps
 /// their elements until it reads them again behind the sum.
-Reduction shared_rows_of(const Call& call);
+Reduction rows_apart_of(const Call& call);
 /// Whether the loop reads with gaps, where memory has other elements: sums of [N, C, H, W], channels last, over H and W,
 /// or over N.
 bool has_gaps(const Call& reduction);

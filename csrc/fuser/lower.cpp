@@ -38,7 +38,7 @@ class Lowering {
     kernel_.cached = options.cached && (walk.reduces || !walk.rows.is(1)) && walk.cols.is_number() && !walk.tiled;
     if (!walk.reduces) return;
     elements_.keep_rows();
-    if (options.in_outputs && options.part == 0)
+    if (options.in_outputs && options.part == 0 && !options.online)
       elements_.keep_in_outputs([&](const std::string& type, size_t phase) { return lend_output(type, phase); });
   }
 
@@ -75,7 +75,7 @@ class Lowering {
       if (walk_.tiled && kind_of(*call) == Kind::Reduce) {
         info.mode = Mode::Extremum;
       } else if (kind_of(*call) == Kind::Reduce) {
-        info.mode = walk_.shares_rows || reduction_of(*call).which == Reduced::Inner ? Mode::Inner : Mode::Outer;
+        info.mode = walk_.rows_apart || reduction_of(*call).which == Reduced::Inner ? Mode::Inner : Mode::Outer;
         info.level = level_of(call->arguments().value("a"));
         result_level_[r.value.id()] = info.level + 1;
       } else {
@@ -341,15 +341,18 @@ class Lowering {
     return "th_set(out" + std::to_string(output(v)) + "[" + at + "], " + s.text + ");";
   }
 
-  // An element of the output that the last phase stores last: nothing in it reads what was kept there after that.
+  // The last phase stores this output last, so that each kept element is read before its place is overwritten.
   std::string lend_output(const std::string& type, size_t phase) {
     Value last;
     for (const Root& r : roots_) {
       const RootInfo& info = info_.at(r.value.id());
       if (info.level != top_level_ || info.mode == Mode::Row || info.mode == Mode::Column) continue;
+      // A reduction behind the store may read the kept element.
       last = info.mode == Mode::Full && r.stored ? r.value : Value();
     }
     if (!last || lent_ || storage_name(last.dtype()) != type || compute_name(last.dtype()) != type) return {};
+    // Each element needs a place of its own.
+    if (!is_non_overlapping_and_dense(last.shape(), last.tensor().strides)) return {};
     lent_ = last;
     const Index at = places_.offset(last.tensor(), places_.root_here(last));
     writes_.push_back({output(last), places_.without_parts(at), phase, Scope::Lane, kernel_.phases[phase].lane.size()});

@@ -32,8 +32,9 @@ struct LowerOptions {
   int64_t few_rows = 0;  ///< sums of columns over at most so many rows are finished by the threads that make them, ...
   int64_t many_columns = 0;  ///< ... if there are at least so many columns
   int64_t section = 64;      ///< elements that a part of a cat must have to be computed apart from the others
-  int64_t row_buffer = 0;   ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
-  bool in_outputs = false;  ///< where the buffer has no room, an output's memory may keep them until it is stored
+  int64_t row_buffer = 0;  ///< bytes in which a row's costly elements may be kept for later phases; with one lane only
+  /// Where the buffer has no room, the output that is stored last may keep them until then; not with `online` or `part`.
+  bool in_outputs = false;
   bool draw_again = false;  ///< random numbers are made again in each phase, and not cached
   /// Not 0: phases without reductions, of rows that are reduced, walk parts of so many columns; with one lane only.
   int64_t part = 0;

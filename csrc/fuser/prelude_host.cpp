@@ -125,7 +125,7 @@ static inline int64 th_place(int64& outside, int64 i, int64 n, bool wanted = tru
 static inline int64 th_wrapped(int64 i, int64 n) { return i < 0 ? i + n : i; }
 #define TH_PLACE(...) th_place(th_outside, __VA_ARGS__)
 template <class T> static inline auto th_load(const T* p) { return th_get(*p); }
-// As a byte that is compared: g++ makes branches of selects by a truth value that it loads as one.
+// A byte that is compared with 0: where g++ loads the condition of a select as bool, it makes a branch of the select.
 static inline bool th_load(const bool* p) { return *(const uint8*)p != 0; }
 static inline void th_set(bf16& out, float x) { out.bits = uint16(th_to_bf16(x)); }
 static inline void th_set(f16& out, float x) { out.bits = uint16(th_to_f16(x)); }

@@ -32,21 +32,21 @@ bool find_tiled(const std::vector<Root>& roots, const Producer& producer, Walk& 
   return true;
 }
 
-// Whether what has as many elements as the walk is made of a reduction's result.
+// Whether a value of the walk's size, or the operand of another reduction, depends on a reduction of this kernel.
 bool reads_again(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized,
                  const Size& elements) {
-  std::set<ValueId> seen, sums;
+  std::set<ValueId> seen, reductions;
   std::vector<Value> queue;
-  const auto is_sum = [&](Value v) { return kind_of(*producer(v)) == Kind::Reduce; };
+  const auto is_reduction = [&](Value v) { return kind_of(*producer(v)) == Kind::Reduce; };
   for (const Root& r : roots) {
-    if (is_sum(r.value)) sums.insert(r.value.id());
-    const Value whole = is_sum(r.value) ? producer(r.value)->arguments().value("a") : r.value;
+    if (is_reduction(r.value)) reductions.insert(r.value.id());
+    const Value whole = is_reduction(r.value) ? producer(r.value)->arguments().value("a") : r.value;
     if (numel(whole) == elements) queue.push_back(whole);
   }
   while (!queue.empty()) {
     const Value v = queue.back();
     queue.pop_back();
-    if (sums.count(v.id())) return true;
+    if (reductions.count(v.id())) return true;
     if (!seen.insert(v.id()).second || materialized(v)) continue;
     if (const Call* call = producer(v)) visit_inputs(*call, [&](Value u) { queue.push_back(u); });
   }
@@ -54,11 +54,11 @@ bool reads_again(const std::vector<Root>& roots, const Producer& producer, const
 }
 
 // All reductions of a walk that read its elements in the same order keep the same dimensions.
-void share_rows(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
+void walk_rows_apart(const std::vector<Root>& roots, const Producer& producer, Walk& walk) {
   for (const Root& r : roots) {
     if (kind_of(*producer(r.value)) != Kind::Reduce) continue;
-    Reduction one = shared_rows_of(*producer(r.value));
-    walk.rows = one.rows, walk.cols = one.cols, walk.order = std::move(one.order), walk.shares_rows = true;
+    Reduction one = rows_apart_of(*producer(r.value));
+    walk.rows = one.rows, walk.cols = one.cols, walk.order = std::move(one.order), walk.rows_apart = true;
     return;
   }
 }
@@ -86,7 +86,7 @@ bool is_extremum_of_all(const Call& call) {
 
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk) {
   walk = {};
-  bool may_share = true;
+  bool may_be_rows = true;
   Walk tiled;
   if (!find_tiled(roots, producer, tiled)) return false;
   Size longest = 1;
@@ -103,10 +103,11 @@ bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Mat
     if (walk.reduces && (!(one.rows == walk.rows) || !(one.cols == walk.cols) || one.order != walk.order)) return false;
     walk = {one.rows, one.cols, true, one.order, {}};
     if (!one.order.empty()) walk.shape = sizes(call->arguments().value("a"));
-    may_share = may_share && one.may_share;
+    may_be_rows = may_be_rows && one.may_be_rows;
   }
-  may_share = may_share && walk.reduces;
-  if (may_share && reads_again(roots, producer, materialized, walk.rows * walk.cols)) share_rows(roots, producer, walk);
+  may_be_rows = may_be_rows && walk.reduces;
+  if (may_be_rows && reads_again(roots, producer, materialized, walk.rows * walk.cols))
+    walk_rows_apart(roots, producer, walk);
   if (walk.reduces) return usual(longest) <= usual(walk.rows * walk.cols);
   if (!tiled.tiled) walk = {1, longest, false};
   else walk = tiled;

@@ -30,9 +30,9 @@ struct Walk {
   /// Rows and columns are those of a matrix: a root is its transpose, or the extremum of all its elements.  A GPU walks
   /// over it in tiles.
   bool tiled = false;
-  bool shares_rows = false;  ///< reductions are those of shared_rows_of()
+  bool rows_apart = false;  ///< reductions are those of rows_apart_of()
 };
-/// Rows are shared (shared_rows_of()) if all reductions allow it and the kernel reads their elements again behind the sums.
+/// A walk over rows_apart_of(), if all reductions allow it and the kernel reads their elements again behind the results.
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk);
 
 /// The matrix whose transpose, stored by rows, the root is; empty if it is none.  One that lies by columns is not turned.

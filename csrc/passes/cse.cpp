@@ -45,7 +45,8 @@ bool same_requires_grad(const std::vector<Value>& a, const std::vector<Value>& b
 
 class Merger {
  public:
-  Merger(const Trace& trace, size_t keep) : trace_(trace), keep_(keep), aliases_(trace.calls) {
+  Merger(const Trace& trace, size_t keep, const ValueSet* from)
+      : trace_(trace), keep_(keep), from_(from), aliases_(trace.calls) {
     visit_values(trace.output, [&](Value v) {
       returned_.set(v, 1);
       returned_storage_.set(aliases_.root(v), 1);
@@ -57,10 +58,11 @@ class Merger {
     out.calls.reserve(trace_.calls.size());
     for (size_t i = 0; i < trace_.calls.size(); ++i) {
       const Call* call = current(trace_.calls[i]);
+      const bool keep = i < keep_ || (from_ && call == trace_.calls[i] && !starts(*call));
       uint64_t effect = effects(*call);
       // What was read from memory before a write need not be what is read after it.
       if (effect & kWrite) seen_.clear();
-      if (effect || !merge(*call, i < keep_)) out.calls.push_back(call);
+      if (effect || !merge(*call, keep)) out.calls.push_back(call);
     }
     out.output = map_(trace_.output);
     return out;
@@ -71,6 +73,12 @@ class Merger {
     bool changes = false;
     if (!map_.empty()) visit_inputs(*call, [&](Value v) { changes |= merged_[v] != 0; });
     return changes ? substitute(*trace_.arena, call, map_) : call;
+  }
+
+  bool starts(const Call& call) const {
+    bool found = false;
+    visit_outputs(call, [&](Value v) { found |= (*from_)[v] != 0; });
+    return found;
   }
 
   // Makes an earlier equal call stand for this one; else remembers it for later ones.
@@ -105,6 +113,7 @@ class Merger {
 
   const Trace& trace_;
   size_t keep_;
+  const ValueSet* from_;
   Aliases aliases_;
   ValueSet returned_, returned_storage_, merged_;
   Substitution map_;
@@ -126,6 +135,6 @@ bool is_equal_call(const Op& op, const ArgList& args, const Op& other, const Arg
   return true;
 }
 
-Trace cse(const Trace& trace, size_t keep) { return Merger(trace, keep).run(); }
+Trace cse(const Trace& trace, size_t keep, const ValueSet* from) { return Merger(trace, keep, from).run(); }
 
 }  // namespace thunder

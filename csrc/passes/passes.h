@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/executor.h"
+#include "passes/visit.h"
 
 namespace thunder {
 
@@ -14,7 +15,8 @@ Trace dce(const Trace& trace, bool keep_random = true);
 /// earlier's outputs.  What the trace returns keeps storage of its own: the caller may write to it.  The first `keep`
 /// calls stay as they are: later ones are merged into them, but they are not merged themselves; that is for a joint
 /// trace, where nothing is differentiated any more and requires_grad tells no two values apart.
-Trace cse(const Trace& trace, size_t keep = 0);
+/// With `from`, only calls that make one of these values, or read what was merged, are merged.
+Trace cse(const Trace& trace, size_t keep = 0, const ValueSet* from = nullptr);
 
 /// Claim: replaces each call by the operator of the executor that takes it, opening those that no one takes.
 /// A claimed call keeps its body, so that readers and fusion executors see what it computes.  Calls tagged kIdentity

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "passes/passes.h"
+#include "passes/reverse_mode.h"
 #include "passes/rewriter.h"
 
 namespace thunder {
@@ -30,10 +31,21 @@ class Sources {
       if (i >= forward_calls_) spread_again(call);
       for (const Call* c : rewriter_.current(&call)) rewriter_.builder.append(c);
     }
-    return any_ ? cse(rewriter_.finish(), forward_calls_) : trace_;
+    return any_ ? without_dead(cse(rewriter_.finish(), forward_calls_, &made_)) : trace_;
   }
 
  private:
+  // Nothing reads the backward's own names of the sources any more.
+  Trace without_dead(Trace out) const {
+    ValueSet read;
+    visit_values(out.output, [&](Value v) { read.set(v, 1); });
+    const auto backward = out.calls.begin() + static_cast<ptrdiff_t>(forward_calls_);
+    const std::vector<const Call*> live = live_calls({backward, out.calls.end()}, read);
+    out.calls.erase(backward, out.calls.end());
+    out.calls.insert(out.calls.end(), live.begin(), live.end());
+    return out;
+  }
+
   // The same elements without dimensions of size 1, by the name that they had first; the value itself where it has none.
   Value source_of(Value v) const {
     const Dims sizes = without_ones(v.shape());
@@ -61,6 +73,7 @@ class Sources {
     if (!again.type().same(out.type(), false)) return;
     for (const Call* c : made) rewriter_.builder.append(c);
     rewriter_.replace(out, again);
+    made_.set(again, 1);
     any_ = true;
   }
 
@@ -68,6 +81,7 @@ class Sources {
   size_t forward_calls_;
   Rewriter rewriter_;
   ValueMap<const Call*> maker_;
+  ValueSet made_;
   bool any_ = false;
 };
 

@@ -185,8 +185,8 @@ def least_time(f, *arguments):
 def test_choices_by_truth_values_are_vectorised(chosen):
     # A branch for each element takes some thirty times as long, of random values.
     x, m = randn(1 << 17), torch.rand(1 << 17) > 0.6
-    plain = least_time(thunder.jit(lambda x, y: (x * y + y).tanh()), x, x)
-    assert least_time(thunder.jit(chosen), x, m) < 2 * plain
+    plain = least_time(thunder.jit(lambda x, y: x * y + y), x, x)
+    assert least_time(thunder.jit(chosen), x, m) < 8 * plain
 
 
 def test_large_choices_alone_are_kernels():

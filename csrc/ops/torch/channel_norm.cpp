@@ -100,8 +100,7 @@ std::pair<Formula, Formula> moments_about(const Formula& columns, const Formula&
   return {about + off, maximum(square - off * off, 0.0)};
 }
 
-// An instance norm has one sample, whose sums are a channel's: a sum over samples would take a second kernel, which reads
-// the rows again.
+// As an instance norm has.
 bool has_one_sample(const TensorType& t) { return t.shape[0].is_constant() && t.shape[0].constant() == 1; }
 
 Formula without_samples(Builder& b, const Formula& f) {
@@ -224,6 +223,7 @@ Formula channel_sum(Builder& b, const Formula& f, bool columns) {
   const TensorType t = f.expr().tensor();
   if (columns) return sum(f, other_dims(t.rank(), {1}));
   const Formula of_samples = sum(Formula(reshape(b, f, split_channels(t))), {2});
+  // A sum over one sample would take a second kernel, which reads the rows again.
   return has_one_sample(t) ? without_samples(b, of_samples) : sum(of_samples, {0});
 }
 

@@ -216,8 +216,13 @@ TEST_CASE("lower: what is costly is kept in the memory of the output that is sto
   REQUIRE(k.phases.size() == 3);
   CHECK(k.phases[1].lane.back().find("out0[8 * r + q] = ") == 0);
   CHECK(k.in_place.size() == 1);  // the last phase reads no input
-  // An output of another type has no place for it, nor has one that is stored before the last phase has read it.
+  // An input that is read later keeps its memory.
   const std::string softmax = kIn + std::string(kSoftmax).substr(0, std::string(kSoftmax).find("  return"));
+  const Program reread(softmax + "  t8 = prims.mul(t7, a)  # t8: \"cpu f32[4, 8]\"\n  return t8\n", "a");
+  const Kernel both = reread.lower({.row_buffer = 31, .in_outputs = true}, {0, 4}).value();
+  CHECK(both.phases[1].lane.back().find("out0[8 * r + q] = ") == 0);
+  CHECK(both.in_place.empty());
+  // An output of another type has no place for it, nor has one that is stored before the last phase has read it.
   Program halves(
       softmax + "  t8 = prims.convert_element_type(t7, torch.bfloat16)  # t8: \"cpu bf16[4, 8]\"\n  return t8\n", "a");
   Program summed(softmax +
