@@ -46,7 +46,20 @@ TEST_CASE("spread_sources: a name and a dimension of size 1 more, of which both 
     CHECK(count(after, "prims.sub") == 1);
     CHECK(after.calls[0] == t.calls[0]);
     CHECK(after.calls[1] == t.calls[1]);
+    CHECK(after.calls.size() == 3);  // the backward's names of m are gone
   }
+}
+
+TEST_CASE("spread_sources: equal calls that read nothing of it stay two, as gathers that the backward repeats must") {
+  const Trace t =
+      program(kForward + kViewed + "  t4 = prims.detach(t3)  # t4: \"cpu f32[4, 1]\"\n" +
+              "  t5 = prims.broadcast_in_dim(t4, [4, 6], [0, 1])  # t5: \"cpu f32[4, 6] strides=(1, 0)\"\n"
+              "  t6 = prims.sub(x, t5)  # t6: \"cpu f32[4, 6]\"\n  t7 = prims.neg(x)  # t7: \"cpu f32[4, 6]\"\n"
+              "  t8 = prims.neg(x)  # t8: \"cpu f32[4, 6]\"\n  t9 = prims.mul(t7, t8)  # t9: \"cpu f32[4, 6]\"\n"
+              "  t10 = prims.mul(t6, t9)  # t10: \"cpu f32[4, 6]\"\n  return t10\n");
+  const Trace after = spread_sources(t, 2);
+  CHECK(count(after, "prims.neg") == 2);
+  CHECK(count(after, "prims.sub") == 1);
 }
 
 TEST_CASE("spread_sources: refused") {
