@@ -336,9 +336,8 @@ class Lowering {
   }
 
   // The statement that stores an element of an output in memory.
-  std::string store(Value v, const Multi& index, const Scalar& s) {
-    const std::string at = places_.indices().text(places_.offset(v.tensor(), index));
-    return "th_set(out" + std::to_string(output(v)) + "[" + at + "], " + s.text + ");";
+  std::string store(Value v, const Index& at, const Scalar& s) {
+    return "th_set(out" + std::to_string(output(v)) + "[" + places_.indices().text(at) + "], " + s.text + ");";
   }
 
   // The last phase stores this output last, so that each kept element is read before its place is overwritten.
@@ -365,12 +364,11 @@ class Lowering {
     const Index at = places_.offset(v.tensor(), index);
     if (places_.runs_along(at)) kernel_.along_rows = true;
     if (v != lent_) writes_.push_back(elements_.access(output(v), at, Scope::Lane));
-    store_chunk(kernel_.phases.back(), v, index, s);
+    store_chunk(kernel_.phases.back(), v, at, s);
   }
 
-  void store_chunk(Phase& p, Value v, const Multi& index, const Scalar& s) {
-    const Index at = places_.offset(v.tensor(), index);
-    if (!places_.is_vector(at)) return p.lane.push_back(store(v, index, s));
+  void store_chunk(Phase& p, Value v, const Index& at, const Scalar& s) {
+    if (!places_.is_vector(at)) return p.lane.push_back(store(v, at, s));
     const std::string lanes = std::to_string(options_.lanes), y = elements_.fresh("y");
     const std::string start = places_.indices().text(places_.without_lane(at));
     p.chunk.push_back("Vec<" + storage_name(v.dtype()) + ", " + lanes + "> " + y + ";");
@@ -382,12 +380,12 @@ class Lowering {
   void store_turned(Value v) {
     const Multi index = places_.turned_here(v);
     const Scalar s = elements_.element_of_root(v, index);
+    const Index at = places_.offset(v.tensor(), index);
     Phase& p = kernel_.phases.back();
-    if (options_.lanes == 1) return p.lane.push_back(store(v, index, s));
+    if (options_.lanes == 1) return p.lane.push_back(store(v, at, s));
     const bool vectors =
         kernel_.rows.is_number() && kernel_.rows.number() % kTurnedUnit == 0 && itemsize(v.dtype()) <= 4;
     if (!vectors) throw Refused();
-    places_.offset(v.tensor(), index);  // its range counts
     const std::string y = elements_.fresh("y");
     p.turned.push_back({output(v), y, storage_name(v.dtype())});
     p.lane.push_back("th_set(" + y + "[i].at[j], " + s.text + ");");
@@ -397,7 +395,7 @@ class Lowering {
     Multi index = places_.delinearize(places_.row(), sizes(v));
     Scalar s = elements_.element(v, index);
     if (s.scope != Scope::Row) throw Refused();
-    kernel_.row_stores.push_back(store(v, index, s));
+    kernel_.row_stores.push_back(store(v, places_.offset(v.tensor(), index), s));
   }
 
   // Whether a thread walks over all rows of its columns.
@@ -420,8 +418,9 @@ class Lowering {
       if (!(numel(r.value) == kernel_.cols)) throw Refused();
       Multi index = places_.delinearize(places_.finish_column(), sizes(r.value));
       Scalar s = elements_.element(r.value, index);
-      if (kernel_.last) store_chunk(*kernel_.last, r.value, index, s);
-      else kernel_.finish.push_back(store(r.value, index, s));
+      const Index at = places_.offset(r.value.tensor(), index);
+      if (kernel_.last) store_chunk(*kernel_.last, r.value, at, s);
+      else kernel_.finish.push_back(store(r.value, at, s));
     }
   }
 
@@ -488,20 +487,6 @@ class Lowering {
   std::vector<std::pair<Value, std::string>> pending_;
 };
 
-// The innermost dimension, as the first root lies in memory, as columns.
-Walk with_rows(const std::vector<Root>& roots, Walk walk) {
-  for (const Root& r : roots) {
-    if (!r.stored || !(numel(r.value) == walk.cols)) continue;
-    const TensorType& t = r.value.tensor();
-    Size inner = 1;
-    int64_t stride = INT64_MAX;
-    for (size_t i = 0; i < t.shape.size(); ++i)
-      if (!Size(t.shape[i]).is(1) && usual(t.strides[i]) < stride) stride = usual(t.strides[i]), inner = t.shape[i];
-    if (const std::optional<Size> outer = quotient(walk.cols, inner)) return {*outer, inner, false};
-  }
-  return walk;
-}
-
 // A walk without reductions whose columns are a part of a row of `walk`, so that no index within a row is divided.
 class Rows {
  public:
@@ -511,7 +496,7 @@ class Rows {
 
   Kernel instead_of(Kernel kernel) const {
     const bool always = options_.split_rows == LowerOptions::SplitRows::Always;
-    const Walk walk = with_rows(roots_, whole_);
+    const Walk walk = along_memory(roots_, whole_);
     if (!always && kernel.strided && kernel.phases.size() == 1 && usual(walk.cols) >= kTransposedRow)
       if (Kernel rows = along(walk); rows.rows_together > 0) return rows;
     // Dimensions that lie together make one row where no index tells them apart.

@@ -1,5 +1,6 @@
 #include "fuser/walk.h"
 
+#include <cstdint>
 #include <set>
 
 namespace thunder::fuser {
@@ -112,6 +113,19 @@ bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Mat
   if (!tiled.tiled) walk = {1, longest, false};
   else walk = tiled;
   return !tiled.tiled || longest.is(1) || longest == tiled.rows * tiled.cols;
+}
+
+Walk along_memory(const std::vector<Root>& roots, Walk walk) {
+  for (const Root& r : roots) {
+    if (!r.stored || !(numel(r.value) == walk.cols)) continue;
+    const TensorType& t = r.value.tensor();
+    Size inner = 1;
+    int64_t stride = INT64_MAX;
+    for (size_t i = 0; i < t.shape.size(); ++i)
+      if (!Size(t.shape[i]).is(1) && usual(t.strides[i]) < stride) stride = usual(t.strides[i]), inner = t.shape[i];
+    if (const std::optional<Size> outer = quotient(walk.cols, inner)) return {*outer, inner, false};
+  }
+  return walk;
 }
 
 }  // namespace thunder::fuser

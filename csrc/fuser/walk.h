@@ -35,6 +35,9 @@ struct Walk {
 /// A walk over rows_apart_of(), if all reductions allow it and the kernel reads their elements again behind the results.
 bool walk_of(const std::vector<Root>& roots, const Producer& producer, const Materialized& materialized, Walk& walk);
 
+/// A walk without reductions, with the innermost dimension as columns, as the first root lies in memory.
+Walk along_memory(const std::vector<Root>& roots, Walk walk);
+
 /// The matrix whose transpose, stored by rows, the root is; empty if it is none.  One that lies by columns is not turned.
 Value turned_source(Value root, const Producer& producer);
 /// Whether a call gives the maximum or minimum of all elements of a float32 matrix on a GPU: each tile has one, and the

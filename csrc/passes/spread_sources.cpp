@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "passes/passes.h"
-#include "passes/reverse_mode.h"
 #include "passes/rewriter.h"
 
 namespace thunder {
@@ -31,18 +30,20 @@ class Sources {
       if (i >= forward_calls_) spread_again(call);
       for (const Call* c : rewriter_.current(&call)) rewriter_.builder.append(c);
     }
-    return any_ ? without_dead(cse(rewriter_.finish(), forward_calls_, &made_)) : trace_;
+    return any_ ? without_dead_names(cse(rewriter_.finish(), forward_calls_, &made_)) : trace_;
   }
 
  private:
-  // Nothing reads the backward's own names of the sources any more.
-  Trace without_dead(Trace out) const {
+  // The backward's own names of the sources, which nothing reads any more, go; collectives stay, read or not.
+  Trace without_dead_names(Trace out) const {
     ValueSet read;
     visit_values(out.output, [&](Value v) { read.set(v, 1); });
-    const auto backward = out.calls.begin() + static_cast<ptrdiff_t>(forward_calls_);
-    const std::vector<const Call*> live = live_calls({backward, out.calls.end()}, read);
-    out.calls.erase(backward, out.calls.end());
-    out.calls.insert(out.calls.end(), live.begin(), live.end());
+    for (size_t i = out.calls.size(); i-- > forward_calls_;) {
+      const Call& call = *out.calls[i];
+      const bool names = call.output.is_value() && (call.op->has(kView) || identity_source(call));
+      if (names && !read[call.output.value()]) out.calls.erase(out.calls.begin() + static_cast<ptrdiff_t>(i));
+      else visit_inputs(call, [&](Value v) { read.set(v, 1); });
+    }
     return out;
   }
 
