@@ -169,6 +169,16 @@ TH_INLINE double th_erf(double x) {
 }
 )";
 
+// normal    1/2 + x p(x^2) / q(x^2), with an error of 1.7e-7: where the tail is as small, it counts as nothing.  One
+//           division takes half the time of erf's exponential.
+constexpr const char* kNormal = R"(
+TH_INLINE float th_normal_cdf(float x) {
+  const float z = x * x, r = x * th_poly(z, 0.398942262f, 0.0322646014f, 0.00459562335f, 0.000154446752f, 6.43688509e-06f, 2.5281107e-08f) / th_poly(z, 1.0f, 0.247541785f, 0.0277769677f, 0.00180385611f, 6.99415032e-05f, 1.27674559e-06f);
+  return x > 5.1f ? 1.0f : x < -5.1f ? 0.0f : 0.5f + r;
+}
+TH_INLINE double th_normal_cdf(double x) { return 0.5 * (1.0 + th_erf(x * 0.70710678118654752)); }
+)";
+
 // sinh, cosh   of (e^x - 1) / 4, which does not overflow before they do.
 constexpr const char* kHyperbolic = R"(
 template <class T> TH_INLINE T th_quarter_expm1(T a) {
@@ -189,7 +199,9 @@ struct Part {
 };
 constexpr std::array kParts = {Part{kTrigonometry, {"th_sin(", "th_cos(", "th_tan("}},
                                Part{kArcTangent, {"th_atan(", "th_atan2(", nullptr}},
-                               Part{kPower, {"th_pow(", nullptr, nullptr}}, Part{kError, {"th_erf(", nullptr, nullptr}},
+                               Part{kPower, {"th_pow(", nullptr, nullptr}},
+                               Part{kError, {"th_erf(", "th_normal_cdf(", nullptr}},
+                               Part{kNormal, {"th_normal_cdf(", nullptr, nullptr}},
                                Part{kHyperbolic, {"th_sinh(", "th_cosh(", "th_atanh("}}};
 
 }  // namespace

@@ -64,6 +64,9 @@ void erf_vjp(VjpContext& c) { put(c, c.b("torch.exp", -sqr(in(c, 0))) * (2 / std
 void erfc_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", -sqr(in(c, 0))) * (-2 / std::sqrt(std::numbers::pi)) * c.grad());
 }
+void normal_cdf_vjp(VjpContext& c) {
+  put(c, c.b("torch.exp", sqr(in(c, 0)) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2) * c.grad());
+}
 void erfinv_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", sqr(c.out())) * (0.5 * std::sqrt(std::numbers::pi)) * c.grad());
 }

@@ -7,6 +7,7 @@ import torch
 from devices import DEVICE
 
 import thunder
+from thunder import prims
 
 pytestmark = [pytest.mark.fuser, pytest.mark.skipif("cuda" in str(DEVICE), reason="the functions of the CPU's kernels")]
 # Largest error that is allowed in float32 and float64; values that are usual for the function.
@@ -89,6 +90,17 @@ def test_errors_of_two_arguments(name, torch_name, dtype):
         x, y = x.abs(), y.clamp(-60, 60)
     got = fused(getattr(torch, torch_name), x.to(DEVICE), y.to(DEVICE)).cpu()
     assert error(got, exact(name, x, y)) <= (1.8 if name == "atan2" else 0.6 if dtype == torch.float32 else 1.3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_normal_distribution(dtype):
+    x = torch.cat([samples(dtype, -8, 8), torch.tensor([*SPECIAL, 5.1, -5.1], dtype=dtype)]).to(DEVICE)
+    got, want = fused(prims.normal_cdf, x), torch.special.ndtr(x.double())
+    assert torch.equal(got.isnan(), want.isnan())
+    error = (got - want).abs().nan_to_num()
+    assert error.max() <= (1.8e-7 if dtype == torch.float32 else 2e-16)
+    # Of what is small next to the error nothing is left, or at most twice as much.
+    assert (error[want > 0] <= want[want > 0]).all() and (got.nan_to_num() >= 0).all()
 
 
 def agree(function, *args):

@@ -27,7 +27,7 @@ Arg gelu_body(Builder& b, const Args& a) {
   check_floating("gelu", "GeluKernelImpl", a["input"]);
   Formula x = compute(b, a["input"]);
   DType t = a.tensor("input").dtype;
-  if (!by_tanh) return store(x * 0.5 * (1.0 + erf(x * (1 / sqrt2))), t);
+  if (!by_tanh) return store(x * normal_cdf(x), t);
   return store(0.5 * x * (1.0 + tanh(kGeluBeta * (x + kGeluKappa * (x * x * x)))), t);
 }
 
@@ -39,9 +39,8 @@ Arg gelu_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
   DType t = a.tensor("grad_output").dtype;
   if (!is_tanh_form(a)) {
-    Formula cdf = 0.5 * (1.0 + erf(x * (1 / sqrt2)));
     Formula pdf = (kTwoOverSqrtPi / sqrt2 * 0.5) * exp(x * x * -0.5);
-    return store(g * (cdf + x * pdf), t);
+    return store(g * (normal_cdf(x) + x * pdf), t);
   }
   Formula square = x * x, slope = tanh(kGeluBeta * (x + kGeluKappa * (square * x)));
   Formula left = 0.5 * (1.0 + slope);

@@ -1,5 +1,6 @@
 // Elementwise primitives: one function of elements each, mapped over operands of one shape.
 #include <limits>
+#include <numbers>
 
 #include "reference/evaluator.h"
 #include "reference/special.h"
@@ -103,6 +104,7 @@ void add_unary(Kernels& k) {
   k["prims.tanh"] = float_unary(BOTH(tanh));
   k["prims.erf"] = float_unary(REAL(erf));
   k["prims.erfc"] = float_unary(REAL(erfc));
+  k["prims.normal_cdf"] = float_unary([](double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); });
   k["prims.lgamma"] = float_unary(REAL(lgamma));
   k["prims.ceil"] = float_unary(REAL(ceil), nullptr, same_integer);
   k["prims.floor"] = float_unary(REAL(floor), nullptr, same_integer);
