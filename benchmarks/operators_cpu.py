@@ -78,6 +78,8 @@ MASKED = {
     "masked softmax": lambda x, m: x.masked_fill(m, -math.inf).softmax(-1),
     "sum of chosen": lambda x, m: torch.where(m, x, 0).sum(-1),
     "mean of all chosen": lambda x, m: (x * m).sum() / m.sum(),
+    "mean of chosen rows": lambda x, m: (x * m[..., :1]).sum() / m[..., 0].sum(),
+    "squares of columns": lambda x, m: ((x - m[:1].to(x.dtype)) ** 2).sum(),
     "mean of chosen": lambda x, m: (x * m).sum(-1) / m.sum(-1).clamp(min=1),
 }
 IMAGE = {

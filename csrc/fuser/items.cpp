@@ -1,8 +1,10 @@
 #include "fuser/items.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "fuser/gaps.h"
+#include "fuser/host_rows.h"
 #include "fuser/long_rows.h"
 #include "fuser/open.h"
 #include "passes/repeated.h"
@@ -15,14 +17,17 @@ namespace {
 class Computed {
  public:
   void add(const Call& call) {
+    runs_.add(call);
     bool is = kind_of(call) != Kind::Barrier && !is_view(call);
     if (!is && is_view(call)) visit_inputs(call, [&](Value v) { is = is || of(v); });
     if (is) visit_outputs(call, [&](Value v) { values_.set(v, 1); });
   }
   bool of(Value v) const { return values_[v] != 0; }
+  const CpuRuns& runs() const { return runs_; }
 
  private:
   ValueSet values_;
+  CpuRuns runs_;
 };
 
 // Long rows in two steps; false if some are left.  PyTorch's sum of what is there already takes no longer than ours.
@@ -47,6 +52,23 @@ bool divide_long_rows(std::vector<const Call*>& parts, const Computed& before, c
   return true;
 }
 
+// A composite with a second reduction reads the elements again behind the first one, in the same kernel.
+void walk_in_rows(std::vector<const Call*>& parts, const Computed& before, const std::shared_ptr<Arena>& arena) {
+  const auto reduces = [](const Call* part) { return kind_of(*part) == Kind::Reduce; };
+  const auto at = std::find_if(parts.begin(), parts.end(), reduces);
+  if (at == parts.end() || std::any_of(at + 1, parts.end(), reduces)) return;
+  std::optional<Computed> with_parts;
+  for (auto part = parts.begin(); part != at; ++part) {
+    if (!with_parts) with_parts = before;
+    with_parts->add(**part);
+  }
+  const Computed& computed = with_parts ? *with_parts : before;
+  if (!computed.of((*at)->arguments().value("a"))) return;
+  const std::vector<const Call*> calls = in_rows(**at, computed.runs(), arena);
+  if (calls.empty()) return;
+  parts.insert(parts.erase(at), calls.begin(), calls.end());
+}
+
 }  // namespace
 
 std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& behind, bool eager) {
@@ -62,6 +84,7 @@ std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& b
       out.push_back({call, call, Kind::Barrier});
       continue;
     }
+    walk_in_rows(parts, computed, trace.arena);
     const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
     for (const Call* part : parts) {
       computed.add(*part);

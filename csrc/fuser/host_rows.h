@@ -1,0 +1,44 @@
+// Reductions on the CPU in two steps: over rows in which every operand is walked along, and over the rows' results.
+//
+// Purpose       A kernel numbers the elements that it reduces from the first to the last one.  Where an operand is
+//               broadcast along some of their dimensions, or lies in memory in another order, its place is a remainder
+//               of that number: a division for each element, and no vectors.  And a reduction of all elements is one
+//               row, which has one thread.
+// Precondition  A call of which kind_of() says Reduce; CpuRuns has seen the calls that its operand is computed by.
+//
+//   t1 = prims.broadcast_in_dim(m, [16, 128, 768], [1, 2])
+//   t2 = prims.mul(x, t1)
+//   t3 = prims.sum(t2, [0, 1, 2])
+//     -->
+//   t1 = prims.broadcast_in_dim(m, [16, 128, 768], [1, 2])
+//   t2 = prims.mul(x, t1)
+//   t4 = prims.sum(t2, [1, 2])
+//   t3 = prims.sum(t4, [0])
+//
+// Short rows stay together: they would take longer than the divisions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/trace.h"
+
+namespace thunder::fuser {
+
+/// Which dimensions of values cannot be walked as one with the dimension before, because of how operands lie in memory.
+class CpuRuns {
+ public:
+  void add(const Call& call);
+  /// Bit i: dimensions i - 1 and i.
+  uint64_t breaks(Value v) const;
+
+ private:
+  std::map<ValueId, uint64_t> computed_;
+};
+
+/// The calls in the place of a reduction; none where it stays.
+std::vector<const Call*> in_rows(const Call& reduction, const CpuRuns& runs, const std::shared_ptr<Arena>& arena);
+
+}  // namespace thunder::fuser
