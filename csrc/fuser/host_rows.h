@@ -27,15 +27,15 @@
 
 namespace thunder::fuser {
 
-/// Which dimensions of values cannot be walked as one with the dimension before, because of how operands lie in memory.
+/// How the operands lie in memory that values are computed from.
 class CpuRuns {
  public:
   void add(const Call& call);
-  /// Bit i: dimensions i - 1 and i.
-  uint64_t breaks(Value v) const;
+  /// Bit i: with the dimensions in this order, the i-th cannot be walked as one with the one before.
+  uint64_t breaks(Value v, const std::vector<size_t>& order) const;
 
  private:
-  std::map<ValueId, uint64_t> computed_;
+  std::map<ValueId, std::vector<Dims>> strides_;  // of computed values' operands, each once
 };
 
 /// The calls in the place of a reduction; none where it stays.

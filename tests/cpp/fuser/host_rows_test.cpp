@@ -56,6 +56,14 @@ TEST_CASE("host_rows: where an operand is broadcast, rows begin") {
   CHECK(Program("prims.prod", x, laid_out({32, 64}, {1, 32}), {1, 2}, {0, 1, 2}).steps() == Steps{{2}, {0, 1}});
 }
 
+TEST_CASE("host_rows: of all elements, in the order of memory") {
+  const TensorType last = laid_out({4, 64, 16, 16}, {16384, 1, 1024, 64});
+  CHECK(Program("prims.sum", last, f32({16, 16}), {2, 3}, {0, 1, 2, 3}).steps() == Steps{{1}, {0, 1, 2}});
+  CHECK(Program("prims.sum", last, f32({4}), {0}, {0, 1, 2, 3}).steps() == Steps{{2, 3, 1}, {0}});
+  CHECK(Program("prims.sum", last, f32({4}), {0}, {1, 2, 3}).steps().empty());
+  CHECK(Program("prims.sum", last, f32({16, 16}), {2, 3}, {1, 2, 3}).steps().empty());
+}
+
 TEST_CASE("host_rows: what stays") {
   const TensorType x = f32({16, 32, 64});
   CHECK(Program("prims.sum", x, x, {0, 1, 2}, {0, 1, 2}).steps().empty());
