@@ -97,10 +97,13 @@ def test_segment_sum_of_long_segments():
 @pytest.mark.parametrize("shape", [(21, 150), (8, 64), (150, 21), (21, 1700), (1700, 21)])
 def test_segment_sum_of_columns(shape, dtype):
     # Rows and segments that fill no whole tile; rows and columns of the operand in either order.
-    if not ON_CPU and dtype == torch.bfloat16 and shape[0] * shape[1] < 1 << 15:
-        pytest.skip("few elements are added up by PyTorch's operator on a GPU, which rounds each sum")
+    by_torch = not ON_CPU and dtype == torch.bfloat16  # PyTorch's operator rounds each sum on a GPU
+    if by_torch and shape[0] * shape[1] < 1 << 15:
+        pytest.skip("few elements are added up by PyTorch's operator")
     index = numbers(shape[1], 2 * shape[1])
     for a in (normal(*shape), normal(*shape[::-1]).t()):
+        if by_torch and not a.is_contiguous():
+            continue  # the result, which lies like it, is PyTorch's
         a = a.to(dtype)
         compiled = thunder.jit(lambda a, i: torch.zeros_like(a).index_add(1, i, torch.cat([a, a * 2], 1)))
         got = compiled(a, index)
