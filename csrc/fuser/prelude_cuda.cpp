@@ -19,6 +19,8 @@ TH_UNARY(atan) TH_UNARY(asinh) TH_UNARY(acosh) TH_UNARY(atanh) TH_UNARY(erf) TH_
 TH_UNARY(log10) TH_UNARY(log1p) TH_UNARY(lgamma) TH_UNARY(sqrt)
 TH_D float th_normal_cdf(float x) { return 0.5f * (1.0f + erff(x * 0.707106781f)); }
 TH_D double th_normal_cdf(double x) { return 0.5 * (1.0 + erf(x * 0.70710678118654752)); }
+TH_D float th_gelu_slope(float x) { return th_normal_cdf(x) + x * (0.39894228f * expf(x * x * -0.5f)); }
+TH_D double th_gelu_slope(double x) { return th_normal_cdf(x) + x * (0.39894228040143268 * exp(x * x * -0.5)); }
 TH_BINARY(atan2) TH_BINARY(hypot) TH_BINARY(nextafter) TH_BINARY(pow) TH_BINARY(copysign) TH_BINARY(fmod)
 TH_D int64 th_pow(int64 x, int64 n) { if (n < 0) return x == 1 ? 1 : x == -1 ? (n % 2 ? -1 : 1) : 0; uint64 r = 1, y = x; while (n) { if (n & 1) r *= y; n >>= 1; y *= y; } return int64(r); }
 TH_D int64 th_pow(int32 x, int32 n) { return th_pow(int64(x), int64(n)); }

@@ -64,9 +64,11 @@ void erf_vjp(VjpContext& c) { put(c, c.b("torch.exp", -sqr(in(c, 0))) * (2 / std
 void erfc_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", -sqr(in(c, 0))) * (-2 / std::sqrt(std::numbers::pi)) * c.grad());
 }
-void normal_cdf_vjp(VjpContext& c) {
-  put(c, c.b("torch.exp", sqr(in(c, 0)) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2) * c.grad());
+Expr normal_density(VjpContext& c, const Expr& x) {
+  return c.b("torch.exp", sqr(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
 }
+void normal_cdf_vjp(VjpContext& c) { put(c, normal_density(c, in(c, 0)) * c.grad()); }
+void gelu_slope_vjp(VjpContext& c) { put(c, normal_density(c, in(c, 0)) * (2 - sqr(in(c, 0))) * c.grad()); }
 void erfinv_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", sqr(c.out())) * (0.5 * std::sqrt(std::numbers::pi)) * c.grad());
 }

@@ -28,6 +28,7 @@ void device_put_vjp(VjpContext& c);
 void digamma_vjp(VjpContext& c);
 void erf_vjp(VjpContext& c);
 void erfc_vjp(VjpContext& c);
+void gelu_slope_vjp(VjpContext& c);
 void normal_cdf_vjp(VjpContext& c);
 void erfinv_vjp(VjpContext& c);
 void exp_vjp(VjpContext& c);

@@ -62,6 +62,7 @@ inline Formula log1p(const Formula& x) { return x.call("prims.log1p"); }
 inline Formula abs(const Formula& x) { return x.call("prims.abs"); }
 inline Formula sign(const Formula& x) { return x.call("prims.sign"); }
 inline Formula normal_cdf(const Formula& x) { return x.call("prims.normal_cdf"); }
+inline Formula gelu_slope(const Formula& x) { return x.call("prims.gelu_slope"); }
 inline Formula tanh(const Formula& x) { return x.call("prims.tanh"); }
 inline Formula sigmoid(const Formula& x) { return x.call("prims.sigmoid"); }
 inline Formula rsqrt(const Formula& x) { return x.call("prims.rsqrt"); }

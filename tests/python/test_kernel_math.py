@@ -103,6 +103,16 @@ def test_normal_distribution(dtype):
     assert (error[want > 0] <= want[want > 0]).all() and (got.nan_to_num() >= 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_slope_of_gelu(dtype):
+    x = torch.cat([samples(dtype, -8, 8), torch.tensor([*SPECIAL, 5.85, -5.85], dtype=dtype)]).to(DEVICE)
+    got = fused(prims.gelu_slope, x)
+    want = torch.ops.aten.gelu_backward(torch.ones_like(x).double(), x.double())
+    assert torch.equal(got.isnan(), torch.ops.aten.gelu_backward(torch.ones_like(x), x).isnan())
+    error = (got - want).abs()[~got.isnan()]
+    assert error.max() <= (2.1e-7 if dtype == torch.float32 else 4e-16)
+
+
 def agree(function, *args):
     got, want = fused(function, *args), function(*args)
     same_bits = torch.signbit(got) == torch.signbit(want)

@@ -18,10 +18,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/native_dropout.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/permute.h>
 #include <ATen/ops/prod.h>
 #include <ATen/ops/slice.h>
@@ -339,6 +341,8 @@ c10::IValue convert_element_types(const KernelArgs& a) {
   return to;
 }
 
+c10::IValue gelu_slope(const KernelArgs& a) { return at::gelu_backward(at::ones_like(a.tensor(0)), a.tensor(0)); }
+
 c10::IValue matmul_as(const KernelArgs& a) {
   return at::_to_copy(at::matmul(a.tensor(0), a.tensor(1)), at::TensorOptions(a.value(2).toScalarType()));
 }
@@ -352,6 +356,7 @@ c10::IValue item(const KernelArgs& a) { return a.tensor(0).item(); }
 const std::unordered_map<std::string, Kernel>& kernels() {
   static const std::unordered_map<std::string, Kernel> table = {
       {"prims.convert_element_types", convert_element_types},
+      {"prims.gelu_slope", gelu_slope},
       {"prims.matmul_as", matmul_as},
       {"prims.slice", slice},
       {"prims.broadcast_in_dim", broadcast_in_dim},

@@ -211,6 +211,8 @@ constexpr OpDef kRecords[] = {
      .vjp = expm1_vjp, .aten = "expm1", .scalar = "expm1(a)", .domain = {-80, 80}},
     {.schema = "floor(Tensor a) -> Tensor", .doc = "The largest integer not above each element, in the same dtype.",
      .tags = kTags | kSteps, .meta = unary_real, .vjp = zero_vjp, .aten = "floor", .scalar = "floor(a)"},
+    {.schema = "gelu_slope(Tensor a) -> Tensor", .doc = "Derivative of a * normal_cdf(a).", .tags = kTags,
+     .meta = unary_float, .vjp = gelu_slope_vjp, .scalar = "gelu_slope(a)"},
     {.schema = "i0(Tensor a) -> Tensor", .doc = "Modified Bessel function of the first kind, order 0.", .tags = kTags,
      .meta = unary_float, .vjp = i0_vjp, .aten = "i0", .domain = {-80, 80}},
     {.schema = "i1(Tensor a) -> Tensor", .doc = "Modified Bessel function of the first kind, order 1.", .tags = kTags,
@@ -235,8 +237,8 @@ constexpr OpDef kRecords[] = {
     {.schema = "log2(Tensor a) -> Tensor", .doc = "Logarithm to base 2 of each element.", .tags = kTags,
      .meta = unary_inexact, .vjp = log2_vjp, .aten = "log2", .scalar = "log2(a)", .domain = {1e-6, kInf}},
     {.schema = "normal_cdf(Tensor a) -> Tensor",
-     .doc = "Normal distribution function, (1 + erf(a / sqrt(2))) / 2, with an absolute error as that has it in a's "
-            "dtype.",
+     .doc = "Normal distribution function, (1 + erf(a / sqrt(2))) / 2, with an absolute error as that has it in "
+            "a's dtype.",
      .tags = kTags, .meta = unary_float, .vjp = normal_cdf_vjp, .aten = "special_ndtr", .scalar = "normal_cdf(a)"},
     {.schema = "neg(Tensor a) -> Tensor", .doc = "-a; not defined for booleans.", .tags = kTags | kLinear,
      .meta = neg_meta, .vjp = neg_vjp, .aten = "neg", .scalar = "-a"},

@@ -38,10 +38,7 @@ void gelu_vjp(VjpContext& c) {
 Arg gelu_backward_body(Builder& b, const Args& a) {
   Formula x = compute(b, a["self"]), g = compute(b, a["grad_output"]);
   DType t = a.tensor("grad_output").dtype;
-  if (!is_tanh_form(a)) {
-    Formula pdf = (kTwoOverSqrtPi / sqrt2 * 0.5) * exp(x * x * -0.5);
-    return store(g * (normal_cdf(x) + x * pdf), t);
-  }
+  if (!is_tanh_form(a)) return store(g * gelu_slope(x), t);
   Formula square = x * x, slope = tanh(kGeluBeta * (x + kGeluKappa * (square * x)));
   Formula left = 0.5 * (1.0 + slope);
   Formula right = 0.5 * x * (1.0 - slope * slope) * (kGeluBeta * (1.0 + 3.0 * kGeluKappa * square));

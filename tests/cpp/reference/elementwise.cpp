@@ -105,6 +105,10 @@ void add_unary(Kernels& k) {
   k["prims.erf"] = float_unary(REAL(erf));
   k["prims.erfc"] = float_unary(REAL(erfc));
   k["prims.normal_cdf"] = float_unary([](double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); });
+  k["prims.gelu_slope"] = float_unary([](double x) {
+    const double density = std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    return 0.5 * std::erfc(-x / std::numbers::sqrt2) + (density > 0 ? x * density : 0.0);
+  });
   k["prims.lgamma"] = float_unary(REAL(lgamma));
   k["prims.ceil"] = float_unary(REAL(ceil), nullptr, same_integer);
   k["prims.floor"] = float_unary(REAL(floor), nullptr, same_integer);
