@@ -31,6 +31,9 @@ Expr scaled(const Expr& g, const Arg& factor) {
 Expr sqr(const Expr& x) { return x.builder()("torch.pow", x, 2); }
 Expr rsqrt(const Expr& x) { return x.builder()("torch.rsqrt", x); }
 Expr zero_where(const Expr& g, const Expr& mask) { return g.builder()("torch.masked_fill", g, mask, 0); }
+Expr normal_density(const Expr& x) {
+  return x.builder()("torch.exp", sqr(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+}
 
 }  // namespace
 
@@ -64,11 +67,6 @@ void erf_vjp(VjpContext& c) { put(c, c.b("torch.exp", -sqr(in(c, 0))) * (2 / std
 void erfc_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", -sqr(in(c, 0))) * (-2 / std::sqrt(std::numbers::pi)) * c.grad());
 }
-Expr normal_density(VjpContext& c, const Expr& x) {
-  return c.b("torch.exp", sqr(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
-}
-void normal_cdf_vjp(VjpContext& c) { put(c, normal_density(c, in(c, 0)) * c.grad()); }
-void gelu_slope_vjp(VjpContext& c) { put(c, normal_density(c, in(c, 0)) * (2 - sqr(in(c, 0))) * c.grad()); }
 void erfinv_vjp(VjpContext& c) {
   put(c, c.b("torch.exp", sqr(c.out())) * (0.5 * std::sqrt(std::numbers::pi)) * c.grad());
 }
@@ -76,6 +74,7 @@ void exp_vjp(VjpContext& c) { put(c, c.grad() * conj(c.out())); }
 void exp2_vjp(VjpContext& c) { put(c, c.grad() * conj(c.out()) * std::numbers::ln2); }
 void expm1_vjp(VjpContext& c) { put(c, c.grad() * (conj(c.out()) + 1)); }
 void device_put_vjp(VjpContext& c) { put(c, c.b("torch.to", c.grad(), in(c, 0).tensor().device)); }
+void gelu_slope_vjp(VjpContext& c) { put(c, normal_density(in(c, 0)) * (2 - sqr(in(c, 0))) * c.grad()); }
 void i0_vjp(VjpContext& c) { put(c, c.grad() * c.b("torch.i1", in(c, 0))); }
 void i1_vjp(VjpContext& c) {
   // As autograd, for which what is not known to be large is 0.
@@ -93,6 +92,7 @@ void log10_vjp(VjpContext& c) { put(c, c.grad() / (conj(in(c, 0)) * std::numbers
 void log1p_vjp(VjpContext& c) { put(c, c.grad() / conj(in(c, 0) + 1)); }
 void log2_vjp(VjpContext& c) { put(c, c.grad() / (conj(in(c, 0)) * std::numbers::ln2)); }
 void neg_vjp(VjpContext& c) { put(c, -c.grad()); }
+void normal_cdf_vjp(VjpContext& c) { put(c, normal_density(in(c, 0)) * c.grad()); }
 void polygamma_vjp(VjpContext& c) {
   int64_t n = as_dim(in(c, 0)).constant();
   put_reduced(c, 1, c.grad() * c.b("torch.polygamma", n + 1, in(c, 1)));

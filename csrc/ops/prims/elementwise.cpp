@@ -236,12 +236,12 @@ constexpr OpDef kRecords[] = {
      .vjp = log1p_vjp, .aten = "log1p", .scalar = "log1p(a)", .domain = {-0.99, kInf}},
     {.schema = "log2(Tensor a) -> Tensor", .doc = "Logarithm to base 2 of each element.", .tags = kTags,
      .meta = unary_inexact, .vjp = log2_vjp, .aten = "log2", .scalar = "log2(a)", .domain = {1e-6, kInf}},
-    {.schema = "normal_cdf(Tensor a) -> Tensor",
-     .doc = "Normal distribution function, (1 + erf(a / sqrt(2))) / 2, with an absolute error as that has it in "
-            "a's dtype.",
-     .tags = kTags, .meta = unary_float, .vjp = normal_cdf_vjp, .aten = "special_ndtr", .scalar = "normal_cdf(a)"},
     {.schema = "neg(Tensor a) -> Tensor", .doc = "-a; not defined for booleans.", .tags = kTags | kLinear,
      .meta = neg_meta, .vjp = neg_vjp, .aten = "neg", .scalar = "-a"},
+    {.schema = "normal_cdf(Tensor a) -> Tensor",
+     .doc = "Normal distribution function, (1 + erf(a / sqrt(2))) / 2.  In float32 an executor's absolute error may be "
+            "1.8e-7.",
+     .tags = kTags, .meta = unary_float, .vjp = normal_cdf_vjp, .aten = "special_ndtr", .scalar = "normal_cdf(a)"},
     {.schema = "real(Tensor a) -> Tensor", .doc = "The real parts, as a view.", .tags = kView | kCheap,
      .meta = complex_part, .vjp = real_vjp, .aten = "real"},
     {.schema = "reciprocal(Tensor a) -> Tensor", .doc = "1 / a.", .tags = kTags, .meta = unary_inexact,
