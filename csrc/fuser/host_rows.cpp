@@ -1,11 +1,11 @@
 #include "fuser/host_rows.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "core/builder.h"
 #include "fuser/graph.h"
+#include "fuser/long_rows.h"
 
 namespace thunder::fuser {
 namespace {
@@ -14,7 +14,6 @@ constexpr int64_t kShort = 8;                     // elements of a row, which ta
 constexpr int64_t kFew = 4096;                    // elements, whose divisions take no longer than a second step
 constexpr int64_t kMany = int64_t{1} << 17;       // elements that are worth several threads
 constexpr int64_t kRows = 64, kLongEnough = 128;  // rows to divide among them, and what each has at least
-constexpr int64_t kUnit = 16;                     // elements of a vector
 
 // Dimension order[i] does not go on where order[i - 1] would.
 uint64_t breaks_of(const Dims& shape, const Dims& strides, const std::vector<size_t>& order) {
@@ -32,11 +31,6 @@ uint64_t breaks_of(const Dims& shape, const Dims& strides, const std::vector<siz
   return out;
 }
 
-bool is_associative(const Call& reduction) {
-  const std::string& name = reduction.op->full_name;
-  return name == "prims.sum" || name == "prims.prod" || name == "prims.amax" || name == "prims.amin";
-}
-
 // A reduction as a walk over memory: its dimensions from the outermost, of which those from `first` on are reduced.
 struct MemoryWalk {
   std::vector<size_t> order;
@@ -45,7 +39,7 @@ struct MemoryWalk {
   int64_t all = 0;
   bool is_whole = false;
 
-  static std::optional<MemoryWalk> of(const Call& reduction, const CpuRuns& runs) {
+  static std::optional<MemoryWalk> of(const Call& reduction, const OperandStrides& operands) {
     const Value a = reduction.arguments().value("a");
     const std::vector<bool> is_reduced = dims_of(reduction, a.shape().size());
     MemoryWalk w;
@@ -56,9 +50,10 @@ struct MemoryWalk {
     w.is_whole = w.first == 0;
     const bool is_inner = std::none_of(w.order.begin(), w.order.begin() + static_cast<std::ptrdiff_t>(w.first),
                                        [&](size_t d) { return is_reduced[d]; });
+    // The result's dimensions lie in the order of those that are kept.
     const bool is_ours = w.is_whole || (is_inner && std::is_sorted(w.order.begin(), w.order.end()));
     if (!is_ours || w.order.size() > 63 || w.all < kFew) return std::nullopt;
-    w.breaks = runs.breaks(a, w.order);
+    w.breaks = operands.breaks(a, w.order);
     return w;
   }
   /// Where in the order rows begin; 0 if there are none.
@@ -77,69 +72,54 @@ struct MemoryWalk {
   }
 };
 
-// Of a line of elements; 0 if nothing divides it evenly.
-int64_t equal_parts(const Value a) {
-  if (!all_constant(a.shape()) || !is_contiguous(a.tensor()) || usual_numel(a) < kMany) return 0;
-  for (int64_t parts = kRows; parts <= 8 * kRows; ++parts)
-    if (usual_numel(a) % (parts * kUnit) == 0) return parts;
-  return 0;
-}
-
 }  // namespace
 
-uint64_t CpuRuns::breaks(Value v, const std::vector<size_t>& order) const {
-  const auto it = strides_.find(v.id());
-  if (it == strides_.end()) return breaks_of(v.shape(), v.tensor().strides, order);
+const std::vector<Dims>* OperandStrides::find(Value v) const {
+  if (const auto it = strides_.find(v.id()); it != strides_.end()) return &it->second;
+  return before_ ? before_->find(v) : nullptr;
+}
+
+uint64_t OperandStrides::breaks(Value v, const std::vector<size_t>& order) const {
+  const std::vector<Dims>* all = find(v);
+  if (!all) return breaks_of(v.shape(), v.tensor().strides, order);
   uint64_t out = 0;
-  for (const Dims& strides : it->second) out |= breaks_of(v.shape(), strides, order);
+  for (const Dims& strides : *all) out |= breaks_of(v.shape(), strides, order);
   return out;
 }
 
-void CpuRuns::add(const Call& call) {
+void OperandStrides::add(const Call& call) {
   const Kind kind = kind_of(call);
   if (kind == Kind::Barrier || is_view(call) || !call.output.is_value()) return;
   const Value out = call.output.value();
   if (out.tensor().device.type != DeviceType::cpu) return;
-  std::vector<Dims>& all = strides_[out.id()];
+  std::vector<Dims> all;
   const auto add = [&](const Dims& strides) {
     if (std::none_of(all.begin(), all.end(), [&](const Dims& d) { return same(d, strides); })) all.push_back(strides);
   };
-  if (kind != Kind::Pointwise) return;
-  visit_inputs(call, [&](Value v) {
-    if (!v.type().is_tensor() || !same(v.shape(), out.shape())) return;
-    const auto it = strides_.find(v.id());
-    if (it == strides_.end()) add(v.tensor().strides);
-    else
-      for (const Dims& strides : it->second) add(strides);
-  });
+  if (kind == Kind::Pointwise)
+    visit_inputs(call, [&](Value v) {
+      if (!v.type().is_tensor() || !same(v.shape(), out.shape())) return;
+      if (const std::vector<Dims>* known = find(v)) std::for_each(known->begin(), known->end(), add);
+      else add(v.tensor().strides);
+    });
+  strides_[out.id()] = std::move(all);
 }
 
-std::vector<const Call*> in_rows(const Call& reduction, const CpuRuns& runs, const std::shared_ptr<Arena>& arena) {
+std::vector<const Call*> in_rows(const Call& reduction, const OperandStrides& operands,
+                                 const std::shared_ptr<Arena>& arena) {
   const Value a = reduction.arguments().value("a");
-  if (a.tensor().device.type != DeviceType::cpu || !is_associative(reduction)) return {};
-  const std::optional<MemoryWalk> walk = MemoryWalk::of(reduction, runs);
+  if (a.tensor().device.type != DeviceType::cpu) return {};
+  const std::optional<MemoryWalk> walk = MemoryWalk::of(reduction, operands);
   if (!walk) return {};
   const size_t row = walk->row(a.shape());
-  const int64_t parts = row == 0 && walk->is_whole && walk->breaks == 0 ? equal_parts(a) : 0;
-  if (row == 0 && parts == 0) return {};
+  // A line of elements, or few and long ones.
+  if (row == 0 && walk->is_whole && walk->breaks == 0 && walk->all >= kMany) return in_two_steps(reduction, arena);
+  if (row == 0) return {};
   Builder b(arena);
   b.set_location(reduction.location);
   b.set_grad_enabled(false);
-  Expr x = b.expr(a);
-  std::vector<int64_t> of_row(walk->order.begin() + static_cast<std::ptrdiff_t>(row), walk->order.end());
-  if (parts > 0) {
-    x = b("prims.view", x, Dims{parts, floordiv(numel(a).dim(), Dim(parts))});
-    of_row = {1};
-  }
-  x = b(reduction.op->full_name, x, of_row);
-  std::vector<const Call*> out = b.calls();
-  std::vector<int64_t> of_rows(x.shape().size() - reduction.output.value().shape().size());
-  std::iota(of_rows.begin(), of_rows.end(), static_cast<int64_t>(reduction.output.value().shape().size()));
-  Call whole = reduction;
-  whole.args = {x.arg(), Arg(of_rows)};
-  whole.body = {};
-  out.push_back(arena->make_call(std::move(whole)));
-  return out;
+  const std::vector<int64_t> dims(walk->order.begin() + static_cast<std::ptrdiff_t>(row), walk->order.end());
+  return with_second_step(b, reduction, b(reduction.op->full_name, b.expr(a), dims));
 }
 
 }  // namespace thunder::fuser

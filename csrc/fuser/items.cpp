@@ -1,7 +1,7 @@
 #include "fuser/items.h"
 
 #include <algorithm>
-#include <optional>
+#include <unordered_set>
 
 #include "fuser/gaps.h"
 #include "fuser/host_rows.h"
@@ -13,36 +13,45 @@ namespace thunder::fuser {
 
 namespace {
 
-// Whether a value is computed by calls that can be fused, below views.
+// Whether a value is computed by calls that can be fused, below views; and from which operands.
 class Computed {
  public:
+  explicit Computed(const Computed* before = nullptr)
+      : before_(before), operands_(before ? &before->operands_ : nullptr) {}
   void add(const Call& call) {
-    runs_.add(call);
+    operands_.add(call);
     bool is = kind_of(call) != Kind::Barrier && !is_view(call);
     if (!is && is_view(call)) visit_inputs(call, [&](Value v) { is = is || of(v); });
-    if (is) visit_outputs(call, [&](Value v) { values_.set(v, 1); });
+    if (is) visit_outputs(call, [&](Value v) { values_.insert(v.id()); });
   }
-  bool of(Value v) const { return values_[v] != 0; }
-  const CpuRuns& runs() const { return runs_; }
+  bool of(Value v) const { return values_.contains(v.id()) || (before_ && before_->of(v)); }
+  const OperandStrides& operands() const { return operands_; }
 
  private:
-  ValueSet values_;
-  CpuRuns runs_;
+  const Computed* before_;
+  std::unordered_set<ValueId> values_;
+  OperandStrides operands_;
 };
 
-// Long rows in two steps; false if some are left.  PyTorch's sum of what is there already takes no longer than ours.
-bool divide_long_rows(std::vector<const Call*>& parts, const Computed& before, const std::shared_ptr<Arena>& arena) {
-  const auto is_long = [](const Call* part) { return kind_of(*part) == Kind::Reduce && has_long_rows(*part); };
-  if (std::none_of(parts.begin(), parts.end(), is_long)) return true;
-  Computed computed = before;
+bool reduces(const Call* part) { return kind_of(*part) == Kind::Reduce; }
+
+// Reductions in two steps, where that takes less time; false if long rows are left.  PyTorch's sum of what is there
+// already takes no longer than ours.
+bool divide_reductions(std::vector<const Call*>& parts, const Computed& before, const std::shared_ptr<Arena>& arena) {
+  const auto reductions = std::count_if(parts.begin(), parts.end(), reduces);
+  if (reductions == 0) return true;
+  Computed computed(&before);
   std::vector<const Call*> out;
   for (const Call* part : parts) {
-    std::vector<const Call*> calls = {part};
-    if (is_long(part)) {
-      if (!computed.of(part->arguments().value("a"))) return false;
-      calls = in_two_steps(*part, arena);
-      if (calls.empty()) return false;
+    std::vector<const Call*> calls;
+    if (reduces(part)) {
+      const bool is_long = has_long_rows(*part), is_computed = computed.of(part->arguments().value("a"));
+      if (is_long && is_computed) calls = in_two_steps(*part, arena);
+      if (is_long && calls.empty()) return false;
+      // A second reduction reads the elements again behind the first one, in the same kernel.
+      if (!is_long && is_computed && reductions == 1) calls = in_rows(*part, computed.operands(), arena);
     }
+    if (calls.empty()) calls = {part};
     for (const Call* c : calls) {
       computed.add(*c);
       out.push_back(c);
@@ -50,23 +59,6 @@ bool divide_long_rows(std::vector<const Call*>& parts, const Computed& before, c
   }
   parts = std::move(out);
   return true;
-}
-
-// A composite with a second reduction reads the elements again behind the first one, in the same kernel.
-void walk_in_rows(std::vector<const Call*>& parts, const Computed& before, const std::shared_ptr<Arena>& arena) {
-  const auto reduces = [](const Call* part) { return kind_of(*part) == Kind::Reduce; };
-  const auto at = std::find_if(parts.begin(), parts.end(), reduces);
-  if (at == parts.end() || std::any_of(at + 1, parts.end(), reduces)) return;
-  std::optional<Computed> with_parts;
-  for (auto part = parts.begin(); part != at; ++part) {
-    if (!with_parts) with_parts = before;
-    with_parts->add(**part);
-  }
-  const Computed& computed = with_parts ? *with_parts : before;
-  if (!computed.of((*at)->arguments().value("a"))) return;
-  const std::vector<const Call*> calls = in_rows(**at, computed.runs(), arena);
-  if (calls.empty()) return;
-  parts.insert(parts.erase(at), calls.begin(), calls.end());
 }
 
 }  // namespace
@@ -80,11 +72,10 @@ std::vector<Item> items_of(const Trace& trace, const std::vector<std::string>& b
     const bool ours = executor.empty() || std::find(behind.begin(), behind.end(), executor) != behind.end();
     const bool as_eager = eager && adds_up_as_eager(*call->op);
     if (!ours || as_eager || !open_into(*call, *trace.arena, parts) ||
-        !divide_long_rows(parts, computed, trace.arena)) {
+        !divide_reductions(parts, computed, trace.arena)) {
       out.push_back({call, call, Kind::Barrier});
       continue;
     }
-    walk_in_rows(parts, computed, trace.arena);
     const bool only_views = std::all_of(parts.begin(), parts.end(), [](const Call* c) { return is_view(*c); });
     for (const Call* part : parts) {
       computed.add(*part);

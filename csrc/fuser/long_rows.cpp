@@ -109,13 +109,18 @@ std::vector<const Call*> in_two_steps(const Call& reduction, const std::shared_p
     x = b("prims.pad", reshaped(b, x, with({n})), *padding, Arg::list(std::move(config)));
   }
   const std::vector<int64_t> last = {static_cast<int64_t>(kept.size()) + 1};
-  const std::string& op = reduction.op->full_name;
-  const Expr partial = b(op, reshaped(b, x, with({parts, length})), last);
+  return with_second_step(b, reduction, b(reduction.op->full_name, reshaped(b, x, with({parts, length})), last));
+}
+
+std::vector<const Call*> with_second_step(Builder& b, const Call& reduction, const Expr& partial) {
+  const size_t kept = reduction.output.value().shape().size();
+  std::vector<int64_t> dims(partial.shape().size() - kept);
+  std::iota(dims.begin(), dims.end(), static_cast<int64_t>(kept));
   std::vector<const Call*> out = b.calls();
   Call whole = reduction;
-  whole.args = {partial.arg(), Arg(std::vector<int64_t>{static_cast<int64_t>(kept.size())})};
+  whole.args = {partial.arg(), Arg(dims)};
   whole.body = {};
-  out.push_back(arena->make_call(std::move(whole)));
+  out.push_back(b.arena()->make_call(std::move(whole)));
   return out;
 }
 

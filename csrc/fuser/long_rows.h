@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/builder.h"
 #include "core/trace.h"
 
 namespace thunder::fuser {
@@ -25,5 +26,7 @@ namespace thunder::fuser {
 bool has_long_rows(const Call& reduction);
 /// The calls in its place; none where a row can be neither divided nor padded.
 std::vector<const Call*> in_two_steps(const Call& reduction, const std::shared_ptr<Arena>& arena);
+/// The calls of `b`, which make `partial`, and the reduction of its last dimensions, behind those of the result.
+std::vector<const Call*> with_second_step(Builder& b, const Call& reduction, const Expr& partial);
 
 }  // namespace thunder::fuser
