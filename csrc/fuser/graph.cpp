@@ -273,17 +273,16 @@ constexpr int64_t kManyKept =
     4096;  // elements that are kept: as rows, of which neighbouring threads have neighbours, ...
 constexpr int64_t kLongestApart = 1024;  // ... of at most so many elements
 
-// Whether memory has elements along the dimension side by side in pieces that it is read in.
-bool lies_together(const TensorType& t, size_t dim) {
-  return t.strides[dim].same(1) && usual(t.shape[dim]) * itemsize(t.dtype) >= kTogether;
-}
-
-// The same for the last dimensions, as many as are all reduced or all kept.
-bool ends_together(const TensorType& t, const std::vector<bool>& is_reduced, size_t innermost) {
+// Whether memory has elements along the dimension side by side in pieces that it is read in, with those along others
+// that are reduced, or kept, as well.
+bool lies_together(const TensorType& t, const std::vector<bool>& is_reduced, size_t dim) {
+  if (!t.strides[dim].same(1)) return false;
+  const std::vector<size_t> order = memory_order(t);
   Size run = 1;
-  for (size_t i = innermost + 1; i-- > 0;) {
-    if (Size(t.shape[i]).is(1)) continue;
-    if (is_reduced[i] != is_reduced[innermost] || !(Size(t.strides[i]) == run)) break;
+  for (size_t k = order.size(); k-- > 0;) {
+    const size_t i = order[k];
+    if (Size(t.shape[i]).is(1) || t.strides[i].same(0)) continue;
+    if (is_reduced[i] != is_reduced[dim] || !(Size(t.strides[i]) == run)) break;
     run *= t.shape[i];
   }
   return usual(run) * itemsize(t.dtype) >= kTogether;
@@ -316,7 +315,8 @@ size_t against_order(const TensorType& t, const std::vector<bool>& is_reduced, c
   const size_t rank = t.shape.size();
   if (by_order.which == Reduced::Neither || by_order.rows.is(1) || by_order.cols.is(1)) return rank;
   for (size_t i = 0; i < rank; ++i)
-    if (is_reduced[i] == (by_order.which == Reduced::Outer) && !Size(t.shape[i]).is(1) && lies_together(t, i)) return i;
+    if (is_reduced[i] == (by_order.which == Reduced::Outer) && !Size(t.shape[i]).is(1) && lies_together(t, is_reduced, i))
+      return i;
   return rank;
 }
 
@@ -351,7 +351,7 @@ Reduction in_the_middle(const TensorType& t, const Sizes& shape, const std::vect
   size_t innermost = shape.size();
   for (size_t i = 0; i < shape.size(); ++i)
     if (!shape[i].is(1)) innermost = i;
-  return innermost < shape.size() && ends_together(t, is_reduced, innermost) ? across(t, is_reduced, innermost)
+  return innermost < shape.size() && lies_together(t, is_reduced, innermost) ? across(t, is_reduced, innermost)
                                                                              : Reduction();
 }
 

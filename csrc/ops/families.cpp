@@ -48,6 +48,7 @@ std::span<const OpDef> attention();
 std::span<const OpDef> unary(), binary(), comparison(), ternary(), dtype(), reduction(), creation(), random();
 std::span<const OpDef> scan();
 std::span<const OpDef> channel_norm();
+std::span<const OpDef> group_norm();
 std::span<const OpDef> conv();
 std::span<const OpDef> pool();
 std::span<const OpDef> resample();
@@ -106,6 +107,7 @@ constexpr Family kFamilies[] = {
     {"torch", "dropout", torch::dropout},
     {"torch", "attention", torch::attention},
     {"torch", "channel_norm", torch::channel_norm},
+    {"torch", "group_norm", torch::group_norm},
     {"torch", "conv", torch::conv},
     {"torch", "pool", torch::pool},
     {"torch", "resample", torch::resample},

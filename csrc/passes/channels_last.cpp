@@ -9,14 +9,18 @@ namespace thunder {
 namespace {
 
 // Their values do not depend on the layout, and their results follow it.
-constexpr std::array<std::string_view, 8> kOfImages = {"torch.conv2d",
+constexpr std::array<std::string_view, 12> kOfImages = {"torch.conv2d",
                                                        "torch.batch_norm_functional",
                                                        "torch.max_pool2d",
                                                        "torch.avg_pool2d",
                                                        "torch.adaptive_avg_pool2d",
                                                        "torch.mean",
                                                        "torch.sum",
-                                                       "torch.cat"};
+                                                       "torch.cat",
+                                                       "torch.pad",
+                                                       "torch.upsample_nearest2d",
+                                                       "torch._upsample_nearest_exact2d",
+                                                       "torch.upsample_bilinear2d"};
 
 bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
 bool is_any_convolution(const Call& call) {
@@ -28,6 +32,13 @@ const TensorType* image(const Arg& a) {
   const TensorType& t = a.value().tensor();
   const bool half = t.dtype == DType::f16 || t.dtype == DType::bf16;
   return half && t.device.type == DeviceType::cuda && t.rank() == 4 && has_known_layout(t) ? &t : nullptr;
+}
+
+bool is_group_norm(const Call& call) { return call.op->full_name == "torch.group_norm"; }
+
+bool lies_channels_last(Value v) {
+  const TensorType& t = v.tensor();
+  return t.rank() == 4 && has_known_layout(t) && lies_so(t, channels_last_strides(t.shape));
 }
 
 bool is_grouped(const Call& call) { return call.arguments().integer("groups") != 1; }
@@ -62,13 +73,15 @@ class ChannelsLast {
 
  private:
   std::vector<const Call*> changed(const Call& call) {
-    if (!is_convolution(call) && !layouts_.reads_any(call)) return {&call};
+    const bool norm = is_group_norm(call) && lies_channels_last(now(call.args[0].value()));
+    if (!is_convolution(call) && !norm && !layouts_.reads_any(call)) return {&call};
     return layouts_.rewriter.collect(call, [&] {
       if (is_convolution(call)) {
         put_channels_last(call.args[0].value());
         put_channels_last(call.args[1].value());
       }
-      layouts_.again(call, takes(call));
+      if (norm) group_norm(call);
+      else layouts_.again(call, takes(call));
     });
   }
 
@@ -84,11 +97,20 @@ class ChannelsLast {
     return !effects(call) && std::find(kOfImages.begin(), kOfImages.end(), call.op->full_name) != kOfImages.end();
   }
 
+  Value now(Value v) const { return layouts_.now(v) ? layouts_.now(v) : v; }
+
   void put_channels_last(Value v) {
-    const Value now = layouts_.now(v) ? layouts_.now(v) : v;
-    const Dims strides = channels_last_strides(v.shape());
-    if (lies_so(now.tensor(), strides)) return;
-    layouts_.lay_out(v, layouts_.restrided(now, strides));
+    if (!lies_channels_last(now(v))) layouts_.lay_out(v, layouts_.restrided(now(v), channels_last_strides(v.shape())));
+  }
+
+  // PyTorch's result lies by rows on a GPU, wherever the image lies.
+  void group_norm(const Call& call) {
+    const Args a = call.arguments();
+    const Value image = now(call.args[0].value());
+    const Dims& shape = image.shape();
+    const Expr norm = layouts_.rewriter.builder("torch.group_norm_as_laid_out", image, a["weight"], a["bias"], shape[0],
+                                                shape[1], shape[2] * shape[3], a["num_groups"], a["eps"])[0];
+    layouts_.lay_out(call.output.value(), norm.value());
   }
 
   const Trace& trace_;

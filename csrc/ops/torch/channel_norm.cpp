@@ -1,4 +1,4 @@
-// torch: norms over channels: batch, group and instance norm.
+// torch: norms over channels: batch and instance norm.
 //
 // batch_norm in training writes its running statistics.  The records here return new ones instead; the front end writes
 // them back.
@@ -7,6 +7,7 @@
 #include "ops/common.h"
 #include "ops/formula.h"
 #include "ops/shape_common.h"
+#include "ops/torch/channel_moments.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -17,17 +18,7 @@ bool given(const Args& a, const char* name) { return a.op().schema.index_of(name
 DType statistics_type(const Args& a) {
   const TensorType& x = a.tensor("input");
   if (x.device.type == DeviceType::cuda) return compute_type(x.dtype);
-  for (const char* name : {"weight", "bias", "running_mean", "running_var"})
-    if (given(a, name) && a.tensor(name).dtype != x.dtype) return DType::f32;
-  return x.dtype;
-}
-
-// As ATen lays out the result: channels last if the input is, else row-major.
-Expr suggested_layout(Builder& b, const Arg& x) {
-  const TensorType& t = x.value().tensor();
-  if (!suggests_channels_last(t)) return contiguous(b, x);
-  return b("torch.contiguous", x,
-           kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
+  return statistics_beside(a, {"weight", "bias", "running_mean", "running_var"});
 }
 
 // ---- batch norm -----------------------------------------------------------------------------------------------------
@@ -84,20 +75,10 @@ Formula sample_of_channels(Builder& b, const Arg& x, int64_t k) {
   return compute(b, b("prims.squeeze", part, Arg(other_dims(part.rank(), {1}))));
 }
 
-// Sums of squares lose digits where the mean is large, so they are taken about a value in the middle of the channel's.
-// The median of three elements is one even if an element is far off.  If two of the three are, the variance in float32
-// has an error of about the square of their distance from the mean.
+// If two of the three elements are far off, the variance in float32 has an error of about the square of their distance
+// from the mean.
 Formula middle_of_channels(Builder& b, const Arg& x) {
-  const Formula p = sample_of_channels(b, x, 0), q = sample_of_channels(b, x, 1), r = sample_of_channels(b, x, 2);
-  return maximum(minimum(p, q), minimum(maximum(p, q), r));
-}
-
-// Mean and variance of columns, of which `about` is in the middle.
-std::pair<Formula, Formula> moments_about(const Formula& columns, const Formula& about,
-                                          const std::vector<int64_t>& dims, const Dim& count) {
-  Formula d = columns - spread_channels(about, columns.shape(), 1);
-  Formula off = sum(d, dims).call("prims.div", Arg(count)), square = sum(d * d, dims).call("prims.div", Arg(count));
-  return {about + off, maximum(square - off * off, 0.0)};
+  return median(sample_of_channels(b, x, 0), sample_of_channels(b, x, 1), sample_of_channels(b, x, 2));
 }
 
 // As an instance norm has.
@@ -295,129 +276,6 @@ Arg batch_norm_functional_body(Builder& b, const Args& a) {
   return Arg::tuple({r[0].arg(), a["running_mean"], a["running_var"]});
 }
 
-// ---- group norm -----------------------------------------------------------------------------------------------------
-
-// The input as [N, groups, channels of a group, positions], and the dimensions that a group is normalised over.
-struct Groups {
-  Dims split;
-  std::vector<int64_t> dims = {2, 3};
-
-  explicit Groups(const Args& a)
-      : split{a.dim("N"), a.dim("group"), floordiv(a.dim("C"), a.dim("group")), a.dim("HxW")} {}
-  Dims statistics() const { return {split[0], split[1]}; }
-  Dim count() const { return split[2] * split[3]; }
-  /// Weight or bias in the shape of `like`, in which `others` are not dimensions of channels.
-  Formula parameter(Builder& b, const Args& a, const char* name, const Formula& like,
-                    const std::vector<int64_t>& others) const {
-    const Expr w = reshape(b, channel(b, a, name, like.dtype()), {split[1], split[2]});
-    return spread(Formula(w), like.shape(), others);
-  }
-};
-
-Arg native_group_norm_body(Builder& b, const Args& a) {
-  const TensorType t = a.tensor("input");
-  check_floating("group_norm", "GroupNormKernelImpl", a["input"]);
-  const Groups g(a);
-  bool last = suggests_channels_last(t);
-  Formula x = compute(b, reshape(b, contiguous(b, a["input"]), g.split));
-  auto mean_of = [&](const Formula& f) { return sum(f, g.dims).call("prims.div", Arg(g.count())); };
-  Formula mean = mean_of(x), centred = x - spread(mean, g.split, g.dims);
-  Formula rstd = rsqrt(mean_of(centred * centred).call("prims.add", a["eps"]));
-  Formula y = centred * spread(rstd, g.split, g.dims);
-  if (a.has("weight")) y = y * g.parameter(b, a, "weight", y, {0, 3});
-  if (a.has("bias")) y = y + g.parameter(b, a, "bias", y, {0, 3});
-  Arg out = reshape(b, store(y, t.dtype), t.shape).arg();
-  if (last)
-    out = b("prims.clone", out,
-            kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}))
-              .arg();
-  // Dimensions of size 1 may have any stride in a contiguous input; the kernel's result is new memory.
-  else out = with_strides(b.expr(out), contiguous_strides(t.shape)).arg();
-  // On a GPU ATen stores a group's statistics as the input is stored.
-  DType stats = t.device.type == DeviceType::cuda ? t.dtype : statistics_type(a);
-  return Arg::tuple({out, store(mean, stats), store(rstd, stats)});
-}
-
-// d mean / dx = 1 / count, and d rstd / dx = -rstd^3 (x - mean) / count.
-void group_statistics_vjp(VjpContext& c) {
-  Expr x = c.in("input");
-  const Groups g(c.args());
-  auto wide = [&](const Expr& statistic) {
-    return to_dtype(torch_reshape(statistic, {g.split[0], g.split[1], 1, 1}), x.dtype());
-  };
-  Expr rows = torch_reshape(x, g.split), mean = wide(c.out(1)), rstd = wide(c.out(2));
-  Expr slope = c.b("torch.zeros_like", rows);
-  if (c.has_grad(1)) slope = slope + wide(c.grad(1));
-  if (c.has_grad(2)) slope = slope - wide(c.grad(2)) * c.b("torch.pow", rstd, 3) * (rows - mean);
-  c.put("input", torch_reshape(c.b("torch.div", slope, Arg(g.count())), x.shape()));
-}
-
-void native_group_norm_vjp(VjpContext& c) {
-  const Args a = c.args();
-  if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
-  if (!c.has_grad(0)) return;
-  ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
-  auto dense = [&](const Expr& v) { return c.b("torch.contiguous", v); };
-  Expr r = c.b("torch.native_group_norm_backward", dense(c.grad(0)), dense(c.in("input")), c.out(1), c.out(2),
-               a["weight"], a["N"], a["C"], a["HxW"], a["group"], Arg::list(std::move(mask)));
-  c.put("input", r[0]);
-  if (c.needs("weight")) c.put("weight", r[1]);
-  if (c.needs("bias")) c.put("bias", r[2]);
-}
-
-// The means over a group are sums over its channels of sums over positions, which the parameters' gradients need too.
-Arg native_group_norm_backward_body(Builder& b, const Args& a) {
-  const TensorType t = a.tensor("input");
-  const ArgList& mask = a["output_mask"].items();
-  const Groups groups(a);
-  auto elements = [&](const char* name) { return compute(b, reshape(b, contiguous(b, a[name]), groups.split)); };
-  Formula g = elements("grad_out"), x = elements("input");
-  auto wide = [&](const Formula& f) { return spread(f, groups.split, groups.dims); };
-  auto statistic = [&](const char* name) {
-    return wide(as(Formula(reshape(b, a[name], groups.statistics())), x.dtype()));
-  };
-  Formula rstd = statistic("rstd"), normal = (x - statistic("mean")) * rstd;
-  Formula of_bias = sum(g, {3}), of_weight = sum(g * normal, {3});
-  auto weighted = [&](const Formula& f, const std::vector<int64_t>& others) {
-    return a.has("weight") ? f * groups.parameter(b, a, "weight", f, others) : f;
-  };
-  ArgList out(3);
-  if (mask[0].boolean()) {
-    auto mean = [&](const Formula& f) {
-      return wide(sum(weighted(f, {0}), {2}).call("prims.div", Arg(groups.count())));
-    };
-    Formula gx = weighted(g, {0, 3}) - mean(of_bias) - normal * mean(of_weight);
-    out[0] = reshape(b, store(gx * rstd, t.dtype), t.shape).arg();
-  }
-  const DType stored = a.has("weight") ? a.tensor("weight").dtype : t.dtype;
-  auto parameter = [&](const Formula& f) { return reshape(b, store(sum(f, {0}), stored), {a.dim("C")}).arg(); };
-  if (mask[1].boolean()) out[1] = parameter(of_weight);
-  if (mask[2].boolean()) out[2] = parameter(of_bias);
-  return Arg::tuple(std::move(out));
-}
-
-Arg group_norm_body(Builder& b, const Args& a) {
-  const TensorType& x = a.tensor("input");
-  THUNDER_CHECK(x.rank() >= 2, Runtime, "group_norm", "Expected at least 2 dimensions for input tensor but received ",
-                x.rank());
-  const Dim &channels = x.shape[1], &groups = a.dim("num_groups");
-  THUNDER_CHECK(groups > 0, Runtime, "group_norm", "Expected num groups to be greater than 0, got ", groups);
-  THUNDER_CHECK(mod(channels, groups) == 0, Runtime, "group_norm",
-                "Expected number of channels in input to be divisible by num_groups, "
-                "but got input of shape ",
-                str(x.shape), " and num_groups=", groups);
-  for (const char* name : {"weight", "bias"})
-    THUNDER_CHECK(!a.has(name) || (a.tensor(name).rank() == 1 && a.tensor(name).shape[0] == channels), Runtime,
-                  "group_norm", "Expected ", name,
-                  " to be a vector of size equal to the number of channels in input, but got ", name, " of shape ",
-                  str(a.tensor(name).shape), " and input of shape ", str(x.shape));
-  Dim inner = product(Dims(x.shape.begin() + 2, x.shape.end()));
-  // The kernel for channels last is the CPU's.
-  Expr input = x.device.type == DeviceType::cpu ? suggested_layout(b, a["input"]) : contiguous(b, a["input"]);
-  return b("torch.native_group_norm", input, a["weight"], a["bias"], x.shape[0], channels, inner, groups, a["eps"])[0]
-      .arg();
-}
-
 // ---- instance norm --------------------------------------------------------------------------------------------------
 
 // A batch norm in which each channel of each sample is a channel of its own.  (output, new running mean, new running
@@ -481,18 +339,6 @@ constexpr OpDef kRecords[] = {
      .doc = "Gradients of batch norm; None where output_mask is false.", .body = batch_norm_backward_body,
      .vjp = no_second_derivative,
      .aten = "native_batch_norm_backward", .python = "torch.ops.aten.native_batch_norm_backward"},
-    {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) "
-               "-> Tensor",
-     .doc = "Normalises groups of channels of each sample.", .body = group_norm_body, .aten = "group_norm",
-     .python = "torch.nn.functional.group_norm torch.group_norm"},
-    {.schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, "
-               "float eps) -> (Tensor, Tensor, Tensor)",
-     .doc = "Group norm with what its gradient needs.", .body = native_group_norm_body, .vjp = native_group_norm_vjp,
-     .aten = "native_group_norm", .python = "torch.native_group_norm"},
-    {.schema = "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, "
-               "int N, int C, int HxW, int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",
-     .doc = "Gradients of group norm; None where output_mask is false.", .body = native_group_norm_backward_body,
-     .aten = "native_group_norm_backward", .python = "torch.ops.aten.native_group_norm_backward"},
     {.schema = "instance_norm_functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, "
                "Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, "
                "float eps=1e-05) -> (Tensor, Tensor, Tensor)",

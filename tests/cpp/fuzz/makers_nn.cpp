@@ -237,7 +237,9 @@ void add_nn_makers(Makers& m) {
             {"torch.instance_norm_functional", batch_norm},
             {"torch.group_norm", group_norm},
             {"torch.native_group_norm", group_norm},
-            {"torch.native_group_norm_backward", group_norm}});
+            {"torch.native_group_norm_backward", group_norm},
+            {"torch.group_norm_as_laid_out", group_norm},
+            {"torch.group_norm_as_laid_out_backward", group_norm}});
   m.insert({{"torch.embedding", embedding},
             {"torch.embedding.functional", embedding},
             {"torch.embedding_backward", embedding},

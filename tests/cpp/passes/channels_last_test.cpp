@@ -52,10 +52,12 @@ struct Program {
   }
 };
 
-size_t restrides(const Trace& t) {
-  return static_cast<size_t>(std::count_if(t.calls.begin(), t.calls.end(),
-                                           [](const Call* c) { return c->op->full_name == "prims.restride"; }));
+size_t count(const Trace& t, std::string_view op) {
+  return static_cast<size_t>(
+      std::count_if(t.calls.begin(), t.calls.end(), [&](const Call* c) { return c->op->full_name == op; }));
 }
+
+size_t restrides(const Trace& t) { return count(t, "prims.restride"); }
 
 // Whether every image that a convolution reads or makes is so.
 bool convolutions_are_channels_last(const Trace& t) {
@@ -82,6 +84,30 @@ TEST_CASE("channels_last: the caller gets an image as it was") {
   const Trace t = p.after(p.convolution(p.b("torch.relu", p.convolution(p.x, 8)), 8));
   CHECK(convolutions_are_channels_last(t));
   CHECK(restrides(t) == 4);  // the first image, two weights, the result
+}
+
+TEST_CASE("channels_last: group norms, paddings and resampled images lie as what they read") {
+  Program p;
+  const Expr norm = p.b("torch.silu", p.b("torch.group_norm", p.convolution(p.x, 8), 2));
+  const Expr larger = p.b("torch.upsample_nearest2d", norm, Arg::list({12, 10}));
+  const Expr padded = p.b("torch.pad", p.convolution(larger, 8), Arg::list({0, 1, 0, 1}));
+  const Expr last = p.b("torch.group_norm", p.convolution(padded, 8), 4);
+  const Trace t = p.after(p.b("torch.sum", last));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(restrides(t) == 4);  // the first image, three weights
+  CHECK(count(t, "torch.group_norm") == 0);
+}
+
+TEST_CASE("channels_last: a group norm of an image that the caller has laid out") {
+  Program p;
+  const Expr image(p.b, p.b.input(half({2, 8, 6, 5}), "y"));
+  const Expr laid_out = p.b("prims.restride", image, channels_last_strides(image.shape()));
+  Expr y = p.convolution(laid_out, 8);
+  for (int i = 0; i < 2; ++i) y = p.convolution(p.b("torch.group_norm", y, 2), 8);
+  const Trace t = p.after(p.b("torch.sum", y));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(count(t, "torch.group_norm") == 0);
+  CHECK(restrides(t) == 4);  // the one above, three weights
 }
 
 TEST_CASE("channels_last: a weight of one element an image lies both ways") {
@@ -130,10 +156,10 @@ TEST_CASE("channels_last: programs that stay") {
   Program single;
   single.stays(single.convolution(single.x, 8));  // converted here or by cuDNN
 
-  Program normed;  // a group norm reads images by channels
-  Expr y = normed.x;
-  for (int i = 0; i < 3; ++i) y = normed.b("torch.group_norm", normed.convolution(y, 8), 2);
-  normed.stays(normed.b("torch.sum", y));
+  Program flipped;  // flip gives rows whatever it reads
+  Expr y = flipped.x;
+  for (int i = 0; i < 3; ++i) y = flipped.b("torch.flip", flipped.convolution(y, 8), Arg::list({3}));
+  flipped.stays(flipped.b("torch.sum", y));
 
   Builder b = pass_builder();
   const Expr x(b, b.input(f32({2, 8, 6, 5}), "x")), w(b, b.input(f32({8, 8, 3, 3}), "w"));
