@@ -497,10 +497,13 @@ class Rows {
   Kernel instead_of(Kernel kernel) const {
     const bool always = options_.split_rows == LowerOptions::SplitRows::Always;
     const Walk walk = along_memory(roots_, whole_);
-    if (!always && kernel.strided && kernel.phases.size() == 1 && usual(walk.cols) >= kTransposedRow)
-      if (Kernel rows = along(walk); rows.rows_together > 0) return rows;
+    const std::optional<Walk> longer = joined(walk, kernel);
+    if (!always && kernel.strided && kernel.phases.size() == 1)
+      for (const Walk& w : {walk, longer.value_or(walk)})
+        if (usual(w.cols) >= kTransposedRow)
+          if (Kernel rows = along(w); rows.rows_together > 0) return rows;
     // Dimensions that lie together make one row where no index tells them apart.
-    if (std::optional<Walk> longer = joined(walk, kernel)) {
+    if (longer) {
       const bool pays = always || (kernel.division == Division::Other && usual(longer->cols) >= kLongRow &&
                                    kernel.phases.size() == 1);
       if (pays)
