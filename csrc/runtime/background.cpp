@@ -2,7 +2,10 @@
 
 #include <Python.h>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -12,8 +15,10 @@ namespace {
 // Never destroyed, so that a thread may leave at any time.
 struct Running {
   std::mutex mutex;
-  std::condition_variable none;
+  std::condition_variable none, change;
   int count = 0;
+  std::multiset<uint64_t> waiting;
+  unsigned compiling = 0;
 };
 Running* running = nullptr;
 
@@ -38,6 +43,31 @@ void end() {
 }
 
 }  // namespace
+
+uint64_t number_of_compilation() {
+  static std::atomic<uint64_t> next{0};
+  return next++;
+}
+
+CompilesNow::CompilesNow(uint64_t number) {
+  static const unsigned most = std::max(1u, std::thread::hardware_concurrency());
+  const Released released;
+  const MayFork waits;
+  Running& r = all();
+  std::unique_lock lock(r.mutex);
+  const auto own = r.waiting.insert(number);
+  r.change.wait(lock, [&] { return r.compiling < most && *r.waiting.begin() == number; });
+  r.waiting.erase(own);
+  ++r.compiling;
+  r.change.notify_all();
+}
+
+CompilesNow::~CompilesNow() {
+  Running& r = all();
+  std::lock_guard lock(r.mutex);
+  --r.compiling;
+  r.change.notify_all();
+}
 
 Released::Released() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -32,6 +33,19 @@ void wait_for_compilations();
 /// Runs `work` in a thread of its own, of which wait_for_compilations() knows; in this one if there is no other to be
 /// had.
 void run_in_background(std::function<void()> work);
+
+/// The number of a compilation, greater than those before.
+uint64_t number_of_compilation();
+
+/// For the length of a scope this thread is one of those that compile, of which there are as many as cores.  Where more
+/// want to, the smallest numbers have theirs first: what runs first was asked for first.
+class CompilesNow {
+ public:
+  explicit CompilesNow(uint64_t number);
+  ~CompilesNow();
+  CompilesNow(const CompilesNow&) = delete;
+  CompilesNow& operator=(const CompilesNow&) = delete;
+};
 
 /// What a compilation in a thread of its own gives.  Copies share it.  A child that was forked meanwhile has no such
 /// thread: there it is compiled again when somebody asks for it.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "runtime/kernels/nvrtc.h"
+#include "runtime/kernels/nvrtc_packs.h"
 
 namespace thunder {
 namespace {
@@ -23,7 +24,8 @@ std::string main_of(const std::string& name) {
 // A program may go while its kernels are compiled.
 KernelBatch::~KernelBatch() {
   for (auto& [name, result] : host_results_) result.finish();
-  for (auto& [device, results] : cuda_results_) results.finish();
+  for (auto& [device, programs] : cuda_programs_)
+    for (auto& [name, results] : programs) results.finish();
 }
 
 std::string KernelBatch::add(std::map<std::string, std::string>& names, const std::string& anonymous,
@@ -54,7 +56,7 @@ std::string KernelBatch::text(const std::string& name) const {
   return it == texts_.end() ? "" : it->second;
 }
 
-void KernelBatch::start() {
+void KernelBatch::start(const std::vector<std::string>& order) {
   size_t left = 0;
   for (const std::string& name : host_) left += texts_[name].size();
   size_t units = std::clamp<size_t>(left / kUnit, 1, std::max(1u, std::thread::hardware_concurrency()));
@@ -71,19 +73,37 @@ void KernelBatch::start() {
     });
     for (size_t k = first; k < i; ++k) host_results_[host_[k]] = unit;
   }
-  if (!cuda_.empty() && cuda_available()) {
-    std::lock_guard lock(mutex_);
-    cuda_results_[0] = in_background([this] { return compile_all(0); });
-  }
+  if (cuda_.empty() || !cuda_available()) return;
+  std::map<std::string, size_t> place;
+  for (const std::string& name : order) place.emplace(name, place.size());
+  auto place_of = [&](const std::string& name) {
+    const auto it = place.find(name);
+    return it == place.end() ? place.size() : it->second;
+  };
+  std::stable_sort(cuda_.begin(), cuda_.end(),
+                   [&](const std::string& a, const std::string& b) { return place_of(a) < place_of(b); });
+  std::lock_guard lock(mutex_);
+  cuda_programs_[0] = compile_programs(0);
 }
 
-KernelBatch::CudaResults KernelBatch::compile_all(int device) const {
+KernelBatch::CudaPrograms KernelBatch::compile_programs(int device) const {
   const CudaDeviceProperties& p = cuda_device_properties(device);
-  std::vector<CudaSource> sources;
-  for (const std::string& name : cuda_)
-    sources.push_back({name, texts_.at(name), {"--fmad=false"}, fuser::cuda_prelude()});
-  CudaResults out;
-  for (CompiledCubin& c : compile_cuda(sources, p.major, p.minor)) out[c.name] = {std::move(c.cubin), std::move(c.log)};
+  std::vector<size_t> lengths;
+  for (const std::string& name : cuda_) lengths.push_back(texts_.at(name).size());
+  CudaPrograms out;
+  for (const std::vector<size_t>& indices : packs_of(lengths, std::thread::hardware_concurrency())) {
+    std::vector<CudaSource> sources;
+    for (size_t i : indices) sources.push_back({cuda_[i], texts_.at(cuda_[i]), {"--fmad=false"}, fuser::cuda_prelude()});
+    const auto program =
+        in_background([sources, number = number_of_compilation(), arch = CudaArch{p.major, p.minor, false}] {
+          const CompilesNow now(number);
+          CudaResults results;
+          for (CompiledCubin& c : compile_cuda_here(sources, arch))
+            results[c.name] = {std::move(c.cubin), std::move(c.log)};
+          return results;
+        });
+    for (size_t i : indices) out[cuda_[i]] = program;
+  }
   return out;
 }
 
@@ -97,14 +117,15 @@ void* KernelBatch::host_function(const std::string& name, std::string* why) {
 }
 
 std::shared_ptr<CudaKernel> KernelBatch::cuda_kernel(const std::string& name, int device, std::string* why) {
-  Compilation<CudaResults> results;
+  const std::string main = main_of(name);
+  Compilation<CudaResults> program;
   {
     std::lock_guard lock(mutex_);
-    auto& f = cuda_results_[device];
-    if (!f.valid()) f = in_background([this, device] { return compile_all(device); });
-    results = f;
+    CudaPrograms& programs = cuda_programs_[device];
+    if (programs.empty()) programs = compile_programs(device);
+    program = programs.at(main);
   }
-  const CudaResult& r = results.get().at(main_of(name));
+  const CudaResult& r = program.get().at(main);
   if (!r.cubin) {
     *why = r.log;
     return nullptr;

@@ -16,7 +16,7 @@ namespace thunder {
 
 /// Kernels for the host are a few translation units, those for CUDA a few programs; they are compiled side by side.
 /// Kernels of the same text are compiled once.  Compilation starts with start(), in threads of its own; who needs a
-/// kernel first waits for its unit.
+/// kernel first waits for its unit, or its program.
 class KernelBatch {
  public:
   KernelBatch() = default;
@@ -27,7 +27,8 @@ class KernelBatch {
   /// The name under which the kernel is found: its own, or that of an equal one before it.
   std::string add_host(const fuser::Kernel& kernel, const std::string& name);
   std::string add_cuda(const fuser::Kernel& kernel, const std::string& name);
-  void start();
+  /// `order`: names as the program runs them; its first kernels are compiled first.
+  void start(const std::vector<std::string>& order);
 
   /// Null, and `why`, if the compilation failed.
   void* host_function(const std::string& name, std::string* why);
@@ -40,9 +41,10 @@ class KernelBatch {
     std::shared_ptr<const std::string> cubin;
     std::string log;
   };
-  using CudaResults = std::map<std::string, CudaResult>;
+  using CudaResults = std::map<std::string, CudaResult>;  // by the kernel's name
   std::string add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name);
-  CudaResults compile_all(int device) const;
+  using CudaPrograms = std::map<std::string, Compilation<CudaResults>>;  // by the kernel's name
+  CudaPrograms compile_programs(int device) const;
 
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
   std::vector<std::string> host_, cuda_;                        // the kernels' names
@@ -53,7 +55,7 @@ class KernelBatch {
     std::string error;
   };
   std::map<std::string, Compilation<HostResult>> host_results_;  // by the kernel's name
-  std::map<int, Compilation<CudaResults>> cuda_results_;
+  std::map<int, CudaPrograms> cuda_programs_;
 };
 
 }  // namespace thunder

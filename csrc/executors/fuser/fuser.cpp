@@ -42,6 +42,25 @@ int widest_lanes(const fuser::Fusion& f) {
   return static_cast<int>(std::min<int64_t>(8, 16 / size));
 }
 
+template <class F>
+void for_each_kernel(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen, F&& fn) {
+  for (const Call* c : calls) {
+    if (c->op->executor != "fuser") {
+      for_each_kernel(c->body, seen, fn);
+      continue;
+    }
+    const auto& k = *static_cast<const FusedKernel*>(c->op->context_owner.get());
+    if (seen.insert(k.function).second) fn(k);
+  }
+}
+
+std::vector<std::string> kernels_in_order(const Trace& trace) {
+  std::vector<std::string> out;
+  std::unordered_set<std::string> seen;
+  for_each_kernel(trace.calls, seen, [&](const FusedKernel& k) { out.push_back(k.function); });
+  return out;
+}
+
 class FuserExecutor final : public Executor {
  public:
   FuserExecutor() : Executor("fuser") {}
@@ -59,7 +78,7 @@ class FuserExecutor final : public Executor {
     // The forward and the backward bind symbols to values of their own.
     if (trace.arena->has_symbols()) bind_symbols(trace);
     Trace out = fuser::partition(trace, options);
-    if (fusion.compiles) batch->start();  // the other one is compiled when a pointer asks for it, which is seldom
+    if (fusion.compiles) batch->start(kernels_in_order(out));  // the other one when a pointer asks for it, which is seldom
     return out;
   }
 
@@ -190,18 +209,6 @@ class FuserExecutor final : public Executor {
     return &arena->own(std::move(op));
   }
 };
-
-template <class F>
-void for_each_kernel(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen, F&& fn) {
-  for (const Call* c : calls) {
-    if (c->op->executor != "fuser") {
-      for_each_kernel(c->body, seen, fn);
-      continue;
-    }
-    const auto& k = *static_cast<const FusedKernel*>(c->op->context_owner.get());
-    if (seen.insert(k.function).second) fn(k);
-  }
-}
 
 }  // namespace
 

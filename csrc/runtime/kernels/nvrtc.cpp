@@ -151,7 +151,7 @@ void compile(const NvrtcApi& api, const Pack& pack, const DiskCache& cache) {
   if (whole.ok()) store(pack, cache);
 }
 
-void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, const DiskCache& cache) {
+void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, const DiskCache& cache, size_t most) {
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t i; (i = next++) < packs.size();) {
@@ -164,7 +164,7 @@ void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, con
   };
   std::vector<std::thread> threads;
   try {
-    while (threads.size() + 1 < std::min(threads_to_use(), packs.size())) threads.emplace_back(work);
+    while (threads.size() + 1 < std::min(most, packs.size())) threads.emplace_back(work);
   } catch (const std::system_error&) {
     // No more threads to be had: those that run, and this one, do all of it.
   }
@@ -173,8 +173,8 @@ void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, con
 }
 
 /// Programs of the jobs: those without a prelude each by itself, the others with those that have the same and the same
-/// options.
-std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs) {
+/// options, in as many programs as so many threads are best kept busy by.
+std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs, size_t threads) {
   std::map<std::pair<std::string, std::vector<std::string>>, std::vector<Job*>> alike;
   std::vector<Pack> packs;
   for (Job* job : jobs) {
@@ -183,8 +183,12 @@ std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs) {
   }
   for (const auto& [what, members] : alike) {
     std::vector<size_t> lengths;
+    if (threads == 1) {
+      packs.push_back(members);
+      continue;
+    }
     for (const Job* job : members) lengths.push_back(job->source->source.size());
-    for (const std::vector<size_t>& indices : packs_of(lengths, threads_to_use())) {
+    for (const std::vector<size_t>& indices : packs_of(lengths, threads)) {
       Pack& pack = packs.emplace_back();
       for (size_t i : indices) pack.push_back(members[i]);
     }
@@ -193,7 +197,7 @@ std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs) {
 }
 
 /// Fills the results of the jobs that the cache does not answer.
-void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache) {
+void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache, size_t threads) {
   if (missing.empty()) return;
   std::string why_not;
   const NvrtcApi* api = load_nvrtc(&why_not);
@@ -201,12 +205,10 @@ void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache) {
     for (Job* job : missing) job->result.log = why_not;
     return;
   }
-  compile_in_threads(*api, packs_of_jobs(missing), cache);
+  compile_in_threads(*api, packs_of_jobs(missing, threads), cache, threads);
 }
 
-}  // namespace
-
-std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, CudaArch arch) {
+std::vector<CompiledCubin> compile_in(size_t threads, const std::vector<CudaSource>& sources, CudaArch arch) {
   const NoFork whole;
   std::string why_not;
   const std::string nvrtc = find_nvrtc(&why_not);
@@ -231,7 +233,7 @@ std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, 
       missing.push_back(&it->second);
     }
   }
-  compile_missing(missing, cache);
+  compile_missing(missing, cache, threads);
   cache.warn();
 
   std::vector<CompiledCubin> results;
@@ -240,6 +242,16 @@ std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, 
     results.back().name = sources[i].name;
   }
   return results;
+}
+
+}  // namespace
+
+std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, CudaArch arch) {
+  return compile_in(std::max<size_t>(2, threads_to_use()), sources, arch);
+}
+
+std::vector<CompiledCubin> compile_cuda_here(const std::vector<CudaSource>& sources, CudaArch arch) {
+  return compile_in(1, sources, arch);
 }
 
 bool nvrtc_available(std::string* why_not) {

@@ -38,6 +38,10 @@ inline std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& so
   return compile_cuda(sources, CudaArch{major, minor, false});
 }
 
+/// The same in this thread.  What the disk cache does not have of sources with equal options and an equal prelude is one
+/// program.
+std::vector<CompiledCubin> compile_cuda_here(const std::vector<CudaSource>& sources, CudaArch arch);
+
 /// Whether NVRTC is here; if not, `why_not` says what was looked for.  It is looked for at $THUNDER_NVRTC (a file),
 /// among the libraries of the process, beside PyTorch's, then on the loader's path.  It is loaded by the first
 /// compilation that the disk cache does not answer, because loading its 140 MB takes longer than reading cubins.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace thunder {
 namespace {
@@ -26,27 +25,21 @@ size_t kernels_of_a_program(size_t kernels, size_t threads) {
 std::vector<std::vector<size_t>> packs_of(const std::vector<size_t>& lengths, size_t threads) {
   if (lengths.empty()) return {};
   const size_t k = kernels_of_a_program(lengths.size(), threads);
-  struct Pack {
-    size_t work = 0;
-    std::vector<size_t> kernels;
-  };
-  std::vector<Pack> packs((lengths.size() + k - 1) / k);
-  std::vector<size_t> order(lengths.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lengths[a] > lengths[b]; });
-  // The longest kernel first, each to the program that has least to do.
-  for (size_t i : order) {
-    Pack& least =
-        *std::min_element(packs.begin(), packs.end(), [](const Pack& a, const Pack& b) { return a.work < b.work; });
-    least.work += lengths[i] + kEach;
-    least.kernels.push_back(i);
-  }
-  std::stable_sort(packs.begin(), packs.end(), [](const Pack& a, const Pack& b) { return a.work > b.work; });
-  std::vector<std::vector<size_t>> out;
-  for (Pack& pack : packs) {
-    if (pack.kernels.empty()) continue;
-    std::sort(pack.kernels.begin(), pack.kernels.end());
-    out.push_back(std::move(pack.kernels));
+  size_t programs = (lengths.size() + k - 1) / k, left = lengths.size() * kEach;
+  for (size_t length : lengths) left += length;
+  std::vector<std::vector<size_t>> out(1);
+  size_t work = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const size_t own = lengths[i] + kEach, most = (left + work) / programs;
+    // The next program, where this one is nearer to its part without the kernel than with it.
+    if (!out.back().empty() && programs > 1 && work + own > most && work + own - most > most - std::min(most, work)) {
+      out.emplace_back();
+      --programs;
+      work = 0;
+    }
+    out.back().push_back(i);
+    work += own;
+    left -= own;
   }
   return out;
 }

@@ -9,12 +9,13 @@
 
 namespace thunder {
 
-/// Divides kernels into programs of about equal work.
+/// Divides kernels into programs of about equal work, each of kernels that follow each other: who runs them in this order
+/// can begin with those of the first program while the others are compiled.
 ///
 /// Args:
 ///   lengths: The length of each kernel's text, in bytes; its compilation time grows with it.
 ///   threads: How many programs are compiled at a time.
-/// Returns the programs as ascending indices of `lengths`, those with the most work first.  Each index is in one program.
+/// Returns the programs as ascending indices of `lengths`.  Each index is in one program.
 std::vector<std::vector<size_t>> packs_of(const std::vector<size_t>& lengths, size_t threads);
 
 }  // namespace thunder
