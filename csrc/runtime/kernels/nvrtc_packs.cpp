@@ -8,8 +8,8 @@ namespace {
 
 // More would save nothing worth having, and a kernel that is wanted alone would bring more bytes from the disk.
 constexpr size_t kMost = 16;
-// What a kernel costs beyond its length, as bytes of text.
-constexpr size_t kEach = 600;
+// What a kernel costs beyond its length, as bytes of text: an empty one takes a sixth of an average one of 2 KB.
+constexpr size_t kEach = 400;
 
 /// How many kernels a program has on the average.
 size_t kernels_of_a_program(size_t kernels, size_t threads) {
@@ -25,18 +25,16 @@ size_t kernels_of_a_program(size_t kernels, size_t threads) {
 std::vector<std::vector<size_t>> packs_of(const std::vector<size_t>& lengths, size_t threads) {
   if (lengths.empty()) return {};
   const size_t k = kernels_of_a_program(lengths.size(), threads);
-  size_t left = lengths.size() * kEach;
+  size_t programs = (lengths.size() + k - 1) / k, left = lengths.size() * kEach;
   for (size_t length : lengths) left += length;
-  const size_t mean = left * k / lengths.size(), at_once = std::max<size_t>(1, threads);
   std::vector<std::vector<size_t>> out(1);
-  size_t work = 0, most = mean;
+  size_t work = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    const size_t own = lengths[i] + kEach;
-    // The next program, where this one is nearer to its part without the kernel than with it.  What no thread takes next
-    // is divided among all: the last programs are shorter, so that the threads end together.
-    if (!out.back().empty() && work + own > most && (work >= most || work + own - most > most - work)) {
+    const size_t own = lengths[i] + kEach, most = (left + work) / programs;
+    // The next program, where this one is nearer to its part without the kernel than with it.
+    if (!out.back().empty() && programs > 1 && work + own > most && work + own - most > most - std::min(most, work)) {
       out.emplace_back();
-      most = std::clamp(left / at_once, mean / 2, mean);
+      --programs;
       work = 0;
     }
     out.back().push_back(i);
