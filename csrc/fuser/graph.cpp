@@ -315,7 +315,8 @@ size_t against_order(const TensorType& t, const std::vector<bool>& is_reduced, c
   const size_t rank = t.shape.size();
   if (by_order.which == Reduced::Neither || by_order.rows.is(1) || by_order.cols.is(1)) return rank;
   for (size_t i = 0; i < rank; ++i)
-    if (is_reduced[i] == (by_order.which == Reduced::Outer) && !Size(t.shape[i]).is(1) && lies_together(t, is_reduced, i))
+    if (is_reduced[i] == (by_order.which == Reduced::Outer) && !Size(t.shape[i]).is(1) &&
+        lies_together(t, is_reduced, i))
       return i;
   return rank;
 }

@@ -10,17 +10,17 @@ namespace {
 
 // Their values do not depend on the layout, and their results follow it.
 constexpr std::array<std::string_view, 12> kOfImages = {"torch.conv2d",
-                                                       "torch.batch_norm_functional",
-                                                       "torch.max_pool2d",
-                                                       "torch.avg_pool2d",
-                                                       "torch.adaptive_avg_pool2d",
-                                                       "torch.mean",
-                                                       "torch.sum",
-                                                       "torch.cat",
-                                                       "torch.pad",
-                                                       "torch.upsample_nearest2d",
-                                                       "torch._upsample_nearest_exact2d",
-                                                       "torch.upsample_bilinear2d"};
+                                                        "torch.batch_norm_functional",
+                                                        "torch.max_pool2d",
+                                                        "torch.avg_pool2d",
+                                                        "torch.adaptive_avg_pool2d",
+                                                        "torch.mean",
+                                                        "torch.sum",
+                                                        "torch.cat",
+                                                        "torch.pad",
+                                                        "torch.upsample_nearest2d",
+                                                        "torch._upsample_nearest_exact2d",
+                                                        "torch.upsample_bilinear2d"};
 
 bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
 bool is_any_convolution(const Call& call) {

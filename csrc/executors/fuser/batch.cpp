@@ -93,7 +93,8 @@ KernelBatch::CudaPrograms KernelBatch::compile_programs(int device) const {
   CudaPrograms out;
   for (const std::vector<size_t>& indices : packs_of(lengths, std::thread::hardware_concurrency())) {
     std::vector<CudaSource> sources;
-    for (size_t i : indices) sources.push_back({cuda_[i], texts_.at(cuda_[i]), {"--fmad=false"}, fuser::cuda_prelude()});
+    for (size_t i : indices)
+      sources.push_back({cuda_[i], texts_.at(cuda_[i]), {"--fmad=false"}, fuser::cuda_prelude()});
     const auto program =
         in_background([sources, number = number_of_compilation(), arch = CudaArch{p.major, p.minor, false}] {
           const CompilesNow now(number);

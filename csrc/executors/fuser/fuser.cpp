@@ -78,7 +78,8 @@ class FuserExecutor final : public Executor {
     // The forward and the backward bind symbols to values of their own.
     if (trace.arena->has_symbols()) bind_symbols(trace);
     Trace out = fuser::partition(trace, options);
-    if (fusion.compiles) batch->start(kernels_in_order(out));  // the other one when a pointer asks for it, which is seldom
+    if (fusion.compiles)
+      batch->start(kernels_in_order(out));  // the other one when a pointer asks for it, which is seldom
     return out;
   }
 

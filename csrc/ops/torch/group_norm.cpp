@@ -44,8 +44,7 @@ GroupMoments moments_of_columns(Builder& b, const Args& a, const Groups& g, cons
     Dims start(4, Dim(0)), end = g.split;
     start[3] = floordiv(positions * Dim(n), Dim(6));
     end[3] = start[3] + Dim(1);
-    return Formula(
-        b("prims.squeeze", b("prims.slice", x, start, end, Dims(4, Dim(1))), Arg(std::vector<int64_t>{3})));
+    return Formula(b("prims.squeeze", b("prims.slice", x, start, end, Dims(4, Dim(1))), Arg(std::vector<int64_t>{3})));
   };
   const auto [mean, var] = moments_about(x, median(sixths(1), sixths(3), sixths(5)), {3}, positions);
   auto mean_of = [&](const Formula& f) { return sum(f, {2}).call("prims.div", Arg(g.split[2])); };
@@ -86,8 +85,8 @@ Arg group_norm_as_laid_out_body(Builder& b, const Args& a) {
   const bool columns = suggests_channels_last(t) && !known_empty(t.shape);
   const Formula x = compute(b, reshape(b, suggested_layout(b, a["input"]), g.split));
   const GroupMoments m = columns ? moments_of_columns(b, a, g, x) : moments_of_rows(a, g, x);
-  const Expr out = with_strides(normalised(b, a, g, x, m),
-                                columns ? channels_last_strides(t.shape) : contiguous_strides(t.shape));
+  const Expr out =
+      with_strides(normalised(b, a, g, x, m), columns ? channels_last_strides(t.shape) : contiguous_strides(t.shape));
   auto saved = [&](const Formula& f) { return b("prims.detach", store(f, x.dtype())).arg(); };
   return Arg::tuple({out.arg(), saved(m.mean), saved(m.rstd)});
 }

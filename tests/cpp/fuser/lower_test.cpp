@@ -329,6 +329,25 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
     CHECK(on("cuda:0", 64)->rows == 32);
     CHECK(on("cpu", 65)->rows == 32);
   }
+  SUBCASE(
+      "the same where several dimensions that are kept fill a piece of memory together, the groups of a group norm") {
+    const auto on = [](int64_t groups, int64_t channels) {
+      const int64_t all = groups * channels;
+      const std::string type = cat("cuda:0 f32[2, ", groups, ", ", channels, ", 1024] strides=(", 1024 * all, ", ",
+                                   channels, ", 1, ", all, ")"),
+                        result = cat("cuda:0 f32[2, ", groups, ", ", channels, "]");
+      return Program("  # a: \"" + type + "\"\n  t1 = prims.neg(a)  # t1: \"" + type +
+                         "\"\n  t2 = prims.sum(t1, [3])  # t2: \"" + result + "\"\n  return t2\n",
+                     "a")
+          .lower({.lanes = 2})
+          .value();
+    };
+    const Kernel columns = on(8, 2);
+    CHECK(columns.rows == 1024);
+    CHECK(columns.cols == 32);
+    CHECK(columns.columns.size() == 1);
+    CHECK(on(4, 2).cols == 1024);  // 32 bytes
+  }
   SUBCASE("a matrix that lies transposed has its rows as they lie in memory") {
     const std::string type = "\"cpu f32[20, 16] strides=(1, 20)\"\n";
     Program columns("  # a: " + type + "  t1 = prims.neg(a)  # t1: " + type +
@@ -353,6 +372,28 @@ TEST_CASE("lower: dimensions are summed up as they lie in memory where they are 
     Program other("  # a: \"cpu f32[2, 5, 3]\"\n  t1 = prims.sum(a, [0, 2])  # t1: \"cpu f32[5]\"\n  return t1\n", "a");
     CHECK(!other.lower());
   }
+}
+
+TEST_CASE(
+    "lower: an image that is turned has its positions as a row, so that neighbouring rows are neighbours in memory") {
+  const auto turned = [](const std::string& size, int64_t positions) {
+    const std::string shape = "cuda:0 f32[2, 64, " + size + "]",
+                      strides = cat(" strides=(", 64 * positions, ", 1, ", 64 * (positions == 49 ? 7 : 32), ", 64)");
+    return Program("  # a: \"" + shape + strides + "\"\n  t1 = prims.neg(a)  # t1: \"" + shape + strides +
+                       "\"\n  t2 = prims.clone(t1, memory_format=torch.contiguous_format)  # t2: \"" + shape +
+                       "\"\n  return t2\n",
+                   "a")
+        .lower({.lanes = positions == 49 ? 1 : 4, .split_rows = fuser::LowerOptions::SplitRows::Long})
+        .value();
+  };
+  const Kernel large = turned("32, 32", 1024);
+  CHECK(large.rows == 128);
+  CHECK(large.cols == 1024);
+  CHECK(large.rows_together == 8);
+  const Kernel small = turned("7, 7", 49);
+  CHECK(small.rows == 128);
+  CHECK(small.cols == 49);
+  CHECK(small.rows_together == 8);
 }
 
 TEST_CASE("lower: what is stored may be permuted on the way to a reduction, if its memory has the reduction's order") {

@@ -45,8 +45,7 @@ std::vector<reference::ArrayPtr> results(const std::string& name, const Sizes& s
     for (const Arg& a : e.arg().items())
       if (a.is_tensor()) out.push_back(evaluator.get(a.value()).array);
   if (channels_last && positions > 1 && n > 0)
-    for (const Expr& e : {norm, gradients})
-      CHECK(same(e[0].tensor().strides, channels_last_strides(e[0].shape())));
+    for (const Expr& e : {norm, gradients}) CHECK(same(e[0].tensor().strides, channels_last_strides(e[0].shape())));
   return out;
 }
 

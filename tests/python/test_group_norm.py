@@ -1,0 +1,59 @@
+"""Networks of convolutions and group norms, in both layouts, beside eager and float64."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from devices import DEVICE
+from torch import nn
+
+import thunder
+
+
+class Network(nn.Module):
+    """Down, up and across, as a U-Net."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 3, padding=1)
+        self.norms = nn.ModuleList(nn.GroupNorm(groups, width) for groups in (4, 16, 1))
+        self.down = nn.Conv2d(width, width, 3, stride=2)
+        self.up = nn.Conv2d(width, width, 3, padding=1)
+        self.last = nn.Conv2d(2 * width, 3, 1)
+
+    def forward(self, x):
+        x = self.first(x)
+        y = self.down(F.pad(F.silu(self.norms[0](x)), (0, 1, 0, 1)))
+        y = F.interpolate(F.silu(self.norms[1](y)), size=x.shape[-2:], mode="nearest")
+        return self.last(torch.cat([self.norms[2](self.up(y)) + x, x], 1))
+
+
+def gradients(function, module, x, autocast):
+    module.zero_grad()
+    x = x.detach().requires_grad_()
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=autocast):
+        y = function(x)
+    y.double().square().mean().backward()
+    return {"x": x.grad, "y": y.detach(), **{n: p.grad.clone() for n, p in module.named_parameters()}}
+
+
+@pytest.mark.parametrize("autocast", [True, False], ids=["autocast", "float32"])
+@pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
+@pytest.mark.parametrize("shape", [(2, 3, 16, 16), (3, 3, 17, 11), (1, 3, 3, 2)], ids=str)
+def test_a_network(shape, last, autocast):
+    torch.manual_seed(0)
+    module, x = Network().to(DEVICE), torch.randn(shape, device=DEVICE)
+    if last:
+        module, x = module.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+    exact = copy.deepcopy(module).double()
+    truth = gradients(exact, exact, x.double(), False)
+    eager = gradients(module, module, x, autocast)
+    compiled = thunder.jit(module)
+    for _ in range(2):
+        ours = gradients(compiled, module, x, autocast)
+        assert ours["y"].stride() == eager["y"].stride() and ours["y"].dtype == eager["y"].dtype
+        for name, right in truth.items():
+            scale = right.norm().clamp_min(1e-3)
+            allowed, error = ((g[name].double() - right).norm() / scale for g in (eager, ours))
+            assert error <= 2 * allowed + (1e-2 if autocast else 1e-4), (name, error, allowed)
