@@ -137,10 +137,11 @@ void Elements::collect() {
   kernel_.calls.assign(calls_.begin(), calls_.end());
 }
 
+bool Elements::is_exact(Value v) const { return options_.eager_rounding || (options_.exact && (*options_.exact)[v]); }
+
 std::string Elements::rounded(const std::string& text, Value v) const {
   const DType t = v.dtype();
-  const bool asked = options_.eager_rounding || (options_.exact && (*options_.exact)[v]);
-  if (!asked || (t != DType::bf16 && t != DType::f16)) return text;
+  if (!is_exact(v) || (t != DType::bf16 && t != DType::f16)) return text;
   return "th_round_" + storage_name(t) + "(" + text + ")";
 }
 
@@ -351,7 +352,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   });
   if (call.op->full_name == "prims.where") operand = out;
   std::vector<std::pair<std::string, std::string>> operands;
-  Scope scope = Scope::Row;
+  Scope scope = Scope::Row, last = Scope::Row;
   bool costly = calls_library(*call.op);
   DType from = operand;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -359,6 +360,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
     if (a.is_tensor()) {
       Scalar s = element(a.value(), index);
       scope = std::max(scope, s.scope);
+      last = s.scope;
       costly |= s.costly;
       from = a.value().dtype();
       operands.emplace_back(call.op->schema.params[i].name, s.text);
@@ -368,12 +370,23 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   }
   if (wraps(*call.op, out))
     for (auto& [name, text] : operands) text = "u" + compute_name(out) + "(" + text + ")";
-  std::string text = scalar_text(*call.op, operands);
+  const bool by_row = call.op->full_name == "prims.div" && scope != Scope::Row && last == Scope::Row;
+  std::string text = by_row && !is_exact(call.output.value()) && itemsize(out) == 2 && is_floating(out)
+                         ? quotient_by_row(operands[0].second, operands[1].second)
+                         : scalar_text(*call.op, operands);
   if (call.op->full_name == "prims.convert_element_type") text = converted(text, from, out);
   else if (compute_name(out) != "float" && compute_name(out) != "double") text = compute_name(out) + "(" + text + ")";
   Scalar s = define(compute_name(out), rounded(text, call.output.value()), scope);
   s.costly = costly;
   return s;
+}
+
+// A division takes as long as ten products.  Of a quotient that is rounded to 16 bits nobody sees that the reciprocal was
+// rounded; the scale keeps the reciprocal of the smallest and largest numbers within float32.
+std::string Elements::quotient_by_row(const std::string& dividend, const std::string& divisor) {
+  const std::string scale = defined_once("float", "th_divisor_scale(" + divisor + ")", Scope::Row).text,
+                    reciprocal = defined_once("float", "1.0f / (" + divisor + " * " + scale + ")", Scope::Row).text;
+  return "(" + dividend + " * " + reciprocal + " * " + scale + ")";
 }
 
 size_t Elements::number_place(Value number) {

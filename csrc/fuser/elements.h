@@ -91,6 +91,7 @@ class Elements {
 
   std::string fresh(const char* prefix) { return prefix + std::to_string(next_++); }
   /// As eager rounds the value, where that is asked for.
+  bool is_exact(Value v) const;  ///< rounded to its dtype as eager does
   std::string rounded(const std::string& text, Value v) const;
   /// Gives the kernel the calls that were computed and what they read.
   void collect();
@@ -121,6 +122,7 @@ class Elements {
                      bool early = false);
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
   Scalar pointwise(const Call& call, const Multi& index);
+  std::string quotient_by_row(const std::string& dividend, const std::string& divisor);
   /// Where a number of the run is among the arguments of a launch.
   size_t number_place(Value number);
   /// A number among the operands as one of the type that elements of `t` are computed in.

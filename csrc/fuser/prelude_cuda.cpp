@@ -43,6 +43,7 @@ template <class T> TH_D T th_abs(T x) { return x < 0 ? T(0 - uint64(x)) : x; }
 TH_D float th_abs(float x) { return fabsf(x); }
 TH_D double th_abs(double x) { return fabs(x); }
 TH_D bool th_abs(bool x) { return x; }
+TH_D float th_divisor_scale(float x) { return th_abs(x) < 0x1p-100f ? 0x1p100f : th_abs(x) > 0x1p100f ? 0x1p-100f : 1.0f; }
 template <class T> TH_D bool th_isfinite(T) { return true; }
 template <class T> TH_D bool th_isinf(T) { return false; }
 template <class T> TH_D bool th_signbit(T x) { return x < 0; }

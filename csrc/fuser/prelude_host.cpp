@@ -44,6 +44,7 @@ static inline bool th_bitwise_not(bool x) { return !x; }
 template <class T> static inline T th_abs(T x) { return x < 0 ? T(0 - uint64(x)) : x; }
 static inline float th_abs(float x) { return __builtin_fabsf(x); }
 static inline double th_abs(double x) { return __builtin_fabs(x); }
+static inline float th_divisor_scale(float x) { return th_abs(x) < 0x1p-100f ? 0x1p100f : th_abs(x) > 0x1p100f ? 0x1p-100f : 1.0f; }
 static inline bool th_abs(bool x) { return x; }
 template <class T> static inline bool th_isfinite(T) { return true; }
 template <class T> static inline bool th_isinf(T) { return false; }

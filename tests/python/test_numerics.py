@@ -120,3 +120,29 @@ def test_gradients_and_modules():
 def test_an_unknown_option():
     with pytest.raises(ValueError, match=r"unknown numerics 'exact'; there are 'fused', 'eager'"):
         thunder.jit(chain, numerics="exact")
+
+
+DIVISORS = [0.0, -0.0, 1e-39, -3e-39, 1e-38, 1e-30, 7e-20, 0.3, -3.0, 1e20, 3e30, -1e38, 3.3e38, float("inf"), float("nan")]
+DIVIDENDS = [0.0, -0.0, 1e-39, -1e-38, 1e-20, 1.0, -2.7, 5e19, 3e38, float("-inf"), float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_divisors_of_rows(dtype):
+    """Quotients that are rounded to 16 bits are products with a reciprocal of the row's divisor."""
+
+    def f(x, d):
+        return (x.abs() + 1).log().amax(1), x / d
+
+    x = torch.tensor(DIVIDENDS, device=DEVICE).repeat(len(DIVISORS), 7).to(dtype)
+    d = torch.tensor(DIVISORS, device=DEVICE)[:, None].to(dtype)
+    eager, ours = f(x, d)[1], thunder.jit(f)(x, d)[1]
+    if dtype == torch.float32:
+        torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
+        return
+    exact = x.double() / d.double()
+    unit = torch.finfo(dtype).eps
+    assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.isinf(), eager.isinf())
+    finite = exact.isfinite() & eager.isfinite()
+    # Half a unit in the last place, and what a reciprocal adds; the smallest numbers have fewer digits.
+    smallest = max(torch.finfo(dtype).smallest_normal * unit, 2.0**-149)
+    assert ((ours.double() - exact).abs()[finite] <= 0.505 * unit * exact.abs()[finite] + smallest).all()
