@@ -342,7 +342,30 @@ std::string Elements::vector_under_predicate(const std::string& of, const Index&
   return name;
 }
 
+// The quotient that a call is, or that it rounds, where the divisor is one for a row and the result has 16 bits; empty
+// otherwise.
+Scalar Elements::rounded_quotient(const Call& call, const Multi& index) {
+  const Value out = call.output.value();
+  if (!is_floating(out.dtype()) || itemsize(out.dtype()) != 2 || is_exact(out)) return {};
+  const Call* quotient = &call;
+  if (call.op->full_name == "prims.convert_element_type") {
+    const Value from = call.args[0].value();
+    quotient = from.dtype() == DType::f32 && !is_leaf(from) && !roots_.contains(from.id()) ? producer_(from) : nullptr;
+  }
+  if (!quotient || quotient->op->full_name != "prims.div" || !quotient->args[0].is_tensor() ||
+      !quotient->args[1].is_tensor())
+    return {};
+  const Scalar divisor = element(quotient->args[1].value(), index);
+  if (divisor.scope != Scope::Row) return {};
+  const Scalar dividend = element(quotient->args[0].value(), index);
+  if (dividend.scope == Scope::Row) return {};
+  Scalar s = define("float", quotient_by_row(dividend.text, divisor.text), dividend.scope);
+  s.costly = dividend.costly;
+  return s;
+}
+
 Scalar Elements::pointwise(const Call& call, const Multi& index) {
+  if (Scalar quotient = rounded_quotient(call, index); !quotient.text.empty()) return quotient;
   const DType out = call.output.value().dtype();
   // What numbers among the operands are converted to.
   DType operand = out;
@@ -352,7 +375,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   });
   if (call.op->full_name == "prims.where") operand = out;
   std::vector<std::pair<std::string, std::string>> operands;
-  Scope scope = Scope::Row, last = Scope::Row;
+  Scope scope = Scope::Row;
   bool costly = calls_library(*call.op);
   DType from = operand;
   for (size_t i = 0; i < call.args.size(); ++i) {
@@ -360,7 +383,6 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
     if (a.is_tensor()) {
       Scalar s = element(a.value(), index);
       scope = std::max(scope, s.scope);
-      last = s.scope;
       costly |= s.costly;
       from = a.value().dtype();
       operands.emplace_back(call.op->schema.params[i].name, s.text);
@@ -370,10 +392,7 @@ Scalar Elements::pointwise(const Call& call, const Multi& index) {
   }
   if (wraps(*call.op, out))
     for (auto& [name, text] : operands) text = "u" + compute_name(out) + "(" + text + ")";
-  const bool by_row = call.op->full_name == "prims.div" && scope != Scope::Row && last == Scope::Row;
-  std::string text = by_row && !is_exact(call.output.value()) && itemsize(out) == 2 && is_floating(out)
-                         ? quotient_by_row(operands[0].second, operands[1].second)
-                         : scalar_text(*call.op, operands);
+  std::string text = scalar_text(*call.op, operands);
   if (call.op->full_name == "prims.convert_element_type") text = converted(text, from, out);
   else if (compute_name(out) != "float" && compute_name(out) != "double") text = compute_name(out) + "(" + text + ")";
   Scalar s = define(compute_name(out), rounded(text, call.output.value()), scope);

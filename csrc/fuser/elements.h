@@ -122,6 +122,7 @@ class Elements {
                      bool early = false);
   std::string vector_under_predicate(const std::string& of, const Index& start, const std::string& array);
   Scalar pointwise(const Call& call, const Multi& index);
+  Scalar rounded_quotient(const Call& call, const Multi& index);
   std::string quotient_by_row(const std::string& dividend, const std::string& divisor);
   /// Where a number of the run is among the arguments of a launch.
   size_t number_place(Value number);
