@@ -87,24 +87,26 @@ void KernelBatch::start(const std::vector<std::string>& order) {
 }
 
 KernelBatch::CudaPrograms KernelBatch::compile_programs(int device) const {
-  const CudaDeviceProperties& p = cuda_device_properties(device);
   std::vector<size_t> lengths;
   for (const std::string& name : cuda_) lengths.push_back(texts_.at(name).size());
   CudaPrograms out;
-  for (const std::vector<size_t>& indices : packs_of(lengths, std::thread::hardware_concurrency())) {
-    std::vector<CudaSource> sources;
-    for (size_t i : indices)
-      sources.push_back({cuda_[i], texts_.at(cuda_[i]), {"--fmad=false"}, fuser::cuda_prelude()});
-    const auto program =
-        in_background([sources, number = number_of_compilation(), arch = CudaArch{p.major, p.minor, false}] {
-          const CompilesNow now(number);
-          CudaResults results;
-          for (CompiledCubin& c : compile_cuda_here(sources, arch))
-            results[c.name] = {std::move(c.cubin), std::move(c.log)};
-          return results;
-        });
-    for (size_t i : indices) out[cuda_[i]] = program;
+  for (const std::vector<size_t>& kernels : packs_of(lengths, std::thread::hardware_concurrency())) {
+    const auto program = in_background([this, kernels, device, number = number_of_compilation()] {
+      const CompilesNow now(number);
+      return compile_program(kernels, device);
+    });
+    for (size_t i : kernels) out[cuda_[i]] = program;
   }
+  return out;
+}
+
+KernelBatch::CudaResults KernelBatch::compile_program(const std::vector<size_t>& kernels, int device) const {
+  const CudaDeviceProperties& p = cuda_device_properties(device);
+  std::vector<CudaSource> sources;
+  for (size_t i : kernels) sources.push_back({cuda_[i], texts_.at(cuda_[i]), {"--fmad=false"}, fuser::cuda_prelude()});
+  CudaResults out;
+  for (CompiledCubin& c : compile_cuda_here(sources, {p.major, p.minor}))
+    out[c.name] = {std::move(c.cubin), std::move(c.log)};
   return out;
 }
 

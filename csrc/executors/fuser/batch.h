@@ -45,6 +45,7 @@ class KernelBatch {
   std::string add(std::map<std::string, std::string>& names, const std::string& anonymous, const std::string& name);
   using CudaPrograms = std::map<std::string, Compilation<CudaResults>>;  // by the kernel's name
   CudaPrograms compile_programs(int device) const;
+  CudaResults compile_program(const std::vector<size_t>& kernels, int device) const;
 
   std::map<std::string, std::string> host_names_, cuda_names_;  // from text without a name to the name
   std::vector<std::string> host_, cuda_;                        // the kernels' names

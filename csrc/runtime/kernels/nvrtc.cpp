@@ -51,7 +51,9 @@ CacheKey key_of(const Job& job, const std::string& nvrtc) {
   return builder.key();
 }
 
-size_t threads_to_use() { return std::max(1u, std::thread::hardware_concurrency()); }
+enum class In { Threads, ThisThread };
+
+size_t threads_to_use(In in) { return in == In::ThisThread ? 1 : std::max(1u, std::thread::hardware_concurrency()); }
 
 // A cubin of one job is stored under the key of the job.  One of several is stored once, under a key made of theirs; what
 // is stored under theirs is then the list of all of them, which says where it is.
@@ -151,7 +153,7 @@ void compile(const NvrtcApi& api, const Pack& pack, const DiskCache& cache) {
   if (whole.ok()) store(pack, cache);
 }
 
-void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, const DiskCache& cache, size_t most) {
+void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, const DiskCache& cache, In in) {
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t i; (i = next++) < packs.size();) {
@@ -164,7 +166,7 @@ void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, con
   };
   std::vector<std::thread> threads;
   try {
-    while (threads.size() + 1 < std::min(most, packs.size())) threads.emplace_back(work);
+    while (threads.size() + 1 < std::min(threads_to_use(in), packs.size())) threads.emplace_back(work);
   } catch (const std::system_error&) {
     // No more threads to be had: those that run, and this one, do all of it.
   }
@@ -173,8 +175,8 @@ void compile_in_threads(const NvrtcApi& api, const std::vector<Pack>& packs, con
 }
 
 /// Programs of the jobs: those without a prelude each by itself, the others with those that have the same and the same
-/// options, in as many programs as so many threads are best kept busy by.
-std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs, size_t threads) {
+/// options, in as many programs as the threads are best kept busy by.
+std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs, In in) {
   std::map<std::pair<std::string, std::vector<std::string>>, std::vector<Job*>> alike;
   std::vector<Pack> packs;
   for (Job* job : jobs) {
@@ -183,12 +185,12 @@ std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs, size_t threads) {
   }
   for (const auto& [what, members] : alike) {
     std::vector<size_t> lengths;
-    if (threads == 1) {
+    if (in == In::ThisThread) {
       packs.push_back(members);
       continue;
     }
     for (const Job* job : members) lengths.push_back(job->source->source.size());
-    for (const std::vector<size_t>& indices : packs_of(lengths, threads)) {
+    for (const std::vector<size_t>& indices : packs_of(lengths, threads_to_use(in))) {
       Pack& pack = packs.emplace_back();
       for (size_t i : indices) pack.push_back(members[i]);
     }
@@ -197,7 +199,7 @@ std::vector<Pack> packs_of_jobs(const std::vector<Job*>& jobs, size_t threads) {
 }
 
 /// Fills the results of the jobs that the cache does not answer.
-void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache, size_t threads) {
+void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache, In in) {
   if (missing.empty()) return;
   std::string why_not;
   const NvrtcApi* api = load_nvrtc(&why_not);
@@ -205,10 +207,10 @@ void compile_missing(const std::vector<Job*>& missing, const DiskCache& cache, s
     for (Job* job : missing) job->result.log = why_not;
     return;
   }
-  compile_in_threads(*api, packs_of_jobs(missing, threads), cache, threads);
+  compile_in_threads(*api, packs_of_jobs(missing, in), cache, in);
 }
 
-std::vector<CompiledCubin> compile_in(size_t threads, const std::vector<CudaSource>& sources, CudaArch arch) {
+std::vector<CompiledCubin> compile(In in, const std::vector<CudaSource>& sources, CudaArch arch) {
   const NoFork whole;
   std::string why_not;
   const std::string nvrtc = find_nvrtc(&why_not);
@@ -233,7 +235,7 @@ std::vector<CompiledCubin> compile_in(size_t threads, const std::vector<CudaSour
       missing.push_back(&it->second);
     }
   }
-  compile_missing(missing, cache, threads);
+  compile_missing(missing, cache, in);
   cache.warn();
 
   std::vector<CompiledCubin> results;
@@ -247,11 +249,11 @@ std::vector<CompiledCubin> compile_in(size_t threads, const std::vector<CudaSour
 }  // namespace
 
 std::vector<CompiledCubin> compile_cuda(const std::vector<CudaSource>& sources, CudaArch arch) {
-  return compile_in(std::max<size_t>(2, threads_to_use()), sources, arch);
+  return compile(In::Threads, sources, arch);
 }
 
 std::vector<CompiledCubin> compile_cuda_here(const std::vector<CudaSource>& sources, CudaArch arch) {
-  return compile_in(1, sources, arch);
+  return compile(In::ThisThread, sources, arch);
 }
 
 bool nvrtc_available(std::string* why_not) {

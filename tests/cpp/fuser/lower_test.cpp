@@ -379,9 +379,8 @@ TEST_CASE("lower: a quotient by a row's divisor that is rounded to 16 bits is a 
     const std::string rows = "\"cpu " + dtype + "[4, 32]\"\n", column = "\"cpu " + dtype + "[4]\"\n",
                       wide = "\"cpu " + dtype + "[4, 32] strides=(1, 0)\"\n";
     Program p("  # a: " + rows + "  t1 = prims.amax(a, [1])  # t1: " + column +
-                  "  t2 = prims.broadcast_in_dim(t1, [4, 32], [0])  # t2: " + wide +
-                  "  t3 = prims.div(a, t2)  # t3: " + rows + "  t4 = prims.div(t2, a)  # t4: " + rows +
-                  "  return (t1, t3, t4)\n",
+                  "  t2 = prims.broadcast_in_dim(t1, [4, 32], [0])  # t2: " + wide + "  t3 = prims.div(a, t2)  # t3: " +
+                  rows + "  t4 = prims.div(t2, a)  # t4: " + rows + "  return (t1, t3, t4)\n",
               "a");
     const std::string text = fuser::emit_host(p.lower({.lanes = 1, .eager_rounding = eager}).value(), "f");
     CHECK(text.find("/ ") != std::string::npos);  // by elements

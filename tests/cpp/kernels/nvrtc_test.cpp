@@ -152,6 +152,20 @@ TEST_CASE("NVRTC: sources of one prelude share programs, and the disk has each o
   CHECK(*again[1].cubin == *fresh[3].cubin);
 }
 
+TEST_CASE("NVRTC: in this thread, sources of one prelude are one program, but for those that the disk has") {
+  if (!have_nvrtc()) return;
+  const OwnCache own;
+  const std::vector<CudaSource> sources = of_one_prelude(12);
+  CHECK(compile_cuda_here({sources[4]}, {9, 0})[0].ok());
+  std::set<const std::string*> cubins;
+  for (const CompiledCubin& c : compile_cuda_here(sources, {9, 0})) {
+    CHECK(c.ok());
+    CHECK(c.from_cache == (c.name == sources[4].name));
+    cubins.insert(c.cubin.get());
+  }
+  CHECK(cubins.size() == 2);
+}
+
 TEST_CASE("NVRTC: one that fails in a shared program does not take the others with it") {
   if (!have_nvrtc()) return;
   const OwnCache own;
