@@ -87,8 +87,7 @@ Arg group_norm_as_laid_out_body(Builder& b, const Args& a) {
   const GroupMoments m = columns ? moments_of_columns(b, a, g, x) : moments_of_rows(a, g, x);
   const Expr out =
       with_strides(normalised(b, a, g, x, m), columns ? channels_last_strides(t.shape) : contiguous_strides(t.shape));
-  auto saved = [&](const Formula& f) { return b("prims.detach", store(f, x.dtype())).arg(); };
-  return Arg::tuple({out.arg(), saved(m.mean), saved(m.rstd)});
+  return Arg::tuple({out.arg(), store(m.mean, x.dtype()), store(m.rstd, x.dtype())});
 }
 
 // d mean / dx = 1 / count, and d rstd / dx = -rstd^3 (x - mean) / count.
@@ -115,6 +114,7 @@ void put_gradients(VjpContext& c, const char* backward, const Expr& grad, const 
   if (c.needs("bias")) c.put("bias", r[2]);
 }
 
+// Second derivatives flow through the statistics, which the gradient reads.
 void native_group_norm_vjp(VjpContext& c) {
   if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
   if (!c.has_grad(0)) return;
@@ -123,6 +123,7 @@ void native_group_norm_vjp(VjpContext& c) {
 }
 
 void group_norm_as_laid_out_vjp(VjpContext& c) {
+  if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
   if (c.has_grad(0)) put_gradients(c, "torch.group_norm_as_laid_out_backward", c.grad(0), c.in("input"));
 }
 

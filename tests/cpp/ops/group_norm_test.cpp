@@ -2,6 +2,7 @@
 #include <doctest.h>
 
 #include "ops/body_checks.h"
+#include "passes/autodiff.h"
 
 namespace thunder::test {
 namespace {
@@ -64,6 +65,33 @@ double difference_of_forms(const Sizes& sizes, DType t, double offset, bool chan
   return most;
 }
 
+// The gradients of the gradient of the input.
+std::vector<reference::ArrayPtr> second_derivatives(const std::string& name, bool channels_last) {
+  const std::vector<int64_t> image = {2, 6, 3, 4};
+  Builder b(std::make_shared<Arena>());
+  auto input = [&](const std::vector<int64_t>& shape) {
+    TensorType t = type_of({DType::f64, shape, channels_last && shape.size() > 3});
+    t.requires_grad = true;
+    return b.input(t);
+  };
+  const Value x = input(image), weight = input({6}), bias = input({6}), g = input(image);
+  const Expr norm = b("torch." + name, x, weight, bias, 2, 6, 12, 2, 1e-5);
+  const Expr gradients = b("torch." + name + "_backward", g, x, norm[1], norm[2], weight, 2, 6, 12, 2,
+                           Arg::list({true, true, true}));
+  const JointTrace second = autodiff(b.finish("f", Arg::tuple({gradients[0], gradients[1]})));
+  std::vector<reference::Datum> data;
+  for (size_t i = 0; i < second.trace.inputs.size(); ++i) {
+    std::vector<int64_t> shape;
+    for (const Dim& d : second.trace.inputs[i].shape()) shape.push_back(d.constant());
+    data.emplace_back(numbers(DType::f64, shape, 0.5, i + 1));
+  }
+  const reference::Datum all = reference::evaluate(second.trace, data);
+  std::vector<reference::ArrayPtr> out;
+  for (const reference::Datum& d : all.items.at(1).items)
+    if (d.array) out.push_back(d.array);
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("group norm: by columns as by rows") {
@@ -81,6 +109,19 @@ TEST_CASE("group norm: by columns as by rows") {
 TEST_CASE("group norm: columns far from zero keep their digits") {
   ops::register_all();
   CHECK(difference_of_forms({{2, 8, 16, 16}, 2}, DType::f32, 1000, true, true) <= 2e-2);
+}
+
+TEST_CASE("group norm: gradients of gradients") {
+  ops::register_all();
+  const auto wanted = second_derivatives("native_group_norm", false);
+  CHECK(wanted.size() >= 3);
+  for (bool channels_last : {false, true}) {
+    const auto got = second_derivatives("group_norm_as_laid_out", channels_last);
+    REQUIRE(wanted.size() == got.size());
+    for (size_t k = 0; k < wanted.size(); ++k)
+      for (size_t i = 0; i < wanted[k]->data.size(); ++i)
+        CHECK(std::abs(wanted[k]->data[i].re - got[k]->data[i].re) <= 1e-7 * (1 + std::abs(wanted[k]->data[i].re)));
+  }
 }
 
 TEST_CASE("group norm: images without elements") {
