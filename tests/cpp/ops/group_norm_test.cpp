@@ -76,8 +76,8 @@ std::vector<reference::ArrayPtr> second_derivatives(const std::string& name, boo
   };
   const Value x = input(image), weight = input({6}), bias = input({6}), g = input(image);
   const Expr norm = b("torch." + name, x, weight, bias, 2, 6, 12, 2, 1e-5);
-  const Expr gradients = b("torch." + name + "_backward", g, x, norm[1], norm[2], weight, 2, 6, 12, 2,
-                           Arg::list({true, true, true}));
+  const Expr gradients =
+      b("torch." + name + "_backward", g, x, norm[1], norm[2], weight, 2, 6, 12, 2, Arg::list({true, true, true}));
   const JointTrace second = autodiff(b.finish("f", Arg::tuple({gradients[0], gradients[1]})));
   std::vector<reference::Datum> data;
   for (size_t i = 0; i < second.trace.inputs.size(); ++i) {
