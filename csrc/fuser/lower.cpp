@@ -498,10 +498,10 @@ class Rows {
     const bool always = options_.split_rows == LowerOptions::SplitRows::Always;
     const Walk walk = along_memory(roots_, whole_);
     const std::optional<Walk> longer = joined(walk, kernel);
-    if (!always && kernel.strided && kernel.phases.size() == 1)
-      for (const Walk& w : {walk, longer.value_or(walk)})
-        if (usual(w.cols) >= kTransposedRow)
-          if (Kernel rows = along(w); rows.rows_together > 0) return rows;
+    if (!always && kernel.strided && kernel.phases.size() == 1) {
+      if (std::optional<Kernel> rows = turned(walk)) return std::move(*rows);
+      if (std::optional<Kernel> rows = longer ? turned(*longer) : std::nullopt) return std::move(*rows);
+    }
     // Dimensions that lie together make one row where no index tells them apart.
     if (longer) {
       const bool pays = always || (kernel.division == Division::Other && usual(longer->cols) >= kLongRow &&
@@ -524,6 +524,13 @@ class Rows {
 
  private:
   Kernel along(const Walk& walk) const { return Lowering(walk, roots_, producer_, materialized_, options_).run(); }
+
+  // Rows that are neighbours in an operand's memory, as a matrix's that lies transposed.
+  std::optional<Kernel> turned(const Walk& walk) const {
+    if (usual(walk.cols) < kTransposedRow) return std::nullopt;
+    Kernel rows = along(walk);
+    return rows.rows_together > 0 ? std::optional<Kernel>(std::move(rows)) : std::nullopt;
+  }
 
   std::optional<Walk> joined(const Walk& walk, const Kernel& kernel) const {
     if (!whole_.cols.is_number() || kernel.division == Division::None) return std::nullopt;
