@@ -165,6 +165,10 @@ bool suggests_channels_last(const TensorType& t) {
   return true;
 }
 
+ConstantArg channels_last_format(const TensorType& t) {
+  return {t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"};
+}
+
 Expr reshape(const Expr& x, const Dims& shape) {
   const TensorType& t = x.tensor();
   std::optional<Dims> strides = view_strides(t.shape, t.strides, shape);

@@ -41,6 +41,8 @@ std::vector<int64_t> dims_of_one(const Dims& shape);
 /// What Tensor.suggest_memory_format() sees: 4 (or 5) dimensions in channels-last order; ambiguous layouts count as
 /// row-major.
 bool suggests_channels_last(const TensorType& t);
+/// The memory format of a tensor with as many dimensions that lies so.
+ConstantArg channels_last_format(const TensorType& t);
 /// Which of the operands of cat() are 1-d tensors without elements.  They join tensors of any shape: PyTorch keeps this
 /// exception from the time when it had no other empty tensors.
 std::vector<bool> legacy_empty(const std::vector<Value>& tensors);

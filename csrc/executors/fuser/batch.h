@@ -27,7 +27,7 @@ class KernelBatch {
   /// The name under which the kernel is found: its own, or that of an equal one before it.
   std::string add_host(const fuser::Kernel& kernel, const std::string& name);
   std::string add_cuda(const fuser::Kernel& kernel, const std::string& name);
-  /// `order`: names as the program runs them; its first kernels are compiled first.
+  /// `order`: names as the program runs them; those for CUDA are compiled in this order.
   void start(const std::vector<std::string>& order);
 
   /// Null, and `why`, if the compilation failed.

@@ -42,22 +42,23 @@ int widest_lanes(const fuser::Fusion& f) {
   return static_cast<int>(std::min<int64_t>(8, 16 / size));
 }
 
-template <class F>
-void for_each_kernel(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen, F&& fn) {
+// Each once, in the order in which the calls run.
+void add_kernels(const std::vector<const Call*>& calls, std::unordered_set<std::string>& seen,
+                 std::vector<const FusedKernel*>& out) {
   for (const Call* c : calls) {
     if (c->op->executor != "fuser") {
-      for_each_kernel(c->body, seen, fn);
+      add_kernels(c->body, seen, out);
       continue;
     }
-    const auto& k = *static_cast<const FusedKernel*>(c->op->context_owner.get());
-    if (seen.insert(k.function).second) fn(k);
+    const auto* k = static_cast<const FusedKernel*>(c->op->context_owner.get());
+    if (seen.insert(k->function).second) out.push_back(k);
   }
 }
 
-std::vector<std::string> kernels_in_order(const Trace& trace) {
-  std::vector<std::string> out;
+std::vector<const FusedKernel*> kernels_in(const Trace& trace) {
+  std::vector<const FusedKernel*> out;
   std::unordered_set<std::string> seen;
-  for_each_kernel(trace.calls, seen, [&](const FusedKernel& k) { out.push_back(k.function); });
+  add_kernels(trace.calls, seen, out);
   return out;
 }
 
@@ -78,8 +79,10 @@ class FuserExecutor final : public Executor {
     // The forward and the backward bind symbols to values of their own.
     if (trace.arena->has_symbols()) bind_symbols(trace);
     Trace out = fuser::partition(trace, options);
-    if (fusion.compiles)
-      batch->start(kernels_in_order(out));  // the other one when a pointer asks for it, which is seldom
+    if (!fusion.compiles) return out;
+    std::vector<std::string> order;
+    for (const FusedKernel* k : kernels_in(out)) order.push_back(k->function);
+    batch->start(order);  // the other one is compiled when a pointer asks for it, which is seldom
     return out;
   }
 
@@ -215,17 +218,13 @@ class FuserExecutor final : public Executor {
 
 std::vector<std::pair<std::string, std::string>> kernels_of(const Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
-  std::unordered_set<std::string> seen;
-  for_each_kernel(trace.calls, seen,
-                  [&](const FusedKernel& k) { out.emplace_back(k.function, k.batch->text(k.function)); });
+  for (const FusedKernel* k : kernels_in(trace)) out.emplace_back(k->function, k->batch->text(k->function));
   return out;
 }
 
 std::vector<std::pair<std::string, std::string>> cuda_texts_of(const Trace& trace) {
   std::vector<std::pair<std::string, std::string>> out;
-  std::unordered_set<std::string> seen;
-  for_each_kernel(trace.calls, seen,
-                  [&](const FusedKernel& k) { out.emplace_back(k.name, fuser::cuda_prelude() + k.cuda_text); });
+  for (const FusedKernel* k : kernels_in(trace)) out.emplace_back(k->name, fuser::cuda_prelude() + k->cuda_text);
   return out;
 }
 

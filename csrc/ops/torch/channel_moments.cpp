@@ -18,8 +18,7 @@ std::pair<Formula, Formula> moments_about(const Formula& columns, const Formula&
 Expr suggested_layout(Builder& b, const Arg& x) {
   const TensorType& t = x.value().tensor();
   if (!suggests_channels_last(t)) return contiguous(b, x);
-  return b("torch.contiguous", x,
-           kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
+  return b("torch.contiguous", x, kw("memory_format", channels_last_format(t)));
 }
 
 DType statistics_beside(const Args& a, const std::vector<const char*>& names) {

@@ -68,9 +68,7 @@ Arg native_group_norm_body(Builder& b, const Args& a) {
   const Formula x = compute(b, reshape(b, contiguous(b, a["input"]), g.split));
   const GroupMoments m = moments_of_rows(a, g, x);
   Expr out = normalised(b, a, g, x, m);
-  if (suggests_channels_last(t))
-    out = b("prims.clone", out,
-            kw("memory_format", ConstantArg{t.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
+  if (suggests_channels_last(t)) out = b("prims.clone", out, kw("memory_format", channels_last_format(t)));
   // Dimensions of size 1 may have any stride in a contiguous input; the kernel's result is new memory.
   else out = with_strides(out, contiguous_strides(t.shape));
   // On a GPU ATen stores a group's statistics as the input is stored.
@@ -104,27 +102,26 @@ void group_statistics_vjp(VjpContext& c) {
   c.put("input", torch_reshape(c.b("torch.div", slope, Arg(g.count())), x.shape()));
 }
 
-void put_gradients(VjpContext& c, const char* backward, const Expr& grad, const Expr& input) {
+// `laid_out` gives what the gradient's operator reads.  Second derivatives flow through the statistics, which it reads too.
+template <class F>
+void group_norm_vjp(VjpContext& c, const char* backward, F laid_out) {
+  if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
+  if (!c.has_grad(0)) return;
   const Args a = c.args();
   ArgList mask = {c.needs("input"), c.needs("weight"), c.needs("bias")};
-  Expr r = c.b(backward, grad, input, c.out(1), c.out(2), a["weight"], a["N"], a["C"], a["HxW"], a["group"],
-               Arg::list(std::move(mask)));
+  Expr r = c.b(backward, laid_out(c.grad(0)), laid_out(c.in("input")), c.out(1), c.out(2), a["weight"], a["N"], a["C"],
+               a["HxW"], a["group"], Arg::list(std::move(mask)));
   c.put("input", r[0]);
   if (c.needs("weight")) c.put("weight", r[1]);
   if (c.needs("bias")) c.put("bias", r[2]);
 }
 
-// Second derivatives flow through the statistics, which the gradient reads.
 void native_group_norm_vjp(VjpContext& c) {
-  if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
-  if (!c.has_grad(0)) return;
-  auto dense = [&](const Expr& v) { return c.b("torch.contiguous", v); };
-  put_gradients(c, "torch.native_group_norm_backward", dense(c.grad(0)), dense(c.in("input")));
+  group_norm_vjp(c, "torch.native_group_norm_backward", [&](const Expr& v) { return c.b("torch.contiguous", v); });
 }
 
 void group_norm_as_laid_out_vjp(VjpContext& c) {
-  if (c.needs("input") && (c.has_grad(1) || c.has_grad(2))) group_statistics_vjp(c);
-  if (c.has_grad(0)) put_gradients(c, "torch.group_norm_as_laid_out_backward", c.grad(0), c.in("input"));
+  group_norm_vjp(c, "torch.group_norm_as_laid_out_backward", [](const Expr& v) { return v; });
 }
 
 // The means over a group are sums over its channels of sums over positions, which the parameters' gradients need too.
@@ -210,7 +207,7 @@ constexpr OpDef kRecords[] = {
      .aten = "native_group_norm_backward", .python = "torch.ops.aten.native_group_norm_backward"},
     {.schema = "group_norm_as_laid_out(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, "
                "float eps) -> (Tensor, Tensor, Tensor)",
-     .doc = "Group norm whose result is channels last if the input is, on every device; statistics in float32.",
+     .doc = "Group norm whose result is channels last if the input is, on every device; statistics unrounded.",
      .body = group_norm_as_laid_out_body, .vjp = group_norm_as_laid_out_vjp},
     {.schema = "group_norm_as_laid_out_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, "
                "Tensor? weight, int N, int C, int HxW, int group, bool[] output_mask) -> (Tensor, Tensor, Tensor)",

@@ -42,8 +42,7 @@ Arg constant_pad(Builder& b, const Expr& x, const std::vector<std::pair<Dim, Dim
   bool channels_last = suggests_channels_last(x.tensor());
   Expr padded = b("prims.pad", x, value.is_none() ? Arg(0) : value, Arg::list(std::move(config)));
   if (!channels_last) return padded;
-  return b("prims.clone", padded,
-           kw("memory_format", ConstantArg{x.rank() == 4 ? "torch.channels_last" : "torch.channels_last_3d"}));
+  return b("prims.clone", padded, kw("memory_format", channels_last_format(x.tensor())));
 }
 
 // The tensor with copies of its other end at both ends, one dimension after the other, from the last.
