@@ -40,7 +40,7 @@ OPERATORS = {
 def with_strides(operator):
     def program(*operands):
         result = operator(*operands)
-        return result, result.stride()
+        return result, [t.stride() for t in result] if isinstance(result, tuple) else result.stride()
 
     return program
 
@@ -109,6 +109,15 @@ EINSUMS = {
 def test_einsum(equation, cache):
     f = with_strides(lambda *operands: torch.einsum(equation, *operands))
     assert not difference(f, list(EINSUMS[equation]), grad=True, compiled=thunder.jit(f, cache=cache))
+
+
+@pytest.mark.parametrize("shape, strides", [((3, 32, 1, 1), (32, 1, 32, 32)), ((4, 1, 6), (1, 7, 4)), ((1,), (5,))])
+def test_conversions_keep_strides_of_single_elements(shape, strides):
+    def copies(x):
+        return x.to(torch.bfloat16), x.double(), x.int(), x.clone()
+
+    x = torch.arange(96.0).as_strided(shape, strides)
+    assert thunder.jit(with_strides(copies))(x)[1] == with_strides(copies)(x)[1]
 
 
 @pytest.mark.parametrize("shapes", [((3, 1), (1, 4)), ((1, 1), (1, 1))])

@@ -132,7 +132,13 @@ Types where_meta(const Args& a) {
   return {out};
 }
 
-Types convert_meta(const Args& a) { return {pointwise_type(a, {"a"}, a.dtype("dtype"))}; }
+// A copy, as clone: strides of dimensions of size 1 stay, which the convolution of an image by rows with weights of
+// 1 x 1 follows.
+Types convert_meta(const Args& a) {
+  TensorType t = pointwise_type(a, {"a"}, a.dtype("dtype"));
+  t.strides = preserve_format_strides(a.tensor("a"));
+  return {t};
+}
 
 Types convert_types_meta(const Args& a) {
   const Op& one = Registry::instance().get("prims.convert_element_type");
