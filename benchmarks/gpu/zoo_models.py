@@ -421,6 +421,49 @@ def unet(small):
     return Case(Denoiser(body), {"noise": noise, **inputs}, loss=itself, autocast=True)
 
 
+class Painter(nn.Module):
+    """The generator of CycleGAN: images halved twice, blocks of two convolutions, and doubled twice."""
+
+    def __init__(self, width, blocks):
+        super().__init__()
+
+        def normed(convolution):
+            return [convolution, nn.InstanceNorm2d(convolution.out_channels), nn.ReLU()]
+
+        def half(n):
+            return [nn.ReflectionPad2d(1), nn.Conv2d(n, n, 3), nn.InstanceNorm2d(n)]
+
+        self.down = nn.Sequential(
+            nn.ReflectionPad2d(3),
+            *normed(nn.Conv2d(3, width, 7)),
+            *normed(nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)),
+            *normed(nn.Conv2d(2 * width, 4 * width, 3, stride=2, padding=1)),
+        )
+        self.blocks = nn.ModuleList(
+            nn.Sequential(*half(4 * width), nn.ReLU(), *half(4 * width)) for _ in range(blocks)
+        )
+        self.up = nn.Sequential(
+            *normed(nn.ConvTranspose2d(4 * width, 2 * width, 3, stride=2, padding=1, output_padding=1)),
+            *normed(nn.ConvTranspose2d(2 * width, width, 3, stride=2, padding=1, output_padding=1)),
+            nn.ReflectionPad2d(3),
+            nn.Conv2d(width, 3, 7),
+            nn.Tanh(),
+        )
+
+    def forward(self, image, target):
+        x = self.down(image)
+        for block in self.blocks:
+            x = x + block(x)
+        return nn.functional.l1_loss(self.up(x), target)
+
+
+@model("CycleGAN's generator, 8 x 256 x 256, autocast")
+def cyclegan(small):
+    size, batch = (64, 1) if small else (256, 8)
+    images = {"image": torch.randn(batch, 3, size, size), "target": torch.rand(batch, 3, size, size)}
+    return Case(Painter(8 if small else 64, 2 if small else 9), images, loss=itself, autocast=True)
+
+
 # ---- tables and graphs -----------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,8 @@ namespace thunder {
 namespace {
 
 // Their values do not depend on the layout, and their results follow it.
-constexpr std::array<std::string_view, 12> kOfImages = {"torch.conv2d",
+constexpr std::array<std::string_view, 13> kOfImages = {"torch.conv2d",
+                                                        "torch.conv_transpose2d",
                                                         "torch.batch_norm_functional",
                                                         "torch.max_pool2d",
                                                         "torch.avg_pool2d",
@@ -22,7 +23,9 @@ constexpr std::array<std::string_view, 12> kOfImages = {"torch.conv2d",
                                                         "torch._upsample_nearest_exact2d",
                                                         "torch.upsample_bilinear2d"};
 
-bool is_convolution(const Call& call) { return call.op->full_name == "torch.conv2d"; }
+bool is_convolution(const Call& call) {
+  return call.op->full_name == "torch.conv2d" || call.op->full_name == "torch.conv_transpose2d";
+}
 bool is_any_convolution(const Call& call) {
   return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul);
 }
@@ -34,7 +37,13 @@ const TensorType* image(const Arg& a) {
   return half && t.device.type == DeviceType::cuda && t.rank() == 4 && has_known_layout(t) ? &t : nullptr;
 }
 
-bool is_group_norm(const Call& call) { return call.op->full_name == "torch.group_norm"; }
+// The number of groups of a group norm; instance norm without running statistics is the norm of groups of one channel.
+std::optional<Arg> groups_of_norm(const Call& call) {
+  const Args a = call.arguments();
+  if (call.op->full_name == "torch.group_norm") return a["num_groups"];
+  if (call.op->full_name != "torch.instance_norm" || !a.flag("use_input_stats") || a.has("running_mean")) return {};
+  return call.args[0].value().rank() == 4 ? std::optional<Arg>(call.args[0].value().shape()[1]) : std::nullopt;
+}
 
 bool lies_channels_last(Value v) {
   const TensorType& t = v.tensor();
@@ -73,14 +82,15 @@ class ChannelsLast {
 
  private:
   std::vector<const Call*> changed(const Call& call) {
-    const bool norm = is_group_norm(call) && lies_channels_last(now(call.args[0].value()));
+    const std::optional<Arg> groups = groups_of_norm(call);
+    const bool norm = groups && lies_channels_last(now(call.args[0].value()));
     if (!is_convolution(call) && !norm && !layouts_.reads_any(call)) return {&call};
     return layouts_.rewriter.collect(call, [&] {
       if (is_convolution(call)) {
         put_channels_last(call.args[0].value());
         put_channels_last(call.args[1].value());
       }
-      if (norm) group_norm(call);
+      if (norm) norm_of_groups(call, *groups);
       else layouts_.again(call, takes(call));
     });
   }
@@ -104,12 +114,12 @@ class ChannelsLast {
   }
 
   // PyTorch's result lies by rows on a GPU, wherever the image lies.
-  void group_norm(const Call& call) {
+  void norm_of_groups(const Call& call, const Arg& groups) {
     const Args a = call.arguments();
     const Value image = now(call.args[0].value());
     const Dims& shape = image.shape();
     const Expr norm = layouts_.rewriter.builder("torch.group_norm_as_laid_out", image, a["weight"], a["bias"], shape[0],
-                                                shape[1], shape[2] * shape[3], a["num_groups"], a["eps"])[0];
+                                                shape[1], shape[2] * shape[3], groups, a["eps"])[0];
     layouts_.lay_out(call.output.value(), norm.value());
   }
 

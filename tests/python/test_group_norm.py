@@ -1,4 +1,4 @@
-"""Networks of convolutions and group norms, in both layouts, beside eager and float64."""
+"""Networks of convolutions and group or instance norms, in both layouts, beside eager and float64."""
 
 import copy
 
@@ -29,6 +29,25 @@ class Network(nn.Module):
         return self.last(torch.cat([self.norms[2](self.up(y)) + x, x], 1))
 
 
+class Painter(nn.Module):
+    """Down, across and up, as an image-to-image generator."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 3)
+        self.down = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)
+        self.norms = nn.ModuleList(
+            nn.InstanceNorm2d(n, affine=a) for n, a in ((width, False), (2 * width, True), (width, True))
+        )
+        self.up = nn.ConvTranspose2d(2 * width, width, 3, stride=2, padding=1, output_padding=1)
+        self.last = nn.Conv2d(width, 3, 1)
+
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.first(F.pad(x, (1, 1, 1, 1), mode="reflect"))))
+        y = F.relu(self.norms[1](self.down(y)))
+        return torch.tanh(self.last(F.relu(self.norms[2](self.up(y)))))
+
+
 def gradients(function, module, x, autocast):
     module.zero_grad()
     x = x.detach().requires_grad_()
@@ -41,9 +60,10 @@ def gradients(function, module, x, autocast):
 @pytest.mark.parametrize("autocast", [True, False], ids=["autocast", "float32"])
 @pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (3, 3, 17, 11), (1, 3, 9, 6)], ids=str)
-def test_a_network(shape, last, autocast):
+@pytest.mark.parametrize("network", [Network, Painter])
+def test_a_network(network, shape, last, autocast):
     torch.manual_seed(0)
-    module, x = Network().to(DEVICE), torch.randn(shape, device=DEVICE)
+    module, x = network().to(DEVICE), torch.randn(shape, device=DEVICE)
     if last:
         module, x = module.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     exact = copy.deepcopy(module).double()

@@ -36,6 +36,9 @@ struct Program {
     const Dim in = groups.same(1) ? image.shape()[1] : Dim(1);
     return b("torch.conv2d", image, weight(out, in, size), nullptr, 1, 1, 1, groups);
   }
+  Expr transposed(const Expr& image, Dim out, int stride = 1) {
+    return b("torch.conv_transpose2d", image, weight(image.shape()[1], out, 3), nullptr, stride, 1, stride - 1);
+  }
   Expr norm(const Expr& image) {
     return b("torch.batch_norm_functional", image, nullptr, nullptr, nullptr, nullptr, true, 0.1, 1e-5)[0];
   }
@@ -63,7 +66,7 @@ size_t restrides(const Trace& t) { return count(t, "prims.restride"); }
 bool convolutions_are_channels_last(const Trace& t) {
   bool all = true;
   for (const Call* c : t.calls) {
-    if (c->op->full_name != "torch.conv2d") continue;
+    if (!c->op->full_name.starts_with("torch.conv")) continue;
     for (Value v : {c->args[0].value(), c->args[1].value(), c->output.value()})
       all &= lies_so(v.tensor(), channels_last_strides(v.shape()));
   }
@@ -96,6 +99,26 @@ TEST_CASE("channels_last: group norms, paddings and resampled images lie as what
   CHECK(convolutions_are_channels_last(t));
   CHECK(restrides(t) == 4);  // the first image, three weights
   CHECK(count(t, "torch.group_norm") == 0);
+}
+
+TEST_CASE("channels_last: instance norms and transposed convolutions lie as what they read") {
+  Program p;
+  const Expr down = p.b("torch.relu", p.b("torch.instance_norm", p.convolution(p.x, 16)));
+  const Expr up = p.b("torch.instance_norm", p.transposed(down, 8, 2));
+  const Trace t = p.after(p.b("torch.sum", p.convolution(up, 8)));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(restrides(t) == 4);  // the first image, three weights
+  CHECK(count(t, "torch.instance_norm") == 0);
+}
+
+TEST_CASE("channels_last: an instance norm by running statistics reads the image as it was") {
+  Program p;
+  const Expr mean(p.b, p.b.input(half({8}), "m")), variance(p.b, p.b.input(half({8}), "v"));
+  Expr y = p.convolution(p.convolution(p.x, 8), 8);
+  y = p.convolution(p.b("torch.instance_norm", y, mean, variance, nullptr, nullptr, false), 8);
+  const Trace t = p.after(p.b("torch.sum", y));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(count(t, "torch.instance_norm") == 1);
 }
 
 TEST_CASE("channels_last: a group norm of an image that the caller has laid out") {
@@ -186,6 +209,7 @@ TEST_CASE("channels_last: random programs give the same") {
         case 6: images.push_back(p.b("torch.flip", image, Arg::list({3}))); break;
         case 7: images.push_back(p.b("torch.mul", p.b("torch.mean", image, Arg::list({2, 3}), true), last)); break;
         case 8: images.push_back(p.b("torch.transpose", p.b("torch.transpose", image, 1, 2), 1, 2)); break;
+        case 9: images.push_back(p.transposed(image, 4)); break;
         default: images.push_back(p.convolution(image, 4)); break;
       }
       if (!same(images.back().shape(), images[0].shape())) images.pop_back();
