@@ -464,6 +464,38 @@ def cyclegan(small):
     return Case(Painter(8 if small else 64, 2 if small else 9), images, loss=itself, autocast=True)
 
 
+class Segmenter(nn.Module):
+    """A U-Net over volumes: two convolutions a scale, instance norms, transposed convolutions upwards (as nnU-Net)."""
+
+    def __init__(self, widths, classes):
+        super().__init__()
+
+        def scale(n, out):
+            halves = ([nn.Conv3d(k, out, 3, padding=1), nn.InstanceNorm3d(out, affine=True)] for k in (n, out))
+            return nn.Sequential(*(layer for half in halves for layer in (*half, nn.LeakyReLU(0.01))))
+
+        self.down = nn.ModuleList(scale(n, out) for n, out in zip((1, *widths), widths, strict=False))
+        self.up = nn.ModuleList(nn.ConvTranspose3d(2 * n, n, 2, stride=2) for n in widths[:-1])
+        self.joined = nn.ModuleList(scale(2 * n, n) for n in widths[:-1])
+        self.head = nn.Conv3d(widths[0], classes, 1)
+
+    def forward(self, volume, labels):
+        x, scales = self.down[0](volume), []
+        for down in self.down[1:]:
+            scales.append(x)
+            x = down(F.max_pool3d(x, 2))
+        for up, joined in zip(reversed(self.up), reversed(self.joined), strict=True):
+            x = joined(torch.cat([up(x), scales.pop()], 1))
+        return F.cross_entropy(self.head(x), labels)
+
+
+@model("U-Net over volumes, 2 x 96 x 96 x 96, autocast")
+def unet3d(small):
+    size, widths = (16, (4, 8, 16)) if small else (96, (32, 64, 128, 256))
+    volumes = {"volume": torch.randn(2, 1, size, size, size), "labels": tokens(3, 2, size, size, size)}
+    return Case(Segmenter(widths, 3), volumes, loss=itself, autocast=True)
+
+
 # ---- tables and graphs -----------------------------------------------------------------------------------------------
 
 

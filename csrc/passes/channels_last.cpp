@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "passes/laid_out.h"
 
@@ -9,11 +10,13 @@ namespace thunder {
 namespace {
 
 // Their values do not depend on the layout, and their results follow it.
-constexpr std::array<std::string_view, 13> kOfImages = {"torch.conv2d",
-                                                        "torch.conv_transpose2d",
-                                                        "torch.batch_norm_functional",
+constexpr std::array<std::string_view, 4> kConvolutions = {"torch.conv2d", "torch.conv_transpose2d", "torch.conv3d",
+                                                           "torch.conv_transpose3d"};
+constexpr std::array<std::string_view, 13> kOfImages = {"torch.batch_norm_functional",
                                                         "torch.max_pool2d",
+                                                        "torch.max_pool3d",
                                                         "torch.avg_pool2d",
+                                                        "torch.avg_pool3d",
                                                         "torch.adaptive_avg_pool2d",
                                                         "torch.mean",
                                                         "torch.sum",
@@ -23,18 +26,21 @@ constexpr std::array<std::string_view, 13> kOfImages = {"torch.conv2d",
                                                         "torch._upsample_nearest_exact2d",
                                                         "torch.upsample_bilinear2d"};
 
-bool is_convolution(const Call& call) {
-  return call.op->full_name == "torch.conv2d" || call.op->full_name == "torch.conv_transpose2d";
+bool is_one_of(std::span<const std::string_view> names, const Call& call) {
+  return std::find(names.begin(), names.end(), call.op->full_name) != names.end();
 }
+bool is_convolution(const Call& call) { return is_one_of(kConvolutions, call); }
 bool is_any_convolution(const Call& call) {
   return call.op->full_name.starts_with("torch.conv") && call.op->has(kMatmul);
 }
+
+bool can_lie_so(const TensorType& t) { return (t.rank() == 4 || t.rank() == 5) && has_known_layout(t); }
 
 const TensorType* image(const Arg& a) {
   if (!a.is_tensor()) return nullptr;
   const TensorType& t = a.value().tensor();
   const bool half = t.dtype == DType::f16 || t.dtype == DType::bf16;
-  return half && t.device.type == DeviceType::cuda && t.rank() == 4 && has_known_layout(t) ? &t : nullptr;
+  return half && t.device.type == DeviceType::cuda && can_lie_so(t) ? &t : nullptr;
 }
 
 // The number of groups of a group norm; instance norm without running statistics is the norm of groups of one channel.
@@ -42,17 +48,17 @@ std::optional<Arg> groups_of_norm(const Call& call) {
   const Args a = call.arguments();
   if (call.op->full_name == "torch.group_norm") return a["num_groups"];
   if (call.op->full_name != "torch.instance_norm" || !a.flag("use_input_stats") || a.has("running_mean")) return {};
-  return call.args[0].value().rank() == 4 ? std::optional<Arg>(call.args[0].value().shape()[1]) : std::nullopt;
+  return call.args[0].value().shape()[1];
 }
 
 bool lies_channels_last(Value v) {
   const TensorType& t = v.tensor();
-  return t.rank() == 4 && has_known_layout(t) && lies_so(t, channels_last_strides(t.shape));
+  return can_lie_so(t) && lies_so(t, channels_last_strides(t.shape));
 }
 
 bool is_grouped(const Call& call) { return call.arguments().integer("groups") != 1; }
 
-// All convolutions are of images that can lie channels last; and one at least is not yet.
+// All convolutions are of images or volumes that can lie channels last; and one at least is not yet.
 bool is_for(const Trace& trace) {
   bool any = false;
   for (const Call* call : trace.calls) {
@@ -77,7 +83,7 @@ class ChannelsLast {
     }
     Trace out = layouts_.finish();
     const bool all = std::all_of(out.calls.begin(), out.calls.end(), [&](const Call* c) { return has_kernels(*c); });
-    return all && 2 * layouts_.restored(4) <= convolutions ? out : trace_;
+    return all && 2 * (layouts_.restored(4) + layouts_.restored(5)) <= convolutions ? out : trace_;
   }
 
  private:
@@ -104,7 +110,7 @@ class ChannelsLast {
 
   static bool takes(const Call& call) {
     if (is_indifferent(call)) return true;
-    return !effects(call) && std::find(kOfImages.begin(), kOfImages.end(), call.op->full_name) != kOfImages.end();
+    return is_convolution(call) || (!effects(call) && is_one_of(kOfImages, call));
   }
 
   Value now(Value v) const { return layouts_.now(v) ? layouts_.now(v) : v; }
@@ -118,8 +124,9 @@ class ChannelsLast {
     const Args a = call.arguments();
     const Value image = now(call.args[0].value());
     const Dims& shape = image.shape();
+    const Dim positions = product(Dims(shape.begin() + 2, shape.end()));
     const Expr norm = layouts_.rewriter.builder("torch.group_norm_as_laid_out", image, a["weight"], a["bias"], shape[0],
-                                                shape[1], shape[2] * shape[3], groups, a["eps"])[0];
+                                                shape[1], positions, groups, a["eps"])[0];
     layouts_.lay_out(call.output.value(), norm.value());
   }
 
@@ -142,7 +149,7 @@ Trace gradients_as_inputs(const Trace& joint) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].is_tensor() || !joint.inputs[i].type().is_tensor()) continue;
     const TensorType &g = gradients[i].value().tensor(), &of = joint.inputs[i].tensor();
-    if (g.rank() != 4 || !has_known_layout(g) || !is_contiguous(of) || lies_so(g, of.strides)) continue;
+    if (!can_lie_so(g) || !is_contiguous(of) || lies_so(g, of.strides)) continue;
     if (lies_so(g, channels_last_strides(g.shape)))
       out[i] = rewriter.builder("prims.restride", gradients[i].value(), of.strides).arg();
   }

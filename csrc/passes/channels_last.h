@@ -15,12 +15,12 @@
 //   t7 = ltorch.relu(t6)
 //   ...
 //
-// The pass is for programs of convolutions over two dimensions, also transposed ones, in float16 or bfloat16 on a GPU.
-// Calls whose result depends on the layout read the image as it was, and so does the caller.  Where that would happen
-// often the program stays as it is; so it does where a grouped convolution stands between, for which ATen's kernels want
-// the other layout and no other executor takes this one.  A group norm, whose result PyTorch lays out by rows, becomes
-// one whose result lies as the image; an instance norm without running statistics becomes a norm of groups of one
-// channel.
+// The pass is for programs of convolutions over two or three dimensions, also transposed ones, in float16 or bfloat16 on
+// a GPU.  Calls whose result depends on the layout read the image as it was, and so does the caller.  Where that would
+// happen often the program stays as it is; so it does where a grouped convolution stands between, for which ATen's
+// kernels want the other layout and no other executor takes this one.  A group norm, whose result PyTorch lays out by
+// rows, becomes one whose result lies as the image; an instance norm without running statistics becomes a norm of groups
+// of one channel.
 #pragma once
 
 #include "core/trace.h"
@@ -30,7 +30,7 @@ namespace thunder {
 
 Trace channels_last(const Trace& trace, const ExecutorList& executors);
 
-/// Of a gradient that is channels last, where its tensor, of four dimensions, is not: a copy laid out as that is.
+/// Of a gradient that is channels last, where its tensor, of four or five dimensions, is not: a copy laid out as that is.
 /// Fused with what makes the gradient this is a write, and autograd would copy it otherwise.
 Trace gradients_as_inputs(const Trace& joint);
 

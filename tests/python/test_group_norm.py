@@ -48,6 +48,25 @@ class Painter(nn.Module):
         return torch.tanh(self.last(F.relu(self.norms[2](self.up(y)))))
 
 
+class Volumes(nn.Module):
+    """Down and up over three dimensions, which are made of the two of the images."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.first = nn.Conv3d(3, width, 3, padding=1)
+        self.down = nn.Conv3d(width, 2 * width, 3, padding=1)
+        self.norms = nn.ModuleList([nn.BatchNorm3d(width), nn.InstanceNorm3d(2 * width), nn.GroupNorm(2, 2 * width)])
+        self.up = nn.ConvTranspose3d(2 * width, width, 3, stride=2, padding=1, output_padding=1)
+        self.last = nn.Conv3d(2 * width, 3, 1)
+
+    def forward(self, x):
+        height, width = (n // 2 * 2 for n in x.shape[-2:])
+        x = self.first(torch.stack([x, -x, x.flip(-1), x * x, x + 1, 2 * x], 2)[..., :height, :width])
+        y = self.norms[1](self.down(F.relu(F.max_pool3d(self.norms[0](x), 2))))
+        y = self.up(self.norms[2](y + F.avg_pool3d(F.relu(y), 3, stride=1, padding=1)))
+        return self.last(torch.cat([x, y], 1))
+
+
 def gradients(function, module, x, autocast):
     module.zero_grad()
     x = x.detach().requires_grad_()
@@ -60,12 +79,13 @@ def gradients(function, module, x, autocast):
 @pytest.mark.parametrize("autocast", [True, False], ids=["autocast", "float32"])
 @pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
 @pytest.mark.parametrize("shape", [(2, 3, 16, 16), (3, 3, 17, 11), (1, 3, 9, 6)], ids=str)
-@pytest.mark.parametrize("network", [Network, Painter])
+@pytest.mark.parametrize("network", [Network, Painter, Volumes])
 def test_a_network(network, shape, last, autocast):
     torch.manual_seed(0)
     module, x = network().to(DEVICE), torch.randn(shape, device=DEVICE)
     if last:
-        module, x = module.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
+        module = module.to(memory_format=torch.channels_last_3d if network is Volumes else torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
     exact = copy.deepcopy(module).double()
     truth = gradients(exact, exact, x.double(), False)
     # The bias before a norm of single channels has no gradient: its error counts beside the others' gradients.

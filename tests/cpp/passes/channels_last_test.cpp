@@ -111,6 +111,20 @@ TEST_CASE("channels_last: instance norms and transposed convolutions lie as what
   CHECK(count(t, "torch.instance_norm") == 0);
 }
 
+TEST_CASE("channels_last: volumes") {
+  Program p;
+  const Expr x(p.b, p.b.input(half({2, 4, 6, 5, 8}), "volume"));
+  const auto weight = [&](Dim out, Dim in, const char* name) {
+    return Expr(p.b, p.b.input(half({out, in, 3, 3, 3}), name));
+  };
+  const Expr norm = p.norm(p.b("torch.conv3d", x, weight(8, 4, "v0"), nullptr, 1, 1));
+  const Expr down = p.b("torch.relu", p.b("torch.group_norm", p.b("torch.max_pool3d", norm, 2), 2));
+  const Expr up = p.b("torch.conv_transpose3d", down, weight(8, 4, "v1"), nullptr, 2, 1, 1);
+  const Trace t = p.after(p.b("torch.sum", p.b("torch.instance_norm", up)));
+  CHECK(convolutions_are_channels_last(t));
+  CHECK(restrides(t) == 3);  // the first volume, two weights
+}
+
 TEST_CASE("channels_last: an instance norm by running statistics reads the image as it was") {
   Program p;
   const Expr mean(p.b, p.b.input(half({8}), "m")), variance(p.b, p.b.input(half({8}), "v"));
