@@ -6,6 +6,7 @@ of timm's, and any decoder or encoder of transformers' in the sizes of its defau
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -474,7 +475,7 @@ class Segmenter(nn.Module):
             halves = ([nn.Conv3d(k, out, 3, padding=1), nn.InstanceNorm3d(out, affine=True)] for k in (n, out))
             return nn.Sequential(*(layer for half in halves for layer in (*half, nn.LeakyReLU(0.01))))
 
-        self.down = nn.ModuleList(scale(n, out) for n, out in zip((1, *widths), widths, strict=False))
+        self.down = nn.ModuleList(scale(n, out) for n, out in itertools.pairwise((1, *widths)))
         self.up = nn.ModuleList(nn.ConvTranspose3d(2 * n, n, 2, stride=2) for n in widths[:-1])
         self.joined = nn.ModuleList(scale(2 * n, n) for n in widths[:-1])
         self.head = nn.Conv3d(widths[0], classes, 1)

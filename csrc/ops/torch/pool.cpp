@@ -272,6 +272,17 @@ Arg avg_pool_body(Builder& b, const Args& a) {
   return with_strides(y, out.strides).arg();
 }
 
+// ATen's of volumes lies by rows whatever they do.
+template <int N>
+TensorType average_gradient(const TensorType& x) {
+  return N == 2 ? suggested(x, x.shape, x.dtype) : contiguous_type(x.dtype, x.device, x.shape);
+}
+
+template <int N>
+Types avg_pool_backward_meta(const Args& a) {
+  return {average_gradient<N>(a.tensor("self"))};
+}
+
 template <int N>
 Arg avg_pool_backward_body(Builder& b, const Args& a) {
   const TensorType x = a.tensor("self"), g = a.tensor("grad_output");
@@ -283,7 +294,7 @@ Arg avg_pool_backward_body(Builder& b, const Args& a) {
         const Formula shares = divided(compute(b, v.arg()), first, windows, a);
         return b.expr(store(window_gradient(shares, first, windows), x.dtype));
       });
-  return with_strides(dx, suggested(x, x.shape, x.dtype).strides).arg();
+  return with_strides(dx, average_gradient<N>(x).strides).arg();
 }
 
 template <int N>
@@ -448,11 +459,11 @@ constexpr OpDef kRecords[] = {
     {.schema = "avg_pool3d" AVG_POOL ", int? divisor_override=None) -> Tensor", .doc = "Mean of each 3-d window.",
      .meta = avg_pool_meta<3>, .body = avg_pool_body<3>, .vjp = avg_pool_vjp<3>, .aten = "avg_pool3d",
      .python = "torch.nn.functional.avg_pool3d torch._C._nn.avg_pool3d"},
-    {.schema = "avg_pool2d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool2d.", .meta = gradient_of_self,
-     .body = avg_pool_backward_body<2>, .vjp = avg_pool_backward_vjp<2>,
+    {.schema = "avg_pool2d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool2d.",
+     .meta = avg_pool_backward_meta<2>, .body = avg_pool_backward_body<2>, .vjp = avg_pool_backward_vjp<2>,
      .aten = "avg_pool2d_backward", .python = "torch.ops.aten.avg_pool2d_backward"},
-    {.schema = "avg_pool3d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool3d.", .meta = gradient_of_self,
-     .body = avg_pool_backward_body<3>, .vjp = avg_pool_backward_vjp<3>,
+    {.schema = "avg_pool3d_backward" AVG_BACKWARD, .doc = "Gradient of avg_pool3d.",
+     .meta = avg_pool_backward_meta<3>, .body = avg_pool_backward_body<3>, .vjp = avg_pool_backward_vjp<3>,
      .aten = "avg_pool3d_backward", .python = "torch.ops.aten.avg_pool3d_backward"},
     {.schema = "_adaptive_avg_pool2d(Tensor input, int[] output_size) -> Tensor",
      .doc = "Means of as many windows as output_size says.", .meta = adaptive_avg_pool2d_meta,
