@@ -1,6 +1,7 @@
 // torch: convolutions.
 #include "ops/common.h"
 #include "ops/formula.h"
+#include "ops/shape_common.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -24,17 +25,30 @@ Arg convolution_body(Builder& b, const Args& a) {
       .arg();
 }
 
+// Whether ATen's copy of the tensor in channels last suggests that layout.  Where only strides of dimensions of size 1
+// are other than that layout's, there is no copy, and the strides decide.
+bool suggests_last_as_copied(const TensorType& t) {
+  ShapeEnv::LayingOut scope;
+  const Dims last = channels_last_strides(t.shape);
+  for (size_t d = 0; d < last.size(); ++d)
+    if (t.shape[d] != 1 && t.strides[d] != last[d]) return true;
+  return suggests_channels_last(t);
+}
+
 Types convolution_backward_meta(const Args& a) {
-  const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
-  bool last = convolution_is_channels_last(x, w);
+  const TensorType &x = a.tensor("input"), &w = a.tensor("weight"), &g = a.tensor("grad_output");
+  const bool last = convolution_is_channels_last(x, w);
+  // cuDNN's gradient of the weight is made of the two others, whose layout it has.
+  const bool weight_last =
+      last && (x.device.type != DeviceType::cuda || suggests_last_as_copied(x) || suggests_last_as_copied(g));
   const ArgList& mask = a["output_mask"].items();
-  auto like = [&](const TensorType& t) {
+  auto like = [&](const TensorType& t, bool channels_last) {
     TensorType out = contiguous_type(t.dtype, t.device, t.shape);
-    if (last) out.strides = channels_last_strides(t.shape);
+    if (channels_last) out.strides = channels_last_strides(t.shape);
     return Type(out);
   };
   Type none;
-  return {mask[0].boolean() ? like(x) : none, mask[1].boolean() ? like(w) : none,
+  return {mask[0].boolean() ? like(x, last) : none, mask[1].boolean() ? like(w, weight_last) : none,
           mask[2].boolean() ? Type(contiguous_type(x.dtype, x.device, a.dims("bias_sizes"))) : none};
 }
 
