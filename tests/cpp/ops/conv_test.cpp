@@ -21,8 +21,8 @@ Dims gradient_strides(DeviceType device, Dim batch) {
   const Expr x(b, b.input(tensor({1, 3, 6, 8, 6}, batch), "x")), g(b, b.input(tensor({1, 8, 6, 8, 6}, batch), "g"));
   const Expr w(b, b.input(tensor({8, 3, 3, 3, 3}, 81), "w"));
   const Dims one(3, Dim(1)), none(3, Dim(0));
-  const Expr all = b("torch.convolution_backward", g, x, w, nullptr, one, one, one, false, none, 1,
-                     Arg::list({false, true, false}));
+  const Expr all =
+      b("torch.convolution_backward", g, x, w, nullptr, one, one, one, false, none, 1, Arg::list({false, true, false}));
   return all[1].tensor().strides;
 }
 
