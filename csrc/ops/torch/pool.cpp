@@ -272,7 +272,7 @@ Arg avg_pool_body(Builder& b, const Args& a) {
   return with_strides(y, out.strides).arg();
 }
 
-// ATen's of volumes lies by rows whatever they do.
+// ATen's gradient of an average pool over volumes lies by rows, however the volume lies.
 template <int N>
 TensorType average_gradient(const TensorType& x) {
   return N == 2 ? suggested(x, x.shape, x.dtype) : contiguous_type(x.dtype, x.device, x.shape);
