@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 
 #include "passes/laid_out.h"
@@ -43,7 +44,8 @@ const TensorType* image(const Arg& a) {
   return half && t.device.type == DeviceType::cuda && can_lie_so(t) ? &t : nullptr;
 }
 
-// The number of groups of a group norm; instance norm without running statistics is the norm of groups of one channel.
+// The number of groups that the call normalises: of a group norm, or the channels of an instance norm without running
+// statistics.  Nothing for other calls.
 std::optional<Arg> groups_of_norm(const Call& call) {
   const Args a = call.arguments();
   if (call.op->full_name == "torch.group_norm") return a["num_groups"];

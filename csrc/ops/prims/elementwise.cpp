@@ -132,8 +132,8 @@ Types where_meta(const Args& a) {
   return {out};
 }
 
-// A copy, as clone: strides of dimensions of size 1 stay, which the convolution of an image by rows with weights of
-// 1 x 1 follows.
+// ATen converts by a copy that keeps strides, also those of dimensions of size 1.  The result of a convolution with
+// weights of 1 x 1 lies as these strides of the weight suggest.
 Types convert_meta(const Args& a) {
   TensorType t = pointwise_type(a, {"a"}, a.dtype("dtype"));
   t.strides = preserve_format_strides(a.tensor("a"));

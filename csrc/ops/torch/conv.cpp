@@ -38,7 +38,7 @@ bool suggests_last_as_copied(const TensorType& t) {
 Types convolution_backward_meta(const Args& a) {
   const TensorType &x = a.tensor("input"), &w = a.tensor("weight"), &g = a.tensor("grad_output");
   const bool last = convolution_is_channels_last(x, w);
-  // cuDNN's gradient of the weight is made of the two others, whose layout it has.
+  // cuDNN makes the weight's gradient from the input and the output's gradient, and lays it out as these two suggest.
   const bool weight_last =
       last && (x.device.type != DeviceType::cuda || suggests_last_as_copied(x) || suggests_last_as_copied(g));
   const ArgList& mask = a["output_mask"].items();

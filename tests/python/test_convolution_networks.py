@@ -1,4 +1,4 @@
-"""Networks of convolutions and group or instance norms, in both layouts, beside eager and float64."""
+"""Networks of convolutions, norms and poolings of images and volumes, in both layouts, beside eager and float64."""
 
 import copy
 
