@@ -33,7 +33,7 @@ struct Limits {
   size_t patience;   // calls that wait for arguments to stay where they are, before they are copied
 };
 constexpr Limits kAskedFor{4, 2, 64, 1, 1, 0};
-constexpr Limits kAutomatic{2, 1, 8, 16, 2, 8};
+constexpr Limits kAutomatic{2, 1, 32, 16, 2, 8};
 const Limits& limits(const GraphSettings& s) { return s.automatic ? kAutomatic : kAskedFor; }
 
 constexpr int kStrikes = 8;                // recordings thrown away with hardly a replay, after which there are no more
@@ -239,14 +239,16 @@ std::shared_ptr<GraphRow> EntryGraphs::row_of(const Values& inputs) {
   if (it == rows_.end()) {
     if (rows_.size() >= kRows) {
       auto oldest = std::min_element(rows_.begin(), rows_.end(), [](const auto& a, const auto& b) {
-        return std::pair(!a->graphs.empty(), a->last_use) < std::pair(!b->graphs.empty(), b->last_use);
+        return std::pair(!a->graphs.empty(), a->uses.back()) < std::pair(!b->graphs.empty(), b->uses.back());
       });
       take_out(rows_, static_cast<size_t>(oldest - rows_.begin()));
     }
     rows_.push_back(std::make_shared<GraphRow>(std::move(numbers)));
     it = rows_.end() - 1;
   }
-  (*it)->last_use = ++calls_;
+  std::deque<uint64_t>& uses = (*it)->uses;
+  uses.push_back(++calls_);
+  if (uses.size() > limits(*settings_).replays) uses.pop_front();
   return *it;
 }
 
@@ -346,7 +348,21 @@ std::shared_ptr<ForwardGraph> EntryGraphs::find_forward(GraphRow& row, const Val
   return found;
 }
 
-// Whether the row may have one more recording; the one that is not in use, or the row that was not for longest, goes.
+// The row whose recordings have not been used for longest.
+GraphRow* EntryGraphs::least_used(const GraphRow& besides) const {
+  GraphRow* found = nullptr;
+  for (const auto& r : rows_)
+    if (r.get() != &besides && !r->graphs.empty() && (!found || r->uses.back() < found->uses.back())) found = r.get();
+  return found;
+}
+
+// Whether a recording would have paid for `row` since `other` was used.  Sizes that come in turns would otherwise take
+// each other's place, and every call would be a recording.
+bool EntryGraphs::displaces(const GraphRow& row, const GraphRow& other) const {
+  return row.uses.size() >= limits(*settings_).replays && row.uses.front() > other.uses.back();
+}
+
+// Whether the row may have one more recording; one of its own that is not in use, or those of another row, go.
 bool EntryGraphs::make_room(GraphRow& row) {
   const Limits& most = limits(*settings_);
   if (row.graphs.size() >= most.forwards) {
@@ -355,17 +371,26 @@ bool EntryGraphs::make_room(GraphRow& row) {
     take_out(row.graphs, static_cast<size_t>(idle - row.graphs.begin()));
   }
   if (!row.graphs.empty()) return true;
-  GraphRow* oldest = nullptr;
-  size_t recorded = 0;
-  for (const auto& r : rows_) {
-    if (r->graphs.empty()) continue;
-    ++recorded;
-    if (!oldest || r->last_use < oldest->last_use) oldest = r.get();
-  }
-  if (recorded < most.rows) return true;
-  const std::vector<std::shared_ptr<ForwardGraph>> gone = std::move(oldest->graphs);
-  oldest->graphs.clear();
+  const auto recorded = std::count_if(rows_.begin(), rows_.end(), [](const auto& r) { return !r->graphs.empty(); });
+  if (static_cast<size_t>(recorded) < most.rows) return true;
+  GraphRow* oldest = least_used(row);
+  if (!displaces(row, *oldest)) return false;
+  std::exchange(oldest->graphs, {});
   return true;
+}
+
+// Whether the row may have a recording of so many bytes, for which those of other rows go.  Without other rows it never may.
+bool EntryGraphs::make_memory(GraphRow& row, int64_t bytes) {
+  // The memory that is free is asked for only where the answer may be another one than in the last call.
+  GraphRow* oldest = least_used(row);
+  if (row.crowded_out && oldest && !displaces(row, *oldest)) return false;
+  int64_t most = most_bytes();
+  for (; bytes > most && oldest && displaces(row, *oldest); oldest = least_used(row)) {
+    std::exchange(oldest->graphs, {});
+    most = most_bytes();
+  }
+  row.crowded_out = bytes > most && oldest;
+  return !row.crowded_out && !too_large(forward_, row.forward, bytes, most);
 }
 
 // Of the epilogue, if all that it writes to is read where it lies.
@@ -399,11 +424,17 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
     if (copies_too_much(forward_, *row, inputs, *places) || !make_room(*row)) return nullptr;
+    if (!make_memory(*row, std::max(forward_.live, row->forward.results))) return nullptr;
     const int64_t most = most_bytes();
-    if (too_large(forward_, row->forward, std::max(forward_.live, row->forward.results), most)) return nullptr;
     graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
                                               index_, {.shared = entry.backward == nullptr});
-    if (too_large(forward_, row->forward, graph->recording->bytes(), most)) return nullptr;
+    const int64_t bytes = graph->recording->bytes();
+    row->forward.results = std::max(row->forward.results, bytes);  // the next attempt knows
+    if (bytes > most) {
+      graph->recording.reset();
+      make_memory(*row, bytes);
+      return nullptr;
+    }
     if (why = graph->plan(entry, inputs); !why.empty()) {
       give_up(forward_, row->forward, why);
       return nullptr;

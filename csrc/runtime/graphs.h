@@ -21,6 +21,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -122,7 +123,8 @@ struct GraphRow {
   Road forward, backward;
   std::vector<std::shared_ptr<ForwardGraph>> graphs;
   size_t postponed = 0;
-  uint64_t last_use = 0;
+  std::deque<uint64_t> uses;  ///< the last calls with these numbers, by their index
+  bool crowded_out = false;   ///< the recordings of other rows leave no memory for one
 };
 
 /// A run of a program: as a graph, or as it is and perhaps timed.
@@ -184,7 +186,10 @@ class EntryGraphs {
   std::shared_ptr<ForwardGraph> find_forward(GraphRow& row, const Values& inputs, void* stream);
   std::shared_ptr<ForwardGraph> record_forward(const Entry& entry, const std::shared_ptr<GraphRow>& row,
                                                const Values& inputs, void* stream);
+  GraphRow* least_used(const GraphRow& besides) const;
+  bool displaces(const GraphRow& row, const GraphRow& other) const;
   bool make_room(GraphRow& row);
+  bool make_memory(GraphRow& row, int64_t bytes);
   GraphRecording::Writes writes_of(const Entry& entry, const std::vector<Place>& places) const;
   std::shared_ptr<ForwardGraph::Backward> find_backward(ForwardGraph& graph, const Values& inputs, bool last);
   std::shared_ptr<ForwardGraph::Backward> record_backward(const Entry& entry, ForwardGraph& graph, Values& inputs,

@@ -226,14 +226,41 @@ def test_sizes_that_return_have_recordings(recorder):
     assert counts(f) == (before[0], before[1] + 4, before[2])
 
 
-def test_no_more_sizes_than_eight_at_a_time(recorder):
+MOST_SIZES = 32
+PAYS = 16  # replays after which a recording was worth making
+
+
+def test_no_more_sizes_than_that_at_a_time(recorder):
     f = automatic(lambda x: (x * 2).cumsum(0), recorder)
-    for n in range(3, 23):
-        grown(f, [n] * SOON)
-    assert stats(f)["captures"] == 20
-    assert stats(f)["bytes"] <= 9 * 1400  # eight, and that of the first program
+    for n in range(3, 6 + MOST_SIZES):
+        grown(f, [n] * (SOON + PAYS))
+    assert stats(f)["captures"] == MOST_SIZES + 3
+    assert stats(f)["bytes"] <= (MOST_SIZES + 1) * 1400  # and that of the first program
     before = counts(f)
-    grown(f, [22, 21])
+    grown(f, [MOST_SIZES + 5, MOST_SIZES + 4])
+    assert counts(f)[1] == before[1] + 2
+
+
+def test_sizes_in_turns_do_not_take_the_place_of_others(recorder):
+    f = automatic(lambda x: (x * 2).cumsum(0), recorder)
+    grown(f, list(range(3, 11 + MOST_SIZES)) * (SOON + 3))
+    assert stats(f)["captures"] == MOST_SIZES + 1  # and that of the first program
+
+
+@pytest.mark.parametrize("in_turns", [True, False], ids=["in turns", "one after the other"])
+def test_sizes_share_the_memory(recorder, in_turns):
+    recorder.kept, recorder.total = 40_000, 8 * 100_000
+    f = automatic(lambda x: (x * 2).cumsum(0), recorder)
+    sizes = list(range(20, 25))
+    grown(f, [19] * 2)  # a program of its own
+    for part in [sizes] if in_turns else [[n] for n in sizes]:
+        grown(f, part * (2 * SOON + PAYS))
+    # What a recording needs is known once it was made: each of the last three is made in vain once.
+    assert stats(f)["captures"] == len(sizes) + (0 if in_turns else 3)
+    assert 80_000 <= stats(f)["bytes"] < 82_000  # two, with their results
+    assert not stats(f)["why"]  # there may be memory another time
+    before = counts(f)
+    grown(f, sizes[:2] if in_turns else sizes[-2:])
     assert counts(f)[1] == before[1] + 2
 
 

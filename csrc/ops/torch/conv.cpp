@@ -36,11 +36,10 @@ bool suggests_last_as_copied(const TensorType& t) {
 }
 
 Types convolution_backward_meta(const Args& a) {
-  const TensorType &x = a.tensor("input"), &w = a.tensor("weight"), &g = a.tensor("grad_output");
+  const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
   const bool last = convolution_is_channels_last(x, w);
-  // cuDNN makes the weight's gradient from the input and the output's gradient, and lays it out as these two suggest.
-  const bool weight_last =
-      last && (x.device.type != DeviceType::cuda || suggests_last_as_copied(x) || suggests_last_as_copied(g));
+  // cuDNN lays out the weight's gradient, and before that the output's, as the input suggests.
+  const bool weight_last = last && (x.device.type != DeviceType::cuda || suggests_last_as_copied(x));
   const ArgList& mask = a["output_mask"].items();
   auto like = [&](const TensorType& t, bool channels_last) {
     TensorType out = contiguous_type(t.dtype, t.device, t.shape);
