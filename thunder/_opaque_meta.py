@@ -6,6 +6,7 @@ import functools
 
 import torch
 
+from . import _C
 from ._dataless import storage
 from ._sizes_only import SizesOnly, without_memory
 from ._tracing import current_tracer, location
@@ -221,6 +222,50 @@ def describe(overload, values, requires_grad, autocast=()):
     """The Description of a call.  `requires_grad`: a function of a tensor among the arguments; `autocast`: as for
     autocast_for()."""
     given = [argument(t, requires_grad) for _, t in places(values)]
+    known, key = _known(), _key(overload, values, given, autocast)
+    description = known.get(key)
+    if description is None:
+        description = _describe(overload, values, given, autocast)
+        if key is not None:
+            known[key] = description
+    return description
+
+
+# A pass that rebuilds a call, and a verifier, ask for it again.
+_remembered = 0, {}
+
+
+def _known():
+    """The descriptions that the compilation has asked for."""
+    global _remembered
+    if _remembered[0] != (now := _C.attempts_begun()):
+        _remembered = now, {}
+    return _remembered[1]
+
+
+_PLAIN = (int, float, complex, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def _key(overload, values, given, autocast):
+    """What a description depends on; None where that cannot be compared."""
+    distinct = {}
+
+    def frozen(v):
+        if isinstance(v, torch.Tensor):
+            return distinct.setdefault(id(v), len(distinct)), "tensor"
+        if isinstance(v, (list, tuple)):
+            return tuple(map(frozen, v))
+        if type(v) not in _PLAIN:
+            raise TypeError
+        return type(v), repr(v) if isinstance(v, (float, complex)) else v  # of zeros, too, the sign
+
+    try:
+        return overload, autocast, tuple(given), frozen(values)
+    except TypeError:
+        return None
+
+
+def _describe(overload, values, given, autocast):
     with torch._C.DisableTorchFunction(), autocast_for(autocast):
         sparse = any(m.layout != "strided" for m in given)  # of which there are fake ones, but few operators take them
         if overload.name().startswith("aten::fft_"):

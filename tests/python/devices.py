@@ -1,11 +1,23 @@
 """Where the tests run: on the CPU, or with `pytest --device cuda` on a GPU."""
 
+import contextlib
 import os
+from unittest import mock
 
 import torch
 
 DEVICE = os.environ.get("THUNDER_TEST_DEVICE", "cpu")
 ON_CPU = DEVICE == "cpu"
+
+
+def seeds_of_the_cpu():
+    """Within it torch.manual_seed() seeds the CPU, where there is nothing else to seed.
+
+    For a device that may begin later PyTorch keeps each seed with a formatted stack: a tenth of the time of all tests.
+    """
+    if not ON_CPU or torch.cuda.is_available():
+        return contextlib.nullcontext()
+    return mock.patch.object(torch, "manual_seed", torch.default_generator.manual_seed)
 
 
 def on_device(x):

@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 import torch.testing._internal.common_methods_invocations as database
+from devices import seeds_of_the_cpu
 from torch.testing._internal.common_device_type import onlyCPU
 from torch.testing._internal.common_modules import module_db as _module_db
 
@@ -80,7 +81,8 @@ def spread(items, most, only=0.0):
 
 
 def samples(op, device, dtype, most=None, requires_grad=False, only=0.0):
-    return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most, only)
+    with seeds_of_the_cpu():
+        return spread(op.sample_inputs(device, dtype, requires_grad=requires_grad), most, only)
 
 
 def tensors(x):
@@ -94,7 +96,8 @@ def tensors(x):
 
 
 def seeded(fn, *args, **kwargs):
-    torch.manual_seed(0)
+    with seeds_of_the_cpu():
+        torch.manual_seed(0)
     return fn(*args, **kwargs)
 
 
@@ -279,7 +282,8 @@ def check_error(op, error):
 
 
 def module_inputs(info, device, dtype, training, most=None):
-    made = info.module_inputs_func(info, device=device, dtype=dtype, requires_grad=True, training=training)
+    with seeds_of_the_cpu():
+        made = info.module_inputs_func(info, device=device, dtype=dtype, requires_grad=True, training=training)
     return spread((sample for sample in made if sample.forward_input is not None), most)
 
 

@@ -14,7 +14,7 @@ import thunder
 from thunder import _opaque_meta, _sizes_only
 
 PARTS = 8 if short_run.ALL else 2
-OPERATORS = [op for op in op_db if short_run.taken("sizes of " + op.name, 4)]
+OPERATORS = [op for op in op_db if short_run.taken("sizes of " + op.name, 8)]
 SAMPLES = 12 if short_run.ALL else 1
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.complex64][: None if short_run.ALL else 1]
 
