@@ -236,9 +236,9 @@ _remembered = 0, {}
 
 
 def _known():
-    """The descriptions that the compilation has asked for."""
+    """The descriptions that this compilation has asked for, with the settings that PyTorch has now."""
     global _remembered
-    if _remembered[0] != (now := _C.attempts_begun()):
+    if _remembered[0] != (now := _C.settings_version()):
         _remembered = now, {}
     return _remembered[1]
 

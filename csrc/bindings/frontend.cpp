@@ -316,6 +316,7 @@ void bind_frontend(nb::module_& m) {
       .def_prop_ro("location", [](Tracer& t) { return t.location(); });
   set_current_index(current_device_index);
   m.def("set_hooks", set_hooks);
+  m.def("settings_version", settings_version);
   m.def("set_unrecorded", [](nb::handle function) { frontend::hooks().unrecorded = borrowed(function); });
   m.def("set_outside_states", [](nb::handle module) { frontend::hooks().outside_states = borrowed(module); });
   m.def("register_function", register_function, nb::arg("callable"), nb::arg("kind"), nb::arg("op") = "",

@@ -7,7 +7,6 @@
 #include "bindings/bind.h"
 #include "bindings/types.h"
 #include "executors/attention/kernels.h"
-#include "jit/acquirer.h"
 #include "jit/evaluate.h"
 #include "jit/function.h"
 #include "jit/known_mask.h"
@@ -271,7 +270,6 @@ void bind_function(nb::module_& m) {
         nb::arg("automatic_graphs") = false,
         "The compiled function of `fn`; `module` is the nn.Module it runs, or None. `graph_recorder`: records programs "
         "as CUDA graphs, those for which it pays if `automatic_graphs`, or None.");
-  m.def("attempts_begun", attempts_begun);
   m.def("last_traces", [](nb::handle h) {
     const auto& record = function(h).inspection().record;
     return record ? wrap(record->compiled.history) : std::vector<PyTrace>{};

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -64,10 +63,6 @@ struct AcquiredProgram {
   frontend::Acquired acquired;
   double seconds = 0;
 };
-
-/// How many attempts the process has begun.  What is remembered with this number is of one compilation: settings of
-/// PyTorch, and with them what its operators give, are what they were.
-uint64_t attempts_begun();
 
 /// The acquirer of one call owns what the attempts have shown so far.  Later calls get what is learned for good.
 class Acquirer {

@@ -1,6 +1,5 @@
 // One attempt to acquire a program.
 #include <algorithm>
-#include <atomic>
 
 #include "core/error.h"
 #include "jit/acquirer.h"
@@ -16,8 +15,6 @@ using frontend::Ref;
 using frontend::Tracer;
 
 namespace {
-
-std::atomic<uint64_t> begun{0};
 
 // Whether the program reads a number of which it need not know the value.
 bool reads_varying(const Tracer& tracer) {
@@ -39,8 +36,6 @@ Ref with_effects(const Ref& result, const std::vector<frontend::Effect>& effects
 
 }  // namespace
 
-uint64_t attempts_begun() { return begun; }
-
 // Whether the function, if it raises, is acquired in no other way, so that a refusal is the last word.
 bool Acquirer::is_last(Tracer& tracer) const {
   return !after_trace(tracer) && !after_numbers(reads_varying(tracer), "");
@@ -60,7 +55,6 @@ std::unique_ptr<Tracer> Acquirer::make_tracer() const {
 }
 
 std::variant<AcquiredProgram, Again, NeedsEager> Acquirer::attempt() {
-  ++begun;
   AcquiredProgram out{way_.entry, *way_.key, make_tracer(), {}};
   try {
     if (std::optional<Again> reason = acquire_once(out)) return std::move(*reason);

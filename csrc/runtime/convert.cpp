@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "core/error.h"
 
@@ -128,7 +129,14 @@ c10::IValue literal_to_ivalue(const Arg& a) {
   throw Error(ErrorKind::NotImplemented, "an argument of this kind cannot be passed to a PyTorch operator");
 }
 
-void adopt_default_dtype() { set_default_dtype(from_aten(c10::get_default_dtype_as_scalartype())); }
+static std::atomic<uint64_t> version{0};
+
+void adopt_default_dtype() {
+  ++version;
+  set_default_dtype(from_aten(c10::get_default_dtype_as_scalartype()));
+}
+
+uint64_t settings_version() { return version; }
 
 int16_t current_device_index(DeviceType type) {
   if (type != DeviceType::cuda && type != DeviceType::xpu) return -1;

@@ -27,8 +27,11 @@ at::Tensor number_as_tensor(const at::Scalar& s, at::ScalarType dtype);
 /// A literal that needs no type to say what it is in ATen; lists of ints are int lists, other lists generic.
 c10::IValue literal_to_ivalue(const Arg& literal);
 
-/// Makes torch.get_default_dtype() the compiler's: at the start of a compilation.
+/// Makes torch.get_default_dtype() the compiler's: at the start of a compilation, and where a program changes a setting
+/// of PyTorch.
 void adopt_default_dtype();
+/// Larger after each adopt_default_dtype(): what an operator gave is remembered while this stays the same.
+uint64_t settings_version();
 /// The index of the device that PyTorch takes now where none is given; -1 for types that this PyTorch has no device of.
 int16_t current_device_index(DeviceType type);
 

@@ -375,18 +375,19 @@ bool EntryGraphs::make_room(GraphRow& row) {
   if (static_cast<size_t>(recorded) < most.rows) return true;
   GraphRow* oldest = least_used(row);
   if (!displaces(row, *oldest)) return false;
-  std::exchange(oldest->graphs, {});
+  const auto gone = std::exchange(oldest->graphs, {});
   return true;
 }
 
-// Whether the row may have a recording of so many bytes, for which those of other rows go.  Without other rows it never may.
+// Whether the row may have a recording of so many bytes, for which those of other rows go.  What is
+// too large without them gives up.
 bool EntryGraphs::make_memory(GraphRow& row, int64_t bytes) {
   // The memory that is free is asked for only where the answer may be another one than in the last call.
   GraphRow* oldest = least_used(row);
   if (row.crowded_out && oldest && !displaces(row, *oldest)) return false;
   int64_t most = most_bytes();
   for (; bytes > most && oldest && displaces(row, *oldest); oldest = least_used(row)) {
-    std::exchange(oldest->graphs, {});
+    std::exchange(oldest->graphs, {}).clear();
     most = most_bytes();
   }
   row.crowded_out = bytes > most && oldest;

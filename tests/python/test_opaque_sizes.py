@@ -70,6 +70,57 @@ def test_layouts_are_those_of_the_device(device):
     assert described == _opaque_meta.by_fakes(*call)
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """What PyTorch is asked about, a call of an operator each."""
+    calls, describe = [], _opaque_meta._describe
+    monkeypatch.setattr(_opaque_meta, "_describe", lambda *call: calls.append(call) or describe(*call))
+    return calls
+
+
+def cubic(x, grid, corners=False):
+    return torch.nn.functional.grid_sample(x, grid, mode="bicubic", align_corners=corners)
+
+
+def test_equal_calls_are_asked_about_once_in_a_compilation(asked):
+    x, grid = torch.randn(1, 2, 5, 4, requires_grad=True), torch.rand(1, 3, 3, 2)
+    f = thunder.jit(lambda x: cubic(x, grid) + cubic(x, grid))
+    f(x).sum().backward()
+    assert len(asked) == 1
+    f(x)
+    assert len(asked) == 1
+    f(torch.randn(1, 3, 5, 4))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("other", [
+    lambda x, grid: cubic(x, grid, corners=True),
+    lambda x, grid: cubic(x, grid.flip(1).transpose(1, 2)),
+    lambda x, grid: cubic(x.double(), grid.double()),
+    lambda x, grid: cubic(x[:, :1], grid),
+], ids=["argument", "layout", "dtype", "size"])
+def test_other_calls_are_asked_about(asked, other):
+    x, grid = torch.randn(1, 2, 5, 4), torch.rand(1, 3, 3, 2)
+    thunder.jit(cubic)(x, grid)
+    before = len(asked)
+    expected = cubic(x, grid) + other(x, grid)
+    assert torch.equal(thunder.jit(lambda x, grid: cubic(x, grid) + other(x, grid))(x, grid), expected)
+    assert len(asked) == 3 * before
+
+
+def test_a_program_that_changes_a_setting_asks_again(asked):
+    def f(x, grid):
+        a = cubic(x, grid)
+        torch.set_default_dtype(torch.float64)
+        b = cubic(x, grid)
+        torch.set_default_dtype(torch.float32)
+        return a + b
+
+    x, grid = torch.randn(1, 2, 5, 4), torch.rand(1, 3, 3, 2)
+    assert torch.equal(thunder.jit(f)(x, grid), f(x, grid))
+    assert len(asked) > 1
+
+
 def test_a_first_step_imports_no_other_compiler():
     program = """
 import sys
