@@ -12,6 +12,7 @@ import torch
 from devices import DEVICE, ON_CPU
 from op_checks import (
     ALL_DTYPES,
+    MODES,
     ONE_OF_A_CLASS,
     EagerFails,
     check_error,
@@ -85,6 +86,11 @@ def _forward_dtypes(op):
     return [first, *(turn(name_of(op), others) if others and taken(name_of(op), 4) else [])]
 
 
+def _modes(op, dtype):
+    """Single operators as kernels, too: in the short run for half of them, as compiling them takes most of its time."""
+    return tuple(MODES) if taken(f"alone {name_of(op)} {dtype}", 2) else ("default",)
+
+
 @pytest.mark.parametrize("op, dtype", _parameters("test_forward", OPS, _forward_dtypes))
 def test_forward(op, dtype):
     if not ON_CPU and op.name == "_softmax_backward_data" and dtype is torch.float32:
@@ -93,7 +99,7 @@ def test_forward(op, dtype):
     failures = []
     for sample in chosen:
         try:
-            check_forward(op, sample)
+            check_forward(op, sample, _modes(op, dtype))
         except EagerFails as error:
             failures.append(error)
     if chosen and len(failures) == len(chosen):
@@ -111,7 +117,7 @@ def _gradient_dtypes(op):
 @pytest.mark.parametrize("op, dtype", _parameters("test_gradient", DIFFERENTIABLE, _gradient_dtypes))
 def test_gradient(op, dtype):
     for sample in samples(op, DEVICE, dtype, MAX_SAMPLES, requires_grad=True, only=0.6):
-        check_gradient(op, sample)
+        check_gradient(op, sample, _modes(op, dtype))
 
 
 @pytest.mark.parametrize("op", _parameters("test_errors", CHECKED))
