@@ -379,8 +379,8 @@ bool EntryGraphs::make_room(GraphRow& row) {
   return true;
 }
 
-// Whether the row may have a recording of so many bytes, for which those of other rows go.  What is
-// too large without them gives up.
+// Whether the row may have a recording of so many bytes, for which those of other rows go.  A row for which there is not
+// enough memory without other rows, either, gives up.
 bool EntryGraphs::make_memory(GraphRow& row, int64_t bytes) {
   // The memory that is free is asked for only where the answer may be another one than in the last call.
   GraphRow* oldest = least_used(row);
