@@ -13,7 +13,7 @@ ON_CPU = DEVICE == "cpu"
 def seeds_of_the_cpu():
     """Within it torch.manual_seed() seeds the CPU, where there is nothing else to seed.
 
-    For a device that may begin later PyTorch keeps each seed with a formatted stack: a seventh of the time of many tests.
+    For a device that may begin later PyTorch keeps each seed with a formatted stack, which takes a seventh of a test.
     """
     if not ON_CPU or torch.cuda.is_available():
         return contextlib.nullcontext()
