@@ -522,7 +522,9 @@ def _new(func, args, kwargs):
 def _tensor(func, args, kwargs):
     tracer = current_tracer()
     data, *rest = args
-    if not isinstance(data, torch.Tensor) and hasattr(data, "__array__"):
+    if (drawn := tracer.drawn(data, func.__name__ != "tensor")) is not None:
+        data = drawn
+    elif not isinstance(data, torch.Tensor) and hasattr(data, "__array__"):
         data = _now(torch.as_tensor, data)  # the array's memory, so that later calls find what it holds then
     elif _has_large_ints(data):
         data = _now(torch.tensor, data, dtype=kwargs.get("dtype"))

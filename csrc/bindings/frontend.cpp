@@ -312,6 +312,11 @@ void bind_frontend(nb::module_& m) {
              return value ? object(std::move(value)) : nb::object(nb::none());
            })
       .def("read", [](Tracer& t, nb::handle o, const std::string& what) { return object(t.questions().read(o.ptr(), what)); })
+      .def("drawn",
+           [](Tracer& t, nb::handle array, bool shares) {
+             Ref tensor = t.draws().tensor_of(array.ptr(), shares);
+             return tensor ? object(std::move(tensor)) : nb::object(nb::none());
+           })
       .def("knows", [](Tracer& t, nb::handle o) { return t.proxies().knows(o.ptr()); })
       .def_prop_ro("location", [](Tracer& t) { return t.location(); });
   set_current_index(current_device_index);

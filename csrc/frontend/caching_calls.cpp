@@ -49,4 +49,27 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
   return value;
 }
 
+// An array of the program's own.
+bool Reads::is_drawable(PyObject* result) const {
+  return frontend::is_drawable(result) && (state_kind(result) != StateOf::Memory || fresh(result));
+}
+
+// A call that draws and is made as a whole, or from_numpy() of what such a call gave; null, without an exception: neither.
+PyObject* Reads::call_drawing(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
+  static PyObject* from_numpy =
+      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch")).get(), "from_numpy");
+  PythonDraws& draws = tracer_.draws();
+  if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], true).release();
+  Ref result;
+  try {
+    result = draws.call(callable, arguments, n, names, [this](PyObject* o) { return is_settled(o); });
+  } catch (...) {
+    interpreter::NotInterpreting scope;
+    hooks().set_python_error();
+    return nullptr;
+  }
+  if (result && state_kind(result.get()) == StateOf::Memory) made(result.get());
+  return result.release();
+}
+
 }  // namespace thunder::frontend

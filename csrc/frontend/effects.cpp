@@ -88,22 +88,24 @@ bool Reads::written(PyObject* owner, PyObject* key) const {
   if (it == effects_of_.end()) return false;
   for (size_t i : it->second) {
     const Effect& e = effects_[i];
-    if (e.kind == Effect::Contents || e.kind == Effect::Cell || e.key.get() == key) return true;
+    if (e.kind == Effect::Contents || e.kind == Effect::Cell || e.key.get() == key) return ++read_written_;
     if (e.kind == Effect::Appended && PyLong_Check(key) && PyObject_RichCompareBool(e.before.get(), key, Py_LE) == 1)
-      return true;
+      return ++read_written_;
     if (!e.key) continue;
     int same = PyObject_RichCompareBool(e.key.get(), key, Py_EQ);
     if (same < 0) PyErr_Clear();
-    if (same == 1) return true;
+    if (same == 1) return ++read_written_;
   }
   return false;
 }
 
 bool Reads::attribute_written(PyObject* owner, PyObject* name) const {
   auto it = attributes_of_.find(owner);
-  return it != attributes_of_.end() && std::any_of(it->second.begin(), it->second.end(), [&](size_t i) {
-           return PyUnicode_Compare(effects_[i].key.get(), name) == 0;
-         });
+  const bool found = it != attributes_of_.end() && std::any_of(it->second.begin(), it->second.end(), [&](size_t i) {
+                       return PyUnicode_Compare(effects_[i].key.get(), name) == 0;
+                     });
+  read_written_ += found;
+  return found;
 }
 
 // Whether the code wrote what a class has or inherits under the name.

@@ -119,6 +119,12 @@ Arg other_to_arg(PyObject* o) {
   }
   if (is_traced_number(o)) return number_arg(o);
   if (std::optional<Arg> number = number_like(o)) return *number;
+  return opaque_arg(o);
+}
+
+}  // namespace
+
+Arg opaque_arg(PyObject* o) {
   Py_INCREF(o);
   std::shared_ptr<void> object(o, [](void* p) {
     PyGILState_STATE gil = PyGILState_Ensure();
@@ -127,8 +133,6 @@ Arg other_to_arg(PyObject* o) {
   });
   return OpaqueArg{std::string("_") + Py_TYPE(o)->tp_name, std::move(object)};
 }
-
-}  // namespace
 
 Arg number_arg(PyObject* number) {
   const TracedNumber& n = inside(number);

@@ -105,6 +105,8 @@ inline bool is_proxy(PyObject* o) { return Py_TYPE(o) == hooks().proxy_class; }
 /// A Python literal (number, string, dtype, device, constant, slice, container of these) as an argument; `tensor`
 /// converts the tensors in it.  Objects of unknown kinds become opaque arguments named after their type.
 Arg to_arg(PyObject* o, const std::function<Arg(PyObject*)>& tensor);
+/// The object itself, whatever it is.
+Arg opaque_arg(PyObject* o);
 /// The reverse for literals and containers; `value` converts the values in it.
 Ref to_python(const Arg& arg, const std::function<Ref(Value)>& value);
 Ref dtype_to_python(DType t);

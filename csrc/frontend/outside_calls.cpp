@@ -495,6 +495,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
   if (!result && remembered) forget_write(before);
   called(callable, m.self, result);
+  if (m.self && is_random(m.self)) frames_.drew(m.self, std::string(m.name), result && frontend::is_drawable(result));
   take_result(result);
   return result;
 }
@@ -523,6 +524,7 @@ bool Reads::may_hold_numbers(PyObject* o) const {
 std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
   if (std::optional<PyObject*> recorded = call_torch(callable, arguments, n, names)) return recorded;
   if (!allow_setting(callable)) return nullptr;
+  if (PyObject* drawn = call_drawing(callable, arguments, n, names); drawn || PyErr_Occurred()) return drawn;
   if (is_caching(callable)) return call_caching(callable, arguments, n, names);
   if (Ref function = stands_for(callable)) {
     if (std::optional<PyObject*> made = call(function.get(), arguments, n, names)) return made;

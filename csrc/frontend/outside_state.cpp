@@ -153,6 +153,20 @@ bool is_random(PyObject* o) {
          is_a(o, class_of("numpy.random", "BitGenerator", bits));
 }
 
+std::function<void()> remember_random(const std::vector<Ref>& generators) {
+  std::vector<std::pair<StateOf, Ref>> states;
+  for (const Ref& g : generators) {
+    StateOf of{StateOf::Random, g, Ref::borrow(Py_None)};
+    Ref now = of.now();
+    if (!now) throw PythonError();
+    states.emplace_back(std::move(of), std::move(now));
+  }
+  return [states = std::move(states)] {
+    for (const auto& [of, state] : states)
+      if (!of.put(state.get())) PyErr_Clear();
+  };
+}
+
 std::optional<Ref> refused_setting(PyObject* function) {
   if (!hooks().outside_states) return std::nullopt;
   static PyObject* refused = helper("REFUSED");

@@ -7,6 +7,9 @@
 #include <optional>
 #include <string>
 
+#include <functional>
+#include <vector>
+
 #include "frontend/python.h"
 
 namespace thunder::frontend {
@@ -49,6 +52,8 @@ std::optional<Ref> refused_setting(PyObject* function);
 bool is_in_key(PyObject* setter);
 /// A generator of Python's or NumPy's.
 bool is_random(PyObject* o);
+/// Remembers what generators of these kinds are; what it returns makes them that again.
+std::function<void()> remember_random(const std::vector<Ref>& generators);
 /// The dict that a mapping proxy or a view of a dict shows; else the object itself.
 PyObject* shown_by(PyObject* o);
 

@@ -59,6 +59,8 @@ class Reads final : public interpreter::Observer {
   void begin(PyObject* callable) { read_callable(callable); }
   /// The program takes these for arguments; `others`: those that are not copied; `values`: any of their value would do.
   void take(const StandIns& arguments, const std::vector<PyObject*>& others, const std::vector<PyObject*>& values);
+  /// The calls that draw random numbers and can be made as a whole.
+  DrawingCalls drawing_calls() const { return frames_.found(); }
   /// Looks for them among all that was read and written; for a call that raised, as finish() does it, too.
   void find_arguments_elsewhere();
   /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
@@ -67,8 +69,8 @@ class Reads final : public interpreter::Observer {
   const Identities& themselves() const { return themselves_; }
 
   bool enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) override;
-  bool enters() override { return numbers_.enter(); }
-  PyObject* leaves(PyObject* result) override { return numbers_.leave(result); }
+  bool enters() override;
+  PyObject* leaves(PyObject* result) override;
   void operands(interpreter::Operands kind, PyObject** first) override { numbers_.operands(kind, first); }
   void made(PyObject* object) override;
   std::optional<PyObject*> entry(PyObject* container, PyObject* key) override;
@@ -199,6 +201,9 @@ class Reads final : public interpreter::Observer {
   std::optional<PyObject*> call_torch(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   std::optional<PyObject*> call_unbound(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   bool is_settled(PyObject* object) const;
+  DrawingFrames::Done done() const;
+  bool is_drawable(PyObject* result) const;
+  PyObject* call_drawing(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   bool may_hold_numbers(PyObject* object) const;
   PyObject* call_caching(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names);
   PyObject* call_class(PyObject* type, PyObject* const* arguments, size_t n, PyObject* names);
@@ -215,6 +220,8 @@ class Reads final : public interpreter::Observer {
   Tracer& tracer_;
   PlainNumbers numbers_{tracer_.calls(), [this](PyObject* o) { return may_hold_numbers(o); }};
   SharpEdges edges_;
+  DrawingFrames frames_;
+  std::vector<bool> plain_frames_;  // whose results become Python's own numbers
   std::unordered_set<PyObject*> fresh_;
   std::vector<Ref> kept_;  // addresses stay what they are: everything in fresh_, and the owners of reads
   std::unordered_map<PyObject*, size_t> dict_index_, class_index_;
@@ -249,6 +256,7 @@ class Reads final : public interpreter::Observer {
   bool takes_arrays_ = false;  // the function that is called: a tensor of one is an input of the program
   bool raw_write_ = false;     // object.__setattr__ itself
   std::vector<Effect> effects_;
+  mutable size_t read_written_ = 0;  // how often a place that the program wrote to was asked for
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_, attributes_of_;  // the latter: Effect::Attribute
 };
 

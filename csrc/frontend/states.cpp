@@ -60,6 +60,7 @@ void Reads::touch(StateOf of) {
 
 void Reads::touch(PyObject* object) {
   if (takes_arrays_ || is_tensor(object)) return;
+  if (tracer_.draws().open(object)) keep_not("reads random numbers from an array");
   if (std::optional<StateOf::Kind> kind = state_kind(object)) touch({*kind, Ref::borrow(object), Ref::borrow(Py_None)});
 }
 

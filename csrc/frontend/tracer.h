@@ -42,6 +42,7 @@
 #include "frontend/numbers.h"
 #include "frontend/outputs.h"
 #include "frontend/proxies.h"
+#include "frontend/python_draws.h"
 #include "frontend/strided.h"
 #include "frontend/tensors.h"
 #include "frontend/torch_calls.h"
@@ -61,6 +62,7 @@ class Tracer : public Acquisition {
   Tensors& tensors() { return tensors_; }
   ValueQuestions& questions() { return questions_; }
   const ValueQuestions& questions() const { return questions_; }
+  PythonDraws& draws() { return draws_; }
   Constants& constants() { return constants_; }
   Layouts& layouts() { return layouts_; }
   Numbers& numbers() { return numbers_; }
@@ -96,6 +98,7 @@ class Tracer : public Acquisition {
   Inputs inputs_{*this};
   Tensors tensors_;
   ValueQuestions questions_{*this, inputs_, tensors_};
+  PythonDraws draws_{*this, proxies_, tensors_, questions_};
   Constants constants_{*this, tensors_, questions_};
   Numbers numbers_{*this, inputs_, tensors_, questions_, constants_};
   StridedViews strided_{*this, proxies_, inputs_, tensors_, constants_};

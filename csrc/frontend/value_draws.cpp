@@ -54,7 +54,8 @@ std::vector<const Call*> open_draws(const std::vector<const Call*>& calls, const
 }
 
 std::optional<Device> drawn_from(const Call& call) {
-  if (!draws(call) || !can_be_handed_over(call)) return std::nullopt;
+  // A call that is made beside the program has no place in it.
+  if (!draws(call) || (call.op->executor.empty() && !can_be_handed_over(call))) return std::nullopt;
   std::optional<Device> device;
   visit_outputs(call, [&](Value v) { device = v.tensor().device; });
   return device;

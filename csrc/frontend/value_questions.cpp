@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
+#include "frontend/outside_state.h"
 #include "frontend/value_draws.h"
 #include "passes/counted_random.h"
 #include "passes/visit.h"
@@ -76,16 +77,15 @@ std::vector<const Call*> ValueQuestions::calls_leading_to(const std::vector<Valu
   return {calls.rbegin(), calls.rend()};
 }
 
-void ValueQuestions::find_calls(ValueRead& r, Value v, const std::string& what) const {
+void ValueQuestions::find_calls(ValueRead& r, std::vector<Value> wanted, const std::string& what) const {
   std::vector<const Call*> all = b_.outermost_calls();
   if (acquisition_.aliases().has_hidden()) {
     ValueSet read;
-    read.set(v, 1);
+    for (Value v : wanted) read.set(v, 1);
     for (const Call* c : all) visit_inputs(*c, [&](Value in) { read.set(in, 1); });
     all = open_where_needed(all, read);
   }
   if (draws_ahead) all = open_draws(all);
-  std::vector<Value> wanted = {v};
   auto is_drawn = [&](Device d) { return std::find(r.draws.begin(), r.draws.end(), d) != r.draws.end(); };
   for (bool more = true; more;) {
     r.calls = calls_leading_to(wanted, all, what);
@@ -165,27 +165,83 @@ void ValueQuestions::run_now(const std::vector<const Call*>& calls) {
   for (size_t i = 0; i < values.size(); ++i) values_now_[results[i].value().id()] = values[i];
 }
 
+// Of an input, or of what reads computed.
+const Ref& ValueQuestions::value_now(Value v) {
+  auto now = values_now_.find(v.id());
+  for (size_t i = 0; now == values_now_.end() && i < b_.inputs().size(); ++i)
+    if (b_.inputs()[i] == v) now = values_now_.emplace(v.id(), hooks().run_input(real_input(i))).first;
+  return now->second;
+}
+
+// Runs the calls that lead to the values.
+ValueRead ValueQuestions::new_read(const std::vector<Value>& wanted, const std::string& what) {
+  ValueRead r;
+  find_calls(r, wanted, what);
+  if (!r.draws.empty()) drawn_.push_back(hooks().remember_generators(r.draws));
+  r.dim_guards = shapes_.guards().size();
+  r.number_guards = shapes_.number_guards().size();
+  run_now(r.calls);
+  r.what = what;
+  r.where = acquisition_.location();
+  r.place = cat(r.where, " #", places_[r.where]++);
+  return r;
+}
+
 ValueRead& ValueQuestions::read_value(Value v, const std::string& what) {
   for (ValueRead& r : reads_)
     if (r.value == v) return r;
   if (!acquisition_.owns_program())
     unknown(what, "by a rule of an executor or a meta function, and is known only when the program runs");
-  ValueRead r;
-  find_calls(r, v, what);
-  if (!r.draws.empty()) drawn_.push_back(hooks().remember_generators(r.draws));
-  r.dim_guards = shapes_.guards().size();
-  r.number_guards = shapes_.number_guards().size();
-  run_now(r.calls);
+  ValueRead r = new_read({v}, what);
   r.value = v;
-  auto now = values_now_.find(v.id());
-  for (size_t i = 0; now == values_now_.end() && i < b_.inputs().size(); ++i)
-    if (b_.inputs()[i] == v) now = values_now_.emplace(v.id(), hooks().run_input(real_input(i))).first;
-  r.answer = now->second;
-  r.what = what;
-  r.where = acquisition_.location();
-  r.place = cat(r.where, " #", places_[r.where]++);
+  r.answer = value_now(v);
   reads_.push_back(std::move(r));
   return reads_.back();
+}
+
+Ref ValueQuestions::in_this_call(const Arg& a) {
+  if (a.kind() == Arg::Kind::Int)
+    return to_python(a.dim().substitute([&](SymbolId id) { return Dim(shapes_.hint(id).value()); }), {});
+  if (!a.is_sequence()) return to_python(a, [&](Value v) { return value_now(v); });
+  const auto n = static_cast<Py_ssize_t>(a.items().size());
+  Ref out = Ref::steal(PyList_New(n));
+  for (Py_ssize_t i = 0; i < n; ++i)
+    PyList_SET_ITEM(out.get(), i, in_this_call(a.items()[static_cast<size_t>(i)]).release());
+  return a.kind() == Arg::Kind::Tuple ? Ref::steal(PyList_AsTuple(out.get())) : out;
+}
+
+Value ValueQuestions::read_made(const Arg& of, const std::vector<Ref>& generators, const std::string& what,
+                                const std::function<std::optional<std::pair<const Call*, Ref>>(const Now&)>& make) {
+  return acquisition_.located([&] {
+    std::vector<Value> wanted;
+    for_each_value(of, [&](Value v) { wanted.push_back(v); });
+    ValueRead r = new_read(wanted, what);
+    std::function<void()> undo = remember_random(generators);
+    const auto made = make([this](const Arg& a) { return in_this_call(a); });
+    if (!made) {
+      undo();
+      // No later call finds them in a read.
+      for (const Call* c : r.calls) visit_outputs(*c, [&](Value v) { values_now_.erase(v.id()); });
+      return Value();
+    }
+    drawn_.push_back(std::move(undo));
+    r.calls.push_back(made->first);
+    r.generators = generators;
+    r.value = made->first->output.value();
+    r.answer = made->second;
+    r.exact = false;
+    values_now_[r.value.id()] = r.answer;
+    reads_.push_back(std::move(r));
+    return reads_.back().value;
+  });
+}
+
+Ref ValueQuestions::number_of(Value tensor) {
+  return acquisition_.located([&] {
+    const Arg number = resolve(b_("torch.item", tensor).value(), "draw");
+    return number.is_value() || (number.kind() == Arg::Kind::Int && !number.dim().is_constant()) ? make_number(number)
+                                                                                                 : to_python(number, {});
+  });
 }
 
 Ref ValueQuestions::read(PyObject* tensor, const std::string& what) {

@@ -36,6 +36,14 @@ class ValueQuestions {
   Ref read(PyObject* tensor, const std::string& what);
   /// A number of the world that changes, an int of 2 at least or a float: each call reads it from its place.
   Ref read_counter(PyObject* container, PyObject* key, PyObject* now);
+  /// An argument in this call, whose values reads computed.
+  using Now = std::function<Ref(const Arg&)>;
+  /// The one result of a call that `make` makes in this run and records, both; it is given arguments that hold no values
+  /// but those of `of`.  Later calls make it again ahead of the program.  A null value where `make` gives nothing.
+  Value read_made(const Arg& of, const std::vector<Ref>& generators, const std::string& what,
+                  const std::function<std::optional<std::pair<const Call*, Ref>>(const Now&)>& make);
+  /// The number in a tensor without dimensions: a number of the call where it may vary.
+  Ref number_of(Value tensor);
   /// A number that only the run knows, as one of the call that is being compiled: an Arg that is a literal, or a traced
   /// number with a hint.
   Arg resolve(Value number, const std::string& what);
@@ -57,8 +65,11 @@ class ValueQuestions {
   RealInput real_input(size_t i) const;
   std::vector<const Call*> calls_leading_to(const std::vector<Value>& values, const std::vector<const Call*>& all,
                                             const std::string& what) const;
-  void find_calls(ValueRead& read, Value v, const std::string& what) const;
+  void find_calls(ValueRead& read, std::vector<Value> wanted, const std::string& what) const;
   void run_now(const std::vector<const Call*>& calls);
+  const Ref& value_now(Value v);
+  Ref in_this_call(const Arg& a);
+  ValueRead new_read(const std::vector<Value>& wanted, const std::string& what);
   ValueRead& read_value(Value v, const std::string& what);
   bool becomes_symbol(const ValueRead& r, int64_t n) const;
   Arg as_symbol(ValueRead& r);

@@ -87,6 +87,7 @@ void Acquirer::start_again(const Again& reason) {
                  [&](const again::SharedMemory& r) { way_.shared.push_back(r.memory); },
                  [&](const again::BeginsToRequireGrad& r) { way_.begin.insert(r.argument); },
                  [](const again::KnownSymbols&) {},
+                 [](const again::DrawsApart&) {},
                  [&](const again::LengthsAsk&) { way_.lengths_ask = true; },
                  [&](const again::SeemsEager&) { way_.seems_compiled = false; },
                  [&](const again::ReadsStay&) { take_numbers(way_.constant, false); },

@@ -50,10 +50,12 @@ struct ReadsStay {};
 struct NumbersStay {
   std::string why;
 };
+/// Calls that draw random numbers are made as a whole.
+struct DrawsApart {};
 }  // namespace again
 
 using Again = std::variant<again::OtherKey, again::SharedMemory, again::BeginsToRequireGrad, again::KnownSymbols,
-                           again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay>;
+                           again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay, again::DrawsApart>;
 
 /// What a good attempt gives.
 struct AcquiredProgram {

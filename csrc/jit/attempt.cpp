@@ -47,6 +47,7 @@ std::unique_ptr<Tracer> Acquirer::make_tracer() const {
   tracer->seems_compiled = way_.seems_compiled;
   // With "same input" no call asks again.
   tracer->questions().draws_ahead = may_vary();
+  if (may_vary()) tracer->draws().calls = &learned_.drawing_calls();
   if (way_.reads_vary)
     tracer->questions().int_varies = [this](const std::string& place, int64_t now) {
       return learned_.varies(place, now);
@@ -247,6 +248,8 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   reads.made(proxies.second.get());
   std::variant<Ref, Again> result = run(reads, tracer, proxies);
   if (auto* reason = std::get_if<Again>(&result)) return std::move(*reason);
+  if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads))
+    return again::DrawsApart{};
   e.effects = reads.finish(e.world);
   keeping_.not_kept = reads.not_kept();
   learned_.find_counters(e.effects);

@@ -31,6 +31,11 @@ class Learned {
   /// Whether another program was for another value there.
   bool varies(const std::string& place, int64_t now) const;
 
+  /// Calls that draw random numbers and are made as a whole.
+  const frontend::DrawingCalls& drawing_calls() const { return drawing_calls_; }
+  /// Whether there was a new one in it.
+  bool learn_drawing_calls(const frontend::Reads& reads) { return drawing_calls_.add(reads.drawing_calls()); }
+
   const frontend::Reads::Counters& counters() const { return counters_; }
   /// Finds places that hold numbers before and after: self.step += 1.
   void find_counters(const std::vector<frontend::Effect>& effects);
@@ -45,6 +50,7 @@ class Learned {
   frontend::Identities themselves_;
   std::unordered_map<std::string, int64_t> ints_;  // by place
   frontend::Reads::Counters counters_;
+  frontend::DrawingCalls drawing_calls_;
   std::map<std::pair<PyObject*, std::string>, std::vector<frontend::Ref>> changed_;  // numbers, by their places
 };
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "frontend/outside_state.h"
 #include "frontend/python.h"
 #include "jit/evaluate.h"
 #include "passes/visit.h"
@@ -23,6 +24,7 @@ ValueStep::ValueStep(std::shared_ptr<Arena> arena, const ValueRead& read) {
   trace_.arena = std::move(arena);
   trace_.calls = read.calls;
   draws_ = read.draws;
+  generators_ = read.generators;
   ValueSet seen;
   auto take = [&](Value v) {
     if (seen[v]) return;
@@ -159,7 +161,7 @@ const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inpu
   auto same = [](const c10::IValue& a, const c10::IValue& b) {
     return a.isTensor() && b.isTensor() ? a.toTensor().is_same(b.toTensor()) : same_value(a, b);
   };
-  const bool draws = !step.draws().empty();
+  const bool draws = !step.draws().empty() || !step.generators().empty();
   for (const ValueAnswers::Ran& r : answers.ran)
     if (r.step == &step && (!r.error.empty() || r.results.size() >= results) &&
         std::equal(r.inputs.begin(), r.inputs.end(), inputs.begin(), inputs.end(), same)) {
@@ -170,7 +172,11 @@ const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inpu
   ValueAnswers::Ran r{&step, inputs, {}, {}, {}};
   if (draws) {
     answers.keep_drawn(drawn++);
-    r.draw_again = remember_generators(step.draws());
+    r.draw_again = [of_torch = remember_generators(step.draws()),
+                    of_python = frontend::remember_random(step.generators())]() mutable {
+      of_torch();
+      of_python();
+    };
   }
   try {
     r.results = step.run(std::move(inputs));

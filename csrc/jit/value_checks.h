@@ -35,8 +35,9 @@ class ValueStep {
   static size_t hash(const frontend::ValueRead& read);
   const std::vector<Value>& inputs() const { return trace_.inputs; }
   const std::vector<const Call*>& calls() const { return trace_.calls; }
-  /// The devices from whose generators it draws.
+  /// The devices from whose generators it draws; generators of Python's and NumPy's.
   const std::vector<Device>& draws() const { return draws_; }
+  const std::vector<frontend::Ref>& generators() const { return generators_; }
   /// Where the value is among the results; from now on it is one.  The first result is the value asked for.
   size_t keep(Value ours);
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs);
@@ -45,6 +46,7 @@ class ValueStep {
   Trace trace_;
   std::vector<Value> results_;
   std::vector<Device> draws_;
+  std::vector<frontend::Ref> generators_;
   std::shared_ptr<Program> program_;  // null: results were added since
 };
 

@@ -1,0 +1,225 @@
+#include "frontend/python_draws.h"
+
+#include <algorithm>
+
+#include "core/builder.h"
+#include "core/error.h"
+#include "frontend/hooks.h"
+#include "frontend/interpreter/interpreter.h"
+#include "frontend/large_ints.h"
+#include "frontend/outside_state.h"
+#include "ops/common.h"
+
+namespace thunder::frontend {
+
+// ---- which calls draw ------------------------------------------------------------------------------------------------
+
+std::optional<DrawingCalls::Key> DrawingCalls::key_of(PyObject* callable) {
+  PyObject* self = nullptr;
+  std::string method;
+  if (PyFunction_Check(callable)) return Key{PyFunction_GET_CODE(callable), ""};
+  if (PyMethod_Check(callable)) {
+    PyObject* function = PyMethod_GET_FUNCTION(callable);
+    if (PyFunction_Check(function)) return Key{PyFunction_GET_CODE(function), ""};
+    self = PyMethod_GET_SELF(callable);  // of Cython
+    Ref name = Ref::steal(PyObject_GetAttrString(function, "__name__"));
+    if (PyUnicode_Check(name.get())) method = PyUnicode_AsUTF8(name.get());
+  } else if (PyCFunction_Check(callable)) {
+    self = PyCFunction_GET_SELF(callable);
+    method = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+  }
+  if (!self || method.empty() || !is_random(self)) return std::nullopt;
+  return Key{self, std::move(method)};
+}
+
+const DrawingCalls::Call* DrawingCalls::find(PyObject* callable) const {
+  if (calls_.empty()) return nullptr;
+  const std::optional<Key> key = key_of(callable);
+  const auto at = key ? calls_.find(*key) : calls_.end();
+  return at == calls_.end() ? nullptr : &at->second;
+}
+
+bool DrawingCalls::add(const DrawingCalls& others) {
+  bool more = false;
+  for (const auto& [key, call] : others.calls_) more = add(key, call) || more;
+  return more;
+}
+
+void DrawingFrames::drew(PyObject* generator, std::string method, bool gives) {
+  drawn_from_.push_back(Ref::borrow(generator));
+  if (gives)
+    found_.push_back({{generator, std::move(method)}, {Ref::borrow(generator), {Ref::borrow(generator)}}});
+}
+
+void DrawingFrames::ends(const Done& done, bool gives) {
+  const Frame frame = frames_.back();
+  frames_.pop_back();
+  constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  if (!gives || !frame.code || frame.code->co_flags & kSuspended || drawn_from_.size() == frame.drawn ||
+      !(done == frame.done))
+    return;
+  DrawingCalls::Call call{Ref::borrow(reinterpret_cast<PyObject*>(frame.code)), {}};
+  for (size_t i = frame.drawn; i < drawn_from_.size(); ++i) {
+    const bool known = std::any_of(call.generators.begin(), call.generators.end(),
+                                   [&](const Ref& g) { return g.get() == drawn_from_[i].get(); });
+    if (!known) call.generators.push_back(drawn_from_[i]);
+  }
+  found_.resize(frame.found);
+  found_.push_back({{call.owner.get(), ""}, call});
+}
+
+DrawingCalls DrawingFrames::found() const {
+  DrawingCalls out;
+  for (const auto& [key, call] : found_) out.add(key, call);
+  return out;
+}
+
+namespace {
+
+bool is_array(PyObject* o) {
+  static PyTypeObject* arrays = nullptr;
+  if (!arrays) {
+    PyObject* modules = PyImport_GetModuleDict();
+    PyObject* numpy = PyDict_GetItemString(modules, "numpy");
+    if (!numpy) return false;
+    arrays = reinterpret_cast<PyTypeObject*>(Ref::steal(PyObject_GetAttrString(numpy, "ndarray")).release());
+  }
+  return Py_IS_TYPE(o, arrays);
+}
+
+bool is_number(PyObject* o) {
+  return (PyFloat_Check(o) || PyLong_Check(o)) && !is_traced_number(o);
+}
+
+}  // namespace
+
+bool is_drawable(PyObject* result) { return is_number(result) || is_array(result); }
+
+// ---- making them -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+Ref helper(const char* name) {
+  static PyObject* module = PyImport_ImportModule("thunder._draws");
+  return Ref::steal(PyObject_GetAttrString(Ref::borrow(module).get(), name));
+}
+
+Types draw_meta(const Args& a) {
+  return {ops::contiguous_type(a.dtype("dtype"), Device{DeviceType::cpu}, a.dims("shape"))};
+}
+
+// Executors leave the call alone: it is run beside programs, and never in one.
+const Op& draw_operator() {
+  static const Op& op = [&]() -> const Op& {
+    OpDef def;
+    def.schema = "draw(any function, any arguments, any names, any generators, *, dtype dtype, int[] shape) -> Tensor";
+    def.doc = "What a Python function gives that draws random numbers from the generators.";
+    def.tags = kRandom | kNoGrad | kCreation;
+    def.meta = draw_meta;
+    auto made = std::make_unique<Op>("python", def);
+    made->executor = "python";
+    made->context_owner = opaque_arg(helper("draw").get()).opaque().object;
+    return Registry::instance().add(std::move(made), true);
+  }();
+  return op;
+}
+
+// A size of the result that equals a size given is that size.  draw() checks the sizes in every call.
+void find_sizes(Dims& result, const Arg& given, const ShapeEnv& shapes) {
+  if (given.is_sequence())
+    for (const Arg& item : given.items()) find_sizes(result, item, shapes);
+  if (given.kind() != Arg::Kind::Int || given.dim().is_constant()) return;
+  const Dim now = given.dim().substitute([&](SymbolId s) { return Dim(shapes.hint(s).value()); });
+  for (Dim& d : result)
+    if (d.same(now)) d = given.dim();
+}
+
+}  // namespace
+
+// Nothing for an object that the program made: it may be another one in later calls.
+std::optional<Arg> PythonDraws::argument(PyObject* o, const std::function<bool(PyObject*)>& is_settled) {
+  if (is_traced_number(o)) return number_arg(o);
+  if (is_tensor(o)) return tensors_.convert(o);
+  if (PyTuple_CheckExact(o) || (PyList_CheckExact(o) && !is_settled(o))) {
+    ArgList items;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+      std::optional<Arg> item = argument(PySequence_Fast_GET_ITEM(o, i), is_settled);
+      if (!item) return std::nullopt;
+      items.push_back(std::move(*item));
+    }
+    return PyTuple_Check(o) ? Arg::tuple(std::move(items)) : Arg::list(std::move(items));
+  }
+  if (!is_settled(o)) return std::nullopt;
+  const bool plain = o == Py_None || PyBool_Check(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o);
+  return plain || (PyLong_CheckExact(o) && !is_large_int(o)) ? to_arg(o, {}) : opaque_arg(o);
+}
+
+Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names,
+                      const std::function<bool(PyObject*)>& is_settled) {
+  const DrawingCalls::Call* known = calls && acquisition_.owns_program() ? calls->find(callable) : nullptr;
+  if (!known) return {};
+  PyObject* self = PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : nullptr;
+  const bool of_python = PyFunction_Check(callable) || (self && PyFunction_Check(PyMethod_GET_FUNCTION(callable)));
+  if (of_python && !is_settled(self ? self : callable)) return {};
+  interpreter::NotInterpreting scope;
+  ArgList given;
+  const size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+  for (size_t i = 0; i < n + named; ++i) {
+    std::optional<Arg> a = argument(arguments[i], is_settled);
+    if (!a) return {};
+    given.push_back(std::move(*a));
+  }
+  const Arg all = Arg::tuple(std::move(given));
+  const Arg keywords = names ? to_arg(names, {}) : Arg::tuple({});
+  Ref result;
+  const auto made = [&](const ValueQuestions::Now& now) { return make(callable, *known, all, keywords, now, result); };
+  const Value v = questions_.read_made(all, known->generators, "draw", made);
+  if (!v) return {};
+  if (is_number(result.get())) return questions_.number_of(v);
+  const Ref tensor = proxies_.wrap(v, acquisition_.builder().calls().back());
+  arrays_[result.get()] = {result, tensor};
+  return result;
+}
+
+// The call in this run, and its record; nothing where it raises or gives what no program takes.
+std::optional<std::pair<const thunder::Call*, Ref>> PythonDraws::make(PyObject* callable,
+                                                                      const DrawingCalls::Call& call,
+                                                                      const Arg& arguments, const Arg& names,
+                                                                      const ValueQuestions::Now& now, Ref& result) {
+  const Ref given = now(arguments), named = now(names);
+  const Ref give = helper("give");
+  PyObject* made = PyObject_CallFunctionObjArgs(give.get(), callable, given.get(), named.get(), nullptr);
+  if (!made) return PyErr_Clear(), std::nullopt;
+  const Ref both = Ref::steal(made);
+  PyObject* tensor = PyTuple_GET_ITEM(made, 1);
+  result = Ref::borrow(PyTuple_GET_ITEM(made, 0));
+  if (tensor == Py_None || !is_drawable(result.get())) return std::nullopt;
+  const TensorType type = hooks().type_of(tensor);
+  ArgList generators, sizes;
+  for (const Ref& g : call.generators) generators.push_back(opaque_arg(g.get()));
+  Dims shape = type.shape;
+  find_sizes(shape, arguments, acquisition_.shapes());
+  for (const Dim& d : shape) sizes.emplace_back(d);
+  Builder& b = acquisition_.builder();
+  b.call(draw_operator(), {opaque_arg(callable), arguments, names, Arg::list(std::move(generators)), type.dtype,
+                           Arg::list(std::move(sizes))});
+  return std::pair(b.calls().back(), Ref::borrow(tensor));
+}
+
+Ref PythonDraws::tensor_of(PyObject* array, bool shares) {
+  const auto at = arrays_.find(array);
+  if (at == arrays_.end()) return {};
+  at->second.shared = at->second.shared || shares;
+  return at->second.tensor;
+}
+
+bool PythonDraws::open(PyObject* array) {
+  const auto at = arrays_.find(array);
+  if (at == arrays_.end()) return false;
+  if (at->second.shared && acquisition_.eager.why.empty())
+    acquisition_.eager = {"the function uses an array of random numbers beside a tensor of the same memory", {}, true};
+  arrays_.erase(at);
+  return true;
+}
+
+}  // namespace thunder::frontend
