@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
+#include "ops/torch/put.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -23,9 +24,6 @@ struct Key {
   bool has_indices = false;
 };
 
-bool is_mask(const Arg& a) {
-  return a.is_tensor() && (a.value().dtype() == DType::boolean || a.value().dtype() == DType::u8);
-}
 bool is_integer(const Arg& a) {
   return a.kind() == Arg::Kind::Int ||
          (a.is_value() && a.value().type().is_number() && a.number_kind() == NumberKind::Int);
@@ -297,8 +295,7 @@ Arg setitem_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   const Arg& given = a["value"];
   const TensorType& t = x.tensor();
-  // A mask whose selected elements all get one value needs no count of them.
-  Key k = KeyReader(b, t, !has_one_element(given)).read(a["key"]);
+  Key k = KeyReader(b, t, false).read(a["key"]);
   Expr view = basic_view(x, k), written;
   Expr value = given.is_tensor() ? b.expr(given) : full_scalar(b, given, t);
   THUNDER_CHECK(!k.has_indices || value.dtype() == t.dtype || is_one_mask(k.indices, value), Runtime, "setitem",
@@ -306,7 +303,14 @@ Arg setitem_body(Builder& b, const Args& a) {
                 " for the destination and ", value.dtype(), " for the source.");
   value = b.expr(convert(b, value, t.dtype));
   if (value.tensor().device != t.device) value = b("prims.device_put", value, t.device);
-  if (k.has_indices) {
+  if (std::optional<Expr> masked = put_by_mask(b, view, k.indices, value)) {
+    written = *masked;
+  } else if (k.has_indices) {
+    // A mask whose selected elements all get one value needs no count of them.
+    if (!has_one_element(given)) {
+      k = KeyReader(b, t, true).read(a["key"]);
+      view = basic_view(x, k);
+    }
     written = b("prims.index_put", view, index_list(k.indices), without_leading_ones(value, 1), false);
   } else {
     value = without_leading_ones(value, view.shape().size());

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "ops/common.h"
 #include "ops/shape_common.h"
+#include "ops/torch/put.h"
 
 namespace thunder::ops::torch {
 namespace {
@@ -167,13 +168,32 @@ void index_fill_tensor_vjp(VjpContext& c) {
 
 // ---- writing anywhere -----------------------------------------------------------------------------------------------
 
+// The values with a dimension of size 1 for each of the mask's, the first of which is `place` of x's; nothing where they
+// are not broadcast over the mask.
+std::optional<Expr> over_mask(const Expr& values, const Expr& x, size_t place, size_t rank) {
+  const size_t behind = x.shape().size() - place - rank;
+  Dims shape = values.shape();
+  if (shape.size() > behind) {
+    const auto selected = shape.end() - static_cast<long>(behind) - 1;
+    if (!selected->same(1)) return std::nullopt;
+    shape.insert(selected, rank - 1, Dim(1));
+  }
+  if (shape.size() > x.shape().size()) return std::nullopt;
+  for (size_t i = 1; i <= shape.size(); ++i) {
+    const Dim& d = shape[shape.size() - i];
+    if (!d.same(1) && d != x.shape()[x.shape().size() - i]) return std::nullopt;
+  }
+  return expand(reshape(values, shape), x.shape());
+}
+
 Arg index_put_body(Builder& b, const Args& a) {
   ArgList indices;
-  Expr values = b.expr(a["values"]);
+  Expr values = b.expr(a["values"]), x = b.expr(a["input"]);
+  if (!a.flag("accumulate") && values.dtype() == x.dtype())
+    if (std::optional<Expr> written = put_by_mask(b, x, a["indices"].items(), values)) return *written;
   bool one_value = std::all_of(values.shape().begin(), values.shape().end(), [](const Dim& d) { return d.same(1); });
   for (const Arg& i : a["indices"].items()) {
-    bool mask = i.is_tensor() && (is_bool(i.value().dtype()) || i.value().dtype() == DType::u8);
-    if (!mask || one_value || i.value().rank() == 0) {
+    if (!is_mask(i) || one_value || i.value().rank() == 0) {
       indices.push_back(i);
       continue;
     }
@@ -419,6 +439,26 @@ constexpr OpDef kRecords[] = {
 };
 
 }  // namespace
+
+std::optional<Expr> put_by_mask(Builder& b, const Expr& x, const ArgList& indices, const Expr& values) {
+  const auto given = [](const Arg& i) { return !i.is_none(); };
+  const auto first = std::find_if(indices.begin(), indices.end(), given);
+  if (first == indices.end() || !is_mask(*first) || std::count_if(first, indices.end(), given) != 1) return std::nullopt;
+  Expr mask = b.expr(*first);
+  const auto place = static_cast<size_t>(first - indices.begin()), rank = mask.shape().size();
+  if (!is_bool(mask.dtype()) || rank == 0 || place + rank > x.shape().size()) return std::nullopt;
+  if (mask.tensor().device != x.tensor().device) return std::nullopt;
+  if (!equal(mask.shape(), Dims(x.shape().begin() + static_cast<long>(place),
+                                x.shape().begin() + static_cast<long>(place + rank))))
+    return std::nullopt;
+  const std::optional<Expr> wide = over_mask(values, x, place, rank);
+  if (!wide) return std::nullopt;
+  Dims shape = mask.shape();
+  shape.resize(x.shape().size() - place, Dim(1));
+  Expr written = b("torch.where", reshape(mask, shape), *wide, x);
+  Dims strides = preserve_format_strides(x.tensor());
+  return same(written.tensor().strides, strides) ? written : b("prims.restride", written, strides);
+}
 
 std::span<const OpDef> index() { return kRecords; }
 
