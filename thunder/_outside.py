@@ -15,11 +15,14 @@ def put_bytes(owner, content):
 
 def random_state(generator, _key):
     """Of random.Random, or of NumPy's."""
-    return pickle.dumps(_state_of(generator))
+    return pickle.dumps(take_random_state(generator))
 
 
 def put_random_state(generator, _key, state):
-    state = pickle.loads(state)
+    give_random_state(generator, pickle.loads(state))
+
+
+def give_random_state(generator, state):
     if hasattr(generator, "setstate"):
         generator.setstate(state)
     elif hasattr(generator, "set_state"):
@@ -28,7 +31,8 @@ def put_random_state(generator, _key, state):
         getattr(generator, "bit_generator", generator).state = state
 
 
-def _state_of(generator):
+def take_random_state(generator):
+    """An object of its own, which later draws do not change."""
     if hasattr(generator, "getstate"):
         return generator.getstate()
     if hasattr(generator, "get_state"):

@@ -1,4 +1,6 @@
 // Calls of what keeps its results: functools.lru_cache around a function of the user's.
+#include <algorithm>
+
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
 
@@ -49,9 +51,15 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
   return value;
 }
 
-// An array of the program's own.
+// A number, or an array whose memory is none that was there before.
 bool Reads::is_drawable(PyObject* result) const {
-  return frontend::is_drawable(result) && (state_kind(result) != StateOf::Memory || fresh(result));
+  if (!frontend::is_drawable(result)) return false;
+  Ref base;
+  if (PyObject* o = PyObject_GetAttrString(result, "base")) base = Ref::steal(o);
+  else PyErr_Clear();
+  return std::none_of(states_.begin(), states_.end(), [&](const State& s) {
+    return s.of.owner.get() == result || s.of.owner.get() == base.get();
+  });
 }
 
 // A call that draws and is made as a whole, or from_numpy() of what such a call gave; null, without an exception: neither.

@@ -127,6 +127,7 @@ Arg other_to_arg(PyObject* o) {
 Arg opaque_arg(PyObject* o) {
   Py_INCREF(o);
   std::shared_ptr<void> object(o, [](void* p) {
+    if (!Py_IsInitialized()) return;
     PyGILState_STATE gil = PyGILState_Ensure();
     Py_DECREF(static_cast<PyObject*>(p));
     PyGILState_Release(gil);

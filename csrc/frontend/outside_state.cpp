@@ -154,16 +154,18 @@ bool is_random(PyObject* o) {
 }
 
 std::function<void()> remember_random(const std::vector<Ref>& generators) {
-  std::vector<std::pair<StateOf, Ref>> states;
-  for (const Ref& g : generators) {
-    StateOf of{StateOf::Random, g, Ref::borrow(Py_None)};
-    Ref now = of.now();
-    if (!now) throw PythonError();
-    states.emplace_back(std::move(of), std::move(now));
-  }
+  static PyObject *take = helper("take_random_state"), *give = helper("give_random_state");
+  std::vector<std::pair<Ref, Ref>> states;
+  for (const Ref& g : generators) states.emplace_back(g, Ref::steal(PyObject_CallOneArg(take, g.get())));
   return [states = std::move(states)] {
-    for (const auto& [of, state] : states)
-      if (!of.put(state.get())) PyErr_Clear();
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (const auto& [generator, state] : states) {
+      PyObject* done = PyObject_CallFunctionObjArgs(give, generator.get(), state.get(), nullptr);
+      if (!done) PyErr_Clear();
+      Py_XDECREF(done);
+    }
+    PyErr_Restore(type, value, traceback);
   };
 }
 

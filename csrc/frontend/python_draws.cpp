@@ -14,27 +14,28 @@ namespace thunder::frontend {
 
 // ---- which calls draw ------------------------------------------------------------------------------------------------
 
-std::optional<DrawingCalls::Key> DrawingCalls::key_of(PyObject* callable) {
-  PyObject* self = nullptr;
-  std::string method;
+std::optional<DrawingCalls::Key> DrawingCalls::key_of(PyObject* callable, PyObject* first) {
+  PyObject* self = first;  // of a method that is not bound
   if (PyFunction_Check(callable)) return Key{PyFunction_GET_CODE(callable), ""};
   if (PyMethod_Check(callable)) {
     PyObject* function = PyMethod_GET_FUNCTION(callable);
     if (PyFunction_Check(function)) return Key{PyFunction_GET_CODE(function), ""};
     self = PyMethod_GET_SELF(callable);  // of Cython
-    Ref name = Ref::steal(PyObject_GetAttrString(function, "__name__"));
-    if (PyUnicode_Check(name.get())) method = PyUnicode_AsUTF8(name.get());
   } else if (PyCFunction_Check(callable)) {
     self = PyCFunction_GET_SELF(callable);
-    method = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
   }
-  if (!self || method.empty() || !is_random(self)) return std::nullopt;
-  return Key{self, std::move(method)};
+  if (!self || !is_random(self)) return std::nullopt;
+  static PyObject* attribute = PyUnicode_InternFromString("__name__");
+  PyObject* name = PyObject_GetAttr(callable, attribute);
+  if (!name) return PyErr_Clear(), std::nullopt;
+  const Ref owned = Ref::steal(name);
+  if (!PyUnicode_Check(name)) return std::nullopt;
+  return Key{self, PyUnicode_AsUTF8(name)};
 }
 
-const DrawingCalls::Call* DrawingCalls::find(PyObject* callable) const {
+const DrawingCalls::Call* DrawingCalls::find(PyObject* callable, PyObject* first) const {
   if (calls_.empty()) return nullptr;
-  const std::optional<Key> key = key_of(callable);
+  const std::optional<Key> key = key_of(callable, first);
   const auto at = key ? calls_.find(*key) : calls_.end();
   return at == calls_.end() ? nullptr : &at->second;
 }
@@ -156,7 +157,7 @@ std::optional<Arg> PythonDraws::argument(PyObject* o, const std::function<bool(P
 
 Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names,
                       const std::function<bool(PyObject*)>& is_settled) {
-  const DrawingCalls::Call* known = calls && acquisition_.owns_program() ? calls->find(callable) : nullptr;
+  const DrawingCalls::Call* known = calls && acquisition_.owns_program() ? calls->find(callable, n > 0 ? arguments[0] : nullptr) : nullptr;
   if (!known) return {};
   PyObject* self = PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : nullptr;
   const bool of_python = PyFunction_Check(callable) || (self && PyFunction_Check(PyMethod_GET_FUNCTION(callable)));

@@ -32,10 +32,10 @@ class DrawingCalls {
     Ref owner;                    ///< keeps the key's object
     std::vector<Ref> generators;  ///< from which it draws
   };
-  /// Nothing for what is neither.
-  static std::optional<Key> key_of(PyObject* callable);
+  /// Nothing for what is neither.  `first`: the first argument, or null.
+  static std::optional<Key> key_of(PyObject* callable, PyObject* first);
   /// Null if it is not among them.
-  const Call* find(PyObject* callable) const;
+  const Call* find(PyObject* callable, PyObject* first) const;
   bool empty() const { return calls_.empty(); }
   /// Whether there was a new one among the others.
   bool add(const DrawingCalls& others);

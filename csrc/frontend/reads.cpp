@@ -312,6 +312,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
   if (is_proxy(object)) return read_attribute_of_tensor(object, name);
   if (!is_tensor(object) && hooks().is_dtensor(object)) return;  // the program made it
   if (fresh(object)) {
+    see_drawn(object);
     if (ClassUse* use = use_of(object)) use->add(name);
     // The dict of what is the code's own is its own.
     if (value && PyDict_CheckExact(value) && _PyObject_GetDictPtr(object) && instance_dict(object) == value) {
@@ -367,6 +368,7 @@ void Reads::read_attribute(PyObject* object, PyObject* name, PyObject* value) {
 void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
   ask_identity(key);
   object = shown_by(object);
+  see_drawn(object);
   if (fresh(object) || is_tensor(object)) return;
   PyObject *t, *v, *tb;
   PyErr_Fetch(&t, &v, &tb);

@@ -61,6 +61,8 @@ class Reads final : public interpreter::Observer {
   void take(const StandIns& arguments, const std::vector<PyObject*>& others, const std::vector<PyObject*>& values);
   /// The calls that draw random numbers and can be made as a whole.
   DrawingCalls drawing_calls() const { return frames_.found(); }
+  /// Tells of the draws that were not made as a part of such a call; PythonError if they are errors.
+  void tell_draws() const;
   /// Looks for them among all that was read and written; for a call that raised, as finish() does it, too.
   void find_arguments_elsewhere();
   /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.
@@ -179,6 +181,7 @@ class Reads final : public interpreter::Observer {
   bool shows_fresh_memory(PyObject* object) const;
   void touch(StateOf of);
   void touch(PyObject* object);
+  void see_drawn(PyObject* object);
   bool touch_attribute(PyObject* object, PyObject* name);
   void touch_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n);
   void called(PyObject* callable, PyObject* self, PyObject* result);
@@ -191,6 +194,7 @@ class Reads final : public interpreter::Observer {
   bool sets() const;
   void finish_states(WorldGuard& world, std::vector<Effect>& out);
 
+  bool tell(const std::string& message) const;
   bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
   /// Ends the acquisition; false, with the error set.
   bool leave_to_eager(const std::string& does);
@@ -256,6 +260,7 @@ class Reads final : public interpreter::Observer {
   bool takes_arrays_ = false;  // the function that is called: a tensor of one is an input of the program
   bool raw_write_ = false;     // object.__setattr__ itself
   std::vector<Effect> effects_;
+  std::vector<std::string> draws_;  // messages about draws, as sharp edges
   mutable size_t read_written_ = 0;  // how often a place that the program wrote to was asked for
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_, attributes_of_;  // the latter: Effect::Attribute
 };

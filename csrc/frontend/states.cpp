@@ -60,8 +60,17 @@ void Reads::touch(StateOf of) {
 
 void Reads::touch(PyObject* object) {
   if (takes_arrays_ || is_tensor(object)) return;
-  if (tracer_.draws().open(object)) keep_not("reads random numbers from an array");
+  see_drawn(object);
   if (std::optional<StateOf::Kind> kind = state_kind(object)) touch({*kind, Ref::borrow(object), Ref::borrow(Py_None)});
+}
+
+// Code looks at an object: the numbers of an array of random numbers are others in every call.
+void Reads::see_drawn(PyObject* object) {
+  if (takes_arrays_ || !tracer_.draws().open(object)) return;
+  const std::string does = "reads an array of random numbers, for each of which the function is compiled";
+  keep_not(does);
+  if (edges_ != SharpEdges::Allow)
+    draws_.push_back("[sharp_edges] the function " + does + "\n  at " + interpreter::current_place().str());
 }
 
 // Whether the attribute belongs to what C code keeps.

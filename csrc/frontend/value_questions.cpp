@@ -121,7 +121,8 @@ ValueQuestions::ValueQuestions(Acquisition& acquisition, Inputs& inputs, Tensors
 
 // An acquisition that comes to nothing has drawn nothing.
 ValueQuestions::~ValueQuestions() {
-  for (size_t i = drawn_.size(); i-- > 0;) drawn_[i]();
+  for (size_t i = reads_.size(); i-- > 0 && !keeps_drawn_;)
+    if (reads_[i].undo) reads_[i].undo();
 }
 
 // Keeps all results: later reads begin with them.
@@ -177,7 +178,7 @@ const Ref& ValueQuestions::value_now(Value v) {
 ValueRead ValueQuestions::new_read(const std::vector<Value>& wanted, const std::string& what) {
   ValueRead r;
   find_calls(r, wanted, what);
-  if (!r.draws.empty()) drawn_.push_back(hooks().remember_generators(r.draws));
+  if (!r.draws.empty()) r.undo = hooks().remember_generators(r.draws);
   r.dim_guards = shapes_.guards().size();
   r.number_guards = shapes_.number_guards().size();
   run_now(r.calls);
@@ -216,15 +217,17 @@ Value ValueQuestions::read_made(const Arg& of, const std::vector<Ref>& generator
     std::vector<Value> wanted;
     for_each_value(of, [&](Value v) { wanted.push_back(v); });
     ValueRead r = new_read(wanted, what);
-    std::function<void()> undo = remember_random(generators);
+    r.undo = [of_torch = std::move(r.undo), of_python = remember_random(generators)] {
+      if (of_torch) of_torch();
+      of_python();
+    };
     const auto made = make([this](const Arg& a) { return in_this_call(a); });
     if (!made) {
-      undo();
+      r.undo();
       // No later call finds them in a read.
       for (const Call* c : r.calls) visit_outputs(*c, [&](Value v) { values_now_.erase(v.id()); });
       return Value();
     }
-    drawn_.push_back(std::move(undo));
     r.calls.push_back(made->first);
     r.generators = generators;
     r.value = made->first->output.value();
@@ -355,7 +358,8 @@ void ValueQuestions::take_from_reads(Acquired& a) const {
   for (const ValueRead& r : a.reads)
     for (const Call* c : r.calls)
       if (drawn_from(*c)) visit_outputs(*c, [&](Value v) { drawn.set(v, 1); });
-  if (!drawn_.empty()) a.computation.calls = open_draws(a.computation.calls, &drawn);
+  const bool any_drawn = std::any_of(reads_.begin(), reads_.end(), [](const ValueRead& r) { return bool(r.undo); });
+  if (any_drawn) a.computation.calls = open_draws(a.computation.calls, &drawn);
   LiveValues live;
   visit_values(a.computation.output, [&](Value v) { live.add(v); });
   std::vector<const Call*> kept;
@@ -377,7 +381,7 @@ void ValueQuestions::take_from_reads(Acquired& a) const {
       taken.insert(taken.end(), given.begin(), given.end());
     }
   }
-  if (taken.empty() && drawn_.empty()) return;
+  if (taken.empty() && !any_drawn) return;
   a.computation.calls.assign(kept.rbegin(), kept.rend());
   // Tensors come before numbers.
   const auto first = std::find_if(a.sources.begin(), a.sources.end(),

@@ -55,7 +55,7 @@ class ValueQuestions {
 
   const std::vector<ValueRead>& reads() const { return reads_; }
   /// Leaves the generators as they are behind what reads have drawn, which else is undone in the end.
-  void keep_drawn() { drawn_.clear(); }
+  void keep_drawn() { keeps_drawn_ = true; }
   /// Tells what was read, and what the reads take from the program's inputs.
   void add_reads(Acquired& a) const;
   /// What the reads computed becomes inputs of the computation, which does not compute it again.
@@ -82,10 +82,10 @@ class ValueQuestions {
   Tensors& tensors_;
   std::vector<ValueRead> reads_;
   std::unordered_map<ValueId, Ref> values_now_;  // what reads computed
-  std::vector<std::function<void()>> drawn_;     // undo what reads have drawn
   std::map<std::pair<PyObject*, std::string>, Arg> counters_;
   std::unordered_map<ValueId, Arg> resolved_;    // numbers that only the run knew
   std::unordered_map<std::string, int> places_;  // how often a line has read
+  bool keeps_drawn_ = false;
 };
 
 }  // namespace thunder::frontend

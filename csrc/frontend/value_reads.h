@@ -20,6 +20,7 @@ struct ValueRead {
   std::vector<const Call*> calls;  ///< that compute it, in order; without those that earlier reads ran
   std::vector<Device> draws;       ///< from whose generators the calls draw
   std::vector<Ref> generators;     ///< Python's and NumPy's from which they draw
+  std::function<void()> undo;      ///< makes all of these what they were; null: nothing was drawn
   Value value;                     ///< a tensor or a number
   Ref answer;                      ///< what it is in this call: a real tensor, or a Python number
   /// Whether the program holds for this answer alone.  If not, the number stands in the program as a symbol or a float

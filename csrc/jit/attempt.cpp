@@ -250,6 +250,7 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   if (auto* reason = std::get_if<Again>(&result)) return std::move(*reason);
   if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads))
     return again::DrawsApart{};
+  reads.tell_draws();
   e.effects = reads.finish(e.world);
   keeping_.not_kept = reads.not_kept();
   learned_.find_counters(e.effects);

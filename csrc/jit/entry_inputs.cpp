@@ -143,8 +143,9 @@ void add_checks(CacheEntry& e, const CallKey& key, const frontend::Acquired& acq
   for (const ValueRead& r : acquired.reads) {
     EntryChecks::Values ours;
     std::shared_ptr<ValueStep> step = steps.step_for(r, acquired.computation.arena, ours);
-    key.answers->ran.push_back({step.get(), {}, {}, {}, {}});
+    key.answers->ran.push_back({step.get(), {}, {}, {}, {}, r.undo});
     key.answers->steps.push_back(&key.answers->ran.back());
+    if (r.undo) key.answers->drawn.push_back(&key.answers->ran.back());
     const ValueChecks::Check& c = checks.add(r, std::move(step), ours);
     // What another call reads there tells whether it varies.
     if (c.exact && c.answer.isInt()) learned.add_int(r.place, c.answer.toInt());

@@ -233,7 +233,7 @@ def test_scratch_memory_is_compiled_twice():
 
 def test_why_a_program_is_not_kept():
     s = world()
-    f = thunder.jit(lambda x: x * s.random.random())
+    f = thunder.jit(lambda x: x * np.random.rand(2).sum())
     f(torch.ones(1))
     assert "random" in thunder.compile_stats(f)["not_cached"]
     g = thunder.jit(lambda x: s.a.__setitem__(0, s.a[0] + 1) or x)
@@ -341,13 +341,9 @@ def test_clocks_run():
 
 RANDOM, NEW = random.Random(1), np.random.default_rng(1)
 SHARP = {
-    "random": lambda x: x * random.random(),
-    "randint": lambda x: x * random.randint(1, 9),
-    "gauss": lambda x: x * random.gauss(0, 1),
-    "shuffle": lambda x: random.shuffle([1, 2]) or x,
-    "Random": lambda x: x * RANDOM.random(),
-    "np.random": lambda x: x * np.random.rand(),
-    "default_rng": lambda x: x * NEW.random(),
+    "getstate": lambda x: x * len(RANDOM.getstate()),
+    "np.random.shuffle": lambda x: NEW.shuffle([1, 2]) or x,
+    "np.random": lambda x: x * np.random.rand(2).sum(),
     "time": lambda x: x * time.time(),
     "perf_counter": lambda x: x * time.perf_counter(),
     "datetime": lambda x: x * datetime.datetime.now().year,

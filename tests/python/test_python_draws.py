@@ -99,22 +99,43 @@ def before_a_read_of_torch(x):
     return h if torch.rand(()) < 0.5 else h + torch.tensor(masks((2, 3), 0.5)).sum()
 
 
+OWN, NEW = random.Random(5), np.random.default_rng(5)
+
+
+def own_generators(x):
+    return x * OWN.random() + NEW.normal() + torch.from_numpy(NEW.random(x.shape[1]))
+
+
+def loops(x):
+    for _ in range(random.randint(1, 3)):
+        x = x.sin()
+    return x
+
+
+def in_place(x):
+    h = x.clone()
+    h[torch.from_numpy(np.random.rand(*x.shape) < 0.5)] = 0.0
+    return h
+
+
 # The second figure: how many programs are enough for all calls of a size.
 KEPT = [
     (in_a_function, 1), (in_a_function_by_name, 1), (of_memory, 1), (of_lengths, 1), (a_branch, 2), (a_float, 1),
     (an_int, 4), (a_method_of_a_module_of_python, 1), (a_permutation, 1), (noise_in_a_function, 1), (an_array_alone, 1),
-    (several, 2), (beside_torch, 1), (before_a_read_of_torch, 2),
+    (several, 2), (beside_torch, 1), (before_a_read_of_torch, 2), (own_generators, 1), (loops, 3),
 ]  # fmt: skip
 
 
 def seed(i):
     random.seed(i)
+    OWN.seed(i)
+    NEW.bit_generator.state = np.random.PCG64(i).state
     np.random.seed(i)
     torch.manual_seed(i)
 
 
 def states():
-    return random.getstate(), np.random.get_state(legacy=False)["state"]["key"].tolist(), torch.rand(3).tolist()
+    return random.getstate(), OWN.getstate(), NEW.bit_generator.state, np.random.get_state(legacy=False)["state"]["key"].tolist(), torch.rand(3).tolist()
 
 
 def same_as_eager(eager, jitted, inputs, calls=10):
@@ -145,3 +166,178 @@ def test_sizes_that_change(f, programs):
     jitted = thunder.jit(f)
     shapes = [(4, 16), (4, 17), (4, 23), (5, 9), (2, 3), (7, 16), (1, 8), (4, 1)]
     same_as_eager(f, jitted, lambda i: pairs(shapes[i % len(shapes)])(i), calls=24)
+
+
+def test_training_with_checkpoints_and_autocast():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj, self.emb = nn.Linear(8, 8), nn.Parameter(torch.randn(8))
+
+        def body(self, x):
+            return self.proj(x).tanh()
+
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                h = torch.utils.checkpoint.checkpoint(self.body, x, use_reentrant=False)
+                h = h.float()
+                h[torch.tensor(masks((h.shape[0], h.shape[1]), 0.4), device=h.device)] = self.emb
+                return self.proj(h).float().square().mean() * random.random()
+
+    torch.manual_seed(0)
+    model = Block()
+    jitted = thunder.jit(model)
+    for i in range(6):
+        x, results = torch.randn(3, 10 + i % 2, 8), []
+        for m in (model, jitted):
+            seed(i)
+            model.zero_grad()
+            loss = m(x)
+            loss.backward()
+            results.append((loss.detach(), *(p.grad.clone() for p in model.parameters())))
+        torch.testing.assert_close(results[1], results[0], rtol=2e-2, atol=1e-3)
+    assert thunder.cache_misses(jitted) <= 2
+
+
+# ---- what is no call to be made as a whole ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [noise, in_place], ids=lambda f: f.__name__)
+def test_arrays_that_other_code_reads(f):
+    """A program is for their numbers alone, and right."""
+    jitted = thunder.jit(f)
+    same_as_eager(f, jitted, pairs((3, 5)), calls=4)
+    assert thunder.cache_hits(jitted) == 0
+    assert "array of random numbers" in thunder.compile_stats(jitted)["not_cached"]
+
+
+def test_an_array_and_a_tensor_of_one_memory():
+    def f(x):
+        array = np.random.rand(3)
+        noise = torch.from_numpy(array)
+        array[0] = 5.0
+        return x + noise
+
+    jitted = thunder.jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same_as_eager(f, jitted, lambda i: (torch.zeros(3, dtype=torch.float64),), calls=3)
+    assert any("same memory" in why for why in thunder.compile_stats(jitted)["eager_calls"])
+
+
+def test_a_function_that_writes_outside():
+    """It is interpreted: its writes are effects, each made once in a call."""
+    drawn = []
+
+    def noisy(n):
+        values = np.random.rand(n)
+        drawn.append(float(values[0]))
+        return values
+
+    def f(x):
+        return x + torch.tensor(noisy(3))
+
+    jitted = thunder.jit(f)
+    for i in range(3):
+        seed(i)
+        out = jitted(torch.zeros(3, dtype=torch.float64))
+        assert len(drawn) == i + 1 and drawn[i] == out[0].item()
+
+
+def test_a_function_that_reads_what_the_program_wrote():
+    class Scaled(nn.Module):
+        scale = 1.0
+
+        def noise(self, n):
+            return np.random.rand(n) * self.scale
+
+        def forward(self, x):
+            self.scale = self.scale + 1.0
+            return x + torch.tensor(self.noise(4))
+
+    eager, jitted = Scaled(), thunder.jit(Scaled())
+    same_as_eager(eager, jitted, lambda i: (torch.zeros(4, dtype=torch.float64),), calls=5)
+
+
+def test_what_a_function_reads_outside_is_read_in_each_call():
+    scales = [1.0]
+
+    def noise(n):
+        return np.random.rand(n) * scales[0]
+
+    def f(x):
+        return x + torch.tensor(noise(4))
+
+    jitted = thunder.jit(f)
+    for i in range(4):
+        scales[0] = float(i)
+        same_as_eager(f, jitted, lambda _: (torch.zeros(4, dtype=torch.float64),), calls=2)
+    assert thunder.cache_misses(jitted) == 1
+
+
+def test_results_of_other_sizes_and_dtypes():
+    """The program is for the shape and dtype of what the function gave."""
+    def noise():
+        n = np.random.randint(1, 4)
+        return np.random.rand(n).astype(np.float32 if n < 3 else np.float64)
+
+    def f(x):
+        return x.sum() + torch.tensor(noise()).sum()
+
+    jitted = thunder.jit(f)
+    same_as_eager(f, jitted, pairs((3, 5)), calls=20)
+    assert thunder.cache_misses(jitted) == 3
+
+
+def test_a_function_that_raises():
+    def noise(n):
+        values = np.random.rand(n)
+        if values[0] < 0.5:
+            raise ValueError("too small")
+        return values
+
+    def f(x):
+        return x + torch.tensor(noise(3))
+
+    jitted = thunder.jit(f)
+    for i in range(12):
+        results = []
+        for g in (f, jitted):
+            seed(i)
+            try:
+                results.append(g(torch.zeros(3, dtype=torch.float64)).tolist())
+            except ValueError as error:
+                results.append(str(error))
+            results.append(np.random.rand())
+        assert results[:2] == results[2:], i
+
+
+@pytest.mark.parametrize("cache", ["no caching", "same input", "symbolic values", "constant values"])
+def test_caches(cache):
+    def f(x):
+        return x * random.random() + torch.tensor(masks((2, 5), 0.5))
+
+    jitted = thunder.jit(f, cache=cache)
+    calls = 1 if cache == "same input" else 4
+    same_as_eager(f, jitted, pairs((2, 5)), calls=calls)
+
+
+def test_no_sharp_edge():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for mode in ("warn", "error"):
+            thunder.jit(several, sharp_edges=mode)(torch.randn(3, 5))
+
+
+def test_a_first_run_that_raises_draws_once():
+    """Eager takes over with the numbers that the program drew."""
+    def f(x, i):
+        return x[i] * random.random() + np.random.rand()
+
+    x, results = torch.randn(4), []
+    for g in (f, thunder.jit(f)):
+        seed(0)
+        with pytest.raises(IndexError):
+            g(x, torch.tensor([9]))
+        results.append((random.random(), np.random.rand()))
+    assert results[0] == results[1]
