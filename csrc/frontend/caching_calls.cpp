@@ -57,15 +57,13 @@ bool Reads::is_drawable(PyObject* result) const {
   Ref base;
   if (PyObject* o = PyObject_GetAttrString(result, "base")) base = Ref::steal(o);
   else PyErr_Clear();
-  return std::none_of(states_.begin(), states_.end(), [&](const State& s) {
-    return s.of.owner.get() == result || s.of.owner.get() == base.get();
-  });
+  return std::none_of(states_.begin(), states_.end(),
+                      [&](const State& s) { return s.of.owner.get() == result || s.of.owner.get() == base.get(); });
 }
 
 // A call that draws and is made as a whole, or from_numpy() of what such a call gave; null, without an exception: neither.
 PyObject* Reads::call_drawing(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  static PyObject* from_numpy =
-      PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch")).get(), "from_numpy");
+  static PyObject* from_numpy = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch")).get(), "from_numpy");
   PythonDraws& draws = tracer_.draws();
   if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], true).release();
   Ref result;

@@ -48,8 +48,7 @@ bool DrawingCalls::add(const DrawingCalls& others) {
 
 void DrawingFrames::drew(PyObject* generator, std::string method, bool gives) {
   drawn_from_.push_back(Ref::borrow(generator));
-  if (gives)
-    found_.push_back({{generator, std::move(method)}, {Ref::borrow(generator), {Ref::borrow(generator)}}});
+  if (gives) found_.push_back({{generator, std::move(method)}, {Ref::borrow(generator), {Ref::borrow(generator)}}});
 }
 
 void DrawingFrames::ends(const Done& done, bool gives) {
@@ -88,9 +87,7 @@ bool is_array(PyObject* o) {
   return Py_IS_TYPE(o, arrays);
 }
 
-bool is_number(PyObject* o) {
-  return (PyFloat_Check(o) || PyLong_Check(o)) && !is_traced_number(o);
-}
+bool is_number(PyObject* o) { return (PyFloat_Check(o) || PyLong_Check(o)) && !is_traced_number(o); }
 
 }  // namespace
 
@@ -157,7 +154,8 @@ std::optional<Arg> PythonDraws::argument(PyObject* o, const std::function<bool(P
 
 Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names,
                       const std::function<bool(PyObject*)>& is_settled) {
-  const DrawingCalls::Call* known = calls && acquisition_.owns_program() ? calls->find(callable, n > 0 ? arguments[0] : nullptr) : nullptr;
+  const DrawingCalls::Call* known =
+      calls && acquisition_.owns_program() ? calls->find(callable, n > 0 ? arguments[0] : nullptr) : nullptr;
   if (!known) return {};
   PyObject* self = PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : nullptr;
   const bool of_python = PyFunction_Check(callable) || (self && PyFunction_Check(PyMethod_GET_FUNCTION(callable)));

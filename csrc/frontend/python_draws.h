@@ -67,8 +67,8 @@ class DrawingFrames {
  private:
   struct Frame {
     Done done;
-    PyCodeObject* code;  // null: it did not begin
-    size_t found, drawn; // how many there were before
+    PyCodeObject* code;   // null: it did not begin
+    size_t found, drawn;  // how many there were before
   };
   std::vector<Frame> frames_;
   std::vector<std::pair<DrawingCalls::Key, DrawingCalls::Call>> found_;

@@ -260,7 +260,7 @@ class Reads final : public interpreter::Observer {
   bool takes_arrays_ = false;  // the function that is called: a tensor of one is an input of the program
   bool raw_write_ = false;     // object.__setattr__ itself
   std::vector<Effect> effects_;
-  std::vector<std::string> draws_;  // messages about draws, as sharp edges
+  std::vector<std::string> draws_;   // messages about draws, as sharp edges
   mutable size_t read_written_ = 0;  // how often a place that the program wrote to was asked for
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_, attributes_of_;  // the latter: Effect::Attribute
 };

@@ -242,8 +242,9 @@ Value ValueQuestions::read_made(const Arg& of, const std::vector<Ref>& generator
 Ref ValueQuestions::number_of(Value tensor) {
   return acquisition_.located([&] {
     const Arg number = resolve(b_("torch.item", tensor).value(), "draw");
-    return number.is_value() || (number.kind() == Arg::Kind::Int && !number.dim().is_constant()) ? make_number(number)
-                                                                                                 : to_python(number, {});
+    return number.is_value() || (number.kind() == Arg::Kind::Int && !number.dim().is_constant())
+               ? make_number(number)
+               : to_python(number, {});
   });
 }
 

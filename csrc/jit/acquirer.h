@@ -54,8 +54,9 @@ struct NumbersStay {
 struct DrawsApart {};
 }  // namespace again
 
-using Again = std::variant<again::OtherKey, again::SharedMemory, again::BeginsToRequireGrad, again::KnownSymbols,
-                           again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay, again::DrawsApart>;
+using Again =
+    std::variant<again::OtherKey, again::SharedMemory, again::BeginsToRequireGrad, again::KnownSymbols,
+                 again::LengthsAsk, again::SeemsEager, again::ReadsStay, again::NumbersStay, again::DrawsApart>;
 
 /// What a good attempt gives.
 struct AcquiredProgram {

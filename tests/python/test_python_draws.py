@@ -1,13 +1,14 @@
-"""Programs that draw random numbers by Python's or NumPy's generators: eager's numbers, and one program for all calls."""
+"""Programs that draw by Python's or NumPy's generators: eager's numbers, and one program for all calls."""
 
 import random
 import warnings
 
 import numpy as np
 import pytest
-import thunder
 import torch
 from torch import nn
+
+import thunder
 
 
 def masks(shape, p, lengths=None):
@@ -135,7 +136,11 @@ def seed(i):
 
 
 def states():
-    return random.getstate(), OWN.getstate(), NEW.bit_generator.state, np.random.get_state(legacy=False)["state"]["key"].tolist(), torch.rand(3).tolist()
+    numpys = np.random.get_state(legacy=False)["state"]
+    return (
+        random.getstate(), OWN.getstate(), NEW.bit_generator.state, numpys["key"].tolist(), numpys["pos"],
+        torch.rand(3).tolist(),
+    )  # fmt: skip
 
 
 def same_as_eager(eager, jitted, inputs, calls=10):
@@ -199,7 +204,7 @@ def test_training_with_checkpoints_and_autocast():
     assert thunder.cache_misses(jitted) <= 2
 
 
-# ---- what is no call to be made as a whole ----------------------------------------------------------------------------
+# ---- what is no call to be made as a whole -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("f", [noise, in_place], ids=lambda f: f.__name__)

@@ -1,8 +1,9 @@
 """x[mask] = values: written without asking how many elements are True, wherever the values do not depend on it."""
 
 import pytest
-import thunder
 import torch
+
+import thunder
 
 SHAPES = [(2, 3, 4), (5, 1, 7), (1, 1, 2), (4, 0, 3), (16, 32, 8)]
 

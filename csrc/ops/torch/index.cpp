@@ -443,13 +443,14 @@ constexpr OpDef kRecords[] = {
 std::optional<Expr> put_by_mask(Builder& b, const Expr& x, const ArgList& indices, const Expr& values) {
   const auto given = [](const Arg& i) { return !i.is_none(); };
   const auto first = std::find_if(indices.begin(), indices.end(), given);
-  if (first == indices.end() || !is_mask(*first) || std::count_if(first, indices.end(), given) != 1) return std::nullopt;
+  if (first == indices.end() || !is_mask(*first) || std::count_if(first, indices.end(), given) != 1)
+    return std::nullopt;
   Expr mask = b.expr(*first);
   const auto place = static_cast<size_t>(first - indices.begin()), rank = mask.shape().size();
   if (!is_bool(mask.dtype()) || rank == 0 || place + rank > x.shape().size()) return std::nullopt;
   if (mask.tensor().device != x.tensor().device) return std::nullopt;
-  if (!equal(mask.shape(), Dims(x.shape().begin() + static_cast<long>(place),
-                                x.shape().begin() + static_cast<long>(place + rank))))
+  if (!equal(mask.shape(),
+             Dims(x.shape().begin() + static_cast<long>(place), x.shape().begin() + static_cast<long>(place + rank))))
     return std::nullopt;
   const std::optional<Expr> wide = over_mask(values, x, place, rank);
   if (!wide) return std::nullopt;
