@@ -310,6 +310,15 @@ def whisper(small):
 
 @model("wav2vec 2.0 base, 8 x 5 s, autocast")
 def wav2vec2(small):
+    return wav2vec2_case(small, apply_spec_augment=False)
+
+
+@model("wav2vec 2.0 base, 8 x 5 s, autocast, spans masked at random")
+def wav2vec2_masked(small):
+    return wav2vec2_case(small, apply_spec_augment=True)
+
+
+def wav2vec2_case(small, **options):
     from transformers import Wav2Vec2Config, Wav2Vec2ForSequenceClassification
 
     names = (
@@ -321,7 +330,7 @@ def wav2vec2(small):
         "final_dropout",
     )
     sizes = {"num_hidden_layers": 1} if small else {}
-    config = Wav2Vec2Config(apply_spec_augment=False, **dict.fromkeys(names, 0.0), **sizes)
+    config = Wav2Vec2Config(**options, **dict.fromkeys(names, 0.0), **sizes)
     batch, samples = (1, 4000) if small else (8, 80000)
     inputs = {"input_values": torch.randn(batch, samples), "labels": tokens(2, batch)}
     return Case(Wav2Vec2ForSequenceClassification(config), inputs, autocast=True)

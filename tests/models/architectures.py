@@ -107,7 +107,7 @@ _SPEECH = dict(
     num_conv_pos_embeddings=16,
     num_conv_pos_embedding_groups=2,
     classifier_proj_size=16,
-    apply_spec_augment=False,
+    mask_time_length=2,
     num_labels=3,
 )
 _LATENT = dict(q_lora_rank=24, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8)

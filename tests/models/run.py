@@ -21,6 +21,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import architectures as zoo
+import numpy as np
 import torch
 import transformers
 from generation import DECODERS, check_generation
@@ -64,7 +65,8 @@ def loss_of(outputs):
 def step(function, model, batch):
     """Everything that a training step computes, by name."""
     model.zero_grad()
-    torch.manual_seed(0)  # some draw masks
+    torch.manual_seed(0)  # some draw masks, speech models by NumPy
+    np.random.seed(0)
     outputs = function(**batch)
     loss = loss_of(outputs)
     loss.backward()

@@ -10,6 +10,7 @@ import os
 import pathlib
 import sys
 
+import numpy as np
 import pytest
 import torch
 from devices import DEVICE
@@ -45,7 +46,8 @@ def moved(batch, dtype=None):
 def step(function, model, batch, context=contextlib.nullcontext):
     """All that a forward and a backward compute, by name."""
     model.zero_grad()
-    torch.manual_seed(0)  # some draw masks
+    torch.manual_seed(0)  # some draw masks, speech models by NumPy
+    np.random.seed(0)
     with context():
         outputs = function(**batch)
         loss = loss_of(outputs)

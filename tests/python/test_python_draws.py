@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from devices import DEVICE
 from torch import nn
 
 import thunder
@@ -25,21 +26,21 @@ def masks(shape, p, lengths=None):
 
 def in_a_function(x):
     h = x * 2
-    h[torch.tensor(masks((x.shape[0], x.shape[1]), 0.4), dtype=torch.bool)] = -1.0
+    h[torch.tensor(masks((x.shape[0], x.shape[1]), 0.4), dtype=torch.bool, device=x.device)] = -1.0
     return h
 
 
 def in_a_function_by_name(x):
-    return torch.where(torch.as_tensor(masks(p=0.4, shape=tuple(x.shape))), x, 0.0)
+    return torch.where(torch.as_tensor(masks(p=0.4, shape=tuple(x.shape)), device=x.device), x, 0.0)
 
 
 def of_memory(x):
-    return x * torch.from_numpy(masks([x.shape[0], x.shape[1]], 0.5))
+    return x * torch.from_numpy(masks([x.shape[0], x.shape[1]], 0.5)).to(x.device)
 
 
 def of_lengths(x):
     lengths = (x > -1).sum(-1).clamp(min=1)
-    return x.masked_fill(torch.tensor(masks_of_tensor(tuple(x.shape), lengths)), 0.0)
+    return x.masked_fill(torch.tensor(masks_of_tensor(tuple(x.shape), lengths), device=x.device), 0.0)
 
 
 def masks_of_tensor(shape, lengths):
@@ -64,15 +65,15 @@ def a_method_of_a_module_of_python(x):
 
 
 def a_permutation(x):
-    return x[torch.from_numpy(np.random.permutation(x.shape[0]))]
+    return x[torch.from_numpy(np.random.permutation(x.shape[0])).to(x.device)]
 
 
 def noise(x):
-    return x + torch.tensor(np.random.randn(*x.shape).astype(np.float32))
+    return x + torch.tensor(np.random.randn(*x.shape).astype(np.float32), device=x.device)
 
 
 def noise_in_a_function(x):
-    return x + torch.tensor(scaled_noise(x.shape[0], x.shape[1], 3.0))
+    return x + torch.tensor(scaled_noise(x.shape[0], x.shape[1], 3.0), device=x.device)
 
 
 def scaled_noise(rows, columns, scale):
@@ -80,19 +81,19 @@ def scaled_noise(rows, columns, scale):
 
 
 def an_array_alone(x):
-    return x + torch.tensor(np.random.randn(x.shape[1]))
+    return x + torch.tensor(np.random.randn(x.shape[1]), device=x.device)
 
 
 def several(x):
     h = in_a_function(x)
     h = h * a_float(h)
-    return h + torch.tensor(masks((x.shape[0], x.shape[1]), 0.2)) if random.random() < 0.5 else h
+    return h + torch.tensor(masks((x.shape[0], x.shape[1]), 0.2), device=x.device) if random.random() < 0.5 else h
 
 
 def beside_torch(x):
     h = torch.nn.functional.dropout(x, 0.5)
     h = h * random.random()
-    return h + torch.rand(())
+    return h + torch.rand((), device=x.device)
 
 
 def before_a_read_of_torch(x):
@@ -104,7 +105,7 @@ OWN, NEW = random.Random(5), np.random.default_rng(5)
 
 
 def own_generators(x):
-    return x * OWN.random() + NEW.normal() + torch.from_numpy(NEW.random(x.shape[1]))
+    return x * OWN.random() + NEW.normal() + torch.from_numpy(NEW.random(x.shape[1])).to(x.device)
 
 
 def loops(x):
@@ -115,7 +116,7 @@ def loops(x):
 
 def in_place(x):
     h = x.clone()
-    h[torch.from_numpy(np.random.rand(*x.shape) < 0.5)] = 0.0
+    h[torch.from_numpy(np.random.rand(*x.shape) < 0.5).to(x.device)] = 0.0
     return h
 
 
@@ -155,7 +156,7 @@ def same_as_eager(eager, jitted, inputs, calls=10):
 
 
 def pairs(shape):
-    return lambda i: (torch.randn(shape, generator=torch.Generator().manual_seed(i)),)
+    return lambda i: (torch.randn(shape, generator=torch.Generator().manual_seed(i)).to(DEVICE),)
 
 
 @pytest.mark.parametrize("shape", [(4, 16), (3, 7), (1, 1)], ids=str)
@@ -320,7 +321,7 @@ def test_a_function_that_raises():
 @pytest.mark.parametrize("cache", ["no caching", "same input", "symbolic values", "constant values"])
 def test_caches(cache):
     def f(x):
-        return x * random.random() + torch.tensor(masks((2, 5), 0.5))
+        return x * random.random() + torch.tensor(masks((2, 5), 0.5), device=x.device)
 
     jitted = thunder.jit(f, cache=cache)
     calls = 1 if cache == "same input" else 4
