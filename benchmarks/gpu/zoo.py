@@ -66,7 +66,7 @@ class Peer:
         torch.manual_seed(0)
         with self.device:
             self.case = zoo_models.case(name, options.small)
-        self.case.module.train()
+        self.case.module.to(self.device).train()  # parameters that torch.Tensor(n) made are elsewhere
         self.parameters = list(self.case.module.parameters())
         self.run = self.compiled()
 
