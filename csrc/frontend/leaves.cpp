@@ -3,6 +3,7 @@
 #include "frontend/hooks.h"
 #include "frontend/interpreter/interpreter.h"
 #include "frontend/kinds.h"
+#include "frontend/outside_state.h"
 #include "frontend/structure.h"
 
 namespace thunder::frontend {
@@ -95,6 +96,8 @@ class LeafFinder {
   }
   // What is in the result as it is.
   void check_opaque(PyObject* o, Origin origin) {
+    if (origin == Origin::Inside && once_.empty() && state_kind(o) == StateOf::Memory)
+      once_ = std::string("the program gives a ") + Py_TYPE(o)->tp_name + " that it made";
     if (!PyObject_IS_GC(o) || PyModule_Check(o) || (PyType_Check(o) && origin != Origin::Inside)) return;
     if (!checked_.insert(o).second) return;
     THUNDER_CHECK(!reaches_proxy(o), NotImplemented, "jit", "a ",

@@ -192,17 +192,20 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   if (t == &PyType_Type && n == 1) read_type(arguments[0]);
   bool of_c = !(t->tp_flags & Py_TPFLAGS_HEAPTYPE);
   if (of_c && t != &PyType_Type && t != &PySuper_Type) read_arguments(arguments, n + keywords);
+  bool of_python = false;
   if (!of_c)
     for (const char* name : {"__new__", "__init__"}) {
       Ref key = text(name);
       PyObject* method = _PyType_Lookup(t, key.get());
       read_class(t, key.get(), method);
+      of_python = of_python || (method && PyFunction_Check(method));
       // What stands for a constructor leaves the call to eager.
       if (Ref by = method && PyFunction_Check(method) ? stands_for(method) : Ref()) {
         Ref made = Ref::steal(PyObject_Vectorcall(by.get(), &type, 1, nullptr));
         if (!made) return nullptr;
       }
     }
+  for (size_t i = 0; !of_python && i < n + keywords; ++i) tracer_.draws().open_all(arguments[i]);
   if (std::optional<StateOf> setting = setting_of_mode(type)) touch(std::move(*setting));
   constructing_.push_back(type);
   PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
@@ -320,7 +323,12 @@ bool Reads::tell(const std::string& message) const {
   return false;
 }
 
-void Reads::tell_draws() const {
+void Reads::tell_draws() {
+  if (const auto& place = tracer_.draws().opened()) {
+    const std::string does = "reads an array of random numbers, for each of which the function is compiled";
+    keep_not(does, *place);
+    if (edges_ != SharpEdges::Allow) draws_.push_back("[sharp_edges] the function " + does + "\n  at " + place->str());
+  }
   for (const std::string& message : draws_)
     if (!tell(message)) throw PythonError();
 }
@@ -505,7 +513,12 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
   const bool remembered = writes() > before;
   takes_arrays_ = find_torch_function(callable) || one_of(m.name, {"from_numpy", "frombuffer"});
-  read_arguments(m.arguments, m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0));
+  const size_t all = m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  read_arguments(m.arguments, all);
+  // What is recorded takes an array as its tensor, where it can.
+  const TorchFunction* recorded = find_torch_function(callable);
+  if (takes_arrays_ && (!recorded || recorded->kind == TorchFunction::PassThrough))
+    for (size_t i = 0; i < all; ++i) tracer_.draws().open_all(m.arguments[i]);
   takes_arrays_ = false;
   PyObject* result =
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);

@@ -212,13 +212,61 @@ Ref PythonDraws::tensor_of(PyObject* array, bool shares) {
   return at->second.tensor;
 }
 
-bool PythonDraws::open(PyObject* array) {
+void PythonDraws::open(PyObject* array) {
   const auto at = arrays_.find(array);
-  if (at == arrays_.end()) return false;
+  if (at == arrays_.end()) return;
   if (at->second.shared && acquisition_.eager.why.empty())
     acquisition_.eager = {"the function uses an array of random numbers beside a tensor of the same memory", {}, true};
+  if (!opened_) opened_ = interpreter::current_place();
   arrays_.erase(at);
-  return true;
+}
+
+void PythonDraws::open_all(PyObject* o) {
+  interpreter::check_stack();
+  if (PyTuple_Check(o) || PyList_Check(o)) {
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) open_all(PySequence_Fast_GET_ITEM(o, i));
+  } else {
+    open(o);
+  }
+}
+
+// Arrays of other dtypes become other indices than tensors of them.
+Ref PythonDraws::index_of(PyObject* key) {
+  if (PyTuple_CheckExact(key)) {
+    Ref out = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(key)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      PyTuple_SET_ITEM(out.get(), i, index_of(PyTuple_GET_ITEM(key, i)).release());
+    return out;
+  }
+  const auto at = arrays_.find(key);
+  if (at != arrays_.end()) {
+    const DType dtype = tensors_.type_of(at->second.tensor.get()).dtype;
+    if (dtype == DType::i64 || dtype == DType::boolean) return at->second.tensor;
+  }
+  open_all(key);
+  return Ref::borrow(key);
+}
+
+Ref PythonDraws::arguments_of(PyObject* function, PyObject* args, PyObject* kwargs) {
+  if (arrays_.empty()) return Ref::borrow(args);
+  static PyObject* attribute = PyUnicode_InternFromString("__name__");
+  PyObject* found = PyObject_GetAttr(function, attribute);
+  if (!found) PyErr_Clear();
+  const Ref owned = found ? Ref::steal(found) : Ref();
+  const char* text = found && PyUnicode_Check(found) ? PyUnicode_AsUTF8(found) : "";
+  const std::string_view name = text;
+  const bool makes = name == "tensor" || name == "as_tensor" || name == "asarray" || name == "from_numpy";
+  const bool indexes = name == "__getitem__" || name == "__setitem__";
+  Ref out = Ref::steal(PyTuple_New(PyTuple_GET_SIZE(args)));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    Ref given = indexes && i == 1 ? index_of(o) : Ref::borrow(o);
+    if (!(indexes && i == 1) && !(makes && i == 0 && arrays_.count(o))) open_all(o);
+    PyTuple_SET_ITEM(out.get(), i, given.release());
+  }
+  PyObject *key, *value;
+  for (Py_ssize_t pos = 0; kwargs && PyDict_Next(kwargs, &pos, &key, &value);) open_all(value);
+  return out;
 }
 
 }  // namespace thunder::frontend

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "frontend/acquisition.h"
+#include "frontend/interpreter/interpreter.h"
 #include "frontend/proxies.h"
 #include "frontend/tensors.h"
 #include "frontend/value_questions.h"
@@ -90,14 +91,22 @@ class PythonDraws {
   /// The tensor of the array's numbers; null for an array that no call gave, or that other code has seen.  `shares`: the
   /// tensor and the array are one memory to the program.
   Ref tensor_of(PyObject* array, bool shares);
-  /// Other code reads or changes the array.  Whether it was one that a call gave: the program is then for its numbers.
-  bool open(PyObject* array);
+  /// Other code reads or changes the array, if it is one that a call gave: the program is then for its numbers.
+  void open(PyObject* array);
+  /// The same of all arrays in a tuple or list.
+  void open_all(PyObject* o);
+  /// Where that was first; nothing: nowhere.
+  const std::optional<interpreter::Place>& opened() const { return opened_; }
+  /// The arguments of a torch function: an array that is an index becomes its tensor.  What makes a tensor of an array
+  /// asks for it itself (tensor_of()).  Other functions read their arrays.
+  Ref arguments_of(PyObject* function, PyObject* args, PyObject* kwargs);
 
  private:
   struct Array {
     Ref object, tensor;
     bool shared = false;
   };
+  Ref index_of(PyObject* key);
   std::optional<Arg> argument(PyObject* o, const std::function<bool(PyObject*)>& is_settled);
   std::optional<std::pair<const thunder::Call*, Ref>> make(PyObject* callable, const DrawingCalls::Call& call,
                                                            const Arg& arguments, const Arg& names,
@@ -108,6 +117,7 @@ class PythonDraws {
   Tensors& tensors_;
   ValueQuestions& questions_;
   std::unordered_map<PyObject*, Array> arrays_;
+  std::optional<interpreter::Place> opened_;
 };
 
 /// What a call may give: a number, or an array of numbers of NumPy's.

@@ -383,6 +383,7 @@ void Reads::read_membership(PyObject* object, PyObject* key, bool found) {
   ask_identity(key);
   const bool of_values = PyDictItems_Check(object) || PyDictValues_Check(object);
   object = shown_by(object);
+  see_drawn(object);
   if (fresh(object)) return;
   if (PyDict_Check(object) && !of_values) return read_entry(object, key, PyDict_GetItemWithError(object, key));
   read_whole(object);

@@ -61,8 +61,9 @@ class Reads final : public interpreter::Observer {
   void take(const StandIns& arguments, const std::vector<PyObject*>& others, const std::vector<PyObject*>& values);
   /// The calls that draw random numbers and can be made as a whole.
   DrawingCalls drawing_calls() const { return frames_.found(); }
-  /// Tells of the draws that were not made as a part of such a call; PythonError if they are errors.
-  void tell_draws() const;
+  /// Tells of the draws that were not made as a part of such a call, and of arrays that were read; PythonError if they
+  /// are errors.
+  void tell_draws();
   /// Looks for them among all that was read and written; for a call that raised, as finish() does it, too.
   void find_arguments_elsewhere();
   /// Of the objects among them.  Their identity matters to the code if it met one elsewhere, too, or asked for its hash.

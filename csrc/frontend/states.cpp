@@ -66,11 +66,7 @@ void Reads::touch(PyObject* object) {
 
 // Code looks at an object: the numbers of an array of random numbers are others in every call.
 void Reads::see_drawn(PyObject* object) {
-  if (takes_arrays_ || !tracer_.draws().open(object)) return;
-  const std::string does = "reads an array of random numbers, for each of which the function is compiled";
-  keep_not(does);
-  if (edges_ != SharpEdges::Allow)
-    draws_.push_back("[sharp_edges] the function " + does + "\n  at " + interpreter::current_place().str());
+  if (!takes_arrays_) tracer_.draws().open(object);
 }
 
 // Whether the attribute belongs to what C code keeps.

@@ -161,6 +161,8 @@ Ref TorchCalls::apply(const std::string& op, PyObject* args, PyObject* kwargs, b
 }
 
 Ref TorchCalls::handle(PyObject* func, PyObject* args, PyObject* kwargs) {
+  const Ref given = draws_.arguments_of(func, args, kwargs);
+  args = given.get();
   return acquisition_.located([&] {
     if (acquisition_.owns_program()) {
       if (Ref result = record_with_dtensors(func, args, kwargs)) return result;

@@ -14,20 +14,23 @@
 #include "frontend/language.h"
 #include "frontend/mutation.h"
 #include "frontend/proxies.h"
+#include "frontend/python_draws.h"
 #include "frontend/tensors.h"
 
 namespace thunder::frontend {
 
 class TorchCalls {
  public:
-  TorchCalls(Acquisition& acquisition, Proxies& proxies, Tensors& tensors, Constants& constants, Mutation& mutation)
+  TorchCalls(Acquisition& acquisition, Proxies& proxies, Tensors& tensors, Constants& constants, Mutation& mutation,
+             PythonDraws& draws)
       : acquisition_(acquisition),
         b_(acquisition.builder()),
         shapes_(acquisition.shapes()),
         proxies_(proxies),
         tensors_(tensors),
         constants_(constants),
-        mutation_(mutation) {}
+        mutation_(mutation),
+        draws_(draws) {}
 
   /// A torch call of the running program.  Throws Error, or PythonError.
   Ref handle(PyObject* func, PyObject* args, PyObject* kwargs);
@@ -73,6 +76,7 @@ class TorchCalls {
   Tensors& tensors_;
   Constants& constants_;
   Mutation& mutation_;
+  PythonDraws& draws_;
   const Language* language_ = nullptr;
   bool speaks_ = false;
   bool settled_ = false;  // what autocast does to the call that is being recorded has been done

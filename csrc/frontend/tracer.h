@@ -104,7 +104,7 @@ class Tracer : public Acquisition {
   StridedViews strided_{*this, proxies_, inputs_, tensors_, constants_};
   Mutation mutation_{*this, proxies_, inputs_, tensors_, strided_};
   DTensors dtensors_{*this, proxies_, tensors_};
-  TorchCalls calls_{*this, proxies_, tensors_, constants_, mutation_};
+  TorchCalls calls_{*this, proxies_, tensors_, constants_, mutation_, draws_};
   FunctionsApart functions_{*this, proxies_, tensors_, questions_};
   CustomGradients custom_gradients_{*this, proxies_, tensors_};
   GradientHooks gradient_hooks_{*this, tensors_, custom_gradients_};

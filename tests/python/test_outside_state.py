@@ -231,6 +231,15 @@ def test_scratch_memory_is_compiled_twice():
     assert thunder.cache_misses(compiled) == 2
 
 
+@pytest.mark.parametrize("of", [lambda a: -a, lambda a: +a, lambda a: abs(a)], ids=["neg", "pos", "abs"])
+def test_operators_with_one_operand_read_an_array(of):
+    s = world()
+    f = thunder.jit(lambda x: x + float(of(s.a)[0]))
+    for value in (1.0, 2.0):
+        s.a[:] = value
+        assert f(torch.zeros(1)).item() == float(of(s.a)[0])
+
+
 def test_why_a_program_is_not_kept():
     s = world()
     f = thunder.jit(lambda x: x * np.random.rand(2).sum())

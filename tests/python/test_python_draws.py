@@ -120,11 +120,32 @@ def in_place(x):
     return h
 
 
+def an_index(x):
+    return x[np.random.permutation(x.shape[0])]
+
+
+def an_index_among_others(x):
+    h = x.clone()
+    h[0, np.random.randint(0, x.shape[1], size=2)] = 5.0
+    return h[:, np.random.rand(x.shape[1]) < 2.0]
+
+
+def two_tensors_of_one_array(x):
+    array = masks((x.shape[0], x.shape[1]), 0.5)
+    return x * torch.tensor(array, device=x.device) + torch.as_tensor(array, dtype=x.dtype, device=x.device)
+
+
+def in_a_dict(x):
+    made = {"noise": np.random.rand(x.shape[1])}
+    return x + torch.tensor(made["noise"], dtype=torch.float32, device=x.device)
+
+
 # The second figure: how many programs are enough for all calls of a size.
 KEPT = [
     (in_a_function, 1), (in_a_function_by_name, 1), (of_memory, 1), (of_lengths, 1), (a_branch, 2), (a_float, 1),
     (an_int, 4), (a_method_of_a_module_of_python, 1), (a_permutation, 1), (noise_in_a_function, 1), (an_array_alone, 1),
     (several, 2), (beside_torch, 1), (before_a_read_of_torch, 2), (own_generators, 1), (loops, 3),
+    (an_index, 1), (two_tensors_of_one_array, 1), (in_a_dict, 1),
 ]  # fmt: skip
 
 
@@ -208,13 +229,75 @@ def test_training_with_checkpoints_and_autocast():
 # ---- what is no call to be made as a whole -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("f", [noise, in_place], ids=lambda f: f.__name__)
+def rand(n=5):
+    return np.random.rand(n)
+
+
+def written(x):
+    array = rand()
+    array[0] = 4.0
+    return x + torch.tensor(array)
+
+
+def updated(x):
+    array = rand()
+    array *= 2
+    return x + torch.from_numpy(array)
+
+
+def read_behind_its_tensor(x):
+    array = rand()
+    h = x + torch.tensor(array)
+    return h * float(array[1])
+
+
+SEEN = {
+    "astype": noise,
+    "compared": in_place,
+    "written": written,
+    "updated": updated,
+    "read behind its tensor": read_behind_its_tensor,
+    "negative": lambda x: x + torch.from_numpy(-rand()),
+    "inverted": lambda x: x + torch.from_numpy(~(rand() > 0.5)),
+    "unpacked": lambda x: x * sum(a for a in [*rand(2)]),
+    "a member": lambda x: x * (1 if 0.5 in rand() else 2) + torch.tensor(rand(1)),
+    "in a list": lambda x: x + torch.tensor([rand(), rand()]).sum(0),
+    "a slice": lambda x: x[:, np.random.permutation(x.shape[1])[:2]],
+    "another function of NumPy's": lambda x: x + torch.from_numpy(np.concatenate([rand(2), rand(3)])),
+    "torch.Tensor": lambda x: x + torch.Tensor(rand()),
+    "torch.FloatTensor": lambda x: x + torch.FloatTensor(rand()),
+    "new_tensor": lambda x: x + x.new_tensor(rand()),
+    "an index of another dtype": lambda x: x[np.random.randint(0, 2, size=3, dtype=np.int32)],
+    "text": lambda x: x * len(f"{rand()[0]:.3f}"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy.ndarrays:UserWarning")
+@pytest.mark.parametrize("f", SEEN.values(), ids=list(SEEN))
 def test_arrays_that_other_code_reads(f):
     """A program is for their numbers alone, and right."""
     jitted = thunder.jit(f)
-    same_as_eager(f, jitted, pairs((3, 5)), calls=4)
+    same_as_eager(f, jitted, lambda i: (torch.randn(3, 5),), calls=4)
     assert thunder.cache_hits(jitted) == 0
     assert "array of random numbers" in thunder.compile_stats(jitted)["not_cached"]
+
+
+def test_an_array_that_leaves_the_program():
+    """Each call has an array of its own."""
+    kept = []
+
+    def f(x):
+        kept.append(rand())
+        return x, rand()
+
+    jitted = thunder.jit(f)
+    for i in range(3):
+        seed(i)
+        first, second = rand(), rand()
+        seed(i)
+        _, array = jitted(torch.ones(2))
+        assert np.array_equal(kept[-1], first) and np.array_equal(array, second)
+    assert len({id(a) for a in kept}) == 3
 
 
 def test_an_array_and_a_tensor_of_one_memory():

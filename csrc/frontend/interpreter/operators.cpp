@@ -120,9 +120,18 @@ Flow contains_op(Machine& m, int negated) {
   return m.truth(2, found < 0 ? found : found ^ negated);
 }
 
-Flow unary_negative(Machine& m, int) { return m.result(1, PyNumber_Negative(m.peek(1))); }
-Flow unary_positive(Machine& m, int) { return m.result(1, PyNumber_Positive(m.peek(1))); }
-Flow unary_invert(Machine& m, int) { return m.result(1, PyNumber_Invert(m.peek(1))); }
+Flow unary_negative(Machine& m, int) {
+  read_whole(m, 1);
+  return m.result(1, PyNumber_Negative(m.peek(1)));
+}
+Flow unary_positive(Machine& m, int) {
+  read_whole(m, 1);
+  return m.result(1, PyNumber_Positive(m.peek(1)));
+}
+Flow unary_invert(Machine& m, int) {
+  read_whole(m, 1);
+  return m.result(1, PyNumber_Invert(m.peek(1)));
+}
 Flow unary_not(Machine& m, int) {
   if (m.observer) m.observer->read_length(m.peek(1));
   int value = PyObject_IsTrue(m.peek(1));
