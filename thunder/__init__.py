@@ -125,7 +125,7 @@ def jit(fn=None, /, *, executors=None, cache="varying values", transforms=(), nu
                 executor in the list it means "eager".
 
         sharp_edges: What happens where the program does what can be neither checked nor done again in later calls:
-            prints, writes to a file, reads the clock, a file, or the elements of an array that NumPy drew.
+            prints, writes to a file, reads the clock, a file, or elements that NumPy drew at random.
             "allow": what it writes is written once, when the program is compiled; a program that reads such is compiled
                 in each call.  "warn", "error": with the user's line.
         graphs: Whether programs run as CUDA graphs, a single launch for a forward or a backward.

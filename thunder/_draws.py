@@ -19,7 +19,7 @@ def give(function, arguments, names):
         result = function(*arguments[:positional], **named)
         try:
             return result, _as_tensor(result)
-        except (TypeError, ValueError, OverflowError, RuntimeError):  # of a dtype that PyTorch does not have
+        except (AttributeError, TypeError, ValueError, OverflowError, RuntimeError):  # no array, or of another dtype
             return result, None
 
 
@@ -41,5 +41,7 @@ def _as_tensor(result):
     for kind, dtype in ((bool, torch.bool), (int, torch.int64), (float, torch.float64)):
         if isinstance(result, kind):
             return torch.tensor(result, dtype=dtype)
+    if not result.flags.c_contiguous:
+        raise ValueError("an array of other strides than a new tensor's")
     # A copy: the function may keep the array.
     return torch.as_tensor(result).clone(memory_format=torch.contiguous_format)

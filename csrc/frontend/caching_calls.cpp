@@ -51,14 +51,8 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
   return value;
 }
 
-// A number, or an array whose memory is none that was there before.
 bool Reads::is_drawable(PyObject* result) const {
-  if (!frontend::is_drawable(result)) return false;
-  Ref base;
-  if (PyObject* o = PyObject_GetAttrString(result, "base")) base = Ref::steal(o);
-  else PyErr_Clear();
-  return std::none_of(states_.begin(), states_.end(),
-                      [&](const State& s) { return s.of.owner.get() == result || s.of.owner.get() == base.get(); });
+  return frontend::is_drawable(result, [this](PyObject* o) { return fresh(o); });
 }
 
 // A call that draws and is made as a whole, or from_numpy() of what such a call gave; null, without an exception: neither.
@@ -68,7 +62,10 @@ PyObject* Reads::call_drawing(PyObject* callable, PyObject* const* arguments, si
   if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], true).release();
   Ref result;
   try {
-    result = draws.call(callable, arguments, n, names, [this](PyObject* o) { return is_settled(o); });
+    const auto touched = [this](PyObject* o) {
+      return std::any_of(states_.begin(), states_.end(), [o](const State& s) { return s.of.owner.get() == o; });
+    };
+    result = draws.call(callable, arguments, n, names, [this](PyObject* o) { return is_settled(o); }, touched);
   } catch (...) {
     interpreter::NotInterpreting scope;
     hooks().set_python_error();

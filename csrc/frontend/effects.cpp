@@ -274,6 +274,7 @@ bool Reads::write_attribute(PyObject* object, PyObject* name, PyObject* value) {
 
 bool Reads::write_item(PyObject* object, PyObject* key, PyObject* value) {
   see_drawn(object);
+  if (!is_tensor(object)) tracer_.draws().open_all(key);
   if (fresh(object) || is_tensor(object)) return true;
   touch(object);
   if (PyDict_Check(object) && key != Py_None) return write_entry(object, key, value);

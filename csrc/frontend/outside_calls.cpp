@@ -46,42 +46,11 @@ bool looks_at_types(std::string_view name) {
                        "exec", "eval", "iter", "hash"});
 }
 
-// Why a call of a C function is a sharp edge: what it does or gives is not a matter of its arguments.  Null: it is none.
-constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
-constexpr const char* kInput = "gives something else in every call, for each of which the function is compiled";
-bool draws(std::string_view module) { return module == "_random" || module.starts_with("numpy.random"); }
-
-const char* sharp_edge(std::string_view module, std::string_view name) {
-  if (module == "builtins" && name == "print") return kOutput;
-  if (module == "builtins" && (name == "input" || name == "open")) return kInput;
-  if (module == "time" && !one_of(name, {"strftime", "gmtime", "mktime"})) return kInput;
-  if (draws(module)) return kInput;
-  if (module == "datetime" && one_of(name, {"now", "utcnow", "today"})) return kInput;
-  if (module == "_thread" && one_of(name, {"get_ident", "get_native_id"})) return kInput;
-  if (module == "posix" && !one_of(name, {"fspath", "cpu_count"})) return kInput;
-  if (module == "_io" && one_of(name, {"write", "writelines", "flush", "close"})) return kOutput;
-  if (module == "_io" || module == "_socket") return kInput;
-  return nullptr;
-}
+bool is_cython(PyObject* o) { return std::strstr(Py_TYPE(o)->tp_name, "cython_function"); }
 
 // functools.lru_cache around a function.
 bool is_caching(PyObject* callable) {
   return std::strcmp(Py_TYPE(callable)->tp_name, "functools._lru_cache_wrapper") == 0;
-}
-
-// Where a C function comes from: its module, or the class of what it is a method of.
-std::string origin(PyObject* callable, PyObject* self) {
-  if (self && is_random(self)) return "_random";
-  if (self && PyModule_Check(self)) return PyModule_GetName(self);
-  PyObject* type = !self || PyType_Check(self) ? self : reinterpret_cast<PyObject*>(Py_TYPE(self));
-  for (PyObject* o : {callable, type}) {
-    PyObject* module = o ? PyObject_GetAttrString(o, "__module__") : nullptr;
-    if (!module) PyErr_Clear();
-    std::string name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
-    Py_XDECREF(module);
-    if (!name.empty()) return name;
-  }
-  return {};
 }
 
 Ref text(const char* s) { return Ref::steal(PyUnicode_InternFromString(s)); }
@@ -298,41 +267,6 @@ bool Reads::leave_to_eager(const std::string& does) {
   return false;
 }
 
-bool Reads::allow_call(PyObject* callable, PyObject* self, std::string_view name) {
-  std::string module = origin(callable, self), unseen;
-  if (self && !PyType_Check(self) && !PyModule_Check(self) && !fresh(self)) unseen = unseen_method(self, name, module);
-  if (!unseen.empty()) return leave_to_eager(unseen);
-  const char* reason = sharp_edge(module, name);
-  if (!reason) return true;
-  if (reason == kInput) keep_not("calls " + std::string(name) + "(), which " + reason);
-  if (edges_ == SharpEdges::Allow) return true;
-  interpreter::NotInterpreting scope;
-  std::string message = "[sharp_edges] " + (module == "builtins" ? "" : module + ".") + std::string(name) + "() " +
-                        reason + "\n  at " + interpreter::current_place().str();
-  // What the acquisition shows makes some of the draws parts of a call that is no sharp edge.
-  if (draws(module) && tracer_.draws().calls) {
-    draws_.push_back(std::move(message));
-    return true;
-  }
-  return tell(message);
-}
-
-bool Reads::tell(const std::string& message) const {
-  if (edges_ == SharpEdges::Warn) return PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0;
-  PyErr_SetString(PyExc_RuntimeError, message.c_str());
-  return false;
-}
-
-void Reads::tell_draws() {
-  if (const auto& place = tracer_.draws().opened()) {
-    const std::string does = "reads an array of random numbers, for each of which the function is compiled";
-    keep_not(does, *place);
-    if (edges_ != SharpEdges::Allow) draws_.push_back("[sharp_edges] the function " + does + "\n  at " + place->str());
-  }
-  for (const std::string& message : draws_)
-    if (!tell(message)) throw PythonError();
-}
-
 std::optional<PyObject*> Reads::attribute(PyObject* object, PyObject* name) {
   if (std::optional<PyObject*> of_number = numbers_.attribute(object, name)) return of_number;
   if (PyObject* counter = read_counter(object, name)) return counter;
@@ -436,8 +370,6 @@ bool Reads::read_getter(PyObject* callable, PyObject* const* arguments, size_t n
   return true;
 }
 
-static bool is_cython(PyObject* o) { return std::strstr(Py_TYPE(o)->tp_name, "cython_function"); }
-
 // The method of C code that a callable is; nothing if it is something else.
 std::optional<Reads::Method> Reads::method_of(PyObject* callable, PyObject* const* arguments, size_t n) {
   Method m{{}, nullptr, arguments, n, {}};
@@ -524,7 +456,8 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
       container ? PyObject_Vectorcall(callable, arguments, n, names) : call_and_compare(callable, arguments, n, names);
   if (!result && remembered) forget_write(before);
   called(callable, m.self, result);
-  if (m.self && is_random(m.self)) frames_.drew(m.self, std::string(m.name), result && frontend::is_drawable(result));
+  if (m.self && is_random(m.self))
+    frames_.drew(m.self, std::string(m.name), fresh(m.self), result && is_drawable(result));
   take_result(result);
   return result;
 }
@@ -572,7 +505,10 @@ std::optional<PyObject*> Reads::call(PyObject* callable, PyObject* const* argume
     take_result(text);
     return text;
   }
-  if (PyFunction_Check(callable) || PyMethod_Check(callable)) return std::nullopt;
+  if (PyFunction_Check(callable) || PyMethod_Check(callable)) {
+    frames_.will_call(PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable);
+    return std::nullopt;
+  }
   if (!names)
     if (std::optional<PyObject*> known = numbers_.answer(callable, arguments, n)) return known;
   const size_t all = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
@@ -599,6 +535,7 @@ std::optional<PyObject*> Reads::call_unrecorded(PyObject* callable, const std::o
   if (PyType_Check(callable)) return call_class(callable, arguments, n, names);
   if (method) return call_method(*method, callable, arguments, n, names);
   if (read_getter(callable, arguments, n)) return PyObject_Vectorcall(callable, arguments, n, names);
+  if (is_cython(callable) && of_random(origin(callable, nullptr))) change_global_generator(callable);
   if (Py_TYPE(callable)->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     read_callable(callable);
     Ref key = text("__call__");

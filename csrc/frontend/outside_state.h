@@ -4,10 +4,9 @@
 // Each is a state of an owner, which can be taken, compared with what is there now, and put back.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
-
-#include <functional>
 #include <vector>
 
 #include "frontend/python.h"

@@ -1,6 +1,7 @@
 #include "frontend/python_draws.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/builder.h"
 #include "core/error.h"
@@ -14,64 +15,100 @@ namespace thunder::frontend {
 
 // ---- which calls draw ------------------------------------------------------------------------------------------------
 
+namespace {
+
+bool is_plain(PyObject* o) {
+  return o == Py_None || is_leaf(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) ||
+         PyTuple_Check(o) || PyList_Check(o);
+}
+
+bool is_unbound_method(PyObject* o) {
+  return Py_IS_TYPE(o, &PyMethodDescr_Type) || std::strstr(Py_TYPE(o)->tp_name, "cython_function");
+}
+
+const PyCodeObject* code_of(PyObject* function) {
+  return reinterpret_cast<const PyCodeObject*>(PyFunction_GET_CODE(function));
+}
+
+}  // namespace
+
+DrawingCalls::Key DrawingCalls::key_of_function(PyObject* function, PyObject* first) {
+  const bool has_first = first && code_of(function)->co_argcount > 0 && !is_plain(first);
+  return {function, has_first ? first : nullptr};
+}
+
 std::optional<DrawingCalls::Key> DrawingCalls::key_of(PyObject* callable, PyObject* first) {
-  PyObject* self = first;  // of a method that is not bound
-  if (PyFunction_Check(callable)) return Key{PyFunction_GET_CODE(callable), ""};
+  PyObject* generator = nullptr;
+  if (PyFunction_Check(callable)) return key_of_function(callable, first);
   if (PyMethod_Check(callable)) {
+    generator = PyMethod_GET_SELF(callable);  // of Cython
     PyObject* function = PyMethod_GET_FUNCTION(callable);
-    if (PyFunction_Check(function)) return Key{PyFunction_GET_CODE(function), ""};
-    self = PyMethod_GET_SELF(callable);  // of Cython
+    if (PyFunction_Check(function)) return key_of_function(function, generator);
   } else if (PyCFunction_Check(callable)) {
-    self = PyCFunction_GET_SELF(callable);
+    generator = PyCFunction_GET_SELF(callable);
+  } else if (is_unbound_method(callable)) {
+    generator = first;
   }
-  if (!self || !is_random(self)) return std::nullopt;
+  if (!generator || !is_random(generator)) return std::nullopt;
   static PyObject* attribute = PyUnicode_InternFromString("__name__");
   PyObject* name = PyObject_GetAttr(callable, attribute);
   if (!name) return PyErr_Clear(), std::nullopt;
   const Ref owned = Ref::steal(name);
   if (!PyUnicode_Check(name)) return std::nullopt;
-  return Key{self, PyUnicode_AsUTF8(name)};
+  return Key{generator, nullptr, PyUnicode_AsUTF8(name)};
 }
 
-const DrawingCalls::Call* DrawingCalls::find(PyObject* callable, PyObject* first) const {
+DrawingCalls::Call* DrawingCalls::find(PyObject* callable, PyObject* first) {
   if (calls_.empty()) return nullptr;
   const std::optional<Key> key = key_of(callable, first);
   const auto at = key ? calls_.find(*key) : calls_.end();
-  return at == calls_.end() ? nullptr : &at->second;
+  return at == calls_.end() || at->second.refused ? nullptr : &at->second;
+}
+
+bool DrawingCalls::add(const Key& key, std::vector<Ref> generators) {
+  return calls_.try_emplace(key, Call{Ref::borrow(key.callee), Ref::borrow(key.self), std::move(generators)}).second;
 }
 
 bool DrawingCalls::add(const DrawingCalls& others) {
   bool more = false;
-  for (const auto& [key, call] : others.calls_) more = add(key, call) || more;
+  for (const auto& [key, call] : others.calls_) more = add(key, call.generators) || more;
   return more;
 }
 
-void DrawingFrames::drew(PyObject* generator, std::string method, bool gives) {
-  drawn_from_.push_back(Ref::borrow(generator));
-  if (gives) found_.push_back({{generator, std::move(method)}, {Ref::borrow(generator), {Ref::borrow(generator)}}});
+// A frame whose arguments are *args alone would stand for its calls with all objects.
+void DrawingFrames::is_of(PyObject* function, PyObject* first, bool settled) {
+  const bool called = std::exchange(next_, nullptr) == function && function && settled;
+  if (!called) return;
+  constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  const PyCodeObject* code = code_of(function);
+  if (code->co_flags & kSuspended || (code->co_flags & CO_VARARGS && code->co_argcount == 0)) return;
+  frames_.back().function = function;
+  frames_.back().first = first;
+}
+
+void DrawingFrames::drew(PyObject* generator, std::string method, bool own, bool gives) {
+  drawn_from_.push_back(own ? Ref() : Ref::borrow(generator));
+  if (gives && !own) found_.push_back({{generator, nullptr, std::move(method)}, {Ref::borrow(generator)}});
 }
 
 void DrawingFrames::ends(const Done& done, bool gives) {
   const Frame frame = frames_.back();
   frames_.pop_back();
-  constexpr int kSuspended = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  if (!gives || !frame.code || frame.code->co_flags & kSuspended || drawn_from_.size() == frame.drawn ||
-      !(done == frame.done))
-    return;
-  DrawingCalls::Call call{Ref::borrow(reinterpret_cast<PyObject*>(frame.code)), {}};
+  if (!gives || !frame.function || drawn_from_.size() == frame.drawn || !(done == frame.done)) return;
+  std::vector<Ref> generators;
   for (size_t i = frame.drawn; i < drawn_from_.size(); ++i) {
-    const bool known = std::any_of(call.generators.begin(), call.generators.end(),
+    const bool known = std::any_of(generators.begin(), generators.end(),
                                    [&](const Ref& g) { return g.get() == drawn_from_[i].get(); });
-    if (!known) call.generators.push_back(drawn_from_[i]);
+    if (drawn_from_[i] && !known) generators.push_back(drawn_from_[i]);
   }
   found_.resize(frame.found);
-  found_.push_back({{call.owner.get(), ""}, call});
+  found_.push_back({DrawingCalls::key_of_function(frame.function, frame.first), std::move(generators)});
 }
 
-DrawingCalls DrawingFrames::found() const {
-  DrawingCalls out;
-  for (const auto& [key, call] : found_) out.add(key, call);
-  return out;
+const DrawingCalls& DrawingFrames::found() {
+  for (Found& f : found_) calls_.add(f.key, std::move(f.generators));
+  found_.clear();
+  return calls_;
 }
 
 namespace {
@@ -79,19 +116,32 @@ namespace {
 bool is_array(PyObject* o) {
   static PyTypeObject* arrays = nullptr;
   if (!arrays) {
-    PyObject* modules = PyImport_GetModuleDict();
-    PyObject* numpy = PyDict_GetItemString(modules, "numpy");
+    PyObject* numpy = PyDict_GetItemString(PyImport_GetModuleDict(), "numpy");
     if (!numpy) return false;
     arrays = reinterpret_cast<PyTypeObject*>(Ref::steal(PyObject_GetAttrString(numpy, "ndarray")).release());
   }
   return Py_IS_TYPE(o, arrays);
 }
 
-bool is_number(PyObject* o) { return (PyFloat_Check(o) || PyLong_Check(o)) && !is_traced_number(o); }
+// NumPy's numbers are of other types.
+bool is_number(PyObject* o) { return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o); }
 
 }  // namespace
 
-bool is_drawable(PyObject* result) { return is_number(result) || is_array(result); }
+bool is_drawable(PyObject* result, const std::function<bool(PyObject*)>& is_own) {
+  if (is_number(result)) return true;
+  if (!is_array(result)) return false;
+  constexpr int kMost = 64;  // views of views
+  Ref at = Ref::borrow(result);
+  for (int i = 0; i < kMost; ++i) {
+    if (Py_REFCNT(at.get()) > 2 && !is_own(at.get())) return false;  // ours, and that of the view or the caller
+    Ref base = Ref::steal(PyObject_GetAttrString(at.get(), "base"));
+    if (base.get() == Py_None) return true;
+    if (!is_array(base.get())) return false;
+    at = std::move(base);
+  }
+  return false;
+}
 
 // ---- making them -----------------------------------------------------------------------------------------------------
 
@@ -135,13 +185,13 @@ void find_sizes(Dims& result, const Arg& given, const ShapeEnv& shapes) {
 }  // namespace
 
 // Nothing for an object that the program made: it may be another one in later calls.
-std::optional<Arg> PythonDraws::argument(PyObject* o, const std::function<bool(PyObject*)>& is_settled) {
+std::optional<Arg> PythonDraws::argument(PyObject* o, bool lists, const Asks& is_settled) {
   if (is_traced_number(o)) return number_arg(o);
   if (is_tensor(o)) return tensors_.convert(o);
-  if (PyTuple_CheckExact(o) || (PyList_CheckExact(o) && !is_settled(o))) {
+  if (PyTuple_CheckExact(o) || (lists && PyList_CheckExact(o) && !is_settled(o))) {
     ArgList items;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-      std::optional<Arg> item = argument(PySequence_Fast_GET_ITEM(o, i), is_settled);
+      std::optional<Arg> item = argument(PySequence_Fast_GET_ITEM(o, i), lists, is_settled);
       if (!item) return std::nullopt;
       items.push_back(std::move(*item));
     }
@@ -152,11 +202,13 @@ std::optional<Arg> PythonDraws::argument(PyObject* o, const std::function<bool(P
   return plain || (PyLong_CheckExact(o) && !is_large_int(o)) ? to_arg(o, {}) : opaque_arg(o);
 }
 
-Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names,
-                      const std::function<bool(PyObject*)>& is_settled) {
-  const DrawingCalls::Call* known =
-      calls && acquisition_.owns_program() ? calls->find(callable, n > 0 ? arguments[0] : nullptr) : nullptr;
+Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names, const Asks& is_settled,
+                      const Asks& touched) {
+  PyObject* first = n > 0 ? arguments[0] : nullptr;
+  DrawingCalls::Call* known = calls && acquisition_.owns_program() ? calls->find(callable, first) : nullptr;
   if (!known) return {};
+  for (const Ref& g : known->generators)
+    if (!is_settled(g.get()) || touched(g.get())) return {};
   PyObject* self = PyMethod_Check(callable) ? PyMethod_GET_SELF(callable) : nullptr;
   const bool of_python = PyFunction_Check(callable) || (self && PyFunction_Check(PyMethod_GET_FUNCTION(callable)));
   if (of_python && !is_settled(self ? self : callable)) return {};
@@ -164,7 +216,8 @@ Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, 
   ArgList given;
   const size_t named = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
   for (size_t i = 0; i < n + named; ++i) {
-    std::optional<Arg> a = argument(arguments[i], is_settled);
+    // A function would write to a copy of a list.
+    std::optional<Arg> a = argument(arguments[i], !of_python, is_settled);
     if (!a) return {};
     given.push_back(std::move(*a));
   }
@@ -173,7 +226,10 @@ Ref PythonDraws::call(PyObject* callable, PyObject* const* arguments, size_t n, 
   Ref result;
   const auto made = [&](const ValueQuestions::Now& now) { return make(callable, *known, all, keywords, now, result); };
   const Value v = questions_.read_made(all, known->generators, "draw", made);
-  if (!v) return {};
+  if (!v) {
+    known->refused = true;
+    return {};
+  }
   if (is_number(result.get())) return questions_.number_of(v);
   const Ref tensor = proxies_.wrap(v, acquisition_.builder().calls().back());
   arrays_[result.get()] = {result, tensor};
@@ -192,7 +248,7 @@ std::optional<std::pair<const thunder::Call*, Ref>> PythonDraws::make(PyObject* 
   const Ref both = Ref::steal(made);
   PyObject* tensor = PyTuple_GET_ITEM(made, 1);
   result = Ref::borrow(PyTuple_GET_ITEM(made, 0));
-  if (tensor == Py_None || !is_drawable(result.get())) return std::nullopt;
+  if (tensor == Py_None || !(is_number(result.get()) || is_array(result.get()))) return std::nullopt;
   const TensorType type = hooks().type_of(tensor);
   ArgList generators, sizes;
   for (const Ref& g : call.generators) generators.push_back(opaque_arg(g.get()));

@@ -25,23 +25,28 @@
 
 namespace thunder::frontend {
 
-/// Calls by what is called: a function's code, or a generator and the name of its method.
+/// Calls by what is called: a function and the object that is its first argument, or a generator and its method.
 class DrawingCalls {
  public:
-  using Key = std::pair<PyObject*, std::string>;
+  struct Key {
+    PyObject *callee = nullptr, *self = nullptr;  ///< self: null for a first argument that is a plain value or a tensor
+    std::string method = {};
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
   struct Call {
-    Ref owner;                    ///< keeps the key's object
+    Ref callee, self;             ///< keep the key's objects
     std::vector<Ref> generators;  ///< from which it draws
+    bool refused = false;         ///< it gave what no program takes
   };
   /// Nothing for what is neither.  `first`: the first argument, or null.
   static std::optional<Key> key_of(PyObject* callable, PyObject* first);
+  static Key key_of_function(PyObject* function, PyObject* first);
   /// Null if it is not among them.
-  const Call* find(PyObject* callable, PyObject* first) const;
-  bool empty() const { return calls_.empty(); }
+  Call* find(PyObject* callable, PyObject* first);
   /// Whether there was a new one among the others.
   bool add(const DrawingCalls& others);
   /// Whether it is a new one.
-  bool add(const Key& key, Call call) { return calls_.emplace(key, std::move(call)).second; }
+  bool add(const Key& key, std::vector<Ref> generators);
 
  private:
   std::map<Key, Call> calls_;
@@ -56,24 +61,33 @@ class DrawingFrames {
     size_t writes, read_written, recorded;
     friend bool operator==(const Done&, const Done&) = default;
   };
-  void begins(const Done& done) { frames_.push_back({done, nullptr, found_.size(), drawn_from_.size()}); }
-  void is_of(PyCodeObject* code) { frames_.back().code = code; }
+  /// A function of Python's is about to be called, which PythonDraws could call instead.
+  void will_call(PyObject* function) { next_ = function; }
+  void begins(const Done& done) { frames_.push_back({done, nullptr, nullptr, found_.size(), drawn_from_.size()}); }
+  /// The innermost frame is of this function.  `first`: its first argument, or null; `settled`: both were there before.
+  void is_of(PyObject* function, PyObject* first, bool settled);
   /// The innermost frame ends.  `gives`: whether its result can be an input of a program.
   void ends(const Done& done, bool gives);
-  /// A method of a generator drew.  `gives`: as above.
-  void drew(PyObject* generator, std::string method, bool gives);
+  /// A method of a generator drew.  `own`: the program made the generator; `gives`: as above.
+  void drew(PyObject* generator, std::string method, bool own, bool gives);
   /// The outermost calls that draw and do nothing else.
-  DrawingCalls found() const;
+  const DrawingCalls& found();
 
  private:
   struct Frame {
     Done done;
-    PyCodeObject* code;   // null: it did not begin
-    size_t found, drawn;  // how many there were before
+    PyObject *function, *first;  // null: it is no call that can be made as a whole
+    size_t found, drawn;         // how many there were before
+  };
+  struct Found {
+    DrawingCalls::Key key;
+    std::vector<Ref> generators;
   };
   std::vector<Frame> frames_;
-  std::vector<std::pair<DrawingCalls::Key, DrawingCalls::Call>> found_;
-  std::vector<Ref> drawn_from_;
+  std::vector<Found> found_;
+  std::vector<Ref> drawn_from_;  // null: a generator of the program's own
+  PyObject* next_ = nullptr;
+  DrawingCalls calls_;
 };
 
 class PythonDraws {
@@ -82,12 +96,14 @@ class PythonDraws {
       : acquisition_(acquisition), proxies_(proxies), tensors_(tensors), questions_(questions) {}
 
   /// The calls to make as a whole; null: none.
-  const DrawingCalls* calls = nullptr;
+  DrawingCalls* calls = nullptr;
 
-  /// Makes the call, if it is one of those and is given nothing but tensors, numbers and what `is_settled` says was there
-  /// before.  The result is a number of the program, or an array for which tensor_of() has a tensor.
-  Ref call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names,
-           const std::function<bool(PyObject*)>& is_settled);
+  using Asks = std::function<bool(PyObject*)>;
+  /// Makes the call, if it is one of those, is given nothing but tensors, numbers and what `is_settled` says was there
+  /// before, and draws from no generator of which the program `touched` the state.  The result is a number of the
+  /// program, or an array for which tensor_of() has a tensor.
+  Ref call(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names, const Asks& is_settled,
+           const Asks& touched);
   /// The tensor of the array's numbers; null for an array that no call gave, or that other code has seen.  `shares`: the
   /// tensor and the array are one memory to the program.
   Ref tensor_of(PyObject* array, bool shares);
@@ -107,7 +123,7 @@ class PythonDraws {
     bool shared = false;
   };
   Ref index_of(PyObject* key);
-  std::optional<Arg> argument(PyObject* o, const std::function<bool(PyObject*)>& is_settled);
+  std::optional<Arg> argument(PyObject* o, bool lists, const Asks& is_settled);
   std::optional<std::pair<const thunder::Call*, Ref>> make(PyObject* callable, const DrawingCalls::Call& call,
                                                            const Arg& arguments, const Arg& names,
                                                            const ValueQuestions::Now& now, Ref& result);
@@ -120,7 +136,8 @@ class PythonDraws {
   std::optional<interpreter::Place> opened_;
 };
 
-/// What a call may give: a number, or an array of numbers of NumPy's.
-bool is_drawable(PyObject* result);
+/// What a call may give: a number of Python's, or an array of NumPy's whose memory nobody else has.  `is_own`: whether the
+/// program made an object.
+bool is_drawable(PyObject* result, const std::function<bool(PyObject*)>& is_own);
 
 }  // namespace thunder::frontend

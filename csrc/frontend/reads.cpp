@@ -141,7 +141,7 @@ bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyOb
     const char* qualified = PyUnicode_AsUTF8(code->co_qualname);
     return std::string(qualified ? qualified : "");
   });
-  frames_.is_of(code);
+  frames_.is_of(function, first, function && !fresh(function) && !(first && fresh(first)));
   // The namespace of a class that is being made.
   if (locals && !(code->co_flags & CO_OPTIMIZED)) made(locals);
   if (!constructing_.empty() && first && reinterpret_cast<PyObject*>(Py_TYPE(first)) == constructing_.back()) {
@@ -369,6 +369,7 @@ void Reads::read_item(PyObject* object, PyObject* key, PyObject* value) {
   ask_identity(key);
   object = shown_by(object);
   see_drawn(object);
+  if (!is_tensor(object)) tracer_.draws().open_all(key);
   if (fresh(object) || is_tensor(object)) return;
   PyObject *t, *v, *tb;
   PyErr_Fetch(&t, &v, &tb);

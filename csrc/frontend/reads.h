@@ -60,7 +60,7 @@ class Reads final : public interpreter::Observer {
   /// The program takes these for arguments; `others`: those that are not copied; `values`: any of their value would do.
   void take(const StandIns& arguments, const std::vector<PyObject*>& others, const std::vector<PyObject*>& values);
   /// The calls that draw random numbers and can be made as a whole.
-  DrawingCalls drawing_calls() const { return frames_.found(); }
+  const DrawingCalls& drawing_calls() { return frames_.found(); }
   /// Tells of the draws that were not made as a part of such a call, and of arrays that were read; PythonError if they
   /// are errors.
   void tell_draws();
@@ -183,6 +183,7 @@ class Reads final : public interpreter::Observer {
   void touch(StateOf of);
   void touch(PyObject* object);
   void see_drawn(PyObject* object);
+  void change_global_generator(PyObject* callable);
   bool touch_attribute(PyObject* object, PyObject* name);
   void touch_call(PyObject* callable, PyObject* self, PyObject* const* arguments, size_t n);
   void called(PyObject* callable, PyObject* self, PyObject* result);
@@ -265,6 +266,11 @@ class Reads final : public interpreter::Observer {
   mutable size_t read_written_ = 0;  // how often a place that the program wrote to was asked for
   std::unordered_map<PyObject*, std::vector<size_t>> effects_of_, attributes_of_;  // the latter: Effect::Attribute
 };
+
+/// Where a C function comes from: its module, or the class of what it is a method of.
+std::string origin(PyObject* callable, PyObject* self);
+/// Whether it is a module of Python's or NumPy's generators.
+bool of_random(std::string_view module);
 
 /// The `dtype` that programs see of a parameter which is gathered in another one than its rows have; null for any other
 /// object or name.

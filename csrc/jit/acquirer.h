@@ -135,6 +135,8 @@ class Acquirer {
   std::optional<Varying> varying_;  // which numbers are symbols, where some are; nothing: all or none
   std::string not_symbolic_;
   Way way_;
+  static constexpr int kMostDrawsApart = 4;  // a call that is made as a whole may lead to others
+  int draws_apart_ = 0;
   bool raised_ = false;
 };
 

@@ -248,7 +248,8 @@ std::variant<frontend::Acquired, Again> Acquirer::trace(Tracer& tracer) {
   reads.made(proxies.second.get());
   std::variant<Ref, Again> result = run(reads, tracer, proxies);
   if (auto* reason = std::get_if<Again>(&result)) return std::move(*reason);
-  if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads))
+  if (may_vary() && interprets && keeping_.once.empty() && learned_.learn_drawing_calls(reads) &&
+      ++draws_apart_ <= kMostDrawsApart)
     return again::DrawsApart{};
   reads.tell_draws();
   e.effects = reads.finish(e.world);

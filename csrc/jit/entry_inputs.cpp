@@ -64,6 +64,7 @@ struct OfReads {
 std::string text_of(const ValueRead& r, const c10::IValue& answer) {
   const std::string at = r.where.empty() ? "" : ", asked at " + r.where;
   if (r.exact) return cat(r.what, "() == ", describe(answer), at);
+  if (answer.isTensor()) return cat(r.what, "() is random", at);
   return cat(r.what, "() is a number", r.least > 0 ? cat(" of at least ", r.least) : "", at);
 }
 

@@ -32,9 +32,9 @@ class Learned {
   bool varies(const std::string& place, int64_t now) const;
 
   /// Calls that draw random numbers and are made as a whole.
-  const frontend::DrawingCalls& drawing_calls() const { return drawing_calls_; }
+  frontend::DrawingCalls& drawing_calls() { return drawing_calls_; }
   /// Whether there was a new one in it.
-  bool learn_drawing_calls(const frontend::Reads& reads) { return drawing_calls_.add(reads.drawing_calls()); }
+  bool learn_drawing_calls(frontend::Reads& reads) { return drawing_calls_.add(reads.drawing_calls()); }
 
   const frontend::Reads::Counters& counters() const { return counters_; }
   /// Finds places that hold numbers before and after: self.step += 1.

@@ -1,5 +1,6 @@
 """Programs that draw by Python's or NumPy's generators: eager's numbers, and one program for all calls."""
 
+import functools
 import random
 import warnings
 
@@ -35,7 +36,7 @@ def in_a_function_by_name(x):
 
 
 def of_memory(x):
-    return x * torch.from_numpy(masks([x.shape[0], x.shape[1]], 0.5)).to(x.device)
+    return x * torch.from_numpy(masks((x.shape[0], x.shape[1]), 0.5)).to(x.device)
 
 
 def of_lengths(x):
@@ -429,4 +430,107 @@ def test_a_first_run_that_raises_draws_once():
         with pytest.raises(IndexError):
             g(x, torch.tensor([9]))
         results.append((random.random(), np.random.rand()))
+    assert results[0] == results[1]
+
+
+# ---- what looks like such a call --------------------------------------------------------------------------------------
+
+ROW, TABLE = (1.0, 2.0, 3.0, 4.0), [np.zeros(4), np.ones(4)]
+BUFFER = torch.zeros(4)
+
+
+def logged(log):
+    log.append(random.random())
+    return log[-1]
+
+
+def into_a_list_of_its_own(x):
+    log = []
+    logged(log)
+    return x * sum(log)
+
+
+def shuffled(items):
+    random.shuffle(items)
+    return items[0]
+
+
+def a_list_in_another_order(x):
+    items = [0, 1, 2, 3]
+    shuffled(items)
+    return x * items[1]
+
+
+@torch.no_grad()
+def decorated():
+    return np.random.rand(4)
+
+
+@torch.no_grad()
+def decorated_alike():
+    BUFFER.add_(1.0)
+    return BUFFER
+
+
+def decorated_functions(x):
+    decorated_alike()
+    return x * torch.tensor(decorated()).float() + BUFFER
+
+
+def of_seeded_numbers(x):
+    np.random.seed(3)
+    return x * np.random.rand()
+
+
+def of_a_table(x):
+    t = torch.from_numpy(random.choice(TABLE))
+    t.add_(1)
+    return x + t
+
+
+def columns_first():
+    return np.asfortranarray(np.random.rand(2, 3))
+
+
+def nested(x):
+    def scale():
+        return np.random.rand(4)
+
+    return x * torch.tensor(scale())
+
+
+class Scale(nn.Module):
+    def forward(self):
+        return random.random()
+
+
+SCALE = Scale()
+ALIKE = {
+    "a generator of its own": lambda x: x * np.random.default_rng(0).random(),
+    "Python's, of its own": lambda x: x * random.Random(0).random(),
+    "a list of its own": into_a_list_of_its_own,
+    "a list in another order": a_list_in_another_order,
+    "functions with one decorator": decorated_functions,
+    "an element of a tuple": lambda x: x * ROW[np.random.randint(0, 3, size=())],
+    "elements of a tuple": lambda x: x * sum(ROW[: np.random.randint(1, 3, size=())]),
+    "behind a seed": of_seeded_numbers,
+    "without a generator": lambda x: x * np.random.sample(),
+    "an array of a table": of_a_table,
+    "columns first": lambda x: torch.tensor(torch.from_numpy(columns_first()).stride()) + x[:2],
+    "a nested function": nested,
+    "a module": lambda x: x * SCALE(),
+    "a partial function": lambda x: x * functools.partial(random.uniform, 1, 2)(),
+}
+
+
+@pytest.mark.parametrize("f", ALIKE.values(), ids=list(ALIKE))
+def test_as_eager(f):
+    jitted, results = thunder.jit(f), []
+    for g in (f, jitted):
+        BUFFER.zero_()
+        TABLE[0][:], TABLE[1][:] = 0, 1
+        results.append([])
+        for i in range(5):
+            seed(i)
+            results[-1].append((g(torch.arange(4.0) + 1).tolist(), BUFFER.tolist(), [a.tolist() for a in TABLE], states()))
     assert results[0] == results[1]

@@ -152,6 +152,7 @@ Flow binary_subscr(Machine& m, int) {
 }
 
 Flow binary_slice(Machine& m, int) {
+  read_whole(m, 2);
   PyObject* slice = slice_of(m.peek(2), m.peek(1));
   if (!slice) return Flow::Error;
   if (m.observer) m.observer->read_whole(m.peek(3));
@@ -169,6 +170,7 @@ Flow store_subscr(Machine& m, int) {
 }
 
 Flow store_slice(Machine& m, int) {
+  read_whole(m, 2);
   PyObject* slice = slice_of(m.peek(2), m.peek(1));
   if (!slice) return Flow::Error;
   PyObject *object = m.peek(3), *value = m.peek(4);
@@ -302,6 +304,7 @@ Flow build_string(Machine& m, int n) {
 }
 
 Flow build_slice(Machine& m, int n) {
+  read_whole(m, n);
   PyObject* made = n == 3 ? PySlice_New(m.peek(3), m.peek(2), m.peek(1)) : slice_of(m.peek(2), m.peek(1));
   return m.result(n, made);
 }
