@@ -433,7 +433,7 @@ def test_a_first_run_that_raises_draws_once():
     assert results[0] == results[1]
 
 
-# ---- what looks like such a call --------------------------------------------------------------------------------------
+# ---- what looks like such a call -------------------------------------------------------------------------------------
 
 ROW, TABLE = (1.0, 2.0, 3.0, 4.0), [np.zeros(4), np.ones(4)]
 BUFFER = torch.zeros(4)
@@ -532,5 +532,6 @@ def test_as_eager(f):
         results.append([])
         for i in range(5):
             seed(i)
-            results[-1].append((g(torch.arange(4.0) + 1).tolist(), BUFFER.tolist(), [a.tolist() for a in TABLE], states()))
+            out = g(torch.arange(4.0) + 1).tolist()
+            results[-1].append((out, BUFFER.tolist(), [a.tolist() for a in TABLE], states()))
     assert results[0] == results[1]
