@@ -65,7 +65,8 @@ PyObject* Reads::call_drawing(PyObject* callable, PyObject* const* arguments, si
     const auto touched = [this](PyObject* o) {
       return std::any_of(states_.begin(), states_.end(), [o](const State& s) { return s.of.owner.get() == o; });
     };
-    result = draws.call(callable, arguments, n, names, [this](PyObject* o) { return is_settled(o); }, touched);
+    result = draws.call(
+        callable, arguments, n, names, [this](PyObject* o) { return is_settled(o); }, touched);
   } catch (...) {
     interpreter::NotInterpreting scope;
     hooks().set_python_error();

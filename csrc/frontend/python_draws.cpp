@@ -66,6 +66,8 @@ DrawingCalls::Call* DrawingCalls::find(PyObject* callable, PyObject* first) {
 }
 
 bool DrawingCalls::add(const Key& key, std::vector<Ref> generators) {
+  constexpr size_t kMost = 256;  // generators that are new in every call would pile up
+  if (calls_.size() >= kMost) return false;
   return calls_.try_emplace(key, Call{Ref::borrow(key.callee), Ref::borrow(key.self), std::move(generators)}).second;
 }
 

@@ -110,9 +110,16 @@ def test_reasons_of_programs(recorder):
     assert "the host may wait for the device in" in reasons(f)
 
     mask = torch.tensor([True, False, True, False], device=DEVICE)
-    f = automatic(lambda x: torch.index_put(x, (mask,), torch.ones((), device=DEVICE)), recorder)
+    f = automatic(lambda x: torch.index_put(x, (mask,), torch.ones((), device=DEVICE), accumulate=True), recorder)
     calls(f, SOON)
     assert "the host may wait for the device in" in reasons(f)
+
+
+def test_values_written_by_a_mask_are_recorded(recorder):
+    mask = torch.tensor([True, False, True, False], device=DEVICE)
+    f = automatic(lambda x: torch.index_put(x, (mask,), torch.ones((), device=DEVICE)), recorder)
+    calls(f, SOON)
+    assert stats(f)["captures"] == 1 and not reasons(f)
 
 
 def test_a_process_in_which_nothing_is_recorded(recorder):
