@@ -246,6 +246,7 @@ std::optional<std::pair<const thunder::Call*, Ref>> PythonDraws::make(PyObject* 
   const Ref given = now(arguments), named = now(names);
   const Ref give = helper("give");
   PyObject* made = PyObject_CallFunctionObjArgs(give.get(), callable, given.get(), named.get(), nullptr);
+  if (!made && !PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError();  // Ctrl-C
   if (!made) return PyErr_Clear(), std::nullopt;
   const Ref both = Ref::steal(made);
   PyObject* tensor = PyTuple_GET_ITEM(made, 1);

@@ -221,7 +221,13 @@ Value ValueQuestions::read_made(const Arg& of, const std::vector<Ref>& generator
       if (of_torch) of_torch();
       of_python();
     };
-    const auto made = make([this](const Arg& a) { return in_this_call(a); });
+    std::optional<std::pair<const Call*, Ref>> made;
+    try {
+      made = make([this](const Arg& a) { return in_this_call(a); });
+    } catch (...) {
+      r.undo();
+      throw;
+    }
     if (!made) {
       r.undo();
       // No later call finds them in a read.

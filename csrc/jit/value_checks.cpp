@@ -9,6 +9,7 @@
 #include "frontend/outside_state.h"
 #include "frontend/python.h"
 #include "jit/evaluate.h"
+#include "jit/raised.h"
 #include "passes/visit.h"
 #include "runtime/generators.h"
 #include "runtime/gil.h"
@@ -181,11 +182,14 @@ const ValueAnswers::Ran& run_once(ValueStep& step, std::vector<c10::IValue> inpu
   try {
     r.results = step.run(std::move(inputs));
     r.answer = on_host(r.results[0]);
-  } catch (const frontend::PythonError&) {
-    PyErr_Clear();
-    r.error = "an error in Python";
-  } catch (const std::exception& e) {
-    r.error = e.what();
+  } catch (...) {
+    Raised raised = Raised::current();
+    if (!raised.is(PyExc_Exception)) {  // Ctrl-C
+      if (r.draw_again) r.draw_again();
+      raised.raise();
+      throw frontend::PythonError();
+    }
+    r.error = cat(reinterpret_cast<PyTypeObject*>(raised.type.get())->tp_name, ": ", raised.text());
   }
   answers.ran.push_back(std::move(r));
   if (draws) answers.drawn.push_back(&answers.ran.back());

@@ -402,6 +402,30 @@ def test_a_function_that_raises():
         assert results[:2] == results[2:], i
 
 
+def test_an_interrupt_is_the_callers():
+    """It passes, and nothing was drawn."""
+    interrupt = []
+
+    def noise(n):
+        values = np.random.rand(n)
+        if interrupt:
+            raise interrupt.pop()
+        return values
+
+    def f(x):
+        return x + torch.tensor(noise(x.shape[0]))
+
+    jitted = thunder.jit(f)
+    jitted(torch.zeros(3, dtype=torch.float64))
+    for size in (3, 4):  # while its check runs, and while a program is acquired
+        seed(0)
+        interrupt.append(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            jitted(torch.zeros(size, dtype=torch.float64))
+        interrupt.clear()
+    same_as_eager(f, jitted, lambda i: (torch.zeros(4, dtype=torch.float64),), calls=3)
+
+
 @pytest.mark.parametrize("cache", ["no caching", "same input", "symbolic values", "constant values"])
 def test_caches(cache):
     def f(x):
