@@ -321,16 +321,10 @@ def wav2vec2_masked(small):
 def wav2vec2_case(small, **options):
     from transformers import Wav2Vec2Config, Wav2Vec2ForSequenceClassification
 
-    names = (
-        "hidden_dropout",
-        "attention_dropout",
-        "activation_dropout",
-        "feat_proj_dropout",
-        "layerdrop",
-        "final_dropout",
-    )
+    parts = ("hidden", "attention", "activation", "feat_proj", "final")
+    off = {"layerdrop": 0.0, **{f"{part}_dropout": 0.0 for part in parts}}
     sizes = {"num_hidden_layers": 1} if small else {}
-    config = Wav2Vec2Config(**options, **dict.fromkeys(names, 0.0), **sizes)
+    config = Wav2Vec2Config(**options, **off, **sizes)
     batch, samples = (1, 4000) if small else (8, 80000)
     inputs = {"input_values": torch.randn(batch, samples), "labels": tokens(2, batch)}
     return Case(Wav2Vec2ForSequenceClassification(config), inputs, autocast=True)

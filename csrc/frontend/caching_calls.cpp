@@ -1,6 +1,4 @@
 // Calls of what keeps its results: functools.lru_cache around a function of the user's.
-#include <algorithm>
-
 #include "frontend/hooks.h"
 #include "frontend/reads.h"
 
@@ -49,31 +47,6 @@ PyObject* Reads::call_caching(PyObject* callable, PyObject* const* arguments, si
     if (known.function.get() == callable && known.value.get() == value && same_arguments(known, answer)) return value;
   answers_.push_back(std::move(answer));
   return value;
-}
-
-bool Reads::is_drawable(PyObject* result) const {
-  return frontend::is_drawable(result, [this](PyObject* o) { return fresh(o); });
-}
-
-// A call that draws and is made as a whole, or from_numpy() of what such a call gave; null, without an exception: neither.
-PyObject* Reads::call_drawing(PyObject* callable, PyObject* const* arguments, size_t n, PyObject* names) {
-  static PyObject* from_numpy = PyObject_GetAttrString(Ref::steal(PyImport_ImportModule("torch")).get(), "from_numpy");
-  PythonDraws& draws = tracer_.draws();
-  if (callable == from_numpy && n == 1) return draws.tensor_of(arguments[0], true).release();
-  Ref result;
-  try {
-    const auto touched = [this](PyObject* o) {
-      return std::any_of(states_.begin(), states_.end(), [o](const State& s) { return s.of.owner.get() == o; });
-    };
-    result = draws.call(
-        callable, arguments, n, names, [this](PyObject* o) { return is_settled(o); }, touched);
-  } catch (...) {
-    interpreter::NotInterpreting scope;
-    hooks().set_python_error();
-    return nullptr;
-  }
-  if (result && state_kind(result.get()) == StateOf::Memory) made(result.get());
-  return result.release();
 }
 
 }  // namespace thunder::frontend

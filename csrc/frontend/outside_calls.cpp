@@ -22,12 +22,6 @@ namespace {
 
 using Names = std::initializer_list<std::string_view>;
 
-bool one_of(std::string_view name, const Names& names) {
-  for (std::string_view n : names)
-    if (n == name) return true;
-  return false;
-}
-
 // What changes the container it is called on.
 bool changes(std::string_view name) {
   // clang-format off

@@ -121,21 +121,6 @@ void Reads::will_advance(PyObject* iterator) {
           interpreter::current_place().str();
 }
 
-DrawingFrames::Done Reads::done() const { return {effects_.size(), read_written_, tracer_.builder().calls().size()}; }
-
-bool Reads::enters() {
-  plain_frames_.push_back(numbers_.enter());
-  frames_.begins(done());
-  return true;
-}
-
-PyObject* Reads::leaves(PyObject* result) {
-  frames_.ends(done(), result && is_drawable(result));
-  const bool plain = plain_frames_.back();
-  plain_frames_.pop_back();
-  return plain ? numbers_.leave(result) : result;
-}
-
 bool Reads::enter(PyObject* function, PyCodeObject* code, PyObject* locals, PyObject* first) {
   Progress::step("acquiring", [&] {
     const char* qualified = PyUnicode_AsUTF8(code->co_qualname);

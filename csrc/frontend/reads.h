@@ -271,6 +271,7 @@ class Reads final : public interpreter::Observer {
 std::string origin(PyObject* callable, PyObject* self);
 /// Whether it is a module of Python's or NumPy's generators.
 bool of_random(std::string_view module);
+bool one_of(std::string_view name, const std::initializer_list<std::string_view>& names);
 
 /// The `dtype` that programs see of a parameter which is gathered in another one than its rows have; null for any other
 /// object or name.

@@ -1,4 +1,5 @@
 // Calls of C code whose results or effects are no matter of their arguments: what `sharp_edges` tells of.
+#include <algorithm>
 #include <string_view>
 
 #include "frontend/kinds.h"
@@ -24,13 +25,11 @@ std::string origin(PyObject* callable, PyObject* self) {
   return {};
 }
 
-namespace {
-
-bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  for (std::string_view n : names)
-    if (n == name) return true;
-  return false;
+bool one_of(std::string_view name, const std::initializer_list<std::string_view>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
+
+namespace {
 
 // Why a call of a C function is a sharp edge: what it does or gives is not a matter of its arguments.  Null: it is none.
 constexpr const char* kOutput = "writes to the outside, and only when the program is compiled";
@@ -73,16 +72,6 @@ bool Reads::tell(const std::string& message) const {
   if (edges_ == SharpEdges::Warn) return PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) == 0;
   PyErr_SetString(PyExc_RuntimeError, message.c_str());
   return false;
-}
-
-void Reads::tell_draws() {
-  if (const auto& place = tracer_.draws().opened()) {
-    const std::string does = "reads an array of random numbers, for each of which the function is compiled";
-    keep_not(does, *place);
-    if (edges_ != SharpEdges::Allow) draws_.push_back("[sharp_edges] the function " + does + "\n  at " + place->str());
-  }
-  for (const std::string& message : draws_)
-    if (!tell(message)) throw PythonError();
 }
 
 // Functions of NumPy's own (seed()) write to the generator that all programs share.

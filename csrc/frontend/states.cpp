@@ -64,11 +64,6 @@ void Reads::touch(PyObject* object) {
   if (std::optional<StateOf::Kind> kind = state_kind(object)) touch({*kind, Ref::borrow(object), Ref::borrow(Py_None)});
 }
 
-// Code looks at an object: the numbers of an array of random numbers are others in every call.
-void Reads::see_drawn(PyObject* object) {
-  if (!takes_arrays_) tracer_.draws().open(object);
-}
-
 // Whether the attribute belongs to what C code keeps.
 bool Reads::touch_attribute(PyObject* object, PyObject* name) {
   if (PyWeakref_CheckProxy(object) && !fresh(object)) keep_not(kUsesWeak);
