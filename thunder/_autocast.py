@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _asking, _opaque, _refused, _value_checks
+from . import _asking, _cudnn_recurrent, _opaque, _refused, _value_checks
 from ._dataless import any_small, run
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
@@ -38,7 +38,9 @@ def settle(func, args, kwargs):
     if not eligible:
         return None
     if composed and any(t.device.type == "cuda" for t in eligible):
-        return _composed_on_a_gpu(name, args, kwargs)
+        made = _composed_on_a_gpu(name, args, kwargs)
+        if made is not NotImplemented:
+            return (made,)
     plan = _plan(func, args, kwargs, states)
     if plan is None:
         return None
@@ -85,7 +87,7 @@ _COMPOSITIONS = {"cross_entropy_loss": _cross_entropy_loss}
 # ---- what cannot be asked about on a GPU -----------------------------------------------------------------------------
 
 # Operators whose kernels call others, which autocast casts unheard, and functions that look at values: what they call.
-# None where the dtypes are not the same for all arguments.
+# None where the dtypes are not the same for all arguments; a call may give NotImplemented, and is asked about then.
 _ON_A_GPU = {
     "gaussian_nll_loss": _value_checks.gaussian_nll_loss,
     "trace": lambda input: input.diagonal().sum(),
@@ -99,6 +101,7 @@ _ON_A_GPU = {
     "mvlgamma": None,
     "multigammaln": None,
     "special_multigammaln": None,
+    **{kind: _cudnn_recurrent.under_autocast(getattr(torch, kind)) for kind in _cudnn_recurrent.KINDS},
 }
 
 
@@ -115,7 +118,7 @@ def _composed_on_a_gpu(name, args, kwargs):
     body = _ON_A_GPU[name]
     if body is None:
         current_tracer().leave_to_eager(f"autocast decides inside a GPU's kernel in which dtypes {name}() computes")
-    return (_refused.in_mode(body, args, kwargs),)
+    return _refused.in_mode(body, args, kwargs)
 
 
 # ---- operators that autocast does not know ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ by a symbol (_opaque_symbols.py), whose gradient is PyTorch's autograd.  Views b
 knows who shares memory with whom.
 """
 
+import collections
 import functools
 
 import torch
@@ -18,8 +19,8 @@ from ._tracing import current_tracer, location, unread
 
 # By the operators' names: functions of the arguments that record a call otherwise, or give None.
 recorded = {}
-# The same, by overloads, where no autocast is on.
-decomposed = {}
+# The same, by overloads, where no autocast is on; the first of several that gives something.
+decomposed = collections.defaultdict(list)
 
 
 def resolve(func, args, kwargs, autocast=()):
@@ -185,8 +186,9 @@ def _record(overload, values, by_operator, autocast):
     tracer = current_tracer()
     if (record := recorded.get(overload._schema.name)) and (result := record(*values)) is not None:
         return result
-    if not autocast and (record := decomposed.get(overload.name())) and (result := record(*values)) is not None:
-        return result
+    for record in decomposed.get(overload.name(), ()) if not autocast else ():
+        if (result := record(*values)) is not None:
+            return result
     if by_operator and not autocast and (function := _public(overload)) is not None:
         positional, named = _opaque_meta.arguments(overload, values)
         return tracer.handle(function, tuple(positional), named)

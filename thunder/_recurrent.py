@@ -204,4 +204,4 @@ def _recorder(kind):
 
 
 for _kind in _GATES:
-    _opaque.decomposed[f"aten::{_kind}.input"] = _recorder(_kind)
+    _opaque.decomposed[f"aten::{_kind}.input"].append(_recorder(_kind))

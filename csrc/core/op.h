@@ -53,6 +53,8 @@ enum Tag : uint64_t {
   kState = 1ull << 23,
   kAutograd = 1ull << 24,  ///< an executor's operator whose gradient is autograd's of what it runs
   kWhole = 1ull << 25,     ///< PyTorch's operator gives what its parts do not (the mean of infinities): not for kernels
+  /// The size of the last result is known to the operator alone, and only its gradient reads that: types estimate it.
+  kOwnSize = 1ull << 26,
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync | kState;
 

@@ -17,6 +17,7 @@ std::span<const OpDef> segments();
 std::span<const OpDef> sort();
 std::span<const OpDef> unique();
 std::span<const OpDef> nn();
+std::span<const OpDef> recurrent();
 std::span<const OpDef> float8();
 std::span<const OpDef> elementwise(), creation(), random(), reduction();
 }  // namespace prims
@@ -78,6 +79,7 @@ constexpr Family kFamilies[] = {
     {"prims", "sort", prims::sort},
     {"prims", "unique", prims::unique},
     {"prims", "nn", prims::nn},
+    {"prims", "recurrent", prims::recurrent},
     {"prims", "float8", prims::float8},
     {"prims", "creation", prims::creation},
     {"prims", "random", prims::random},

@@ -171,7 +171,8 @@ class Compiler final : public Assembler {
 
   void expect(const Call& call, const Instruction& instruction) {
     std::vector<Value> results = flat_results(call.output);
-    for (size_t i = 0; i < results.size(); ++i)
+    const size_t known = results.size() - (call.op->has(kOwnSize) ? 1 : 0);
+    for (size_t i = 0; i < known; ++i)
       if (instruction.outputs[i] >= 0)
         impl_->expectations.push_back({impl_->instructions.size(), instruction.outputs[i],
                                        cat(results[i].name(), " = ", call.op->full_name), results[i].type()});

@@ -38,6 +38,7 @@
 #include "core/error.h"
 #include "executors/aten/float8.h"
 #include "executors/aten/random.h"
+#include "executors/aten/recurrent.h"
 #include "executors/aten/segments.h"
 #include "runtime/convert.h"
 
@@ -378,6 +379,8 @@ const std::unordered_map<std::string, Kernel>& kernels() {
       {"prims.group_index", group_index},
       {"prims.segment_sum", segment_sum},
       {"prims.embedding_bag_max", embedding_bag_max},
+      {"prims.recurrent", recurrent},
+      {"prims.recurrent_backward", recurrent_backward},
       {"prims.float8_scales", float8_scales},
       {"prims.float8_record", float8_record},
       {"prims.slice_scatter", slice_scatter},

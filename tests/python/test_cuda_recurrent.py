@@ -1,0 +1,226 @@
+"""Recurrent layers on a GPU by cuDNN: eager's results, dtypes and gradients, and what CUDA graphs record of them."""
+
+import copy
+
+import pytest
+import torch
+from devices import DEVICE
+from torch import nn
+
+import thunder
+
+pytestmark = pytest.mark.gpu
+
+KINDS = {
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
+    "tanh": nn.RNN,
+    "relu": lambda *args, **options: nn.RNN(*args, nonlinearity="relu", **options),
+}
+TOLERANCE = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 2e-3, torch.float64: 1e-9}
+
+
+def states_of(module, batch, dtype):
+    cells = module.num_layers * (2 if module.bidirectional else 1)
+    out = module.proj_size or module.hidden_size
+    h = torch.randn(cells, batch, out, device=DEVICE, dtype=dtype, requires_grad=True)
+    if module.mode != "LSTM":
+        return h
+    return h, torch.randn(cells, batch, module.hidden_size, device=DEVICE, dtype=dtype, requires_grad=True)
+
+
+def flat(*values):
+    return [t for v in values for t in (flat(*v) if isinstance(v, (tuple, list)) else (v,))]
+
+
+def step(f, module, x, state=None):
+    """Results and gradients of inputs and parameters."""
+    inputs = [t.detach().clone().requires_grad_() for t in flat(x, state or ())]
+    given = [] if state is None else [tuple(inputs[1:]) if isinstance(state, tuple) else inputs[1]]
+    results = flat(f(inputs[0], *given))
+    sum((r.float() * torch.arange(r.numel(), device=DEVICE).view_as(r).sin()).sum() for r in results).backward()
+    found = [*results, *(t.grad for t in inputs), *(p.grad for p in module.parameters())]
+    module.zero_grad()
+    return found
+
+
+def same(ours, eagers, tolerance):
+    for i, (a, b) in enumerate(zip(ours, eagers, strict=True)):
+        assert (a is None) == (b is None), i
+        if b is None:
+            continue
+        assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride()), i
+        distance = (a - b).abs().max().item() if b.numel() else 0
+        assert distance <= tolerance * max(b.abs().max().item(), 1), (i, distance)
+
+
+def recorded(f):
+    return any("recurrent" in line for line in str(thunder.last_traces(f)[-1]).splitlines() if "prim_impl" in line)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps, batch, options", [
+    (7, 3, {}), (1, 1, {}), (16, 8, dict(num_layers=2, batch_first=True)), (5, 4, dict(bidirectional=True, bias=False)),
+    (9, 2, dict(num_layers=3, bidirectional=True, batch_first=True)), (6, 4, dict(proj_size=5, num_layers=2)),
+], ids=str)  # fmt: skip
+def test_results_and_gradients(kind, steps, batch, options, dtype):
+    if "proj_size" in options and kind != "lstm":
+        pytest.skip("projections are the LSTM's")
+    torch.manual_seed(0)
+    module = KINDS[kind](6, 10, device=DEVICE, dtype=dtype, **options)
+    compiled = thunder.jit(module)
+    shape = (batch, steps, 6) if module.batch_first else (steps, batch, 6)
+    for _ in range(2):
+        x, state = torch.randn(shape, device=DEVICE, dtype=dtype), states_of(module, batch, dtype)
+        for given in (None, state):
+            same(step(compiled, module, x, given), step(module, module, x, given), TOLERANCE[dtype])
+    assert recorded(compiled)
+    module.eval()
+    with torch.no_grad():
+        same(flat(compiled(x, state)), flat(module(x, state)), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("autocast", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_autocast(kind, autocast):
+    module = KINDS[kind](8, 128, num_layers=2, device=DEVICE)
+    x, compiled = torch.randn(12, 4, 8, device=DEVICE), thunder.jit(module)
+    for given in (None, states_of(module, 4, torch.float32)):
+        with torch.autocast("cuda", autocast):
+            same(step(compiled, module, x, given), step(module, module, x, given), 2e-2)
+    assert recorded(compiled)
+
+
+def test_weights_in_one_buffer_are_read_where_they_lie():
+    def peak(f, module, x):
+        with torch.no_grad():
+            f(x)
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            f(x)
+            return torch.cuda.max_memory_allocated() - before
+
+    module = nn.LSTM(1024, 1024, device=DEVICE)
+    x = torch.randn(2, 1, 1024, device=DEVICE)
+    bytes_of_weights = sum(p.numel() for p in module.parameters()) * 4
+    assert peak(thunder.jit(module), module, x) <= peak(module, module, x) + bytes_of_weights // 4
+    module.weight_hh_l0 = nn.Parameter(torch.randn_like(module.weight_hh_l0))  # elsewhere
+    with torch.no_grad():
+        same(flat(thunder.jit(module)(x)), flat(module(x)), 1e-3)
+
+
+def test_frozen_weights_and_inputs():
+    module = nn.LSTM(6, 10, num_layers=2, device=DEVICE)
+    module.weight_ih_l0.requires_grad_(False)
+    compiled, x = thunder.jit(module), torch.randn(5, 3, 6, device=DEVICE)
+    same(step(compiled, module, x), step(module, module, x), 1e-3)
+    for p in module.parameters():
+        p.requires_grad_(False)
+    found = []
+    for f in (compiled, module):
+        leaf = x.clone().requires_grad_()
+        f(leaf)[0].sum().backward()
+        found.append([leaf.grad])
+    same(*found, 1e-3)
+
+
+def test_a_second_backward():
+    module, x = nn.GRU(6, 10, num_layers=2, device=DEVICE), torch.randn(5, 3, 6, device=DEVICE, requires_grad=True)
+    out = thunder.jit(module)(x)[0]
+    first, second = (torch.autograd.grad(out.square().sum(), x, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+    eager = torch.autograd.grad(module(x)[0].square().sum(), x)[0]
+    same([second], [eager], 1e-3)
+
+
+def test_evaluation_has_gradients():
+    """cuDNN has them in training alone, and eager refuses."""
+    module, x = nn.LSTM(6, 10, device=DEVICE), torch.randn(5, 3, 6, device=DEVICE)
+    trained = step(module, module, x)
+    module.eval()
+    same(step(thunder.jit(module), module, x), trained, 1e-3)
+
+
+def test_dropout_between_layers():
+    module = nn.LSTM(16, 32, num_layers=3, dropout=0.5, device=DEVICE)
+    compiled, x = thunder.jit(module), torch.randn(8, 4, 16, device=DEVICE)
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(step(compiled, module, x))
+    same(found[0], found[1], 1e-4)
+    assert not torch.equal(found[0][0], found[2][0])
+    assert all(p is not None and p.abs().sum() > 0 for p in found[0])
+    module.eval()
+    with torch.no_grad():
+        same(flat(compiled(x)), flat(module(x)), 1e-3)
+    # In the mean it is what the module gives without dropout, about.
+    module.train()
+    mean = torch.stack([compiled(x)[0].detach() for _ in range(200)]).mean(0)
+    module.eval()
+    assert (mean - module(x)[0]).abs().mean() < 0.1 * module(x)[0].abs().mean() + 0.02
+
+
+def test_training_is_recorded_by_cuda_graphs():
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.body, self.head = nn.Embedding(50, 16), nn.LSTM(16, 32, 2, batch_first=True), nn.Linear(32, 7)
+
+        def forward(self, ids):
+            return self.head(self.body(self.embed(ids))[0])
+
+    modules = [Tagger().to(DEVICE)]
+    modules.append(copy.deepcopy(modules[0]))
+    compiled = thunder.jit(modules[0])
+    losses = []
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.5) for m in modules]
+    for seed in range(14):
+        torch.manual_seed(seed)
+        ids, labels = torch.randint(50, (4, 9), device=DEVICE), torch.randint(7, (36,), device=DEVICE)
+        for f, optimizer in zip((compiled, modules[1]), optimizers, strict=True):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = nn.functional.cross_entropy(f(ids).flatten(0, 1).float(), labels)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    torch.testing.assert_close(losses[::2], losses[1::2], rtol=2e-2, atol=2e-2)
+    assert "Python code" not in str(thunder.compile_stats(compiled)["graphs"])
+
+
+def test_lengths_and_batches_that_change():
+    module = nn.GRU(6, 10, num_layers=2, batch_first=True, device=DEVICE)
+    compiled = thunder.jit(module)
+    for batch, steps in ((3, 5), (4, 9), (1, 1), (2, 17), (6, 4)):
+        x = torch.randn(batch, steps, 6, device=DEVICE)
+        same(step(compiled, module, x), step(module, module, x), 1e-3)
+    assert thunder.cache_misses(compiled) <= 3
+
+
+def test_sizes_that_do_not_fit_and_no_steps():
+    module = nn.LSTM(6, 10, device=DEVICE)
+    for shape in ((4, 3, 7), (0, 3, 6)):
+        raised = []
+        for f in (module, thunder.jit(module)):
+            with pytest.raises(RuntimeError) as caught:
+                f(torch.randn(shape, device=DEVICE))
+            raised.append(str(caught.value).splitlines()[0])
+        assert raised[0] == raised[1]
+
+
+def test_without_cudnn(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "enabled", False)
+    module, x = nn.GRU(6, 10, device=DEVICE), torch.randn(5, 3, 6, device=DEVICE)
+    compiled = thunder.jit(module)
+    same(step(compiled, module, x), step(module, module, x), 1e-4)
+    assert not recorded(compiled)
+
+
+def test_create_graph_is_refused_as_in_eager():
+    module, x = nn.GRU(6, 10, device=DEVICE), torch.randn(5, 3, 6, device=DEVICE, requires_grad=True)
+    for f in (module, thunder.jit(module)):
+        with pytest.raises(RuntimeError):
+            (gradient,) = torch.autograd.grad(f(x)[0].sum(), x, create_graph=True)
+            gradient.sum().backward()
