@@ -180,6 +180,7 @@ class Reads final : public interpreter::Observer {
     std::vector<Ref> tokens{};  // of a context variable without a value
   };
   bool shows_fresh_memory(PyObject* object) const;
+  void take_memory(PyObject* object);
   void touch(StateOf of);
   void touch(PyObject* object);
   void see_drawn(PyObject* object);
@@ -195,6 +196,7 @@ class Reads final : public interpreter::Observer {
   /// Whether a setting of PyTorch's is, or was, changed.
   bool sets() const;
   void finish_states(WorldGuard& world, std::vector<Effect>& out);
+  void refuse_written_memory(const State& state);
 
   bool tell(const std::string& message) const;
   bool allow_call(PyObject* callable, PyObject* self, std::string_view name);
@@ -253,6 +255,7 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> iterators_;  // that came from outside
   std::string once_, not_kept_;
   std::vector<State> states_;
+  std::vector<Ref> taken_memory_;  // of arrays of which the program has a tensor
   const bool gradients_ = hooks().grad_enabled();  ///< were recorded when acquisition began
   struct Weak {
     Ref reference;

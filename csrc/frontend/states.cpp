@@ -11,6 +11,25 @@ namespace {
 
 constexpr const char* kUsesWeak = "uses a weak reference that was made outside of it";
 
+// What an array, or another view of memory (a slice, `flat`, a memoryview), shows: itself, what it is a view of, ...
+template <class F>
+void for_each_owner(PyObject* object, F&& look) {
+  constexpr int kMost = 64;  // views of views
+  Ref at = Ref::borrow(object);
+  for (int i = 0; i < kMost && at && at.get() != Py_None; ++i) {
+    look(at.get());
+    PyObject* next = PyObject_GetAttrString(at.get(), PyMemoryView_Check(at.get()) ? "obj" : "base");
+    if (!next) PyErr_Clear();
+    at = next ? Ref::steal(next) : Ref();
+  }
+}
+
+Ref last_owner(PyObject* object) {
+  Ref last;
+  for_each_owner(object, [&](PyObject* owner) { last = Ref::borrow(owner); });
+  return last;
+}
+
 }  // namespace
 
 void Reads::keep_not(std::string why, const interpreter::Place& place) {
@@ -23,17 +42,10 @@ void Reads::finish_weak(WorldGuard& world) {
     if (!world.watch_weak(w.reference.get())) keep_not(kUsesWeak, w.place);
 }
 
-// Whether an array, or another view of memory (a slice, `flat`, a memoryview), shows that of an object made inside.
 bool Reads::shows_fresh_memory(PyObject* object) const {
-  constexpr int kMost = 64;  // views of views
-  Ref at = Ref::borrow(object);
-  for (int i = 0; i < kMost && at && at.get() != Py_None; ++i) {
-    if (fresh(at.get())) return true;
-    PyObject* next = PyObject_GetAttrString(at.get(), PyMemoryView_Check(at.get()) ? "obj" : "base");
-    if (!next) PyErr_Clear();
-    at = next ? Ref::steal(next) : Ref();
-  }
-  return false;
+  bool found = false;
+  for_each_owner(object, [&](PyObject* owner) { found = found || fresh(owner); });
+  return found;
 }
 
 // The state is about to be read or changed.
@@ -59,9 +71,26 @@ void Reads::touch(StateOf of) {
 }
 
 void Reads::touch(PyObject* object) {
-  if (takes_arrays_ || is_tensor(object)) return;
+  if (is_tensor(object)) return;
+  if (takes_arrays_) return take_memory(object);
   see_drawn(object);
   if (std::optional<StateOf::Kind> kind = state_kind(object)) touch({*kind, Ref::borrow(object), Ref::borrow(Py_None)});
+}
+
+void Reads::take_memory(PyObject* object) {
+  if (state_kind(object) != StateOf::Memory || fresh(object)) return;
+  interpreter::NotInterpreting scope;
+  taken_memory_.push_back(last_owner(object));
+}
+
+// The program reads tensors of arrays once, before the changes that are made after it.
+void Reads::refuse_written_memory(const State& s) {
+  if (s.of.kind != StateOf::Memory || taken_memory_.empty()) return;
+  const Ref owner = last_owner(s.of.owner.get());
+  const bool taken = std::any_of(taken_memory_.begin(), taken_memory_.end(),
+                                 [&](const Ref& t) { return t.get() == owner.get(); });
+  if (!taken || !tracer_.eager.why.empty()) return;
+  tracer_.eager.why = "the function writes to " + s.of.text() + ", of which it makes a tensor, at " + s.place.str();
 }
 
 // Whether the attribute belongs to what C code keeps.
@@ -147,11 +176,13 @@ void Reads::finish_states(WorldGuard& world, std::vector<Effect>& out) {
       if (s.of.kind != StateOf::Setting || !is_in_key(s.of.owner.get())) world.watch_state(s.of, s.before, s.place);
       continue;
     }
+    refuse_written_memory(s);
     if (not_kept_.empty())
       not_kept_ = "the program changes " + s.of.text() + ", which was made outside of it\n  at " + s.place.str();
     out.push_back({.kind = Effect::State, .owner = s.of.owner, .after = s.after, .state = s.of});
   }
   states_.clear();
+  taken_memory_.clear();
 }
 
 }  // namespace thunder::frontend

@@ -16,6 +16,7 @@
 #include "runtime/gil.h"
 #include "runtime/graph_support.h"
 #include "runtime/python_error.h"
+#include "runtime/saved_memory.h"
 #include "runtime/watchers.h"
 
 namespace thunder {
@@ -563,6 +564,7 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       graph.move_saved_to(inputs);
       graph.add_kept(given);
     }
+    const BackwardRecorded recorded(b->overwrites);
     b->recording = GraphRecording::record(settings_, entry.backward, std::move(inputs), std::move(places), {}, index_,
                                           {.after = b->overwrites ? graph.recording.get() : nullptr});
     if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;

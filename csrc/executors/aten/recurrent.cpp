@@ -6,7 +6,6 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <array>
@@ -16,8 +15,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "runtime/kernels/cuda_driver.h"
-#include "runtime/kernels/current_stream.h"
+#include "runtime/saved_memory.h"
 
 namespace thunder::aten {
 namespace {
@@ -93,6 +91,9 @@ at::Tensor buffer_of(const Layers& l, const Tensors& weights) {
   if (lie_there(weights, places))
     return weights[0].as_strided({places.total}, {1}, weights[0].storage_offset() - places.offsets[0]);
   at::Tensor buffer = at::empty({places.total}, weights[0].options());
+  int64_t count = 0;
+  for (const at::Tensor& w : weights) count += w.numel();
+  if (count < places.total) buffer.zero_();  // cuDNN adds biases where the layers have none
   Tensors views;
   for (size_t i = 0; i < weights.size(); ++i)
     views.push_back(buffer.narrow(0, places.offsets[i], weights[i].numel()).view(weights[i].sizes()));
@@ -112,14 +113,8 @@ Tensors list(const KernelArgs& a, size_t i) {
   return out;
 }
 
-// The backward writes to the reserve, which a second backward through the same call reads again: the caller keeps the
-// graph, or a CUDA graph is recorded, which may be launched again.
-at::Tensor own_reserve(const at::Tensor& reserve) {
-  const int device = static_cast<int>(reserve.get_device());
-  const bool again = torch::autograd::get_current_graph_task_keep_graph() ||
-                     cuda_is_capturing(device, current_cuda_stream(device));
-  return again ? reserve.clone() : reserve;
-}
+// The backward writes to the reserve, which a second backward through the same call reads again.
+at::Tensor own_reserve(const at::Tensor& reserve) { return saved_may_be_overwritten() ? reserve : reserve.clone(); }
 
 }  // namespace
 
