@@ -100,9 +100,10 @@ class Recorder:
 
     @staticmethod
     def _capture(graph, run, index, pool, stream):
+        # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.  Of the current stream, since each
+        # stream that it is asked for gets a workspace, which is large; a capture makes the one that it needs.
+        torch.cuda.current_blas_handle()
         with _no_garbage_collection(), torch.cuda.stream(stream):
-            # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.
-            torch.cuda.current_blas_handle()
             # Not "global": other threads may allocate memory meanwhile.
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
