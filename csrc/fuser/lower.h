@@ -42,6 +42,8 @@ struct LowerOptions {
   bool name_distances = false;      ///< see Kernel::distances
   bool eager_rounding = false;      ///< round every bf16 and f16 value as eager does
   const ValueSet* exact = nullptr;  ///< those that are rounded without that (Repeated::rounded)
+
+  bool operator==(const LowerOptions&) const = default;
 };
 
 /// `roots` are in the order of the program.

@@ -335,7 +335,7 @@ class Partitioner {
       return fusible(i) && is_root_[static_cast<size_t>(i)] && !members.count(i);
     };
     if (!walk_of(values, p, m, walk)) return false;
-    const std::optional<Kernel> kernel = lower(values, p, m, {.exact = &exact_});
+    const std::optional<Kernel> kernel = lowerings_.lower(values, p, m, {.exact = &exact_});
     return kernel && !(device_of(roots[0]).type == DeviceType::cuda && joins_sums_badly(*kernel));
   }
 
@@ -468,8 +468,9 @@ class Partitioner {
       int i = maker_[v];
       return fusible(i) && is_root_[static_cast<size_t>(i)] && group_of(i) != static_cast<int>(index);
     };
-    std::optional<Kernel> kernel = lower(f.roots, f.producer, f.materialized, {.exact = &exact_});
+    std::optional<Kernel> kernel = lowerings_.lower(f.roots, f.producer, f.materialized, {.exact = &exact_});
     f.exact = &exact_;
+    f.lowerings = &lowerings_;
     const Op* op = nullptr;
     if (kernel) {
       f.calls = kernel->calls;
@@ -542,6 +543,7 @@ class Partitioner {
   std::vector<int> turned_;  // per root, the root that stores it by columns; -1: none
   ValueMap<int> maker_{-1};
   ValueSet demanded_, exact_;
+  Lowerings lowerings_;
   std::vector<char> is_root_, outside_, placed_;
   std::optional<Lifetimes> lifetimes_;
   std::vector<Reads> reads_;

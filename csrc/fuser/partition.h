@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "core/trace.h"
-#include "fuser/lower.h"
+#include "fuser/lowerings.h"
 #include "passes/repeated.h"
 
 namespace thunder::fuser {
@@ -41,6 +41,7 @@ struct Fusion {
   Producer producer;
   Materialized materialized;
   const ValueSet* exact = nullptr;  ///< see LowerOptions; as long as make_op() runs
+  Lowerings* lowerings = nullptr;   ///< the same
 };
 
 struct PartitionOptions {

@@ -1,7 +1,11 @@
 #include "fuser/fused.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/trace.h"
+#include "doctest.h"
+#include "fuser/emit.h"
 
 namespace thunder::test {
 namespace {
@@ -19,6 +23,29 @@ const Op* make_op(const std::string& name, size_t inputs, Arena& arena) {
   op->print_name = name;
   op->executor = "fuser";
   return &arena.own(std::move(op));
+}
+
+std::vector<ValueId> made_by(const fuser::Kernel& k) {
+  std::vector<ValueId> out;
+  for (const Call* c : k.calls) out.push_back(c->output.value().id());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// A kernel that is found among those lowered before is what lowering makes.
+void check_found(const fuser::Fusion& f, const fuser::LowerOptions& options) {
+  const auto made = fuser::lower(f.roots, f.producer, f.materialized, options);
+  const auto found = f.lowerings->lower(f.roots, f.producer, f.materialized, options);
+  REQUIRE(made.has_value() == found.has_value());
+  if (!made) return;
+  CHECK(found->inputs == made->inputs);
+  CHECK(found->outputs == made->outputs);
+  CHECK(found->numbers == made->numbers);
+  CHECK(made_by(*found) == made_by(*made));
+  CHECK(found->usual_rows == made->usual_rows);
+  CHECK(found->cached_bytes == made->cached_bytes);
+  CHECK(fuser::emit_cuda(*found, "k") == fuser::emit_cuda(*made, "k"));
+  if (options.lanes == 1) CHECK(fuser::emit_host(*found, "k") == fuser::emit_host(*made, "k"));
 }
 
 }  // namespace
@@ -42,6 +69,7 @@ Partitioned partitioned(const Trace& trace, const std::vector<fuser::LowerOption
     fused.inputs = f.inputs;
     fused.outputs = f.outputs;
     fused.plain = *fuser::lower(f.roots, f.producer, f.materialized, {});
+    for (const fuser::LowerOptions& o : options) check_found(f, o);
     for (const fuser::LowerOptions& o : options)
       if (auto kernel = fuser::lower(f.roots, f.producer, f.materialized, o))
         fused.lowered.push_back(std::move(*kernel));

@@ -1,0 +1,71 @@
+// Which groups of calls are lowered once.
+#include "fuser/lowerings.h"
+
+#include "passes/pass_ops.h"
+
+namespace thunder {
+namespace {
+
+using test::f32;
+using test::pass_builder;
+
+// exp(a * b), of `shape`; as lower() sees it.
+struct Program {
+  explicit Program(Builder& b, const Dims& shape = {4, 8}, double scale = 2.0) {
+    const Expr x(b, b.input(f32(shape), "x"));
+    product = b("prims.mul", x, scale).arg().value();
+    root = b("prims.exp", Expr(b, product)).arg().value();
+    for (const Call* c : b.calls()) maker.set(c->output.value(), c);
+  }
+
+  std::optional<fuser::Kernel> lowered(fuser::Lowerings& by, const fuser::LowerOptions& options = {},
+                                       bool product_exists = false) const {
+    return by.lower({{root, true}}, [this](Value v) { return maker[v]; },
+                    [&](Value v) { return product_exists && v == product; }, options);
+  }
+
+  ValueMap<const Call*> maker{nullptr};
+  Value product, root;
+};
+
+TEST_CASE("lowerings: an equal group is found, and names its own values") {
+  Builder b = pass_builder();
+  fuser::Lowerings by;
+  const Program first(b), second(b);
+  REQUIRE(first.lowered(by));
+  CHECK(by.made() == 1);
+  const auto kernel = second.lowered(by);
+  REQUIRE(kernel);
+  CHECK(by.found() == 1);
+  CHECK(kernel->outputs == std::vector<Value>{second.root});
+  CHECK(kernel->calls.size() == 2);
+  CHECK(kernel->calls[0]->output.value() == second.product);
+}
+
+TEST_CASE("lowerings: another shape, number, option or border is another group") {
+  Builder b = pass_builder();
+  fuser::Lowerings by;
+  const Program first(b), wide(b, {4, 9}), scaled(b, {4, 8}, 3.0);
+  CHECK(first.lowered(by));
+  CHECK(wide.lowered(by));
+  CHECK(scaled.lowered(by));
+  CHECK(first.lowered(by, {.lanes = 4}));
+  CHECK(first.lowered(by, {}, /*product_exists=*/true)->inputs == std::vector<Value>{first.product});
+  CHECK(by.found() == 0);
+  CHECK(by.made() == 5);
+}
+
+TEST_CASE("lowerings: symbolic sizes are lowered anew") {
+  Builder b = pass_builder();
+  ShapeEnv env;
+  ShapeEnv::Scope scope(env);
+  const Dim n = env.make_size(5);
+  fuser::Lowerings by;
+  const Program first(b, {n, 8}), second(b, {n, 8});
+  first.lowered(by);
+  second.lowered(by);
+  CHECK(by.found() == 0);
+}
+
+}  // namespace
+}  // namespace thunder
