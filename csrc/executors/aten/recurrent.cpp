@@ -119,6 +119,8 @@ at::Tensor own_reserve(const at::Tensor& reserve) { return saved_may_be_overwrit
 }  // namespace
 
 c10::IValue recurrent(const KernelArgs& a) {
+  THUNDER_CHECK(a.tensor(0).is_cuda(), NotImplemented, "recurrent", "expected tensors on a CUDA device, got ",
+                a.tensor(0).device().str());
   const Tensors weights = list(a, 1);
   const at::Tensor &x = a.tensor(0), hx = dense(a.tensor(2)), cx = dense(optional(a, 3));
   const bool bidirectional = a.value(6).toBool(), train = a.value(7).toBool();

@@ -43,8 +43,7 @@ void check_operands(const Args& a) {
   for (const Arg& w : a["weights"].items()) check(w.value().tensor());
   for (const char* name : {"hx", "cx"})
     if (a.has(name)) check(a.tensor(name));
-  THUNDER_CHECK(x.device.type == DeviceType::cuda && is_floating(x.dtype), NotImplemented, "recurrent",
-                "expected floating numbers on a CUDA device, got ", x.dtype, " on ", x.device.str());
+  THUNDER_CHECK(is_floating(x.dtype), NotImplemented, "recurrent", "expected floating numbers, got ", x.dtype);
 }
 
 TensorType contiguous(const TensorType& like, Dims shape) {

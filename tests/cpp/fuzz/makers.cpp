@@ -54,6 +54,7 @@ const ArgumentMaker* argument_maker(const Op& op) {
     add_product_makers(m);
     add_window_makers(m);
     add_nn_makers(m);
+    add_recurrent_makers(m);
     return m;
   }();
   auto it = all.find(op.full_name);

@@ -32,5 +32,6 @@ void add_creation_makers(Makers& m);
 void add_product_makers(Makers& m);
 void add_window_makers(Makers& m);
 void add_nn_makers(Makers& m);
+void add_recurrent_makers(Makers& m);
 
 }  // namespace thunder::fuzz

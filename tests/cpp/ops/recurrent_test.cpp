@@ -50,12 +50,12 @@ TEST_CASE("recurrent: types of results") {
   CHECK(gru[2].is_none());
 }
 
-TEST_CASE("recurrent: a cell's state for LSTM alone, and a GPU") {
+TEST_CASE("recurrent: a cell's state for LSTM alone, and operands of one kind") {
   Builder b = pass_builder();
   CHECK_THROWS_AS(recurrent(b, {.mode = "gru", .gates = 4}), Error);
   CHECK_THROWS_AS(recurrent(b, {.mode = "lstm", .gates = 3}), Error);
   CHECK_THROWS_AS(recurrent(b, {.mode = "none", .gates = 3}), Error);
-  const Arg x = b.input(f32({7, 2, 3}), "x"), h = b.input(f32({1, 2, 5}), "h"), w = b.input(f32({5, 3}), "w");
+  const Arg x = b.input(on_a_gpu({7, 2, 3}), "x"), h = b.input(f32({1, 2, 5}), "h"), w = b.input(f32({5, 3}), "w");
   CHECK_THROWS_AS(b("prims.recurrent", x, Arg::list({w}), h, nullptr, "rnn_tanh", 1, false, true), Error);
 }
 

@@ -150,6 +150,7 @@ const Kernels& kernels() {
     add_resampling(k);
     add_unique(k);
     add_linalg(k);
+    add_recurrent(k);
     return k;
   }();
   return all;

@@ -110,6 +110,7 @@ void add_pooling(Kernels& k);
 void add_resampling(Kernels& k);
 void add_unique(Kernels& k);
 void add_linalg(Kernels& k);
+void add_recurrent(Kernels& k);
 const Kernels& kernels();
 
 class Evaluator {
