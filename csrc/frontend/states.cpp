@@ -78,9 +78,9 @@ void Reads::touch(PyObject* object) {
 }
 
 void Reads::take_memory(PyObject* object) {
-  if (state_kind(object) != StateOf::Memory || fresh(object)) return;
+  if (state_kind(object) != StateOf::Memory) return;
   interpreter::NotInterpreting scope;
-  taken_memory_.push_back(last_owner(object));
+  if (Ref owner = last_owner(object); owner && !fresh(owner.get())) taken_memory_.push_back(std::move(owner));
 }
 
 // The program reads tensors of arrays once, before the changes that are made after it.

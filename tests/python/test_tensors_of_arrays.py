@@ -123,3 +123,60 @@ def test_an_operator_of_numpys():
     array = np.array([1, 0, 1])
     compiled = thunder.jit(lambda x: (x == array) & (array == x))
     assert compiled(torch.ones(3)).tolist() == [True, False, True]
+
+
+def copy_before(b, k):
+    np.copyto(b, k)
+    return torch.tensor(b)
+
+
+def fill_before(b, k):
+    b[:] = k
+    return torch.from_numpy(b)
+
+
+def add_behind(b, k):
+    t = torch.from_numpy(b)  # shares the memory
+    b += k
+    return t * 1
+
+
+def through_a_view(b, k):
+    b[:2] += k
+    return torch.as_tensor(b.reshape(3, 1))
+
+
+def a_view_behind(b, k):
+    t = torch.as_tensor(b[1:])
+    b.reshape(3, 1)[2] = k
+    return t.sum()
+
+
+def between(b, k):
+    first = torch.tensor(b)
+    b += k
+    return first + torch.tensor(b)
+
+
+@pytest.mark.filterwarnings("ignore:(?s).*runs by eager PyTorch:UserWarning")
+@pytest.mark.parametrize("write", [copy_before, fill_before, add_behind, through_a_view, a_view_behind, between])
+def test_an_array_that_the_program_writes_to(write):
+    arrays = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    compiled, x = thunder.jit(lambda x, k: x + write(arrays[0], k)), torch.ones(3)
+    for k in (1.0, 2.0, 2.0, 3.0):
+        expected = x + write(arrays[1], k)
+        torch.testing.assert_close(compiled(x, k), expected, rtol=0, atol=0)
+        assert arrays[0].tolist() == arrays[1].tolist()
+
+
+def test_an_array_that_the_program_writes_to_apart_from_tensors():
+    buffer, table = np.zeros(3, np.float32), np.ones(3, np.float32)
+
+    def f(x):
+        buffer[:] += 1
+        return x + torch.tensor(table) + float(buffer[0])
+
+    compiled = thunder.jit(f)
+    for i in range(3):
+        assert compiled(torch.zeros(3)).tolist() == [2.0 + i] * 3
+    assert "writes to" not in str(thunder.compile_stats(compiled).eager_calls)
