@@ -43,7 +43,8 @@ def _weights_of_cell(kind, has_biases, inputs, width, out):
 
 def _fit(kind, x, states, params, has_biases, num_layers, directions):
     """Whether the sizes are as cuDNN takes them, which PyTorch's operator otherwise says."""
-    if any(s.dim() != 3 for s in (x, *states)) or len({(t.dtype, t.device, t.layout) for t in (x, *states, *params)}) != 1:
+    kinds = {(t.dtype, t.device, t.layout) for t in (x, *states, *params)}
+    if any(s.dim() != 3 for s in (x, *states)) or len(kinds) != 1:
         return False
     hx, cells = states[0], num_layers * directions
     if len(states) != (2 if kind == "lstm" else 1) or any(s.shape[:2] != (cells, x.shape[1]) for s in states):

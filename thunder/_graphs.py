@@ -100,8 +100,8 @@ class Recorder:
 
     @staticmethod
     def _capture(graph, run, index, pool, stream):
-        # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.  Of the current stream, since each
-        # stream that it is asked for gets a workspace, which is large; a capture makes the one that it needs.
+        # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.  Each stream that the handle is
+        # asked for gets a workspace of 32 MB: the current one has it, and a capture makes its own where it needs one.
         torch.cuda.current_blas_handle()
         with _no_garbage_collection(), torch.cuda.stream(stream):
             # Not "global": other threads may allocate memory meanwhile.

@@ -255,7 +255,7 @@ class Reads final : public interpreter::Observer {
   std::unordered_set<PyObject*> iterators_;  // that came from outside
   std::string once_, not_kept_;
   std::vector<State> states_;
-  std::vector<Ref> taken_memory_;  // of arrays of which the program has a tensor
+  std::vector<Ref> taken_memory_;                  // of arrays of which the program has a tensor
   const bool gradients_ = hooks().grad_enabled();  ///< were recorded when acquisition began
   struct Weak {
     Ref reference;

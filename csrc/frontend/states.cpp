@@ -87,8 +87,8 @@ void Reads::take_memory(PyObject* object) {
 void Reads::refuse_written_memory(const State& s) {
   if (s.of.kind != StateOf::Memory || taken_memory_.empty()) return;
   const Ref owner = last_owner(s.of.owner.get());
-  const bool taken = std::any_of(taken_memory_.begin(), taken_memory_.end(),
-                                 [&](const Ref& t) { return t.get() == owner.get(); });
+  const bool taken =
+      std::any_of(taken_memory_.begin(), taken_memory_.end(), [&](const Ref& t) { return t.get() == owner.get(); });
   if (!taken || !tracer_.eager.why.empty()) return;
   tracer_.eager.why = "the function writes to " + s.of.text() + ", of which it makes a tensor, at " + s.place.str();
 }

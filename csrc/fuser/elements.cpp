@@ -124,7 +124,8 @@ void Elements::forget() {
 void Elements::collect() {
   // A call may read what no element needs (a pad that cuts all of it off); the calls are a program all the same.
   std::vector<const Call*> open(calls_.begin(), calls_.end());
-  std::sort(open.begin(), open.end(), [](const Call* a, const Call* b) { return a->output.value().id() < b->output.value().id(); });
+  std::sort(open.begin(), open.end(),
+            [](const Call* a, const Call* b) { return a->output.value().id() < b->output.value().id(); });
   while (!open.empty()) {
     const Call* call = open.back();
     open.pop_back();

@@ -20,9 +20,9 @@ using torch::autograd::variable_list;
 
 // Kernels whose results autograd does not follow to all arguments, or not as the operator's own rule does.
 bool hides_history(const Op& op) {
-  static constexpr std::array<std::string_view, 6> names = {"prims.graft",       "prims.cover",
-                                                            "prims.as_strided_scatter", "prims.segment_sum",
-                                                            "prims.embedding_bag_max", "prims.recurrent"};
+  static constexpr std::array<std::string_view, 6> names = {
+      "prims.graft",    "prims.cover", "prims.as_strided_scatter", "prims.segment_sum", "prims.embedding_bag_max",
+      "prims.recurrent"};
   return std::find(names.begin(), names.end(), op.full_name) != names.end();
 }
 

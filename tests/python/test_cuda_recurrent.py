@@ -185,7 +185,8 @@ def test_training_is_recorded_by_cuda_graphs(twice):
     class Tagger(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embed, self.body, self.head = nn.Embedding(50, 16), nn.LSTM(16, 32, 2, batch_first=True), nn.Linear(32, 7)
+            self.embed, self.body = nn.Embedding(50, 16), nn.LSTM(16, 32, 2, batch_first=True)
+            self.head = nn.Linear(32, 7)
 
         def forward(self, ids):
             return self.head(self.body(self.embed(ids))[0])

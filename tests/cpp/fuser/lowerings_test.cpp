@@ -20,8 +20,9 @@ struct Program {
 
   std::optional<fuser::Kernel> lowered(fuser::Lowerings& by, const fuser::LowerOptions& options = {},
                                        bool product_exists = false) const {
-    return by.lower({{root, true}}, [this](Value v) { return maker[v]; },
-                    [&](Value v) { return product_exists && v == product; }, options);
+    return by.lower(
+        {{root, true}}, [this](Value v) { return maker[v]; }, [&](Value v) { return product_exists && v == product; },
+        options);
   }
 
   ValueMap<const Call*> maker{nullptr};

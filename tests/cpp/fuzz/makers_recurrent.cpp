@@ -20,8 +20,14 @@ Made layers(Draw& d) {
     for (int k = 0; biases && k < 2; ++k) weights.emplace_back(floats(d, {gates}, x.dtype()));
     if (out != width) weights.emplace_back(floats(d, {out, width}, x.dtype()));
   }
-  Named m = {{"input", x}, {"weights", Arg::list(std::move(weights))}, {"hx", h}, {"cx", nullptr},
-             {"mode", mode}, {"num_layers", count}, {"bidirectional", both}, {"train", true}};
+  Named m = {{"input", x},
+             {"weights", Arg::list(std::move(weights))},
+             {"hx", h},
+             {"cx", nullptr},
+             {"mode", mode},
+             {"num_layers", count},
+             {"bidirectional", both},
+             {"train", true}};
   if (lstm) m["cx"] = floats(d, {cells, batch, width}, x.dtype());
   if (d.op.schema.name == "recurrent") return m;
   m["of_weights"] = d.random.chance(0.7);

@@ -24,7 +24,9 @@ TensorType on_a_gpu(Dims shape, bool requires_grad = true) {
 
 // Of 7 steps, 2 sequences, 3 features.
 Expr recurrent(Builder& b, const Layers& l, bool weights_require_grad = true) {
-  auto input = [&](Dims shape, const char* name, bool grad) { return Arg(b.input(on_a_gpu(std::move(shape), grad), name)); };
+  auto input = [&](Dims shape, const char* name, bool grad) {
+    return Arg(b.input(on_a_gpu(std::move(shape), grad), name));
+  };
   ArgList weights;
   for (int64_t i = 0; i < l.layers * l.directions; ++i) {
     const int64_t inputs = i < l.directions ? 3 : l.directions * l.out, rows = l.gates * l.width;
@@ -64,9 +66,8 @@ TEST_CASE("recurrent: gradients of what needs them") {
     Builder b = pass_builder();
     const Expr made = recurrent(b, {.mode = "gru", .layers = 2, .gates = 3}, of_weights);
     const Trace joint = autodiff(b.finish("f", Arg::tuple({made[0]}))).trace;
-    const auto backward = std::find_if(joint.calls.begin(), joint.calls.end(), [](const Call* c) {
-      return c->op->full_name == "prims.recurrent_backward";
-    });
+    const auto backward = std::find_if(joint.calls.begin(), joint.calls.end(),
+                                       [](const Call* c) { return c->op->full_name == "prims.recurrent_backward"; });
     REQUIRE(backward != joint.calls.end());
     CHECK((*backward)->output.items().size() == (of_weights ? 6 : 2));
     CHECK((*backward)->arguments()["grad_hy"].is_none());
