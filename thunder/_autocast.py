@@ -87,7 +87,7 @@ _COMPOSITIONS = {"cross_entropy_loss": _cross_entropy_loss}
 # ---- what cannot be asked about on a GPU -----------------------------------------------------------------------------
 
 # Operators whose kernels call others, which autocast casts unheard, and functions that look at values: what they call.
-# None where the dtypes are not the same for all arguments; a call may give NotImplemented, and is asked about then.
+# None where the dtypes are not the same for all arguments.  Where a function gives NotImplemented, PyTorch is asked.
 _ON_A_GPU = {
     "gaussian_nll_loss": _value_checks.gaussian_nll_loss,
     "trace": lambda input: input.diagonal().sum(),

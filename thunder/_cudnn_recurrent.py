@@ -8,7 +8,7 @@ import torch
 from . import _opaque, _refused
 from ._tracing import current_tracer
 
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_DTYPES = (torch.float16, torch.float32, torch.float64)
 
 
 def under_autocast(func):
@@ -33,7 +33,10 @@ def under_autocast(func):
 def _is_for_cudnn(x):
     """Whether eager leaves recurrent layers over `x` to cuDNN."""
     there = torch.version.hip is None and torch.backends.cudnn.is_available() and torch.backends.cudnn.enabled
-    return there and x.device.type == "cuda" and x.layout is torch.strided and x.dtype in _DTYPES and 0 not in x.shape
+    if not there or x.device.type != "cuda" or x.layout is not torch.strided or 0 in x.shape:
+        return False
+    has_bfloat16 = torch.cuda.get_device_capability(x.device) >= (8, 0)
+    return x.dtype in _DTYPES or (x.dtype is torch.bfloat16 and has_bfloat16)
 
 
 def _weights_of_cell(kind, has_biases, inputs, width, out):
@@ -64,7 +67,8 @@ def _recorder(kind):
         if not _fit(kind, x, states, params, has_biases, num_layers, directions):
             return None
         # cuDNN has gradients in training alone; a layer in evaluation has them, too.
-        reserves = train or any(t.requires_grad for t in (x, *states, *params))
+        learns = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *states, *params))
+        reserves = bool(train) or learns
         apart = dropout > 0 and train and num_layers > 1
         calls = num_layers if apart else 1
         cells, weights = num_layers // calls * directions, len(params) // calls

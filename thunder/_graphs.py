@@ -102,6 +102,7 @@ class Recorder:
     def _capture(graph, run, index, pool, stream):
         # cuBLAS's handle belongs to a thread, and the warm-up may have been another's.  Each stream that the handle is
         # asked for gets a workspace of 32 MB: the current one has it, and a capture makes its own where it needs one.
+        # That of the first capture in a thread lies in the capture's pool, and serves the later ones.
         torch.cuda.current_blas_handle()
         with _no_garbage_collection(), torch.cuda.stream(stream):
             # Not "global": other threads may allocate memory meanwhile.

@@ -173,6 +173,8 @@ PyObject* Reads::call_class(PyObject* type, PyObject* const* arguments, size_t n
   constructing_.push_back(type);
   PyObject* result = PyObject_Vectorcall(type, arguments, n, names);
   constructing_.pop_back();
+  if (result && is_tensor(result))
+    std::for_each(arguments, arguments + n + keywords, [&](PyObject* a) { take_memory(a); });
   take_result(result);
   if (result && PyWeakref_Check(result)) made(result);
   if (result && PyType_Check(result) && n == 3) made(result);  // type(name, bases, namespace)
@@ -315,7 +317,7 @@ std::optional<PyObject*> Reads::call_torch(PyObject* callable, PyObject* const* 
                                                 : n > 0 && is_tensor(arguments[0]));
   if (!taken) return std::nullopt;
   takes_arrays_ = true;
-  read_arguments(arguments, n);
+  read_arguments(arguments, all);
   takes_arrays_ = false;
   Ref positional = Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i)
@@ -406,6 +408,15 @@ std::optional<Reads::Method> Reads::method_of_extension(PyObject* bound, PyObjec
   return m;
 }
 
+// PyTorch's, and none of the same name in another library.
+static bool makes_tensors_of_memory(PyObject* callable, std::string_view name) {
+  if (!one_of(name, {"from_numpy", "frombuffer", "from_dlpack"})) return false;
+  static PyObject* torch = PyImport_ImportModule("torch");
+  const Ref own = Ref::steal(PyObject_GetAttrString(torch, std::string(name).c_str()));
+  if (!own) PyErr_Clear();
+  return own.get() == callable;
+}
+
 PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* const* arguments, size_t n,
                              PyObject* names) {
   if (m.name == "_cuda_jiterator_compile_and_launch_kernel") {
@@ -422,6 +433,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   if (m.self && PyModule_Check(m.self) && std::strcmp(PyModule_GetName(m.self), "builtins") == 0)
     return call_builtin(m, callable, arguments, n, names);
   touch_call(callable, m.self, m.arguments, m.n);
+  if (m.self && m.name == "__dlpack__") take_memory(m.self);
   if (n == 0 && !names && !sets() && asks_torch(callable, m.name)) {
     PyObject* answer = PyObject_CallNoArgs(callable);
     if (answer && (PyBool_Check(answer) || PyUnicode_Check(answer)))
@@ -438,7 +450,7 @@ PyObject* Reads::call_method(const Method& m, PyObject* callable, PyObject* cons
   const size_t before = writes();
   if (m.self && !container && m.name.starts_with("__") && !before_object_method(m)) return nullptr;
   const bool remembered = writes() > before;
-  takes_arrays_ = find_torch_function(callable) || one_of(m.name, {"from_numpy", "frombuffer"});
+  takes_arrays_ = find_torch_function(callable) || makes_tensors_of_memory(callable, m.name);
   const size_t all = m.n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
   read_arguments(m.arguments, all);
   // What is recorded takes an array as its tensor, where it can.

@@ -80,7 +80,11 @@ void Reads::touch(PyObject* object) {
 void Reads::take_memory(PyObject* object) {
   if (state_kind(object) != StateOf::Memory) return;
   interpreter::NotInterpreting scope;
-  if (Ref owner = last_owner(object); owner && !fresh(owner.get())) taken_memory_.push_back(std::move(owner));
+  Ref owner = last_owner(object);
+  if (!owner || fresh(owner.get())) return;
+  taken_memory_.push_back(std::move(owner));
+  for (const State& s : states_)
+    if (s.of.kind == StateOf::Memory && !s.of.is(s.before.get())) refuse_written_memory(s);
 }
 
 // The program reads tensors of arrays once, before the changes that are made after it.

@@ -21,6 +21,7 @@
 #include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/watch.h"
 #include "runtime/node_hooks.h"
+#include "runtime/saved_memory.h"
 #include "runtime/watchers.h"
 
 namespace thunder {
@@ -171,6 +172,7 @@ struct ThunderBackward final : Node {
     if (adds) accumulation.emplace(*this, inputs, *entry->accumulated);
     GraphRun timed;
     if (graph_row && !adds) timed = entry->graphs->start_backward(graph_row, inputs);
+    const RunsBackward now(!torch::autograd::get_current_graph_task_keep_graph());
     inputs = entry->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
     if (entry->graphs) entry->graphs->backward_has_run(timed, inputs);
     return inputs;

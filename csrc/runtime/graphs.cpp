@@ -564,7 +564,7 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       graph.move_saved_to(inputs);
       graph.add_kept(given);
     }
-    const BackwardRecorded recorded(b->overwrites);
+    const RunsBackward recorded(b->overwrites);
     b->recording = GraphRecording::record(settings_, entry.backward, std::move(inputs), std::move(places), {}, index_,
                                           {.after = b->overwrites ? graph.recording.get() : nullptr});
     if (too_large(backward_, row->backward, b->recording->bytes(), most)) return nullptr;

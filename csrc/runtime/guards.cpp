@@ -190,7 +190,8 @@ void Fingerprint::begin() {
               static_cast<uint64_t>(context.deterministicAlgorithmsWarnOnly()) << 3 |
               static_cast<uint64_t>(context.userEnabledFlashSDP()) << 4 |
               static_cast<uint64_t>(context.userEnabledMemEfficientSDP()) << 5 |
-              static_cast<uint64_t>(context.userEnabledCuDNNSDP()) << 6;
+              static_cast<uint64_t>(context.userEnabledCuDNNSDP()) << 6 |
+              static_cast<uint64_t>(context.userEnabledCuDNN()) << 7;
   words_[1] = keys.included_.raw_repr();
   words_[2] = keys.excluded_.raw_repr();
   words_[3] = static_cast<uint64_t>(at::autocast::get_autocast_dtype(at::kCPU)) |

@@ -387,7 +387,8 @@ def test_another_layout_at_the_same_place(recorder):
 def test_settings_of_operators_are_those_of_the_call(recorder):
     f = automatic(torch.sin, recorder)
     calls(f, SOON)
-    with torch.backends.cudnn.flags(benchmark=not torch.backends.cudnn.benchmark):
+    cudnn = torch.backends.cudnn
+    with cudnn.flags(enabled=cudnn.enabled, benchmark=not cudnn.benchmark):
         calls(f, 2)
     assert stats(f)["captures"] == 2
 

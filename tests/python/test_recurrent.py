@@ -1,5 +1,9 @@
 """PyTorch's recurrent layers: compiled once, with eager's results and gradients."""
 
+import contextlib
+from unittest import mock
+
+import fake_cuda
 import pytest
 import torch
 
@@ -111,3 +115,26 @@ def test_a_second_backward():
         found.append((first, torch.autograd.grad(output.sum(), x)[0]))
         torch.testing.assert_close(*found[-1])
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.filterwarnings("ignore:PyTorch was compiled without cuDNN:UserWarning")
+@pytest.mark.filterwarnings("ignore:(?s).*the compiled program raised AssertionError:RuntimeWarning")
+@pytest.mark.parametrize("kind, options", [
+    ("LSTM", {}), ("GRU", dict(num_layers=2, bidirectional=True)), ("RNN", dict(num_layers=3, dropout=0.5, bias=False)),
+])  # fmt: skip
+@pytest.mark.parametrize("trains, needs", [(True, True), (True, False), (False, True), (False, False)])
+def test_what_is_recorded_for_a_gpu(kind, options, trains, needs):
+    """Where there is none, so that the program is made, and does not run."""
+    there = mock.patch.object(torch.backends.cudnn, "is_available", lambda: True)
+    with fake_cuda.tensors(capability=(9, 0), cudnn=91700):
+        with torch.device("cuda"):
+            module, x = getattr(torch.nn, kind)(6, 10, **options).train(trains), torch.randn(5, 3, 6)
+        compiled = thunder.jit(module)
+        with torch.set_grad_enabled(needs), there, contextlib.suppress(AssertionError):
+            compiled(x)
+    lines = [line for line in str(thunder.last_traces(compiled)[0]).splitlines() if "prims.recurrent(" in line]
+    apart = trains and "dropout" in options
+    assert len(lines) == (3 if apart else 1)
+    layers, both = 1 if apart else options.get("num_layers", 1), options.get("bidirectional", False)
+    for line in lines:
+        assert f", {layers}, {both}, {trains or needs})" in line

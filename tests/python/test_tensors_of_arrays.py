@@ -158,15 +158,50 @@ def between(b, k):
     return first + torch.tensor(b)
 
 
+def restored(b, k):
+    b[int(k)] = 1
+    t = torch.from_numpy(b).clone()
+    b.fill(0)
+    return t
+
+
+def twice(b, k):
+    np.multiply(np.arange(3, dtype=np.float32), k, out=b)
+    first = torch.tensor(b)
+    np.add(np.arange(3, dtype=np.float32), 1, out=b)
+    return first + torch.tensor(b)
+
+
+def by(make):
+    def write(b, k):
+        b[0] += k
+        return make(b)
+
+    return write
+
+
+WAYS = [torch.Tensor, torch.FloatTensor, torch.from_dlpack, lambda b: torch.ones(1).new_tensor(data=b)]
+
+
 @pytest.mark.filterwarnings("ignore:(?s).*runs by eager PyTorch:UserWarning")
-@pytest.mark.parametrize("write", [copy_before, fill_before, add_behind, through_a_view, a_view_behind, between])
+@pytest.mark.parametrize("write", [
+    copy_before, fill_before, add_behind, through_a_view, a_view_behind, between, restored, twice, *map(by, WAYS),
+])  # fmt: skip
 def test_an_array_that_the_program_writes_to(write):
     arrays = np.zeros(3, np.float32), np.zeros(3, np.float32)
     compiled, x = thunder.jit(lambda x, k: x + write(arrays[0], k)), torch.ones(3)
-    for k in (1.0, 2.0, 2.0, 3.0):
+    for k in (1.0, 2.0, 2.0, 0.0):
         expected = x + write(arrays[1], k)
         torch.testing.assert_close(compiled(x, k), expected, rtol=0, atol=0)
         assert arrays[0].tolist() == arrays[1].tolist()
+
+
+def test_numpys_frombuffer_reads_what_lies_there():
+    memory = bytearray(np.ones(3, np.float32).tobytes())
+    compiled = thunder.jit(lambda x: x + float(np.frombuffer(memory, np.float32)[0]))
+    for value in (1, 2, 3):
+        memory[:] = np.full(3, value, np.float32).tobytes()
+        assert compiled(torch.zeros(1)).item() == value
 
 
 def test_an_array_that_the_program_writes_to_apart_from_tensors():

@@ -75,10 +75,18 @@ const Places& places_of(const Layers& l, const Tensors& weights) {
   return known.emplace(key, asked_places(l, weights)).first->second;
 }
 
+int64_t count_of(const Tensors& weights) {
+  int64_t count = 0;
+  for (const at::Tensor& w : weights) count += w.numel();
+  return count;
+}
+
+// Layers without biases have places for them, which other tensors of the same storage must not have.
 bool lie_there(const Tensors& weights, const Places& places) {
   const int64_t start = weights[0].storage_offset() - places.offsets[0];
   const int64_t size = static_cast<int64_t>(weights[0].storage().nbytes()) / weights[0].element_size();
   if (start < 0 || start + places.total > size) return false;
+  if (count_of(weights) < places.total && (start != 0 || size != places.total)) return false;
   for (size_t i = 0; i < weights.size(); ++i)
     if (!weights[i].is_alias_of(weights[0]) || !weights[i].is_contiguous() ||
         weights[i].storage_offset() != start + places.offsets[i])
@@ -91,9 +99,7 @@ at::Tensor buffer_of(const Layers& l, const Tensors& weights) {
   if (lie_there(weights, places))
     return weights[0].as_strided({places.total}, {1}, weights[0].storage_offset() - places.offsets[0]);
   at::Tensor buffer = at::empty({places.total}, weights[0].options());
-  int64_t count = 0;
-  for (const at::Tensor& w : weights) count += w.numel();
-  if (count < places.total) buffer.zero_();  // cuDNN adds biases where the layers have none
+  if (count_of(weights) < places.total) buffer.zero_();  // cuDNN adds biases where the layers have none
   Tensors views;
   for (size_t i = 0; i < weights.size(); ++i)
     views.push_back(buffer.narrow(0, places.offsets[i], weights[i].numel()).view(weights[i].sizes()));

@@ -12,8 +12,8 @@ using test::pass_builder;
 // exp(a * b), of `shape`; as lower() sees it.
 struct Program {
   explicit Program(Builder& b, const Dims& shape = {4, 8}, double scale = 2.0) {
-    const Expr x(b, b.input(f32(shape), "x"));
-    product = b("prims.mul", x, scale).arg().value();
+    x = b.input(f32(shape), "x");
+    product = b("prims.mul", Expr(b, x), scale).arg().value();
     root = b("prims.exp", Expr(b, product)).arg().value();
     for (const Call* c : b.calls()) maker.set(c->output.value(), c);
   }
@@ -26,7 +26,7 @@ struct Program {
   }
 
   ValueMap<const Call*> maker{nullptr};
-  Value product, root;
+  Value x, product, root;
 };
 
 TEST_CASE("lowerings: an equal group is found, and names its own values") {
@@ -38,6 +38,7 @@ TEST_CASE("lowerings: an equal group is found, and names its own values") {
   const auto kernel = second.lowered(by);
   REQUIRE(kernel);
   CHECK(by.found() == 1);
+  CHECK(kernel->inputs == std::vector<Value>{second.x});
   CHECK(kernel->outputs == std::vector<Value>{second.root});
   CHECK(kernel->calls.size() == 2);
   CHECK(kernel->calls[0]->output.value() == second.product);
@@ -54,6 +55,38 @@ TEST_CASE("lowerings: another shape, number, option or border is another group")
   CHECK(first.lowered(by, {}, /*product_exists=*/true)->inputs == std::vector<Value>{first.product});
   CHECK(by.found() == 0);
   CHECK(by.made() == 5);
+}
+
+TEST_CASE("lowerings: the sign of zero and values that are rounded tell groups apart") {
+  Builder b = pass_builder();
+  fuser::Lowerings by;
+  const Program plus(b, {4, 8}, 0.0), minus(b, {4, 8}, -0.0);
+  CHECK(plus.lowered(by));
+  CHECK(minus.lowered(by));
+  ValueSet exact;
+  exact.set(plus.product, 1);
+  CHECK(plus.lowered(by, {.exact = &exact}));
+  CHECK(minus.lowered(by, {.exact = &exact}));
+  CHECK(by.found() == 0);
+}
+
+// exp(v), where v is a view of x that exists in memory, or x's transpose that does.
+TEST_CASE("lowerings: a view in memory, and what it is a view of") {
+  Builder b = pass_builder();
+  fuser::Lowerings by;
+  const Expr x(b, b.input(f32({4, 4}), "x"));
+  const Expr turned = b("prims.transpose", x, std::vector<int64_t>{1, 0}), product = b("prims.mul", x, 1.0);
+  const Expr laid = b("prims.restride", product, turned.tensor().strides);
+  ValueMap<const Call*> maker{nullptr};
+  std::vector<Value> roots;
+  for (const Expr& e : {turned, laid}) roots.push_back(b("prims.exp", e).arg().value());
+  for (const Call* c : b.calls()) maker.set(c->output.value(), c);
+  for (size_t i = 0; i < 2; ++i) {
+    const Value in_memory = (i == 0 ? turned : laid).arg().value();
+    CHECK(by.lower(
+        {{roots[i], true}}, [&](Value v) { return maker[v]; }, [&](Value v) { return v == in_memory; }, {}));
+  }
+  CHECK(by.found() == 0);
 }
 
 TEST_CASE("lowerings: symbolic sizes are lowered anew") {

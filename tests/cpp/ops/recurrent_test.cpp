@@ -59,6 +59,11 @@ TEST_CASE("recurrent: a cell's state for LSTM alone, and operands of one kind") 
   CHECK_THROWS_AS(recurrent(b, {.mode = "none", .gates = 3}), Error);
   const Arg x = b.input(on_a_gpu({7, 2, 3}), "x"), h = b.input(f32({1, 2, 5}), "h"), w = b.input(f32({5, 3}), "w");
   CHECK_THROWS_AS(b("prims.recurrent", x, Arg::list({w}), h, nullptr, "rnn_tanh", 1, false, true), Error);
+  TensorType half = on_a_gpu({1, 2, 5});
+  half.dtype = DType::f16;
+  const Arg u = b.input(on_a_gpu({5, 3}), "u"), wide = b.input(on_a_gpu({1, 2, 5}), "g"), narrow = b.input(half, "n");
+  CHECK_NOTHROW(b("prims.recurrent", x, Arg::list({u}), wide, nullptr, "rnn_tanh", 1, false, true));
+  CHECK_THROWS_AS(b("prims.recurrent", x, Arg::list({u}), narrow, nullptr, "rnn_tanh", 1, false, true), Error);
 }
 
 TEST_CASE("recurrent: gradients of what needs them") {
