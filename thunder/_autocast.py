@@ -18,6 +18,7 @@ from . import _asking, _cudnn_recurrent, _opaque, _refused, _value_checks
 from ._dataless import any_small, run
 from ._opaque_meta import AUTOCAST_KEYS, autocast_for
 from ._python_bodies import body_of
+from ._recurrent import GATES
 from ._tracing import current_tracer
 
 
@@ -101,7 +102,7 @@ _ON_A_GPU = {
     "mvlgamma": None,
     "multigammaln": None,
     "special_multigammaln": None,
-    **{kind: _cudnn_recurrent.under_autocast(getattr(torch, kind)) for kind in _cudnn_recurrent.KINDS},
+    **{kind: _cudnn_recurrent.under_autocast(getattr(torch, kind)) for kind in GATES},
 }
 
 

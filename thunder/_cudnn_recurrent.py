@@ -6,6 +6,7 @@ cuDNN's launches for the steps of a sequence take the host longer than the devic
 import torch
 
 from . import _opaque, _refused
+from ._recurrent import GATES, fit, of_one_kind
 from ._tracing import current_tracer
 
 _DTYPES = (torch.float16, torch.float32, torch.float64)
@@ -39,32 +40,13 @@ def _is_for_cudnn(x):
     return x.dtype in _DTYPES or (x.dtype is torch.bfloat16 and has_bfloat16)
 
 
-def _weights_of_cell(kind, has_biases, inputs, width, out):
-    gates = {"lstm": 4, "gru": 3}.get(kind, 1) * width
-    return [(gates, inputs), (gates, out), *[(gates,)] * (2 if has_biases else 0), *[(out, width)] * (out != width)]
-
-
-def _fit(kind, x, states, params, has_biases, num_layers, directions):
-    """Whether the sizes are as cuDNN takes them, which PyTorch's operator otherwise says."""
-    kinds = {(t.dtype, t.device, t.layout) for t in (x, *states, *params)}
-    if any(s.dim() != 3 for s in (x, *states)) or len(kinds) != 1:
-        return False
-    hx, cells = states[0], num_layers * directions
-    if len(states) != (2 if kind == "lstm" else 1) or any(s.shape[:2] != (cells, x.shape[1]) for s in states):
-        return False
-    out, width = hx.shape[2], states[-1].shape[2]
-    expected = []
-    for layer in range(num_layers):
-        inputs = directions * out if layer else x.shape[2]
-        expected += _weights_of_cell(kind, has_biases, inputs, width, out) * directions
-    return [tuple(p.shape) for p in params] == expected
-
-
 def _recorder(kind):
     def record(x, state, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
         states, directions = (state if kind == "lstm" else [state]), 2 if bidirectional else 1
         x = x.transpose(0, 1) if batch_first else x
-        if not _fit(kind, x, states, params, has_biases, num_layers, directions):
+        shapes = tuple(x.shape), [tuple(s.shape) for s in states], [tuple(p.shape) for p in params]
+        fits = of_one_kind((x, *states, *params)) and fit(kind, *shapes, has_biases, num_layers, directions)
+        if not fits:
             return None
         # cuDNN has gradients in training alone; a layer in evaluation has them, too.
         learns = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *states, *params))
@@ -90,6 +72,5 @@ def _recorder(kind):
     return on_a_gpu
 
 
-KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-for _kind in KINDS:
+for _kind in GATES:
     _opaque.decomposed[f"aten::{_kind}.input"].append(_recorder(_kind))

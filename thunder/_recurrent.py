@@ -13,7 +13,7 @@ from .core.proxies import TensorProxy
 from .extend import OperatorExecutor, get_grad, put_grad, register_grad
 
 _executor = OperatorExecutor("recurrent")
-_GATES = {"gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 def _like(t, *shape):
@@ -91,7 +91,7 @@ def _run_backward(gradient, kind, reverse, x, h, params, out, gates, from_state,
     steps, batch, width = out.shape
     before = torch.cat((out[1:], h[None]) if reverse else (h[None], out[:-1]))
     factors, of_new, keeps = _factors(kind, out, gates, from_state, before)
-    of_gates, of_h = out.new_empty(steps, batch, _GATES[kind], width), torch.zeros_like(h)
+    of_gates, of_h = out.new_empty(steps, batch, GATES[kind], width), torch.zeros_like(h)
     of_states = gradient.clone(memory_format=torch.contiguous_format)
     rows = [t.unbind(0) for t in (of_states, factors.view_as(of_gates), of_gates, of_gates.flatten(2))]
     order = list(_steps(steps, not reverse))
@@ -155,38 +155,47 @@ def _rule(kind, reverse, x, h, params):
 register_grad(_layer, _rule)
 
 
-def _is_usual(kind, x, hx, params, has_biases, num_layers, dropout, train, directions):
-    """Whether the sizes fit, which PyTorch's operator otherwise says, and nothing is special."""
-    tensors = [x, hx, *params]
-    if (dropout and train and num_layers > 1) or len({(t.dtype, t.device, t.layout) for t in tensors}) != 1:
+def fit(kind, x, states, weights, has_biases, num_layers, directions):
+    """Whether the shapes of the input [steps, batch, features], the states and the weights are those of such layers,
+    which PyTorch's operator otherwise says."""
+    if len(states) != (2 if kind == "lstm" else 1) or any(len(s) != 3 for s in (x, *states)):
+        return False
+    cells = num_layers * directions
+    if any(s[:2] != (cells, x[1]) for s in states):
+        return False
+    out, width = states[0][2], states[-1][2]
+    gates, expected = GATES[kind] * width, []
+    for layer in range(num_layers):
+        of_input = (gates, directions * out if layer else x[2])
+        biases, projection = [(gates,)] * (2 if has_biases else 0), [(out, width)] * (out != width)
+        expected += [of_input, (gates, out), *biases, *projection] * directions
+    return weights == expected
+
+
+def of_one_kind(tensors):
+    return len({(t.dtype, t.device, t.layout) for t in tensors}) == 1
+
+
+def _is_usual(x, hx, params, num_layers, dropout, train):
+    """Whether nothing is special, sizes aside."""
+    if (dropout and train and num_layers > 1) or not of_one_kind((x, hx, *params)):
         return False
     if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or x.layout is not torch.strided:
         return False
-    shape, state = _sizes(x), _sizes(hx)
-    if len(shape) != 3 or len(state) != 3 or 0 in shape or 0 in state:
-        return False
-    width, count = state[2], 4 if has_biases else 2
-    gates = _GATES[kind] * width
-    if len(params) != count * num_layers * directions:
-        return False
-    for i in range(num_layers * directions):
-        inputs = shape[2] if i < directions else directions * width
-        expected = [(gates, inputs), (gates, width), (gates,), (gates,)][:count]
-        if [_sizes(p) for p in params[count * i : count * (i + 1)]] != expected:
-            return False
-    return True
+    return len(_sizes(x)) == 3 and 0 not in (*_sizes(x), *_sizes(hx))
 
 
 def _recorder(kind):
     def record(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
         directions = 2 if bidirectional else 1
-        if not _is_usual(kind, x, hx, params, has_biases, num_layers, dropout, train, directions):
+        if not _is_usual(x, hx, params, num_layers, dropout, train):
             return None
         apply = current_tracer().apply
         x = apply("torch.transpose", (x, 0, 1)) if batch_first else x
-        length, batch, _ = _sizes(x)
-        if _sizes(hx)[:2] != (num_layers * directions, batch):
+        shapes = _sizes(x), [_sizes(hx)], [_sizes(p) for p in params]
+        if not fit(kind, *shapes, has_biases, num_layers, directions):
             return None
+        length = shapes[0][0]
         count, states = 4 if has_biases else 2, []
         for layer in range(num_layers):
             outs = []
@@ -203,5 +212,5 @@ def _recorder(kind):
     return record
 
 
-for _kind in _GATES:
+for _kind in ("gru", "rnn_tanh", "rnn_relu"):
     _opaque.decomposed[f"aten::{_kind}.input"].append(_recorder(_kind))

@@ -154,6 +154,7 @@ struct ThunderBackward final : Node {
   // The gradients; None for those that were added to the leaves' own.  Below autograd.
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, variable_list grads, const GraphLease* lease,
                                bool accumulate) const {
+    const bool last = !torch::autograd::get_current_graph_task_keep_graph();
     // A sum is rounded otherwise where a product is added to it, so that happens whether or not there is a graph.
     const bool adds = accumulate && LeafAccumulation::any(*this, entry->backward->accumulable());
     if (lease && !adds) {
@@ -161,7 +162,6 @@ struct ThunderBackward final : Node {
         if (g.defined() && g.layout() != at::kStrided) g = g.to_dense();
       const bool plain =
           std::all_of(grads.begin(), grads.end(), [](const at::Tensor& g) { return !g.defined() || is_plain(g); });
-      const bool last = !torch::autograd::get_current_graph_task_keep_graph();
       if (plain)
         if (auto results = entry->graphs->backward(*entry, *lease, inputs, grads, last)) return *std::move(results);
     }
@@ -172,7 +172,7 @@ struct ThunderBackward final : Node {
     if (adds) accumulation.emplace(*this, inputs, *entry->accumulated);
     GraphRun timed;
     if (graph_row && !adds) timed = entry->graphs->start_backward(graph_row, inputs);
-    const RunsBackward now(!torch::autograd::get_current_graph_task_keep_graph());
+    const RunsBackward now(last);
     inputs = entry->backward->run(std::move(inputs), accumulation ? &*accumulation : nullptr);
     if (entry->graphs) entry->graphs->backward_has_run(timed, inputs);
     return inputs;

@@ -58,15 +58,16 @@ def recorded(f):
     return any("recurrent" in line for line in str(thunder.last_traces(f)[-1]).splitlines() if "prim_impl" in line)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("steps, batch, options", [
+LAYERS = [
     (7, 3, {}), (1, 1, {}), (16, 8, dict(num_layers=2, batch_first=True)), (5, 4, dict(bidirectional=True, bias=False)),
-    (9, 2, dict(num_layers=3, bidirectional=True, batch_first=True)), (6, 4, dict(proj_size=5, num_layers=2)),
-], ids=str)  # fmt: skip
+    (9, 2, dict(num_layers=3, bidirectional=True, batch_first=True)),
+]  # fmt: skip
+PROJECTED = ("lstm", 6, 4, dict(proj_size=5, num_layers=2))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("kind, steps, batch, options", [*((k, *l) for k in KINDS for l in LAYERS), PROJECTED], ids=str)
 def test_results_and_gradients(kind, steps, batch, options, dtype):
-    if "proj_size" in options and kind != "lstm":
-        pytest.skip("projections are the LSTM's")
     torch.manual_seed(0)
     module = KINDS[kind](6, 10, device=DEVICE, dtype=dtype, **options)
     compiled = thunder.jit(module)
