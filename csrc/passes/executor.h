@@ -66,6 +66,9 @@ class Executor {
   virtual bool is_fusion() const { return false; }
   /// Whether what it runs instead of eager's operators may be used with numerics="eager".
   virtual bool has_eagers_bits() const { return true; }
+  /// Whether a product of a matrix and a vector may be a fused reduction, where the list fuses, instead of a call of
+  /// this executor's.
+  virtual bool yields_vector_products() const { return false; }
   /// Fusion executors: the calls in whose place this one may stand where it helps to see through it, so that what is
   /// saved for a backward can be chosen among them; the call itself if there is nothing to gain.
   virtual std::vector<const Call*> open(const Call& call, Arena& /*arena*/) const { return {&call}; }

@@ -166,6 +166,7 @@ class CublasLtExecutor final : public Executor {
                                 return product_of(*call.op, call.args) && cublaslt::api() && cuda_available();
                               }));
   }
+  bool yields_vector_products() const override { return true; }
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "executors/attention/kernels.h"
 #include "executors/cudnn/any_length.h"
+#include "executors/cudnn/kernels_ahead.h"
 
 namespace thunder {
 namespace {
@@ -133,6 +134,7 @@ std::shared_ptr<Executor> make_cudnn_executor() { return make_executor("cudnn", 
 
 void lower_cudnn_of_any_length() {
   register_lowering("cudnn", [by_records = *find_lowering("cudnn")](const Call& call, const Assembler& assembler) {
+    cudnn::compile_ahead(call, by_records);
     return cudnn::with_any_length(call, assembler, by_records(call, assembler));
   });
 }

@@ -1,0 +1,119 @@
+#include "passes/vector_products.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/formula.h"
+#include "passes/padding.h"
+#include "passes/rewriter.h"
+
+namespace thunder {
+namespace {
+
+/// out[n] = the sum of matrix[n, k] * vector[k], and bias[n].
+struct Product {
+  Value matrix, vector, bias;
+  bool turned = false;  ///< the matrix is given as [k, n]
+};
+
+bool is_one_of(const std::string& name, std::initializer_list<const char*> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_one(const Dim& d) { return d.same(1); }
+
+/// All sizes but that of dimension `but` are 1.
+bool is_vector(const TensorType& t, size_t but) {
+  for (size_t i = 0; i < t.shape.size(); ++i)
+    if (i != but && !is_one(t.shape[i])) return false;
+  return true;
+}
+
+/// The rows that are added up lie together.
+bool lies_by(const TensorType& matrix, size_t terms) { return matrix.strides[terms].same(1); }
+
+std::optional<Product> linear(const Args& a) {
+  const Value x = a.value("input"), w = a.value("weight");
+  if (w.rank() != 2 || !is_vector(x.tensor(), x.shape().size() - 1) || !lies_by(w.tensor(), 1)) return std::nullopt;
+  Product p{.matrix = w, .vector = x, .bias = {}};
+  if (!a.has("bias")) return p;
+  p.bias = a.value("bias");
+  if (p.bias.rank() != 1 || !p.bias.shape()[0].same(w.shape()[0]) || p.bias.dtype() != w.dtype()) return std::nullopt;
+  return p;
+}
+
+std::optional<Product> product(Value a, Value b) {
+  if (b.rank() == 2 && is_vector(a.tensor(), a.shape().size() - 1) && lies_by(b.tensor(), 0))
+    return Product{.matrix = b, .vector = a, .bias = {}, .turned = true};
+  if (a.rank() == 2 && b.rank() >= 1 && b.rank() <= 2 && is_vector(b.tensor(), 0) && lies_by(a.tensor(), 1))
+    return Product{.matrix = a, .vector = b, .bias = {}};
+  return std::nullopt;
+}
+
+bool is_product(const std::string& name) {
+  return is_one_of(name, {"torch.linear", "prims.linear", "torch.matmul", "torch.mm", "torch.mv", "prims.matmul"});
+}
+
+std::optional<Product> product_of(const Call& call, const VectorProductLimits& limits) {
+  const std::string& name = call.op->full_name;
+  if (!is_product(name) || !call.args[0].is_tensor() || !call.args[1].is_tensor() || !call.output.is_value())
+    return std::nullopt;
+  const TensorType &a = call.args[0].value().tensor(), &b = call.args[1].value().tensor();
+  const bool type = is_16_bit(a.dtype) || a.dtype == DType::f32;
+  if (!type || a.dtype != b.dtype || a.device.type != DeviceType::cuda || !(a.device == b.device)) return std::nullopt;
+  if (a.rank() < 1 || b.rank() < 1 || !is_constant(a) || !is_constant(b)) return std::nullopt;
+  const std::optional<Product> p = name.ends_with("linear") ? linear(call.arguments())
+                                                            : product(call.args[0].value(), call.args[1].value());
+  if (!p) return std::nullopt;
+  const int64_t terms = p->matrix.shape()[p->turned ? 0 : 1].constant();
+  const int64_t elements = p->matrix.tensor().numel().constant();
+  return terms >= limits.least_terms && elements >= limits.least_elements ? p : std::nullopt;
+}
+
+/// Whether no executor before the fusion wants the call as it is.
+bool is_free(const Call& call, const ExecutorList& executors) {
+  for (const auto& e : executors) {
+    if (e->is_fusion()) return true;
+    const Implementation* found = e->find(call);
+    if (found && (found->op || found->transform)) return e->yields_vector_products();
+  }
+  return false;
+}
+
+Arg sum_of_rows(Builder& b, const Product& p, const TensorType& out) {
+  using namespace ops;
+  const Expr matrix = p.turned ? b("prims.transpose", p.matrix, Arg::list({1, 0})) : Expr(b, p.matrix);
+  const Dims shape = matrix.shape();
+  const Formula vector = compute(b, reshape(b, p.vector, {shape[1]}));
+  const Formula spread_out(b("prims.broadcast_in_dim", vector, shape, Arg::list({1})));
+  Formula y = sum(compute(b, matrix) * spread_out, {1});
+  if (p.bias) y = y + compute(b, p.bias);
+  return with_strides(reshape(b, store(y, out.dtype), out.shape), out.strides).arg();
+}
+
+}  // namespace
+
+Trace vector_products(const Trace& trace, const ExecutorList& executors, const VectorProductLimits& limits) {
+  const bool any =
+      std::any_of(trace.calls.begin(), trace.calls.end(), [&](const Call* c) { return product_of(*c, limits); });
+  if (!any) return trace;
+  Rewriter rewriter(trace);
+  for (const Call* original : trace.calls)
+    for (const Call* call : rewriter.current(original)) {
+      const std::optional<Product> p = product_of(*call, limits);
+      if (!p || !is_free(*call, executors)) {
+        rewriter.builder.append(call);
+        continue;
+      }
+      Arg result;
+      const std::vector<const Call*> made = rewriter.collect(
+          *call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
+      rewriter.replace_outputs(*call, result, "vector_products");
+      for (const Call* c : made) rewriter.builder.append(c);
+    }
+  return rewriter.finish();
+}
+
+}  // namespace thunder
