@@ -218,7 +218,7 @@ def _computed(overload, values, described, autocast):
     if not described.computed:
         return []
     tracer = current_tracer()
-    made = symbol_of(overload, autocast)(*values, results=described.which)
+    made = symbol_of(overload, autocast, _opaque_meta.draws(overload, values))(*values, results=described.which)
     made = made if isinstance(made, tuple) else (made,)
     return [
         t if m.requires_grad or not tracer.has_gradient(t) else tracer.apply("torch.detach", (t,))

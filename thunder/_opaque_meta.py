@@ -189,6 +189,13 @@ def is_random(overload):
     return torch.Tag.nondeterministic_seeded in overload.tags
 
 
+def draws(overload, values):
+    """Whether a call with these arguments draws: a recurrent layer draws for its dropout alone."""
+    named = {a.name: v for a, v in zip(overload._schema.arguments, values, strict=True)}
+    drops = all(type(n) not in (bool, float) or n for n in (named.get("train"), named.get("dropout")))
+    return is_random(overload) and drops
+
+
 def unsupported(overload, why):
     return NotImplementedError(
         f"[{overload._schema.name.rpartition('::')[2]}] this torch function is not supported inside a compiled "

@@ -64,8 +64,8 @@ def _marked(tensors, started):
     return tensors
 
 
-def _tags(overload):
-    random, communicates = is_random(overload), _communicates(overload)
+def _tags(overload, random):
+    communicates = _communicates(overload)
     return ("any_layout", "autograd", *(("random",) if random else ()), *(("collective",) if communicates else ()))
 
 
@@ -84,10 +84,14 @@ def _evaluate(overload, values, which):
 
 
 @functools.cache
-def symbol_of(overload, autocast=()):
-    """The symbol of Thunder's that runs an operator, with its gradient.  `autocast`: as for autocast_for()."""
+def symbol_of(overload, autocast, random):
+    """The symbol of Thunder's that runs an operator, with its gradient.
+
+    `autocast`: as for autocast_for().  `random`: whether the call draws random numbers.
+    """
     name = str(overload).replace(".default", "").replace(".", "_")
     name = "_".join([name, *(f"{d}_{str(dtype).removeprefix('torch.')}" for d, dtype in autocast)])
+    name += "_without_draws" if is_random(overload) and not random else ""
 
     def meta(*values, results=None):
         return _several([m.proxy() for m in _description(overload, values, autocast).computed])
@@ -98,9 +102,9 @@ def symbol_of(overload, autocast=()):
             return _several(_marked(_evaluate(overload, values, results), started))
 
     meta.__signature__ = _signature(overload)
-    tags = _tags(overload)
+    tags = _tags(overload, random)
     symbol = _executor.register_operator(name, meta=meta, tags=tags, fn=run)
-    forward, backward = _with_graph(overload, name, autocast), _backward(name, _communicates(overload))
+    forward, backward = _with_graph(overload, name, autocast, tags), _backward(name, _communicates(overload))
 
     def rule(*values, results=None):
         differentiable = [i for i, m in enumerate(_description(overload, values, autocast).computed) if m.requires_grad]
@@ -132,7 +136,7 @@ def _description(overload, values, autocast):
     return describe(overload, values, lambda t: t.requires_grad, autocast)
 
 
-def _with_graph(overload, name, autocast):
+def _with_graph(overload, name, autocast, tags):
     """The operator, with the graph that PyTorch's autograd made of the call as the first result.
 
     It travels through the program as an attribute of an empty tensor: what holds that, a saved one for the backward
@@ -155,7 +159,6 @@ def _with_graph(overload, name, autocast):
         return (graph, *_marked([t.detach() for t in outputs], started))
 
     meta.__signature__ = _signature(overload, "differentiated")
-    tags = _tags(overload)
     return _executor.register_operator(f"{name}_with_graph", meta=meta, fn=run, tags=tags)
 
 
