@@ -22,21 +22,20 @@ struct Problem {
 bool supported(const Problem& p);
 
 inline constexpr int kThreads = 128;
-inline constexpr int64_t kMostSplits = 64;
-inline constexpr int kCluster = 8;  ///< blocks of a cluster, which read each other's shared memory
+inline constexpr int64_t kMostSplits = 32;
 
 /// Blocks of the first kernel for each head of keys of each batch, and how many of them share its keys.
 struct Launch {
   int64_t groups = 1;  ///< of query heads
   int64_t splits = 1;
-  bool clustered = false;  ///< the splits join their results themselves
+  bool clustered = false;  ///< the splits are a cluster of 8 or 2 blocks, which join their results themselves
 };
 /// `clusters`: the GPU has them.
 Launch launch_of(const Problem& p, int64_t batch, int64_t heads, int64_t keys, int64_t multiprocessors, bool clusters);
 /// float32 numbers that the splits leave for the second kernel; 0 where there is one split.
 int64_t partial_numbers(const Problem& p, const Launch& l, int64_t batch, int64_t heads);
-/// Threads of a block of decoding_cluster.
-int cluster_threads(const Problem& p);
+/// Threads of a block in a cluster.
+int cluster_threads(const Problem& p, int64_t splits);
 /// Threads of the second kernel's blocks, each of which is for one query head.
 int join_threads(const Problem& p);
 
@@ -44,9 +43,9 @@ int join_threads(const Problem& p);
 ///   decoding_part(q, k, v, mask, out, parts, heads, keys, splits, scale, q_batch, q_head, k_batch, k_head, k_key,
 ///                 v_batch, v_head, v_key, mask_batch, mask_key, out_batch, out_head)
 ///   decoding_join(parts, out, heads, splits, out_batch, out_head)
-/// The first one has splits * groups * heads * batch blocks; with one split it writes `out` and is alone.  So is
-/// decoding_cluster, with the parameters of the first one and as many blocks, of cluster_threads(); it exists from
-/// compute capability 9.0.
+/// The first one has splits * groups * heads * batch blocks; with one split it writes `out` and is alone.  So are
+/// decoding_cluster_8 and decoding_cluster_2, with its parameters and as many blocks; they exist from compute capability
+/// 9.0.
 std::string kernels_text(const Problem& p);
 
 }  // namespace thunder::fuser::decoding

@@ -90,11 +90,14 @@ class DecodingCall final : public Instruction {
                           is_aligned(t[0]) && is_aligned(t[1]) && is_aligned(t[2]);
     const CudaKernel* part = readable ? module_->find("decoding_part", device, &why) : nullptr;
     const CudaKernel* join = part ? module_->find("decoding_join", device, &why) : nullptr;
-    const bool has_clusters = join && cuda_device_properties(device).major >= 9;
-    const CudaKernel* cluster = has_clusters ? module_->find("decoding_cluster", device, &why) : nullptr;
+    Kernels kernels{part, join};
+    if (join && cuda_device_properties(device).major >= 9) {
+      kernels.of_8 = module_->find("decoding_cluster_8", device, &why);
+      kernels.of_2 = module_->find("decoding_cluster_2", device, &why);
+    }
     if (!why.empty())
       warn_once("decoding", cat("[decoding] attention is left to others, its kernels cannot be compiled: ", why));
-    at::Tensor out = join ? launch({part, join, cluster}, t, device) : by_pytorch(t);
+    at::Tensor out = join ? launch(kernels, t, device) : by_pytorch(t);
     drop(frame);
     if (outputs[0] >= 0) frame.registers[static_cast<size_t>(outputs[0])] = std::move(out);
   }
@@ -111,14 +114,15 @@ class DecodingCall final : public Instruction {
   }
 
   struct Kernels {
-    const CudaKernel *part, *join, *cluster;  // the last one may be null
+    const CudaKernel *part = nullptr, *join = nullptr;
+    const CudaKernel *of_8 = nullptr, *of_2 = nullptr;  // null where the GPU has no clusters
   };
 
   at::Tensor launch(const Kernels& kernels, const std::array<at::Tensor, 4>& t, int device) const {
     const auto& [q, k, v, mask] = t;
     const int64_t batch = q.size(0), heads = k.size(kHeads), keys = k.size(kRows);
     const Launch l = decoding::launch_of(problem_, batch, heads, keys, cuda_device_properties(device).multiprocessors,
-                                         kernels.cluster != nullptr);
+                                         kernels.of_2 != nullptr);
     at::Tensor out = allocate(c10::DeviceType::CUDA, q.sizes(), out_strides_, q.scalar_type());
     if (out.numel() == 0) return out;
     at::Tensor parts;
@@ -143,8 +147,8 @@ class DecodingCall final : public Instruction {
     params.push_back(&scale);
     for (int64_t& x : strides) params.push_back(&x);
     void* stream = current_cuda_stream(device);
-    const CudaKernel& first = l.clustered ? *kernels.cluster : *kernels.part;
-    const int threads = l.clustered ? decoding::cluster_threads(problem_) : decoding::kThreads;
+    const CudaKernel& first = !l.clustered ? *kernels.part : l.splits == 8 ? *kernels.of_8 : *kernels.of_2;
+    const int threads = l.clustered ? decoding::cluster_threads(problem_, l.splits) : decoding::kThreads;
     first.launch(device, {static_cast<unsigned>(batch * heads * l.groups * l.splits)},
                  {static_cast<unsigned>(threads)}, 0, stream, params.data());
     if (l.splits == 1 || l.clustered) return out;
