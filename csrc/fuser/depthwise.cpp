@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kMostTaps = 49;  // of a filter: its numbers, and sums for as many, are in registers
 constexpr int64_t kFewTaps = 25;   // up to here a thread has four channels
 constexpr int64_t kMostLanes = 32;
-constexpr int64_t kLeastRows = 4;  // of a strip
+constexpr int64_t kLeastRows = 4;  // of a strip, where there are threads enough
+// Threads that a GPU hides waiting with.  Fewer have less work each, although all of them do more together.
+constexpr int64_t kEnoughThreads = 25000, kSmallTile = 2;
 
 int64_t taps(const Problem& p) { return p.height * p.width; }
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -125,6 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) depthwise_forward(const T*
 #pragma unroll
         for (int q = 0; q < RING; ++q) {
           if (q * SH + r >= KH) continue;
+          if (SHORT && (t - q < s.from || t - q >= s.to)) continue;
           float f[KW][ITEMS];
           filters.row(q * SH + r, f);
 #pragma unroll
@@ -312,6 +315,21 @@ extern "C" __global__ void __launch_bounds__(JOIN_THREADS) depthwise_join(const 
 }
 )";
 
+// Whether strips of the least rows and of the plan's tile leave threads too few.
+bool leaves_few_threads(const Plan& plan) {
+  const Problem& p = plan.problem;
+  if (p.positions == 0 || p.columns == 0) return false;
+  const int64_t rows = over(p.positions / p.columns, kLeastRows);
+  return rows * over(p.columns, plan.tile) * (p.channels / plan.items) < kEnoughThreads;
+}
+
+// Steps in which a thread walks down a segment, times how often all multiprocessors are full of threads.
+int64_t steps_of(const Plan& plan, int64_t threads_of_row, int64_t rows, int64_t segment, int64_t threads_at_once) {
+  const int64_t stride = plan.kind == Kind::Input ? 1 : plan.problem.stride_y;
+  const int64_t steps = segment + over(plan.problem.height, stride) - 1;
+  return steps * over(threads_of_row * over(rows, segment), threads_at_once);
+}
+
 }  // namespace
 
 bool supported(const Problem& p) {
@@ -333,6 +351,7 @@ Plan plan_of(const Problem& p, Kind kind, bool bias) {
     plan.ahead = every && (few || many);
   } else {
     plan.tile = every && !few && fits(p, 7) ? 7 : 4;
+    if (leaves_few_threads(plan)) plan.tile = kSmallTile;
     plan.ahead = many || plan.tile == 7;
   }
   const int64_t groups = p.channels / plan.items;
@@ -349,6 +368,9 @@ Launch launch_of(const Plan& plan, int64_t batch, int64_t rows, int64_t columns,
   const int64_t segments =
       std::clamp<int64_t>((wanted + threads / 2) / threads, 1, std::max<int64_t>(rows / kLeastRows, 1));
   l.segment = std::max<int64_t>(over(rows, segments), 1);
+  if (plan.kind != Kind::Weight && threads * over(rows, l.segment) < wanted)
+    for (int64_t n = l.segment - 1; n > 0; --n)
+      if (steps_of(plan, threads, rows, n, wanted) < steps_of(plan, threads, rows, l.segment, wanted)) l.segment = n;
   l.segments = over(rows, l.segment);
   l.strips = images * l.segments;
   l.blocks_x = std::max<int64_t>(over(l.strips, slots), 1);
@@ -369,7 +391,7 @@ std::string text_of(const Plan& plan) {
   std::string text = define("T", storage_name(p.dtype)) + define("ITEMS", plan.items) + define("TW", plan.tile) +
                      define("KH", p.height) + define("KW", p.width) + define("SH", p.stride_y) +
                      define("SW", p.stride_x) + define("PH", p.padding_y) + define("PW", p.padding_x) +
-                     define("AHEAD", plan.ahead ? 1 : 0) + define("THREADS", kThreads) + kCommon;
+                     define("AHEAD", plan.ahead ? 1 : 0) + define("SHORT", plan.tile == kSmallTile ? 1 : 0) + define("THREADS", kThreads) + kCommon;
   if (plan.kind == Kind::Weight)
     return text + define("BIAS", plan.bias ? 1 : 0) + define("JOIN_THREADS", kJoinThreads) + kWeight;
   return text + kWindow + (plan.kind == Kind::Forward ? kForward : kInput);

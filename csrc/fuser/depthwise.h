@@ -20,6 +20,7 @@ struct Problem {
   int64_t stride_y = 1, stride_x = 1, padding_y = 0, padding_x = 0;
   int64_t columns = 0;  ///< of the convolution's result; 0 where they are not known
   DType dtype = DType::bf16;
+  int64_t positions = 0;  ///< of the result in all images; 0 where they are not known
 };
 
 /// Whether there are kernels for it.

@@ -36,8 +36,8 @@ std::optional<std::array<int64_t, 2>> pair(const Dims& dims) {
   return std::array<int64_t, 2>{dims[0].constant(), dims[1].constant()};
 }
 
-// `columns`: of the convolution's result.
-std::optional<Problem> problem_of(const Args& a, const Dim& columns) {
+// `y`: the convolution's result, or its gradient.
+std::optional<Problem> problem_of(const Args& a, const TensorType& y) {
   const TensorType &x = a.tensor("input"), &w = a.tensor("weight");
   if (x.device.type != DeviceType::cuda || x.rank() != 4 || w.rank() != 4 || a.flag("transposed")) return std::nullopt;
   const bool constant = std::all_of(w.shape.begin(), w.shape.end(), [](const Dim& d) { return d.is_constant(); });
@@ -54,22 +54,24 @@ std::optional<Problem> problem_of(const Args& a, const Dim& columns) {
             .stride_x = (*stride)[1],
             .padding_y = (*padding)[0],
             .padding_x = (*padding)[1],
-            .columns = columns.is_constant() ? columns.constant() : 0,
             .dtype = x.dtype};
+  const Dim &columns = y.shape[kColumns], positions = y.shape[0] * y.shape[kRows] * columns;
+  if (columns.is_constant()) p.columns = columns.constant();
+  if (positions.is_constant()) p.positions = positions.constant();
   if (!depthwise::supported(p)) return std::nullopt;
   return p;
 }
 
 std::optional<Problem> problem_of_forward(const Call& call) {
   if (!call.output.is_value()) return std::nullopt;
-  return problem_of(call.arguments(), call.output.value().tensor().shape[kColumns]);
+  return problem_of(call.arguments(), call.output.value().tensor());
 }
 
 std::optional<Problem> problem_of_backward(const Call& call) {
   const Args a = call.arguments();
   const ArgList& mask = a["output_mask"].items();
   if (std::none_of(mask.begin(), mask.end(), [](const Arg& wanted) { return wanted.boolean(); })) return std::nullopt;
-  return problem_of(a, a.tensor("grad_output").shape[kColumns]);
+  return problem_of(a, a.tensor("grad_output"));
 }
 
 // A plan's kernels.

@@ -78,6 +78,18 @@ TEST_CASE("depthwise: strips cover all rows and columns") {
   CHECK(launch_of(plan, 1, 56, 56, 132).segments > 1);
 }
 
+TEST_CASE("depthwise: a few small images have smaller tiles and shorter strips") {
+  Problem p = filter(7, 1, 384, 14);
+  p.positions = 14 * 14;
+  const Plan few = plan_of(p, Kind::Forward);
+  CHECK(few.tile == 2);
+  CHECK(launch_of(few, 1, 14, 14, 132).segment == 1);
+  CHECK(plan_of(p, Kind::Weight).tile == 7);
+  p.positions *= 256;
+  CHECK(plan_of(p, Kind::Forward).tile == 7);
+  CHECK(launch_of(plan_of(p, Kind::Forward), 256, 14, 14, 132).segments == 1);
+}
+
 // ---- numbers, by the text on the host ---------------------------------------------------------------------------------
 
 using Numbers = std::vector<float>;
@@ -183,8 +195,11 @@ TEST_CASE("depthwise: results and gradients, on the host") {
   for (Convolution c : convolutions) {
     c.p.columns = c.out_width;
     c.compute();
-    CHECK(OnHost(c, Kind::Forward).forward() == c.y);
-    CHECK(OnHost(c, Kind::Input).input() == c.dx);
+    for (int64_t positions : {int64_t{0}, c.batch * c.out_height * c.out_width}) {  // tiles for many threads, for few
+      c.p.positions = positions;
+      CHECK(OnHost(c, Kind::Forward).forward() == c.y);
+      CHECK(OnHost(c, Kind::Input).input() == c.dx);
+    }
     const auto [dw, db] = OnHost(c, Kind::Weight).weight();
     CHECK(dw == c.dw);
     CHECK(db == c.db);
@@ -199,6 +214,8 @@ TEST_CASE("depthwise: the kernels compile for every type") {
         for (Kind kind : {Kind::Forward, Kind::Input, Kind::Weight}) {
           Problem p = filter(size, stride, size == 2 ? 5 : 96);
           p.dtype = t;
+          if (supported(p)) texts.push_back(text_of(plan_of(p, kind, size == 3)));
+          p.positions = 56;
           if (supported(p)) texts.push_back(text_of(plan_of(p, kind, size == 3)));
         }
   check_compiles("depthwise", texts);
