@@ -308,13 +308,13 @@ TH_D void walk(const T* q, const T* k, const T* v, const MASK* mask, int keys, i
 )";
 
 // Of both kernels.
-#define PARAMETERS \
-  "const T* __restrict__ q, const T* __restrict__ k, const T* __restrict__ v, " \
-  "const MASK* __restrict__ mask, T* __restrict__ out, float* __restrict__ parts, int heads, " \
+#define PARAMETERS                                                                                \
+  "const T* __restrict__ q, const T* __restrict__ k, const T* __restrict__ v, "                   \
+  "const MASK* __restrict__ mask, T* __restrict__ out, float* __restrict__ parts, int heads, "    \
   "int keys, int splits, float scale, int64 q_batch, int64 q_head, int64 k_batch, int64 k_head, " \
-  "int64 k_key, int64 v_batch, int64 v_head, int64 v_key, int64 mask_batch, int64 mask_key, " \
+  "int64 k_key, int64 v_batch, int64 v_head, int64 v_key, int64 mask_batch, int64 mask_key, "     \
   "int64 out_batch, int64 out_head"
-#define PARAMETER_NAMES \
+#define PARAMETER_NAMES                                                                       \
   "q, k, v, mask, out, parts, heads, keys, splits, scale, q_batch, q_head, k_batch, k_head, " \
   "k_key, v_batch, v_head, v_key, mask_batch, mask_key, out_batch, out_head"
 
@@ -358,10 +358,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) decoding_part()" PARAMETER
   attend<1, THREADS / 32>()" PARAMETER_NAMES R"();
 }
 #if __CUDA_ARCH__ >= 900
-extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS_OF_8) decoding_cluster_8()" PARAMETERS R"() {
+extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS_OF_8) decoding_cluster_8()" PARAMETERS
+                              R"() {
   attend<8, THREADS_OF_8 / 32>()" PARAMETER_NAMES R"();
 }
-extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS_OF_2) decoding_cluster_2()" PARAMETERS R"() {
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(THREADS_OF_2) decoding_cluster_2()" PARAMETERS
+                              R"() {
   attend<2, THREADS_OF_2 / 32>()" PARAMETER_NAMES R"();
 }
 #endif

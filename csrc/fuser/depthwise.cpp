@@ -391,7 +391,8 @@ std::string text_of(const Plan& plan) {
   std::string text = define("T", storage_name(p.dtype)) + define("ITEMS", plan.items) + define("TW", plan.tile) +
                      define("KH", p.height) + define("KW", p.width) + define("SH", p.stride_y) +
                      define("SW", p.stride_x) + define("PH", p.padding_y) + define("PW", p.padding_x) +
-                     define("AHEAD", plan.ahead ? 1 : 0) + define("SHORT", plan.tile == kSmallTile ? 1 : 0) + define("THREADS", kThreads) + kCommon;
+                     define("AHEAD", plan.ahead ? 1 : 0) + define("SHORT", plan.tile == kSmallTile ? 1 : 0) +
+                     define("THREADS", kThreads) + kCommon;
   if (plan.kind == Kind::Weight)
     return text + define("BIAS", plan.bias ? 1 : 0) + define("JOIN_THREADS", kJoinThreads) + kWeight;
   return text + kWindow + (plan.kind == Kind::Forward ? kForward : kInput);

@@ -241,8 +241,7 @@ constexpr Pass kEach[] = {
     {"one_hot_sums", "Sums Of One-Hot Rows", true, kAlways, RUN(one_hot_sums(t)),
      "sums along rows in which at most one element is not zero (the gradient of a class label's loss) are that element",
      "Opened by now, and not yet divided among executors: a kernel less, or a phase of one."},
-    {"vector_products", "Vector Products", true, kFuses | kOwnRounding,
-     RUN(vector_products(t, s.options.executors)),
+    {"vector_products", "Vector Products", true, kFuses | kOwnRounding, RUN(vector_products(t, s.options.executors)),
      "the product of a matrix and one row on a GPU (a weight, for one token) is a sum of each row of the matrix",
      "A product is not computed again for a backward, and a sum of rows might be: so behind split. A kernel takes what "
      "reads the sum along."},

@@ -64,8 +64,8 @@ std::optional<Product> product_of(const Call& call, const VectorProductLimits& l
   const bool type = is_16_bit(a.dtype) || a.dtype == DType::f32;
   if (!type || a.dtype != b.dtype || a.device.type != DeviceType::cuda || !(a.device == b.device)) return std::nullopt;
   if (a.rank() < 1 || b.rank() < 1 || !is_constant(a) || !is_constant(b)) return std::nullopt;
-  const std::optional<Product> p = name.ends_with("linear") ? linear(call.arguments())
-                                                            : product(call.args[0].value(), call.args[1].value());
+  const std::optional<Product> p =
+      name.ends_with("linear") ? linear(call.arguments()) : product(call.args[0].value(), call.args[1].value());
   if (!p) return std::nullopt;
   const int64_t terms = p->matrix.shape()[p->turned ? 0 : 1].constant();
   const int64_t elements = p->matrix.tensor().numel().constant();
@@ -108,8 +108,8 @@ Trace vector_products(const Trace& trace, const ExecutorList& executors, const V
         continue;
       }
       Arg result;
-      const std::vector<const Call*> made = rewriter.collect(
-          *call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
+      const std::vector<const Call*> made =
+          rewriter.collect(*call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
       rewriter.replace_outputs(*call, result, "vector_products");
       for (const Call* c : made) rewriter.builder.append(c);
     }

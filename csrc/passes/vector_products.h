@@ -24,7 +24,7 @@ namespace thunder {
 
 /// What is worth a kernel.
 struct VectorProductLimits {
-  int64_t least_terms = 64;       ///< elements of a row
+  int64_t least_terms = 64;          ///< elements of a row
   int64_t least_elements = 1 << 16;  ///< of the matrix
 };
 

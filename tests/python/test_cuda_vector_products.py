@@ -32,7 +32,9 @@ def is_fused(trace):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("rows,terms", [(512, 2048), (2048, 512), (1000, 777), (300, 1), (50257, 768), (128, 64), (1, 70000)])
+@pytest.mark.parametrize(
+    "rows,terms", [(512, 2048), (2048, 512), (1000, 777), (300, 1), (50257, 768), (128, 64), (1, 70000)]
+)
 def test_linear(rows, terms, dtype):
     w, b = random(rows, terms, dtype=dtype), random(rows, dtype=dtype)
     for x in (random(terms, dtype=dtype), random(1, terms, dtype=dtype), random(1, 1, terms, dtype=dtype)):
@@ -70,7 +72,8 @@ class Block(nn.Module):
     def __init__(self, width=512):
         super().__init__()
         self.norm = nn.RMSNorm(width)
-        self.gate, self.up, self.down = (nn.Linear(width, 2 * width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width))
+        self.gate, self.up = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
 
     def forward(self, x):
         y = self.norm(x)

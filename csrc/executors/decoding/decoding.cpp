@@ -149,12 +149,12 @@ class DecodingCall final : public Instruction {
     void* stream = current_cuda_stream(device);
     const CudaKernel& first = !l.clustered ? *kernels.part : l.splits == 8 ? *kernels.of_8 : *kernels.of_2;
     const int threads = l.clustered ? decoding::cluster_threads(problem_, l.splits) : decoding::kThreads;
-    first.launch(device, {static_cast<unsigned>(batch * heads * l.groups * l.splits)},
-                 {static_cast<unsigned>(threads)}, 0, stream, params.data());
+    first.launch(device, {static_cast<unsigned>(batch * heads * l.groups * l.splits)}, {static_cast<unsigned>(threads)},
+                 0, stream, params.data());
     if (l.splits == 1 || l.clustered) return out;
     params = {&p[5], &p[4], &n[0], &n[2], &strides[10], &strides[11]};
     kernels.join->launch(device, {static_cast<unsigned>(batch * q.size(kHeads))},
-                {static_cast<unsigned>(decoding::join_threads(problem_))}, 0, stream, params.data());
+                         {static_cast<unsigned>(decoding::join_threads(problem_))}, 0, stream, params.data());
     return out;
   }
 

@@ -92,8 +92,8 @@ TEST_CASE("vector_products: nothing to do") {
   CHECK(!changes(product("torch.matmul", {tensor({2, 1, 6}), tensor({2, 6, 5})})));
   CHECK(!changes(product("torch.linear", {kRow, with_strides(kWeight, {1, 5})})));
   CHECK(!changes(product("torch.linear", {tensor({1, 6}, DType::f64), tensor({5, 6}, DType::f64)})));
-  CHECK(!changes(product("torch.linear",
-                         {tensor({1, 6}, DType::bf16, DeviceType::cpu), tensor({5, 6}, DType::bf16, DeviceType::cpu)})));
+  CHECK(!changes(product(
+      "torch.linear", {tensor({1, 6}, DType::bf16, DeviceType::cpu), tensor({5, 6}, DType::bf16, DeviceType::cpu)})));
   CHECK(!changes(product("torch.linear", {tensor({1, 6}), kWeight}), fusing(), {}));  // small
   CHECK(changes(product("torch.linear", {tensor({1, 256}), tensor({256, 256})}), fusing(), {}));
 }
