@@ -185,15 +185,19 @@ def unflatten(structure, flat, outer=tuple):
     return outer(unflatten(s, flat, outer) for s in structure)
 
 
+_RECURRENT = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
+
+
 def is_random(overload):
     return torch.Tag.nondeterministic_seeded in overload.tags
 
 
 def draws(overload, values):
-    """Whether a call with these arguments draws: a recurrent layer draws for its dropout alone."""
+    """Whether a call with these arguments draws: a recurrent layer of PyTorch's does for its dropout alone."""
+    if not is_random(overload) or overload._schema.name not in _RECURRENT:
+        return is_random(overload)
     named = {a.name: v for a, v in zip(overload._schema.arguments, values, strict=True)}
-    drops = all(type(n) not in (bool, float) or n for n in (named.get("train"), named.get("dropout")))
-    return is_random(overload) and drops
+    return not any(type(named[n]) in (bool, float) and not named[n] for n in ("train", "dropout"))
 
 
 def unsupported(overload, why):

@@ -81,7 +81,7 @@ TH_D void join_cluster(const float (*here)[SIZE + 2], T* out, int64 out_head) {
       all += total[r] * less;
       s += sum[r] * less;
     }
-    th_set(out[m * out_head + d], all > 0.f ? s / all : 0.f);
+    th_set(out[m * out_head + d], all == 0.f ? 0.f : s / all);
   }
   sync_cluster();
 }
@@ -191,14 +191,14 @@ TH_D Four load_four(const T* from, bool inside) {
   return x;
 }
 TH_D void multiply(float* sum, uint32 a0, uint32 a1, uint32 a2, uint32 a3, uint32 b0, uint32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32." PTX_TYPE "." PTX_TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." PTX_TYPE "." PTX_TYPE ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 // The weights of key g for two queries become those of two keys for query g.
 TH_D uint32 turned(float x, float y) {
   uint32 pair, out;
   asm("cvt.rn." PTX_TYPE "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(pair));
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(pair));
   return out;
 }
 TH_D float over_keys(float x, bool maximum) {
@@ -345,7 +345,7 @@ TH_D void attend()" PARAMETERS R"() {
       here[m][d] = s;
       if (d == 0) { here[m][SIZE] = top; here[m][SIZE + 1] = all; }
     } else if (splits == 1) {
-      th_set(out[batch * out_batch + (int64(group) * QUERIES + m) * out_head + d], all > 0.f ? s / all : 0.f);
+      th_set(out[batch * out_batch + (int64(group) * QUERIES + m) * out_head + d], all == 0.f ? 0.f : s / all);
     } else {
       float* part = parts + ((int64(unit) * QUERIES + m) * splits + split) * (SIZE + 2);
       part[d] = s;
@@ -386,7 +386,7 @@ extern "C" __global__ void __launch_bounds__(JOIN_THREADS) decoding_join(const f
     all += part[i * (SIZE + 2) + SIZE + 1] * less;
     s += part[i * (SIZE + 2) + d] * less;
   }
-  th_set(out[blockIdx.x / per_batch * out_batch + blockIdx.x % per_batch * out_head + d], all > 0.f ? s / all : 0.f);
+  th_set(out[blockIdx.x / per_batch * out_batch + blockIdx.x % per_batch * out_head + d], all == 0.f ? 0.f : s / all);
 }
 )";
 

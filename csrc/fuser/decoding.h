@@ -32,7 +32,7 @@ struct Launch {
 };
 /// `clusters`: the GPU has them.
 Launch launch_of(const Problem& p, int64_t batch, int64_t heads, int64_t keys, int64_t multiprocessors, bool clusters);
-/// float32 numbers that the splits leave for the second kernel; 0 where there is one split.
+/// float32 numbers that the splits leave for the second kernel; 0 where there is none.
 int64_t partial_numbers(const Problem& p, const Launch& l, int64_t batch, int64_t heads);
 /// Threads of a block in a cluster.
 int cluster_threads(const Problem& p, int64_t splits);

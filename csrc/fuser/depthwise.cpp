@@ -369,7 +369,7 @@ Launch launch_of(const Plan& plan, int64_t batch, int64_t rows, int64_t columns,
       std::clamp<int64_t>((wanted + threads / 2) / threads, 1, std::max<int64_t>(rows / kLeastRows, 1));
   l.segment = std::max<int64_t>(over(rows, segments), 1);
   if (plan.kind != Kind::Weight && threads * over(rows, l.segment) < wanted)
-    for (int64_t n = l.segment - 1; n > 0; --n)
+    for (int64_t n = std::min(l.segment - 1, 2 * kLeastRows); n > 0; --n)
       if (steps_of(plan, threads, rows, n, wanted) < steps_of(plan, threads, rows, l.segment, wanted)) l.segment = n;
   l.segments = over(rows, l.segment);
   l.strips = images * l.segments;

@@ -64,6 +64,8 @@ class Executor {
     return trace;
   }
   virtual bool is_fusion() const { return false; }
+  /// Fusion executors: whether a sum of rows is one kernel with what is computed of the elements before.
+  virtual bool fuses_sums() const { return false; }
   /// Whether what it runs instead of eager's operators may be used with numerics="eager".
   virtual bool has_eagers_bits() const { return true; }
   /// Whether a product of a matrix and a vector may be a fused reduction, where the list fuses, instead of a call of

@@ -34,12 +34,11 @@ bool is_vector(const TensorType& t, size_t but) {
 /// The rows that are added up lie together.
 bool lies_by(const TensorType& matrix, size_t terms) { return matrix.strides[terms].same(1); }
 
-std::optional<Product> linear(const Args& a) {
-  const Value x = a.value("input"), w = a.value("weight");
+std::optional<Product> linear(Value x, Value w, const Arg& bias) {
   if (w.rank() != 2 || !is_vector(x.tensor(), x.shape().size() - 1) || !lies_by(w.tensor(), 1)) return std::nullopt;
   Product p{.matrix = w, .vector = x, .bias = {}};
-  if (!a.has("bias")) return p;
-  p.bias = a.value("bias");
+  if (bias.is_none()) return p;
+  p.bias = bias.value();
   if (p.bias.rank() != 1 || !p.bias.shape()[0].same(w.shape()[0]) || p.bias.dtype() != w.dtype()) return std::nullopt;
   return p;
 }
@@ -64,22 +63,37 @@ std::optional<Product> product_of(const Call& call, const VectorProductLimits& l
   const bool type = is_16_bit(a.dtype) || a.dtype == DType::f32;
   if (!type || a.dtype != b.dtype || a.device.type != DeviceType::cuda || !(a.device == b.device)) return std::nullopt;
   if (a.rank() < 1 || b.rank() < 1 || !is_constant(a) || !is_constant(b)) return std::nullopt;
+  const Value first = call.args[0].value(), second = call.args[1].value();
   const std::optional<Product> p =
-      name.ends_with("linear") ? linear(call.arguments()) : product(call.args[0].value(), call.args[1].value());
+      name.ends_with("linear") ? linear(first, second, call.args[2]) : product(first, second);
   if (!p) return std::nullopt;
   const int64_t terms = p->matrix.shape()[p->turned ? 0 : 1].constant();
   const int64_t elements = p->matrix.tensor().numel().constant();
   return terms >= limits.least_terms && elements >= limits.least_elements ? p : std::nullopt;
 }
 
-/// Whether no executor before the fusion wants the call as it is.
-bool is_free(const Call& call, const ExecutorList& executors) {
+bool takes(const Executor& e, const Call& call) {
+  const Implementation* found = e.find(call);
+  return found && (found->op || found->transform);
+}
+
+/// The executors before the fusion that makes a kernel of the sum.  Nothing where one of them wants the product, or
+/// where none fuses sums.
+std::optional<ExecutorList> before_fusion(const Call& call, const ExecutorList& executors) {
+  ExecutorList out;
   for (const auto& e : executors) {
-    if (e->is_fusion()) return true;
-    const Implementation* found = e->find(call);
-    if (found && (found->op || found->transform)) return e->yields_vector_products();
+    if (e->fuses_sums()) return out;
+    if (e->is_fusion() || (takes(*e, call) && !e->yields_vector_products())) return std::nullopt;
+    out.push_back(e);
   }
-  return false;
+  return std::nullopt;
+}
+
+/// Whether a part of the sum would be a call of its own, which writes all of the products.
+bool is_divided(const std::vector<const Call*>& made, const ExecutorList& before) {
+  return std::any_of(made.begin(), made.end(), [&](const Call* c) {
+    return std::any_of(before.begin(), before.end(), [&](const auto& e) { return takes(*e, *c); });
+  });
 }
 
 Arg sum_of_rows(Builder& b, const Product& p, const TensorType& out) {
@@ -103,13 +117,16 @@ Trace vector_products(const Trace& trace, const ExecutorList& executors, const V
   for (const Call* original : trace.calls)
     for (const Call* call : rewriter.current(original)) {
       const std::optional<Product> p = product_of(*call, limits);
-      if (!p || !is_free(*call, executors)) {
+      const std::optional<ExecutorList> before = p ? before_fusion(*call, executors) : std::nullopt;
+      std::vector<const Call*> made;
+      Arg result;
+      if (before)
+        made = rewriter.collect(
+            *call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
+      if (!before || is_divided(made, *before)) {
         rewriter.builder.append(call);
         continue;
       }
-      Arg result;
-      const std::vector<const Call*> made =
-          rewriter.collect(*call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
       rewriter.replace_outputs(*call, result, "vector_products");
       for (const Call* c : made) rewriter.builder.append(c);
     }

@@ -3,7 +3,7 @@
 // Purpose       A token that is generated reads each weight once, for one row of activations.  Libraries choose kernels
 //               for such products that reach half of a GPU's bandwidth.  A fused reduction reaches more, and takes what
 //               is computed of its result (a bias, an activation, a residual) along.
-// Precondition  The calls are not claimed.  A fusion executor stands in the list.
+// Precondition  The calls are not claimed.  An executor that fuses sums stands in the list.
 //
 //   t0 = ltorch.linear(x, w, bias)                          # x: [1, 1, 64] bf16, w: [128, 64], bias: [128]
 //     -->
@@ -14,8 +14,9 @@
 //   t0 = prims.view(prims.convert_element_type(t4, bfloat16), [1, 1, 128])
 //
 // The sum is kept in float32 and rounded once, as the library's is.  Left alone are products on the CPU, matrices whose
-// rows do not lie together (x @ w), small ones, sizes that are not known, and calls that an executor takes which does
-// not leave such products to a fusion (Executor::yields_vector_products).
+// rows do not lie together (x @ w), small ones, sizes that are not known, calls that an executor takes which does not
+// leave such products to a fusion (Executor::yields_vector_products), and lists in which another executor would take a
+// part of the sum.
 #pragma once
 
 #include "passes/executor.h"

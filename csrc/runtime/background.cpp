@@ -42,6 +42,15 @@ void end() {
   if (--all().count == 0) all().none.notify_all();
 }
 
+// Made before any other object of the thread's, and so destroyed behind them: libraries keep some for each thread.
+struct Leaves {
+  bool thread = false;
+  ~Leaves() {
+    if (thread) end();
+  }
+};
+thread_local Leaves leaves;
+
 }  // namespace
 
 uint64_t number_of_compilation() {
@@ -81,10 +90,10 @@ void run_in_background(std::function<void()> work) {
   auto run = std::make_shared<std::function<void()>>(std::move(work));
   try {
     std::thread([run]() mutable {
+      leaves.thread = true;
       const NoFork inside;
       (*run)();
       run.reset();
-      end();
     }).detach();
   } catch (const std::system_error&) {
     (*run)();

@@ -24,6 +24,8 @@ def operands(batch=1, heads=8, shared=4, keys=700, size=64, dtype=torch.bfloat16
 
 
 def exact(q, k, v, mask):
+    if mask.dtype == torch.bool:
+        k, v = (t.masked_fill(~mask.transpose(2, 3), 0) for t in (k, v))
     shared = q.shape[1] // k.shape[1]
     k, v = (t.double().repeat_interleave(shared, 1) for t in (k, v))
     scores = q.double() @ k.transpose(2, 3) / math.sqrt(q.shape[3])
@@ -50,15 +52,30 @@ def mask_up_to(length, keys, batch=1):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
-@pytest.mark.parametrize("size", [64, 80, 128])
+@pytest.mark.parametrize("size", [8, 24, 64, 80, 96, 128, 256])
 @pytest.mark.parametrize("shared", [1, 4, 12])
 def test_types_and_sizes(shared, size, dtype):
-    q, k, v = operands(2, 4, shared, 333, size, dtype)
-    check(attend, q, k, v, mask_up_to(200, 333, 2))
+    for batch in (2, 9):  # clusters of 8 blocks and of 2
+        q, k, v = operands(batch, 4, shared, 333, size, dtype)
+        check(attend, q, k, v, mask_up_to(200, 333, batch), by=size < 256 or dtype != torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("keys", [50, 700, 5000])
+def test_no_numbers(keys, dtype):
+    """A key that is seen makes results no numbers, one that is not seen makes nothing."""
+    q, k, v = operands(2, keys=keys, dtype=dtype)
+    mask = mask_up_to(keys - 10, keys, 2)
+    k[0, :, keys - 1] = v[0, :, keys - 2] = math.nan
+    check(attend, q, k, v, mask)
+    k[1, 3, 7] = math.nan
+    with torch.no_grad():
+        out = thunder.jit(attend)(q, k, v, mask)
+    assert out[1, 12:16].isnan().all() and not out[0].isnan().any() and not out[1, :12].isnan().any()
 
 
 @pytest.mark.parametrize("keys", [1, 63, 64, 65, 1000, 5000])
-@pytest.mark.parametrize("batch", [1, 3, 40])
+@pytest.mark.parametrize("batch", [1, 3, 8, 40])
 def test_lengths_and_batches(batch, keys):
     q, k, v = operands(batch, keys=keys)
     for length in sorted({1, keys // 2 + 1, keys}):

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -18,9 +19,14 @@
 #include "core/op.h"
 #include "runtime/background.h"
 #include "runtime/convert.h"
+#include "runtime/kernels/cuda_api.h"
+#include "runtime/kernels/cuda_driver.h"
+#include "runtime/kernels/fork.h"
 
 namespace thunder::cudnn {
 namespace {
+
+constexpr int64_t kMostBytes = int64_t{256} << 20;
 
 std::vector<Value> tensors_read(const Call& call) {
   std::vector<Value> out;
@@ -53,14 +59,44 @@ bool first_of_its_kind(const Call& call) {
   return seen.insert(kind_of(call)).second;
 }
 
-// One of the batch is enough.
-at::Tensor memory_for(const TensorType& t) {
-  std::vector<int64_t> sizes, strides;
-  for (const Dim& d : t.shape) sizes.push_back(d.constant());
-  for (const Dim& d : t.strides) strides.push_back(d.constant());
-  if (sizes.size() == 4) sizes[0] = 1;
-  return at::empty_strided(sizes, strides, at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device)));
+// One of the batch is enough, or two where a bias differs from one to the next.
+int64_t batch_for(const Call& call) {
+  const Args a = call.arguments();
+  return a.has("attn_bias") && !a.tensor("attn_bias").shape[0].same(1) ? 2 : 1;
 }
+
+// Dimensions in the tensor's order, without gaps.
+std::vector<int64_t> dense_strides(const TensorType& t, const std::vector<int64_t>& sizes) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t x, size_t y) { return t.strides[x].constant() < t.strides[y].constant(); });
+  std::vector<int64_t> strides(sizes.size(), 0);
+  int64_t next = 1;
+  for (size_t i : order) {
+    if (t.strides[i].constant() == 0) continue;
+    strides[i] = next;
+    next *= std::max<int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+struct Memory {
+  std::vector<int64_t> sizes, strides;
+  at::TensorOptions options;
+
+  Memory(const TensorType& t, int64_t batch)
+      : options(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
+    for (const Dim& d : t.shape) sizes.push_back(d.constant());
+    if (sizes.size() == 4) sizes[0] = std::min(sizes[0], batch);
+    strides = dense_strides(t, sizes);
+  }
+  int64_t bytes() const {
+    int64_t last = 0;
+    for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
+    return (last + 1) * static_cast<int64_t>(c10::elementSize(c10::typeMetaToScalarType(options.dtype())));
+  }
+};
 
 // Registers for the values of one call, which runs alone.
 class Alone final : public Assembler {
@@ -75,25 +111,34 @@ class Alone final : public Assembler {
   std::unordered_map<Value, uint32_t, ValueHash> registers_;
 };
 
-// The instruction and the types of what it reads, by their registers.
+// The instruction, and the memory of what it reads, by their registers.
 struct Lone {
   std::unique_ptr<Instruction> instruction;
-  std::vector<TensorType> reads;
+  std::vector<Memory> reads;
   size_t registers = 0;
 
   Lone(const Call& call, const LowerFn& lower) : instruction(lower(call, Alone(call))) {
-    for (Value v : tensors_read(call)) reads.push_back(v.tensor());
+    for (Value v : tensors_read(call)) reads.emplace_back(v.tensor(), batch_for(call));
     registers = reads.size();
     for (size_t i = flat_results(call.output).size(); i > 0; --i)
       instruction->outputs.push_back(static_cast<int32_t>(registers++));
   }
 
-  // On a stream of its own, so that it waits for nothing and nothing for it.
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const Memory& m : reads) sum += m.bytes();
+    return sum;
+  }
+
+  // On a stream of its own, so that it waits for nothing and nothing for it.  Allocations are allowed while another
+  // thread captures a graph.
   void run() const {
+    const MayFork no_lock_is_held;
+    const RelaxedCaptureScope relaxed;
     const c10::impl::VirtualGuardImpl device(c10::DeviceType::CUDA);
-    const c10::StreamGuard stream(device.getStreamFromGlobalPool(to_aten(reads[0].device)));
+    const c10::StreamGuard stream(device.getStreamFromGlobalPool(reads[0].options.device()));
     Frame frame;
-    for (const TensorType& t : reads) frame.registers.emplace_back(memory_for(t));
+    for (const Memory& m : reads) frame.registers.emplace_back(at::empty_strided(m.sizes, m.strides, m.options));
     frame.registers.resize(registers);
     instruction->run(frame);
   }
@@ -106,8 +151,12 @@ void compile_ahead(const Call& call, const LowerFn& lower) {
   const bool known = std::all_of(reads.begin(), reads.end(), [](Value v) {
     return v.type().is_tensor() && constant(v.tensor().shape) && constant(v.tensor().strides);
   });
-  if (!known || call.op->has(kRandom) || !at::hasCUDA() || !first_of_its_kind(call)) return;
-  run_in_background([lone = std::make_shared<Lone>(call, lower)] {
+  // Deterministic algorithms may warn, which is for the thread that calls.
+  const bool quiet = !at::globalContext().deterministicAlgorithms();
+  if (!known || !quiet || call.op->has(kRandom) || !at::hasCUDA() || !cuda_available()) return;
+  auto lone = std::make_shared<Lone>(call, lower);
+  if (lone->bytes() > kMostBytes || !first_of_its_kind(call)) return;
+  run_in_background([lone = std::move(lone)] {
     try {
       lone->run();
     } catch (const std::exception&) {

@@ -7,9 +7,9 @@
 
 namespace thunder::cudnn {
 
-/// Runs the call once in a thread of its own, on small tensors that nobody reads; `lower` makes its instruction.
-/// Nothing is run where a call of the kind was asked for before, where the call draws random numbers, where a size is
-/// known at run time alone, or without a GPU.
+/// Runs the call once in a thread of its own, on tensors that nobody reads: with a batch of one, and up to 256 MB of
+/// them.  `lower` makes its instruction.  Nothing is run where a call of the kind was asked for before, where the call
+/// draws random numbers, where a size is known at run time alone, with deterministic algorithms, or without a GPU.
 void compile_ahead(const Call& call, const LowerFn& lower);
 
 }  // namespace thunder::cudnn

@@ -122,7 +122,7 @@ class DecodingCall final : public Instruction {
     const auto& [q, k, v, mask] = t;
     const int64_t batch = q.size(0), heads = k.size(kHeads), keys = k.size(kRows);
     const Launch l = decoding::launch_of(problem_, batch, heads, keys, cuda_device_properties(device).multiprocessors,
-                                         kernels.of_2 != nullptr);
+                                         kernels.of_8 && kernels.of_2);
     at::Tensor out = allocate(c10::DeviceType::CUDA, q.sizes(), out_strides_, q.scalar_type());
     if (out.numel() == 0) return out;
     at::Tensor parts;

@@ -66,6 +66,7 @@ class FuserExecutor final : public Executor {
  public:
   FuserExecutor() : Executor("fuser") {}
   bool is_fusion() const override { return true; }
+  bool fuses_sums() const override { return true; }
   std::vector<const Call*> open(const Call& call, Arena& arena) const override { return fuser::opened(call, arena); }
 
   Trace fuse(const Trace& trace, const FusionOptions& fusion, const Repeated& repeated) const override {

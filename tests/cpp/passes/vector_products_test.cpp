@@ -16,8 +16,12 @@ constexpr VectorProductLimits kAny{.least_terms = 1, .least_elements = 1};
 
 class Fusion final : public Executor {
  public:
-  Fusion() : Executor("fusion") {}
+  explicit Fusion(bool sums = true) : Executor("fusion"), sums_(sums) {}
   bool is_fusion() const override { return true; }
+  bool fuses_sums() const override { return sums_; }
+
+ private:
+  const bool sums_;
 };
 
 class Takes final : public Executor {
@@ -73,6 +77,8 @@ TEST_CASE("vector_products: one row times a weight is a sum of the weight's rows
   CHECK(text.find("prims.add(") != std::string::npos);
   CHECK(text.find("ltorch.linear") == std::string::npos);
   CHECK(changes(product("torch.linear", {tensor({6}), kWeight})));
+  CHECK(changes(product("prims.linear", {kRow, kWeight})));
+  CHECK(changes(product("prims.linear", {kRow, kWeight, kBias})));
   CHECK(changes(product("torch.linear", {tensor({1, 6}, DType::f32), tensor({5, 6}, DType::f32)})));
 }
 
@@ -88,6 +94,7 @@ TEST_CASE("vector_products: products whose matrix lies by rows, on either side")
 
 TEST_CASE("vector_products: nothing to do") {
   CHECK(!changes(product("torch.linear", {tensor({2, 6}), kWeight})));
+  CHECK(!changes(product("prims.linear", {tensor({2, 6}), kWeight})));
   CHECK(!changes(product("torch.matmul", {tensor({1, 6}), tensor({6, 5})})));  // its columns are added up
   CHECK(!changes(product("torch.matmul", {tensor({2, 1, 6}), tensor({2, 6, 5})})));
   CHECK(!changes(product("torch.linear", {kRow, with_strides(kWeight, {1, 5})})));
@@ -105,6 +112,9 @@ TEST_CASE("vector_products: refused where an executor wants the call, or nothing
   CHECK(changes(t, {std::make_shared<Takes>(true), fusion}));
   CHECK(changes(t, {fusion, std::make_shared<Takes>(false)}));
   CHECK(!changes(t, {}));
+  CHECK(!changes(t, {std::make_shared<Fusion>(false)}));
+  CHECK(!changes(t, {test::implementing_executor("sums", {"prims.sum"}), fusion}));  // it would write the products
+  CHECK(changes(t, {test::implementing_executor("tanh", {"prims.tanh"}), fusion}));
 }
 
 reference::Datum numbers(const TensorType& t, fuzz::Random& random) {
