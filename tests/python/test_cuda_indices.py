@@ -48,8 +48,8 @@ def same(f, *args):
 
 
 def grid(*lists):
-    """All cases on a GPU, a third of them in a short run on the CPU."""
-    return [case for case in itertools.product(*lists) if not ON_CPU or taken(str(case), 3)]
+    """All cases on a GPU, a fifth of them in a short run on the CPU."""
+    return [case for case in itertools.product(*lists) if not ON_CPU or taken(str(case), 5)]
 
 
 # ---- extremes --------------------------------------------------------------------------------------------------------

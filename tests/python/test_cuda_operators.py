@@ -46,7 +46,7 @@ checked = 0
 for op in op_db[shard::shards]:
     if op.op is None or op.name.startswith("jiterator") or op.name in ON_A_DEVICE:
         continue
-    if mode and not taken("alone " + op.name, 2):
+    if not taken("alone " + op.name if mode else op.name, 4 if mode else 2):
         continue
     for dtype in DTYPES:
         if dtype not in op.supported_dtypes("cuda") or (op.name, dtype) in MISTAKEN:
@@ -63,7 +63,7 @@ for op in op_db[shard::shards]:
         except Exception as e:
             print(op.name, dtype, type(e).__name__, str(e).splitlines()[0][:200])
         break
-assert checked > 50, checked
+assert checked > 10, checked
 """
 
 
