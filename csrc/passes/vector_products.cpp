@@ -121,8 +121,8 @@ Trace vector_products(const Trace& trace, const ExecutorList& executors, const V
       std::vector<const Call*> made;
       Arg result;
       if (before)
-        made = rewriter.collect(
-            *call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
+        made =
+            rewriter.collect(*call, [&] { result = sum_of_rows(rewriter.builder, *p, call->output.value().tensor()); });
       if (!before || is_divided(made, *before)) {
         rewriter.builder.append(call);
         continue;

@@ -87,7 +87,7 @@ def _forward_dtypes(op):
 
 
 def _modes(op, dtype):
-    """Single operators as kernels, too: in the short run a quarter of them, as compiling them takes most of its time."""
+    """Single operators as kernels, too: a quarter of them in the short run, most of whose time is their compilation."""
     return tuple(MODES) if taken(f"alone {name_of(op)} {dtype}", 4) else ("default",)
 
 

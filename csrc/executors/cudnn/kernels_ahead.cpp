@@ -85,8 +85,7 @@ struct Memory {
   std::vector<int64_t> sizes, strides;
   at::TensorOptions options;
 
-  Memory(const TensorType& t, int64_t batch)
-      : options(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
+  Memory(const TensorType& t, int64_t batch) : options(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
     for (const Dim& d : t.shape) sizes.push_back(d.constant());
     if (sizes.size() == 4) sizes[0] = std::min(sizes[0], batch);
     strides = dense_strides(t, sizes);
