@@ -24,7 +24,7 @@ def operands(batch=1, heads=8, shared=4, keys=700, size=64, dtype=torch.bfloat16
 
 
 def exact(q, k, v, mask):
-    if mask.dtype == torch.bool and mask.dim() == 4 and mask.shape[2] == 1:
+    if mask.dtype == torch.bool and mask.dim() == 4 and mask.shape[1] == mask.shape[2] == 1:
         k, v = (t.masked_fill(~mask.transpose(2, 3), 0) for t in (k, v))
     shared = q.shape[1] // k.shape[1]
     k, v = (t.double().repeat_interleave(shared, 1) for t in (k, v))
