@@ -8,7 +8,7 @@ import litgpt_zoo as zoo
 import pytest
 import torch
 from devices import DEVICE
-from short_run import turn
+from short_run import taken, turn
 
 import thunder
 
@@ -179,7 +179,7 @@ def with_cache(config):
     return gpt
 
 
-@everywhere
+@pytest.mark.parametrize("name", [name for name in ZOO if taken(f"a cache {name}", 2)])
 def test_inference_with_a_cache(name):
     config = ZOO[name]
     gpt = with_cache(config)

@@ -1,6 +1,7 @@
 #include "passes/vector_products.h"
 
 #include <string>
+#include <string_view>
 
 #include "fuzz/random.h"
 #include "passes/pass_ops.h"
@@ -55,6 +56,7 @@ Trace product(const char* op, const std::vector<TensorType>& operands) {
   Builder b = pass_builder();
   ArgList args;
   for (size_t i = 0; i < operands.size(); ++i) args.emplace_back(b.input(operands[i], cat("x", i)));
+  if (std::string_view(op) == "prims.linear" && args.size() == 2) args.emplace_back();  // no bias
   const Arg out = b.call_named(op, args, {});
   return b.finish("f", out);
 }
