@@ -1,8 +1,10 @@
 #include "passes/vector_products.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/formula.h"
@@ -18,16 +20,10 @@ struct Product {
   bool turned = false;  ///< the matrix is given as [k, n]
 };
 
-bool is_one_of(const std::string& name, std::initializer_list<const char*> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool is_one(const Dim& d) { return d.same(1); }
-
 /// All sizes but that of dimension `but` are 1.
 bool is_vector(const TensorType& t, size_t but) {
   for (size_t i = 0; i < t.shape.size(); ++i)
-    if (i != but && !is_one(t.shape[i])) return false;
+    if (i != but && !t.shape[i].same(1)) return false;
   return true;
 }
 
@@ -52,18 +48,20 @@ std::optional<Product> product(Value a, Value b) {
 }
 
 bool is_product(const std::string& name) {
-  return is_one_of(name, {"torch.linear", "prims.linear", "torch.matmul", "torch.mm", "torch.mv", "prims.matmul"});
+  static constexpr std::string_view kNames[] = {"torch.linear", "prims.linear", "torch.matmul",
+                                                "torch.mm",     "torch.mv",     "prims.matmul"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 std::optional<Product> product_of(const Call& call, const VectorProductLimits& limits) {
   const std::string& name = call.op->full_name;
   if (!is_product(name) || !call.args[0].is_tensor() || !call.args[1].is_tensor() || !call.output.is_value())
     return std::nullopt;
-  const TensorType &a = call.args[0].value().tensor(), &b = call.args[1].value().tensor();
+  const Value first = call.args[0].value(), second = call.args[1].value();
+  const TensorType &a = first.tensor(), &b = second.tensor();
   const bool type = is_16_bit(a.dtype) || a.dtype == DType::f32;
   if (!type || a.dtype != b.dtype || a.device.type != DeviceType::cuda || !(a.device == b.device)) return std::nullopt;
   if (a.rank() < 1 || b.rank() < 1 || !is_constant(a) || !is_constant(b)) return std::nullopt;
-  const Value first = call.args[0].value(), second = call.args[1].value();
   const std::optional<Product> p =
       name.ends_with("linear") ? linear(first, second, call.args[2]) : product(first, second);
   if (!p) return std::nullopt;

@@ -1,6 +1,8 @@
 #include "executors/cudnn/kernels_ahead.h"
 
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/StreamGuard.h>
@@ -9,7 +11,6 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "core/op.h"
+#include "passes/padding.h"
 #include "runtime/background.h"
 #include "runtime/convert.h"
 #include "runtime/kernels/cuda_api.h"
@@ -26,7 +28,7 @@
 namespace thunder::cudnn {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{256} << 20;
+constexpr size_t kMostBytes = size_t{256} << 20;
 
 std::vector<Value> tensors_read(const Call& call) {
   std::vector<Value> out;
@@ -34,10 +36,6 @@ std::vector<Value> tensors_read(const Call& call) {
     if (std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
   });
   return out;
-}
-
-bool constant(const Dims& dims) {
-  return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
 }
 
 // What kernels are compiled for.  Lengths, heads and batches are arguments of a kernel; with others cuDNN chooses among
@@ -65,43 +63,26 @@ int64_t batch_for(const Call& call) {
   return a.has("attn_bias") && !a.tensor("attn_bias").shape[0].same(1) ? 2 : 1;
 }
 
-// Dimensions in the tensor's order, without gaps.
-std::vector<int64_t> dense_strides(const TensorType& t, const std::vector<int64_t>& sizes) {
-  std::vector<size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return t.strides[x].constant() < t.strides[y].constant(); });
-  std::vector<int64_t> strides(sizes.size(), 0);
-  int64_t next = 1;
-  for (size_t i : order) {
-    if (t.strides[i].constant() == 0) continue;
-    strides[i] = next;
-    next *= std::max<int64_t>(sizes[i], 1);
-  }
-  return strides;
-}
-
+// Memory in the tensor's order of dimensions, without gaps.
 struct Memory {
   std::vector<int64_t> sizes, strides;
   at::TensorOptions options;
 
   Memory(const TensorType& t, int64_t batch) : options(at::TensorOptions(to_aten(t.dtype)).device(to_aten(t.device))) {
     for (const Dim& d : t.shape) sizes.push_back(d.constant());
+    for (const Dim& d : t.strides) strides.push_back(d.constant());
     if (sizes.size() == 4) sizes[0] = std::min(sizes[0], batch);
-    strides = dense_strides(t, sizes);
+    strides = at::infer_dense_strides(sizes, strides);
   }
-  int64_t bytes() const {
-    int64_t last = 0;
-    for (size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
-    return (last + 1) * static_cast<int64_t>(c10::elementSize(c10::typeMetaToScalarType(options.dtype())));
-  }
+  size_t bytes() const { return at::detail::computeStorageNbytes(sizes, strides, options.dtype().itemsize()); }
+  at::Tensor make() const { return at::empty_strided(sizes, strides, options); }
 };
 
 // Registers for the values of one call, which runs alone.
 class Alone final : public Assembler {
  public:
-  explicit Alone(const Call& call) {
-    for (Value v : tensors_read(call)) registers_.emplace(v, static_cast<uint32_t>(registers_.size()));
+  explicit Alone(const std::vector<Value>& reads) {
+    for (Value v : reads) registers_.emplace(v, static_cast<uint32_t>(registers_.size()));
   }
   uint32_t register_of(Value v) const override { return registers_.at(v); }
   uint32_t register_of(SymbolId) const override { THUNDER_ASSERT(false, "a size that is known at run time alone"); }
@@ -114,20 +95,6 @@ class Alone final : public Assembler {
 struct Lone {
   std::unique_ptr<Instruction> instruction;
   std::vector<Memory> reads;
-  size_t registers = 0;
-
-  Lone(const Call& call, const LowerFn& lower) : instruction(lower(call, Alone(call))) {
-    for (Value v : tensors_read(call)) reads.emplace_back(v.tensor(), batch_for(call));
-    registers = reads.size();
-    for (size_t i = flat_results(call.output).size(); i > 0; --i)
-      instruction->outputs.push_back(static_cast<int32_t>(registers++));
-  }
-
-  int64_t bytes() const {
-    int64_t sum = 0;
-    for (const Memory& m : reads) sum += m.bytes();
-    return sum;
-  }
 
   // On a stream of its own, so that it waits for nothing and nothing for it.  Allocations are allowed while another
   // thread captures a graph.
@@ -137,8 +104,8 @@ struct Lone {
     const c10::impl::VirtualGuardImpl device(c10::DeviceType::CUDA);
     const c10::StreamGuard stream(device.getStreamFromGlobalPool(reads[0].options.device()));
     Frame frame;
-    for (const Memory& m : reads) frame.registers.emplace_back(at::empty_strided(m.sizes, m.strides, m.options));
-    frame.registers.resize(registers);
+    for (const Memory& m : reads) frame.registers.emplace_back(m.make());
+    frame.registers.resize(reads.size() + instruction->outputs.size());
     instruction->run(frame);
   }
 };
@@ -147,14 +114,18 @@ struct Lone {
 
 void compile_ahead(const Call& call, const LowerFn& lower) {
   const std::vector<Value> reads = tensors_read(call);
-  const bool known = std::all_of(reads.begin(), reads.end(), [](Value v) {
-    return v.type().is_tensor() && constant(v.tensor().shape) && constant(v.tensor().strides);
-  });
+  const bool known =
+      std::all_of(reads.begin(), reads.end(), [](Value v) { return v.type().is_tensor() && is_constant(v.tensor()); });
   // Deterministic algorithms may warn, which is for the thread that calls.
   const bool quiet = !at::globalContext().deterministicAlgorithms();
   if (!known || !quiet || call.op->has(kRandom) || !at::hasCUDA() || !cuda_available()) return;
-  auto lone = std::make_shared<Lone>(call, lower);
-  if (lone->bytes() > kMostBytes || !first_of_its_kind(call)) return;
+  auto lone = std::make_shared<Lone>();
+  size_t bytes = 0;
+  for (Value v : reads) bytes += lone->reads.emplace_back(v.tensor(), batch_for(call)).bytes();
+  if (bytes > kMostBytes || !first_of_its_kind(call)) return;
+  lone->instruction = lower(call, Alone(reads));
+  for (size_t i = 0; i < flat_results(call.output).size(); ++i)
+    lone->instruction->outputs.push_back(static_cast<int32_t>(reads.size() + i));
   run_in_background([lone = std::move(lone)] {
     try {
       lone->run();

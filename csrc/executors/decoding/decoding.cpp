@@ -92,8 +92,9 @@ class DecodingCall final : public Instruction {
     const CudaKernel* join = part ? module_->find("decoding_join", device, &why) : nullptr;
     Kernels kernels{part, join};
     if (join && cuda_device_properties(device).major >= 9) {
-      kernels.of_8 = module_->find("decoding_cluster_8", device, &why);
-      kernels.of_2 = module_->find("decoding_cluster_2", device, &why);
+      std::string unused;  // without these the others run
+      kernels.of_8 = module_->find("decoding_cluster_8", device, &unused);
+      kernels.of_2 = module_->find("decoding_cluster_2", device, &unused);
     }
     if (!why.empty())
       warn_once("decoding", cat("[decoding] attention is left to others, its kernels cannot be compiled: ", why));
