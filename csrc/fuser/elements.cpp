@@ -255,6 +255,10 @@ Scalar Elements::load(Value v, const Multi& index) {
     reads_.push_back(access(number, at, Scope::Chunk));
     return load_vector(t.dtype, from_pointer(number, places_.without_lane(at)), array);
   }
+  if (const auto near = readable_neighbours(t, at)) {
+    reads_.push_back(access(number, at, Scope::Chunk));
+    return load_neighbours(t.dtype, *near, number);
+  }
   Scope scope = std::max(indices_.scope(at), predicate_scope_);
   reads_.push_back(access(number, at, scope));
   if (scope != Scope::Row) {
@@ -287,6 +291,30 @@ Scalar Elements::load_vector(DType t, const Index& start, const std::string& arr
     name = known;
   }
   return define(compute_name(t), "th_get(" + name + ".at[j])", Scope::Lane);
+}
+
+// Neighbours that may be read whatever the lanes' condition says: all of them lie among the tensor's elements.
+std::optional<Places::Neighbours> Elements::readable_neighbours(const TensorType& t, const Index& at) {
+  if (!predicate_.empty() && predicate_scope_ != Scope::Lane) return std::nullopt;
+  auto near = places_.neighbours(at);
+  if (!near || (!predicate_.empty() && indices_.assumes(near->start))) return std::nullopt;
+  Size last = 0;
+  for (size_t i = 0; i < t.shape.size(); ++i) last += (Size(t.shape[i]) - 1) * Size(t.strides[i]);
+  return indices_.within(near->start, last - (near->width - 2)) ? near : std::nullopt;
+}
+
+Scalar Elements::load_neighbours(DType t, const Places::Neighbours& near, size_t number) {
+  const std::string of = "<" + storage_name(t) + ", " + std::to_string(near.width) + ">",
+                    array = "in" + std::to_string(number);
+  const Index start = from_pointer(number, near.start);
+  const int64_t bytes = std::max<int64_t>(1, itemsize(t) * near.width / options_.lanes);
+  const std::string name =
+      vector(array + "@" + start.key() + of, "Vec" + of,
+             "th_load_vector" + of + "(" + array + " + (" + indices_.text(start) + "));",
+             places_.differs_by_row(start) ? bytes : 0, indices_.fixed(start, kernel_.phases.size() == 1));
+  std::string text = "th_get(" + name + ".at[" + indices_.text(near.lane) + "])";
+  if (!predicate_.empty()) text = predicate_ + " ? " + text + " : " + compute_name(t) + "(0)";
+  return define(compute_name(t), text, Scope::Lane);
 }
 
 // Where an element that is loaded by itself stays over the phases of a row.

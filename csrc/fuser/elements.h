@@ -117,6 +117,8 @@ class Elements {
   Scalar root_element(Value v, const RootInfo& info, const Multi& index);
   Scalar load(Value v, const Multi& index);
   Scalar load_vector(DType t, const Index& start, const std::string& array);
+  std::optional<Places::Neighbours> readable_neighbours(const TensorType& t, const Index& at);
+  Scalar load_neighbours(DType t, const Places::Neighbours& near, size_t number);
   std::string kept_single(const std::string& key, DType t, const std::string& text, Scope scope);
   std::string vector(const std::string& key, const std::string& type, const std::string& text, int64_t kept_bytes,
                      bool early = false);

@@ -28,6 +28,12 @@ std::string Index::key() const {
   return out;
 }
 
+Index Indices::term(int32_t atom) const {
+  Index e;
+  e.terms_ = {{atom, 1}};
+  return e;
+}
+
 Index Indices::single(Atom atom) {
   for (size_t i = 0; i < atoms_.size(); ++i) {
     const Atom& a = atoms_[i];
@@ -223,6 +229,20 @@ bool Indices::depends_on(const Index& e, int32_t variable) const {
   return std::any_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
     const Atom& a = atom_of(t);
     return a.kind == Atom::Variable ? t.atom == variable || !a.fixed : depends_on(a.of, variable);
+  });
+}
+
+bool Indices::depends_only_on(const Index& e, int32_t variable) const {
+  return std::all_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
+    const Atom& a = atom_of(t);
+    return a.kind == Atom::Variable ? t.atom == variable : depends_only_on(a.of, variable);
+  });
+}
+
+bool Indices::assumes(const Index& e) const {
+  return std::any_of(e.terms_.begin(), e.terms_.end(), [&](const Index::Term& t) {
+    const Atom& a = atom_of(t);
+    return a.kind == Atom::Alias || (a.kind != Atom::Variable && assumes(a.of));
   });
 }
 

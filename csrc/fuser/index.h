@@ -72,6 +72,8 @@ class Indices {
   Index bounded(const Index& e, const Size& extent, const Size& lanes);
 
   Index add(const Index& a, const Index& b);
+  /// An atom by its number.
+  Index term(int32_t atom) const;
   Index mul(const Index& a, const Size& factor) const;
   /// Refused where `e` may be negative for all that is known.
   Index div(const Index& e, const Size& by);
@@ -86,6 +88,10 @@ class Indices {
   /// Whether it is known without numbers that the kernel computes; with `rows`, those of a whole row may be in it.
   bool fixed(const Index& e, bool rows = false) const;
   bool depends_on(const Index& e, int32_t variable) const;
+  /// Whether it is known from this loop variable alone.
+  bool depends_only_on(const Index& e, int32_t variable) const;
+  /// Whether a part of it is known to be smaller than its range (bounded()), which holds only where it is used.
+  bool assumes(const Index& e) const;
   /// Whether it grows by one with the variable, but for where a remainder begins anew.
   bool steps_with(const Index& e, int32_t variable) const;
   /// C++ text with the lane variable replaced by `lane` where it is not empty.

@@ -109,6 +109,22 @@ bool Places::is_vector(const Index& at) {
          indices_.scope(without_lane(at)) != Scope::Lane;
 }
 
+std::optional<Places::Neighbours> Places::neighbours(const Index& at) {
+  if (lanes_ == 1 || !at.constant().is_number()) return std::nullopt;
+  Index lane;
+  for (const Index::Term& t : at.terms())
+    if (const Index term = indices_.mul(indices_.term(t.atom), t.factor); indices_.scope(term) == Scope::Lane)
+      lane = indices_.add(lane, term);
+  if (lane.is_constant() || !indices_.depends_only_on(lane, Indices::atom(lane_))) return std::nullopt;
+  for (int width = 2; width <= 2 * lanes_; width *= 2) {
+    const int64_t within = ((at.constant().number() % width) + width) % width;
+    const Index place = indices_.add(lane, Index(within)), start = indices_.add(at, indices_.mul(place, -1));
+    if (indices_.within(place, width) && indices_.scope(start) != Scope::Lane && indices_.multiple_of(start, width))
+      return Neighbours{start, place, width};
+  }
+  return std::nullopt;
+}
+
 bool Places::follows_columns(const Index& at) {
   if (lanes_ != 1 || chunk_.is_constant() || !at.factor_of(Indices::atom(chunk_)).is(1)) return false;
   return indices_.scope(indices_.add(at, indices_.mul(chunk_, -1))) == Scope::Row;

@@ -54,6 +54,13 @@ class Places {
   /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
   /// walked.
   bool is_vector(const Index& at);
+  /// The lanes of a chunk read elements `lane` of `width` neighbours, which begin at `start`, a multiple of `width` that
+  /// is known before the lanes are walked: pairs that are turned, or every other element.
+  struct Neighbours {
+    Index start, lane;
+    int width;
+  };
+  std::optional<Neighbours> neighbours(const Index& at);
   /// Whether rows may read other places.
   bool differs_by_row(const Index& at) const {
     return !row_.is_constant() && indices_.depends_on(at, Indices::atom(row_));

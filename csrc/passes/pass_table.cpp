@@ -7,6 +7,7 @@
 #include "passes/attention_layout.h"
 #include "passes/batched_products.h"
 #include "passes/channels_last.h"
+#include "passes/complex_parts.h"
 #include "passes/conversions.h"
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_schedule.h"
@@ -212,6 +213,10 @@ constexpr Pass kParts[] = {
     {"open", "Opening For Fusion", true, kGradients | kFuses, open_for_fusion,
      "composites give way to their primitives where a fusion executor sees through them",
      "A fusion executor computes parts of a composite again as easily as the whole."},
+    {"complex_parts", "Complex Parts", true, kFuses | kOwnRounding,
+     RUN(with_boundary(t, s, [&](size_t& n) { return complex_parts(t, n, s.options.executors); })),
+     "arithmetic of complex numbers becomes arithmetic of real and imaginary parts, which kernels compute",
+     "Once gradients are there, so that theirs is divided too, and before it is decided what is saved."},
     {"spread_sources", "Spread Sources", true, kGradients | kFuses, RUN(spread_sources(t, s.joint.forward_calls)),
      "what norms and their gradients compute of mean and deviation is one value",
      "Once norms are opened, and before it is decided what is saved: two values would be kept or made again twice."},

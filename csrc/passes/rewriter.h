@@ -28,6 +28,8 @@ class Rewriter {
   /// The call after all replacements: usually one, the same node if nothing it reads was replaced; several or none if
   /// it had to be made again.
   std::vector<const Call*> current(const Call* call);
+  /// The argument after all replacements.
+  Arg current(const Arg& arg) const { return map_(arg); }
 
   /// Runs `make` and returns the calls it made, located at the user's line of `origin`.
   template <class F>

@@ -46,6 +46,34 @@ TEST_CASE("lower: a pointwise chain is one loop over all elements, in vectors wh
   CHECK(!p.lower({.lanes = 64}));  // not a divisor of the length
 }
 
+std::string lanes_of(Program&& p, int lanes) {
+  const Kernel k = p.lower({.lanes = lanes}).value();
+  std::string text;
+  for (const std::string& line : k.phases[0].chunk) text += line + "\n";
+  for (const std::string& line : k.phases[0].lane) text += line + "\n";
+  return text;
+}
+
+TEST_CASE("lower: lanes that read among neighbours load them together") {
+  const std::string turned =
+      lanes_of(Program(kIn + "  t1 = prims.slice(a, [0, 0], [4, 8], [1, 2])  # t1: \"cpu f32[4, 4] strides=(8, 2)\"\n"
+                             "  t2 = prims.slice(a, [0, 1], [4, 8], [1, 2])  # t2: \"cpu f32[4, 4] strides=(8, 2)\"\n"
+                             "  t3 = prims.view(t2, [4, 4, 1])  # t3: \"cpu f32[4, 4, 1] strides=(8, 2, 2)\"\n"
+                             "  t4 = prims.view(t1, [4, 4, 1])  # t4: \"cpu f32[4, 4, 1] strides=(8, 2, 2)\"\n"
+                             "  t5 = prims.cat([t3, t4], 2)  # t5: \"cpu f32[4, 4, 2]\"\n  return t5\n",
+                       "a"),
+               4);
+  INFO(turned);
+  CHECK(turned.find("th_load_vector<float, 4>(in0 + (4 * q))") != std::string::npos);
+  CHECK(turned.find("th_load(") == std::string::npos);
+  // The last of every other element has no neighbour behind it.
+  const std::string odd = "  # a: \"cpu f32[4, 4] strides=(8, 2)\"\n";
+  const std::string every_other =
+      lanes_of(Program(odd + "  t1 = prims.mul(a, 2.0)  # t1: \"cpu f32[4, 4]\"\n  return t1\n", "a"), 4);
+  INFO(every_other);
+  CHECK(every_other.find("th_load_vector") == std::string::npos);
+}
+
 const char* const kSoftmax =
     "  t1 = prims.amax(a, [1])  # t1: \"cpu f32[4]\"\n"
     "  t2 = prims.broadcast_in_dim(t1, [4, 8], [0])  # t2: \"cpu f32[4, 8] strides=(1, 0)\"\n"

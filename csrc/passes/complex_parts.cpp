@@ -1,0 +1,194 @@
+#include "passes/complex_parts.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ops/common.h"
+#include "ops/formula.h"
+#include "passes/complex_rules.h"
+#include "passes/padding.h"
+#include "passes/rewriter.h"
+#include "passes/visit.h"
+
+namespace thunder {
+namespace {
+
+bool is_complex_tensor(Value v) { return v.type().is_tensor() && is_complex(v.dtype()); }
+
+template <class F>
+void visit_complex(const Call& call, F&& fn) {
+  const auto take = [&](Value v) {
+    if (is_complex_tensor(v)) fn(v);
+  };
+  for (const Arg& a : call.args) visit_values(a, take);
+  visit_outputs(call, take);
+}
+
+bool touches_complex(const Call& call) {
+  bool any = false;
+  visit_complex(call, [&](Value) { any = true; });
+  return any;
+}
+
+/// Calls that share complex values are divided together or not at all.
+class Groups {
+ public:
+  explicit Groups(size_t n) : parent_(n), value_(n, 0) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+
+  size_t root(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(size_t i, size_t j) {
+    const size_t a = root(i), b = root(j);
+    if (a == b) return;
+    parent_[b] = a;
+    value_[a] += value_[b];
+  }
+  int& value(size_t i) { return value_[root(i)]; }
+
+ private:
+  std::vector<size_t> parent_;
+  std::vector<int> value_;
+};
+
+class ComplexParts {
+ public:
+  ComplexParts(const Trace& trace, const ExecutorList& executors)
+      : trace_(trace), executors_(executors), rewriter_(trace) {
+    visit_values(trace.output, [&](Value v) { returned_.set(v, 1); });
+    for (const Call* c : trace.calls) visit_outputs(*c, [&](Value v) { makers_.set(v, c); });
+    leaves_.resize(trace.calls.size());
+    for (size_t i = 0; i < trace.calls.size(); ++i) leaves_[i] = divided(*trace.calls[i]);
+    choose();
+    for (const auto& leaves : leaves_)
+      for (const Call* leaf : leaves) visit_outputs(*leaf, [&](Value v) { makers_.set(v, leaf); });
+  }
+
+  bool changes() const {
+    return std::any_of(leaves_.begin(), leaves_.end(), [](const auto& leaves) { return !leaves.empty(); });
+  }
+
+  Trace run(size_t& boundary) {
+    for (size_t i = 0, before = boundary; i < trace_.calls.size(); ++i) {
+      if (leaves_[i].empty()) append(rewriter_.current(trace_.calls[i]));
+      else
+        for (const Call* leaf : leaves_[i]) divide(*leaf);
+      if (i + 1 == before) boundary = rewriter_.builder.calls().size();
+    }
+    return without_dead_code(rewriter_.finish(), boundary);
+  }
+
+ private:
+  // ---- which calls are divided --------------------------------------------------------------------------------------
+
+  // The primitives of a call that touches complex numbers, if all of those that do have a rule; else none.
+  std::vector<const Call*> divided(const Call& call) {
+    if (!touches_complex(call) || effects(call) != 0 || find_specialist(executors_, call)) return {};
+    bool is_returned_view = false;
+    if (is_pure_view(call)) visit_outputs(call, [&](Value v) { is_returned_view |= returned_[v] != 0; });
+    std::vector<const Call*> leaves;
+    return !is_returned_view && open(call, leaves) ? leaves : std::vector<const Call*>();
+  }
+
+  bool open(const Call& call, std::vector<const Call*>& leaves) {
+    if (!touches_complex(call) || complex_rule(call)) {
+      leaves.push_back(&call);
+      return true;
+    }
+    return !call.body.empty() &&
+           std::all_of(call.body.begin(), call.body.end(), [&](const Call* c) { return open(*c, leaves); });
+  }
+
+  // Drops the groups of calls that gain nothing.
+  void choose() {
+    Groups groups(leaves_.size());
+    std::unordered_map<ValueId, size_t> seen;
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      for (const Call* leaf : leaves_[i]) {
+        if (const ComplexRule* rule = complex_rule(*leaf); rule && touches_complex(*leaf))
+          groups.value(i) += rule->gain;
+        visit_complex(*leaf, [&](Value v) {
+          if (const auto [it, is_new] = seen.emplace(v.id(), i); !is_new) groups.join(it->second, i);
+        });
+      }
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      if (groups.value(i) < kLeastGain) leaves_[i].clear();
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      if (leaves_[i].empty()) visit_inputs(*trace_.calls[i], [&](Value v) { whole_.set(v, 1); });
+    visit_values(trace_.output, [&](Value v) { whole_.set(v, 1); });
+  }
+
+  // ---- what stands in their place -----------------------------------------------------------------------------------
+
+  void append(const std::vector<const Call*>& calls) {
+    for (const Call* c : calls) rewriter_.builder.append(c);
+  }
+
+  void divide(const Call& call) {
+    const ComplexRule* rule = touches_complex(call) ? complex_rule(call) : nullptr;
+    if (rule && !stays_a_view(call)) append(rewriter_.collect(call, [&] { replace(*rule, call); }));
+    else append(rewriter_.current(&call));
+  }
+
+  // The pairs of a value that is not divided are a view of it.
+  bool stays_a_view(const Call& call) {
+    return call.op->full_name == "prims.view_as_real" && !parts_.contains(call.args[0].value().id());
+  }
+
+  void replace(const ComplexRule& rule, const Call& call) {
+    ComplexCall c{.b = rewriter_.builder,
+                  .call = call,
+                  .now = [&](const Arg& a) { return rewriter_.current(a); },
+                  .maker = [&](Value v) { return makers_[v]; },
+                  .parts = {}};
+    for (const Arg& a : call.args)
+      visit_values(a, [&](Value v) {
+        if (is_complex_tensor(v)) c.parts.emplace(v.id(), parts_of(v));
+      });
+    const ComplexValue result = rule.run(c);
+    const Value out = call.output.value();
+    if (!is_complex_tensor(out)) {
+      const Expr& real = result.re;
+      rewriter_.replace_outputs(call, returned_[out] ? ops::with_strides(real, out.tensor().strides) : real, kName);
+      return;
+    }
+    parts_.insert_or_assign(out.id(), result);
+    if (whole_[out]) rewriter_.replace_outputs(call, joined_complex(result, out.tensor()), kName);
+  }
+
+  // Those of a value that is not divided: of the pairs that it is a view of.
+  const ComplexValue& parts_of(Value v) {
+    if (const auto it = parts_.find(v.id()); it != parts_.end()) return it->second;
+    return parts_.emplace(v.id(), parts_of_pairs(rewriter_.builder("prims.view_as_real", rewriter_.current(Arg(v)))))
+        .first->second;
+  }
+
+  static constexpr int kLeastGain = 2;
+  static constexpr const char* kName = "complex_parts";
+
+  const Trace& trace_;
+  const ExecutorList& executors_;
+  Rewriter rewriter_;
+  ValueMap<const Call*> makers_;  // of values that the new trace has
+  ValueSet returned_, whole_;     // whole: read as a complex tensor
+  std::vector<std::vector<const Call*>> leaves_;
+  std::unordered_map<ValueId, ComplexValue> parts_;
+};
+
+}  // namespace
+
+Trace complex_parts(const Trace& trace, size_t& boundary, const ExecutorList& executors) {
+  if (std::none_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return touches_complex(*c); }))
+    return trace;
+  ComplexParts parts(trace, executors);
+  return parts.changes() ? parts.run(boundary) : trace;
+}
+
+}  // namespace thunder
