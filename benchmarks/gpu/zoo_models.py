@@ -596,3 +596,5 @@ def case(name, small):
     """`name`: of MODELS, or `timm:NAME`, `causal:MODEL_TYPE`, `masked:MODEL_TYPE`.  Raises KeyError for another one."""
     library, _, of_library = name.partition(":")
     return LIBRARIES[library](of_library, small) if of_library else MODELS[name][0](small)
+
+

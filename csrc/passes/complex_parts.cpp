@@ -77,7 +77,7 @@ class ComplexParts {
 
   Trace run(size_t& boundary) {
     for (size_t i = 0, before = boundary; i < trace_.calls.size(); ++i) {
-      if (leaves_[i].empty()) append(rewriter_.current(trace_.calls[i]));
+      if (leaves_[i].empty()) keep(*trace_.calls[i]);
       else
         for (const Call* leaf : leaves_[i]) divide(*leaf);
       if (i + 1 == before) boundary = rewriter_.builder.calls().size();
@@ -131,6 +131,45 @@ class ComplexParts {
     for (const Call* c : calls) rewriter_.builder.append(c);
   }
 
+  // A call that is not divided.  Of pairs that are, it may read one side, as z.real does.
+  void keep(const Call& call) {
+    if (const ComplexValue* z = call.op->full_name == "prims.slice" ? pairs_of(call.args[0]) : nullptr)
+      if (const Expr* side = side_read(call, *z)) {
+        append(rewriter_.collect(call, [&] {
+          const Expr part = ops::reshape(rewriter_.builder, *side, call.output.value().shape());
+          rewriter_.replace_outputs(call, part, kName);
+        }));
+        return;
+      }
+    if (reads_pairs(call))
+      for (const Call* inner : call.body) keep(*inner);
+    else
+      append(rewriter_.current(&call));
+  }
+
+  const ComplexValue* pairs_of(const Arg& a) const {
+    const auto it = a.is_tensor() ? pairs_.find(a.value().id()) : pairs_.end();
+    return it == pairs_.end() ? nullptr : &it->second;
+  }
+
+  // Whether it is a composite that makes views of pairs and does not return them.
+  bool reads_pairs(const Call& call) const {
+    if (call.body.empty() || !pairs_of(call.args[0]) || !is_pure_view(call)) return false;
+    bool is_returned = false;
+    visit_outputs(call, [&](Value v) { is_returned |= returned_[v] != 0; });
+    return !is_returned;
+  }
+
+  // The part that a slice takes whole.
+  const Expr* side_read(const Call& slice, const ComplexValue& z) const {
+    const TensorType& to = slice.output.value().tensor();
+    const Dim begin = slice.arguments().dims("start_indices").back();
+    Dims whole = z.re.shape();
+    whole.push_back(1);
+    if (returned_[slice.output.value()] || !same(to.shape, whole)) return nullptr;
+    return begin.same(0) ? &z.re : begin.same(1) ? &z.im : nullptr;
+  }
+
   void divide(const Call& call) {
     const ComplexRule* rule = touches_complex(call) ? complex_rule(call) : nullptr;
     if (rule && !stays_a_view(call)) append(rewriter_.collect(call, [&] { replace(*rule, call); }));
@@ -156,6 +195,7 @@ class ComplexParts {
     const Value out = call.output.value();
     if (!is_complex_tensor(out)) {
       const Expr& real = result.re;
+      if (rule.op == "prims.view_as_real") pairs_.emplace(out.id(), c.parts.begin()->second);
       rewriter_.replace_outputs(call, returned_[out] ? ops::with_strides(real, out.tensor().strides) : real, kName);
       return;
     }
@@ -179,7 +219,7 @@ class ComplexParts {
   ValueMap<const Call*> makers_;  // of values that the new trace has
   ValueSet returned_, whole_;     // whole: read as a complex tensor
   std::vector<std::vector<const Call*>> leaves_;
-  std::unordered_map<ValueId, ComplexValue> parts_;
+  std::unordered_map<ValueId, ComplexValue> parts_, pairs_;  // pairs: by the tensor that joins them
 };
 
 }  // namespace
