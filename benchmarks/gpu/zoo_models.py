@@ -551,9 +551,8 @@ def graphsage(small):
     from torch_geometric.nn import GraphSAGE
 
     nodes, edges = (50, 200) if small else (100_000, 1_000_000)
-    body = GraphSAGE(128, 256, num_layers=3, out_channels=47)
     inputs = {"x": torch.randn(nodes, 128), "edges": tokens(nodes, 2, edges), "labels": tokens(47, nodes)}
-    return Case(NodeClassifier(body), inputs, loss=itself, autocast=True)
+    return Case(NodeClassifier(GraphSAGE(128, 256, num_layers=3, out_channels=47)), inputs, loss=itself, autocast=True)
 
 
 @model("LSTM 2 x 512, 64 x 128 steps, autocast")

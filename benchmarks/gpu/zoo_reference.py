@@ -95,4 +95,5 @@ class Diagonal(nn.Module):
 def s4d(small):
     width, layers, batch, length = (16, 1, 2, 32) if small else (512, 6, 32, 1024)
     module = nn.Sequential(*(Diagonal(width, 32) for _ in range(layers)), nn.Linear(width, 10))
-    return Case(module, {"input": torch.randn(batch, length, width)}, lambda y: y.float().square().mean(), autocast=True)
+    batches = {"input": torch.randn(batch, length, width)}
+    return Case(module, batches, lambda y: y.float().square().mean(), autocast=True)

@@ -143,8 +143,7 @@ class ComplexParts {
       }
     if (reads_pairs(call))
       for (const Call* inner : call.body) keep(*inner);
-    else
-      append(rewriter_.current(&call));
+    else append(rewriter_.current(&call));
   }
 
   const ComplexValue* pairs_of(const Arg& a) const {
