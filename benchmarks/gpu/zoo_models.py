@@ -6,6 +6,7 @@ of timm's, and any decoder or encoder of transformers' in the sizes of its defau
 """
 
 import dataclasses
+import importlib
 import itertools
 from collections.abc import Callable
 
@@ -555,22 +556,6 @@ def graphsage(small):
     return Case(NodeClassifier(GraphSAGE(128, 256, num_layers=3, out_channels=47)), inputs, loss=itself, autocast=True)
 
 
-@model("LSTM 2 x 512, 64 x 128 steps, autocast")
-def lstm(small):
-    class Tagger(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = nn.Embedding(10_000, 256)
-            self.body = nn.LSTM(256, 512, num_layers=2, batch_first=True)
-            self.head = nn.Linear(512, 100)
-
-        def forward(self, ids, labels):
-            return F.cross_entropy(self.head(self.body(self.embed(ids))[0]).flatten(0, 1), labels.flatten())
-
-    shape = (2, 8) if small else (64, 128)
-    return Case(Tagger(), {"ids": tokens(10_000, *shape), "labels": tokens(100, *shape)}, loss=itself, autocast=True)
-
-
 # ---- any model of a library's ----------------------------------------------------------------------------------------
 
 
@@ -597,3 +582,4 @@ def case(name, small):
     return LIBRARIES[library](of_library, small) if of_library else MODELS[name][0](small)
 
 
+importlib.import_module("zoo_reference")  # registers its models

@@ -1,4 +1,4 @@
-"""Models of zoo.py that are written with complex numbers, as reference implementations often are."""
+"""Models of zoo.py whose code stands here: a recurrent one, and some with complex numbers, as reference code has them."""
 
 import math
 
@@ -97,3 +97,19 @@ def s4d(small):
     module = nn.Sequential(*(Diagonal(width, 32) for _ in range(layers)), nn.Linear(width, 10))
     batches = {"input": torch.randn(batch, length, width)}
     return Case(module, batches, lambda y: y.float().square().mean(), autocast=True)
+
+
+@model("LSTM 2 x 512, 64 x 128 steps, autocast")
+def lstm(small):
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(10_000, 256)
+            self.body = nn.LSTM(256, 512, num_layers=2, batch_first=True)
+            self.head = nn.Linear(512, 100)
+
+        def forward(self, ids, labels):
+            return F.cross_entropy(self.head(self.body(self.embed(ids))[0]).flatten(0, 1), labels.flatten())
+
+    shape = (2, 8) if small else (64, 128)
+    return Case(Tagger(), {"ids": tokens(10_000, *shape), "labels": tokens(100, *shape)}, loss=itself, autocast=True)
