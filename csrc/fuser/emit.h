@@ -14,9 +14,9 @@ const std::string& host_prelude();
 const std::string& cuda_prelude();
 /// The part of the host's that has exp, log, tanh and the like.
 const std::string& host_math_prelude();
-/// The functions of the host that not all kernels need, those of them that the text calls: sin, pow and the like.
-std::string host_functions(const std::string& kernels);
-/// The translation unit of these kernels.
+/// What stands behind the host's prelude and needs it: sin, pow and the like.
+const std::string& host_functions();
+/// The translation unit of these kernels, with what they use of the two.
 std::string host_source(const std::string& kernels);
 /// The part of CUDA's by which a block of threads turns a tile of a matrix.
 const std::string& tile_prelude();

@@ -1,4 +1,3 @@
-#include <array>
 #include <string>
 
 #include "fuser/emit.h"
@@ -6,9 +5,8 @@
 namespace thunder::fuser {
 namespace {
 
-// Functions that few kernels need: a kernel's text has those that it calls, because the compiler reads the others in
-// vain.  Conditions choose between numbers: g++ 12 does not vectorise what joins conditions of which one is the same in
-// the whole loop.
+// Conditions choose between numbers: g++ 12 does not vectorise what joins conditions of which one is the same in the
+// whole loop.
 //
 // sin, cos  float: x = n pi + r with |r| <= pi/2, in double.  double: x = n pi/2 + r with |r| <= pi/4, where r is the
 //           sum of two numbers and pi/2 of four, the first three of which have 29 bits: n times such a part is exact
@@ -200,30 +198,11 @@ template <class T> TH_INLINE T th_atanh_real(T x) { const T a = x < T(0) ? -x : 
 TH_REAL(sinh) TH_REAL(cosh) TH_REAL(atanh)
 )";
 
-struct Part {
-  const char* text;
-  std::array<const char*, 3> calls;
-};
-constexpr std::array kParts = {Part{kTrigonometry, {"th_sin(", "th_cos(", "th_tan("}},
-                               Part{kArcTangent, {"th_atan(", "th_atan2(", nullptr}},
-                               Part{kPower, {"th_pow(", nullptr, nullptr}},
-                               Part{kError, {"th_erf(", "th_normal_cdf(", "th_gelu_slope("}},
-                               Part{kNormal, {"th_normal_cdf(", "th_gelu_slope(", nullptr}},
-                               Part{kHyperbolic, {"th_sinh(", "th_cosh(", "th_atanh("}}};
-
 }  // namespace
 
-std::string host_functions(const std::string& kernels) {
-  std::string out;
-  for (const Part& part : kParts)
-    for (const char* call : part.calls)
-      if (call && kernels.find(call) != kernels.npos) {
-        out += part.text;
-        break;
-      }
-  return out;
+const std::string& host_functions() {
+  static const std::string text = std::string(kTrigonometry) + kArcTangent + kPower + kError + kNormal + kHyperbolic;
+  return text;
 }
-
-std::string host_source(const std::string& kernels) { return host_prelude() + host_functions(kernels) + kernels; }
 
 }  // namespace thunder::fuser

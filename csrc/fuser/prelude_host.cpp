@@ -1,4 +1,5 @@
 #include "fuser/emit.h"
+#include "fuser/prelude_parts.h"
 
 namespace thunder::fuser {
 
@@ -134,6 +135,11 @@ template <class T, class U> static inline void th_set(T& out, U x) { out = T(x);
 )" + host_math_prelude() +
       random_prelude();
   return text;
+}
+
+std::string host_source(const std::string& kernels) {
+  static const PreludeParts parts = divide_prelude(host_prelude() + host_functions());
+  return used_part(parts, kernels) + kernels;
 }
 
 }  // namespace thunder::fuser

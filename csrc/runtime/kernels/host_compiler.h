@@ -30,9 +30,9 @@ class HostModule {
 };
 
 /// Compiles and loads `source`, which should include no header (each costs more than the kernel) and may call the
-/// functions of libm, but not the C++ library, which is not linked.  Null if there is no compiler or it refuses, and
-/// then `error` says why, with the compiler's own messages.  `extra_flags` follow the default ones.  May be called from
-/// several threads; the same source is compiled once.
+/// functions of libm that it declares, but not the C++ library, which is not linked.  Null if there is no compiler or it
+/// refuses, and then `error` says why, with the compiler's own messages.  `extra_flags` follow the default ones.  May be
+/// called from several threads; the same source is compiled once.
 std::shared_ptr<HostModule> compile_host(const std::string& source, std::string* error,
                                          const std::vector<std::string>& extra_flags = {});
 

@@ -1,5 +1,6 @@
 #include "runtime/kernels/host_compiler.h"
 
+#include <dlfcn.h>
 #include <doctest.h>
 #include <signal.h>
 
@@ -95,6 +96,20 @@ TEST_CASE("host compiler: what it refuses is an error with its messages") {
   CHECK(error.find("nowhere_defined") != std::string::npos);
   CHECK(!compile_host(kDouble, &error, {"-fno-such-flag-exists"}));
   CHECK(error.find("no-such-flag") != std::string::npos);
+}
+
+TEST_CASE("host compiler: functions of the C library") {
+  if (!have_compiler()) return;
+  const OwnCache own;
+  std::string error;
+  // Two versions of it are in glibc.
+  const auto declared = compile_host(
+      "extern \"C\" double lgamma(double) noexcept; extern \"C\" void* f() { return (void*)&lgamma; }", &error);
+  REQUIRE_MESSAGE(declared, error);
+  CHECK(reinterpret_cast<void* (*)()>(declared->symbol("f"))() == ::dlsym(RTLD_DEFAULT, "lgamma"));
+  const auto builtin = compile_host("extern \"C\" float f(float x) { return __builtin_erff(x); }", &error);
+  REQUIRE_MESSAGE(builtin, error);
+  CHECK(reinterpret_cast<float (*)(float)>(builtin->symbol("f"))(9.0f) == 1.0f);
 }
 
 TEST_CASE("host compiler: without a compiler there is a reason") {
