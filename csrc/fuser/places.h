@@ -54,8 +54,8 @@ class Places {
   /// Whether the lanes of a chunk are neighbours, from a multiple of their number on that is known before they are
   /// walked.
   bool is_vector(const Index& at);
-  /// The lanes of a chunk read elements `lane` of `width` neighbours, which begin at `start`, a multiple of `width` that
-  /// is known before the lanes are walked: pairs that are turned, or every other element.
+  /// Each lane of a chunk reads element `lane` of `width` neighbours: rotated pairs, for example, or every second element.
+  /// The neighbours begin at `start`, a multiple of `width` that is known before the lanes are walked.
   struct Neighbours {
     Index start, lane;
     int width;

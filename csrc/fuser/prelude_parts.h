@@ -1,7 +1,6 @@
 // The part of a prelude that kernels use.
 //
-// A compiler reads the whole prelude of the host in 10 ms, which is as long as it takes for a kernel, and a kernel uses
-// a tenth of it.
+// The host's compiler takes 10 ms for the whole prelude, as long as for a kernel.  A kernel uses a tenth of the prelude.
 //
 //   struct bf16 { uint16 bits; };                     the prelude, in which `uint16` is a type of its own
 //   TH_UNARY(asin) TH_UNARY(acos)

@@ -62,7 +62,7 @@ class ComplexParts {
  public:
   ComplexParts(const Trace& trace, const ExecutorList& executors)
       : trace_(trace), executors_(executors), rewriter_(trace) {
-    visit_values(trace.output, [&](Value v) { returned_.set(v, 1); });
+    find_returned();
     for (const Call* c : trace.calls) visit_outputs(*c, [&](Value v) { makers_.set(v, c); });
     leaves_.resize(trace.calls.size());
     for (size_t i = 0; i < trace.calls.size(); ++i) leaves_[i] = divided(*trace.calls[i]);
@@ -88,16 +88,36 @@ class ComplexParts {
  private:
   // ---- which calls are divided --------------------------------------------------------------------------------------
 
+  // What the program returns, and what that is a view of.
+  void find_returned() {
+    const auto add = [&](Value v) { returned_.set(v, returned_[v] + 1); };
+    visit_values(trace_.output, add);
+    for (size_t i = trace_.calls.size(); i-- > 0;)
+      if (const Call& call = *trace_.calls[i]; is_pure_view(call) && returns(call)) visit_inputs(call, add);
+  }
+
+  bool returns(const Call& call) const {
+    bool any = false;
+    visit_outputs(call, [&](Value v) { any |= returned_[v] != 0; });
+    return any;
+  }
+
+  // Whether a view is returned with others of its memory, or has another layout than what is made of parts.
+  bool stays_returned(const Call& call) const {
+    if (!is_pure_view(call) || !returns(call)) return false;
+    const Call& inner = call.body.size() == 1 ? *call.body[0] : call;
+    return inner.op->full_name != "prims.view_as_real" || returned_[inner.args[0].value()] > 1;
+  }
+
   // The primitives of a call that touches complex numbers, if all of those that do have a rule; else none.
   std::vector<const Call*> divided(const Call& call) {
-    if (!touches_complex(call) || effects(call) != 0 || find_specialist(executors_, call)) return {};
-    bool is_returned_view = false;
-    if (is_pure_view(call)) visit_outputs(call, [&](Value v) { is_returned_view |= returned_[v] != 0; });
+    if (!touches_complex(call) || effects(call) != 0 || stays_returned(call)) return {};
     std::vector<const Call*> leaves;
-    return !is_returned_view && open(call, leaves) ? leaves : std::vector<const Call*>();
+    return open(call, leaves) ? leaves : std::vector<const Call*>();
   }
 
   bool open(const Call& call, std::vector<const Call*>& leaves) {
+    if (touches_complex(call) && find_specialist(executors_, call)) return false;
     if (!touches_complex(call) || complex_rule(call)) {
       leaves.push_back(&call);
       return true;
@@ -153,10 +173,7 @@ class ComplexParts {
 
   // Whether it is a composite that makes views of pairs and does not return them.
   bool reads_pairs(const Call& call) const {
-    if (call.body.empty() || !pairs_of(call.args[0]) || !is_pure_view(call)) return false;
-    bool is_returned = false;
-    visit_outputs(call, [&](Value v) { is_returned |= returned_[v] != 0; });
-    return !is_returned;
+    return !call.body.empty() && !call.args.empty() && pairs_of(call.args[0]) && is_pure_view(call) && !returns(call);
   }
 
   // The part that a slice takes whole.
@@ -177,7 +194,7 @@ class ComplexParts {
 
   // The pairs of a value that is not divided are a view of it.
   bool stays_a_view(const Call& call) {
-    return call.op->full_name == "prims.view_as_real" && !parts_.contains(call.args[0].value().id());
+    return call.op->full_name == "prims.view_as_real" && !is_divided_[call.args[0].value()];
   }
 
   void replace(const ComplexRule& rule, const Call& call) {
@@ -192,14 +209,23 @@ class ComplexParts {
       });
     const ComplexValue result = rule.run(c);
     const Value out = call.output.value();
-    if (!is_complex_tensor(out)) {
-      const Expr& real = result.re;
-      if (rule.op == "prims.view_as_real") pairs_.emplace(out.id(), c.parts.begin()->second);
-      rewriter_.replace_outputs(call, returned_[out] ? ops::with_strides(real, out.tensor().strides) : real, kName);
+    if (is_complex_tensor(out)) {
+      parts_.insert_or_assign(out.id(), result);
+      if (is_kept_view(rule, call)) return append(rewriter_.current(&call));
+      is_divided_.set(out, 1);
+      if (whole_[out]) rewriter_.replace_outputs(call, joined_complex(result, out.tensor()), kName);
       return;
     }
-    parts_.insert_or_assign(out.id(), result);
-    if (whole_[out]) rewriter_.replace_outputs(call, joined_complex(result, out.tensor()), kName);
+    // A part may lie in the memory of an argument.
+    const bool joins = rule.op == "prims.view_as_real";
+    if (joins) pairs_.emplace(out.id(), c.parts.begin()->second);
+    const Expr real = returned_[out] && !joins ? rewriter_.builder("prims.clone", result.re) : result.re;
+    rewriter_.replace_outputs(call, returned_[out] ? ops::with_strides(real, out.tensor().strides) : real, kName);
+  }
+
+  // Whether others read a view of a complex tensor that they can read as it is.
+  bool is_kept_view(const ComplexRule& rule, const Call& call) const {
+    return rule.gain == 0 && call.op->has(kView) && whole_[call.output.value()] && !is_divided_[call.args[0].value()];
   }
 
   // Those of a value that is not divided: of the pairs that it is a view of.
@@ -216,7 +242,8 @@ class ComplexParts {
   const ExecutorList& executors_;
   Rewriter rewriter_;
   ValueMap<const Call*> makers_;  // of values that the new trace has
-  ValueSet returned_, whole_;     // whole: read as a complex tensor
+  ValueMap<int> returned_;       // how often, as it is and by views
+  ValueSet whole_, is_divided_;  // whole: read as a complex tensor
   std::vector<std::vector<const Call*>> leaves_;
   std::unordered_map<ValueId, ComplexValue> parts_, pairs_;  // pairs: by the tensor that joins them
 };

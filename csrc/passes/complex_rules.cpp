@@ -176,12 +176,12 @@ ComplexValue sgn(const ComplexCall& c) {
   return {ops::where(is_zero, 0.0, z.re / length).expr(), ops::where(is_zero, 0.0, z.im / length).expr()};
 }
 
-// A real number's result is real, an infinite one too.
+// A real number's result is real, an infinite one too, and that of minus infinity is zero in any direction.
 ComplexValue exp(const ComplexCall& c) {
   const Number z = number(c.part(0));
-  const Formula length = ops::exp(z.re), is_real = z.im.call("prims.eq", 0.0);
-  return {ops::where(is_real, length, length * z.im.call("prims.cos")).expr(),
-          ops::where(is_real, z.im, length * z.im.call("prims.sin")).expr()};
+  const Formula length = ops::exp(z.re), is_zero = length.call("prims.eq", 0.0), is_real = z.im.call("prims.eq", 0.0);
+  return {ops::where(is_zero | is_real, length, length * z.im.call("prims.cos")).expr(),
+          ops::where(is_real, z.im, ops::where(is_zero, length, length * z.im.call("prims.sin"))).expr()};
 }
 
 constexpr ComplexRule kRules[] = {
@@ -216,7 +216,7 @@ constexpr ComplexRule kRules[] = {
 
 // A complex tensor with parts of 32 or 64 bits, a real tensor, or a number that is known.
 bool is_known(const Arg& a) {
-  bool known = true;
+  bool known = !a.is_number() || a.kind() == Arg::Kind::Complex || a.is_real_literal();
   visit_values(a, [&](Value v) {
     const bool is_tensor = v.type().is_tensor();
     known &= is_tensor && (!is_complex(v.dtype()) || v.dtype() == DType::c64 || v.dtype() == DType::c128);
@@ -237,6 +237,7 @@ const ComplexRule* complex_rule(const Call& call) {
   const auto* rule = std::find_if(std::begin(kRules), std::end(kRules),
                                   [&](const ComplexRule& r) { return r.op == call.op->full_name; });
   if (rule == std::end(kRules) || !call.output.is_value() || !is_known(call.output)) return nullptr;
+  if (rule->run == convert && is_bool(call.output.value().dtype())) return nullptr;  // whether either part is not zero
   return std::all_of(call.args.begin(), call.args.end(), is_known) ? rule : nullptr;
 }
 

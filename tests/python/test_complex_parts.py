@@ -179,6 +179,84 @@ def test_a_view_that_is_returned_stays_a_view():
     assert (real == 3).all() and (z == 3 + 3j).all()
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")  # eager's
+def test_results_have_memory_of_their_own():
+    def converted(x):
+        return x.to(torch.complex64).to(torch.float32)
+
+    def swapped(x, y):
+        t = x.to(torch.complex64).to(torch.float32)
+        x.copy_(y)
+        y.copy_(t)
+
+    x, kept = torch.randn(4), torch.randn(4)
+    for fn in (converted, lambda x: torch.complex(x, x).real, lambda x: x.to(torch.complex64).clone().real[1:]):
+        kept.copy_(x)
+        thunder.jit(fn)(x).fill_(0.0)
+        assert torch.equal(x, kept)
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    before = z.clone()
+    thunder.jit(lambda z: z.clone().real[0])(z).fill_(0.0)
+    assert torch.equal(z, before)
+    pairs = [(torch.zeros(3), torch.ones(3)) for _ in range(2)]
+    thunder.jit(swapped)(*pairs[0])
+    swapped(*pairs[1])
+    assert torch.equal(pairs[0][0], pairs[1][0]) and torch.equal(pairs[0][1], pairs[1][1])
+
+
+def test_views_of_results_have_their_layout():
+    a, b = (torch.randn(3, 4, dtype=torch.complex64) for _ in range(2))
+    check(lambda a, b: (a * b * 2).real[0], a, b)
+    check(lambda a, b: (a * b * 2).imag.T, a, b)
+    check(lambda a, b: torch.view_as_real(a * b * 2)[..., 0].T, a, b)
+    check(lambda a, b: torch.view_as_real(a.mT * 2 * b.mT).softmax(-1), a.clone().requires_grad_(), b)
+
+
+def test_truth_is_that_of_both_parts():
+    z, one = torch.tensor([1j, 0j, 1 + 0j]), torch.ones(3, dtype=torch.complex64)
+    assert thunder.jit(lambda z, o: (z * o).bool())(z, one).tolist() == [True, False, True]
+
+
+def test_means_of_lengths_that_change_or_depend_on_values():
+    mean = thunder.jit(lambda a, b: (a * b).mean())
+    for n in range(5, 12):
+        a, b = (torch.randn(n, dtype=torch.complex64) for _ in range(2))
+        same(mean(a, b), (a * b).mean(), 1e-5)
+    assert thunder.cache_misses(mean) <= 3
+    chosen = thunder.jit(lambda a, m: (a[m] * 2).mean())
+    same(chosen(a, a.real > 0), (a[a.real > 0] * 2).mean(), 1e-5)
+
+
+def test_a_view_that_others_read_is_no_copy():
+    def fn(z, w, m):
+        y = (z * w).abs()
+        return y, torch.view_as_real(z).flatten(-2) @ m, torch.fft.fft(z.mT)
+
+    z, w = (torch.randn(3, 4, dtype=torch.complex64) for _ in range(2))
+    compiled = check(fn, z, w, torch.randn(8, 5), tolerance=1e-5)
+    assert "cat" not in kernels(compiled) and "view_as_complex" not in kernels(compiled)
+
+
+FUNCTIONS = [
+    torch.softmax, torch.log_softmax, torch.cumsum, torch.logsumexp, torch.std, torch.var, torch.norm, torch.amax,
+    torch.prod, torch.cumprod, torch.logcumsumexp, torch.sort, torch.median, torch.nn.functional.glu,
+    torch.nn.functional.normalize, torch.nn.functional.softmin,
+]
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS, ids=lambda f: f.__name__)
+def test_functions_of_a_part_with_gradients(fn):
+    """Their inner values are read by the backward, and their operand has another layout than eager's."""
+    options = {"p": 2} if fn in (torch.norm, torch.nn.functional.normalize) else {}
+
+    def composed(a, w):
+        result = fn((a.mT * w * 2).real, **options, dim=-1)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
+    a, w = torch.randn(4, 6, dtype=torch.complex64).requires_grad_(), torch.randn(6, 4, dtype=torch.complex64)
+    check(composed, a, w, tolerance=2e-4)
+
+
 def test_layouts_that_are_not_dense():
     a = torch.randn(4, 3, 8, dtype=torch.complex64).permute(2, 0, 1)[::2]
     b = torch.randn(1, 4, 1, dtype=torch.complex64).expand(4, 4, 3)

@@ -48,7 +48,15 @@ class Folder {
     if (!::mkdtemp(name.data())) std::abort();
     path_ = name;
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  // A compiler whose parent was killed may write here meanwhile.
+  ~Folder() {
+    std::error_code error;
+    for (int tries = 0; tries < 1000; ++tries) {
+      std::filesystem::remove_all(path_, error);
+      if (!error) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
   const std::string& path() const { return path_; }
 
  private:
