@@ -1,4 +1,4 @@
-"""Models of zoo.py whose code stands here: a recurrent one, and two with complex numbers, as reference code has them."""
+"""Models of zoo.py whose code stands here: a recurrent one, and two with complex numbers, as reference code has."""
 
 import math
 

@@ -242,8 +242,8 @@ class ComplexParts {
   const ExecutorList& executors_;
   Rewriter rewriter_;
   ValueMap<const Call*> makers_;  // of values that the new trace has
-  ValueMap<int> returned_;       // how often, as it is and by views
-  ValueSet whole_, is_divided_;  // whole: read as a complex tensor
+  ValueMap<int> returned_;        // how often, as it is and by views
+  ValueSet whole_, is_divided_;   // whole: read as a complex tensor
   std::vector<std::vector<const Call*>> leaves_;
   std::unordered_map<ValueId, ComplexValue> parts_, pairs_;  // pairs: by the tensor that joins them
 };
