@@ -3,7 +3,7 @@
 // A compiler reads the whole prelude of the host in 10 ms, which is as long as it takes for a kernel, and a kernel uses
 // a tenth of it.
 //
-//   struct bf16 { uint16 bits; };                     the prelude, in which `uint16` is a type of its own
+//   struct bf16 { uint16 bits; };                     the prelude, which has `uint16` above
 //   TH_UNARY(asin) TH_UNARY(acos)
 //   static inline float th_get(bf16 x) { ... }
 //   template <class T> static inline T th_get(T x) { return x; }
