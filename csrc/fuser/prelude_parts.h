@@ -2,7 +2,7 @@
 //
 // The host's compiler takes 10 ms for the whole prelude, as long as for a kernel.  A kernel uses a tenth of the prelude.
 //
-//   struct bf16 { uint16 bits; };                     the prelude, in which `uint16` is a type of its own
+//   struct bf16 { uint16 bits; };                     the prelude, which has `uint16` above
 //   TH_UNARY(asin) TH_UNARY(acos)
 //   static inline float th_get(bf16 x) { ... }
 //   template <class T> static inline T th_get(T x) { return x; }

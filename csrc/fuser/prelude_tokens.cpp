@@ -26,7 +26,7 @@ size_t end_of_quoted(std::string_view text, size_t at) {
 size_t end_of_number(std::string_view text, size_t at) {
   for (; at < text.size(); ++at) {
     const bool sign = (text[at] == '+' || text[at] == '-') && std::string_view("eEpP").find(text[at - 1]) < 4;
-    if (!continues_name(text[at]) && text[at] != '.' && !sign) break;
+    if (!continues_name(text[at]) && text[at] != '.' && text[at] != '\'' && !sign) break;
   }
   return at;
 }

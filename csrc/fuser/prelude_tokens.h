@@ -26,7 +26,7 @@ struct Token {
 };
 using Tokens = std::vector<Token>;
 
-/// The tokens of a text that a C++ compiler accepts.
+/// The tokens of a text that a C++ compiler accepts and that has no raw strings.
 ///
 ///   "int f(); // g"  ->  int f ( ) ;
 Tokens tokens_of(std::string_view text);

@@ -23,7 +23,8 @@ TEST_CASE("prelude_parts: kernels that use nothing have nothing") {
   CHECK(used("", "f();").empty());
   CHECK(used("int f();\nstruct S { int x; };\n#define M 1\n", "").empty());
   CHECK(used("int f();", "int fg = f2; // f\n/* f */ const char* s = \"f\"; char c = 'f';").empty());
-  CHECK(used("int f();", "0x1f + 1.0f + 1e-3f + 0x1p+2f").empty());
+  CHECK(used("int f();", "0x1f + 1.0f + 1e-3f + 0x1p+2f + 1'000f").empty());
+  CHECK(used("int f();", "1'0 + f() + '0'") == "int f();\n");
 }
 
 TEST_CASE("prelude_parts: what an item names comes with it, in the order of the prelude") {
