@@ -88,7 +88,7 @@ class ComplexParts {
  private:
   // ---- which calls are divided --------------------------------------------------------------------------------------
 
-  // What the program returns, and what that is a view of.
+  // Counts how often the program returns each value, as it is or by a view.
   void find_returned() {
     const auto add = [&](Value v) { returned_.set(v, returned_[v] + 1); };
     visit_values(trace_.output, add);
@@ -151,7 +151,7 @@ class ComplexParts {
     for (const Call* c : calls) rewriter_.builder.append(c);
   }
 
-  // A call that is not divided.  Of pairs that are, it may read one side, as z.real does.
+  // A call that is not divided.  It may read one side of pairs that are joined of parts, as z.real does.
   void keep(const Call& call) {
     if (const ComplexValue* z = call.op->full_name == "prims.slice" ? pairs_of(call.args[0]) : nullptr)
       if (const Expr* side = side_read(call, *z)) {
@@ -228,7 +228,7 @@ class ComplexParts {
     return rule.gain == 0 && call.op->has(kView) && whole_[call.output.value()] && !is_divided_[call.args[0].value()];
   }
 
-  // Those of a value that is not divided: of the pairs that it is a view of.
+  // The parts of a value that is not divided are views of it.
   const ComplexValue& parts_of(Value v) {
     if (const auto it = parts_.find(v.id()); it != parts_.end()) return it->second;
     return parts_.emplace(v.id(), parts_of_pairs(rewriter_.builder("prims.view_as_real", rewriter_.current(Arg(v)))))
