@@ -37,16 +37,11 @@ Index Indices::term(int32_t atom) const {
 Index Indices::single(Atom atom) {
   for (size_t i = 0; i < atoms_.size(); ++i) {
     const Atom& a = atoms_[i];
-    if (a.kind == atom.kind && a.name == atom.name && a.of == atom.of && a.by == atom.by && a.extent == atom.extent) {
-      Index e;
-      e.terms_ = {{static_cast<int32_t>(i), 1}};
-      return e;
-    }
+    if (a.kind == atom.kind && a.name == atom.name && a.of == atom.of && a.by == atom.by && a.extent == atom.extent)
+      return term(static_cast<int32_t>(i));
   }
   atoms_.push_back(std::move(atom));
-  Index e;
-  e.terms_ = {{static_cast<int32_t>(atoms_.size() - 1), 1}};
-  return e;
+  return term(static_cast<int32_t>(atoms_.size() - 1));
 }
 
 Index Indices::variable(std::string name, const Size& extent, Scope scope) {
