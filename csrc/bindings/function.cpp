@@ -9,7 +9,6 @@
 #include "executors/attention/kernels.h"
 #include "jit/evaluate.h"
 #include "jit/function.h"
-#include "jit/known_mask.h"
 #include "runtime/backward_calls.h"
 #include "runtime/host_memory.h"
 #include "runtime/interop.h"
@@ -145,7 +144,6 @@ nb::object make_function(nb::handle fn, nb::handle module, const std::string& ca
   options.executors = executors;
   if (options.fusion.eager_numerics)
     std::erase_if(options.executors, [](const auto& e) { return !e->has_eagers_bits(); });
-  options.masks = {classify_mask, guard_mask};
   options.passes = PassOptions::from_environment();
   auto graphs_by = [&](const nb::object& by, bool without_being_asked) {
     nb::object name = nb::getattr(fn, "__qualname__", nb::getattr(fn.type(), "__qualname__"));

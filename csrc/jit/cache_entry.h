@@ -10,6 +10,7 @@
 #include "jit/call_key.h"
 #include "jit/distribution.h"
 #include "jit/evaluate.h"
+#include "jit/fixed_tensors.h"
 #include "jit/needs_eager.h"
 #include "runtime/autograd.h"
 #include "runtime/torch_py.h"
@@ -59,6 +60,7 @@ struct CacheEntry {
   std::vector<Source> check_inputs;  // what the checks begin with
   std::unique_ptr<Symbols> symbols;  // null: the program is for constant numbers
   std::vector<Source> sources;
+  FixedInputs fixed;
   bool asks_for_leaves = false;   // some source must be a leaf, or becomes one
   bool by_place = false;          // where the tensors lie in their memory matters
   uint64_t last_use = 0;          // in calls of the function
@@ -210,6 +212,12 @@ struct CacheEntry {
                        [&](const Source& s) { return !s.leaf || torch_py::tensor(tensor_of(s, flat)).is_leaf(); });
   }
 
+  bool fixed_hold(const frontend::Flattened& flat, std::string* why) {
+    if (fixed.empty()) return true;
+    return fixed.hold(
+        [&](size_t i) -> const at::Tensor& { return torch_py::tensor(tensor_of(sources[i], flat)); }, why);
+  }
+
   bool guards_hold(const frontend::Flattened& flat, std::string* why) {
     lines.prefetch();
     if (plan && plan->mode() != synchronization) {
@@ -233,10 +241,10 @@ struct CacheEntry {
     // Other tensors that the function asked about may be what they like: eager is right for all.
     if (!eager.empty()) return !eager_for_tensor || any_other_kind();
     if (world.tensors().empty() && !by_place) return true;
-    if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return true;
+    if (!by_place && state.unchanged(world.tensors()) && !shares_memory(flat)) return fixed_hold(flat, why);
     if (!any_other_kind() && fingerprint_all(flat) == captured) {
       remember();
-      return true;
+      return fixed_hold(flat, why);
     }
     if (why) *why = "a parameter, buffer or captured tensor has other metadata";
     return false;

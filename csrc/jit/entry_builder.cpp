@@ -2,6 +2,8 @@
 
 #include "core/rewrite.h"
 #include "frontend/hooks.h"
+#include "jit/fixed_tensors.h"
+#include "jit/known_mask.h"
 #include "jit/repeatable.h"
 #include "passes/passes.h"
 #include "passes/write_in_place.h"
@@ -42,11 +44,22 @@ EntryBuilder::EntryBuilder(UserFunction& function, AcquiredProgram& program)
   const bool is_distributed = static_cast<bool>(distributed_.distribution);
   function.distributed = function.distributed || is_distributed;
   if (is_distributed) check_parameters(function.module.get());
+  read_masks();
   if (!function.float8) return;
   const Float8Choice choice = function.float8(function.module.get());
   options_.float8 = find_float8(choice, program.acquired, is_distributed, record_->float8);
   if (options_.float8.history) e.float8_recorded = choice.recorded;
   e.float8_delayed = options_.float8.delayed;
+}
+
+// With buffers that have not been seen to change.
+void EntryBuilder::read_masks() {
+  const auto tensors = std::make_shared<const FixedTensors>(*function_.masks_change ? FixedTensors{}
+                                                                                    : fixed_tensors(program_.acquired));
+  const auto guard = [this, tensors](const std::vector<ValueId>& inputs, std::function<bool(const FixedTensors&)> holds) {
+    program_.entry->fixed.add(program_.acquired, inputs, *tensors, std::move(holds), function_.masks_change);
+  };
+  options_.masks = mask_reader(tensors, guard);
 }
 
 Compiled EntryBuilder::compile() const {

@@ -29,6 +29,7 @@ class EntryBuilder {
 
  private:
   Compiled compile() const;
+  void read_masks();
   void run_passes();
   void write_in_place();
   void build_programs();

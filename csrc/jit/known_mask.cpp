@@ -16,14 +16,13 @@
 namespace thunder {
 namespace {
 
-double lowest(at::ScalarType t) {
-  switch (t) {
-    case at::kHalf: return std::numeric_limits<c10::Half>::lowest();
-    case at::kBFloat16: return std::numeric_limits<c10::BFloat16>::lowest();
-    case at::kFloat: return std::numeric_limits<float>::lowest();
-    default: return std::numeric_limits<double>::lowest();
-  }
+// A score to which that is added, or less, has no weight beside one to which zero is added.
+double hidden_from(at::ScalarType t) {
+  return t == at::kHalf ? static_cast<double>(std::numeric_limits<c10::Half>::lowest()) : -1e9;
 }
+
+// Where the greatest number of a row is lower, a kernel's log-sum-exp of the row is not exact enough for gradients.
+constexpr double kLeastSeen = -1e3;
 
 Arg on_cpu(const Arg& a) {
   if (a.kind() == Arg::Kind::Device) return Device{};
@@ -89,7 +88,7 @@ std::optional<at::Tensor> seen_by(at::Tensor mask) {
   if (mask.scalar_type() != at::kBool) {
     const at::Tensor numbers = mask;
     mask = numbers.eq(0);
-    if (!holds(mask.logical_or(numbers.le(lowest(numbers.scalar_type()))))) return std::nullopt;
+    if (!holds(mask.logical_or(numbers.le(hidden_from(numbers.scalar_type()))))) return std::nullopt;
   }
   if (mask.dim() == 2) return mask;
   const at::Tensor all = mask.flatten(0, -3);
@@ -97,11 +96,19 @@ std::optional<at::Tensor> seen_by(at::Tensor mask) {
   return all[0];
 }
 
+bool rows_see(const at::Tensor& mask) {
+  if (mask.size(-1) == 0) return true;
+  return holds(mask.scalar_type() == at::kBool ? mask.any(-1) : mask.amax(-1).ge(kLeastSeen));
+}
+
 KnownMask kind_of(const at::Tensor& mask) {
   const std::optional<at::Tensor> seen = seen_by(mask);
-  if (!seen) return MaskKind::Other;
-  if (holds(*seen)) return MaskKind::Full;
-  return is_causal(*seen) ? MaskKind::Causal : window_of(*seen);
+  KnownMask out = !seen ? MaskKind::Other
+                  : holds(*seen) ? MaskKind::Full
+                  : is_causal(*seen) ? MaskKind::Causal
+                                     : window_of(*seen);
+  out.rows_see = out.kind != MaskKind::Other || rows_see(mask);
+  return out;
 }
 
 // A mask of one place is causal, too.
@@ -112,50 +119,85 @@ bool is(const at::Tensor& mask, const KnownMask& known) {
     case MaskKind::Full: return holds(*seen);
     case MaskKind::Causal: return is_causal(*seen);
     case MaskKind::Window: return at::equal(*seen, window(seen->size(0), seen->size(1), known, seen->device()));
-    default: return false;
+    default: return rows_see(mask);
   }
 }
 
-// `value_of`: the numbers that a trace's inputs are.
-std::vector<c10::IValue> numbers(const std::vector<Value>& inputs, const std::function<int64_t(SymbolId)>& value_of) {
+using SizeOf = std::function<int64_t(SymbolId)>;
+
+std::vector<c10::IValue> values(const std::vector<Value>& inputs, const SizeOf& size, const FixedTensors& tensors) {
   std::vector<c10::IValue> out;
-  for (Value v : inputs) out.emplace_back(value_of(*bound_symbol(v)));
+  for (Value v : inputs) {
+    if (v.type().is_tensor()) out.emplace_back(tensors.at(v.id()));
+    else out.emplace_back(size(*bound_symbol(v)));
+  }
   return out;
 }
 
-}  // namespace
+/// A mask's program, and what it was when the program was compiled.
+struct Known {
+  std::shared_ptr<Program> program;
+  std::shared_ptr<Arena> arena;  // of its inputs
+  std::vector<Value> inputs;
+  KnownMask mask;
 
-KnownMask classify_mask(const Trace& mask) {
+  bool holds(const SizeOf& size, const FixedTensors& tensors) const {
+    try {
+      const c10::IValue result = run_below_autograd(*program, values(inputs, size, tensors)).at(0);
+      const BelowAutograd below;
+      return is(result.toTensor(), mask);
+    } catch (const c10::Error&) {  // sizes for which there is no such mask, or no memory
+      return false;
+    }
+  }
+};
+
+
+KnownMask classify(const Trace& mask, const FixedTensors& tensors) {
   const TensorType& type = mask.output.value().tensor();
   if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
   const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();
   const auto hint = [](SymbolId s) { return ShapeEnv::current()->hint(s).value(); };
   try {
     const c10::IValue result =
-        run_below_autograd(*plain_program(elsewhere ? on_cpu(mask) : mask), numbers(mask.inputs, hint)).at(0);
+        run_below_autograd(*plain_program(elsewhere ? on_cpu(mask) : mask), values(mask.inputs, hint, tensors)).at(0);
     const BelowAutograd below;
     return kind_of(result.toTensor());
   } catch (const c10::OutOfMemoryError&) {  // a kernel of the program's may not need all of it at a time
-    return MaskKind::Other;
+    KnownMask other = MaskKind::Other;
+    other.rows_see = false;
+    return other;
   }
 }
 
-void guard_mask(const Trace& mask, const KnownMask& known) {
-  const auto program = plain_program(mask);
-  const auto holds = [program, inputs = mask.inputs, arena = mask.arena,
-                      known](const std::function<int64_t(SymbolId)>& value_of) {
-    try {
-      const c10::IValue result = run_below_autograd(*program, numbers(inputs, value_of)).at(0);
-      const BelowAutograd below;
-      return is(result.toTensor(), known);
-    } catch (const c10::Error&) {  // sizes for which there is no such mask, or no memory
-      return false;
-    }
+const char* name_of(const KnownMask& known) {
+  switch (known.kind) {
+    case MaskKind::Full: return "hides nothing";
+    case MaskKind::Causal: return "is causal";
+    case MaskKind::Window: return "is a window";
+    default: return "hides no row";
+  }
+}
+
+}  // namespace
+
+MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard guard_tensors) {
+  MaskReader out;
+  out.classify = [tensors](const Trace& mask) { return classify(mask, *tensors); };
+  out.is_fixed = [tensors](Value v) { return tensors->count(v.id()) != 0; };
+  out.guard = [tensors, guard_tensors](const Trace& mask, const KnownMask& known) {
+    const Known was{plain_program(mask), mask.arena, mask.inputs, known};
+    std::vector<ValueId> fixed;
+    for (Value v : mask.inputs)
+      if (v.type().is_tensor()) fixed.push_back(v.id());
+    const bool sized = fixed.size() < mask.inputs.size();
+    if (!fixed.empty())
+      guard_tensors(fixed, [was, sized](const FixedTensors& now) { return !sized && was.holds(nullptr, now); });
+    if (!sized) return;
+    const auto holds = [was, tensors](const SizeOf& size) { return was.holds(size, *tensors); };
+    ShapeEnv::current()->guard(SizeCheck{holds, cat("a mask of attention ", name_of(known))});
   };
-  const char* const name = known.kind == MaskKind::Full     ? "hides nothing"
-                           : known.kind == MaskKind::Causal ? "is causal"
-                                                            : "is a window";
-  ShapeEnv::current()->guard(SizeCheck{holds, cat("a mask of attention ", name)});
+  return out;
 }
 
 }  // namespace thunder

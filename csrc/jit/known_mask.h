@@ -1,16 +1,26 @@
 // What a mask that a program makes of sizes alone is: it is made, once, where the program would make it.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
 #include "passes/known_masks.h"
 
 namespace thunder {
 
-/// For booleans, and for numbers that are 0 where a place is seen and at most the lowest of their dtype elsewhere.  A
-/// window is one only if each row sees something.  Where there is no CUDA, as in a simulation, a mask for it is made on
-/// the CPU.  Other where a GPU's memory does not suffice to make it.
-KnownMask classify_mask(const Trace& mask);
+/// Inputs of a program whose elements are known.
+using FixedTensors = std::unordered_map<ValueId, at::Tensor>;
+/// From here on the program runs only while nothing is written to these inputs, or what is written passes the check.
+using FixedGuard = std::function<void(const std::vector<ValueId>&, std::function<bool(const FixedTensors&)>)>;
 
-/// Makes it a guard on sizes that the mask is that: a call with new sizes makes the mask once more.
-void guard_mask(const Trace& mask, const KnownMask& known);
+/// Classifies masks by making them.  Booleans, and numbers that are 0 where a place is seen and at most -1e9 (in float16
+/// its lowest number) elsewhere, are of a kind.  A window is one only if each row sees something.  Where there is no
+/// CUDA, as in a simulation, a mask for it is made on the CPU.  Other where a GPU's memory does not suffice to make it.
+/// A guard on sizes makes the mask once more for each new tuple of sizes.
+MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard guard_tensors);
 
 }  // namespace thunder

@@ -42,6 +42,8 @@ struct UserFunction {
   Float8Chooser float8;  ///< null: no layer is in float8
   /// Gradients that backwards added to the leaves' .grad where they computed them.
   std::shared_ptr<std::atomic<size_t>> accumulated = std::make_shared<std::atomic<size_t>>(0);
+  /// Whether buffers that masks of attention are made of change from call to call.
+  std::shared_ptr<std::atomic<bool>> masks_change = std::make_shared<std::atomic<bool>>(false);
   bool distributed = false;    ///< some program of it takes distributed parameters
   bool compiles_only = false;  ///< compilations stop before programs are built
 };

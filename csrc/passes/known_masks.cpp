@@ -1,13 +1,12 @@
 #include "passes/known_masks.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "core/dim_algebra.h"
 #include "core/rewrite.h"
 #include "ops/common.h"
 #include "ops/torch/attention.h"
+#include "passes/mask_programs.h"
 #include "passes/rewriter.h"
 #include "passes/visit.h"
 
@@ -19,17 +18,12 @@ using ops::torch::kAttention;
 class Masks {
  public:
   Masks(const Trace& trace, const MaskReader& reader, const ExecutorList& executors)
-      : trace_(trace), reader_(reader), executors_(executors), rewriter_(trace) {
-    const ShapeEnv* env = ShapeEnv::current();
-    if (!reader.guard || !env) return;
-    for (Value v : trace.inputs)
-      if (const std::optional<SymbolId> s = bound_symbol(v); s && env->hint(*s) && !env->is_unbacked(*s))
-        sizes_.set(v, 1);
-  }
+      : trace_(trace), programs_(trace, reader), executors_(executors), rewriter_(trace) {}
 
   Trace run() {
     for (const Call* call : trace_.calls) {
-      note(*call);
+      programs_.note(*call);
+      if (call->op->full_name == "torch.where") choices_.set(call->output.value(), call);
       if (call->op->full_name == kAttention && (replace(*call) || replace_choice(*call))) continue;
       for (const Call* c : rewriter_.current(call)) rewriter_.builder.append(c);
     }
@@ -37,19 +31,12 @@ class Masks {
   }
 
  private:
-  // What the call makes is known if it has no effect and reads nothing but sizes.
-  void note(const Call& call) {
-    if (call.op->full_name == "torch.where") choices_.set(call.output.value(), &call);
-    bool constant = effects(call) == 0;
-    visit_inputs(call, [&](Value v) { constant = constant && (makers_[v] || sizes_[v]); });
-    if (constant) visit_outputs(call, [&](Value v) { makers_.set(v, &call); });
-  }
-
   bool replace(const Call& call) {
     const Args a = call.arguments();
-    if (!a["attn_mask"].is_value() || a.flag("is_causal") || !makers_[a.value("attn_mask")]) return false;
+    if (!a["attn_mask"].is_value() || a.flag("is_causal") || !programs_.is_known(a.value("attn_mask")))
+      return false;
     const Value mask = a.value("attn_mask");
-    const KnownMask& known = known_mask(mask);
+    const KnownMask& known = programs_.kind(mask);
     if (known.kind == MaskKind::Other || (known.kind == MaskKind::Causal && !is_square(a))) return false;
     const bool window = known.kind == MaskKind::Window;
     if (window && !has_all_places(a)) return false;
@@ -70,10 +57,10 @@ class Masks {
     if (!choice) return false;
     const Args of = choice->arguments();
     const Value condition = of.value("condition"), mask = a.value("attn_mask");
-    if (!makers_[condition] || !of["input"].is_tensor()) return false;
+    if (!programs_.is_known(condition) || !of["input"].is_tensor()) return false;
     const TensorType& chosen = of.tensor("input");
     if (chosen.requires_grad != mask.requires_grad() || chosen.device != mask.tensor().device) return false;
-    const KnownMask& known = known_mask(condition);
+    const KnownMask& known = programs_.kind(condition);
     if (known.kind != MaskKind::Full) return false;
     Arg result, simpler;
     std::vector<const Call*> made = rewriter_.collect(call, [&] {
@@ -92,8 +79,7 @@ class Masks {
   void put(const Call& call, const std::vector<const Call*>& made, const Arg& result, Value mask,
            const KnownMask& known) {
     rewriter_.replace_outputs(call, result, "attention with a known mask");
-    if (!programs_.at(mask.id()).inputs.empty() && guarded_.insert(mask.id()).second)
-      reader_.guard(programs_.at(mask.id()), known);
+    programs_.depend_on(mask, known);
     for (const Call* m : made)
       for (const Call* c : rewriter_.current(m)) rewriter_.builder.append(c);
   }
@@ -135,44 +121,11 @@ class Masks {
     return is_equal(rows, k[k.size() - 2]) && is_equal(rows, mask[mask.size() - 2]) && is_equal(rows, mask.back());
   }
 
-  const KnownMask& known_mask(Value mask) {
-    auto it = known_.find(mask.id());
-    if (it != known_.end()) return it->second;
-    const Trace& program = programs_.emplace(mask.id(), program_of(mask)).first->second;
-    return known_.emplace(mask.id(), reader_.classify(program)).first->second;
-  }
-
-  // The calls that make it, in order.
-  Trace program_of(Value mask) {
-    std::unordered_set<const Call*> needed;
-    ValueSet read;
-    std::vector<Value> open{mask};
-    while (!open.empty()) {
-      const Value v = open.back();
-      open.pop_back();
-      if (sizes_[v]) read.set(v, 1);
-      else if (needed.insert(makers_[v]).second) visit_inputs(*makers_[v], [&](Value u) { open.push_back(u); });
-    }
-    Trace out = trace_.derived();
-    out.inputs.clear();
-    std::copy_if(trace_.inputs.begin(), trace_.inputs.end(), std::back_inserter(out.inputs),
-                 [&](Value v) { return read[v] != 0; });
-    std::copy_if(trace_.calls.begin(), trace_.calls.end(), std::back_inserter(out.calls),
-                 [&](const Call* c) { return needed.count(c) != 0; });
-    out.output = Arg(mask);
-    return out;
-  }
-
   const Trace& trace_;
-  const MaskReader& reader_;
+  MaskPrograms programs_;
   const ExecutorList& executors_;
   Rewriter rewriter_;
-  ValueSet sizes_;                 // numbers that bind symbols of the call
-  ValueMap<const Call*> makers_;   // of what is known
   ValueMap<const Call*> choices_;  // by torch.where
-  std::unordered_map<ValueId, Trace> programs_;
-  std::unordered_set<ValueId> guarded_;
-  std::unordered_map<ValueId, KnownMask> known_;
 };
 
 bool has_mask(const Call& c) { return c.op->full_name == kAttention && c.arguments()["attn_mask"].is_value(); }

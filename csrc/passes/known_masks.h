@@ -1,4 +1,4 @@
-// Known masks: attention with a mask that depends on no input is told what the mask is.
+// Known masks: attention with a mask that depends on no input but fixed ones is told what the mask is.
 //
 // Libraries make masks of aranges and comparisons.  Kernels for causal attention, and for attention without a mask, are
 // faster than those that read one, and skip what is masked.
@@ -22,6 +22,9 @@
 //
 // What no one else reads of the mask is dead code afterwards.
 //
+// The elements of a module's buffer are known as well, where the program does not write to it: a guard asks whether the
+// buffer has been written to since.
+//
 // A mask of symbolic sizes is classified for the sizes of the call being compiled.  A guard makes the mask for other sizes
 // and checks that its kind is the same.
 #pragma once
@@ -44,16 +47,19 @@ enum class MaskKind : uint8_t {
 struct KnownMask {
   KnownMask(MaskKind k, int64_t l = -1, int64_t r = -1) : kind(k), left(l), right(r) {}
   MaskKind kind;
+  bool rows_see = true;  ///< each row sees a place: some number of it is not far below zero
   int64_t left, right;  ///< of a window; -1: all on that side
 };
 
-/// How masks are told apart.  A mask is the result of a trace whose inputs are numbers that bind symbols: booleans, true
-/// where a place is seen, or numbers that are added to scores.
+/// How masks are told apart.  A mask is the result of a trace whose inputs are numbers that bind symbols, and fixed
+/// tensors: booleans, true where a place is seen, or numbers that are added to scores.
 struct MaskReader {
   /// What it is for the symbols' hints.
   std::function<KnownMask(const Trace&)> classify;
   /// From here on the program runs only where the mask is that; null: masks of symbolic sizes stay.
   std::function<void(const Trace&, const KnownMask&)> guard;
+  /// Whether the elements of an input of the program are known, as those of a buffer are; null: those of none.
+  std::function<bool(Value)> is_fixed = nullptr;
 };
 
 /// `executors`: those that may take a window.

@@ -39,6 +39,8 @@ bool is_permuted(const TensorType& t) {
 
 bool is_indifferent(const Call& call) {
   if (effects(call) || call.op->has(kDataDependent) || !call.op->executor.empty()) return false;
+  if (call.op->full_name == "torch.contiguous")
+    return call.arguments()["memory_format"].constant().name == "torch.contiguous_format";
   return call.op->has(kPointwise) ||
          std::find(kViewsOfAnyLayout.begin(), kViewsOfAnyLayout.end(), call.op->full_name) != kViewsOfAnyLayout.end();
 }

@@ -25,6 +25,8 @@
 #include "passes/spread_sources.h"
 #include "passes/vector_products.h"
 #include "passes/wide_rows.h"
+#include "passes/write_in_place.h"
+#include "passes/written_attention.h"
 
 namespace thunder {
 namespace {
@@ -147,6 +149,10 @@ constexpr Pass kProgram[] = {
     {"float8", "Linear Layers In Float8", false, kFloat8Layers, RUN(float8(t, s.options.float8)),
      "products of chosen linear layers read float8 operands",
      "The records of linear layers must still be as the program called them."},
+    {"written_attention", "Attention Written Out", true, kFuses | kOwnRounding,
+     RUN(written_attention(t, s.options.executors, s.options.masks)),
+     "two products and the softmax between them become one call of attention, where an executor takes it whole",
+     "Before everything that looks for calls of attention. Kernels round otherwise than the operators one by one."},
     {"known_masks", "Known Masks", true, kReadsMasks | kOwnRounding,
      RUN(known_masks(t, s.options.masks, s.options.executors)),
      "attention whose mask depends on no input is told whether the mask is causal, a window around the diagonal, or "

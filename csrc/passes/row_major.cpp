@@ -13,7 +13,7 @@ namespace {
 
 // Their first operand is read along its last dimension.
 constexpr std::array<std::string_view, 5> kAlongRows = {"torch.layer_norm", "torch.native_layer_norm", "torch.rms_norm",
-                                                        "torch.linear", "torch.softmax"};
+                                                        "torch.linear", "torch.softmax.int"};
 
 constexpr int64_t kSpread = 64;  // elements that one is broadcast to, from which on a copy in order costs less
 
