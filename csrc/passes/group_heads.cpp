@@ -63,10 +63,12 @@ class Grouper {
     return false;
   }
 
-  // reshape(broadcast(x, [b, h, n, t, d]), [b, h * n, t, d]) with x of shape [b, h, t, d].
+  // reshape(broadcast(x, [b, h, n, t, d]), [b, h * n, t, d]) with x of shape [b, h, t, d], or of one head
+  // broadcast(x, [b, n, t, d]).
   std::optional<Grouped> expanded(Value v) {
     if (v.tensor().rank() != 4) return std::nullopt;
     const Call* reshape = producers_.of(v);
+    if (reshape && reshape->op->full_name == "prims.broadcast_in_dim") return of_one_head(v, reshape->args[0].value());
     if (!reshape || !(reshape->op->full_name == "prims.reshape" || reshape->op->full_name == "prims.view"))
       return std::nullopt;
     Value wide = reshape->args[0].value();
@@ -78,6 +80,14 @@ class Grouper {
     if (!x || x.tensor().rank() != 4 || x.requires_grad() != v.requires_grad()) return std::nullopt;
     if (!same(x.tensor().shape, {shape[0], shape[1], shape[3], shape[4]})) return std::nullopt;
     return Grouped{x, shape[2]};
+  }
+
+  static std::optional<Grouped> of_one_head(Value v, Value x) {
+    const Dims& shape = v.shape();
+    if (x.rank() != 4 || x.requires_grad() != v.requires_grad() ||
+        !same(x.shape(), {shape[0], Dim(1), shape[2], shape[3]}))
+      return std::nullopt;
+    return Grouped{x, shape[kHeads]};
   }
 
   // The operand of a broadcast along the repeats only; none for anything else.

@@ -72,7 +72,9 @@ struct Attention {
   Expr with_batch(const Expr& x) const {
     Dims shape = w.batch;
     shape.insert(shape.end(), x.shape().end() - 2, x.shape().end());
-    return same(x.shape(), shape) ? x : b("torch.reshape", x, shape);
+    if (same(x.shape(), shape)) return x;
+    const bool one_head = x.rank() == 4 && x.shape()[0].same(shape[0]) && x.shape()[1].same(1);
+    return b(one_head ? "torch.expand" : "torch.reshape", x, shape);
   }
 
   // With as many dimensions as attention has: [batch, heads, rows, keys].
@@ -105,7 +107,8 @@ struct Attention {
       if (m.chooses) {
         out = b("torch.where", seen_by(m), out.is_none() ? Arg(0.0) : out.arg(), -HUGE_VAL);
       } else {
-        out = out.is_none() ? tensor_of(m) : out + tensor_of(m);
+        const Expr x = tensor_of(m), scaled = m.factor == 1 ? x : x * m.factor;
+        out = out.is_none() ? scaled : out + scaled;
       }
     }
     return out;
@@ -176,18 +179,20 @@ class Writer {
 
   Form form_of(const WrittenAttention& w) const {
     const auto all = [&](auto&& holds) { return std::all_of(w.masks.begin(), w.masks.end(), holds); };
-    if (w.masks.empty()) return Form::None;
+    if (w.masks.empty()) return Form::None;  // finite scores that no mask lowers are not floored
     const DType t = w.query.dtype();
     // Kernels read masks in the operands' type.
     const auto fits = [&](const WrittenMask& m) {
-      return m.chooses || m.tensor.dtype() == t || !is_narrow(t) || scores_.hides(m.tensor, Hides::Somehow);
+      return m.chooses || (m.tensor.dtype() == t && m.factor == 1) || !is_narrow(t) || scores_.hides(m.tensor, Hides::Somehow);
     };
     if (all([&](const WrittenMask& m) { return programs_.is_known(m.tensor); }) && all(fits)) return Form::Known;
+    if (w.is_floored) return Form::Refused;
     if (all([&](const WrittenMask& m) {
           return m.chooses ? std::isinf(m.hidden) : scores_.hides(m.tensor, Hides::Infinitely);
         }))
       return Form::Infinite;
-    if (is_narrow(t) && w.masks.size() == 1 && !w.masks[0].chooses && scores_.hides(w.masks[0].tensor, Hides::Narrowly))
+    if (is_narrow(t) && w.masks.size() == 1 && !w.masks[0].chooses &&
+        w.masks[0].factor == 1 && scores_.hides(w.masks[0].tensor, Hides::Narrowly))
       return Form::Narrow;
     const bool alike = all([&](const WrittenMask& m) { return m.chooses && m.hidden == w.masks.front().hidden; });
     return alike ? Form::Conditions : Form::Refused;

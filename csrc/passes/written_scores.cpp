@@ -61,6 +61,14 @@ bool turns(const Call& call, const Dim& rows, const Dim& columns) {
   return std::is_sorted(p.begin(), p.end()) && large.back().same(columns) && large[large.size() - 2].same(rows);
 }
 
+// One head stands for all: [batch, 1, rows, columns] as [batch, heads, rows, columns].
+bool repeats_head(const Call& call) {
+  if (call.op->full_name != "prims.broadcast_in_dim") return false;
+  const Dims &from = call.args[0].value().shape(), &to = call.output.value().shape();
+  return from.size() == 4 && to.size() == 4 && from[0].same(to[0]) && from[1].same(1) && from[2].same(to[2]) &&
+         from[3].same(to[3]);
+}
+
 bool same_tail(const Dims& a, const Dims& b) {
   return a.size() >= 2 && b.size() >= 2 && a.back().same(b.back()) && a[a.size() - 2].same(b[b.size() - 2]);
 }
@@ -76,7 +84,7 @@ struct WrittenScores::Scores {
   std::vector<WrittenMask> masks;       // from the softmax inwards
   double scale = 1;
   std::vector<Value> factors, divisors;
-  bool is_scaled = false;  // a factor stands outside of what is still to come
+  bool is_floored = false;
 };
 
 WrittenScores::WrittenScores(const Trace& trace) {
@@ -113,7 +121,7 @@ Value WrittenScores::passed_on(Value v) const {
   for (int i = 0; i < kDeepest; ++i) {
     const Call* call = makers_[v];
     if (!call || !is_private(v) || call->args.empty() || !call->args[0].is_tensor()) return v;
-    if (!is_conversion(*call) && !keeps_order(*call)) return v;
+    if (!is_conversion(*call) && !keeps_order(*call) && call->op->full_name != "prims.same") return v;
     const Value in = call->args[0].value();
     if (!is_floating(in.dtype()) || in.requires_grad() != v.requires_grad()) return v;
     v = in;
@@ -135,7 +143,7 @@ std::optional<WrittenScores::Operand> WrittenScores::operand(Value v, DType t) c
     const Call* call = makers_[v];
     if (!call || call->args.empty() || !call->args[0].is_tensor()) break;
     const bool exchanges = is_matrix && turns(*call, rows, columns);
-    if (!is_conversion(*call) && !exchanges && !(is_matrix && keeps_order(*call))) break;
+    if (!is_conversion(*call) && !exchanges && !(is_matrix && keeps_order(*call)) && !repeats_head(*call)) break;
     const Value in = call->args[0].value();
     if (in.requires_grad() != v.requires_grad()) break;
     if (exchanges) {
@@ -248,7 +256,6 @@ bool WrittenScores::scaled(const Call& call, Value scores, const Arg& by, bool d
   const std::optional<Value> tensor = n || !by.is_tensor() ? std::nullopt : scalar(by.value());
   if (!(n && std::isfinite(*n) && *n > 0) && !tensor) return false;
   Scores inner = s;
-  inner.is_scaled = true;
   if (n) inner.scale = divides ? inner.scale / *n : inner.scale * *n;
   else (divides ? inner.divisors : inner.factors).push_back(*tensor);
   if (!scores_of(scores, inner, depth + 1)) return false;
@@ -257,9 +264,10 @@ bool WrittenScores::scaled(const Call& call, Value scores, const Arg& by, bool d
 }
 
 bool WrittenScores::added(Value scores, Value mask, Scores& s, int depth) const {
-  if (mask.requires_grad() || !is_floating(mask.dtype()) || s.is_scaled) return false;
+  if (mask.requires_grad() || !is_floating(mask.dtype()) || !s.factors.empty() || !s.divisors.empty()) return false;
   Scores inner = s;
   inner.masks.push_back(broadcast(mask));
+  inner.masks.back().factor = s.scale;
   if (!same_tail(inner.masks.back().scores, s.weights) || !scores_of(scores, inner, depth + 1)) return false;
   s = std::move(inner);
   return true;
@@ -268,7 +276,7 @@ bool WrittenScores::added(Value scores, Value mask, Scores& s, int depth) const 
 bool WrittenScores::chosen(const Call& call, Scores& s, int depth) const {
   for (const size_t kept : {1u, 2u}) {
     const std::optional<double> hidden = number(call.args[3 - kept]);
-    if (!call.args[kept].is_tensor() || !hidden || !(*hidden <= kHidden) || s.is_scaled) continue;
+    if (!call.args[kept].is_tensor() || !hidden || !(*hidden * s.scale <= kHidden)) continue;
     Scores inner = s;
     WrittenMask mask = broadcast(call.args[0].value());
     mask.chooses = true;
@@ -283,6 +291,16 @@ bool WrittenScores::chosen(const Call& call, Scores& s, int depth) const {
   return false;
 }
 
+bool WrittenScores::floored(const Call& call, Scores& s, int depth) const {
+  for (const size_t kept : {0u, 1u}) {
+    const std::optional<double> least = number(call.args[1 - kept]);
+    if (!least || !(*least * s.scale <= kHidden) || !call.args[kept].is_tensor()) continue;
+    s.is_floored = true;
+    return scores_of(call.args[kept].value(), s, depth + 1);
+  }
+  return false;
+}
+
 bool WrittenScores::scores_of(Value v, Scores& s, int depth) const {
   if (depth > kDeepest || !is_floating(v.dtype())) return false;
   if (!is_private(v)) return false;
@@ -293,6 +311,7 @@ bool WrittenScores::scores_of(Value v, Scores& s, int depth) const {
   const std::string& op = call->op->full_name;
   if (op == "prims.matmul") return product_of(*call, s);
   if (op == "prims.where") return chosen(*call, s, depth);
+  if (op == "prims.maximum") return floored(*call, s, depth);
   if (op != "prims.mul" && op != "prims.div" && op != "prims.add") return false;
   const Arg &a = call->args[0], &b = call->args[1];
   if (op == "prims.div") return a.is_tensor() && scaled(*call, a.value(), b, true, s, depth);
@@ -353,6 +372,7 @@ std::optional<WrittenAttention> WrittenScores::finished(Scores& s, Value p, Valu
                      .key_is_turned = !k->turned, .value = values->turned ? v : values->value, .batch = *batch};
   if (w.query.dtype() != w.key.dtype() || w.query.dtype() != w.value.dtype()) return std::nullopt;
   w.scale = s.scale;
+  w.is_floored = s.is_floored;
   w.factors = std::move(s.factors);
   w.divisors = std::move(s.divisors);
   w.masks.assign(s.masks.rbegin(), s.masks.rend());

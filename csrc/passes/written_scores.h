@@ -19,6 +19,7 @@ struct WrittenMask {
   /// The tensor's shape as it is broadcast to `scores`, with as many dimensions.
   Dims shape;
   Dims scores;
+  double factor = 1;  ///< of what is added
   bool keeps_where_true = true;
   double hidden = 0;  ///< what stands in place of a score that is not kept; at most kHidden
 };
@@ -35,13 +36,14 @@ enum class Hides : uint8_t {
 struct WrittenAttention {
   Value result;        ///< [..., rows, size]
   Value query;         ///< [..., rows, features]
-  Value key;           ///< [..., keys, features], or [..., features, keys]
+  Value key;           ///< [..., keys, features], or [..., features, keys]; perhaps one head for all
   bool key_is_turned;  ///< the latter
-  Value value;         ///< [..., keys, size]
+  Value value;         ///< [..., keys, size]; perhaps one head for all
   Dims batch;          ///< two numbers: what stands before rows in [batch, heads, rows, size]
   double scale = 1;
   std::vector<Value> factors, divisors;  ///< of the scores, before any mask: tensors without dimensions
   std::vector<WrittenMask> masks;        ///< in the order in which they are applied
+  bool is_floored = false;               ///< no score is less than a finite number, whatever masks say
 };
 
 class WrittenScores {
@@ -77,6 +79,7 @@ class WrittenScores {
   bool product_of(const Call& call, Scores& s) const;
   bool scaled(const Call& call, Value scores, const Arg& by, bool divides, Scores& s, int depth) const;
   bool added(Value scores, Value mask, Scores& s, int depth) const;
+  bool floored(const Call& call, Scores& s, int depth) const;
   bool chosen(const Call& call, Scores& s, int depth) const;
 
   ValueMap<const Call*> makers_{nullptr};
