@@ -1,0 +1,319 @@
+"""Attention that is written out: one call of it where kernels take that, results and gradients as eager's."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import thunder
+from devices import DEVICE, ON_CPU, moved
+
+HIDDEN = torch.finfo(torch.float32).min
+
+
+def causal(q, k):
+    return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+
+
+def plain(q, k, v, seen):
+    return (q @ k.transpose(-2, -1) / 8).softmax(-1) @ v
+
+
+def scaled_query(q, k, v, seen):
+    return torch.matmul(torch.softmax(torch.matmul(q * 0.125, k.mT), dim=-1), v)
+
+
+def by_einsum(q, k, v, seen):
+    weights = torch.einsum("bhid,bhjd->bhij", q, k).mul(0.125).softmax(dim=-1)
+    return torch.einsum("bhij,bhjd->bhid", weights, v)
+
+
+def by_bmm(q, k, v, seen):
+    b, h, n, d = q.shape
+    q, k, v = q.reshape(b * h, n, d), k.reshape(b * h, -1, d), v.reshape(b * h, -1, d)
+    scores = torch.baddbmm(q.new_empty(b * h, n, k.shape[1]), q, k.transpose(1, 2), beta=0, alpha=0.125)
+    weights = F.softmax(scores.view(b, h, n, -1), dim=-1, dtype=torch.float32).to(v.dtype)
+    return torch.bmm(weights.view(b * h, n, -1), v).view(b, h, n, d)
+
+
+def masked_fill(q, k, v, seen):
+    scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(q.shape[-1]))
+    scores = scores.masked_fill(seen == 0, float("-inf"))
+    y = F.dropout(F.softmax(scores, dim=-1), 0.1, False) @ v
+    return y.transpose(1, 2).contiguous().view(y.shape[0], y.shape[2], -1)
+
+
+def masked_by_a_finite_number(q, k, v, seen):
+    return torch.where(seen, (q @ k.mT) / 8, torch.tensor(torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device)).softmax(-1) @ v
+
+
+def known_mask_around_the_scale(q, k, v, seen):
+    mask = torch.zeros_like(causal(q, k), dtype=q.dtype).masked_fill(~causal(q, k), torch.finfo(q.dtype).min)
+    scores = torch.max((q @ k.mT + mask) * 0.125, torch.tensor(torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device))
+    return scores.softmax(-1) @ v
+
+
+def two_masks(q, k, v, seen):
+    scores = (q @ k.mT).float() / 8 + torch.full(causal(q, k).shape, float("-inf"), device=q.device).triu(1)
+    return torch.where(seen, scores, float("-inf")).softmax(-1).to(v.dtype) @ v
+
+
+def upcast(q, k, v, seen):
+    scores = torch.matmul(q.to(torch.float32), k.to(torch.float32).transpose(-1, -2)) * 0.125
+    return torch.matmul(torch.softmax(scores, -1).to(v.dtype), v)
+
+
+def one_head_for_all(q, k, v, seen):
+    return ((q @ k[:, :1].transpose(-2, -1)) / 8).softmax(-1) @ v[:, :1]
+
+
+def one_matrix(q, k, v, seen):
+    return (q[0, 0] @ k[0, 0].t() * 0.125).softmax(-1) @ v[0, 0]
+
+
+SPELLINGS = [plain, scaled_query, by_einsum, by_bmm, masked_fill, masked_by_a_finite_number,
+             known_mask_around_the_scale, two_masks, upcast, one_head_for_all, one_matrix]  # fmt: skip
+DTYPES = [torch.float32, torch.bfloat16] if ON_CPU else [torch.bfloat16, torch.float16]
+
+
+def operands(rows=160, columns=160, size=64, dtype=torch.float32, batch=2, heads=3):
+    def one(n):
+        return torch.randn(batch, n, heads, size).to(dtype).transpose(1, 2)
+
+    seen = torch.rand(batch, 1, rows, columns) > 0.4
+    seen[..., 0] = True
+    return [moved(t) for t in (one(rows), one(columns), one(columns), seen)]
+
+
+def results(fn, tensors, seen, dtype=None):
+    leaves = [t.detach().to(dtype or t.dtype).requires_grad_() for t in tensors]
+    out = fn(*leaves, seen)
+    weights = torch.arange(out.numel(), device=out.device).view(out.shape).div(7).cos()
+    return [out.detach(), *torch.autograd.grad(out, leaves, weights.to(out.dtype))]
+
+
+def check(fn, q, k, v, seen, compiled=None, exact_by=None):
+    """As near to float64 as eager, within a factor, and with eager's strides."""
+    compiled = compiled or thunder.jit(fn)
+    exact = results(exact_by or fn, (q, k, v), seen, torch.float64)
+    eager = results(fn, (q, k, v), seen)
+    for _ in range(2):
+        for mine, theirs, want in zip(results(compiled, (q, k, v), seen), eager, exact, strict=True):
+            assert mine.dtype == theirs.dtype and mine.shape == theirs.shape and mine.isfinite().all()
+            slack = 4 * torch.finfo(mine.dtype).eps * want.norm() + 1e-6
+            assert (mine - want).norm() <= 2 * (theirs - want).norm() + slack
+    assert compiled(q, k, v, seen).stride() == fn(q, k, v, seen).stride()
+    return compiled
+
+
+def attention(compiled):
+    """The call behind the pass; none where the products stayed."""
+    texts = [str(t) for t in thunder.last_traces(compiled) if "Known Masks" in str(t).splitlines()[0]]
+    lines = [line for line in (texts or [""])[0].splitlines() if "scaled_dot_product_attention(" in line]
+    return lines[0].strip() if lines else ""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fn", SPELLINGS)
+def test_spellings(fn, dtype):
+    compiled = check(fn, *operands(dtype=dtype))
+    assert attention(compiled), fn
+
+
+@pytest.mark.parametrize("rows, columns, size", [(128, 128, 32), (1, 256, 64), (7, 129, 24), (200, 131, 8), (0, 128, 16)])
+@pytest.mark.parametrize("fn", [plain, by_bmm, masked_by_a_finite_number])
+def test_sizes(fn, rows, columns, size):
+    if fn is by_bmm and rows == 0:
+        pytest.skip("eager cannot tell what -1 stands for in a view of no elements")
+    check(fn, *operands(rows, columns, size, DTYPES[0], batch=1))
+
+
+@pytest.mark.parametrize("fn", [plain, masked_fill, upcast])
+def test_autocast(fn):
+    q, k, v, seen = operands()
+
+    def run(*args):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            return fn(*args)
+
+    compiled = check(run, q, k, v, seen, exact_by=fn)
+    assert attention(compiled)
+
+
+def returns_weights(q, k, v, seen):
+    weights = (q @ k.mT).softmax(-1)
+    return weights @ v + weights.sum()
+
+
+def reads_scores(q, k, v, seen):
+    scores = q @ k.mT
+    return scores.softmax(-1) @ v * scores.mean()
+
+
+def drops(q, k, v, seen):
+    return F.dropout((q @ k.mT).softmax(-1), 0.0, True) @ v + F.dropout((q @ k.mT).softmax(-1), 1.0, True) @ v
+
+
+def over_rows(q, k, v, seen):
+    return (q @ k.mT).softmax(-2) @ v
+
+
+def capped(q, k, v, seen):
+    return (30 * torch.tanh(q @ k.mT / 30)).softmax(-1) @ v
+
+
+def any_numbers(q, k, v, seen):
+    return (q @ k.mT + seen.to(q.dtype) * HIDDEN).softmax(-1) @ v
+
+
+def trained_bias(q, k, v, seen):
+    return (q @ k.mT + k[:, :1, :1, :1]).softmax(-1) @ v
+
+
+def detached(q, k, v, seen):
+    return (q @ k.mT).softmax(-1).detach() @ v + q.sum() + k.sum()
+
+
+@pytest.mark.parametrize("fn", [returns_weights, reads_scores, over_rows, capped, any_numbers, trained_bias, detached])
+def test_left_alone(fn):
+    q, k, v, seen = operands()
+    compiled = check(fn, q * 0.1, k, v, seen)
+    assert not attention(compiled)
+
+
+def test_left_alone_with_dropout():
+    q, k, v, seen = operands()
+    compiled = thunder.jit(drops)
+    compiled(q, k, v, seen)
+    line = attention(compiled)  # of no dropout, the first
+    text = str(thunder.last_traces(compiled)[-1])
+    assert line.count("scaled_dot_product_attention") <= 1 and "dropout" in text + str(thunder.last_traces(compiled)[0])
+
+
+def test_left_alone_where_it_is_short():
+    compiled = check(plain, *operands(127, 127))
+    assert not attention(compiled)
+
+
+def test_left_alone_with_eagers_numerics():
+    q, k, v, seen = operands()
+    compiled = thunder.jit(plain, numerics="eager")
+    torch.testing.assert_close(compiled(q, k, v, seen), plain(q, k, v, seen))
+    assert not attention(compiled)
+
+
+def test_second_derivatives():
+    q, k, v, seen = operands()
+    compiled = thunder.jit(plain)
+    q.requires_grad_()
+    penalties = []
+    for fn in (plain, compiled):
+        (g,) = torch.autograd.grad(fn(q, k, v, seen).square().sum(), q, create_graph=True)
+        penalties.append(torch.autograd.grad(g.square().sum(), q)[0])
+    torch.testing.assert_close(penalties[1], penalties[0], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_see_nothing(dtype):
+    """They are the mean of all values, and no gradient reaches the query and the keys through them."""
+    q, k, v, seen = operands(dtype=dtype)
+    seen[0, :, 3:9] = False
+    seen[1] = False
+    compiled = check(masked_by_a_finite_number, q, k, v, seen)
+    assert attention(compiled)
+
+
+def padded(q, k, v, seen):
+    mask = (1.0 - seen[:, :, :1].to(q.dtype)) * -10000.0
+    return (q @ k.mT / 8 + mask).softmax(-1) @ v
+
+
+def test_padding():
+    q, k, v, seen = operands(dtype=torch.bfloat16)
+    compiled = check(padded, q, k, v, seen)
+    assert attention(compiled)
+    seen[1] = False
+    check(padded, q, k, v, seen, compiled)
+    float32 = check(padded, *operands())  # no number of float32's kernels has that many digits
+    assert not attention(float32)
+
+
+class Buffered(torch.nn.Module):
+    def __init__(self, hidden):
+        super().__init__()
+        self.hidden = hidden
+        self.register_buffer("mask", torch.ones(256, 256).tril().view(1, 1, 256, 256), persistent=False)
+
+    def forward(self, q, k, v):
+        rows, columns = q.shape[-2], k.shape[-2]
+        scores = q @ k.mT * 0.125
+        return scores.masked_fill(self.mask[:, :, :rows, :columns] == 0, self.hidden).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("hidden", [float("-inf"), -1e9])
+def test_buffers_are_known_until_they_are_written(hidden):
+    model = Buffered(hidden).to(DEVICE)
+    compiled = thunder.jit(model)
+    q, k, v, _ = operands(dtype=DTYPES[0])
+    tolerance = {"rtol": 0.02, "atol": 0.02} if q.dtype != torch.float32 else {}
+
+    def same():
+        torch.testing.assert_close(compiled(q, k, v), model(q, k, v), **tolerance)
+
+    same()
+    same()
+    assert "None, 0.0, True" in attention(compiled) and thunder.cache_misses(compiled) == 1
+    with torch.no_grad():
+        model.mask.mul_(1)
+    same()
+    assert thunder.cache_misses(compiled) == 1
+    with torch.no_grad():
+        model.mask[..., 1].zero_()
+    same()
+    assert thunder.cache_misses(compiled) == 2 and "True" not in attention(compiled)
+    model.mask = torch.ones(1, 1, 256, 256, device=DEVICE).tril()
+    same()
+    assert thunder.cache_misses(compiled) == 2  # the program for causal masks
+
+
+def test_buffers_that_change_are_inputs():
+    model = Buffered(float("-inf")).to(DEVICE)
+    compiled = thunder.jit(model)
+    q, k, v, _ = operands(dtype=DTYPES[0])
+    tolerance = {"rtol": 0.02, "atol": 0.02} if q.dtype != torch.float32 else {}
+    for i in range(14):
+        with torch.no_grad():
+            model.mask[..., 1 + i :, 1 + i] = i % 2
+        torch.testing.assert_close(compiled(q, k, v), model(q, k, v), **tolerance)
+    misses = thunder.cache_misses(compiled)
+    for _ in range(3):
+        with torch.no_grad():
+            model.mask[..., 5:, 0] = 1
+        torch.testing.assert_close(compiled(q, k, v), model(q, k, v), **tolerance)
+    assert thunder.cache_misses(compiled) == misses
+
+
+def test_a_buffer_that_the_program_writes():
+    class Counting(Buffered):
+        def forward(self, q, k, v):
+            out = super().forward(q, k, v)
+            self.mask[..., 3:, 1].mul_(0)
+            return out
+
+    model, other = Counting(float("-inf")).to(DEVICE), Counting(float("-inf")).to(DEVICE)
+    compiled = thunder.jit(model)
+    q, k, v, _ = operands(dtype=DTYPES[0])
+    tolerance = {"rtol": 0.02, "atol": 0.02} if q.dtype != torch.float32 else {}
+    for _ in range(4):
+        torch.testing.assert_close(compiled(q, k, v), other(q, k, v), **tolerance)
+
+
+@pytest.mark.parametrize("cache", ["symbolic values", "constant values"])
+def test_sizes_that_change(cache):
+    model = Buffered(float("-inf")).to(DEVICE)
+    compiled = thunder.jit(model, cache=cache)
+    for rows in (130, 160, 200, 1, 3, 250):
+        q, k, v, _ = operands(rows, max(rows, 128), dtype=DTYPES[0])
+        tolerance = {"rtol": 0.02, "atol": 0.02} if q.dtype != torch.float32 else {}
+        torch.testing.assert_close(compiled(q, k, v), model(q, k, v), **tolerance)
