@@ -5,6 +5,7 @@
 #include "fuser/gaps.h"
 #include "fuser/graph.h"
 #include "fuser/long_rows.h"
+#include "ops/shape_common.h"
 
 namespace thunder::fuser {
 namespace {
@@ -27,6 +28,9 @@ const Call* without_empty_parts(const Call& call, Arena& arena) {
     return &call;
   ArgList left;
   std::copy_if(parts.begin(), parts.end(), std::back_inserter(left), [&](const Arg& a) { return !is_empty(a); });
+  // An empty one has a say in how the result lies.
+  const auto lies_last = [](const Arg& a) { return ops::suggests_channels_last(a.value().tensor()); };
+  if (std::all_of(left.begin(), left.end(), lies_last) && !lies_last(call.output)) return &call;
   Call shorter = call;
   shorter.args[static_cast<size_t>(at)] = Arg::list(std::move(left));
   return arena.make_call(std::move(shorter));

@@ -94,8 +94,8 @@ class Layouter {
   // What a contiguous copy was made of, if its heads lie inside already.
   Value before_copy(Value v) const {
     const Call* maker = made_[v];
-    if (!maker || maker->op->full_name != kContiguous || !maker->args[0].is_tensor() || v.rank() != 4) return {};
-    const Value source = maker->args[0].value();
+    if (!maker || maker->body.size() != 1 || maker->body[0]->op->full_name != "prims.clone" || v.rank() != 4) return {};
+    const Value source = maker->body[0]->args[0].value();
     return same(source.tensor().strides, heads_inside(v.shape())) ? source : Value();
   }
 

@@ -6,6 +6,7 @@
 #include "core/builder.h"
 #include "core/error.h"
 #include "ops/common.h"
+#include "ops/formula.h"
 #include "ops/shape_common.h"
 
 namespace thunder::ops::torch {
@@ -29,9 +30,34 @@ void check_tensor_list(const char* op, const Args& a, ErrorKind kind = ErrorKind
     throw Error(kind, cat("[", op, "] ", op, "(): expected a non-empty list of Tensors"));
 }
 
+// The one tensor that is not empty, if prims.cat copies it into rows: a cache of keys that is still empty, and the first.
+Value only_one(const ArgList& tensors, const Arg& joined_dim) {
+  Value one;
+  for (const Arg& a : tensors) {
+    const Value v = a.value();
+    if (known_empty(v.shape())) continue;
+    if (one || v.rank() == 0) return {};
+    one = v;
+  }
+  const auto last = [](const Arg& a) { return suggests_channels_last(a.value().tensor()); };
+  if (!one || std::all_of(tensors.begin(), tensors.end(), last)) return {};
+  const int64_t dim = wrapped_dim("cat", joined_dim, one.rank());
+  for (const Arg& a : tensors) {
+    const Dims& shape = a.value().shape();
+    if (a.value() == one || shape.size() == 1) continue;
+    if (shape.size() != one.shape().size()) return {};
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (static_cast<int64_t>(i) != dim && !shape[i].same(one.shape()[i])) return {};
+  }
+  return one;
+}
+
 Arg cat_body(Builder& b, const Args& a) {
   check_tensor_list("cat", a);
-  return b("prims.cat", Arg::list(promoted(b, a.values("tensors"))), a["dim"]);
+  const ArgList tensors = promoted(b, a.values("tensors"));
+  if (const Value one = only_one(tensors, a["dim"]))
+    return b("prims.clone", one, kw("memory_format", ConstantArg{"torch.contiguous_format"}));
+  return b("prims.cat", Arg::list(tensors), a["dim"]);
 }
 
 Arg stack_body(Builder& b, const Args& a) {
