@@ -21,8 +21,9 @@ double hidden_from(at::ScalarType t) {
   return t == at::kHalf ? static_cast<double>(std::numeric_limits<c10::Half>::lowest()) : -1e9;
 }
 
-// Where the greatest number of a row is lower, a kernel's log-sum-exp of the row is not exact enough for gradients.
-constexpr double kLeastSeen = -1e3;
+// Where the greatest number of a row is farther from 0, a kernel's log-sum-exp of the row is not exact enough for
+// gradients.
+constexpr double kFarthest = 1e3;
 
 Arg on_cpu(const Arg& a) {
   if (a.kind() == Arg::Kind::Device) return Device{};
@@ -98,7 +99,7 @@ std::optional<at::Tensor> seen_by(at::Tensor mask) {
 
 bool rows_see(const at::Tensor& mask) {
   if (mask.size(-1) == 0) return true;
-  return holds(mask.scalar_type() == at::kBool ? mask.any(-1) : mask.amax(-1).ge(kLeastSeen));
+  return holds(mask.scalar_type() == at::kBool ? mask.any(-1) : mask.amax(-1).abs().le(kFarthest));
 }
 
 KnownMask kind_of(const at::Tensor& mask) {

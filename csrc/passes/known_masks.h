@@ -47,7 +47,7 @@ enum class MaskKind : uint8_t {
 struct KnownMask {
   KnownMask(MaskKind k, int64_t l = -1, int64_t r = -1) : kind(k), left(l), right(r) {}
   MaskKind kind;
-  bool rows_see = true;  ///< each row sees a place: some number of it is not far below zero
+  bool rows_see = true;  ///< each row sees a place: its greatest number is not far from zero
   int64_t left, right;  ///< of a window; -1: all on that side
 };
 

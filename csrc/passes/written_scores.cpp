@@ -27,7 +27,13 @@ bool is_any(const Call& call, const std::array<std::string_view, N>& names) {
 
 bool is_conversion(const Call& call) { return call.op->full_name == "prims.convert_element_type"; }
 
-bool is_tensor(Value v) { return v.type().is_tensor(); }
+// Whether the dtype has the number, or one as good.
+bool holds(DType t, double n) {
+  if (!is_floating(t)) return n == std::floor(n);
+  if (t == DType::f32 || t == DType::f64 || n == 0 || std::abs(n) >= -kHidden) return true;
+  int exponent;
+  return std::abs(std::frexp(n, &exponent)) == 0.5;
+}
 
 // The permutation of the dimensions that have more than one element, each by its number among them.
 std::vector<int64_t> permuted(const Call& transpose) {
@@ -79,6 +85,7 @@ Dims before_tail(const Dims& shape) { return Dims(shape.begin(), shape.end() - 2
 
 /// What is found between the softmax and the product of query and key.
 struct WrittenScores::Scores {
+  DType dtype;                          // of the result
   Dims weights;                         // the softmax's shape
   const Call* product = nullptr;        // of query and key
   std::vector<WrittenMask> masks;       // from the softmax inwards
@@ -171,15 +178,19 @@ Value WrittenScores::split_result(Value v, const Dims& batch) const {
 std::optional<double> WrittenScores::number(const Arg& a) const {
   if (a.is_real_literal()) return a.real();
   if (!a.is_tensor()) return std::nullopt;
+  std::vector<DType> dtypes;
   Value v = a.value();
   for (int i = 0; i < kDeepest; ++i) {
     const Call* call = makers_[v];
     if (!call || !call->op->is_prim()) return std::nullopt;
+    dtypes.push_back(v.dtype());
     if (call->op->full_name == "prims.full") {
-      const Arg& fill = call->args[1];
-      return fill.is_real_literal() ? std::optional<double>(fill.real()) : std::nullopt;
+      if (!call->args[1].is_real_literal()) return std::nullopt;
+      const double n = call->args[1].real();
+      const bool exact = std::all_of(dtypes.begin(), dtypes.end(), [n](DType t) { return holds(t, n); });
+      return exact ? std::optional<double>(n) : std::nullopt;
     }
-    if (!is_any(*call, kSameNumbers) || !is_floating(v.dtype())) return std::nullopt;
+    if (!is_any(*call, kSameNumbers)) return std::nullopt;
     v = call->args[0].value();
   }
   return std::nullopt;
@@ -244,6 +255,7 @@ WrittenMask WrittenScores::broadcast(Value v) const {
 
 bool WrittenScores::product_of(const Call& call, Scores& s) const {
   const Value q = call.args[0].value(), k = call.args[1].value(), out = call.output.value();
+  if (out.dtype() != s.dtype && out.dtype() == DType::f64) return false;  // no kernel is as exact
   if (!same_tail(out.shape(), s.weights) || out.requires_grad() != (q.requires_grad() || k.requires_grad()))
     return false;
   s.product = &call;
@@ -274,6 +286,7 @@ bool WrittenScores::added(Value scores, Value mask, Scores& s, int depth) const 
 }
 
 bool WrittenScores::chosen(const Call& call, Scores& s, int depth) const {
+  if (!s.factors.empty() || !s.divisors.empty()) return false;  // of any sign
   for (const size_t kept : {1u, 2u}) {
     const std::optional<double> hidden = number(call.args[3 - kept]);
     if (!call.args[kept].is_tensor() || !hidden || !(*hidden * s.scale <= kHidden)) continue;
@@ -281,7 +294,7 @@ bool WrittenScores::chosen(const Call& call, Scores& s, int depth) const {
     WrittenMask mask = broadcast(call.args[0].value());
     mask.chooses = true;
     mask.keeps_where_true = kept == 1;
-    mask.hidden = *hidden;
+    mask.hidden = *hidden * s.scale;
     if (!same_tail(mask.scores, s.weights)) continue;
     inner.masks.push_back(std::move(mask));
     if (!scores_of(call.args[kept].value(), inner, depth + 1)) continue;
@@ -292,6 +305,7 @@ bool WrittenScores::chosen(const Call& call, Scores& s, int depth) const {
 }
 
 bool WrittenScores::floored(const Call& call, Scores& s, int depth) const {
+  if (!s.factors.empty() || !s.divisors.empty()) return false;
   for (const size_t kept : {0u, 1u}) {
     const std::optional<double> least = number(call.args[1 - kept]);
     if (!least || !(*least * s.scale <= kHidden) || !call.args[kept].is_tensor()) continue;
@@ -339,6 +353,13 @@ std::optional<Dims> common_batch(const std::vector<Dims>& shapes) {
   return three ? Dims{(*three)[0], Dim(1)} : Dims{Dim(1), Dim(1)};
 }
 
+// Whether it is [batch, heads, ...], however split, or has one head for all.
+bool has_batch(Value v, const Dims& batch) {
+  const Dims &shape = v.shape(), before = before_tail(shape);
+  if (before.size() == 2 && before[0].same(batch[0]) && (before[1].same(batch[1]) || before[1].same(1))) return true;
+  return v.tensor().numel().same(batch[0] * batch[1] * shape[shape.size() - 2] * shape.back());
+}
+
 }  // namespace
 
 std::optional<WrittenAttention> WrittenScores::match(const Call& product) const {
@@ -351,8 +372,8 @@ std::optional<WrittenAttention> WrittenScores::match(const Call& product) const 
   const int64_t rank = scores.rank();
   if (rank < 2 || ops::canonical_dim("softmax", softmax->arguments().integer("dim"), rank) != rank - 1)
     return std::nullopt;
-  Scores s;
-  s.weights = weights.shape();
+  Scores s{.dtype = v.dtype(), .weights = weights.shape()};
+  if (weights.dtype() != s.dtype && weights.dtype() == DType::f64) return std::nullopt;
   if (scores.requires_grad() != weights.requires_grad() || !same_tail(p.shape(), s.weights) ||
       !scores_of(scores, s, 0))
     return std::nullopt;
@@ -367,7 +388,8 @@ std::optional<WrittenAttention> WrittenScores::finished(Scores& s, Value p, Valu
                               s.product->output.value().shape()};
   for (const WrittenMask& m : s.masks) shapes.push_back(m.scores);
   const std::optional<Dims> batch = common_batch(shapes);
-  if (!batch) return std::nullopt;
+  if (!batch || !has_batch(q->value, *batch) || !has_batch(k->value, *batch) || !has_batch(values->value, *batch))
+    return std::nullopt;
   WrittenAttention w{.result = split_result(out, *batch), .query = q->turned ? rows : q->value, .key = k->value,
                      .key_is_turned = !k->turned, .value = values->turned ? v : values->value, .batch = *batch};
   if (w.query.dtype() != w.key.dtype() || w.query.dtype() != w.value.dtype()) return std::nullopt;

@@ -94,6 +94,34 @@ at::Tensor as_expected(at::Tensor g, const Entry::Layout& layout) {
   return at::empty_strided(layout.sizes, layout.strides, g.options()).copy_(g);
 }
 
+// Zeros for outputs without a gradient (the logits and the cache of a model whose loss alone is used), one tensor for
+// all that are alike.
+class Zeros {
+ public:
+  Zeros(const torch::autograd::Node& node, const Entry& entry) : node_(node), entry_(entry) {}
+
+  template <class F>
+  at::Tensor get(size_t output, F&& make) {
+    const torch::autograd::InputMetadata& of = node_.input_metadata(output);
+    const Entry::Layout& layout = entry_.cotangents[output];
+    if (!layout.known || of.is_tensor_subclass() || of.is_cpp_nested_tensor()) return make();
+    for (const Made& m : made_)
+      if (m.sizes == layout.sizes && m.zeros.strides() == at::IntArrayRef(layout.strides) &&
+          m.zeros.dtype() == of.options().dtype() && m.zeros.device() == of.device())
+        return m.zeros;
+    return made_.emplace_back(Made{layout.sizes, make()}).zeros;
+  }
+
+ private:
+  struct Made {
+    std::vector<int64_t> sizes;
+    at::Tensor zeros;
+  };
+  const torch::autograd::Node& node_;
+  const Entry& entry_;
+  std::vector<Made> made_;
+};
+
 // Tells the other processes where a program raises, which leaves collectives undone.
 template <class F>
 auto communicating(const Entry& e, F&& run) {
@@ -179,13 +207,15 @@ struct ThunderBackward final : Node {
   }
 
   void add_cotangents(std::vector<c10::IValue>& inputs, variable_list& grads) const {
+    Zeros zeros(*this, *entry);
     for (size_t i = 0; i < grads.size(); ++i) {
       if (!entry->backward->reads_input(inputs.size())) {
         inputs.emplace_back();
         continue;
       }
-      at::Tensor g = grads[i].defined() ? std::move(grads[i]) : input_metadata(i).zeros_like();
-      inputs.emplace_back(as_expected(std::move(g), entry->cotangents[i]));
+      const Entry::Layout& layout = entry->cotangents[i];
+      if (grads[i].defined()) inputs.emplace_back(as_expected(std::move(grads[i]), layout));
+      else inputs.emplace_back(zeros.get(i, [&] { return as_expected(input_metadata(i).zeros_like(), layout); }));
     }
   }
 

@@ -125,3 +125,19 @@ def test_dtype_of_einsum_of_booleans(shapes):
     """A sum over a dimension of size 1 is none."""
     f = lambda a, b: torch.einsum("ij,jk->ik", a, b)
     assert not difference(f, [torch.ones(shape, dtype=torch.bool) for shape in shapes])
+
+
+LAST = torch.arange(256.0).view(2, 8, 4, 4).to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("operands", [
+    (LAST, LAST[:0]), (LAST, LAST, LAST[:0]), (LAST,), (LAST[:0], LAST), (torch.tensor([]), LAST),
+    (LAST[:0].contiguous(), LAST.mT), (torch.tensor([]), LAST.transpose(1, 2), torch.tensor([])), (LAST[:0], LAST[:0]),
+])  # fmt: skip
+def test_cat_with_empty_tensors(operands):
+    f = with_strides(lambda *given: torch.cat(given))
+    compiled = thunder.jit(f)
+    assert not difference(f, list(operands), grad=True, compiled=compiled)
+    result, strides = compiled(*operands)
+    assert strides == torch.cat(operands).stride()
+    assert all(result.data_ptr() != t.data_ptr() for t in operands if t.numel())
