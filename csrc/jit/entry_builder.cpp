@@ -59,7 +59,7 @@ void EntryBuilder::read_masks() {
   const auto guard = [this, tensors](const std::vector<ValueId>& inputs, std::function<bool(const FixedTensors&)> holds) {
     program_.entry->fixed.add(program_.acquired, inputs, *tensors, std::move(holds), function_.masks_change);
   };
-  options_.masks = mask_reader(tensors, guard);
+  options_.masks = mask_reader(tensors, guard, function_.compiles_only);
 }
 
 Compiled EntryBuilder::compile() const {

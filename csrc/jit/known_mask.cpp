@@ -154,10 +154,11 @@ struct Known {
 };
 
 
-KnownMask classify(const Trace& mask, const FixedTensors& tensors) {
+KnownMask classify(const Trace& mask, const FixedTensors& tensors, bool on_cpu_alone) {
   const TensorType& type = mask.output.value().tensor();
   if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
-  const bool elsewhere = type.device.type == DeviceType::cuda && !at::globalContext().hasCUDA();
+  const bool is_here = type.device.type != DeviceType::cuda || at::globalContext().hasCUDA();
+  const bool elsewhere = on_cpu_alone || !is_here;
   const auto hint = [](SymbolId s) { return ShapeEnv::current()->hint(s).value(); };
   try {
     const c10::IValue result =
@@ -182,9 +183,9 @@ const char* name_of(const KnownMask& known) {
 
 }  // namespace
 
-MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard guard_tensors) {
+MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard guard_tensors, bool on_cpu) {
   MaskReader out;
-  out.classify = [tensors](const Trace& mask) { return classify(mask, *tensors); };
+  out.classify = [tensors, on_cpu](const Trace& mask) { return classify(mask, *tensors, on_cpu); };
   out.is_fixed = [tensors](Value v) { return tensors->count(v.id()) != 0; };
   out.guard = [tensors, guard_tensors](const Trace& mask, const KnownMask& known) {
     const Known was{plain_program(mask), mask.arena, mask.inputs, known};

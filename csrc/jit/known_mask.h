@@ -18,9 +18,9 @@ using FixedTensors = std::unordered_map<ValueId, at::Tensor>;
 using FixedGuard = std::function<void(const std::vector<ValueId>&, std::function<bool(const FixedTensors&)>)>;
 
 /// Classifies masks by making them.  Booleans, and numbers that are 0 where a place is seen and at most -1e9 (in float16
-/// its lowest number) elsewhere, are of a kind.  A window is one only if each row sees something.  Where there is no
-/// CUDA, as in a simulation, a mask for it is made on the CPU.  Other where a GPU's memory does not suffice to make it.
+/// its lowest number) elsewhere, are of a kind.  A window is one only if each row sees something.  `on_cpu`: masks are
+/// made there, wherever the program runs, as in a simulation.  Other where a GPU's memory does not suffice to make it.
 /// A guard on sizes makes the mask once more for each new tuple of sizes.
-MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard guard_tensors);
+MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard guard_tensors, bool on_cpu);
 
 }  // namespace thunder

@@ -7,6 +7,7 @@
 #include <ATen/ops/matmul.h>
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -24,7 +25,8 @@ namespace {
 
 constexpr const char* kSymbols[] = {"torch.matmul", "torch.mm", "torch.linear", "prims.matmul"};
 constexpr int64_t kLeastWork = 1 << 20;  // multiplications of a product that is worth measuring
-constexpr int kRounds = 5;               // of a measurement
+constexpr int kRounds = 5, kFewest = 2;  // of a measurement
+constexpr double kLongest = 0.02;        // seconds of one, from which on the fewest rounds do
 constexpr double kClearly = 0.97;        // of the other's time: with less to gain the bits stay PyTorch's
 
 using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
@@ -42,7 +44,14 @@ const c10::TypedOperatorHandle<Linear>* onednn_linear() {
 
 // ---- which of the two -----------------------------------------------------------------------------------------------
 
-// A product to both libraries: rows, columns and terms, whether the matrix lies by columns, bias, threads.
+// A quarter of the way from one power of two to the next: sizes between share a measurement, or a program that meets a
+// new length in each call would measure in each.
+int64_t rounded(int64_t n) {
+  const int bits = std::bit_width(static_cast<uint64_t>(n));
+  return bits <= 3 ? n : n >> (bits - 3) << (bits - 3);
+}
+
+// A product to both libraries: rows, columns and terms, rounded, whether the matrix lies by columns, bias, threads.
 struct MatrixSizes {
   int64_t m, n, k;
   bool by_columns, bias;
@@ -74,9 +83,12 @@ class Choices {
   static bool is_faster(A&& a, B&& b) {
     double of_a = std::numeric_limits<double>::infinity(), of_b = of_a;
     a(), b();
-    for (int i = 0; i < kRounds; ++i) {
-      of_a = std::min(of_a, seconds(a));
-      of_b = std::min(of_b, seconds(b));
+    double all = 0;
+    for (int i = 0; i < kRounds && (i < kFewest || all < kLongest); ++i) {
+      const double now_a = seconds(a), now_b = seconds(b);
+      of_a = std::min(of_a, now_a);
+      of_b = std::min(of_b, now_b);
+      all += now_a + now_b;
     }
     return of_a < kClearly * of_b;
   }
@@ -127,7 +139,7 @@ class ProductCall final : public Instruction {
     if (m < 2 || m * n * k < kLeastWork || !a.is_contiguous() || !at::globalContext().userEnabledMkldnn() ||
         at::globalContext().deterministicAlgorithms())
       return false;
-    const MatrixSizes p{m, n, k, !matrix.is_contiguous(), bias.has_value(), at::get_num_threads()};
+    const MatrixSizes p{rounded(m), rounded(n), rounded(k), !matrix.is_contiguous(), bias.has_value(), at::get_num_threads()};
     return Choices::instance().takes_onednn(
         p, [&] { bias ? at::linear(a, matrix, *bias) : at::matmul(a, matrix.t()); },
         [&] { by_onednn(a, matrix, bias); });
