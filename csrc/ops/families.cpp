@@ -52,6 +52,7 @@ std::span<const OpDef> channel_norm();
 std::span<const OpDef> group_norm();
 std::span<const OpDef> conv();
 std::span<const OpDef> pool();
+std::span<const OpDef> patches();
 std::span<const OpDef> resample();
 std::span<const OpDef> pointwise_loss();
 std::span<const OpDef> distance();
@@ -112,6 +113,7 @@ constexpr Family kFamilies[] = {
     {"torch", "group_norm", torch::group_norm},
     {"torch", "conv", torch::conv},
     {"torch", "pool", torch::pool},
+    {"torch", "patches", torch::patches},
     {"torch", "resample", torch::resample},
     {"torch", "pointwise_loss", torch::pointwise_loss},
     {"torch", "distance", torch::distance},
