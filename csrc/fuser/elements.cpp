@@ -545,6 +545,11 @@ Multi Elements::source_index(const Call& call, const Multi& index) {
     const Dims start = a.dims("start_indices"), step = a.dims("strides");
     for (size_t i = 0; i < from.size(); ++i)
       out[i] = indices_.add(indices_.mul(index[i], step[i]), Index(Size(start[i])));
+  } else if (name == "prims.unfold") {
+    const int64_t given = a.integer("dimension"), rank = a.tensor("a").rank();
+    const size_t dim = static_cast<size_t>(given < 0 ? given + rank : given);
+    std::copy_n(index.begin(), from.size(), out.begin());
+    out[dim] = indices_.add(indices_.mul(index[dim], Size(a["step"].dim())), index.back());
   } else if (name == "prims.squeeze") {
     const std::vector<bool> dropped = dims_of(call, from.size());
     for (size_t i = 0, next = 0; i < from.size(); ++i) out[i] = dropped[i] ? Index(0) : index[next++];

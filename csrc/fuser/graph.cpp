@@ -63,6 +63,7 @@ Kind kind_of_primitive(const Op& op) {
       {"prims.broadcast_in_dim", Kind::Move}, {"prims.transpose", Kind::Move}, {"prims.view", Kind::Move},
       {"prims.reshape", Kind::Move}, {"prims.slice", Kind::Move}, {"prims.squeeze", Kind::Move},
       {"prims.cat", Kind::Move}, {"prims.pad", Kind::Move}, {"prims.flip", Kind::Move}, {"prims.detach", Kind::Move},
+      {"prims.unfold", Kind::Move},
       {"prims.restride", Kind::Move}, {"prims.take", Kind::Move}, {"prims.take_along_axis", Kind::Move},
       {"prims.index", Kind::Move},
       {"prims.full", Kind::Create}, {"prims.iota", Kind::Create}, {"prims.arange", Kind::Create},
@@ -109,6 +110,7 @@ bool moves_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
   if (name == "prims.pad") return pads_plainly(call);
   if (name == "prims.cat") return has_few_parts(call);
+  if (name == "prims.unfold") return call.arguments()["step"].kind() == Arg::Kind::Int;
   if (name == "prims.take" || name == "prims.take_along_axis") return takes_plainly(call);
   return true;
 }

@@ -426,7 +426,8 @@ class Partitioner {
     int work = 0;
     for (int i : computed_by(g)) {
       const Item& item = items_[static_cast<size_t>(i)];
-      if (item.call->op->full_name == "prims.pad" || item.call->op->full_name == "prims.iota") return true;
+      const std::string& name = item.call->op->full_name;
+      if (name == "prims.pad" || name == "prims.iota" || name == "prims.unfold") return true;
       if (item.kind == Kind::Random || moves_pieces(*item.call)) return true;
       const Value v = item.call->output.value();
       const bool elsewhere = kernels[v] > 1 || (options_.repeated && options_.repeated->made[v]);

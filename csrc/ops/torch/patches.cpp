@@ -119,6 +119,34 @@ Expr folded(const Expr& x, const Sliding& s) {
   return padded(joined, 2, -s.padding, s.size + s.padding - length);
 }
 
+constexpr int64_t kFewElements = 16;  // of a kernel, from whose elements an image is added up at once
+
+// x: [n, kernel, kernel, blocks, blocks], rows first, as [n, height, width].
+Expr folded_at_once(const Expr& x, const Both& s) {
+  std::vector<Expr> terms;
+  const auto put = [](const Expr& one, size_t dim, const Sliding& along, const Dim& i) {
+    const Dim low = i * along.dilation - along.padding, reached = (along.blocks() - 1) * along.stride + 1;
+    return padded(one, dim, low, along.size - low - reached, along.stride - 1);
+  };
+  for (Dim i = 0; i < s.rows.kernel; i += 1)
+    for (Dim j = 0; j < s.columns.kernel; j += 1) {
+      const Expr one = squeeze_dims(slice_dim(slice_dim(x, 1, i, i + 1), 2, j, j + 1), {1, 2});
+      terms.push_back(put(put(one, 1, s.rows, i), 2, s.columns, j));
+    }
+  return sum_of(terms);
+}
+
+// The same, along the columns and then along the rows.
+Expr folded_in_turn(const Expr& x, const Both& s) {
+  Builder& b = x.builder();
+  const Dims of = x.shape();
+  const Expr apart = permute(x, {0, 1, 3, 2, 4});
+  const Expr lines =
+      folded(reshape(b, apart, {of[0], s.rows.kernel * of[3], s.columns.kernel, of[4]}), s.columns);
+  const Expr by_rows = permute(reshape(b, lines, {of[0], s.rows.kernel, of[3], s.columns.size}), {0, 3, 1, 2});
+  return permute(folded(by_rows, s.rows), {0, 2, 1});
+}
+
 Arg col2im_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   const bool batched = x.rank() == 3;
@@ -143,14 +171,10 @@ Arg col2im_body(Builder& b, const Args& a) {
   const DType t = x.dtype();
   const Dim n = x.shape()[0], channels = floordiv(x.shape()[1], kernel);
   const Expr wide = b.expr(convert(b, x, t == DType::boolean ? DType::f32 : compute_type(t)));
-  // Along the columns, then along the rows.
-  const Expr apart = permute(reshape(b, wide, {n * channels, rows.kernel, columns.kernel, rows.blocks(),
-                                               columns.blocks()}), {0, 1, 3, 2, 4});
-  const Expr lines = folded(
-      reshape(b, apart, {n * channels, rows.kernel * rows.blocks(), columns.kernel, columns.blocks()}), columns);
-  const Expr by_rows =
-      permute(reshape(b, lines, {n * channels, rows.kernel, rows.blocks(), size[1]}), {0, 3, 1, 2});
-  Expr y = permute(folded(by_rows, rows), {0, 2, 1});
+  const Expr apart =
+      reshape(b, wide, {n * channels, rows.kernel, columns.kernel, rows.blocks(), columns.blocks()});
+  const bool few = kernel.is_constant() && kernel.constant() <= kFewElements;
+  Expr y = few ? folded_at_once(apart, {rows, columns}) : folded_in_turn(apart, {rows, columns});
   y = b.expr(t == DType::boolean ? b("prims.ne", y, 0).arg() : convert(b, y, t));
   const Dims shape = batched ? Dims{n, channels, size[0], size[1]} : Dims{channels, size[0], size[1]};
   y = reshape(b, y, shape);
