@@ -5,6 +5,7 @@
 #include "fuser/gaps.h"
 #include "fuser/graph.h"
 #include "fuser/long_rows.h"
+#include "ops/formula.h"
 #include "ops/shape_common.h"
 
 namespace thunder::fuser {
@@ -18,10 +19,7 @@ const Call* as_primitive(const Call& call, Arena& arena) {
 // Parts without elements add nothing to a cat, and have no place in a kernel.
 const Call* without_empty_parts(const Call& call, Arena& arena) {
   if (call.op->full_name != "prims.cat") return &call;
-  auto is_empty = [](const Arg& a) {
-    const Dims& shape = a.value().shape();
-    return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant() && d.constant() == 0; });
-  };
+  auto is_empty = [](const Arg& a) { return ops::known_empty(a.value().shape()); };
   const int at = call.op->schema.index_of("tensors");
   const ArgList& parts = call.args[static_cast<size_t>(at)].items();
   if (std::none_of(parts.begin(), parts.end(), is_empty) || std::all_of(parts.begin(), parts.end(), is_empty))

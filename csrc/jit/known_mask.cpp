@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/dim_algebra.h"
 #include "core/error.h"
 #include "core/rewrite.h"
 #include "jit/evaluate.h"
@@ -24,6 +25,8 @@ double hidden_from(at::ScalarType t) {
 // Where the greatest number of a row is farther from 0, a kernel's log-sum-exp of the row is not exact enough for
 // gradients.
 constexpr double kFarthest = 1e3;
+
+constexpr int64_t kMostPlaces = int64_t{1} << 27;  // of a mask that is made while compiling
 
 Arg on_cpu(const Arg& a) {
   if (a.kind() == Arg::Kind::Device) return Device{};
@@ -114,13 +117,14 @@ KnownMask kind_of(const at::Tensor& mask) {
 
 // A mask of one place is causal, too.
 bool is(const at::Tensor& mask, const KnownMask& known) {
+  if (known.kind == MaskKind::Other) return rows_see(mask);
   const std::optional<at::Tensor> seen = seen_by(mask);
   if (!seen) return false;
   switch (known.kind) {
     case MaskKind::Full: return holds(*seen);
     case MaskKind::Causal: return is_causal(*seen);
     case MaskKind::Window: return at::equal(*seen, window(seen->size(0), seen->size(1), known, seen->device()));
-    default: return rows_see(mask);
+    default: return false;
   }
 }
 
@@ -153,10 +157,13 @@ struct Known {
   }
 };
 
-
 KnownMask classify(const Trace& mask, const FixedTensors& tensors, bool on_cpu_alone) {
   const TensorType& type = mask.output.value().tensor();
-  if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean)) return MaskKind::Other;
+  KnownMask unknown = MaskKind::Other;
+  unknown.rows_see = false;
+  if (type.rank() < 2 || (!is_floating(type.dtype) && type.dtype != DType::boolean) ||
+      usual_value(type.numel(), 0) > kMostPlaces)
+    return unknown;
   const bool is_here = type.device.type != DeviceType::cuda || at::globalContext().hasCUDA();
   const bool elsewhere = on_cpu_alone || !is_here;
   const auto hint = [](SymbolId s) { return ShapeEnv::current()->hint(s).value(); };
@@ -166,9 +173,7 @@ KnownMask classify(const Trace& mask, const FixedTensors& tensors, bool on_cpu_a
     const BelowAutograd below;
     return kind_of(result.toTensor());
   } catch (const c10::OutOfMemoryError&) {  // a kernel of the program's may not need all of it at a time
-    KnownMask other = MaskKind::Other;
-    other.rows_see = false;
-    return other;
+    return unknown;
   }
 }
 
@@ -190,13 +195,14 @@ MaskReader mask_reader(std::shared_ptr<const FixedTensors> tensors, FixedGuard g
   out.guard = [tensors, guard_tensors](const Trace& mask, const KnownMask& known) {
     const Known was{plain_program(mask), mask.arena, mask.inputs, known};
     std::vector<ValueId> fixed;
+    FixedTensors read;
     for (Value v : mask.inputs)
-      if (v.type().is_tensor()) fixed.push_back(v.id());
+      if (v.type().is_tensor()) fixed.push_back(v.id()), read.emplace(v.id(), tensors->at(v.id()));
     const bool sized = fixed.size() < mask.inputs.size();
     if (!fixed.empty())
       guard_tensors(fixed, [was, sized](const FixedTensors& now) { return !sized && was.holds(nullptr, now); });
     if (!sized) return;
-    const auto holds = [was, tensors](const SizeOf& size) { return was.holds(size, *tensors); };
+    const auto holds = [was, read](const SizeOf& size) { return was.holds(size, read); };
     ShapeEnv::current()->guard(SizeCheck{holds, cat("a mask of attention ", name_of(known))});
   };
   return out;

@@ -58,7 +58,7 @@ struct MaskReader {
   std::function<KnownMask(const Trace&)> classify;
   /// From here on the program runs only where the mask is that; null: masks of symbolic sizes stay.
   std::function<void(const Trace&, const KnownMask&)> guard;
-  /// Whether the elements of an input of the program are known, as those of a buffer are; null: those of none.
+  /// Tells whether the compiler may read an input's elements.  Null: it may read none.
   std::function<bool(Value)> is_fixed = nullptr;
 };
 

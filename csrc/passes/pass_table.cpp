@@ -25,7 +25,6 @@
 #include "passes/spread_sources.h"
 #include "passes/vector_products.h"
 #include "passes/wide_rows.h"
-#include "passes/write_in_place.h"
 #include "passes/written_attention.h"
 
 namespace thunder {

@@ -21,14 +21,14 @@ constexpr int64_t kFewestKeys = 128;  // the products of fewer are small beside 
 
 bool is_narrow(DType t) { return t == DType::f16 || t == DType::bf16; }
 
-// How the masks become one.  What a row is that sees nothing differs.
+// How the masks become one.  Programs differ in what a row is that sees nothing, and so do kernels.
 enum class Form : uint8_t {
-  None,        // there is no mask
-  Known,       // each row is known to see something
-  Infinite,    // such a row is not a number, as it is written
-  Narrow,      // it is what it is without masks, nearly: the numbers that hide are not large
-  Conditions,  // it is the mean of all values, and no gradient flows to its scores
-  Refused,     // it is the mean of all values, and a gradient flows to its scores: kernels give no such row
+  None,        // There is no mask.
+  Known,       // Each row is known to see something.
+  Infinite,    // Such a row is not a number in the program.  Kernels give zeros.
+  Narrow,      // Such a row has about the weights that it has without a mask: the hiding numbers are not large.
+  Conditions,  // Such a row is the mean of all values, and no gradient flows to its scores.
+  Refused,     // Such a row is the mean of all values, and a gradient flows to its scores.  No kernel does that.
 };
 
 /// Makes the calls of one attention.
@@ -161,40 +161,50 @@ class Writer {
 
   // Nothing where no executor takes it, or where its masks cannot be one.
   std::vector<const Call*> as_attention(const Call& call, const WrittenAttention& w, LaidOut& layouts) {
-    Arg attention, result;
-    Form form = Form::Refused;
-    std::vector<const Call*> made = layouts.rewriter.collect(call, [&] {
-      const Attention maker{layouts.rewriter.builder, layouts, w};
-      form = form_of(w);
-      if (form == Form::Refused) return;
-      attention = maker.made(form);
-      result = maker.like_result(attention);
-    });
-    if (form == Form::Refused || !is_taken(made, attention.value())) return {};
-    if (!same_kind(result.value(), w.result) || !rows_see(form, made, attention)) return {};
-    any_ = true;
-    layouts.lay_out(w.result, result.value());
-    return made;
+    for (const Form form : forms_of(w)) {
+      Arg attention, result;
+      std::vector<const Call*> made = layouts.rewriter.collect(call, [&] {
+        const Attention maker{layouts.rewriter.builder, layouts, w};
+        attention = maker.made(form);
+        result = maker.like_result(attention);
+      });
+      if (!is_taken(made, attention.value()) || !same_kind(result.value(), w.result)) continue;
+      if (!rows_see(form, made, attention)) continue;
+      any_ = true;
+      layouts.lay_out(w.result, result.value());
+      return made;
+    }
+    return {};
   }
 
-  Form form_of(const WrittenAttention& w) const {
+  // Those that may do, the best one first.
+  std::vector<Form> forms_of(const WrittenAttention& w) const {
+    if (w.masks.empty()) return {Form::None};  // finite scores that no mask lowers are not floored
+    std::vector<Form> out;
+    const auto known = [&](const WrittenMask& m) { return programs_.is_known(m.tensor) && fits(m, w.query.dtype()); };
+    if (std::all_of(w.masks.begin(), w.masks.end(), known)) out.push_back(Form::Known);
+    if (const Form other = form_of_any(w); other != Form::Refused) out.push_back(other);
+    return out;
+  }
+
+  // Kernels read masks in the operands' type.
+  bool fits(const WrittenMask& m, DType t) const {
+    return m.chooses || (m.tensor.dtype() == t && m.factor == 1) || !is_narrow(t) ||
+           scores_.hides(m.tensor, Hides::Somehow);
+  }
+
+  Form form_of_any(const WrittenAttention& w) const {
     const auto all = [&](auto&& holds) { return std::all_of(w.masks.begin(), w.masks.end(), holds); };
-    if (w.masks.empty()) return Form::None;  // finite scores that no mask lowers are not floored
-    const DType t = w.query.dtype();
-    // Kernels read masks in the operands' type.
-    const auto fits = [&](const WrittenMask& m) {
-      return m.chooses || (m.tensor.dtype() == t && m.factor == 1) || !is_narrow(t) || scores_.hides(m.tensor, Hides::Somehow);
-    };
-    if (all([&](const WrittenMask& m) { return programs_.is_known(m.tensor); }) && all(fits)) return Form::Known;
     if (w.is_floored) return Form::Refused;
     if (all([&](const WrittenMask& m) {
           return m.chooses ? std::isinf(m.hidden) : scores_.hides(m.tensor, Hides::Infinitely);
         }))
       return Form::Infinite;
-    if (is_narrow(t) && w.masks.size() == 1 && !w.masks[0].chooses &&
-        w.masks[0].factor == 1 && scores_.hides(w.masks[0].tensor, Hides::Narrowly))
+    const WrittenMask& first = w.masks.front();
+    if (is_narrow(w.query.dtype()) && w.masks.size() == 1 && !first.chooses && first.factor == 1 &&
+        scores_.hides(first.tensor, Hides::Narrowly))
       return Form::Narrow;
-    const bool alike = all([&](const WrittenMask& m) { return m.chooses && m.hidden == w.masks.front().hidden; });
+    const bool alike = all([&](const WrittenMask& m) { return m.chooses && m.hidden == first.hidden; });
     return alike ? Form::Conditions : Form::Refused;
   }
 

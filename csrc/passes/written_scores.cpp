@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "ops/common.h"
@@ -27,7 +28,14 @@ bool is_any(const Call& call, const std::array<std::string_view, N>& names) {
 
 bool is_conversion(const Call& call) { return call.op->full_name == "prims.convert_element_type"; }
 
-// Whether the dtype has the number, or one as good.
+// The most negative finite number.
+double lowest(DType t) {
+  if (t == DType::f16) return -65504;
+  if (t == DType::bf16) return -3.3895313892515355e38;
+  return t == DType::f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+}
+
+// Whether the dtype has the number, or one that hides as well.
 bool holds(DType t, double n) {
   if (!is_floating(t)) return n == std::floor(n);
   if (t == DType::f32 || t == DType::f64 || n == 0 || std::abs(n) >= -kHidden) return true;
@@ -92,6 +100,7 @@ struct WrittenScores::Scores {
   double scale = 1;
   std::vector<Value> factors, divisors;
   bool is_floored = false;
+  double least = std::numeric_limits<double>::lowest();  // what is lower is infinite at the softmax
 };
 
 WrittenScores::WrittenScores(const Trace& trace) {
@@ -123,14 +132,17 @@ const Call* WrittenScores::maker(Value v, std::string_view op) const {
 // One call of the program reads it, or it stands inside of one.
 bool WrittenScores::is_private(Value v) const { return readers_[v] <= 1; }
 
-// What the value is but for its dtype and the split of its dimensions.
-Value WrittenScores::passed_on(Value v) const {
+// What the value is but for its dtype and the split of its dimensions.  Conversions to a dtype with fewer digits than
+// the result's are rounding that is meant.  `least`: no lower number gets through.
+Value WrittenScores::passed_on(Value v, DType t, double* least) const {
   for (int i = 0; i < kDeepest; ++i) {
     const Call* call = makers_[v];
     if (!call || !is_private(v) || call->args.empty() || !call->args[0].is_tensor()) return v;
     if (!is_conversion(*call) && !keeps_order(*call) && call->op->full_name != "prims.same") return v;
     const Value in = call->args[0].value();
     if (!is_floating(in.dtype()) || in.requires_grad() != v.requires_grad()) return v;
+    if (v.dtype() != t && v.dtype() != DType::f32 && v.dtype() != DType::f64) return v;
+    *least = std::max(*least, lowest(v.dtype()));
     v = in;
   }
   return v;
@@ -186,9 +198,11 @@ std::optional<double> WrittenScores::number(const Arg& a) const {
     dtypes.push_back(v.dtype());
     if (call->op->full_name == "prims.full") {
       if (!call->args[1].is_real_literal()) return std::nullopt;
-      const double n = call->args[1].real();
-      const bool exact = std::all_of(dtypes.begin(), dtypes.end(), [n](DType t) { return holds(t, n); });
-      return exact ? std::optional<double>(n) : std::nullopt;
+      double n = call->args[1].real();
+      if (!std::all_of(dtypes.begin(), dtypes.end(), [n](DType t) { return holds(t, n); })) return std::nullopt;
+      for (const DType t : dtypes)
+        if (is_floating(t) && n < lowest(t)) n = -HUGE_VAL;
+      return n;
     }
     if (!is_any(*call, kSameNumbers)) return std::nullopt;
     v = call->args[0].value();
@@ -255,7 +269,7 @@ WrittenMask WrittenScores::broadcast(Value v) const {
 
 bool WrittenScores::product_of(const Call& call, Scores& s) const {
   const Value q = call.args[0].value(), k = call.args[1].value(), out = call.output.value();
-  if (out.dtype() != s.dtype && out.dtype() == DType::f64) return false;  // no kernel is as exact
+  if (out.dtype() != s.dtype && out.dtype() != DType::f32) return false;  // kernels are not as exact, or too exact
   if (!same_tail(out.shape(), s.weights) || out.requires_grad() != (q.requires_grad() || k.requires_grad()))
     return false;
   s.product = &call;
@@ -295,6 +309,7 @@ bool WrittenScores::chosen(const Call& call, Scores& s, int depth) const {
     mask.chooses = true;
     mask.keeps_where_true = kept == 1;
     mask.hidden = *hidden * s.scale;
+    if (*hidden < lowest(call.output.value().dtype()) || mask.hidden < s.least) mask.hidden = -HUGE_VAL;
     if (!same_tail(mask.scores, s.weights)) continue;
     inner.masks.push_back(std::move(mask));
     if (!scores_of(call.args[kept].value(), inner, depth + 1)) continue;
@@ -319,7 +334,8 @@ bool WrittenScores::scores_of(Value v, Scores& s, int depth) const {
   if (depth > kDeepest || !is_floating(v.dtype())) return false;
   if (!is_private(v)) return false;
   const bool trained = v.requires_grad();
-  v = passed_on(v);
+  v = passed_on(v, s.dtype, &s.least);
+  s.least = std::max(s.least, lowest(v.dtype()));
   const Call* call = makers_[v];
   if (!call || !is_private(v) || v.requires_grad() != trained) return false;
   const std::string& op = call->op->full_name;
@@ -365,7 +381,8 @@ bool has_batch(Value v, const Dims& batch) {
 std::optional<WrittenAttention> WrittenScores::match(const Call& product) const {
   const Value p = product.args[0].value(), v = product.args[1].value(), out = product.output.value();
   if (!is_private(p) || out.requires_grad() != (p.requires_grad() || v.requires_grad())) return std::nullopt;
-  const Value weights = passed_on(p);
+  double least_weight = -1;
+  const Value weights = passed_on(p, v.dtype(), &least_weight);
   const Call* softmax = maker(weights, kSoftmax);
   if (!softmax || !is_private(weights) || !softmax->args[0].is_tensor()) return std::nullopt;
   const Value scores = softmax->args[0].value();
@@ -373,7 +390,7 @@ std::optional<WrittenAttention> WrittenScores::match(const Call& product) const 
   if (rank < 2 || ops::canonical_dim("softmax", softmax->arguments().integer("dim"), rank) != rank - 1)
     return std::nullopt;
   Scores s{.dtype = v.dtype(), .weights = weights.shape()};
-  if (weights.dtype() != s.dtype && weights.dtype() == DType::f64) return std::nullopt;
+  if (weights.dtype() != s.dtype && weights.dtype() != DType::f32) return std::nullopt;
   if (scores.requires_grad() != weights.requires_grad() || !same_tail(p.shape(), s.weights) ||
       !scores_of(scores, s, 0))
     return std::nullopt;

@@ -24,7 +24,7 @@ struct WrittenMask {
   double hidden = 0;  ///< what stands in place of a score that is not kept; at most kHidden
 };
 
-/// A score from this one on downwards has the weight 0, beside any that is not.
+/// A score from this one on downwards has the weight 0 beside any that is not hidden.
 inline constexpr double kHidden = -1e4;
 
 enum class Hides : uint8_t {
@@ -66,7 +66,7 @@ class WrittenScores {
   };
   void add(const Call& call);
   const Call* maker(Value v, std::string_view op) const;
-  Value passed_on(Value v) const;
+  Value passed_on(Value v, DType t, double* least) const;
   std::optional<Operand> operand(Value v, DType t) const;
   bool is_private(Value v) const;
   Value split_result(Value v, const Dims& batch) const;

@@ -141,3 +141,10 @@ def test_cat_with_empty_tensors(operands):
     result, strides = compiled(*operands)
     assert strides == torch.cat(operands).stride()
     assert all(result.data_ptr() != t.data_ptr() for t in operands if t.numel())
+
+
+@pytest.mark.parametrize("empty", [torch.empty(0), torch.empty(0, 4)])
+def test_cat_with_an_empty_tensor_that_requires_a_gradient(empty):
+    f = lambda e, x: torch.cat([e, x])
+    assert not difference(f, [empty.clone().requires_grad_(), torch.randn(3, 4)])
+    assert thunder.jit(f)(empty.clone().requires_grad_(), torch.randn(3, 4)).requires_grad

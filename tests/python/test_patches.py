@@ -1,5 +1,6 @@
 """Sliding blocks of images (unfold, fold): results, gradients and strides as eager's, by views and fused kernels."""
 
+import functools
 import itertools
 import re
 
@@ -48,8 +49,9 @@ def test_unfold_and_fold(kernel):
                 blocks = F.unfold(x, kernel, dilation, padding, stride)
             except RuntimeError:  # no block fits
                 continue
-            check(lambda x: F.unfold(x, kernel, dilation, padding, stride), x)
-            check(lambda y: F.fold(y, x.shape[-2:], kernel, dilation, padding, stride), torch.randn_like(blocks))
+            options = {"kernel_size": kernel, "dilation": dilation, "padding": padding, "stride": stride}
+            check(functools.partial(F.unfold, **options), x)
+            check(functools.partial(F.fold, output_size=x.shape[-2:], **options), torch.randn_like(blocks))
             checked += 1
     assert checked >= 40
 

@@ -44,6 +44,7 @@ Value only_one(const ArgList& tensors, const Arg& joined_dim) {
   const int64_t dim = wrapped_dim("cat", joined_dim, one.rank());
   for (const Arg& a : tensors) {
     const Dims& shape = a.value().shape();
+    if (a.value().requires_grad() && !one.requires_grad()) return {};
     if (a.value() == one || shape.size() == 1) continue;
     if (shape.size() != one.shape().size()) return {};
     for (size_t i = 0; i < shape.size(); ++i)
