@@ -214,8 +214,8 @@ struct CacheEntry {
 
   bool fixed_hold(const frontend::Flattened& flat, std::string* why) {
     if (fixed.empty()) return true;
-    return fixed.hold(
-        [&](size_t i) -> const at::Tensor& { return torch_py::tensor(tensor_of(sources[i], flat)); }, why);
+    return fixed.hold([&](size_t i) -> const at::Tensor& { return torch_py::tensor(tensor_of(sources[i], flat)); },
+                      why);
   }
 
   bool guards_hold(const frontend::Flattened& flat, std::string* why) {

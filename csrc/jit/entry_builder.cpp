@@ -54,10 +54,11 @@ EntryBuilder::EntryBuilder(UserFunction& function, AcquiredProgram& program)
 
 // With buffers that have not been seen to change.  The reader serves this compilation alone.
 void EntryBuilder::read_masks() {
-  const auto tensors = std::make_shared<const FixedTensors>(
-      *function_.masks_change ? FixedTensors{} : fixed_tensors(program_.acquired));
-  const auto guard = [entry = program_.entry, acquired = &program_.acquired, tensors, changing = function_.masks_change](
-                         const std::vector<ValueId>& inputs, std::function<bool(const FixedTensors&)> holds) {
+  const auto tensors =
+      std::make_shared<const FixedTensors>(*function_.masks_change ? FixedTensors{} : fixed_tensors(program_.acquired));
+  const auto guard = [entry = program_.entry, acquired = &program_.acquired, tensors,
+                      changing = function_.masks_change](const std::vector<ValueId>& inputs,
+                                                         std::function<bool(const FixedTensors&)> holds) {
     entry->fixed.add(*acquired, inputs, *tensors, std::move(holds), changing);
   };
   options_.masks = mask_reader(tensors, guard, function_.compiles_only);

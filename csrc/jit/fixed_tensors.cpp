@@ -9,14 +9,14 @@ namespace thunder {
 namespace {
 
 constexpr int kMostChecks = 8;
-constexpr int kQuietCalls = 16;  // without a write, after which earlier ones do not count
+constexpr int kQuietCalls = 16;                      // without a write, after which earlier ones do not count
 constexpr int64_t kMostElements = int64_t{1} << 26;  // a mask is made of them while compiling
 
 bool counts_writes(const at::Tensor& t) {
   return t.defined() && t.layout() == at::kStrided && !t.is_inference() && !t.is_meta() && !t.requires_grad() &&
          t.numel() <= kMostElements && t.has_storage() && t.storage().data() != nullptr && t.storage().resizable() &&
-         !t.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
-                                                   c10::DispatchKey::FuncTorchGradWrapper}));
+         !t.key_set().has_any(c10::DispatchKeySet(
+             {c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper}));
 }
 
 }  // namespace

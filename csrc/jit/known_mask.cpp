@@ -107,8 +107,8 @@ bool rows_see(const at::Tensor& mask) {
 
 KnownMask kind_of(const at::Tensor& mask) {
   const std::optional<at::Tensor> seen = seen_by(mask);
-  KnownMask out = !seen ? MaskKind::Other
-                  : holds(*seen) ? MaskKind::Full
+  KnownMask out = !seen              ? MaskKind::Other
+                  : holds(*seen)     ? MaskKind::Full
                   : is_causal(*seen) ? MaskKind::Causal
                                      : window_of(*seen);
   out.rows_see = out.kind != MaskKind::Other || rows_see(mask);

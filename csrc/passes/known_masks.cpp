@@ -33,8 +33,7 @@ class Masks {
  private:
   bool replace(const Call& call) {
     const Args a = call.arguments();
-    if (!a["attn_mask"].is_value() || a.flag("is_causal") || !programs_.is_known(a.value("attn_mask")))
-      return false;
+    if (!a["attn_mask"].is_value() || a.flag("is_causal") || !programs_.is_known(a.value("attn_mask"))) return false;
     const Value mask = a.value("attn_mask");
     const KnownMask& known = programs_.kind(mask);
     if (known.kind == MaskKind::Other || (known.kind == MaskKind::Causal && !is_square(a))) return false;

@@ -48,7 +48,7 @@ struct KnownMask {
   KnownMask(MaskKind k, int64_t l = -1, int64_t r = -1) : kind(k), left(l), right(r) {}
   MaskKind kind;
   bool rows_see = true;  ///< each row sees a place: its greatest number is not far from zero
-  int64_t left, right;  ///< of a window; -1: all on that side
+  int64_t left, right;   ///< of a window; -1: all on that side
 };
 
 /// How masks are told apart.  A mask is the result of a trace whose inputs are numbers that bind symbols, and fixed

@@ -44,8 +44,7 @@ struct Attention {
     for (Value v : w.divisors) q = b("torch.div", q, now(v));
     q = with_batch(b.expr(ops::convert(b, q, t)));
     if (w.key_is_turned) k = b("torch.transpose", k, -2, -1);
-    const bool conditions =
-        std::all_of(w.masks.begin(), w.masks.end(), [](const WrittenMask& m) { return m.chooses; });
+    const bool conditions = std::all_of(w.masks.begin(), w.masks.end(), [](const WrittenMask& m) { return m.chooses; });
     Arg mask;
     if (form != Form::None) mask = conditions ? seen().arg() : ops::convert(b, numbers(), t);
     if (form == Form::Conditions) {
@@ -95,8 +94,7 @@ struct Attention {
   // Where all conditions keep a score.
   Expr seen() const {
     Expr out;
-    for (const WrittenMask& m : w.masks)
-      out = out.is_none() ? seen_by(m) : b("torch.logical_and", out, seen_by(m));
+    for (const WrittenMask& m : w.masks) out = out.is_none() ? seen_by(m) : b("torch.logical_and", out, seen_by(m));
     return out;
   }
 

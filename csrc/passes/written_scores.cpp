@@ -17,9 +17,15 @@ constexpr int kDeepest = 64;  // calls that are looked at, one after the other
 
 constexpr std::array<std::string_view, 4> kSameOrder = {"prims.view", "prims.reshape", "prims.squeeze",
                                                         "prims.broadcast_in_dim"};
-constexpr std::array<std::string_view, 9> kSameNumbers = {
-    "prims.convert_element_type", "prims.clone", "prims.slice",     "prims.broadcast_in_dim", "prims.view",
-    "prims.reshape",              "prims.squeeze", "prims.transpose", "prims.restride"};
+constexpr std::array<std::string_view, 9> kSameNumbers = {"prims.convert_element_type",
+                                                          "prims.clone",
+                                                          "prims.slice",
+                                                          "prims.broadcast_in_dim",
+                                                          "prims.view",
+                                                          "prims.reshape",
+                                                          "prims.squeeze",
+                                                          "prims.transpose",
+                                                          "prims.restride"};
 
 template <size_t N>
 bool is_any(const Call& call, const std::array<std::string_view, N>& names) {
@@ -93,10 +99,10 @@ Dims before_tail(const Dims& shape) { return Dims(shape.begin(), shape.end() - 2
 
 /// What is found between the softmax and the product of query and key.
 struct WrittenScores::Scores {
-  DType dtype;                          // of the result
-  Dims weights;                         // the softmax's shape
-  const Call* product = nullptr;        // of query and key
-  std::vector<WrittenMask> masks;       // from the softmax inwards
+  DType dtype;                     // of the result
+  Dims weights;                    // the softmax's shape
+  const Call* product = nullptr;   // of query and key
+  std::vector<WrittenMask> masks;  // from the softmax inwards
   double scale = 1;
   std::vector<Value> factors, divisors;
   bool is_floored = false;
@@ -391,8 +397,7 @@ std::optional<WrittenAttention> WrittenScores::match(const Call& product) const 
     return std::nullopt;
   Scores s{.dtype = v.dtype(), .weights = weights.shape()};
   if (weights.dtype() != s.dtype && weights.dtype() != DType::f32) return std::nullopt;
-  if (scores.requires_grad() != weights.requires_grad() || !same_tail(p.shape(), s.weights) ||
-      !scores_of(scores, s, 0))
+  if (scores.requires_grad() != weights.requires_grad() || !same_tail(p.shape(), s.weights) || !scores_of(scores, s, 0))
     return std::nullopt;
   return finished(s, p, v, out);
 }
@@ -401,14 +406,18 @@ std::optional<WrittenAttention> WrittenScores::finished(Scores& s, Value p, Valu
   const Value rows = s.product->args[0].value(), columns = s.product->args[1].value();
   const auto q = operand(rows, v.dtype()), k = operand(columns, v.dtype()), values = operand(v, v.dtype());
   if (!q || !k) return std::nullopt;
-  std::vector<Dims> shapes = {rows.shape(), columns.shape(), p.shape(), v.shape(), out.shape(), s.weights,
-                              s.product->output.value().shape()};
+  std::vector<Dims> shapes = {
+      rows.shape(), columns.shape(), p.shape(), v.shape(), out.shape(), s.weights, s.product->output.value().shape()};
   for (const WrittenMask& m : s.masks) shapes.push_back(m.scores);
   const std::optional<Dims> batch = common_batch(shapes);
   if (!batch || !has_batch(q->value, *batch) || !has_batch(k->value, *batch) || !has_batch(values->value, *batch))
     return std::nullopt;
-  WrittenAttention w{.result = split_result(out, *batch), .query = q->turned ? rows : q->value, .key = k->value,
-                     .key_is_turned = !k->turned, .value = values->turned ? v : values->value, .batch = *batch};
+  WrittenAttention w{.result = split_result(out, *batch),
+                     .query = q->turned ? rows : q->value,
+                     .key = k->value,
+                     .key_is_turned = !k->turned,
+                     .value = values->turned ? v : values->value,
+                     .batch = *batch};
   if (w.query.dtype() != w.key.dtype() || w.query.dtype() != w.value.dtype()) return std::nullopt;
   w.scale = s.scale;
   w.is_floored = s.is_floored;

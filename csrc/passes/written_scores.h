@@ -83,7 +83,7 @@ class WrittenScores {
   bool chosen(const Call& call, Scores& s, int depth) const;
 
   ValueMap<const Call*> makers_{nullptr};
-  ValueMap<int> readers_;                         // calls of the program
+  ValueMap<int> readers_;                          // calls of the program
   ValueMap<const Call*> readers_inside_{nullptr};  // the last primitive whose first operand it is
   std::vector<const Call*> products_;
   bool has_softmax_ = false;

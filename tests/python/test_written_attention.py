@@ -16,6 +16,10 @@ def causal(q, k):
     return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
 
 
+def least(q):
+    return torch.tensor(torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device)
+
+
 def plain(q, k, v, seen):
     return (q @ k.transpose(-2, -1) / 8).softmax(-1) @ v
 
@@ -45,12 +49,12 @@ def masked_fill(q, k, v, seen):
 
 
 def masked_by_a_finite_number(q, k, v, seen):
-    return torch.where(seen, (q @ k.mT) / 8, torch.tensor(torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device)).softmax(-1) @ v
+    return torch.where(seen, (q @ k.mT) / 8, least(q)).softmax(-1) @ v
 
 
 def known_mask_around_the_scale(q, k, v, seen):
     mask = torch.zeros_like(causal(q, k), dtype=q.dtype).masked_fill(~causal(q, k), torch.finfo(q.dtype).min)
-    scores = torch.max((q @ k.mT + mask) * 0.125, torch.tensor(torch.finfo(q.dtype).min, dtype=q.dtype, device=q.device))
+    scores = torch.max((q @ k.mT + mask) * 0.125, least(q))
     return scores.softmax(-1) @ v
 
 
@@ -121,7 +125,9 @@ def test_spellings(fn, dtype):
     assert attention(compiled), fn
 
 
-@pytest.mark.parametrize("rows, columns, size", [(128, 128, 32), (1, 256, 64), (7, 129, 24), (200, 131, 8), (0, 128, 16)])
+@pytest.mark.parametrize(
+    "rows, columns, size", [(128, 128, 32), (1, 256, 64), (7, 129, 24), (200, 131, 8), (0, 128, 16)]
+)
 @pytest.mark.parametrize("fn", [plain, by_bmm, masked_by_a_finite_number])
 def test_sizes(fn, rows, columns, size):
     if fn is by_bmm and rows == 0:

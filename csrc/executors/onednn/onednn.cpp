@@ -139,7 +139,8 @@ class ProductCall final : public Instruction {
     if (m < 2 || m * n * k < kLeastWork || !a.is_contiguous() || !at::globalContext().userEnabledMkldnn() ||
         at::globalContext().deterministicAlgorithms())
       return false;
-    const MatrixSizes p{rounded(m), rounded(n), rounded(k), !matrix.is_contiguous(), bias.has_value(), at::get_num_threads()};
+    const MatrixSizes p{rounded(m),       rounded(n),           rounded(k), !matrix.is_contiguous(),
+                        bias.has_value(), at::get_num_threads()};
     return Choices::instance().takes_onednn(
         p, [&] { bias ? at::linear(a, matrix, *bias) : at::matmul(a, matrix.t()); },
         [&] { by_onednn(a, matrix, bias); });

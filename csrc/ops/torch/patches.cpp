@@ -72,12 +72,14 @@ Arg im2col_body(Builder& b, const Args& a) {
   const bool batched = x.rank() == 4;
   THUNDER_CHECK(batched || x.rank() == 3, Runtime, "im2col",
                 "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-                "input, but got: ", str(x.shape()));
+                "input, but got: ",
+                str(x.shape()));
   if (!batched) x = unsqueeze_dims(x, {0});
   const Dims& s = x.shape();
   THUNDER_CHECK(s[1] != 0 && s[2] != 0 && s[3] != 0, Runtime, "im2col",
                 "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-                "input, but got: ", str(a.tensor("input").shape));
+                "input, but got: ",
+                str(a.tensor("input").shape));
   THUNDER_CHECK(is_inexact(x.dtype()) || x.dtype() == DType::boolean, NotImplemented, "im2col",
                 "\"im2col_out_cpu\" not implemented for '", scalar_type_name(x.dtype()), "'");
   const auto [rows, columns] = sliding_of("im2col", a, s[2], s[3]);
@@ -141,8 +143,7 @@ Expr folded_in_turn(const Expr& x, const Both& s) {
   Builder& b = x.builder();
   const Dims of = x.shape();
   const Expr apart = permute(x, {0, 1, 3, 2, 4});
-  const Expr lines =
-      folded(reshape(b, apart, {of[0], s.rows.kernel * of[3], s.columns.kernel, of[4]}), s.columns);
+  const Expr lines = folded(reshape(b, apart, {of[0], s.rows.kernel * of[3], s.columns.kernel, of[4]}), s.columns);
   const Expr by_rows = permute(reshape(b, lines, {of[0], s.rows.kernel, of[3], s.columns.size}), {0, 3, 1, 2});
   return permute(folded(by_rows, s.rows), {0, 2, 1});
 }
@@ -153,26 +154,29 @@ Arg col2im_body(Builder& b, const Args& a) {
   const Dims size = size_args("col2im", a["output_size"]);
   THUNDER_CHECK(size.size() == 2, Runtime, "col2im", "It is expected output_size equals to 2, but got size ",
                 size.size());
-  THUNDER_CHECK(batched || x.rank() == 2, Runtime, "col2im",
-                "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
-                "input, but got: ", str(x.shape()));
+  THUNDER_CHECK(
+      batched || x.rank() == 2, Runtime, "col2im",
+      "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+      "input, but got: ",
+      str(x.shape()));
   if (!batched) x = unsqueeze_dims(x, {0});
   const auto [rows, columns] = sliding_of("col2im", a, size[0], size[1]);
   const Dim kernel = rows.kernel * columns.kernel, blocks = rows.blocks() * columns.blocks();
   THUNDER_CHECK(mod(x.shape()[1], kernel) == 0, Runtime, "col2im",
                 "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-                "input.size(1)=", x.shape()[1], " and kernel_size=", pair(rows.kernel, columns.kernel), ".");
+                "input.size(1)=",
+                x.shape()[1], " and kernel_size=", pair(rows.kernel, columns.kernel), ".");
   THUNDER_CHECK(x.shape()[2] == blocks, Runtime, "col2im", "Given output_size=", pair(size[0], size[1]),
-                ", kernel_size=", pair(rows.kernel, columns.kernel), ", dilation=",
-                pair(rows.dilation, columns.dilation), ", padding=", pair(rows.padding, columns.padding), ", stride=",
-                pair(rows.stride, columns.stride), ", expected size of input's dimension 2 to match the calculated "
-                "number of sliding blocks ", rows.blocks(), " * ", columns.blocks(), " = ", blocks,
-                ", but got input.size(2)=", x.shape()[2], ".");
+                ", kernel_size=", pair(rows.kernel, columns.kernel),
+                ", dilation=", pair(rows.dilation, columns.dilation), ", padding=", pair(rows.padding, columns.padding),
+                ", stride=", pair(rows.stride, columns.stride),
+                ", expected size of input's dimension 2 to match the calculated "
+                "number of sliding blocks ",
+                rows.blocks(), " * ", columns.blocks(), " = ", blocks, ", but got input.size(2)=", x.shape()[2], ".");
   const DType t = x.dtype();
   const Dim n = x.shape()[0], channels = floordiv(x.shape()[1], kernel);
   const Expr wide = b.expr(convert(b, x, t == DType::boolean ? DType::f32 : compute_type(t)));
-  const Expr apart =
-      reshape(b, wide, {n * channels, rows.kernel, columns.kernel, rows.blocks(), columns.blocks()});
+  const Expr apart = reshape(b, wide, {n * channels, rows.kernel, columns.kernel, rows.blocks(), columns.blocks()});
   const bool few = kernel.is_constant() && kernel.constant() <= kFewElements;
   Expr y = few ? folded_at_once(apart, {rows, columns}) : folded_in_turn(apart, {rows, columns});
   y = b.expr(t == DType::boolean ? b("prims.ne", y, 0).arg() : convert(b, y, t));
@@ -188,18 +192,23 @@ void im2col_vjp(VjpContext& c) {
 }
 
 void col2im_vjp(VjpContext& c) {
-  c.put("input",
-        c.b("torch.im2col", c.grad(), c.in("kernel_size"), c.in("dilation"), c.in("padding"), c.in("stride")));
+  c.put("input", c.b("torch.im2col", c.grad(), c.in("kernel_size"), c.in("dilation"), c.in("padding"), c.in("stride")));
 }
 
 const OpDef kRecords[] = {
     {.schema = "im2col(Tensor input, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor",
      .doc = "The blocks [n, channels * kernel, blocks] of an image [n, channels, height, width], as columns.",
-     .body = im2col_body, .vjp = im2col_vjp, .aten = "im2col", .python = "torch._C._nn.im2col"},
+     .body = im2col_body,
+     .vjp = im2col_vjp,
+     .aten = "im2col",
+     .python = "torch._C._nn.im2col"},
     {.schema = "col2im(Tensor input, int[] output_size, int[] kernel_size, int[] dilation, int[] padding, int[] "
                "stride) -> Tensor",
      .doc = "The image of output_size in which each element is the sum of what blocks have for it.",
-     .body = col2im_body, .vjp = col2im_vjp, .aten = "col2im", .python = "torch._C._nn.col2im"},
+     .body = col2im_body,
+     .vjp = col2im_vjp,
+     .aten = "col2im",
+     .python = "torch._C._nn.col2im"},
 };
 
 }  // namespace

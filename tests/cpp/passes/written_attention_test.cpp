@@ -77,7 +77,8 @@ TEST_CASE("written_attention: three dimensions are four") {
   const Expr scores = p.b("torch.bmm", flat(p.q), p.b("torch.transpose", flat(p.k), 1, 2));
   const Expr weights = p.b("torch.softmax.int", p.b("torch.reshape", scores, Dims{2, 3, 6, kKeys}), -1);
   const Expr result = p.b("torch.bmm", p.b("torch.reshape", weights, Dims{6, 6, kKeys}), flat(p.v));
-  CHECK(has(p.after(p.b("torch.reshape", result, Dims{2, 3, 6, 8})), "attention(q, k, v, None, 0.0, False, scale=1.0)"));
+  CHECK(
+      has(p.after(p.b("torch.reshape", result, Dims{2, 3, 6, 8})), "attention(q, k, v, None, 0.0, False, scale=1.0)"));
 }
 
 TEST_CASE("written_attention: rows that see nothing get a query of zeros") {
@@ -138,11 +139,13 @@ TEST_CASE("written_attention: nothing to do") {
 
 TEST_CASE("written_attention: the gradient that flows is the one that flowed") {
   Program p;
-  const Expr k{p.b, p.b.input([] {
-    TensorType t = of({2, 3, kKeys, 8});
-    t.requires_grad = true;
-    return t;
-  }(), "trained")};
+  const Expr k{p.b, p.b.input(
+                        [] {
+                          TensorType t = of({2, 3, kKeys, 8});
+                          t.requires_grad = true;
+                          return t;
+                        }(),
+                        "trained")};
   p.b.set_grad_enabled(false);
   const Expr scores = p.b("torch.matmul", p.q, p.b("torch.transpose", k, -2, -1));
   p.b.set_grad_enabled(true);
