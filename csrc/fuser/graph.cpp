@@ -110,7 +110,8 @@ bool moves_plainly(const Call& call) {
   const std::string& name = call.op->full_name;
   if (name == "prims.pad") return pads_plainly(call);
   if (name == "prims.cat") return has_few_parts(call);
-  if (name == "prims.unfold") return call.arguments()["step"].kind() == Arg::Kind::Int;
+  if (name == "prims.unfold")
+    return call.arguments()["step"].kind() == Arg::Kind::Int && call.arguments().tensor("a").rank() > 0;
   if (name == "prims.take" || name == "prims.take_along_axis") return takes_plainly(call);
   return true;
 }

@@ -23,7 +23,8 @@ bool counts_writes(const at::Tensor& t) {
 
 FixedTensors fixed_tensors(const frontend::Acquired& acquired) {
   FixedTensors out;
-  for (size_t i = 0; i < acquired.sources.size(); ++i) {
+  // Behind the computation's inputs stand those of the epilogue alone.
+  for (size_t i = 0; i < acquired.computation.inputs.size(); ++i) {
     const frontend::InputSource& s = acquired.sources[i];
     const Value v = acquired.computation.inputs[i];
     if (s.kind != frontend::InputSource::Captured || s.whole_storage || s.partial || s.dtensor ||

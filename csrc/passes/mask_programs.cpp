@@ -27,10 +27,11 @@ void MaskPrograms::note(const Call& call) {
 }
 
 const KnownMask& MaskPrograms::kind(Value mask) {
-  auto it = known_.find(mask.id());
-  if (it == known_.end())
-    it = known_.emplace(mask.id(), reader_.classify ? reader_.classify(program_of(mask)) : MaskKind::Other).first;
-  return it->second;
+  if (const auto it = known_.find(mask.id()); it != known_.end()) return it->second;
+  KnownMask found = MaskKind::Other;
+  found.rows_see = false;
+  if (reader_.classify) found = reader_.classify(program_of(mask));
+  return known_.emplace(mask.id(), found).first->second;
 }
 
 void MaskPrograms::depend_on(Value mask, const KnownMask& known) {

@@ -68,6 +68,23 @@ Made adaptive_backward(Draw& d) {
                {"grad_output", floats(d, {2, 2, d.random.between(1, 3), d.random.between(1, 3)}, x.dtype())}};
 }
 
+Made patches(Draw& d) {
+  Named m = windows(d, 2);
+  m["dilation"] = Arg(Shape{d.random.between(1, 2), 1});
+  return m;
+}
+
+// Blocks of an image, as torch.im2col gives them.
+Made patches_back(Draw& d) {
+  Named m = windows(d, 2);
+  const std::optional<Shape> s = result_shape("torch.im2col", m);
+  if (!s) return std::nullopt;
+  const Value x = m["input"].value();
+  m["output_size"] = Arg(Shape{Draw::size(x, x.rank() - 2), Draw::size(x, x.rank() - 1)});
+  m["input"] = floats(d, *s, x.dtype());
+  return m;
+}
+
 // Padding smaller than the input, as reflection wants it.
 Named edge_padding(Draw& d, size_t n) {
   Shape x = {d.random.between(1, 2), d.random.between(1, 2)}, padding;
@@ -146,6 +163,7 @@ void add_window_makers(Makers& m) {
       m[kind + d + "_backward"] = edge_pad(n, kind + d, true);
     }
   }
+  m.insert({{"torch.im2col", patches}, {"torch.col2im", patches_back}});
   m.insert({{"torch._adaptive_avg_pool2d", adaptive},
             {"torch.adaptive_avg_pool2d", adaptive},
             {"torch.adaptive_avg_pool1d", adaptive},

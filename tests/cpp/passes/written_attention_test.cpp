@@ -103,6 +103,12 @@ TEST_CASE("written_attention: a known mask in which each row sees something") {
   }
 }
 
+TEST_CASE("written_attention: a mask that nobody may look at is not known") {
+  Program p;
+  const Expr mask = p.b("torch.full", Dims{6, kKeys}, -1e30);
+  p.stays(p.weighted(p.b("torch.add", p.scores(), mask)));
+}
+
 TEST_CASE("written_attention: fixed inputs are known") {
   for (bool fixed : {true, false}) {
     Program p;
