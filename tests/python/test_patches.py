@@ -85,7 +85,9 @@ def test_errors(call):
         thunder.jit(call)()
 
 
-@pytest.mark.parametrize("shape, dim, size, step", [((), 0, 1, 1), ((7,), 0, 3, 2), ((4, 6), 1, 2, 3), ((4, 6), -2, 4, 1)])
+@pytest.mark.parametrize(
+    "shape, dim, size, step", [((), 0, 1, 1), ((7,), 0, 3, 2), ((4, 6), 1, 2, 3), ((4, 6), -2, 4, 1)]
+)
 def test_windows_in_kernels(shape, dim, size, step):
     check(lambda x: (x.exp().unfold(dim, size, step) * 2).sin(), moved(torch.randn(shape)))
 
