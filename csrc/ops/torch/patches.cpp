@@ -1,7 +1,7 @@
 // Sliding blocks of images: im2col (torch.nn.functional.unfold), col2im (fold).
 //
-// Blocks are windows of a padded image, copied.  Their sum back into an image is done along one dimension after the
-// other.  Without dilation a kernel of k elements and a step of s is ceil(k / s) pieces of s elements: each piece of all
+// Blocks are windows of a padded image, copied.  Their sum back into an image is done element by element of a small
+// kernel, and along one dimension after the other for a large one.  Without dilation a large kernel of k elements and a step of s is ceil(k / s) pieces of s elements: each piece of all
 // blocks is a row of the image, moved by a number of steps.
 #include <span>
 
@@ -70,18 +70,17 @@ Expr windows(const Expr& x, int64_t dim, const Sliding& s) {
 Arg im2col_body(Builder& b, const Args& a) {
   Expr x = b.expr(a["input"]);
   const bool batched = x.rank() == 4;
-  THUNDER_CHECK(batched || x.rank() == 3, Runtime, "im2col",
+  const Dims given = x.shape();
+  const auto is_empty = [&](size_t from_behind) { return given[given.size() - from_behind] == 0; };
+  THUNDER_CHECK((batched || x.rank() == 3) && !is_empty(1) && !is_empty(2) && !is_empty(3), Runtime, "im2col",
                 "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
                 "input, but got: ",
-                str(x.shape()));
+                str(given));
+  THUNDER_CHECK(is_inexact(x.dtype()) || x.dtype() == DType::boolean, NotImplemented, "im2col", "\"im2col_out_",
+                x.tensor().device.type == DeviceType::cuda ? "cuda" : "cpu", "\" not implemented for '",
+                scalar_type_name(x.dtype()), "'");
   if (!batched) x = unsqueeze_dims(x, {0});
   const Dims& s = x.shape();
-  THUNDER_CHECK(s[1] != 0 && s[2] != 0 && s[3] != 0, Runtime, "im2col",
-                "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-                "input, but got: ",
-                str(a.tensor("input").shape));
-  THUNDER_CHECK(is_inexact(x.dtype()) || x.dtype() == DType::boolean, NotImplemented, "im2col",
-                "\"im2col_out_cpu\" not implemented for '", scalar_type_name(x.dtype()), "'");
   const auto [rows, columns] = sliding_of("im2col", a, s[2], s[3]);
   const Dims blocks = {s[0], s[1] * rows.kernel * columns.kernel, rows.blocks() * columns.blocks()};
   Expr y = padded(padded(x, 2, rows.padding, rows.padding), 3, columns.padding, columns.padding);
@@ -96,6 +95,12 @@ Expr sum_of(const std::vector<Expr>& terms) {
   return out;
 }
 
+// Element i of each block at its place along the dimension.
+Expr placed(const Expr& one, size_t dim, const Sliding& s, const Dim& i) {
+  const Dim low = i * s.dilation - s.padding, reached = (s.blocks() - 1) * s.stride + 1;
+  return padded(one, dim, low, s.size - low - reached, s.stride - 1);
+}
+
 // x: [a, b, kernel, blocks] with these last, as [a, b, size]: each block's elements added to their places.
 Expr folded(const Expr& x, const Sliding& s) {
   Builder& b = x.builder();
@@ -103,11 +108,8 @@ Expr folded(const Expr& x, const Sliding& s) {
   const Dim blocks = shape[3];
   std::vector<Expr> terms;
   if (!s.dilation.same(1) || !s.kernel.is_constant() || !s.stride.is_constant()) {
-    for (Dim i = 0; i < s.kernel; i += 1) {
-      const Expr one = squeeze_dims(slice_dim(x, 2, i, i + 1), {2});
-      const Dim low = i * s.dilation - s.padding, reached = (blocks - 1) * s.stride + 1;
-      terms.push_back(padded(one, 2, low, s.size - low - reached, s.stride - 1));
-    }
+    for (Dim i = 0; i < s.kernel; i += 1)
+      terms.push_back(placed(squeeze_dims(slice_dim(x, 2, i, i + 1), {2}), 2, s, i));
     return sum_of(terms);
   }
   const int64_t pieces = ceildiv(s.kernel, s.stride).constant();
@@ -126,14 +128,10 @@ constexpr int64_t kFewElements = 16;  // of a kernel, from whose elements an ima
 // x: [n, kernel, kernel, blocks, blocks], rows first, as [n, height, width].
 Expr folded_at_once(const Expr& x, const Both& s) {
   std::vector<Expr> terms;
-  const auto put = [](const Expr& one, size_t dim, const Sliding& along, const Dim& i) {
-    const Dim low = i * along.dilation - along.padding, reached = (along.blocks() - 1) * along.stride + 1;
-    return padded(one, dim, low, along.size - low - reached, along.stride - 1);
-  };
   for (Dim i = 0; i < s.rows.kernel; i += 1)
     for (Dim j = 0; j < s.columns.kernel; j += 1) {
       const Expr one = squeeze_dims(slice_dim(slice_dim(x, 1, i, i + 1), 2, j, j + 1), {1, 2});
-      terms.push_back(put(put(one, 1, s.rows, i), 2, s.columns, j));
+      terms.push_back(placed(placed(one, 1, s.rows, i), 2, s.columns, j));
     }
   return sum_of(terms);
 }
