@@ -260,7 +260,7 @@ def masked_by_what_overflows(q, k, v, seen):
 
 
 def masked_by_what_a_scale_overflows(q, k, v, seen):
-    return ((q @ k.mT).masked_fill(~seen, torch.finfo(q.dtype).min) / 0.5).softmax(-1) @ v
+    return ((q / 16 @ k.mT).masked_fill(~seen, torch.finfo(q.dtype).min) / 0.5).softmax(-1) @ v
 
 
 @pytest.mark.parametrize("fn", [masked_by_infinity, masked_by_what_overflows, masked_by_what_a_scale_overflows])
