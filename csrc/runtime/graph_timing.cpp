@@ -18,6 +18,7 @@ constexpr size_t kLongest = 64;   // further runs after which a device that is n
 constexpr double kReplay = 40;    // microseconds that the host needs for a replay, with the copies around it
 constexpr double kTail = 20;      // microseconds from the last launch to its end, on a device that waits
 constexpr double kAsLong = 1.25;  // times of the host and the device that count as the same
+constexpr double kShort = 0.1;    // of the device's time, that the host issues in: the kernels are short
 
 using Clock = std::chrono::steady_clock;
 double microseconds(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
@@ -108,6 +109,7 @@ void RunTimes::settle() {
     if (time) issued_ = std::min(issued_, time->issued);
     std::string why = time ? why_not(*time) : "the host issues it before the device comes to it";
     ++(why.empty() ? bound_ : not_bound_);
+    if (!why.empty() && time && time->issued >= std::max(kReplay, kShort * time->device)) ++short_kernels_;
     if (!why.empty()) why_ = std::move(why);
     return true;
   });
@@ -117,7 +119,8 @@ RunTimes::Verdict RunTimes::verdict() {
   if (verdict_ != Verdict::Open) return verdict_;
   settle();
   if (2 * bound_ > kTimed) verdict_ = Verdict::Pays;
-  if (2 * not_bound_ > kTimed) verdict_ = Verdict::DoesNot;
+  if (2 * not_bound_ > kTimed)
+    verdict_ = 2 * short_kernels_ > kTimed ? Verdict::Helps : Verdict::DoesNot;
   if (verdict_ != Verdict::Open) running_.clear();
   return verdict_;
 }

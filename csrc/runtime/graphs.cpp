@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/error.h"
@@ -44,7 +45,8 @@ constexpr size_t kPostponed = 32;          // calls that could not be recorded, 
 constexpr int64_t kLarge = 1 << 20;        // bytes of an argument that is not to be copied
 constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
 constexpr double kCopied = 1e6;            // bytes that a device copies in a microsecond
-constexpr double kCopying = 0.25;          // of the time that the host needs to issue a run
+constexpr double kCopying = 0.25;          // of the time that the host needs to issue a run: copies for a device that waits
+constexpr double kPauses = 0.06;           // the same for one that does not: what it saves between its kernels
 
 std::string message_of(const std::exception_ptr& exception) {
   if (!set_python_error(exception)) return "an unknown error";
@@ -160,7 +162,8 @@ EntryGraphs::EntryGraphs(std::shared_ptr<GraphSettings> settings, const Entry& e
   may_write_ = entry.plain && saves_no(compiled, entry.written_inputs);
   if (!forward_.off)
     if (std::string why = settings_->refusal(); !why.empty()) give_up(forward_, why);
-  if (forward_.off || !compiled.has_backward) return;
+  trains_ = compiled.has_backward;
+  if (forward_.off || !trains_) return;
   check(backward_, compiled.backward);
 }
 
@@ -192,9 +195,12 @@ void EntryGraphs::discard(Road& road, const GraphRecording& recording) {
 
 bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
   if (!settings_->automatic) return true;
-  const RunTimes::Verdict verdict = row.times.verdict();
-  if (verdict == RunTimes::Verdict::DoesNot) give_up(road, row, row.times.why());
-  return verdict == RunTimes::Verdict::Pays;
+  using Verdict = RunTimes::Verdict;
+  const Verdict verdict = row.times.verdict();
+  // Each row of sizes is recorded once more, which takes longer than many pauses.
+  const bool helps = verdict == Verdict::Helps && numbers_.empty();
+  if (verdict == Verdict::DoesNot || (verdict == Verdict::Helps && !helps)) give_up(road, row, row.times.why());
+  return helps || verdict == Verdict::Pays;
 }
 
 int64_t EntryGraphs::most_bytes() const {
@@ -217,19 +223,26 @@ bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int6
 bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places) {
   if (!settings_->automatic) return false;
   row.backward.times.settle();
-  GraphRow::Road& of_row = &road == &forward_ ? row.forward : row.backward;
+  const bool forward = &road == &forward_;
+  GraphRow::Road& of_row = forward ? row.forward : row.backward;
   int64_t copied = of_row.given;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const at::Tensor* t = places[i] == Place::Buffer ? defined_tensor(inputs[i]) : nullptr) copied += bytes_of(*t);
-  const auto takes_too_long = [](int64_t bytes, const GraphRow::Road& r) {
-    return static_cast<double>(bytes) / kCopied > kCopying * r.times.issued();
-  };
+  const auto takes_too_long = [](int64_t bytes, double most) { return static_cast<double>(bytes) / kCopied > most; };
+  const double issued = of_row.times.issued(), backward = row.backward.times.issued();
   // A forward is not recorded without its backward.
-  const bool gradients = &road == &forward_ && takes_too_long(row.backward.given, row.backward);
-  if (!gradients && !takes_too_long(copied, of_row)) return false;
+  const bool gradients = forward && takes_too_long(row.backward.given, kCopying * backward);
+  bool too_long = gradients || takes_too_long(copied, kCopying * issued);
+  if (forward && !too_long && of_row.times.verdict() == RunTimes::Verdict::Helps) {
+    if (trains_ && std::isinf(backward)) return true;  // its time is not there yet
+    // Cotangents are as large as outputs.
+    const int64_t all = copied + (trains_ ? of_row.given + row.backward.given : 0);
+    too_long = takes_too_long(all, kPauses * (trains_ ? issued + backward : issued));
+  }
+  if (!too_long) return false;
   give_up(road, of_row,
           cat("copies of ", megabytes(gradients ? row.backward.given : copied), gradients ? " of gradients" : "",
-              " would take the device longer than the host saves"));
+              " would take the device longer than a graph saves"));
   return true;
 }
 
@@ -555,7 +568,12 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
       THUNDER_CHECK(inputs[i].toTensor().is_non_overlapping_and_dense(), NotImplemented, "graph",
                     "the gradient of an output has gaps in its layout");
     }
-    if (copies_too_much(backward_, *row, inputs, places)) return nullptr;
+    if (copies_too_much(backward_, *row, inputs, places)) {
+      // The forward's recording would hold what is saved beside the memory of a backward without one.
+      row->forward.off = true;
+      row->graphs.clear();
+      return nullptr;
+    }
     const int64_t most = most_bytes();
     if (too_large(backward_, row->backward, std::max(backward_.live, row->backward.results), most)) return nullptr;
     // Gradients that stay in the recording would be overwritten by the next forward.

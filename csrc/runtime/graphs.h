@@ -16,8 +16,9 @@
 //
 // Where nobody asked for graphs, a forward is recorded for a row of sizes that several runs had, if the device waits for
 // the host (graph_timing.h), there is memory enough, and copies would not take the device most of the time that the host
-// saves; and its backward with it.  Tensors among the arguments are copied into the recording, except those that are large or written to
-// and lay in one place for some calls.
+// saves; and its backward with it.  A program of one size is recorded, too, if the device does not wait but has many
+// short kernels, and the copies take less than what the device saves between them.  Tensors among the arguments are
+// copied into the recording, except those that are large or written to and lay in one place for some calls.
 #pragma once
 
 #include <atomic>
@@ -202,6 +203,7 @@ class EntryGraphs {
   std::vector<size_t> numbers_;             // inputs that are no tensors
   std::vector<Argument> arguments_;
   bool may_write_ = false;  // what the epilogue writes to is not saved for the backward: a graph may end with it
+  bool trains_ = false;     // it has a backward
   bool copies_ = false;     // large arguments, too: they lie elsewhere too often
   int moves_ = 0;           // recordings that were hardly used, and read arguments where they lay
   int index_ = 0;           // of the device

@@ -45,8 +45,8 @@ def test_a_program_that_waits_for_the_host_is_recorded(recorder):
 @pytest.mark.parametrize(
     ("times", "why"),
     [
-        ({"device_takes": 1000.0}, "the device takes longer"),
-        ({"behind": True}, "before the device comes to it"),
+        ({"device_takes": 6000.0}, "the device takes longer"),
+        ({"behind": True, "device_takes": 6000.0}, "before the device comes to it"),
         ({"issued": 25.0, "device_takes": 30.0}, "a replay would take the host as long"),
         ({"not_ready": 1 << 30}, "before the device comes to it"),
     ],
@@ -63,6 +63,40 @@ def test_a_program_that_does_not_is_not(recorder, times, why):
     recorder.issued, recorder.device_takes, recorder.behind, recorder.not_ready = 500.0, 400.0, False, 0
     calls(f, SOON)
     assert counts(f) == (0, 0, ungraphed)  # for good, and nothing is counted any more
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_many_short_kernels_are_recorded(recorder, behind):
+    """The device does not wait for the host, which issues for more than a tenth of the device's time."""
+    recorder.device_takes, recorder.behind = 4000.0, behind
+    module = Net()
+    f = automatic(module, recorder)
+    for _ in range(SOON):
+        module.zero_grad()
+        f(randn(3, 8)).sum().backward()
+    assert counts(f)[0] == 2 and not reasons(f)
+
+
+def test_short_kernels_of_several_sizes_are_not(recorder):
+    recorder.device_takes = 4000.0
+    f = automatic(lambda x: (x * 2).cumsum(0), recorder)
+    grown(f, [5, 9, 12] * 2 * SOON)
+    first_size, others = 1, 2  # the first has a program without symbols
+    assert stats(f)["captures"] <= first_size
+    assert sum(stats(f)["why"].values()) == others and "the device takes longer" in reasons(f)
+
+
+@pytest.mark.parametrize("elements", [1 << 14, 1 << 23])
+def test_copies_that_take_longer_than_short_kernels_save_are_a_reason(recorder, elements):
+    """The output, its cotangent and the gradient: 192 KB, 96 MB."""
+    recorder.issued, recorder.device_takes = 500.0, 4000.0
+    f = automatic(torch.sin, recorder)
+    x = randn(elements).requires_grad_()
+    for _ in range(2 * SOON):
+        f(x).sum().backward()
+    small = elements == 1 << 14
+    assert counts(f)[0] == (2 if small else 0)
+    assert small or "would take the device longer than a graph saves" in reasons(f)
 
 
 def test_times_may_come_late_and_the_majority_decides(recorder):
@@ -82,9 +116,9 @@ def test_a_backward_follows_its_forward(recorder, forward_waits):
     module = Net()
     f = automatic(module, recorder)
     for _ in range(SOON):
-        recorder.device_takes = 400.0 if forward_waits else 4000.0
+        recorder.device_takes = 400.0 if forward_waits else 6000.0
         out = f(randn(3, 8))
-        recorder.device_takes = 4000.0 if forward_waits else 400.0
+        recorder.device_takes = 6000.0 if forward_waits else 400.0
         out.sum().backward()
         module.zero_grad()
     if forward_waits:
@@ -365,7 +399,7 @@ def test_copies_that_take_longer_than_the_host_saves_are_a_reason(recorder, trai
             y.sum().backward()
     assert stats(f)["captures"] == 0
     what = "16 MB of gradients" if trained else "16 MB"
-    assert f"copies of {what} would take the device longer than the host saves" in reasons(f)
+    assert f"copies of {what} would take the device longer than a graph saves" in reasons(f)
     recorder.issued, recorder.device_takes = 600.0, 700.0
     g = automatic(torch.sin, recorder)
     calls(g, 2 * SOON, lambda: x)
