@@ -293,7 +293,9 @@ class FusionCall final : public Instruction {
   struct Variant {
     std::shared_ptr<CudaKernel> kernel, finish;
     fuser::CudaShape shape;
-    unsigned at_once = 0;  // blocks, of a persistent kernel
+    fuser::CudaBlocks blocks;    // for the sizes of the first launch
+    int64_t partial_bytes = 0;   // the same, of a block
+    unsigned at_once = 0;        // blocks, of a persistent kernel
   };
 
   static bool aligned(const Pointers& pointers) {
@@ -301,9 +303,11 @@ class FusionCall final : public Instruction {
                        [](void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
   }
 
-  const Variant* variant(bool fast, bool wide, int device, std::string* why) const {
+  const Variant* variant(bool fast, bool wide, int device, int64_t rows, int64_t cols, std::string* why) const {
+    const size_t which = (fast ? 1 : 0) + (wide ? 2 : 0);
+    if (const Variant* ready = ready_[which].load(std::memory_order_acquire)) return ready;
     std::lock_guard lock(mutex_);
-    Variant& v = variants_[(fast ? 1 : 0) + (wide ? 2 : 0)];
+    Variant& v = variants_[which];
     if (v.kernel) return &v;
     const std::string& name =
         wide ? (fast ? k_->wide_function : k_->any_wide_function) : (fast ? k_->function : k_->any_function);
@@ -312,14 +316,19 @@ class FusionCall final : public Instruction {
     if (!main) return nullptr;
     const fuser::Kernel& k = fast ? k_->kernel : k_->any;
     v.shape = fuser::cuda_shape(k);
+    v.blocks = fuser::cuda_blocks(k, rows, cols);
     if (v.shape.persistent) {
       const int at_once =
           std::clamp(main->blocks_per_multiprocessor(device, v.shape.threads * v.shape.rows_per_block, 0), 1,
                      v.shape.blocks_per_multiprocessor);
       v.at_once = static_cast<unsigned>(cuda_device_properties(device).multiprocessors * at_once);
     }
-    if (fuser::finishes_apart(k)) v.finish = batch.cuda_kernel(name + "_finish", device, why);
+    if (fuser::finishes_apart(k)) {
+      v.finish = batch.cuda_kernel(name + "_finish", device, why);
+      v.partial_bytes = fuser::partial_bytes(k, fuser::Target::Cuda, cols);
+    }
     v.kernel = std::move(main);
+    ready_[which].store(&v, std::memory_order_release);
     return &v;
   }
 
@@ -339,10 +348,11 @@ class FusionCall final : public Instruction {
     const at::IntArrayRef most = of_kernel.most.in(sizes, most_room);
     const bool wide = !k.wide && !std::all_of(most.begin(), most.end(), fuser::Places::narrow);
     std::string why;
-    const Variant* v = variant(fast, wide, device, &why);
-    if (!v) return give_up(why);
     const int64_t rows = of_kernel.rows.in(sizes), cols = of_kernel.cols.in(sizes);
-    const fuser::CudaBlocks blocks = fuser::cuda_blocks(k, rows, cols);
+    const Variant* v = variant(fast, wide, device, rows, cols, &why);
+    if (!v) return give_up(why);
+    const bool as_first = k_->sizes.empty();
+    const fuser::CudaBlocks blocks = as_first ? v->blocks : fuser::cuda_blocks(k, rows, cols);
     CudaDim grid{static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y), 1};
     if (v->shape.persistent && grid.y > 0) grid.x = std::clamp(grid.x, 1u, std::max(1u, v->at_once / grid.y));
     if (grid.x == 0 || grid.y == 0) return true;  // a result without elements
@@ -351,9 +361,10 @@ class FusionCall final : public Instruction {
     c10::SmallVector<int32_t, 8> narrow(arguments.begin(), arguments.end());
     at::Tensor partial;
     int parts = static_cast<int>(k.extrema.empty() ? grid.x : grid.x * grid.y);
-    if (v->finish)
-      partial =
-          allocate(c10::DeviceType::CUDA, {parts * fuser::partial_bytes(k, fuser::Target::Cuda, cols)}, {1}, at::kByte);
+    if (v->finish) {
+      const int64_t bytes = as_first ? v->partial_bytes : fuser::partial_bytes(k, fuser::Target::Cuda, cols);
+      partial = allocate(c10::DeviceType::CUDA, {parts * bytes}, {1}, at::kByte);
+    }
     void* partial_pointer = v->finish ? partial.mutable_data_ptr() : nullptr;
     c10::SmallVector<void*, 24> params;
     for (const Pointers* list : {&in, &out})
@@ -400,6 +411,7 @@ class FusionCall final : public Instruction {
   mutable std::atomic<void*> host_{nullptr}, finish_{nullptr};
   mutable std::mutex mutex_;
   mutable std::array<Variant, 4> variants_;
+  mutable std::array<std::atomic<const Variant*>, 4> ready_{};  // those that have a kernel
   mutable std::shared_ptr<Program> body_;
 };
 
