@@ -119,8 +119,7 @@ RunTimes::Verdict RunTimes::verdict() {
   if (verdict_ != Verdict::Open) return verdict_;
   settle();
   if (2 * bound_ > kTimed) verdict_ = Verdict::Pays;
-  if (2 * not_bound_ > kTimed)
-    verdict_ = 2 * short_kernels_ > kTimed ? Verdict::Helps : Verdict::DoesNot;
+  if (2 * not_bound_ > kTimed) verdict_ = 2 * short_kernels_ > kTimed ? Verdict::Helps : Verdict::DoesNot;
   if (verdict_ != Verdict::Open) running_.clear();
   return verdict_;
 }

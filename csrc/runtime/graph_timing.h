@@ -49,8 +49,8 @@ class RunTimes {
  public:
   enum class Verdict : uint8_t {
     Open,
-    Pays,    ///< the device waits for the host
-    Helps,   ///< the device does not wait, and the pauses between its kernels are a part of the run worth saving
+    Pays,   ///< the device waits for the host
+    Helps,  ///< the device does not wait, and the pauses between its kernels are a part of the run worth saving
     DoesNot
   };
   /// By what is known by now.

@@ -45,8 +45,8 @@ constexpr size_t kPostponed = 32;          // calls that could not be recorded, 
 constexpr int64_t kLarge = 1 << 20;        // bytes of an argument that is not to be copied
 constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
 constexpr double kCopied = 1e6;            // bytes that a device copies in a microsecond
-constexpr double kCopying = 0.25;          // of the time that the host needs to issue a run: copies for a device that waits
-constexpr double kPauses = 0.06;           // the same for one that does not: what it saves between its kernels
+constexpr double kCopying = 0.25;  // of the time that the host needs to issue a run: copies for a device that waits
+constexpr double kPauses = 0.06;   // the same for one that does not: what it saves between its kernels
 
 std::string message_of(const std::exception_ptr& exception) {
   if (!set_python_error(exception)) return "an unknown error";

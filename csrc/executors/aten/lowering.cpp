@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/print.h"
+#include "executors/aten/boxed_call.h"
 #include "passes/visit.h"
 #include "runtime/convert.h"
 
@@ -310,41 +311,6 @@ std::string check_results(const Op& op, const c10::FunctionSchema& schema) {
   return {};
 }
 
-class BoxedCall final : public Instruction {
- public:
-  BoxedCall(const c10::OperatorHandle& handle, bool list) : handle_(handle), list_(list) {}
-
-  void run(Frame& frame) const override {
-    auto& stack = frame.stack;
-    stack.clear();
-    for (const Operand& o : operands) stack.push_back(o.load(frame));
-    handle_.callBoxed(stack);
-    if (!drops.empty()) drop(frame);
-    if (outputs.size() == 1 && !list_) {
-      if (outputs[0] >= 0) frame.registers[outputs[0]] = std::move(stack.front());
-    } else if (list_) {
-      store_list(frame);
-    } else {
-      for (size_t i = 0; i < outputs.size(); ++i)
-        if (outputs[i] >= 0) frame.registers[outputs[i]] = std::move(stack[i]);
-    }
-    stack.clear();
-  }
-  std::string str() const override { return handle_.schema().name(); }
-
- private:
-  void store_list(Frame& frame) const {
-    c10::List<at::Tensor> tensors = std::move(frame.stack.front()).toTensorList();
-    THUNDER_CHECK(tensors.size() == outputs.size(), Runtime, handle_.schema().name(), "returned ", tensors.size(),
-                  " tensors where the program was compiled for ", outputs.size());
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (outputs[i] >= 0) frame.registers[outputs[i]] = tensors.extract(i);
-  }
-
-  c10::OperatorHandle handle_;
-  bool list_;
-};
-
 }  // namespace
 
 Lowering::Lowering(const Op& op) : op_(op) {
@@ -439,7 +405,7 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
                 problem_.empty() ? "" : ": ", problem_);
   const c10::FunctionSchema& schema = t->handle.schema();
   bool list = schema.returns().size() == 1 && schema.returns()[0].type()->kind() == TypeKind::ListType;
-  auto out = std::make_unique<BoxedCall>(t->handle, list);
+  auto out = views(schema) ? std::make_unique<ViewCall>(t->handle) : std::make_unique<BoxedCall>(t->handle, list);
   const at::ScalarType number = prefer_wrapped_ ? at::ScalarType::Undefined : computing_type(call);
   for (size_t i = 0; i < t->sources.size(); ++i) {
     const Source& s = t->sources[i];
@@ -450,6 +416,7 @@ std::unique_ptr<Instruction> Lowering::lower(const Call& call, const Assembler& 
     else if (s.literal) out->operands.push_back(operand_of(*s.literal, type_of_argument(a), assembler, number));
     else out->operands.push_back(Operand::of(*a.default_value()));
   }
+  out->prepare(call);
   return out;
 }
 

@@ -293,9 +293,9 @@ class FusionCall final : public Instruction {
   struct Variant {
     std::shared_ptr<CudaKernel> kernel, finish;
     fuser::CudaShape shape;
-    fuser::CudaBlocks blocks;    // for the sizes of the first launch
-    int64_t partial_bytes = 0;   // the same, of a block
-    unsigned at_once = 0;        // blocks, of a persistent kernel
+    fuser::CudaBlocks blocks;   // for the sizes of the first launch
+    int64_t partial_bytes = 0;  // the same, of a block
+    unsigned at_once = 0;       // blocks, of a persistent kernel
   };
 
   static bool aligned(const Pointers& pointers) {

@@ -1,0 +1,104 @@
+#include "executors/aten/boxed_call.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "runtime/convert.h"
+#include "runtime/program.h"
+#include "runtime/watchers.h"
+
+namespace thunder::aten {
+namespace {
+
+at::Tensor on_meta(const TensorType& type) {
+  c10::SmallVector<int64_t, 5> sizes, strides;
+  for (const Dim& d : type.shape) sizes.push_back(d.constant());
+  for (const Dim& d : type.strides) strides.push_back(d.constant());
+  return at::empty_strided(sizes, strides,
+                           at::TensorOptions().dtype(to_aten(type.dtype)).device(c10::DeviceType::Meta));
+}
+
+bool takes(const c10::Argument& a, bool writes) { return a.alias_info() && a.alias_info()->isWrite() == writes; }
+
+}  // namespace
+
+void BoxedCall::run(Frame& frame) const {
+  auto& stack = frame.stack;
+  stack.clear();
+  for (const Operand& o : operands) stack.push_back(o.load(frame));
+  handle_.callBoxed(stack);
+  if (!drops.empty()) drop(frame);
+  if (outputs.size() == 1 && !list_) {
+    if (outputs[0] >= 0) frame.registers[outputs[0]] = std::move(stack.front());
+  } else if (list_) {
+    store_list(frame);
+  } else {
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i] >= 0) frame.registers[outputs[i]] = std::move(stack[i]);
+  }
+  stack.clear();
+}
+
+void BoxedCall::store_list(Frame& frame) const {
+  c10::List<at::Tensor> tensors = std::move(frame.stack.front()).toTensorList();
+  THUNDER_CHECK(tensors.size() == outputs.size(), Runtime, handle_.schema().name(), "returned ", tensors.size(),
+                " tensors where the program was compiled for ", outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i] >= 0) frame.registers[outputs[i]] = tensors.extract(i);
+}
+
+bool views(const c10::FunctionSchema& schema) {
+  return !schema.arguments().empty() && schema.returns().size() == 1 &&
+         schema.returns()[0].type()->kind() == c10::TypeKind::TensorType && takes(schema.arguments()[0], false) &&
+         takes(schema.returns()[0], false);
+}
+
+void ViewCall::prepare(const Call& call) {
+  const bool constant = std::all_of(operands.begin() + 1, operands.end(),
+                                    [](const Operand& o) { return o.kind == Operand::Kind::Constant; });
+  if (!constant || operands[0].kind != Operand::Kind::Register || call.args.empty() || !call.args[0].is_tensor() ||
+      operands[0].convert != Operand::Convert::None)
+    return;
+  const TensorType& type = call.args[0].value().tensor();
+  if (!all_constant(type.shape) || !all_constant(type.strides)) return;
+  const BelowAutograd below;
+  if (operators_are_watched()) return;
+  at::Tensor viewed;
+  const at::Tensor whole = on_meta(type);
+  try {
+    std::vector<c10::IValue> stack{whole};
+    for (size_t i = 1; i < operands.size(); ++i) stack.push_back(operands[i].constant);
+    handle().callBoxed(stack);
+    viewed = stack.front().toTensor();
+  } catch (const c10::Error&) {
+    return;
+  }
+  const bool plain = is_plain(viewed) && viewed.scalar_type() == whole.scalar_type();
+  if (!plain || viewed.storage().unsafeGetStorageImpl() != whole.storage().unsafeGetStorageImpl()) return;
+  from_ = {{whole.sizes().begin(), whole.sizes().end()}, {whole.strides().begin(), whole.strides().end()}};
+  to_ = {{viewed.sizes().begin(), viewed.sizes().end()}, {viewed.strides().begin(), viewed.strides().end()}};
+  offset_ = viewed.storage_offset() - whole.storage_offset();
+  known_ = true;
+}
+
+bool ViewCall::knows(const Frame& frame, const at::Tensor& t) const {
+  return known_ && !frame.watched && is_plain(t) && t.sizes() == c10::IntArrayRef(from_.sizes) &&
+         t.strides() == c10::IntArrayRef(from_.strides) &&
+         c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+}
+
+void ViewCall::run(Frame& frame) const {
+  const at::Tensor& t = frame.registers[operands[0].reg].toTensor();
+  if (!knows(frame, t)) return BoxedCall::run(frame);
+  at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(t.storage()),
+                                                            t.key_set(), t.dtype());
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(to_.sizes, to_.strides, t.storage_offset() + offset_);
+  if (!drops.empty()) drop(frame);
+  if (outputs[0] >= 0) frame.registers[static_cast<size_t>(outputs[0])] = std::move(out);
+}
+
+}  // namespace thunder::aten

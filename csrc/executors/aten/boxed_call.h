@@ -1,0 +1,57 @@
+// Calls of ATen's operators as instructions.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+
+#include "runtime/instruction.h"
+
+namespace thunder::aten {
+
+/// Calls the operator by PyTorch's dispatcher.
+class BoxedCall : public Instruction {
+ public:
+  /// `list`: the operator's one result is a list of tensors.
+  BoxedCall(const c10::OperatorHandle& handle, bool list) : handle_(handle), list_(list) {}
+  /// Once the operands are there.
+  virtual void prepare(const Call&) {}
+  void run(Frame& frame) const override;
+  std::string str() const override { return handle_.schema().name(); }
+
+ protected:
+  const c10::OperatorHandle& handle() const { return handle_; }
+
+ private:
+  void store_list(Frame& frame) const;
+
+  c10::OperatorHandle handle_;
+  bool list_;
+};
+
+/// Whether an operator's result may be a view of its first argument.
+bool views(const c10::FunctionSchema& schema);
+
+/// An operator whose result is a view.  A step of a large model makes hundreds of them, and the dispatcher takes most of
+/// their time.  The view of a tensor of constant sizes is therefore asked for once, of a tensor on the meta device, and
+/// later made without the dispatcher.  Tensors that lie otherwise than the trace says go to the operator, and so do all
+/// where autograd or a mode would see it.
+class ViewCall final : public BoxedCall {
+ public:
+  explicit ViewCall(const c10::OperatorHandle& handle) : BoxedCall(handle, false) { moves_operands = false; }
+  void prepare(const Call& call) override;
+  void run(Frame& frame) const override;
+
+ private:
+  struct Layout {
+    c10::SmallVector<int64_t, 5> sizes, strides;
+  };
+  bool knows(const Frame& frame, const at::Tensor& t) const;
+
+  bool known_ = false;
+  Layout from_, to_;
+  int64_t offset_ = 0;  // from the first element, in elements
+};
+
+}  // namespace thunder::aten

@@ -1,0 +1,100 @@
+"""Views that programs make without PyTorch's dispatcher: the same memory, sizes and strides as eager's."""
+
+import pytest
+import torch
+from devices import DEVICE
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import thunder
+
+VIEWS = {
+    "reshape": lambda x: x.reshape(6, 20),
+    "transpose": lambda x: x.transpose(0, 2),
+    "permute": lambda x: x.permute(1, 2, 0),
+    "expand": lambda x: x[:, :1].expand(4, 7, 6),
+    "select": lambda x: x[2],
+    "slice": lambda x: x[1:, ::2, 1:-1],
+    "unsqueeze": lambda x: x.unsqueeze(1).squeeze(0),
+    "unfold": lambda x: x.unfold(2, 3, 2),
+    "diagonal": lambda x: x.diagonal(0, 0, 1),
+    "no element": lambda x: x[:, 5:],
+    "chain": lambda x: x[1:].permute(2, 0, 1).reshape(6, 15)[:, 3:].t(),
+}
+
+
+def operand(dtype=torch.float32):
+    return torch.arange(120, device=DEVICE).to(dtype).reshape(4, 5, 6)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.complex64])
+def test_views_of_arguments(name, dtype):
+    x = operand(dtype)
+    compiled = thunder.jit(VIEWS[name])
+    for _ in range(2):
+        mine, eager = compiled(x), VIEWS[name](x)
+        torch.testing.assert_close(mine, eager)
+        same = (mine.stride(), mine.storage_offset(), mine.untyped_storage().data_ptr())
+        if name != "chain":  # its reshape is a copy
+            assert same == (eager.stride(), eager.storage_offset(), eager.untyped_storage().data_ptr())
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_intermediates_with_gradients(name):
+    """`linalg.inv` is PyTorch's, so that the views around it are calls of their own."""
+
+    def f(x):
+        square = torch.linalg.inv(x.flatten()[:100].reshape(10, 10) + 20 * torch.eye(10, device=DEVICE))
+        return VIEWS[name](torch.cat((square.flatten(), square.flatten()[:20])).reshape(4, 5, 6).cumsum(1))
+
+    x, y = (torch.linspace(0, 1, 120, device=DEVICE).requires_grad_() for _ in range(2))
+    compiled = thunder.jit(f)
+    for _ in range(2):
+        mine, eager = compiled(x), f(y)
+        torch.testing.assert_close(mine, eager)
+        assert mine.stride() == eager.stride()
+        mine.sum().backward()
+        eager.sum().backward()
+    torch.testing.assert_close(x.grad, y.grad)
+
+
+def test_an_argument_at_an_offset():
+    def f(x):
+        return torch.mm(x.reshape(6, 4).t(), x.reshape(6, 4))
+
+    compiled = thunder.jit(f)
+    whole = torch.arange(96.0, device=DEVICE)
+    for start in (0, 24, 72):
+        torch.testing.assert_close(compiled(whole[start : start + 24]), f(whole[start : start + 24]))
+
+
+def test_writes_are_seen_through_views():
+    def f(x):
+        x.reshape(20, 6)[3].t().mul_(2)
+        return x.flatten()[18:24]
+
+    x, y = operand(), operand()
+    torch.testing.assert_close(thunder.jit(f)(x), f(y))
+    torch.testing.assert_close(x, y)
+
+
+class Log(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_sees_them():
+    def f(x):
+        return torch.linalg.inv(x.transpose(0, 1)).transpose(0, 1)
+
+    x = torch.eye(4, device=DEVICE) * 2
+    compiled = thunder.jit(f)
+    compiled(x)
+    with Log() as log:
+        torch.testing.assert_close(compiled(x), f(x.clone()))
+    assert len([name for name in log.seen if name in ("transpose", "permute", "t")]) >= 4
