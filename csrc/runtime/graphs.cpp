@@ -234,7 +234,10 @@ bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& input
   const bool gradients = forward && takes_too_long(row.backward.given, kCopying * backward);
   bool too_long = gradients || takes_too_long(copied, kCopying * issued);
   if (forward && !too_long && of_row.times.verdict() == RunTimes::Verdict::Helps) {
-    if (trains_ && std::isinf(backward)) return true;  // its time is not there yet
+    if (trains_ && std::isinf(backward)) {  // its time is not there yet
+      if (++row.postponed > kPostponed) give_up(road, of_row, "its backward does not run");
+      return true;
+    }
     // Cotangents are as large as outputs.
     const int64_t all = copied + (trains_ ? of_row.given + row.backward.given : 0);
     too_long = takes_too_long(all, kPauses * (trains_ ? issued + backward : issued));

@@ -99,6 +99,14 @@ def test_copies_that_take_longer_than_short_kernels_save_are_a_reason(recorder, 
     assert small or "would take the device longer than a graph saves" in reasons(f)
 
 
+def test_short_kernels_whose_backward_does_not_run(recorder):
+    """The time of the backward decides as well."""
+    recorder.device_takes = 4000.0
+    f = automatic(Net(), recorder)
+    calls(f, 60, lambda: randn(3, 8))
+    assert stats(f)["captures"] == 0 and reasons(f) == "forward: its backward does not run"
+
+
 def test_times_may_come_late_and_the_majority_decides(recorder):
     recorder.not_ready = 3
     f = automatic(torch.sin, recorder)

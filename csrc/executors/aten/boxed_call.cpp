@@ -22,7 +22,7 @@ at::Tensor on_meta(const TensorType& type) {
                            at::TensorOptions().dtype(to_aten(type.dtype)).device(c10::DeviceType::Meta));
 }
 
-bool takes(const c10::Argument& a, bool writes) { return a.alias_info() && a.alias_info()->isWrite() == writes; }
+bool is_alias_to_read(const c10::Argument& a) { return a.alias_info() && !a.alias_info()->isWrite(); }
 
 }  // namespace
 
@@ -53,8 +53,8 @@ void BoxedCall::store_list(Frame& frame) const {
 
 bool views(const c10::FunctionSchema& schema) {
   return !schema.arguments().empty() && schema.returns().size() == 1 &&
-         schema.returns()[0].type()->kind() == c10::TypeKind::TensorType && takes(schema.arguments()[0], false) &&
-         takes(schema.returns()[0], false);
+         schema.returns()[0].type()->kind() == c10::TypeKind::TensorType && is_alias_to_read(schema.arguments()[0]) &&
+         is_alias_to_read(schema.returns()[0]);
 }
 
 void ViewCall::prepare(const Call& call) {
@@ -67,15 +67,15 @@ void ViewCall::prepare(const Call& call) {
   if (!all_constant(type.shape) || !all_constant(type.strides)) return;
   const BelowAutograd below;
   if (operators_are_watched()) return;
-  at::Tensor viewed;
-  const at::Tensor whole = on_meta(type);
+  at::Tensor whole, viewed;
   try {
+    whole = on_meta(type);
     std::vector<c10::IValue> stack{whole};
     for (size_t i = 1; i < operands.size(); ++i) stack.push_back(operands[i].constant);
     handle().callBoxed(stack);
     viewed = stack.front().toTensor();
-  } catch (const c10::Error&) {
-    return;
+  } catch (const std::exception&) {
+    return;  // the operator runs, and says what is wrong
   }
   const bool plain = is_plain(viewed) && viewed.scalar_type() == whole.scalar_type();
   if (!plain || viewed.storage().unsafeGetStorageImpl() != whole.storage().unsafeGetStorageImpl()) return;

@@ -293,8 +293,8 @@ class FusionCall final : public Instruction {
   struct Variant {
     std::shared_ptr<CudaKernel> kernel, finish;
     fuser::CudaShape shape;
-    fuser::CudaBlocks blocks;   // for the sizes of the first launch
-    int64_t partial_bytes = 0;  // the same, of a block
+    fuser::CudaBlocks blocks;   // of the first launch, and of all if the kernel has no symbolic sizes
+    int64_t partial_bytes = 0;  // of one block's sums in the same launches
     unsigned at_once = 0;       // blocks, of a persistent kernel
   };
 
@@ -351,7 +351,7 @@ class FusionCall final : public Instruction {
     const int64_t rows = of_kernel.rows.in(sizes), cols = of_kernel.cols.in(sizes);
     const Variant* v = variant(fast, wide, device, rows, cols, &why);
     if (!v) return give_up(why);
-    const bool as_first = k_->sizes.empty();
+    const bool as_first = k_->sizes.empty();  // no symbolic sizes
     const fuser::CudaBlocks blocks = as_first ? v->blocks : fuser::cuda_blocks(k, rows, cols);
     CudaDim grid{static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y), 1};
     if (v->shape.persistent && grid.y > 0) grid.x = std::clamp(grid.x, 1u, std::max(1u, v->at_once / grid.y));
