@@ -208,22 +208,6 @@ class Splitter {
     if (from_forward(root) && in_memory_[root]) convolved_.set(root, 1);
   }
 
-  // Parameters that products and convolutions of both programs read in 16 bits: autocast's.  A kernel that casts one once
-  // more reads and writes three times what the cast keeps until its parameter's gradient, twice as large, takes its place.
-  // Where parameters are gathered again, what is made of them must not stay instead.
-  void find_cast_parameters(const Call& call) {
-    if (is_fusible(call) || !options_.bucket_bytes.empty()) return;
-    visit_inputs(call, [&](Value v) {
-      const Value root = aliases_.root(v);
-      const int producer = producer_[root];
-      if (producer < 0 || !in_memory_[root] || !is_cast(*calls_[static_cast<size_t>(producer)])) return;
-      visit_inputs(*calls_[static_cast<size_t>(producer)], [&](Value in) {
-        const bool trained = is_input_[aliases_.root(in)] && in.type().is_tensor() && in.tensor().requires_grad;
-        if (trained && 2 * bytes(root) <= bytes(in)) cast_parameters_.set(root, 1);
-      });
-    });
-  }
-
   // ---- what to save -------------------------------------------------------------------------------------------------
 
   // A graph over storages: the views of one storage are one node, since keeping any of them keeps all its bytes.
@@ -244,7 +228,6 @@ class Splitter {
     for (size_t i = forward_calls_; i < calls_.size(); ++i) {
       find_compared(*calls_[i]);
       find_convolved(*calls_[i]);
-      find_cast_parameters(*calls_[i]);
       visit_inputs(*calls_[i], demand);
     }
     for (const Arg& g : joint_.gradients()) visit_values(g, demand);
@@ -282,8 +265,7 @@ class Splitter {
     const bool kept_whole = !node.root.type().is_tensor() && !node.root.type().is_future();
     // What is gathered again is the same bit by bit.
     const bool compared = compared_[node.root] && !is_regathered(call);
-    const bool kept = convolved_[node.root] || cast_parameters_[node.root] || is_small_operand(node.root);
-    if (kept_whole || compared || kept || !may_recompute(call))
+    if (kept_whole || compared || convolved_[node.root] || is_small_operand(node.root) || !may_recompute(call))
       return network_.add_edge(source_, node.in, FlowNetwork::kInfinite);
     visit_inputs(call, [&](Value v) {
       if (!from_forward(v)) return;
@@ -417,7 +399,6 @@ class Splitter {
   ValueSet in_memory_;            // storages that the forward makes in any case
   ValueSet compared_;             // storages that the backward compares exactly
   ValueSet convolved_;            // storages that convolutions and pools in the backward take
-  ValueSet cast_parameters_;      // storages of parameters that autocast has cast for the products of both programs
   ValueSet keep_;                 // storages to save
   std::vector<char> recomputed_;  // per forward call
 

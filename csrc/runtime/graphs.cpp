@@ -195,12 +195,11 @@ void EntryGraphs::discard(Road& road, const GraphRecording& recording) {
 
 bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
   if (!settings_->automatic) return true;
-  using Verdict = RunTimes::Verdict;
-  const Verdict verdict = row.times.verdict();
-  // Each row of sizes is recorded once more, which takes longer than many pauses.
-  const bool helps = verdict == Verdict::Helps && numbers_.empty();
-  if (verdict == Verdict::DoesNot || (verdict == Verdict::Helps && !helps)) give_up(road, row, row.times.why());
-  return helps || verdict == Verdict::Pays;
+  const RunTimes::Verdict verdict = row.times.verdict();
+  // Several rows of sizes would be several recordings, and one recording takes longer than the pauses of many runs.
+  const bool pays = verdict == RunTimes::Verdict::Pays || (verdict == RunTimes::Verdict::Helps && numbers_.empty());
+  if (!pays && verdict != RunTimes::Verdict::Open) give_up(road, row, row.times.why());
+  return pays;
 }
 
 int64_t EntryGraphs::most_bytes() const {
@@ -234,13 +233,10 @@ bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& input
   const bool gradients = forward && takes_too_long(row.backward.given, kCopying * backward);
   bool too_long = gradients || takes_too_long(copied, kCopying * issued);
   if (forward && !too_long && of_row.times.verdict() == RunTimes::Verdict::Helps) {
-    if (trains_ && std::isinf(backward)) {  // its time is not there yet
-      if (++row.postponed > kPostponed) give_up(road, of_row, "its backward does not run");
-      return true;
-    }
+    if (trains_ && std::isinf(backward)) return true;  // no backward has been timed yet
     // Cotangents are as large as outputs.
-    const int64_t all = copied + (trains_ ? of_row.given + row.backward.given : 0);
-    too_long = takes_too_long(all, kPauses * (trains_ ? issued + backward : issued));
+    if (trains_) copied += of_row.given + row.backward.given;
+    too_long = takes_too_long(copied, kPauses * (trains_ ? issued + backward : issued));
   }
   if (!too_long) return false;
   give_up(road, of_row,
@@ -573,8 +569,8 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
     }
     if (copies_too_much(backward_, *row, inputs, places)) {
       // The forward's recording would hold what is saved beside the memory of a backward without one.
-      row->forward.off = true;
-      row->graphs.clear();
+      give_up(forward_, row->forward, "its backward is not recorded");
+      const auto gone = std::exchange(row->graphs, {});
       return nullptr;
     }
     const int64_t most = most_bytes();

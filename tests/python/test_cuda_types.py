@@ -488,9 +488,8 @@ assert {g.dtype for g in grads} == {torch.float32}
 
 
 def test_parameters_are_converted_in_one_call():
-    # The backward finds them converted.  It converts the 13 gradients one by one: no executor here has a product that
-    # gives float32.
-    assert in_fake_cuda(CONVERSIONS) == ["1 0", "0 13"]
+    # The backward converts the 13 gradients one by one: no executor here has a product that gives float32.
+    assert in_fake_cuda(CONVERSIONS) == ["1 0", "1 13"]
 
 
 HEADS_OF_TWO = """

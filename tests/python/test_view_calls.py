@@ -18,6 +18,7 @@ VIEWS = {
     "unfold": lambda x: x.unfold(2, 3, 2),
     "diagonal": lambda x: x.diagonal(0, 0, 1),
     "no element": lambda x: x[:, 5:],
+    "as_strided": lambda x: x.as_strided((3, 4), (4, 1)),
     "chain": lambda x: x[1:].permute(2, 0, 1).reshape(6, 15)[:, 3:].t(),
 }
 
@@ -66,6 +67,49 @@ def test_an_argument_at_an_offset():
     whole = torch.arange(96.0, device=DEVICE)
     for start in (0, 24, 72):
         torch.testing.assert_close(compiled(whole[start : start + 24]), f(whole[start : start + 24]))
+
+
+@pytest.mark.parametrize("place", [None, 0, 2])
+def test_places_in_the_storage(place):
+    """The place of as_strided() is counted from the beginning of the storage, wherever the argument begins."""
+
+    def f(x):
+        return torch.mm(x.as_strided((4, 4), (4, 1), place), torch.eye(4, device=DEVICE))
+
+    compiled = thunder.jit(f)
+    whole = torch.arange(100.0, device=DEVICE)
+    for start in (0, 24, 48):
+        torch.testing.assert_close(compiled(whole[start : start + 24]), f(whole[start : start + 24]))
+
+
+def test_no_view_reaches_past_the_storage():
+    def f(x):
+        return torch.mm(x.as_strided((4, 4), (4, 1)), torch.eye(4, device=DEVICE))
+
+    compiled = thunder.jit(f)
+    whole = torch.arange(100.0, device=DEVICE)
+    torch.testing.assert_close(compiled(whole[:8]), f(whole[:8]))
+    for call in (f, compiled):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            call(whole[92:])
+
+
+def views_seen(f, *args):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        f(*args)
+    return sum(e.count for e in profile.key_averages() if e.key in ("aten::permute", "aten::transpose", "aten::t"))
+
+
+def test_the_dispatcher_is_not_called():
+    def f(x):
+        return torch.linalg.inv(x.permute(1, 0)).permute(1, 0)
+
+    x = torch.eye(4, device=DEVICE) * 2
+    compiled = thunder.jit(f)
+    compiled(x)
+    of_the_inverse = views_seen(torch.linalg.inv, x.t())
+    assert views_seen(f, x) >= of_the_inverse + 2
+    assert views_seen(compiled, x) == of_the_inverse
 
 
 def test_writes_are_seen_through_views():

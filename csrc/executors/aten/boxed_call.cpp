@@ -1,6 +1,7 @@
 #include "executors/aten/boxed_call.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -14,12 +15,21 @@
 namespace thunder::aten {
 namespace {
 
-at::Tensor on_meta(const TensorType& type) {
+// One past the last element, counted from the first element of the storage.
+int64_t end_of(const at::Tensor& t) {
+  if (t.numel() == 0) return t.storage_offset();
+  int64_t last = t.storage_offset();
+  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
+  return last + 1;
+}
+
+at::Tensor on_meta(const TensorType& type, int64_t offset) {
   c10::SmallVector<int64_t, 5> sizes, strides;
   for (const Dim& d : type.shape) sizes.push_back(d.constant());
   for (const Dim& d : type.strides) strides.push_back(d.constant());
-  return at::empty_strided(sizes, strides,
-                           at::TensorOptions().dtype(to_aten(type.dtype)).device(c10::DeviceType::Meta));
+  const auto options = at::TensorOptions().dtype(to_aten(type.dtype)).device(c10::DeviceType::Meta);
+  const at::Tensor first = at::empty_strided(sizes, strides, options);
+  return at::empty({offset + end_of(first)}, options).as_strided(sizes, strides, offset);
 }
 
 bool is_alias_to_read(const c10::Argument& a) { return a.alias_info() && !a.alias_info()->isWrite(); }
@@ -67,22 +77,28 @@ void ViewCall::prepare(const Call& call) {
   if (!all_constant(type.shape) || !all_constant(type.strides)) return;
   const BelowAutograd below;
   if (operators_are_watched()) return;
-  at::Tensor whole, viewed;
+  // as_strided() counts from the first element of the storage: the view then depends on where its operand begins.
+  constexpr int64_t kElsewhere = 64;
   try {
-    whole = on_meta(type);
-    std::vector<c10::IValue> stack{whole};
-    for (size_t i = 1; i < operands.size(); ++i) stack.push_back(operands[i].constant);
-    handle().callBoxed(stack);
-    viewed = stack.front().toTensor();
+    const at::Tensor whole = on_meta(type, 0), moved = on_meta(type, kElsewhere);
+    const at::Tensor view = view_of(whole), moved_view = view_of(moved);
+    const bool follows = moved_view.storage_offset() - view.storage_offset() == kElsewhere;
+    if (!is_plain(view) || view.scalar_type() != whole.scalar_type() || !view.is_alias_of(whole)) return;
+    if (!moved_view.is_alias_of(moved) || !follows || end_of(view) > end_of(whole)) return;
+    from_ = {{whole.sizes().begin(), whole.sizes().end()}, {whole.strides().begin(), whole.strides().end()}};
+    to_ = {{view.sizes().begin(), view.sizes().end()}, {view.strides().begin(), view.strides().end()}};
+    offset_ = view.storage_offset();
+    known_ = true;
   } catch (const std::exception&) {
-    return;  // the operator runs, and says what is wrong
+    // The operator runs, and says what is wrong.
   }
-  const bool plain = is_plain(viewed) && viewed.scalar_type() == whole.scalar_type();
-  if (!plain || viewed.storage().unsafeGetStorageImpl() != whole.storage().unsafeGetStorageImpl()) return;
-  from_ = {{whole.sizes().begin(), whole.sizes().end()}, {whole.strides().begin(), whole.strides().end()}};
-  to_ = {{viewed.sizes().begin(), viewed.sizes().end()}, {viewed.strides().begin(), viewed.strides().end()}};
-  offset_ = viewed.storage_offset() - whole.storage_offset();
-  known_ = true;
+}
+
+at::Tensor ViewCall::view_of(const at::Tensor& t) const {
+  std::vector<c10::IValue> stack{t};
+  for (size_t i = 1; i < operands.size(); ++i) stack.push_back(operands[i].constant);
+  handle().callBoxed(stack);
+  return stack.front().toTensor();
 }
 
 bool ViewCall::knows(const Frame& frame, const at::Tensor& t) const {

@@ -15,7 +15,7 @@ class BoxedCall : public Instruction {
  public:
   /// `list`: the operator's one result is a list of tensors.
   BoxedCall(const c10::OperatorHandle& handle, bool list) : handle_(handle), list_(list) {}
-  /// Once the operands are there.
+  /// Called after `operands` are set.
   virtual void prepare(const Call&) {}
   void run(Frame& frame) const override;
   std::string str() const override { return handle_.schema().name(); }
@@ -34,9 +34,9 @@ class BoxedCall : public Instruction {
 bool views(const c10::FunctionSchema& schema);
 
 /// An operator whose result is a view.  A step of a large model makes hundreds of them, and the dispatcher takes most of
-/// their time.  The view of a tensor of constant sizes is therefore asked for once, of a tensor on the meta device, and
-/// later made without the dispatcher.  Tensors that lie otherwise than the trace says go to the operator, and so do all
-/// where autograd or a mode would see it.
+/// their time.  For constant sizes the operator runs once, on the meta device, and gives the layout of the view; run()
+/// then makes the view without the dispatcher.  run() calls the operator if its operand has another layout than in the
+/// trace, and if autograd or a mode sees operators.
 class ViewCall final : public BoxedCall {
  public:
   explicit ViewCall(const c10::OperatorHandle& handle) : BoxedCall(handle, false) { moves_operands = false; }
@@ -47,6 +47,7 @@ class ViewCall final : public BoxedCall {
   struct Layout {
     c10::SmallVector<int64_t, 5> sizes, strides;
   };
+  at::Tensor view_of(const at::Tensor& t) const;
   bool knows(const Frame& frame, const at::Tensor& t) const;
 
   bool known_ = false;

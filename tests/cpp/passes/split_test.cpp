@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "passes/autodiff.h"
 #include "passes/pass_ops.h"
 #include "passes/passes.h"
@@ -93,31 +91,6 @@ TEST_CASE("split: a cast is computed again from what costs nothing") {
   ForwardBackward parts = split_of(t);
   // The narrow value of heavy(x) and not its wide copy; and of w nothing but w.
   CHECK(names(parts.saved) == "x, w, t3");
-}
-
-// Whether the backward of a product, or of a pointwise operator, gets the parameter w as the forward has cast it.
-bool saves_cast(bool trained, DType dtype, bool aggressive, bool product) {
-  Builder b = pass_builder();
-  Value x = b.input(f32({4, 4}, true), "x"), w = b.input(f32({4, 4}, trained), "w");
-  Expr low = b("prims.convert_element_type", w, dtype);
-  Expr a = b("prims.convert_element_type", b("pt.heavy", x), dtype);
-  Expr y = product ? b("prims.matmul", a, low) : b("prims.mul", a, low);
-  Trace t = b.finish("f", Arg::tuple({b("prims.convert_element_type", y, DType::f32)}));
-  const Value cast = t.calls[0]->output.value();
-  const ForwardBackward parts = split_of(t, aggressive);
-  const bool saved = std::find(parts.saved.begin(), parts.saved.end(), cast) != parts.saved.end();
-  CHECK(saved == (std::find(parts.saved.begin(), parts.saved.end(), w) == parts.saved.end()));
-  return saved;
-}
-
-TEST_CASE("split: a parameter that products of both programs read in 16 bits is cast once") {
-  for (bool aggressive : {false, true}) {
-    CAPTURE(aggressive);
-    CHECK(saves_cast(true, DType::bf16, aggressive, true));
-    CHECK_FALSE(saves_cast(false, DType::bf16, aggressive, true));  // no gradient will have its place
-    CHECK_FALSE(saves_cast(true, DType::f64, aggressive, true));    // it would be larger
-    CHECK_FALSE(saves_cast(true, DType::bf16, aggressive, false));  // kernels cast as they read
-  }
 }
 
 TEST_CASE("split: views of an intermediate share its bytes, views of an input are made again") {
