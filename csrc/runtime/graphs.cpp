@@ -233,7 +233,7 @@ bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& input
   const bool gradients = forward && takes_too_long(row.backward.given, kCopying * backward);
   bool too_long = gradients || takes_too_long(copied, kCopying * issued);
   if (forward && !too_long && of_row.times.verdict() == RunTimes::Verdict::Helps) {
-    if (trains_ && std::isinf(backward)) return true;  // no backward has been timed yet
+    if (trains_ && std::isinf(backward)) return true;          // no backward has been timed yet
     if (trains_) copied += of_row.given + row.backward.given;  // cotangents are as large as outputs
     too_long = takes_too_long(copied, kPauses * (trains_ ? issued + backward : issued));
   }

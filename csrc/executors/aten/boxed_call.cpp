@@ -1,8 +1,8 @@
 #include "executors/aten/boxed_call.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -15,21 +15,20 @@
 namespace thunder::aten {
 namespace {
 
-// One past the last element, counted from the first element of the storage.
-int64_t end_of(const at::Tensor& t) {
-  if (t.numel() == 0) return t.storage_offset();
-  int64_t last = t.storage_offset();
-  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
-  return last + 1;
+// Elements of the storage up to the last one of such a tensor.
+int64_t reach(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset) {
+  return static_cast<int64_t>(
+      at::detail::computeStorageNbytes(sizes, strides, /*itemsize=*/1, static_cast<size_t>(offset)));
 }
+
+int64_t reach(const at::Tensor& t) { return reach(t.sizes(), t.strides(), t.storage_offset()); }
 
 at::Tensor on_meta(const TensorType& type, int64_t offset) {
   c10::SmallVector<int64_t, 5> sizes, strides;
   for (const Dim& d : type.shape) sizes.push_back(d.constant());
   for (const Dim& d : type.strides) strides.push_back(d.constant());
   const auto options = at::TensorOptions().dtype(to_aten(type.dtype)).device(c10::DeviceType::Meta);
-  const at::Tensor first = at::empty_strided(sizes, strides, options);
-  return at::empty({offset + end_of(first)}, options).as_strided(sizes, strides, offset);
+  return at::empty({reach(sizes, strides, offset)}, options).as_strided(sizes, strides, offset);
 }
 
 bool is_alias_to_read(const c10::Argument& a) { return a.alias_info() && !a.alias_info()->isWrite(); }
@@ -84,7 +83,7 @@ void ViewCall::prepare(const Call& call) {
     const at::Tensor view = view_of(whole), moved_view = view_of(moved);
     const bool follows = moved_view.storage_offset() - view.storage_offset() == kElsewhere;
     if (!is_plain(view) || view.scalar_type() != whole.scalar_type() || !view.is_alias_of(whole)) return;
-    if (!moved_view.is_alias_of(moved) || !follows || end_of(view) > end_of(whole)) return;
+    if (!moved_view.is_alias_of(moved) || !follows || reach(view) > reach(whole)) return;
     from_ = {{whole.sizes().begin(), whole.sizes().end()}, {whole.strides().begin(), whole.strides().end()}};
     to_ = {{view.sizes().begin(), view.sizes().end()}, {view.strides().begin(), view.strides().end()}};
     offset_ = view.storage_offset();

@@ -34,7 +34,7 @@ class BoxedCall : public Instruction {
 bool views(const c10::FunctionSchema& schema);
 
 /// An operator whose result is a view.  A step of a large model makes hundreds of them, and the dispatcher takes most of
-/// their time.  For constant sizes the operator runs once, on the meta device, and gives the layout of the view; run()
+/// their time.  For constant sizes prepare() runs the operator on the meta device and keeps the layout of the view; run()
 /// then makes the view without the dispatcher.  run() calls the operator if its operand has another layout than in the
 /// trace, and if autograd or a mode sees operators.
 class ViewCall final : public BoxedCall {

@@ -325,6 +325,7 @@ class FusionCall final : public Instruction {
     }
     if (fuser::finishes_apart(k)) {
       v.finish = batch.cuda_kernel(name + "_finish", device, why);
+      if (!v.finish) return nullptr;
       v.partial_bytes = fuser::partial_bytes(k, fuser::Target::Cuda, cols);
     }
     v.kernel = std::move(main);
