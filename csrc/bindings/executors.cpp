@@ -9,6 +9,7 @@
 #include "executors/aten/aten.h"
 #include "executors/aten/lowering.h"
 #include "executors/c10d/c10d.h"
+#include "executors/constants/constants.h"
 #include "executors/cublaslt/cublaslt.h"
 #include "executors/cudnn/cudnn.h"
 #include "executors/decoding/decoding.h"
@@ -35,6 +36,7 @@ void register_executors() {
   lower_cudnn_of_any_length();
   std::shared_ptr<Executor> fuser = make_fuser_executor();
   register_fuser_lowering();
+  register_constants_lowering();
   std::shared_ptr<Executor> cublaslt = make_cublaslt_executor(), rows = make_rows_executor();
   std::shared_ptr<Executor> c10d = make_c10d_executor(), onednn = make_onednn_executor();
   std::shared_ptr<Executor> decoding = make_decoding_executor(), depthwise = make_depthwise_executor();

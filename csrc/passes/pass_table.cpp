@@ -8,6 +8,7 @@
 #include "passes/batched_products.h"
 #include "passes/channels_last.h"
 #include "passes/complex_parts.h"
+#include "passes/constants.h"
 #include "passes/conversions.h"
 #include "passes/counted_random.h"
 #include "passes/distributed/comm_schedule.h"
@@ -137,6 +138,11 @@ Trace scheduled(const Trace& t, State& s) {
   std::optional<std::vector<size_t>> none;
   auto& before = s.half == Half::Forward ? none : s.distribution.plan->order.regathers_before;
   return distributed::comm_schedule(t, *s.distribution.plan, s.positions, before, s.too_late);
+}
+
+// The caller gets all that a program gives, but for what a forward saves.
+const Arg& given(const Trace& t, const State& s) {
+  return s.compiled.has_backward && s.half == Half::Forward ? t.output.items()[0] : t.output;
 }
 
 // ---- the table -------------------------------------------------------------------------------------------------------
@@ -271,6 +277,9 @@ constexpr Pass kEach[] = {
     {"joined_conversions", "Joined Conversions", true, kAlways, RUN(joined_conversions(t, s.options.executors)),
      "conversions of inputs on a GPU that no kernel took (autocast's of parameters) are made many at once, up to 32 MB",
      ""},
+    {"constants", "Constants Made Once", true, kAlways, RUN(constants_once(t, given(t, s))),
+     "calls that depend on no input run once for the program, and what others read of them is kept, up to 64 MB",
+     "Once it is known what is a value in memory: what a kernel makes for itself costs less than reading it."},
     {"late_waits", "Late Waits", false, kCommunicates, RUN(distributed::late_waits(t)),
      "what users communicate is waited for where it is read first", "Before what decides about the plan's own waits."},
     {"comm_schedule", "Communication Schedule", false, kDistributed, scheduled,

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/parse.h"
 #include "core/verify.h"
+#include "passes/constants.h"
 #include "passes/conversions.h"
 #include "passes/rerunnable.h"
 
@@ -155,6 +156,7 @@ std::vector<std::string> check_passes(const Program& program, const Passes& pass
     c.check_trace("converted_products", products);
     c.check_trace("joined_conversions", joined_conversions(products, list, {.device = DeviceType::cpu}));
   });
+  c.step("constants", [&] { c.check_trace("constants", constants_once(passes.claim(t, executors), t.output)); });
   c.step("rerunnable", [&] {
     std::vector<size_t> outputs(t.output.items().size());
     std::iota(outputs.begin(), outputs.end(), 0);

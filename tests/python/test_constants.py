@@ -1,0 +1,195 @@
+"""What depends on no input is computed once for a program, and kept."""
+
+import threading
+import uuid
+
+import pytest
+import torch
+from devices import DEVICE, ON_CPU
+from torch import nn
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import thunder
+from thunder.extend import OperatorExecutor
+
+pytestmark = pytest.mark.fuser
+
+
+def distances(n, device):
+    """Buckets of distances between places, as models with relative positions make them in each call."""
+    i = torch.arange(n, device=device)
+    between = i[:, None] - i[None, :]
+    near = torch.where(between.abs() < 8, torch.tensor(7).type_as(between), between.abs())
+    far = torch.ceil(torch.log(near / 8) / torch.tensor(3.9, device=device).log() * 7) + 8
+    return torch.where(near <= 8, between.type_as(far), far * torch.sign(between)).cumsum(0).long().clamp(0, n - 1)
+
+
+def relative(x, table):
+    scores = torch.matmul(x, x.transpose(-1, -2))
+    places = distances(x.shape[-2], x.device).expand(x.shape[0], -1, -1)
+    rows = F.embedding(torch.arange(x.shape[-2], device=x.device), table)
+    return torch.gather(scores, -1, places).sum() + (rows * x).sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [16, 7, 1])
+def test_steps_with_tables_of_places(n, dtype):
+    x = torch.randn(2, n, 5, dtype=dtype, device=DEVICE, requires_grad=True)
+    table = torch.randn(20, 5, dtype=dtype, device=DEVICE, requires_grad=True)
+    f = thunder.jit(relative)
+    for _ in range(3):
+        got, want = f(x, table), relative(x, table)
+        gradients = [torch.autograd.grad(out, (x, table)) for out in (got, want)]
+        rounding = {} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
+        torch.testing.assert_close(got, want, **rounding)
+        torch.testing.assert_close(*gradients, **rounding)
+    assert "constants" in str(thunder.last_traces(f)[-1])
+
+
+def counting():
+    calls = []
+
+    def places(n, device):
+        calls.append(n)
+        return torch.arange(n, device=device)
+
+    executor = OperatorExecutor("test_" + uuid.uuid4().hex[:8])
+    operator = executor.register_operator("places", like=places, fn=places)
+    return executor, operator, calls
+
+
+def test_of_an_operator_that_counts():
+    executor, places, calls = counting()
+    f = thunder.jit(lambda x: x + places(4, x.device), executors=[executor, *thunder.get_default_executors()])
+    x = torch.ones(4, device=DEVICE)
+    f(x)
+    made = len(calls)
+    for _ in range(3):
+        torch.testing.assert_close(f(x), x + torch.arange(4, device=DEVICE))
+    assert len(calls) == made
+    f(torch.ones(4, dtype=torch.float64, device=DEVICE))
+    assert len(calls) > made, "another program has its own"
+
+
+def test_results_are_the_callers():
+    def f(x):
+        ones = torch.ones(3, device=x.device)
+        places = torch.arange(6, device=x.device).view(2, 3)
+        return x + ones + torch.cumsum(places, 0), ones, places, places[0]
+
+    compiled = thunder.jit(f)
+    x = torch.zeros(3, device=DEVICE)
+    for _ in range(3):
+        got = compiled(x)
+        torch.testing.assert_close(got, f(x))
+        for g in got:
+            g.add_(1)
+
+
+def test_a_buffer_is_set_to_a_constant():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("places", torch.zeros(4, dtype=torch.int64))
+
+        def forward(self, x):
+            self.places = torch.cumsum(torch.arange(4, device=x.device), 0)
+            out = x * self.places
+            self.places += 1
+            return out
+
+    module, reference = Counter().to(DEVICE), Counter().to(DEVICE)
+    compiled = thunder.jit(module)
+    x = torch.ones(4, device=DEVICE)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), reference(x))
+        torch.testing.assert_close(module.places, reference.places)
+        module.places.zero_(), reference.places.zero_()
+
+
+class Names(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+def test_whoever_watches_sees_each_call():
+    f = thunder.jit(lambda x: x * torch.cumsum(torch.arange(4, device=x.device), 0))
+    x = torch.ones(4, device=DEVICE)
+    for _ in range(2):
+        f(x)
+        with Names() as mode:
+            torch.testing.assert_close(f(x), torch.tensor([0.0, 1, 3, 6], device=DEVICE))
+        assert "cumsum" in mode.names
+
+
+def test_first_in_inference_mode():
+    f = thunder.jit(lambda x, w: (x * w * torch.cumsum(torch.arange(4, device=x.device), 0)).sum())
+    x, w = torch.ones(4, device=DEVICE), torch.ones(4, device=DEVICE, requires_grad=True)
+    with torch.inference_mode():
+        assert f(x, w).item() == 10
+    with torch.no_grad():
+        assert f(x, w).item() == 10
+    f(x, w).backward()
+    torch.testing.assert_close(w.grad, torch.tensor([0.0, 1, 3, 6], device=DEVICE))
+
+
+def test_from_threads():
+    f = thunder.jit(lambda x: x + torch.cumsum(torch.arange(1000, device=x.device), 0))
+    x = torch.randn(1000, device=DEVICE)
+    want, wrong = x + torch.arange(1000, device=DEVICE).cumsum(0), []
+
+    def run():
+        for _ in range(20):
+            if not torch.equal(f(x), want):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_pass_that_can_be_skipped(monkeypatch):
+    monkeypatch.setenv("THUNDER_SKIP", "constants")
+    f = thunder.jit(lambda x: x * torch.cumsum(torch.arange(4, device=x.device), 0))
+    torch.testing.assert_close(f(torch.ones(4, device=DEVICE)), torch.tensor([0.0, 1, 3, 6], device=DEVICE))
+    assert "constants" not in str(thunder.last_traces(f)[-1])
+
+
+@pytest.mark.skipif(ON_CPU, reason="streams and graphs are the GPU's")
+def test_on_streams_and_in_graphs_of_the_users():
+    f = thunder.jit(lambda x: x + torch.cumsum(torch.arange(4096, device=x.device), 0))
+    x = torch.randn(4096, device=DEVICE)
+    want = x + torch.arange(4096, device=DEVICE).cumsum(0)
+    side = torch.cuda.Stream()
+    for stream in (torch.cuda.current_stream(), side):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.testing.assert_close(f(x), want)
+        torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = f(x)
+    x.zero_()
+    graph.replay()
+    torch.testing.assert_close(out, torch.arange(4096, device=DEVICE).cumsum(0).float())
+
+
+@pytest.mark.skipif(ON_CPU, reason="a graph is the GPU's")
+def test_numbers_made_on_the_host_are_no_reason_against_a_graph():
+    def f(x):
+        return torch.cumsum(x, 0) * torch.tensor([1.0, 2.0, 3.0]).to(x.device) / torch.tensor(4).type_as(x)
+
+    compiled = thunder.jit(f, graphs=True)
+    x = torch.randn(3, device=DEVICE)
+    for _ in range(4):
+        torch.testing.assert_close(compiled(x), f(x))
+    assert thunder.compile_stats(compiled)["graphs"]["replays"] > 0
