@@ -102,6 +102,7 @@ Trace constants_once(const Trace& trace, const Arg& given, ConstantLimits limits
   auto op = std::make_unique<Op>("constants", def);
   op->print_name = name;
   op->executor = "constants";
+  op->tags = kOnce;
   return replace_region(trace, calls, std::move(op));
 }
 

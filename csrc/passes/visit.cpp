@@ -16,6 +16,7 @@ const Call* PrimitiveMakers::of(Value v) {
 
 uint64_t tags_within(const Call& call, uint64_t mask) {
   uint64_t found = call.op->tags & mask;
+  if (call.op->has(kOnce)) return found;
   for (const Call* inner : call.body) found |= tags_within(*inner, mask);
   return found;
 }

@@ -15,8 +15,8 @@ namespace {
 bool is_del(const Call& call) { return call.op->name == "prims.python_del"; }
 
 bool any_within(const Call& call, bool (*holds)(const Call&)) {
-  return holds(call) ||
-         std::any_of(call.body.begin(), call.body.end(), [&](const Call* c) { return any_within(*c, holds); });
+  return holds(call) || (!call.op->has(kOnce) && std::any_of(call.body.begin(), call.body.end(),
+                                                             [&](const Call* c) { return any_within(*c, holds); }));
 }
 
 bool has_parameter(const Op& op, std::string_view name) {

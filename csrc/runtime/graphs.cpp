@@ -13,7 +13,7 @@
 #include "passes/visit.h"
 #include "passes/write_in_place.h"
 #include "runtime/autograd.h"
-#include "runtime/convert.h"
+#include "runtime/calling_threads.h"
 #include "runtime/gil.h"
 #include "runtime/graph_support.h"
 #include "runtime/python_error.h"
@@ -47,18 +47,6 @@ constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call o
 constexpr double kCopied = 1e6;            // bytes that a device copies in a microsecond
 constexpr double kCopying = 0.25;  // of the time that the host needs to issue a run: copies for a device that waits
 constexpr double kPauses = 0.06;   // the same for one that does not: what it saves between its kernels
-
-std::string message_of(const std::exception_ptr& exception) {
-  if (!set_python_error(exception)) return "an unknown error";
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject* text = value ? PyObject_Str(value) : nullptr;
-  const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
-  std::string out = utf8 ? utf8 : "an unknown error";
-  PyErr_Clear();
-  for (PyObject* o : {type, value, traceback, text}) Py_XDECREF(o);
-  return out;
-}
 
 // A mode wants to see every operator, and hooks every saved tensor.
 bool somebody_watches(bool saves) {
@@ -202,6 +190,12 @@ bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
   return pays;
 }
 
+bool EntryGraphs::nobody_else_calls(const Road& road) {
+  const bool alone = !several_threads_call();
+  if (!alone) settings_->why[cat(road.what, ": several threads call compiled functions")] = 1;
+  return alone;
+}
+
 int64_t EntryGraphs::most_bytes() const {
   int64_t kept = 0;
   for (const auto& row : rows_)
@@ -293,8 +287,8 @@ std::optional<std::vector<GraphRecording::Place>> EntryGraphs::places_for(const 
     may_stay = may_stay || (in_place && !stays);
     if (in_place_[i] && !stays && !by_address_[i]) *why = "an argument that it writes to lies elsewhere in each call";
   }
-  const bool waits = may_stay && postponed < limits(*settings_).patience;
   if (!why->empty()) return std::nullopt;
+  const bool waits = may_stay && postponed < limits(*settings_).patience;
   if (!waits && (!settings_->automatic || copied <= kMostCopied)) return places;
   *why = cat(megabytes(copied), " of arguments would be copied in each call");
   return std::nullopt;
@@ -304,6 +298,8 @@ std::optional<std::vector<GraphRecording::Place>> EntryGraphs::places_for(const 
 
 GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& outputs) {
   GraphRun run;
+  note_calling_thread();
+  wait_for_alone_period();
   if (forward_.off) return run;
   Gil gil;
   void* stream = settings_->stream(index_);
@@ -314,8 +310,10 @@ GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& 
   run.row = row_of(inputs);
   std::shared_ptr<ForwardGraph> graph = usable ? find_forward(*run.row, inputs, stream) : nullptr;
   if (!graph) learn(inputs);
-  if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward))
-    graph = record_forward(entry, run.row, inputs, stream);
+  if (usable && !graph && !forward_.off && !run.row->forward.off && wanted(forward_, run.row->forward)) {
+    const AlonePeriod alone;
+    if (nobody_else_calls(forward_)) graph = record_forward(entry, run.row, inputs, stream);
+  }
   if (!graph) {
     ++settings_->ungraphed;
     if (forward_.off || run.row->forward.off) run.row.reset();
@@ -477,7 +475,10 @@ std::optional<Values> EntryGraphs::backward(const Entry& entry, const GraphLease
   for (const at::Tensor& c : cotangents) inputs.emplace_back(c);
   std::shared_ptr<ForwardGraph::Backward> found = usable ? find_backward(graph, inputs, last) : nullptr;
   // The forward's recording holds what is saved: a backward that runs beside it needs more memory than both recordings.
-  if (usable && !found && !backward_.off && !row->backward.off) found = record_backward(entry, graph, inputs, last);
+  if (usable && !found && !backward_.off && !row->backward.off) {
+    const AlonePeriod alone;
+    if (nobody_else_calls(backward_)) found = record_backward(entry, graph, inputs, last);
+  }
   if (!found) {
     ++settings_->ungraphed;
     return std::nullopt;

@@ -178,6 +178,7 @@ class EntryGraphs {
   void give_up(Road& road, GraphRow::Road& row, const std::string& why);
   void discard(Road& road, const GraphRecording& recording);
   bool wanted(Road& road, GraphRow::Road& row);
+  bool nobody_else_calls(const Road& road);
   bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
   bool copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places);
   int64_t most_bytes() const;

@@ -100,4 +100,16 @@ bool set_python_error(const std::exception_ptr& exception) {
   }
 }
 
+std::string message_of(const std::exception_ptr& exception) {
+  if (!set_python_error(exception)) return "an unknown error";
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* text = value ? PyObject_Str(value) : nullptr;
+  const char* utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
+  std::string out = utf8 ? utf8 : "an unknown error";
+  PyErr_Clear();
+  for (PyObject* o : {type, value, traceback, text}) Py_XDECREF(o);
+  return out;
+}
+
 }  // namespace thunder

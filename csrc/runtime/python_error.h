@@ -16,6 +16,9 @@ namespace thunder {
 /// Python type that PyTorch raises for them.  False for exceptions of other kinds.  Needs the GIL.
 bool set_python_error(const std::exception_ptr& exception);
 
+/// What such an exception says.  Needs the GIL.
+std::string message_of(const std::exception_ptr& exception);
+
 /// Python's `warnings.warn(message, RuntimeWarning)`: the WarningHandler of a process with Python (core/warning.h).
 /// Takes the GIL.  Throws python_error where the user made errors of warnings.
 void warn_in_python(const std::string& message);

@@ -298,10 +298,15 @@ def test_a_backward_of_a_part():
     both(step)
 
 
-def test_threads():
+@pytest.mark.parametrize("before", [True, False], ids=["recorded before", "from the start"])
+def test_threads(before):
     runs, modules = deep_pair()
     expected = [thunder.jit(modules[0], graphs=False)(x).detach() for x in batches()]
     wrong = []
+    for x in batches() if before else ():
+        runs[1](x).sum().backward()
+    recorded = counts(runs[1])[0]
+    assert bool(recorded) == before
 
     def work():
         for _ in range(3):
@@ -316,7 +321,14 @@ def test_threads():
         t.start()
     for t in threads:
         t.join()
-    assert not wrong and counts(runs[1])[1] > 0
+    assert not wrong
+    # While several threads call, none records: PyTorch's state of a recording is that of the process.
+    assert counts(runs[1])[0] == recorded
+    assert "several threads" in str(thunder.compile_stats(runs[1])["graphs"]["why"])
+    for _ in range(3):  # the others are gone
+        for x, y in zip(batches(), expected, strict=True):
+            assert torch.equal(runs[1](x), y)
+    assert counts(runs[1])[1] > 0
 
 
 def test_a_copy_of_the_module():
