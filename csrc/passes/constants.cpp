@@ -26,6 +26,18 @@ bool has_known_sizes(const Call& call) {
   return known;
 }
 
+// Whether a result may be an argument, or lie in its memory.  A kernel's results do not, whatever it reads.
+bool may_give_argument(const Call& call) {
+  if (meant_by(call).has(kView | kReturnsInput | kIdentity)) return true;
+  ValueSet given;
+  visit_outputs(call, [&](Value v) { given.set(v, 1); });
+  return std::any_of(call.body.begin(), call.body.end(), [&](const Call* inner) {
+    bool makes_result = false;
+    visit_outputs(*inner, [&](Value v) { makes_result = makes_result || given[v]; });
+    return makes_result && may_give_argument(*inner);
+  });
+}
+
 class Constants {
  public:
   Constants(const Trace& trace, const Arg& given, const ConstantLimits& limits)
@@ -38,7 +50,7 @@ class Constants {
   std::vector<const Call*> find() {
     // What a value that is kept out may lie in the memory of.
     for (auto c = trace_.calls.rbegin(); c != trace_.calls.rend(); ++c)
-      if (tags_within(**c, kView | kReturnsInput | kIdentity) && gives_kept_out(**c))
+      if (may_give_argument(**c) && gives_kept_out(**c))
         visit_inputs(**c, [&](Value v) { keep_out(v); });
     std::vector<const Call*> found;
     for (const Call* c : trace_.calls) {
