@@ -269,7 +269,7 @@ def _python_ctx(trace):
     def visit(calls):
         for call in calls:
             name = call.name
-            if call.executor == "fuser":
+            if call.executor in ("fuser", "constants"):
                 context[name] = _C.call_function(call)
             elif "." not in name and (found := symbol(call.op.rpartition(".")[0] and _base_name(call.op))) is not None:
                 context[name] = found

@@ -23,7 +23,7 @@ constexpr const char* kTagNames[] = {
     "pointwise",  "reduction",  "view",      "shape",    "creation",      "matmul",     "random",
     "collective", "write",      "host_sync", "no_grad",  "commutative",   "cheap",      "data_dependent",
     "input",      "comparison", "identity",  "linear",   "returns_input", "any_layout", "steps",
-    "comm",       "waits",      "state",     "autograd", "whole",         "own_size"};
+    "comm",       "waits",      "state",     "autograd", "whole",         "own_size",   "once"};
 
 nb::list tag_names(const Op& op) {
   nb::list out;

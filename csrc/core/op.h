@@ -55,7 +55,7 @@ enum Tag : uint64_t {
   kWhole = 1ull << 25,     ///< PyTorch's operator gives what its parts do not (the mean of infinities): not for kernels
   /// The size of the last result is known to the operator alone, and only its gradient reads that: types estimate it.
   kOwnSize = 1ull << 26,
-  kOnce = 1ull << 27,  ///< its body runs once for a program, and later runs do nothing
+  kOnce = 1ull << 27,  ///< the first run that is not watched executes its body; later runs hand out what that gave
 };
 inline constexpr uint64_t kEffects = kRandom | kCollective | kWrite | kHostSync | kState;
 

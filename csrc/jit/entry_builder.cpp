@@ -7,6 +7,7 @@
 #include "jit/repeatable.h"
 #include "passes/passes.h"
 #include "passes/write_in_place.h"
+#include "runtime/instruction.h"
 
 namespace thunder {
 
@@ -62,6 +63,7 @@ void EntryBuilder::read_masks() {
     entry->fixed.add(*acquired, inputs, *tensors, std::move(holds), changing);
   };
   options_.masks = mask_reader(tensors, guard, function_.compiles_only);
+  options_.is_opaque = [](const Call& c) { return !find_lowering(c.op->executor); };
 }
 
 Compiled EntryBuilder::compile() const {

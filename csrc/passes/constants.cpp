@@ -28,9 +28,14 @@ bool has_known_sizes(const Call& call) {
 
 // Whether a result may be an argument, or lie in its memory.  A kernel's results do not, whatever it reads.
 bool may_give_argument(const Call& call) {
-  if (meant_by(call).has(kView | kReturnsInput | kIdentity)) return true;
+  if (meant_by(call).has(kView | kReturnsInput | kIdentity | kAutograd)) return true;
   ValueSet given;
-  visit_outputs(call, [&](Value v) { given.set(v, 1); });
+  bool strided = true;
+  visit_outputs(call, [&](Value v) {
+    given.set(v, 1);
+    strided = strided && (!v.type().is_tensor() || v.tensor().strided());
+  });
+  if (!strided) return true;  // it keeps the tensors of its indices and elements
   return std::any_of(call.body.begin(), call.body.end(), [&](const Call* inner) {
     bool makes_result = false;
     visit_outputs(*inner, [&](Value v) { makes_result = makes_result || given[v]; });
@@ -40,18 +45,19 @@ bool may_give_argument(const Call& call) {
 
 class Constants {
  public:
-  Constants(const Trace& trace, const Arg& given, const ConstantLimits& limits)
-      : trace_(trace), limits_(limits), aliases_(trace.calls) {
+  Constants(const Trace& trace, const Arg& given, const std::function<bool(const Call&)>& is_opaque,
+            const ConstantLimits& limits)
+      : trace_(trace), is_opaque_(is_opaque), limits_(limits), aliases_(trace.calls) {
     visit_values(given, [&](Value v) { keep_out(v); });
     for (const Call* c : trace.calls)
-      if (tags_within(*c, kWrite | kCollective | kComm | kState)) visit_inputs(*c, [&](Value v) { keep_out(v); });
+      if (opaque(*c) || tags_within(*c, kWrite | kCollective | kComm | kState))
+        visit_inputs(*c, [&](Value v) { keep_out(v); });
   }
 
   std::vector<const Call*> find() {
     // What a value that is kept out may lie in the memory of.
     for (auto c = trace_.calls.rbegin(); c != trace_.calls.rend(); ++c)
-      if (may_give_argument(**c) && gives_kept_out(**c))
-        visit_inputs(**c, [&](Value v) { keep_out(v); });
+      if (may_give_argument(**c) && gives_kept_out(**c)) visit_inputs(**c, [&](Value v) { keep_out(v); });
     std::vector<const Call*> found;
     for (const Call* c : trace_.calls) {
       if (!is_constant(*c)) continue;
@@ -63,6 +69,8 @@ class Constants {
   }
 
  private:
+  bool opaque(const Call& call) const { return is_opaque_ && is_opaque_(call); }
+
   void keep_out(Value v) {
     kept_out_.set(v, 1);
     kept_out_.set(aliases_.root(v), 1);
@@ -76,7 +84,7 @@ class Constants {
 
   bool is_constant(const Call& call) const {
     constexpr uint64_t kNot = kEffects | kInput | kComm | kDataDependent | kMatmul | kAutograd;
-    if (tags_within(call, kNot) || !has_known_sizes(call) || gives_kept_out(call)) return false;
+    if (opaque(call) || tags_within(call, kNot) || !has_known_sizes(call) || gives_kept_out(call)) return false;
     bool constant = true;
     visit_outputs(call, [&](Value v) { constant = constant && (!owns_memory(v) || bytes_of(v) <= limits_.value); });
     visit_inputs(call, [&](Value v) { constant = constant && constant_[v]; });
@@ -97,6 +105,7 @@ class Constants {
   }
 
   const Trace& trace_;
+  const std::function<bool(const Call&)>& is_opaque_;
   const ConstantLimits& limits_;
   Aliases aliases_;
   ValueSet kept_out_, constant_;
@@ -104,8 +113,9 @@ class Constants {
 
 }  // namespace
 
-Trace constants_once(const Trace& trace, const Arg& given, ConstantLimits limits) {
-  const std::vector<const Call*> calls = Constants(trace, given, limits).find();
+Trace constants_once(const Trace& trace, const Arg& given, const std::function<bool(const Call&)>& is_opaque,
+                     ConstantLimits limits) {
+  const std::vector<const Call*> calls = Constants(trace, given, is_opaque, limits).find();
   if (calls.empty() || region_values(trace, calls).outputs.empty()) return trace;
   const std::string name = cat("constants", trace.arena->unique("constants"));
   const std::string schema = name + "() -> any";

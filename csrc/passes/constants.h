@@ -1,7 +1,7 @@
 // Constants made once: calls that depend on no input run once for a program, and their results are kept.
 //
-// Models make positions, tables and masks of `arange` in every call. What of them is a value in memory between two
-// kernels is one for all calls. What a kernel makes for itself alone costs less than reading it, and stays in the kernel.
+// Models make positions, tables and masks of `arange` in every call.  Values between two kernels are kept.  Values within
+// a kernel are computed again, since reading them would cost more.
 //
 // Precondition: calls are claimed and fused.
 //
@@ -11,14 +11,15 @@
 //   t3 = fusion1(t0, t2)                      t3 = fusion1(t0, t2)
 //   return t3                                 return t3
 //
-// Left where they are: results that the caller gets, or that something writes to; random numbers and other effects;
-// sizes that only a run knows; products, whose precision is set in the process; results that are large, since memory
-// that is kept is lost to the rest of the program.
+// These calls stay: those whose result the caller gets or something writes to, random numbers and other effects, sizes
+// that only a run knows, products (the process sets their precision), a user's code, and results that are large, since
+// nothing else can use the memory of what is kept.
 //
 // The executor `constants` runs the call (executors/constants).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "core/trace.h"
 
@@ -31,6 +32,8 @@ struct ConstantLimits {
 };
 
 /// `given`: the part of the trace's output that the caller gets; what is saved for the backward is not among it.
-Trace constants_once(const Trace& trace, const Arg& given, ConstantLimits limits = {});
+/// `is_opaque`: calls of a user's code, which may give or write to its arguments; none: no call is.
+Trace constants_once(const Trace& trace, const Arg& given, const std::function<bool(const Call&)>& is_opaque = {},
+                     ConstantLimits limits = {});
 
 }  // namespace thunder

@@ -277,7 +277,7 @@ constexpr Pass kEach[] = {
     {"joined_conversions", "Joined Conversions", true, kAlways, RUN(joined_conversions(t, s.options.executors)),
      "conversions of inputs on a GPU that no kernel took (autocast's of parameters) are made many at once, up to 32 MB",
      ""},
-    {"constants", "Constants Made Once", true, kAlways, RUN(constants_once(t, given(t, s))),
+    {"constants", "Constants Made Once", true, kAlways, RUN(constants_once(t, given(t, s), s.options.is_opaque)),
      "calls that depend on no input run once for the program, and what others read of them is kept, up to 64 MB",
      "Once it is known what is a value in memory: what a kernel makes for itself costs less than reading it."},
     {"late_waits", "Late Waits", false, kCommunicates, RUN(distributed::late_waits(t)),

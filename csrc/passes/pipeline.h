@@ -18,6 +18,8 @@ struct CompileOptions {
   std::vector<std::pair<std::string, std::function<Trace(const Trace&)>>> transforms;
   Float8Options float8;  ///< layers of this program; none: no pass
   MaskReader masks;      ///< none: masks of attention stay
+  /// Whether a call that is claimed is a user's code, of which only types are known; none: no call is.
+  std::function<bool(const Call&)> is_opaque;
 };
 
 struct Compiled {

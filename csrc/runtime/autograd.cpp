@@ -18,6 +18,7 @@
 #include "passes/reach.h"
 #include "runtime/accumulate.h"
 #include "runtime/backward_calls.h"
+#include "runtime/calling_threads.h"
 #include "runtime/distributed/kept_gathers.h"
 #include "runtime/distributed/watch.h"
 #include "runtime/node_hooks.h"
@@ -249,6 +250,8 @@ struct ThunderBackward final : Node {
   }
 
   variable_list apply(variable_list&& grads) override {
+    std::optional<CallerRuns> runs;
+    if (entry->forward->uses_gpu() || (entry->graphs && entry->graphs->on_host())) runs.emplace(caller);
     bool create_graph = c10::GradMode::is_enabled();
     THUNDER_CHECK(!would_lose_derivatives(grads), NotImplemented, entry->name,
                   "forward-mode AD and transforms of torch.func cannot differentiate the backward of a compiled "
@@ -320,6 +323,7 @@ struct ThunderBackward final : Node {
   std::vector<c10::IValue> numbers;
   BackwardCalls calls;
   std::optional<CallInputs> call_inputs;  // where the entry has a rerun
+  std::shared_ptr<CallingThread> caller;  // of the forward, on whose behalf the backward runs
   std::shared_ptr<GraphLease> graph;      // what a recording of the forward saved
   std::shared_ptr<GraphRow> graph_row;    // where backwards are to be timed
   std::mutex mutex;
@@ -411,6 +415,7 @@ class Recording {
     }
     for (int64_t i : entry_->retained) retain(*node, leaves, i);
     node->graph_row = std::move(run.row);
+    node->caller = this_calling_thread();
     node->call_inputs = std::move(call_inputs_);
     if (run.lease) save_graph(*node, kept, leaves, std::move(run.lease));
     else save(*node, kept, leaves);
@@ -513,6 +518,8 @@ std::vector<c10::IValue> execute(const std::shared_ptr<const Entry>& entry, std:
   const Entry& e = *entry;
   THUNDER_ASSERT(inputs.size() == e.num_inputs(), "'", e.name, "' takes ", e.num_inputs(), " inputs, got ",
                  inputs.size());
+  std::optional<CallerRuns> runs;
+  if (e.forward->uses_gpu() || (e.graphs && e.graphs->on_host())) runs.emplace(this_calling_thread());
   std::optional<c10::AutoGradMode> mode;
   if (e.enables_grad) mode.emplace(true);
   bool grad = e.backward && c10::GradMode::is_enabled();

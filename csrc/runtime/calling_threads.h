@@ -1,18 +1,36 @@
-// Which threads call compiled functions: while one records a CUDA graph, no other may work on the GPU.
+// Which threads run compiled functions on a GPU: a CUDA graph is recorded only where one does.
 //
-// PyTorch's releases before 2.12 keep one state of random numbers for a recording and for all that other threads do
-// meanwhile.  A graph that another thread replays, and random numbers that it draws, raise an error then, and a graph
-// that it gives up ends the process.
+// PyTorch's releases before 2.12 have one state of random numbers for a recording and for the work of other threads.
+// Random numbers and replays of graphs in another thread raise an error there, and a graph that another thread gives up
+// ends the process.  The allocator's pools and the libraries' handles are shared in all releases.
 #pragma once
+
+#include <memory>
 
 namespace thunder {
 
-/// This thread calls a compiled function.  A call within a backward is the caller's of that, which waits.
-void note_calling_thread();
-/// Whether two threads that are alive have called compiled functions in the last ten seconds.
+/// A thread that calls compiled functions.
+struct CallingThread;
+/// Of this thread; null within a backward, which runs for the thread that waits for it.
+std::shared_ptr<CallingThread> this_calling_thread();
+
+/// For the length of a run of a program.  First waits, without the GIL, while another thread records.
+class CallerRuns {
+ public:
+  /// `caller`: who asked for the run; may be null.
+  explicit CallerRuns(std::shared_ptr<CallingThread> caller);
+  ~CallerRuns();
+  CallerRuns(const CallerRuns&) = delete;
+  CallerRuns& operator=(const CallerRuns&) = delete;
+
+ private:
+  std::shared_ptr<CallingThread> caller_;
+};
+
+/// Whether two threads that are alive run compiled functions, or have in the last ten seconds.
 bool several_threads_call();
 
-/// For the length of a scope, calls in other threads wait; the GIL must be held.
+/// For the length of a recording: runs in other threads wait.
 class AlonePeriod {
  public:
   AlonePeriod();
@@ -20,7 +38,5 @@ class AlonePeriod {
   AlonePeriod(const AlonePeriod&) = delete;
   AlonePeriod& operator=(const AlonePeriod&) = delete;
 };
-/// Waits while another thread is in such a scope, without the GIL.
-void wait_for_alone_period();
 
 }  // namespace thunder

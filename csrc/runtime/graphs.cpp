@@ -191,8 +191,10 @@ bool EntryGraphs::wanted(Road& road, GraphRow::Road& row) {
 }
 
 bool EntryGraphs::nobody_else_calls(const Road& road) {
+  const std::string why = cat(road.what, ": several threads call compiled functions");
   const bool alone = !several_threads_call();
-  if (!alone) settings_->why[cat(road.what, ": several threads call compiled functions")] = 1;
+  if (alone) settings_->why.erase(why);
+  else settings_->why[why] = 1;
   return alone;
 }
 
@@ -298,8 +300,6 @@ std::optional<std::vector<GraphRecording::Place>> EntryGraphs::places_for(const 
 
 GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& outputs) {
   GraphRun run;
-  note_calling_thread();
-  wait_for_alone_period();
   if (forward_.off) return run;
   Gil gil;
   void* stream = settings_->stream(index_);
@@ -520,9 +520,11 @@ GraphRun EntryGraphs::start_backward(std::shared_ptr<GraphRow> row, const Values
 }
 
 void EntryGraphs::backward_has_run(const GraphRun& run, const Values& results) {
-  backward_.warm = true;
-  if (!run.timer) return;
+  if (forward_.off || backward_.off || (!run.timer && backward_.warm)) return;
   Gil gil;
+  // A run that is watched or captured keeps no constants.
+  if (!somebody_watches(false) && !(settings_->stream(index_) && settings_->somebody_records())) backward_.warm = true;
+  if (!run.timer) return;
   run.timer->stop();
   run.row->backward.results = run.row->backward.given = bytes_beside(results, run.given);
 }

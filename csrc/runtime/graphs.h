@@ -157,6 +157,8 @@ class EntryGraphs {
   void backward_has_run(const GraphRun& run, const std::vector<c10::IValue>& results);
   /// Whether gradients are tensors of their own, so that a backward may also add to a leaf's .grad.
   bool copies_gradients() const { return settings_->automatic; }
+  /// What stands for a recorder of the GPU's (in tests) records programs of the host's.
+  bool on_host() const { return settings_->device != c10::DeviceType::CUDA; }
 
  private:
   using Values = std::vector<c10::IValue>;

@@ -416,6 +416,7 @@ std::vector<c10::IValue> Program::run(std::vector<c10::IValue> inputs, Accumulat
   return results;
 }
 
+bool Program::uses_gpu() const { return impl_->device.has_value(); }
 size_t Program::num_inputs() const { return impl_->input_registers.size(); }
 size_t Program::num_outputs() const { return impl_->outputs.size(); }
 bool Program::reads_input(size_t i) const { return impl_->input_registers.at(i) >= 0; }

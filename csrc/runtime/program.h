@@ -32,6 +32,8 @@ class Program {
   /// where outputs of accumulable() may go; those that did are None.
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, Accumulation* accumulation = nullptr) const;
 
+  /// Whether it works on a GPU.
+  bool uses_gpu() const;
   size_t num_inputs() const;
   size_t num_outputs() const;
   /// Whether a call or an output of the program reads input `i`.

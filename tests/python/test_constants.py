@@ -2,6 +2,7 @@
 
 import threading
 import uuid
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -47,29 +48,86 @@ def test_steps_with_tables_of_places(n, dtype):
     assert "constants" in str(thunder.last_traces(f)[-1])
 
 
-def counting():
-    calls = []
-
-    def places(n, device):
-        calls.append(n)
-        return torch.arange(n, device=device)
-
-    executor = OperatorExecutor("test_" + uuid.uuid4().hex[:8])
-    operator = executor.register_operator("places", like=places, fn=places)
-    return executor, operator, calls
+def operators_of(run):
+    with torch.profiler.profile() as profile:
+        run()
+    return [e.name for e in profile.events()]
 
 
-def test_of_an_operator_that_counts():
-    executor, places, calls = counting()
-    f = thunder.jit(lambda x: x + places(4, x.device), executors=[executor, *thunder.get_default_executors()])
-    x = torch.ones(4, device=DEVICE)
-    f(x)
-    made = len(calls)
+def test_operators_run_once_for_a_program():
+    f = thunder.jit(lambda x: x + torch.cumsum(torch.arange(4, device=x.device), 0))
+    for dtype in (torch.float32, torch.float64):
+        x = torch.ones(4, dtype=dtype, device=DEVICE)
+        want = x + torch.arange(4, device=DEVICE).cumsum(0)
+        f(x)
+        for _ in range(2):
+            torch.testing.assert_close(f(x), want)
+        assert "aten::cumsum" not in operators_of(lambda x=x: f(x))
+
+
+def operator(**of):
+    return OperatorExecutor("test_" + uuid.uuid4().hex[:8]).register_operator("operator", **of)
+
+
+def test_what_a_users_code_gives_is_made_in_each_call():
+    numbers = iter(range(100))
+    draw = operator(like=lambda n: torch.zeros(n), fn=lambda n: torch.full((n,), float(next(numbers))))
+    f = thunder.jit(lambda x: x + draw(3))
+    x = torch.zeros(3)
+    assert len({f(x)[0].item() for _ in range(4)}) == 4
+
+
+def test_a_users_code_may_give_or_write_to_what_it_gets():
+    same = operator(like=lambda t: t * 1, fn=lambda t: t)
+    adds = operator(like=lambda t, x: t * 2, fn=lambda t, x: (t.add_(x + 1), t * 2)[1])
+
+    def f(x):
+        places = torch.cumsum(torch.arange(4.0), 0)
+        return x + 1, same(places), adds(torch.cumsum(torch.ones(4), 0), x)
+
+    compiled = thunder.jit(f)
     for _ in range(3):
-        torch.testing.assert_close(f(x), x + torch.arange(4, device=DEVICE))
-    assert len(calls) == made
-    f(torch.ones(4, dtype=torch.float64, device=DEVICE))
-    assert len(calls) > made, "another program has its own"
+        _, places, sums = compiled(torch.zeros(4))
+        assert places.tolist() == [0, 1, 3, 6] and sums.tolist() == [4, 6, 8, 10]
+        places.add_(100)
+
+
+def test_sparse_results_are_the_callers():
+    def f(x):
+        at, values = torch.tensor([[0, 1], [1, 0]], device=x.device), torch.cumsum(torch.ones(2, device=x.device), 0)
+        rows = torch.tensor([0, 1, 2], device=x.device)
+        csr = torch.sparse_csr_tensor(rows, torch.tensor([1, 0], device=x.device), values * 2, (2, 2))
+        return x + 1, torch.sparse_coo_tensor(at, values, (4, 4)), csr
+
+    compiled = thunder.jit(f)
+    x = torch.zeros(2, device=DEVICE)
+    for _ in range(3):
+        _, coo, csr = compiled(x)
+        assert coo._values().tolist() == [1, 2] and coo._indices().tolist() == [[0, 1], [1, 0]]
+        assert csr.values().tolist() == [2, 4]
+        for t in (coo._values(), coo._indices(), csr.values()):
+            t.mul_(10)
+
+
+@pytest.mark.skipif(ON_CPU, reason="PyTorch does not count the CPU's memory")
+def test_a_part_of_a_large_tensor_keeps_no_more_than_itself():
+    f = thunder.jit(lambda x: x + torch.cumsum(torch.ones(1_000_000, device=x.device), 0)[:4])
+    x = torch.zeros(4, device=DEVICE)
+    before = torch.cuda.memory_allocated()
+    for _ in range(3):
+        assert f(x).tolist() == [1, 2, 3, 4]
+    assert torch.cuda.memory_allocated() - before < 1_000_000
+
+
+def test_the_printed_program_runs():
+    f = thunder.jit(lambda x: x * torch.cumsum(torch.arange(4, device=x.device), 0))
+    x = torch.ones(4, device=DEVICE)
+    want = f(x)
+    trace = thunder.last_traces(f)[-1]
+    assert "constants" in str(trace)
+    for _ in range(2):
+        (got,) = trace.python_callable()(x)
+        torch.testing.assert_close(got, want)
 
 
 def test_results_are_the_callers():
@@ -118,14 +176,17 @@ class Names(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_whoever_watches_sees_each_call():
-    f = thunder.jit(lambda x: x * torch.cumsum(torch.arange(4, device=x.device), 0))
-    x = torch.ones(4, device=DEVICE)
-    for _ in range(2):
-        f(x)
-        with Names() as mode:
-            torch.testing.assert_close(f(x), torch.tensor([0.0, 1, 3, 6], device=DEVICE))
-        assert "cumsum" in mode.names
+def test_whoever_watches_a_backward_sees_all_of_it():
+    # The backward makes the table again, since the forward has no use for it.
+    f = thunder.jit(lambda x, w: F.embedding(torch.cumsum(torch.ones(4, dtype=torch.int64, device=x.device), 0), w) * x)
+    x, w = torch.ones(4, 3, device=DEVICE), torch.randn(6, 3, device=DEVICE, requires_grad=True)
+    for watched in (True, False, True):
+        w.grad = None
+        out = f(x, w).sum()
+        with Names() if watched else nullcontext() as mode:
+            out.backward()
+        assert w.grad.sum(1).tolist() == [0, 3, 3, 3, 3, 0]
+        assert not watched or len(mode.names) > 1
 
 
 def test_first_in_inference_mode():
@@ -186,7 +247,7 @@ def test_on_streams_and_in_graphs_of_the_users():
 @pytest.mark.skipif(ON_CPU, reason="a graph is the GPU's")
 def test_numbers_made_on_the_host_are_no_reason_against_a_graph():
     def f(x):
-        return torch.cumsum(x, 0) * torch.tensor([1.0, 2.0, 3.0]).to(x.device) / torch.tensor(4).type_as(x)
+        return x.double() * torch.tensor([1.0, 2.0, 3.0]).to(x.device) / torch.tensor(4).type_as(x)
 
     compiled = thunder.jit(f, graphs=True)
     x = torch.randn(3, device=DEVICE)

@@ -197,6 +197,39 @@ def test_forks_while_kernels_are_compiled(what, tmp_path, slow_compiler):
     finish(["-c", textwrap.dedent(SETUP) + textwrap.dedent(PROGRAMS[what])], tmp_path, slow_compiler)
 
 
+RECORDING = """
+    import threading
+    from graph_checks import Recorder, automatic
+
+    class Slow(Recorder):
+        def record(self, *arguments):
+            recording.set()
+            assert forked.wait(60)
+            return super().record(*arguments)
+
+    recording, forked = threading.Event(), threading.Event()
+    graphed = automatic(lambda x: torch.sin(x) * 2, Slow())
+
+    def fork():
+        recording.wait()
+        pids.append(child(lambda: torch.testing.assert_close(graphed(x), torch.sin(x) * 2)))
+        forked.set()
+
+    pids = []
+    thread = threading.Thread(target=fork)
+    thread.start()
+    for _ in range(8):
+        graphed(x)
+    thread.join()
+    end(pids[0])
+"""
+
+
+def test_a_child_does_not_wait_for_a_recording_of_its_parent(tmp_path, slow_compiler, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    finish(["-c", textwrap.dedent(SETUP) + textwrap.dedent(RECORDING)], tmp_path, slow_compiler)
+
+
 SPAWNING = """
     import multiprocessing
     import torch, thunder

@@ -1,5 +1,6 @@
 #include "executors/constants/constants.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/graph_recording.h"
 #include "runtime/instruction.h"
 #include "runtime/kernels/cuda_driver.h"
 #include "runtime/kernels/current_stream.h"
@@ -24,6 +26,14 @@ const at::Tensor* tensor_on_gpu(const c10::IValue& v) {
   return v.isTensor() && v.toTensor().is_cuda() ? &v.toTensor() : nullptr;
 }
 
+// A copy of a small part of a large tensor, of which the rest would be kept as well.
+at::Tensor alone_in_memory(const at::Tensor& t) {
+  const size_t own = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+  if (!t.has_storage() || t.is_conj() || t.is_neg() || t.storage().nbytes() <= 2 * own + 512) return t;
+  const auto elements = static_cast<int64_t>(own / t.itemsize());
+  return t.as_strided({elements}, {1}, t.storage_offset()).clone().as_strided(t.sizes(), t.strides(), 0);
+}
+
 class ConstantsCall final : public Instruction {
  public:
   ConstantsCall(std::string name, std::shared_ptr<Program> program, std::vector<int> gpus)
@@ -33,8 +43,11 @@ class ConstantsCall final : public Instruction {
   bool needs_python() const override { return program_->needs_python(); }
 
   void run(Frame& frame) const override {
-    // Whoever watches operators may replace what they give.
-    const bool kept = !frame.watched && (made_.load(std::memory_order_acquire) || make());
+    // A mode that watches operators may replace their results.  A graph of the user's may outlive this program, and so
+    // computes what it reads.
+    const bool captured = is_captured();
+    const bool kept = !frame.watched && (!captured || GraphSettings::recording) &&
+                      (made_.load(std::memory_order_acquire) || (!captured && make()));
     if (kept) mark_used();
     const Values now = kept ? Values() : program_->run({});
     const Values& values = kept ? values_ : now;
@@ -43,16 +56,19 @@ class ConstantsCall final : public Instruction {
   }
 
  private:
-  // False while a stream is captured: a graph's memory holds values once the graph has run.
+  bool is_captured() const {
+    return std::any_of(gpus_.begin(), gpus_.end(),
+                       [](int gpu) { return cuda_is_capturing(gpu, current_cuda_stream(gpu)); });
+  }
+
   bool make() const {
-    for (int gpu : gpus_)
-      if (cuda_is_capturing(gpu, current_cuda_stream(gpu))) return false;
-    // A program may call Python, and so give way to another thread: no lock is held, and the first result stays.
+    // The GIL may be asked for within, so that no lock is held; of two results the first one stays.
     const c10::InferenceMode usual(false);
     const BelowAutograd guard;
     Values values = program_->run({});
     std::vector<c10::Stream> streams;
-    for (const c10::IValue& v : values) {
+    for (c10::IValue& v : values) {
+      if (v.isTensor()) v = alone_in_memory(v.toTensor());
       const at::Tensor* t = tensor_on_gpu(v);
       streams.push_back(t ? current_stream(t->device()) : c10::Stream(c10::Stream::DEFAULT, c10::Device("cpu")));
       if (t) streams.back().synchronize();  // other streams read it next

@@ -1,4 +1,4 @@
-// Runs the calls that the pass `constants` found: once, and hands out what they gave in all later runs.
+// The executor of what the pass `constants` found.  The first run makes the results, and later runs hand them out.
 #pragma once
 
 namespace thunder {

@@ -139,7 +139,7 @@ constexpr OpDef kRecords[] = {
      .body = type_name_body, .vjp = to_vjp, .python = "torch.Tensor.type"},
     {.schema = "type_as(Tensor input, Tensor other) -> Tensor",
      .doc = "The tensor in another's dtype and on its device.", .tags = kTags, .body = type_as_body, .vjp = to_vjp,
-     .aten = "type_as", .python = "torch.Tensor.type_as"},
+     .python = "torch.Tensor.type_as"},
     named("float(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f32>,
           "torch.Tensor.float"),
     named("double(Tensor input, *, memory_format? memory_format=None) -> Tensor", named_dtype<DType::f64>,

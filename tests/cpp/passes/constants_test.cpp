@@ -24,7 +24,7 @@ Trace program(const std::string& body) {
 
 std::string made_once(const std::string& body, ConstantLimits limits = {}) {
   const Trace t = program(body);
-  return code(constants_once(t, t.output, limits));
+  return code(constants_once(t, t.output, {}, limits));
 }
 
 std::string unchanged(const std::string& body) { return code(program(body)); }
@@ -63,10 +63,17 @@ TEST_CASE("constants: the caller's results are its own") {
 }
 
 TEST_CASE("constants: a kernel's result is its own, whatever views it makes within") {
-  const Trace t = program(kPlaces + "  t1 = ltorch.add(t0, x)  # t1: \"cpu i64[4]\"\n"
+  const Trace t = program(kPlaces +
+                          "  t1 = ltorch.add(t0, x)  # t1: \"cpu i64[4]\"\n"
                           "    # t2 = prims.broadcast_in_dim(t0, [4], [0])  # t2: \"cpu i64[4]\"\n"
                           "    # t1 = prims.add(t2, x)  # t1: \"cpu i64[4]\"\n  return t1\n");
   CHECK(code(constants_once(t, t.output)).find("(t0,) = constants") == 0);
+}
+
+TEST_CASE("constants: refused are calls of a user's code, and what they get") {
+  const Trace t = program(kPlaces + kTwice + kUse + "  return t2\n");
+  const auto twice = [&](const Call& c) { return c.output.same(t.calls[1]->output); };
+  CHECK(code(constants_once(t, t.output, twice)) == code(t));
 }
 
 TEST_CASE("constants: refused are effects, and what something writes to") {
