@@ -19,7 +19,7 @@ int64_t bytes_of(Value v) { return itemsize(v.dtype()) * v.tensor().numel().cons
 bool has_known_sizes(const Call& call) {
   bool known = call.symbols.empty();
   visit_outputs(call, [&](Value v) {
-    if (!v.type().is_tensor()) return void(known = false);
+    if (!v.type().is_tensor() || !v.tensor().strided()) return void(known = false);
     const Dims& shape = v.tensor().shape;
     known = known && std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_constant(); });
   });

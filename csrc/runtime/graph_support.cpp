@@ -119,6 +119,14 @@ bool computes(const Trace& trace) {
   return !std::all_of(trace.calls.begin(), trace.calls.end(), [](const Call* c) { return is_del(*c); });
 }
 
+bool saves_no(const Compiled& c, const std::vector<size_t>& inputs) {
+  const Aliases aliases(c.forward.calls);
+  return std::none_of(c.saved.begin(), c.saved.end(), [&](Value saved) {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](size_t i) { return aliases.root(saved) == c.forward.inputs[i]; });
+  });
+}
+
 int64_t most_live_bytes(const Trace& trace) {
   const Aliases aliases(trace.calls);
   auto bytes_of = [](Value v) -> int64_t {

@@ -10,7 +10,6 @@
 
 #include "core/error.h"
 #include "core/warning.h"
-#include "passes/visit.h"
 #include "passes/write_in_place.h"
 #include "runtime/autograd.h"
 #include "runtime/calling_threads.h"
@@ -87,15 +86,6 @@ int64_t bytes_of(const at::Tensor& t) {
 }
 
 std::string megabytes(int64_t bytes) { return cat((bytes + (1 << 19)) >> 20, " MB"); }
-
-// Whether none of these inputs, or a view of one, is saved for the backward.
-bool saves_no(const Compiled& c, const std::vector<size_t>& inputs) {
-  const Aliases aliases(c.forward.calls);
-  return std::none_of(c.saved.begin(), c.saved.end(), [&](Value saved) {
-    return std::any_of(inputs.begin(), inputs.end(),
-                       [&](size_t i) { return aliases.root(saved) == c.forward.inputs[i]; });
-  });
-}
 
 std::vector<const void*> memory_of_all(const Values& values) {
   std::vector<const void*> out;

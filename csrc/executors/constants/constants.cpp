@@ -1,5 +1,6 @@
 #include "executors/constants/constants.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -106,10 +107,10 @@ std::unique_ptr<Instruction> lower(const Call& call, const Assembler&) {
   Trace body;
   body.calls = call.body;
   body.output = call.output;
-  std::vector<int> gpus;
+  std::vector<int> gpus;  // none on a machine without, where programs for GPUs are compiled for inspection
   for (Value v : flat_results(call.output)) {
     const Device& d = v.tensor().device;
-    if (d.type == DeviceType::cuda) gpus.push_back(std::max<int>(0, d.index));
+    if (d.type == DeviceType::cuda && at::hasCUDA()) gpus.push_back(std::max<int>(0, d.index));
   }
   std::sort(gpus.begin(), gpus.end());
   gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
