@@ -46,6 +46,7 @@ EntryBuilder::EntryBuilder(UserFunction& function, AcquiredProgram& program)
   function.distributed = function.distributed || is_distributed;
   if (is_distributed) check_parameters(function.module.get());
   read_masks();
+  options_.is_opaque = [](const Call& c) { return !find_lowering(c.op->executor); };
   if (!function.float8) return;
   const Float8Choice choice = function.float8(function.module.get());
   options_.float8 = find_float8(choice, program.acquired, is_distributed, record_->float8);
@@ -63,7 +64,6 @@ void EntryBuilder::read_masks() {
     entry->fixed.add(*acquired, inputs, *tensors, std::move(holds), changing);
   };
   options_.masks = mask_reader(tensors, guard, function_.compiles_only);
-  options_.is_opaque = [](const Call& c) { return !find_lowering(c.op->executor); };
 }
 
 Compiled EntryBuilder::compile() const {
