@@ -52,8 +52,8 @@ struct GraphSettings {
   c10::DeviceType device;
   bool warm_up;
   size_t captures = 0, replays = 0, ungraphed = 0;
-  std::map<std::string, size_t> why;     ///< what is not recorded, or not any more: how many programs, by the reason
-  std::atomic<int64_t> bytes{0};         ///< that its recordings keep
+  std::map<std::string, size_t> why;  ///< what is not recorded, or not any more: how many programs, by the reason
+  std::atomic<int64_t> bytes{0};      ///< that its recordings keep
   static inline std::atomic<bool> recording{false};  ///< one at a time in the process
 };
 
