@@ -87,12 +87,6 @@ std::shared_ptr<void> callable(std::shared_ptr<GraphRecording::Body> body) {
 
 bool has_no_overlap(const at::Tensor& t) { return at::has_internal_overlap(t) == at::MemOverlap::No; }
 
-at::Tensor range_of(const at::Tensor& t) {
-  int64_t extent = t.numel() == 0 ? 0 : 1;
-  for (int64_t i = 0; extent > 0 && i < t.dim(); ++i) extent += (t.size(i) - 1) * t.stride(i);
-  return t.as_strided({extent}, {1}, t.storage_offset());
-}
-
 }  // namespace
 
 // ---- GraphSettings --------------------------------------------------------------------------------------------------
@@ -141,6 +135,12 @@ at::Tensor alias_without_history(const at::Tensor& t) {
   return at::Tensor(t.unsafeGetTensorImpl()->shallow_copy_and_detach(
       t.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED) : c10::VariableVersion(0),
       /*allow_tensor_metadata_change=*/true));
+}
+
+at::Tensor range_of(const at::Tensor& t) {
+  int64_t extent = t.numel() == 0 ? 0 : 1;
+  for (int64_t i = 0; extent > 0 && i < t.dim(); ++i) extent += (t.size(i) - 1) * t.stride(i);
+  return t.as_strided({extent}, {1}, t.storage_offset());
 }
 
 at::Tensor memory_of(const at::Tensor& t) { return has_no_overlap(t) ? t : range_of(t); }

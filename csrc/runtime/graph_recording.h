@@ -147,6 +147,8 @@ void write_results(const std::vector<c10::IValue>& inputs, const std::vector<c10
 /// The range of memory in which the tensor's elements lie, where they overlap or have gaps; else the tensor.  PyTorch's
 /// copies refuse to write to elements that overlap.
 at::Tensor memory_of(const at::Tensor& t);
+/// The range of memory in which the tensor's elements lie, from the first to the last.
+at::Tensor range_of(const at::Tensor& t);
 /// A new tensor on the same memory, without history.
 at::Tensor alias_without_history(const at::Tensor& t);
 /// Null for anything but a defined tensor.

@@ -31,8 +31,7 @@ const at::Tensor* tensor_on_gpu(const c10::IValue& v) {
 at::Tensor alone_in_memory(const at::Tensor& t) {
   const size_t own = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
   if (!t.has_storage() || t.is_conj() || t.is_neg() || t.storage().nbytes() <= 2 * own + 512) return t;
-  const auto elements = static_cast<int64_t>(own / t.itemsize());
-  return t.as_strided({elements}, {1}, t.storage_offset()).clone().as_strided(t.sizes(), t.strides(), 0);
+  return range_of(t).clone().as_strided(t.sizes(), t.strides(), 0);
 }
 
 class ConstantsCall final : public Instruction {
