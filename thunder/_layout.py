@@ -1,5 +1,6 @@
 """How a tensor's elements lie in memory: what it says of that, and resize_(), which leaves the data."""
 
+import functools
 import math
 
 import torch
@@ -24,6 +25,11 @@ def _dims(func, args, kwargs):
     rank = len(tracer.shape(args[0]))
     dense = rank if tracer.layout(args[0]) == "strided" else tracer.dense_dims(args[0])
     return dense if func.__name__ == "dense_dim" else rank - dense
+
+
+def _made_sparse(layout, func, args, kwargs):
+    """The operator behind PyTorch's functions for a compressed layout.  Operators of their names have no gradient."""
+    return torch.sparse_compressed_tensor(*args, **kwargs | {"layout": getattr(torch, layout)})
 
 
 def _resize(func, args, kwargs):
@@ -64,7 +70,9 @@ def _resized(tensor, size, op, memory_format):
     return tensor
 
 
-handlers = {f"Tensor.{name}": _says for name in ("layout", "is_sparse", "is_sparse_csr")} | {
+_COMPRESSED = {f"{name}_tensor": functools.partial(_made_sparse, name) for name in ("sparse_csr", "sparse_csc")}
+
+handlers = _COMPRESSED | {f"Tensor.{name}": _says for name in ("layout", "is_sparse", "is_sparse_csr")} | {
     "Tensor.sparse_dim": _dims,
     "Tensor.dense_dim": _dims,
     "Tensor.resize_": _resize,

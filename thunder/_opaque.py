@@ -60,9 +60,22 @@ def _resolve(func, args, kwargs, autocast):
     if given:
         return None
     by_operator = isinstance(func, (OpOverload, OpOverloadPacket))
+    if not by_operator:
+        values = _with_options_of_values(overload, values)
     if not by_operator and any(map(_is_doubtful, overload._schema.arguments, values)):
         _check_with_eager(func, called)
     return functools.partial(_record, overload, values, by_operator, autocast)
+
+
+def _with_options_of_values(overload, arguments):
+    """PyTorch's Python functions that make a sparse tensor take its dtype and device from `values`; its operators take
+    the defaults of the process."""
+    names = [a.name for a in overload._schema.arguments]
+    if "values" not in names or not {"dtype", "device"}.issubset(names):
+        return arguments
+    source = arguments[names.index("values")]
+    given = {name: getattr(source, name) for name in ("dtype", "device")}
+    return [given.get(name) if a is None else a for name, a in zip(names, arguments, strict=True)]
 
 
 _OBJECTS = {"dtype", "layout", "device", "memory_format", "generator"}

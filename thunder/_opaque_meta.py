@@ -223,8 +223,13 @@ def _packed_recurrent(data, batch_sizes, state, params, *options):
 _ALIKE = {"aten::ctc_loss.Tensor": _ctc_loss}
 _ALIKE |= {f"aten::{kind}.data": _packed_recurrent for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 # Operators of which PyTorch's meta functions give other sizes or strides than its kernels; so do, depending on the
-# library that computes them, those of Fourier transforms, which run.
-_MISTAKEN = {"aten::max_unpool2d", "aten::multilabel_margin_loss"}
+# library that computes them, those of Fourier transforms, which run.  The meta function of compressed tensors
+# raises an error.
+_MISTAKEN = {
+    "aten::max_unpool2d", "aten::multilabel_margin_loss", "aten::sparse_compressed_tensor.comp_plain_value_size"
+}
+# Operators whose results have sizes that data say, of which made-up data would say others.
+_SIZED_BY_DATA = {"aten::sparse_compressed_tensor.comp_plain_value"}
 # Results that PyTorch's meta functions put on the device of the arguments: a dropout's seed and offset, on the CPU.
 _ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}
 
@@ -283,6 +288,8 @@ def _describe(overload, values, given, autocast):
             return _run(overload, values, given, torch.empty_strided)  # on the device: its library may know more dtypes
         if sparse or overload.name() in _MISTAKEN:
             return _probe(overload, values, given)
+        if overload.name() in _SIZED_BY_DATA:
+            raise unsupported(overload, "its results' sizes are not known before it runs")
         # What is raised, FakeTensorMode may raise not at all, or with PyTorch's words.
         with contextlib.suppress(Exception):
             return by_sizes(overload, values, given)

@@ -25,6 +25,10 @@ def csr(*shape):
     return sparse(*shape, layout=torch.sparse_csr)
 
 
+def bounds_and_places():
+    return torch.tensor([0, 1, 2], device=DEVICE), torch.tensor([1, 2], device=DEVICE)
+
+
 def flat(results):
     return results if isinstance(results, tuple) else (results,)
 
@@ -60,6 +64,11 @@ PROGRAMS = {
     "mask": (lambda d, s: d.sparse_mask(s.detach()), [dense(3, 4), sparse(3, 4)]),
     "values": (
         lambda v: torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]], device=DEVICE), v * 2, (3, 4)), [dense(2)]
+    ),
+    "values in rows": (lambda v: torch.sparse_csr_tensor(*bounds_and_places(), v * 2, (2, 3)), [dense(2)]),
+    "values in columns": (
+        lambda v, d: torch.sparse_csc_tensor(*bounds_and_places(), v * 2, (3, 2)).to_dense() * d,
+        [dense(2), dense(3, 2)],
     ),
     "argument": (lambda s: s, [sparse(3, 4)]),
     "coalesce": (lambda s: s.coalesce(), [sparse(3, 4)]),
