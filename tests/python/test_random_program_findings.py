@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from devices import DEVICE, ON_CPU
 
 import thunder
 
@@ -10,7 +11,7 @@ def gradients(fn, *inputs):
     inputs = [x.detach().clone().requires_grad_(x.is_floating_point() or x.is_complex()) for x in inputs]
     result = fn(*inputs)
     weights = torch.linspace(0.5, 1.5, result.numel(), dtype=torch.float64).reshape(result.shape)
-    loss = (torch.view_as_real(result) if result.is_complex() else result[..., None]) * weights[..., None]
+    loss = (torch.view_as_real(result.resolve_conj()) if result.is_complex() else result[..., None]) * weights[..., None]
     loss.sum().backward()
     return [result.detach(), *(x.grad for x in inputs)]
 
@@ -26,6 +27,23 @@ def test_complex_gradients_in_all_quadrants(name):
 
 def test_complex_gradient_of_logcumsumexp():
     agree(lambda x: torch.logcumsumexp(x, 0), torch.randn(5, dtype=torch.complex128))
+
+
+def test_second_complex_gradient_of_logcumsumexp():
+    def slope(x):
+        (g,) = torch.autograd.grad((torch.logcumsumexp(x, 0) * torch.arange(1.0, 6.0)).sum().abs(), x, create_graph=True)
+        return g
+
+    agree(slope, torch.randn(5, dtype=torch.complex128))
+
+
+@pytest.mark.skipif(ON_CPU, reason="needs a second device")
+@pytest.mark.parametrize("scatter", [torch.slice_scatter, torch.diagonal_scatter])
+def test_scatter_from_another_device(scatter):
+    x, src = torch.randn(3, 3, dtype=torch.float64), torch.randn(3, 3, dtype=torch.float64, device=DEVICE)
+    if scatter is torch.diagonal_scatter:
+        src = src[0]
+    agree(lambda x, src: scatter(x, src) * 2, x, src)
 
 
 def test_product_over_no_elements():

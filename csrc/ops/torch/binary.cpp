@@ -117,19 +117,22 @@ Arg fmax_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.maxi
 Arg fmin_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.minimum"); }
 
 // As below, the larger one being that with the larger real part.
-Arg complex_log_add(const Expr& x, const Expr& y, const char* exp, double log_base) {
+Arg complex_log_add(const Expr& x, const Expr& y) {
   Builder& b = x.builder();
   Expr first = b("prims.ge", b("torch.real", x), b("torch.real", y));
   Expr larger = b("prims.where", first, x, y), smaller = b("prims.where", first, y, x);
-  Expr rest = b("prims.log1p", b(exp, smaller - larger));
-  return (larger + (log_base != 1 ? rest / log_base : rest)).arg();
+  return (larger + b("prims.log1p", b("prims.exp", smaller - larger))).arg();
 }
 
 // log(base^x + base^y) as max + log1p(base^-|x - y|), which does not overflow.
 Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
   ArgList x =
       broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
-  if (is_complex(x[0].value().dtype())) return complex_log_add(b.expr(x[0]), b.expr(x[1]), exp, log_base);
+  if (is_complex(x[0].value().dtype())) {
+    THUNDER_CHECK(log_base == 1, NotImplemented, "logaddexp2", "not implemented for ",
+                  torch_name(x[0].value().dtype()));
+    return complex_log_add(b.expr(x[0]), b.expr(x[1]));
+  }
   Arg larger = b("prims.maximum", x[0], x[1]);
   Arg distance = b("prims.abs", b("prims.sub", x[0], x[1]));
   Arg rest = b("prims.log1p", b(exp, b("prims.neg", distance)));

@@ -226,11 +226,11 @@ Arg masked_scatter_body(Builder& b, const Args& a) {
   return b("prims.masked_scatter", expand(x, shape), expand(mask, shape), a["source"]);
 }
 
-// The source in the dtype of what it is written to, as copy_() has it.
+// The source with the dtype and on the device of what it is written to, as copy_() has it.
 Expr source_of(Builder& b, const Args& a) {
-  Expr src = b.expr(a["src"]);
-  DType dtype = a.tensor("input").dtype;
-  return src.dtype() == dtype ? src : b("torch.to", src, dtype);
+  Expr src = to_dtype(b.expr(a["src"]), a.tensor("input").dtype);
+  const Device& device = a.tensor("input").device;
+  return src.tensor().device == device ? src : b("prims.device_put", src, device);
 }
 
 Arg select_scatter_body(Builder& b, const Args& a) {

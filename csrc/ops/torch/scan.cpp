@@ -65,21 +65,22 @@ Arg logcumsumexp_backward_body(Builder& b, const Args& a) {
   return part(g) - part(-g);
 }
 
-// With w[j] = sum over i <= j of h[i] exp(x[i] - out[j]), h the gradient: that of g is w, of out -g w, of x h times the
-// result.  w in the same way as above.
+// With w[j] = sum over i <= j of h[i] exp(x[i] - out[j]), h the gradient: that of g is w, of out -g conj(w), of x conj(h)
+// times the result.  w in the same way as above.
 void logcumsumexp_backward_vjp(VjpContext& c) {
   const Expr h = c.grad(), g = c.in("grad"), x = c.in("input"), out = c.in("output");
-  THUNDER_CHECK(!is_complex(x.dtype()), NotImplemented, "logcumsumexp_backward", "no gradient for complex numbers");
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const auto part = [&](const Expr& of_one_sign) {
-    const Expr logarithm =
-        c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity);
+  const auto weighted = [&](const Expr& logarithm) {
     return c.b("torch.exp", c.b("torch.logcumsumexp", logarithm + x, c.args()["dim"]) - out);
   };
-  const Expr w = part(h) - part(-h);
+  const auto part = [&](const Expr& of_one_sign) {
+    return weighted(
+        c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
+  };
+  const Expr w = is_complex(x.dtype()) ? weighted(c.b("torch.log", h)) : part(h) - part(-h);
   c.put("grad", to_dtype(w, g.dtype()));
-  c.put("output", to_dtype(-(g * w), out.dtype()));
-  c.put("input", to_dtype(h * c.out(), x.dtype()));
+  c.put("output", to_dtype(-(g * conj(w)), out.dtype()));
+  c.put("input", to_dtype(conj(h) * c.out(), x.dtype()));
 }
 
 // clang-format off
