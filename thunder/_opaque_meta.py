@@ -444,8 +444,10 @@ def _rehearsed(overload, values, given, make):
 
     if all(m.device.type == "cpu" for m in given):
         return _run(overload, values, given, on_cpu)
+    cpu = torch.device("cpu")
+    values_on_cpu = [cpu if isinstance(v, torch.device) else v for v in values]
     with contextlib.suppress(NotImplementedError):  # there is no kernel for a CPU
-        _run(overload, values, [dataclasses.replace(m, device=torch.device("cpu")) for m in given], on_cpu)
+        _run(overload, values_on_cpu, [dataclasses.replace(m, device=cpu) for m in given], on_cpu)
     return _run(overload, values, given, again)
 
 

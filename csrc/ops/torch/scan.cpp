@@ -74,8 +74,7 @@ void logcumsumexp_backward_vjp(VjpContext& c) {
     return c.b("torch.exp", c.b("torch.logcumsumexp", logarithm + x, c.args()["dim"]) - out);
   };
   const auto part = [&](const Expr& of_one_sign) {
-    return weighted(
-        c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
+    return weighted(c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
   };
   const Expr w = is_complex(x.dtype()) ? weighted(c.b("torch.log", h)) : part(h) - part(-h);
   c.put("grad", to_dtype(w, g.dtype()));
