@@ -109,13 +109,17 @@ std::string GraphSettings::refusal() const {
   return text;
 }
 
-int64_t GraphSettings::most_bytes(int index, int64_t kept) const {
-  if (!automatic) return std::numeric_limits<int64_t>::max();
+std::pair<int64_t, int64_t> GraphSettings::memory(int index) const {
   std::shared_ptr<void> memory = hold(PyObject_CallMethod(get(recorder), "memory", "i", index));
   long long total = 0, free = 0;
   if (!PyArg_ParseTuple(get(memory), "LL", &total, &free)) throw_python_error();
-  const auto all = static_cast<int64_t>(total);
-  return std::min({all / kShareOfProgram - kept, all / kShareOfAll - kept_here, int64_t{free} / kShareOfFree});
+  return {total, free};
+}
+
+int64_t GraphSettings::most_bytes(int index, int64_t kept) const {
+  if (!automatic) return std::numeric_limits<int64_t>::max();
+  const auto [total, free] = memory(index);
+  return std::min({total / kShareOfProgram - kept, total / kShareOfAll - kept_here, free / kShareOfFree});
 }
 
 void* GraphSettings::stream(int index) const {

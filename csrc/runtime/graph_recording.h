@@ -43,6 +43,8 @@ struct GraphSettings {
   bool somebody_records() const;
   /// Why nothing is recorded in this process; or empty.
   std::string refusal() const;
+  /// The bytes that the device has, and those that are free.
+  std::pair<int64_t, int64_t> memory(int index) const;
   /// How many more bytes one program's recordings may keep that keep `kept` by now.
   int64_t most_bytes(int index, int64_t kept) const;
 

@@ -1,11 +1,9 @@
 #include "runtime/graphs.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "core/error.h"
@@ -43,9 +41,6 @@ constexpr size_t kRows = 64;               // of sizes, that are remembered
 constexpr size_t kPostponed = 32;          // calls that could not be recorded, after which no more are tried
 constexpr int64_t kLarge = 1 << 20;        // bytes of an argument that is not to be copied
 constexpr int64_t kMostCopied = 32 << 20;  // bytes of arguments, in each call of a program that nobody asked to record
-constexpr double kCopied = 1e6;            // bytes that a device copies in a microsecond
-constexpr double kCopying = 0.25;  // of the time that the host needs to issue a run: copies for a device that waits
-constexpr double kPauses = 0.06;   // the same for one that does not: what it saves between its kernels
 
 // A mode wants to see every operator, and hooks every saved tensor.
 bool somebody_watches(bool saves) {
@@ -81,28 +76,20 @@ struct Busy {
   bool& flag;
 };
 
-int64_t bytes_of(const at::Tensor& t) {
-  return static_cast<int64_t>(at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()));
-}
-
-std::string megabytes(int64_t bytes) { return cat((bytes + (1 << 19)) >> 20, " MB"); }
-
-std::vector<const void*> memory_of_all(const Values& values) {
-  std::vector<const void*> out;
+// Weak references: the address of a storage that is gone may be another one's.
+GraphRun::Storages storages_of(const Values& values) {
+  GraphRun::Storages out;
   for (const c10::IValue& v : values)
-    if (const at::Tensor* t = defined_tensor(v); t && t->has_storage())
-      out.push_back(t->storage().unsafeGetStorageImpl());
-  std::sort(out.begin(), out.end());
+    if (const at::Tensor* t = defined_tensor(v); t && t->has_storage()) out.insert(t->storage().getWeakStorageImpl());
   return out;
 }
 
 // Bytes of the results that lie in none of these.
-int64_t bytes_beside(const Values& results, const std::vector<const void*>& given) {
+int64_t bytes_beside(const Values& results, const GraphRun::Storages& given) {
   int64_t bytes = 0;
   for (const c10::IValue& v : results)
     if (const at::Tensor* t = defined_tensor(v);
-        t && t->has_storage() &&
-        !std::binary_search(given.begin(), given.end(), static_cast<const void*>(t->storage().unsafeGetStorageImpl())))
+        t && t->has_storage() && given.count(t->storage().getWeakStorageImpl()) == 0)
       bytes += bytes_of(*t);
   return bytes;
 }
@@ -188,48 +175,6 @@ bool EntryGraphs::nobody_else_calls(const Road& road) {
   return alone;
 }
 
-int64_t EntryGraphs::most_bytes() const {
-  int64_t kept = 0;
-  for (const auto& row : rows_)
-    for (const auto& g : row->graphs) {
-      kept += g->recording->bytes();
-      for (const auto& b : g->backwards) kept += b->recording->bytes();
-    }
-  return settings_->most_bytes(index_, kept);
-}
-
-bool EntryGraphs::too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most) {
-  if (bytes <= most) return false;
-  give_up(road, row, cat("it would keep ", megabytes(bytes), ", and may keep ", megabytes(std::max<int64_t>(0, most))));
-  return true;
-}
-
-// Arguments, and what is given to the caller.
-bool EntryGraphs::copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places) {
-  if (!settings_->automatic) return false;
-  row.backward.times.settle();
-  const bool forward = &road == &forward_;
-  GraphRow::Road& of_row = forward ? row.forward : row.backward;
-  int64_t copied = of_row.given;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (const at::Tensor* t = places[i] == Place::Buffer ? defined_tensor(inputs[i]) : nullptr) copied += bytes_of(*t);
-  const auto takes_too_long = [](int64_t bytes, double most) { return static_cast<double>(bytes) / kCopied > most; };
-  const double issued = of_row.times.issued(), backward = row.backward.times.issued();
-  // A forward is not recorded without its backward.
-  const bool gradients = forward && takes_too_long(row.backward.given, kCopying * backward);
-  bool too_long = gradients || takes_too_long(copied, kCopying * issued);
-  if (forward && !too_long && of_row.times.verdict() == RunTimes::Verdict::Helps) {
-    if (trains_ && std::isinf(backward)) return true;          // no backward has been timed yet
-    if (trains_) copied += of_row.given + row.backward.given;  // cotangents are as large as outputs
-    too_long = takes_too_long(copied, kPauses * (trains_ ? issued + backward : issued));
-  }
-  if (!too_long) return false;
-  give_up(road, of_row,
-          cat("copies of ", megabytes(gradients ? row.backward.given : copied), gradients ? " of gradients" : "",
-              " would take the device longer than a graph saves"));
-  return true;
-}
-
 std::shared_ptr<GraphRow> EntryGraphs::row_of(const Values& inputs) {
   Values numbers;
   for (size_t i : numbers_) numbers.push_back(inputs[i]);
@@ -308,7 +253,7 @@ GraphRun EntryGraphs::forward(const Entry& entry, const Values& inputs, Values& 
     ++settings_->ungraphed;
     if (forward_.off || run.row->forward.off) run.row.reset();
     else if (alone && settings_->automatic) run.timer = run.row->forward.times.start(*settings_, index_);
-    if (run.timer) run.given = memory_of_all(inputs);
+    if (run.timer) run.given = storages_of(inputs);
     return run;
   }
   run.lease = std::make_shared<GraphLease>(graph);
@@ -426,6 +371,7 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
     }
     if (copies_too_much(forward_, *row, inputs, *places) || !make_room(*row)) return nullptr;
     if (!make_memory(*row, std::max(forward_.live, row->forward.results))) return nullptr;
+    if (holds_too_much_twice(*row)) return nullptr;
     const int64_t most = most_bytes();
     graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
                                               index_, {.shared = entry.backward == nullptr});
@@ -505,7 +451,7 @@ GraphRun EntryGraphs::start_backward(std::shared_ptr<GraphRow> row, const Values
   if (row->backward.off || somebody_watches(false) || (stream && settings_->somebody_records())) return run;
   run.row = std::move(row);
   run.timer = run.row->backward.times.start(*settings_, index_);
-  if (run.timer) run.given = memory_of_all(inputs);
+  if (run.timer) run.given = storages_of(inputs);
   return run;
 }
 

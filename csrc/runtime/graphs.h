@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "passes/pipeline.h"
@@ -130,10 +131,11 @@ struct GraphRow {
 
 /// A run of a program: as a graph, or as it is and perhaps timed.
 struct GraphRun {
+  using Storages = std::unordered_set<c10::weak_intrusive_ptr<c10::StorageImpl>>;
   std::shared_ptr<GraphLease> lease;  ///< null: the program is to be run as it is
   std::shared_ptr<GraphRow> row;      ///< null: nothing is to be learned of it
   std::shared_ptr<RunTimer> timer;
-  std::vector<const void*> given;  ///< memory of the inputs of a timed run
+  Storages given;  ///< of the inputs of a timed run
 };
 
 class EntryGraphs {
@@ -183,6 +185,7 @@ class EntryGraphs {
   bool nobody_else_calls(const Road& road);
   bool too_large(Road& road, GraphRow::Road& row, int64_t bytes, int64_t most);
   bool copies_too_much(Road& road, GraphRow& row, const Values& inputs, const std::vector<Place>& places);
+  bool holds_too_much_twice(GraphRow& row);
   int64_t most_bytes() const;
   std::shared_ptr<GraphRow> row_of(const Values& inputs);
   void learn(const Values& inputs);
@@ -214,5 +217,10 @@ class EntryGraphs {
   std::vector<std::shared_ptr<GraphRow>> rows_;
   uint64_t calls_ = 0;
 };
+
+/// Bytes from the first element of a tensor to its last.
+int64_t bytes_of(const at::Tensor& t);
+/// For messages: "12 MB".
+std::string megabytes(int64_t bytes);
 
 }  // namespace thunder

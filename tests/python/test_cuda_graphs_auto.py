@@ -232,6 +232,28 @@ def test_a_share_of_the_device(recorder, what):
     assert "it would keep" in reasons(f)
 
 
+@pytest.mark.parametrize(
+    "total, depth, recorded", [(60 << 20, 4, False), (60 << 20, 20, True), (1 << 30, 4, True)],
+    ids=["much of a step", "little of a step", "little of the device"],
+)
+def test_results_that_would_be_in_memory_twice(recorder, total, depth, recorded):
+    """Outputs and gradients of 128 KB each, and a step that saves so much `depth` times."""
+    recorder.total = total
+    x = randn(1 << 15).requires_grad_()
+
+    def chain(x):
+        for i in range(depth):
+            x = torch.sort(x * i).values
+        return x
+
+    f = automatic(chain, recorder)
+    for _ in range(2 * SOON):
+        x.grad = None
+        f(x).sum().backward()
+    assert (stats(f)["captures"] > 0) == recorded
+    assert recorded or reasons(f) == "forward: 0 MB of outputs and gradients would be in memory twice"
+
+
 def test_memory_of_recordings_is_counted_until_they_go(recorder):
     gc.collect()
     f, other = automatic(torch.sin, recorder), automatic(torch.exp, recorder)
