@@ -161,6 +161,16 @@ def test_a_size_that_must_equal_another_is_a_guard():
     assert thunder.cache_misses(f) == 2  # and the one that failed
 
 
+@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize(
+    "make", [lambda c, n: c.abs().view(n, -1), lambda c, n: c[: c.shape[0] // n].abs()], ids=["view", "slice"]
+)
+def test_a_computed_size_that_is_1_is_repeated(rows, make):
+    """Else a kernel would read behind the tensor."""
+    f = lambda b, c: (b + make(c, rows)).sin() * b
+    check(f, [(R(rows, 4), R(rows)), (R(rows, 5), R(rows)), (R(rows, 3), R(3 * rows)), (R(rows, 2), R(2 * rows))], 3)
+
+
 def test_a_constant_that_a_size_meets_is_a_guard():
     weight = R(4, 8)
     f = jit(lambda x: F.linear(x, weight))
