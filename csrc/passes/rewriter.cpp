@@ -48,9 +48,25 @@ std::vector<const Call*> Rewriter::current(const Call* call) {
   const Call* renamed = substitute(*trace_.arena, call, map_);
   // An executor's operator was made for these types, and one that steers the program has none.
   if (worst == 1 || !call->op->executor.empty() || call->op->has(kInput)) return {renamed};
+  if (tags_within(*call, kDataDependent | kHostSync)) return with_layouts_of(*call);
   Arg output;
   std::vector<const Call*> made = collect(*call, [&] { output = builder.call(*call->op, renamed->args); });
   replace_outputs(*call, output, "the same call on another layout");
+  return made;
+}
+
+// Made again, the call would find lengths of other names than those that the calls behind it read.
+std::vector<const Call*> Rewriter::with_layouts_of(const Call& call) {
+  Substitution map;
+  std::vector<const Call*> made = collect(call, [&] {
+    visit_inputs(call, [&](Value v) {
+      Arg now = map_(v);
+      if (replaced_[v] == 2 && now.is_value() && now.value().type().is_tensor() && v.type().is_tensor())
+        now = builder("prims.restride", now, v.tensor().strides).arg();
+      if (replaced_[v] != 0) map.replace(v, now);
+    });
+  });
+  made.push_back(substitute(*trace_.arena, &call, map));
   return made;
 }
 

@@ -1,6 +1,6 @@
 // Walks a trace's calls in order while values are replaced by others, and keeps the types honest: a call whose input
 // was replaced by a tensor of another layout is made again, so that its own outputs' layouts, and whether a view of
-// them needs a copy, follow.
+// them needs a copy, follow.  A call that finds lengths in values keeps them, and reads a copy in the layout that it had.
 #pragma once
 
 #include <vector>
@@ -52,6 +52,8 @@ class Rewriter {
   Trace finish();
 
  private:
+  std::vector<const Call*> with_layouts_of(const Call& call);
+
   const Trace& trace_;
   Substitution map_;
   ValueMap<char> replaced_;  // 1: by a value of the same type, 2: of another

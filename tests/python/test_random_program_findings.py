@@ -1,5 +1,7 @@
 """What the random programs (tests/cpp/fuzz) found and PyTorch's operator database has no samples for, against eager."""
 
+import warnings
+
 import pytest
 import torch
 from devices import DEVICE, ON_CPU
@@ -46,6 +48,24 @@ def test_scatter_from_another_device(scatter):
     found = gradients(thunder.jit(lambda x, src: scatter(x, src) * 2), x, src)
     # Eager's own gradient of the source is on the wrong device, which is an error.
     torch.testing.assert_close(found, gradients(lambda x, src: scatter(x, src.to(x.device)) * 2, x, src))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_mask_of_a_tensor_that_gets_another_layout(n):
+    p = torch.randn(1, 1, dtype=torch.complex64, device=DEVICE, requires_grad=True) * 1
+
+    def fn(c):
+        t = c * p
+        t.real.mul_(2)
+        like = torch.full_like(t, 2).view(torch.int32)
+        like[like == 0] += 1
+        return like
+
+    c = torch.randn(n, 1, device=DEVICE).t()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = thunder.jit(fn)(c)
+    assert torch.equal(got, fn(c)) and got.stride() == fn(c).stride()
 
 
 def test_product_over_no_elements():
