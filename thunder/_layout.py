@@ -28,8 +28,12 @@ def _dims(func, args, kwargs):
 
 
 def _made_sparse(layout, func, args, kwargs):
-    """The operator behind PyTorch's functions for a compressed layout.  Operators of their names have no gradient."""
-    return torch.sparse_compressed_tensor(*args, **kwargs | {"layout": getattr(torch, layout)})
+    """The operator behind PyTorch's functions for a compressed layout: aten::sparse_csr_tensor has no gradient."""
+    given = kwargs.get("layout") or layout
+    if given is not layout:
+        raise RuntimeError(f"[{func.__name__}] layout must be {layout}, got {given}\n  at {location()}")
+    kwargs = {_COMPRESSED_NAMES.get(name, name): value for name, value in kwargs.items()}
+    return torch.sparse_compressed_tensor(*args, **kwargs | {"layout": layout})
 
 
 def _resize(func, args, kwargs):
@@ -70,7 +74,15 @@ def _resized(tensor, size, op, memory_format):
     return tensor
 
 
-_COMPRESSED = {f"{name}_tensor": functools.partial(_made_sparse, name) for name in ("sparse_csr", "sparse_csc")}
+_COMPRESSED_NAMES = {
+    "crow_indices": "compressed_indices",
+    "ccol_indices": "compressed_indices",
+    "col_indices": "plain_indices",
+    "row_indices": "plain_indices",
+}
+_COMPRESSED = {
+    f"{name}_tensor": functools.partial(_made_sparse, getattr(torch, name)) for name in ("sparse_csr", "sparse_csc")
+}
 
 handlers = _COMPRESSED | {f"Tensor.{name}": _says for name in ("layout", "is_sparse", "is_sparse_csr")} | {
     "Tensor.sparse_dim": _dims,

@@ -68,14 +68,18 @@ def _resolve(func, args, kwargs, autocast):
 
 
 def _with_options_of_values(overload, arguments):
-    """PyTorch's Python functions that make a sparse tensor take its dtype and device from `values`; its operators take
-    the defaults of the process."""
+    """PyTorch's Python functions that make a sparse tensor take its dtype and device from `values`, or convert these;
+    its operators take the defaults of the process."""
     names = [a.name for a in overload._schema.arguments]
     if "values" not in names or not {"dtype", "device"}.issubset(names):
         return arguments
-    source = arguments[names.index("values")]
-    given = {name: getattr(source, name) for name in ("dtype", "device")}
-    return [given.get(name) if a is None else a for name, a in zip(names, arguments, strict=True)]
+    at = names.index("values")
+    values = arguments[at]
+    given = {name: arguments[names.index(name)] for name in ("dtype", "device")}
+    if any(v is not None for v in given.values()):
+        values = current_tracer().apply("torch.to", (values, given["device"], given["dtype"]))
+    options = {"dtype": values.dtype, "device": values.device, "values": values}
+    return [options.get(name, a) for name, a in zip(names, arguments, strict=True)]
 
 
 _OBJECTS = {"dtype", "layout", "device", "memory_format", "generator"}

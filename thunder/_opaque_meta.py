@@ -228,7 +228,7 @@ _ALIKE |= {f"aten::{kind}.data": _packed_recurrent for kind in ("lstm", "gru", "
 _MISTAKEN = {
     "aten::max_unpool2d", "aten::multilabel_margin_loss", "aten::sparse_compressed_tensor.comp_plain_value_size"
 }
-# Operators whose results have sizes that data say, of which made-up data would say others.
+# Operators whose results' sizes depend on data: made-up data would give other sizes.
 _SIZED_BY_DATA = {"aten::sparse_compressed_tensor.comp_plain_value"}
 # Results that PyTorch's meta functions put on the device of the arguments: a dropout's seed and offset, on the CPU.
 _ON_CPU = {"aten::_efficient_attention_forward": (2, 3)}

@@ -23,12 +23,6 @@ bool wraps(const Op& op, DType out) {
 // Of a type that elements are computed in.
 int64_t bytes_of(const std::string& type) { return type == "double" || type == "int64" ? 8 : 4; }
 
-// Whether a broadcast repeats a dimension of this size.  A size that is no number and 1 in this call is 1 by a guard,
-// which the broadcast's type asked for.
-bool is_repeated(const Size& from, const Size& to) {
-  return from.is(1) || (!from.is_number() && !(from == to) && usual(from) == 1);
-}
-
 }  // namespace
 
 Scalar Elements::element(Value v, const Multi& index) {
@@ -542,11 +536,12 @@ Multi Elements::source_index(const Call& call, const Multi& index) {
     return places_.delinearize(places_.linearize(index, sizes(call.output.value())), from);
   if (name == "prims.detach" || name == "prims.restride") return index;
   if (name == "prims.broadcast_in_dim") {
-    const Sizes to = sizes(call.output.value());
+    // The type has found out whether a computed size is 1: the stride of a repeated dimension is 0.
+    const Dims& strides = call.output.value().tensor().strides;
     std::vector<int64_t> dims = a.integers("broadcast_dims");
     for (size_t i = 0; i < from.size(); ++i) {
       const size_t at = static_cast<size_t>(dims[i]);
-      out[i] = is_repeated(from[i], to[at]) ? Index(0) : index[at];
+      out[i] = from[i].is(1) || strides[at].same(0) ? Index(0) : index[at];
     }
   } else if (name == "prims.transpose") {
     std::vector<int64_t> order = a.integers("permutation");

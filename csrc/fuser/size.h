@@ -1,8 +1,7 @@
 // Sizes in generated kernels: numbers, or expressions that each launch evaluates.
 //
 // Two sizes are equal where their normal forms are, and in an order where that holds whatever the symbols are; nothing
-// here asks what a symbol is in the call being compiled, except usual(), which is for choices that any outcome suits and
-// for what a guard holds.
+// here asks what a symbol is in the call being compiled, except usual(), which is for choices that any outcome suits.
 #pragma once
 
 #include <cstdint>

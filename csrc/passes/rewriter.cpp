@@ -1,6 +1,9 @@
 #include "passes/rewriter.h"
 
+#include <numeric>
+
 #include "core/error.h"
+#include "ops/shape_common.h"
 
 namespace thunder {
 namespace {
@@ -9,6 +12,20 @@ namespace {
 bool same_layout(const Type& a, const Type& b) {
   if (!a.is_tensor() || !b.is_tensor()) return a.same(b, false);
   return a.same(b, false) && same(a.tensor().strides, b.tensor().strides);
+}
+
+// A copy with the strides of the type.  Of a dimension with stride 0 it has one element, which is expanded again.
+Expr in_layout_of(const TensorType& type, Expr x) {
+  std::vector<int64_t> all(type.shape.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  bool expanded = false;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!type.strides[i].same(0) || type.shape[i].same(1)) continue;
+    x = ops::slice_dim(x, static_cast<int64_t>(i), 0, 1);
+    expanded = true;
+  }
+  x = x.builder()("prims.restride", x, type.strides);
+  return expanded ? x.builder()("prims.broadcast_in_dim", x, type.shape, all) : x;
 }
 
 }  // namespace
@@ -48,7 +65,7 @@ std::vector<const Call*> Rewriter::current(const Call* call) {
   const Call* renamed = substitute(*trace_.arena, call, map_);
   // An executor's operator was made for these types, and one that steers the program has none.
   if (worst == 1 || !call->op->executor.empty() || call->op->has(kInput)) return {renamed};
-  if (tags_within(*call, kDataDependent | kHostSync)) return with_layouts_of(*call);
+  if (tags_within(*call, kDataDependent)) return with_layouts_of(*call);
   Arg output;
   std::vector<const Call*> made = collect(*call, [&] { output = builder.call(*call->op, renamed->args); });
   replace_outputs(*call, output, "the same call on another layout");
@@ -62,7 +79,7 @@ std::vector<const Call*> Rewriter::with_layouts_of(const Call& call) {
     visit_inputs(call, [&](Value v) {
       Arg now = map_(v);
       if (replaced_[v] == 2 && now.is_value() && now.value().type().is_tensor() && v.type().is_tensor())
-        now = builder("prims.restride", now, v.tensor().strides).arg();
+        now = in_layout_of(v.tensor(), builder.expr(now)).arg();
       if (replaced_[v] != 0) map.replace(v, now);
     });
   });

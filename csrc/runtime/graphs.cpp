@@ -369,9 +369,9 @@ std::shared_ptr<ForwardGraph> EntryGraphs::record_forward(const Entry& entry, co
                         (t->device().type() == settings_->device && t->layout() == at::kStrided && t->has_storage()),
                     NotImplemented, "graph", "an input is no plain tensor on the device");
     }
-    if (copies_too_much(forward_, *row, inputs, *places) || !make_room(*row)) return nullptr;
+    if (copies_too_much(forward_, *row, inputs, *places) || holds_too_much_twice(*row)) return nullptr;
+    if (!make_room(*row)) return nullptr;
     if (!make_memory(*row, std::max(forward_.live, row->forward.results))) return nullptr;
-    if (holds_too_much_twice(*row)) return nullptr;
     const int64_t most = most_bytes();
     graph->recording = GraphRecording::record(settings_, entry.forward, inputs, *std::move(places), std::move(writes),
                                               index_, {.shared = entry.backward == nullptr});

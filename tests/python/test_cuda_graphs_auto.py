@@ -226,9 +226,9 @@ def test_what_a_recording_may_keep(recorder):
 @pytest.mark.parametrize("what", ["total", "free"])
 def test_a_share_of_the_device(recorder, what):
     setattr(recorder, what, 8 * 100_000 if what == "total" else 2 * 100_000)
-    f = automatic(lambda x: x * 2, recorder)
+    f = automatic(lambda x: torch.sort(x).values[:8] * 2, recorder)
     calls(f, SOON, lambda: randn(1 << 16))
-    assert stats(f)["captures"] == 0  # its result alone is larger
+    assert stats(f)["captures"] == 0  # what it sorts alone is larger
     assert "it would keep" in reasons(f)
 
 

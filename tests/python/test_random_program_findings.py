@@ -39,6 +39,33 @@ def test_second_complex_gradient_of_logcumsumexp():
     agree(slope, torch.randn(5, dtype=torch.complex128))
 
 
+def test_second_complex_gradient_of_logcumsumexp_with_infinities():
+    def second(fn):
+        x = torch.tensor([0, 1, -float("inf"), 2, 3], dtype=torch.complex128, requires_grad=True)
+        g = torch.ones(5, dtype=torch.complex128, requires_grad=True)
+        (first,) = torch.autograd.grad(fn(x), x, g, create_graph=True)
+        return torch.autograd.grad(first.real.sum(), (x, g))
+
+    fn = lambda x: torch.logcumsumexp(x, 0)
+    torch.testing.assert_close(second(thunder.jit(fn)), second(fn))
+
+
+@pytest.mark.parametrize("finds", [torch.nonzero, lambda t: t[t == 0], torch.unique])
+def test_lengths_of_an_expanded_tensor_that_gets_another_layout(finds):
+    p = torch.randn(1, 1, dtype=torch.complex64, device=DEVICE, requires_grad=True) * 1
+
+    def fn(c):
+        t = c * p
+        t.real.mul_(2)
+        like = torch.full_like(t, 2).view(torch.int32)
+        return finds(like[None].expand(3, *like.shape))
+
+    c = torch.randn(5, 1, device=DEVICE).t()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(thunder.jit(fn)(c), fn(c))
+
+
 @pytest.mark.skipif(ON_CPU, reason="needs a second device")
 @pytest.mark.parametrize("scatter", [torch.slice_scatter, torch.diagonal_scatter])
 def test_scatter_from_another_device(scatter):

@@ -38,7 +38,7 @@ def agree(actual, expected):
     for a, e in zip(actual, expected, strict=True):
         assert (a is None) == (e is None)
         if e is not None:
-            assert a.layout == e.layout and a.requires_grad == e.requires_grad
+            assert a.layout == e.layout and a.dtype == e.dtype and a.requires_grad == e.requires_grad
             torch.testing.assert_close(a.to_dense(), e.to_dense())
 
 
@@ -66,6 +66,15 @@ PROGRAMS = {
         lambda v: torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 2]], device=DEVICE), v * 2, (3, 4)), [dense(2)]
     ),
     "values in rows": (lambda v: torch.sparse_csr_tensor(*bounds_and_places(), v * 2, (2, 3)), [dense(2)]),
+    "values of another dtype": (
+        lambda v: torch.sparse_coo_tensor(bounds_and_places()[1][None], v * 2, (3,), dtype=torch.float32), [dense(2)]
+    ),
+    "values in rows, by keywords": (
+        lambda v: torch.sparse_csr_tensor(
+            bounds_and_places()[0], col_indices=bounds_and_places()[1], values=v, size=(2, 3), dtype=torch.float32
+        ),
+        [dense(2)],
+    ),
     "values in columns": (
         lambda v, d: torch.sparse_csc_tensor(*bounds_and_places(), v * 2, (3, 2)).to_dense() * d,
         [dense(2), dense(3, 2)],

@@ -171,6 +171,17 @@ def test_a_computed_size_that_is_1_is_repeated(rows, make):
     check(f, [(R(rows, 4), R(rows)), (R(rows, 5), R(rows)), (R(rows, 3), R(3 * rows)), (R(rows, 2), R(2 * rows))], 3)
 
 
+@pytest.mark.parametrize("lengths", [(4, 1, 5), (1, 4, 1), (3, 1, 1, 2)])
+@pytest.mark.parametrize("cache", ["varying values", "symbolic values"])
+@pytest.mark.parametrize("make", [lambda c: c.view(2, -1), lambda c: c[: c.shape[0] // 2]], ids=["view", "slice"])
+def test_a_computed_size_that_is_1_in_some_calls(make, cache, lengths):
+    f = lambda b, c: (b + make(c)).sin()
+    compiled = thunder.jit(f, cache=cache)
+    for n in lengths:
+        args = R(3, 2, n), R(2 * n)
+        torch.testing.assert_close(call(compiled, args, True), call(f, args, True))
+
+
 def test_a_constant_that_a_size_meets_is_a_guard():
     weight = R(4, 8)
     f = jit(lambda x: F.linear(x, weight))

@@ -71,7 +71,11 @@ void logcumsumexp_backward_vjp(VjpContext& c) {
   const Expr h = c.grad(), g = c.in("grad"), x = c.in("input"), out = c.in("output");
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto weighted = [&](const Expr& logarithm) {
-    return c.b("torch.exp", c.b("torch.logcumsumexp", logarithm + x, c.args()["dim"]) - out);
+    Expr sum = logarithm + x;
+    // The imaginary part of a complex sum with an infinity is NaN.
+    if (is_complex(x.dtype()))
+      sum = c.b("torch.where", c.b("torch.eq", c.b("torch.real", x), -kInfinity), -kInfinity, sum);
+    return c.b("torch.exp", c.b("torch.logcumsumexp", sum, c.args()["dim"]) - out);
   };
   const auto part = [&](const Expr& of_one_sign) {
     return weighted(c.b("torch.where", c.b("torch.gt", of_one_sign, 0), c.b("torch.log", of_one_sign), -kInfinity));
