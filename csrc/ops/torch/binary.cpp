@@ -128,11 +128,7 @@ Arg complex_log_add(const Expr& x, const Expr& y) {
 Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
   ArgList x =
       broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
-  if (is_complex(x[0].value().dtype())) {
-    THUNDER_CHECK(log_base == 1, NotImplemented, "logaddexp2", "not implemented for ",
-                  torch_name(x[0].value().dtype()));
-    return complex_log_add(b.expr(x[0]), b.expr(x[1]));
-  }
+  if (is_complex(x[0].value().dtype())) return complex_log_add(b.expr(x[0]), b.expr(x[1]));
   Arg larger = b("prims.maximum", x[0], x[1]);
   Arg distance = b("prims.abs", b("prims.sub", x[0], x[1]));
   Arg rest = b("prims.log1p", b(exp, b("prims.neg", distance)));
@@ -142,7 +138,13 @@ Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
   return b("prims.where", same_infinity, x[0], b("prims.add", larger, rest));
 }
 Arg logaddexp_body(Builder& b, const Args& a) { return log_add(b, a, "prims.exp", 1); }
-Arg logaddexp2_body(Builder& b, const Args& a) { return log_add(b, a, "prims.exp2", 0.69314718055994530942); }
+
+// PyTorch has no logaddexp2 of complex numbers.
+Arg logaddexp2_body(Builder& b, const Args& a) {
+  const DType t = result_type({a["input"], a["other"]});
+  THUNDER_CHECK(!is_complex(t), NotImplemented, "logaddexp2", "not implemented for ", torch_name(t));
+  return log_add(b, a, "prims.exp2", 0.69314718055994530942);
+}
 
 // input * log(other), or a kin of the logarithm; 0 where the input is 0.
 Arg times_log(Builder& b, const Args& a, const char* log) {
