@@ -14,7 +14,7 @@ namespace {
 constexpr double kCopied = 1e6;       // bytes that a device copies in a microsecond
 constexpr double kCopying = 0.25;     // of the time that the host needs to issue a run: copies for a device that waits
 constexpr double kPauses = 0.06;      // the same for one that does not: what it saves between its kernels
-constexpr int64_t kShareTwice = 8;    // of a step's memory: copies of results beside it are at most an eighth
+constexpr int64_t kShareTwice = 4;    // of a step's memory: copies of results beside it are at most a quarter
 constexpr int64_t kSmallShare = 256;  // of the device's memory: so small copies do not matter
 
 }  // namespace

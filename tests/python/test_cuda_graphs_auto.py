@@ -233,7 +233,7 @@ def test_a_share_of_the_device(recorder, what):
 
 
 @pytest.mark.parametrize(
-    "total, depth, recorded", [(60 << 20, 4, False), (60 << 20, 20, True), (1 << 30, 4, True)],
+    "total, depth, recorded", [(60 << 20, 2, False), (60 << 20, 20, True), (1 << 30, 2, True)],
     ids=["much of a step", "little of a step", "little of the device"],
 )
 def test_results_that_would_be_in_memory_twice(recorder, total, depth, recorded):

@@ -520,3 +520,44 @@ def test_a_cache_that_is_written_to():
         torch.testing.assert_close(compiled(x, cache, position), f(x, want_cache, position))
     torch.testing.assert_close(cache, want_cache)
     assert thunder.cache_misses(compiled) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("targets", ["classes", "probabilities", "weighted"])
+def test_smoothed_labels_of_any_number_of_classes(dtype, targets):
+    def loss(x, w):
+        target = x.detach().softmax(-1) if targets == "probabilities" else torch.tensor([0, 2, -100])
+        return F.cross_entropy(x, target, w if targets == "weighted" else None, label_smoothing=0.1)
+
+    calls = [(R(3, n, dtype=dtype), R(n).abs().to(dtype)) for n in (4, 6, 9, 5, 7)]
+    near = dict(rtol=2e-2, atol=3e-3) if dtype == torch.bfloat16 else {}  # eager rounds gradients that nearly cancel
+    for grad in (False, True):
+        compiled = thunder.jit(loss)
+        for x, w in calls:
+            a, b = (x.clone().requires_grad_(grad) for _ in range(2))
+            want, got = loss(a, w), compiled(b, w)
+            torch.testing.assert_close(got, want)
+            if grad:
+                want.backward()
+                got.backward()
+                torch.testing.assert_close(b.grad, a.grad, **near)
+        assert thunder.cache_misses(compiled) == 2
+
+
+def test_distributions_that_check_their_arguments():
+    def log_prob(x):
+        normal = torch.distributions.Normal(x, x.exp(), validate_args=True)
+        return normal.log_prob(x * 2) + torch.distributions.Bernoulli(logits=x, validate_args=True).entropy()
+
+    f = check(log_prob, [(R(n, 4),) for n in (4, 6, 9, 5, 7)], 2)
+    with pytest.raises(ValueError, match="scale"):
+        thunder.jit(lambda x: torch.distributions.Normal(x, -x.exp(), validate_args=True).mean)(R(3))
+    assert thunder.cache_misses(f) == 2
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 4)], ids=str)
+def test_all_and_any_of_bools(shape):
+    x = torch.zeros(shape, dtype=torch.bool)
+    for f in (torch._is_all_true, torch._is_any_true):
+        for given in (x, ~x):
+            assert torch.equal(thunder.jit(f)(given), f(given))

@@ -153,13 +153,25 @@ Expr weight_by_class(Builder& b, const Args& a, int64_t rank, std::string_view o
   return torch_reshape(b.expr(a["weight"]), shape);
 }
 
+// `smoothing` of a class: its share of `e`.
+Expr share(const Expr& e, double smoothing, const Dim& classes) {
+  if (classes.is_constant()) return e * (smoothing / static_cast<double>(classes.constant()));
+  return e.builder()("torch.div", e * smoothing, real_number(classes));
+}
+
 // Targets are probabilities of every class.
 Expr probability_cross_entropy(Builder& b, const Args& a, int64_t reduction, double smoothing) {
   Expr x = b.expr(a["input"]), p = b.expr(a["target"]);
   int64_t c = class_dim(x.rank());
   const Dim& classes = x.shape()[c];
   Expr log_p = b("torch.log_softmax.int", x, c);
-  if (smoothing > 0) p = p * (1 - smoothing) + smoothing / static_cast<double>(classes.specialize());
+  if (smoothing > 0 && classes.is_constant()) {
+    p = p * (1 - smoothing) + smoothing / static_cast<double>(classes.constant());
+  } else if (smoothing > 0) {
+    // A number of the run cannot be computed with but by tensors.
+    Expr one = b("torch.new_full", p, std::vector<int64_t>{}, 1.0, kw("dtype", compute_type(p.dtype())));
+    p = p * (1 - smoothing) + share(one, smoothing, classes);
+  }
   Expr product_ = log_p * p;
   if (a.has("weight")) product_ = product_ * weight_by_class(b, a, x.rank(), "cross_entropy");
   if (reduction == 0) return -b("torch.sum", product_, c);
@@ -193,8 +205,7 @@ Expr smoothed_cross_entropy(Builder& b, const Args& a, int64_t reduction, double
     }
     smooth = smooth / total;
   }
-  double share = smoothing / static_cast<double>(x.shape()[c].specialize());
-  return hard * (1 - smoothing) + smooth * share;
+  return hard * (1 - smoothing) + share(smooth, smoothing, x.shape()[static_cast<size_t>(c)]);
 }
 
 Arg cross_entropy_body(Builder& b, const Args& a) {
