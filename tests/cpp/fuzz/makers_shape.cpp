@@ -442,6 +442,7 @@ void add_shape_makers(Makers& m) {
             {"prims.reshape", reshape},
             {"clang.reshape", reshape},
             {"torch.view", reshape},
+            {"torch.view_copy", reshape},
             {"torch.reshape", reshape},
             {"torch.view_as", reshape_as},
             {"torch.reshape_as", reshape_as},
