@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -99,8 +100,12 @@ int64_t bytes_beside(const Values& results, const GraphRun::Storages& given) {
 bool ForwardGraph::Backward::free() const {
   if (busy) return false;
   const Values& gradients = recording->results();
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (owned[i] && gradients[i].toTensor().storage().use_count() != 1) return false;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!owned[i]) continue;
+    const at::Storage& storage = gradients[i].toTensor().storage();
+    // A caller that enlarges a gradient moves the storage, and the graph writes to the memory before.
+    if (storage.use_count() != 1 || gradients[i].toTensor().const_data_ptr() != owned[i]) return false;
+  }
   return true;
 }
 
@@ -527,9 +532,15 @@ std::shared_ptr<ForwardGraph::Backward> EntryGraphs::record_backward(const Entry
     give_up(backward_, cat("recording it failed: ", message_of(std::current_exception())));
     return nullptr;
   }
+  // The gradients of `a + b` are one tensor, and the caller may write to one of them.
+  std::map<const c10::TensorImpl*, int> occurs;
+  for (const c10::IValue& g : b->recording->results())
+    if (const at::Tensor* t = defined_tensor(g)) ++occurs[t->unsafeGetTensorImpl()];
   for (const c10::IValue& g : b->recording->results()) {
     const at::Tensor* t = defined_tensor(g);
-    b->owned.push_back(!settings_->automatic && t && t->has_storage() && t->storage().use_count() == 1);
+    const bool owned = !settings_->automatic && t && t->has_storage() && t->storage().use_count() == 1 &&
+                       occurs[t->unsafeGetTensorImpl()] == 1;
+    b->owned.push_back(owned ? t->const_data_ptr() : nullptr);
   }
   graph.backwards.push_back(b);
   return b;

@@ -64,7 +64,8 @@ struct ForwardGraph {
   };
   struct Backward {
     std::shared_ptr<GraphRecording> recording;
-    std::vector<char> owned;  ///< per gradient: its memory is nobody else's, so it may be handed out
+    /// Per gradient that may be handed out, as its memory is nobody else's: where the graph writes it.  Null for others.
+    std::vector<const void*> owned;
     bool overwrites = false;  ///< what is saved
     bool busy = false;
     bool free() const;

@@ -145,6 +145,45 @@ def test_gradients_that_are_kept(nets):
             torch.testing.assert_close(q, p, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("write", ["clip", "multiply", "accumulate"])
+def test_two_gradients_that_are_one_tensor(write):
+    """Those of `a + b`."""
+
+    def loss(a, b, x):
+        return (torch.sin(a + b) * x).sum()
+
+    graphed_loss = graphed(loss)
+    for _ in range(4):
+        x, values = randn(4), [randn(4), randn(4)]
+        gradients = []
+        for f in (loss, graphed_loss):
+            leaves = [nn.Parameter(v.clone()) for v in values]
+            for _ in range(2 if write == "accumulate" else 1):
+                f(*leaves, x).backward()
+            if write == "clip":
+                nn.utils.clip_grad_norm_(leaves, 0.01)
+            if write == "multiply":
+                leaves[0].grad.mul_(0.5)
+            gradients.append([p.grad.clone() for p in leaves])
+        for got, want in zip(*gradients, strict=True):
+            close(got, want)
+
+
+def test_a_gradient_that_is_enlarged(nets):
+    """Its storage moves."""
+    eager, compiled, module = nets
+    warm(nets, 3)
+    for enlarged in (True, False, False):
+        x = randn(3, 8)
+        for run, m in ((eager, eager), (compiled, module)):
+            m.zero_grad()
+            run(x).square().sum().backward()
+        same_gradients(eager, module)
+        if enlarged:
+            for m in (eager, module):
+                m.a.weight.grad.resize_(1 << 12)
+
+
 def test_gradients_dropped_after_the_next_forward(nets):
     eager, f, other = nets
     for _ in range(5):

@@ -168,7 +168,7 @@ Expr probability_cross_entropy(Builder& b, const Args& a, int64_t reduction, dou
   if (smoothing > 0 && classes.is_constant()) {
     p = p * (1 - smoothing) + smoothing / static_cast<double>(classes.constant());
   } else if (smoothing > 0) {
-    // A number of the run cannot be computed with but by tensors.
+    // Records compute with tensors alone where a number is known only to the run.
     Expr one = b("torch.new_full", p, std::vector<int64_t>{}, 1.0, kw("dtype", compute_type(p.dtype())));
     p = p * (1 - smoothing) + share(one, smoothing, classes);
   }
