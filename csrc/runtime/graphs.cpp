@@ -103,7 +103,7 @@ bool ForwardGraph::Backward::free() const {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!owned[i]) continue;
     const at::Storage& storage = gradients[i].toTensor().storage();
-    // A caller that enlarges a gradient moves the storage, and the graph writes to the memory before.
+    // resize_() of a gradient may move its storage. The graph still writes to the old memory.
     if (storage.use_count() != 1 || gradients[i].toTensor().const_data_ptr() != owned[i]) return false;
   }
   return true;

@@ -153,7 +153,7 @@ Expr weight_by_class(Builder& b, const Args& a, int64_t rank, std::string_view o
   return torch_reshape(b.expr(a["weight"]), shape);
 }
 
-// `smoothing` of a class: its share of `e`.
+// What label smoothing gives to one of the classes: e * smoothing / classes.
 Expr share(const Expr& e, double smoothing, const Dim& classes) {
   if (classes.is_constant()) return e * (smoothing / static_cast<double>(classes.constant()));
   return e.builder()("torch.div", e * smoothing, real_number(classes));
@@ -168,7 +168,7 @@ Expr probability_cross_entropy(Builder& b, const Args& a, int64_t reduction, dou
   if (smoothing > 0 && classes.is_constant()) {
     p = p * (1 - smoothing) + smoothing / static_cast<double>(classes.constant());
   } else if (smoothing > 0) {
-    // Records compute with tensors alone where a number is known only to the run.
+    // A float that depends on a symbolic size exists only as a tensor.
     Expr one = b("torch.new_full", p, std::vector<int64_t>{}, 1.0, kw("dtype", compute_type(p.dtype())));
     p = p * (1 - smoothing) + share(one, smoothing, classes);
   }
