@@ -116,9 +116,10 @@ Arg ignoring_nan(Builder& b, const Args& a, const char* prim) {
 Arg fmax_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.maximum"); }
 Arg fmin_body(Builder& b, const Args& a) { return ignoring_nan(b, a, "prims.minimum"); }
 
-// As below, the larger one being that with the larger real part.
-Arg complex_log_add(const Expr& x, const Expr& y) {
-  Builder& b = x.builder();
+// As log_add(), the larger one being that with the larger real part.
+Arg complex_log_add(Builder& b, const Args& a, DType t) {
+  const ArgList operands = broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, t);
+  const Expr x = b.expr(operands[0]), y = b.expr(operands[1]);
   Expr first = b("prims.ge", b("torch.real", x), b("torch.real", y));
   Expr larger = b("prims.where", first, x, y), smaller = b("prims.where", first, y, x);
   return (larger + b("prims.log1p", b("prims.exp", smaller - larger))).arg();
@@ -128,7 +129,6 @@ Arg complex_log_add(const Expr& x, const Expr& y) {
 Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
   ArgList x =
       broadcast_operands(b, a.op().schema.name, {a["input"], a["other"]}, result_type({a["input"], a["other"]}));
-  if (is_complex(x[0].value().dtype())) return complex_log_add(b.expr(x[0]), b.expr(x[1]));
   Arg larger = b("prims.maximum", x[0], x[1]);
   Arg distance = b("prims.abs", b("prims.sub", x[0], x[1]));
   Arg rest = b("prims.log1p", b(exp, b("prims.neg", distance)));
@@ -137,14 +137,11 @@ Arg log_add(Builder& b, const Args& a, const char* exp, double log_base) {
   Arg same_infinity = b("prims.bitwise_and", b("prims.isinf", x[0]), b("prims.eq", x[0], x[1]));
   return b("prims.where", same_infinity, x[0], b("prims.add", larger, rest));
 }
-Arg logaddexp_body(Builder& b, const Args& a) { return log_add(b, a, "prims.exp", 1); }
-
-// PyTorch has no logaddexp2 of complex numbers.
-Arg logaddexp2_body(Builder& b, const Args& a) {
+Arg logaddexp_body(Builder& b, const Args& a) {
   const DType t = result_type({a["input"], a["other"]});
-  THUNDER_CHECK(!is_complex(t), NotImplemented, "logaddexp2", "not implemented for ", torch_name(t));
-  return log_add(b, a, "prims.exp2", 0.69314718055994530942);
+  return is_complex(t) ? complex_log_add(b, a, t) : log_add(b, a, "prims.exp", 1);
 }
+Arg logaddexp2_body(Builder& b, const Args& a) { return log_add(b, a, "prims.exp2", 0.69314718055994530942); }
 
 // input * log(other), or a kin of the logarithm; 0 where the input is 0.
 Arg times_log(Builder& b, const Args& a, const char* log) {
