@@ -173,3 +173,19 @@ def test_scatter_of_no_dimensions(name):
     agree(lambda x: SCATTERS[name](x, one, x.mean()), x)
     agree(lambda x: SCATTERS[name](x.sum(), torch.tensor([0]), x.mean()), x)
     agree(lambda x: SCATTERS[name](x.sum(), one, x.mean()), x)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 4)], ids=str)
+@pytest.mark.parametrize("f", [torch._is_all_true, torch._is_any_true])
+def test_all_and_any_of_bools(f, shape):
+    x = torch.zeros(shape, dtype=torch.bool)
+    for given in (x, ~x):
+        assert torch.equal(thunder.jit(f)(given), f(given))
+    with pytest.raises(RuntimeError, match="takes a tensor of bools, got Float"):
+        thunder.jit(f)(torch.randn(3))
+
+
+@pytest.mark.parametrize("other", [torch.float32, torch.complex64], ids=str)
+def test_logaddexp2_takes_no_complex_numbers(other):
+    with pytest.raises(RuntimeError, match=r"\[logaddexp2\].*complex"):
+        thunder.jit(torch.logaddexp2)(torch.randn(3, dtype=torch.complex64), torch.randn(3, dtype=other))

@@ -549,15 +549,6 @@ def test_distributions_that_check_their_arguments():
         normal = torch.distributions.Normal(x, x.exp(), validate_args=True)
         return normal.log_prob(x * 2) + torch.distributions.Bernoulli(logits=x, validate_args=True).entropy()
 
-    f = check(log_prob, [(R(n, 4),) for n in (4, 6, 9, 5, 7)], 2)
+    check(log_prob, [(R(n, 4),) for n in (4, 6, 9, 5, 7)], 2)
     with pytest.raises(ValueError, match="scale"):
         thunder.jit(lambda x: torch.distributions.Normal(x, -x.exp(), validate_args=True).mean)(R(3))
-    assert thunder.cache_misses(f) == 2
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (3, 4)], ids=str)
-def test_all_and_any_of_bools(shape):
-    x = torch.zeros(shape, dtype=torch.bool)
-    for f in (torch._is_all_true, torch._is_any_true):
-        for given in (x, ~x):
-            assert torch.equal(thunder.jit(f)(given), f(given))

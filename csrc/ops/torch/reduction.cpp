@@ -247,11 +247,14 @@ Arg truth(Builder& b, const Args& a, std::string_view prim) {
 Arg any_body(Builder& b, const Args& a) { return truth(b, a, "prims.any"); }
 Arg all_body(Builder& b, const Args& a) { return truth(b, a, "prims.all"); }
 
-Arg truth_of_bools_body(Builder& b, const Args& a) {
+Arg truth_of_bools(Builder& b, const Args& a, std::string_view op) {
   THUNDER_CHECK(a.tensor("input").dtype == DType::boolean, Runtime, a.op().schema.name, "takes a tensor of bools, got ",
                 scalar_type_name(a.tensor("input").dtype));
-  return b(a.op().schema.name == "_is_all_true" ? "torch.all" : "torch.any", a["input"]).arg();
+  return b(op, a["input"]).arg();
 }
+
+Arg is_all_true_body(Builder& b, const Args& a) { return truth_of_bools(b, a, "torch.all"); }
+Arg is_any_true_body(Builder& b, const Args& a) { return truth_of_bools(b, a, "torch.any"); }
 
 // ---- variance, norms ------------------------------------------------------------------------------------------------
 
@@ -441,9 +444,9 @@ constexpr OpDef kRecords[] = {
      .doc = "Whether all elements over `dim` are not zero.", .tags = kReduction | kNoGrad, .body = all_body,
      .aten = "all.dims", .python = "torch.all torch.Tensor.all"},
     {.schema = "_is_all_true(Tensor input) -> Tensor", .doc = "Whether all of these bools are true.",
-     .tags = kReduction | kNoGrad, .body = truth_of_bools_body, .python = "torch._is_all_true torch.Tensor._is_all_true"},
+     .tags = kReduction | kNoGrad, .body = is_all_true_body, .python = "torch._is_all_true torch.Tensor._is_all_true"},
     {.schema = "_is_any_true(Tensor input) -> Tensor", .doc = "Whether any of these bools is true.",
-     .tags = kReduction | kNoGrad, .body = truth_of_bools_body, .python = "torch._is_any_true torch.Tensor._is_any_true"},
+     .tags = kReduction | kNoGrad, .body = is_any_true_body, .python = "torch._is_any_true torch.Tensor._is_any_true"},
     {.schema = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor",
      .doc = "How many elements over `dim` are not zero.", .tags = kReduction | kNoGrad, .body = count_nonzero_body,
      .python = "torch.count_nonzero torch.Tensor.count_nonzero"},
